@@ -1,0 +1,2 @@
+//! The log of the flight recorder for EPICS IOCs.
+pub mod event;

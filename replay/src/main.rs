@@ -1,0 +1,2 @@
+//! iocreplay.
+fn main() {}

@@ -1,0 +1,2 @@
+//! iocrec.
+fn main() {}
