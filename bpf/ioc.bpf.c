@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/*
+ * Entry probes on EPICS Base: each notes the thread, its stack pointer and caller, the record, and the
+ * values that would be gone later. No return probes: the reader rebuilds the calls from the stack
+ * pointers.
+ *
+ * Compiled twice. With IOCREC_RING events are written in place into one ring buffer (kernel 5.8).
+ * Without it they are built on the stack and go through perf buffers, by the rules of kernel 4.4: no
+ * global data (5.2), no loops (5.3), no calls between programs (4.16), no kernel BTF, helper
+ * buffers of constant size on the stack and zeroed before. bpf_probe_read_user (5.5) is turned into
+ * bpf_probe_read by libbpf where the kernel lacks it.
+ *
+ * Reads that fail leave zeroes and the event says how many bytes it holds: a wrong pointer costs a
+ * value, never more.
+ */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "registers.h"
+#include "hits.h"
+
+#define INLINE static __attribute__((always_inline))
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256); /* traced IOCs on one host */
+	__type(key, __u32);
+	__type(value, struct process_layout);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192); /* record types of all of them: Base has 35, a big IOC 100 */
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* most of it is never used */
+	__type(key, struct type_key);
+	__type(value, struct value_layout);
+} types SEC(".maps");
+
+#ifdef IOCREC_RING
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20); /* 10 ms of 1.5 M hits/s; set by the agent before loading */
+} hits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
+/* The agent looks in every 50 ms; it is woken only when a quarter of the ring has filled before. */
+#define WAKE_AT (1 << 18)
+
+INLINE int count_lost(void)
+{
+	__u32 zero = 0;
+	__u64 *count = bpf_map_lookup_elem(&lost, &zero);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	return 0;
+}
+
+#define OPEN(type, name) \
+	struct type *name = bpf_ringbuf_reserve(&hits, sizeof(*name), 0); \
+	if (!name) \
+		return count_lost()
+
+#define SEND(regs, name) \
+	bpf_ringbuf_submit(name, bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= WAKE_AT ? \
+					 BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)
+
+/* Reads up to ARRAY_BYTES; returns how many. */
+INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
+{
+	if (bytes > ARRAY_BYTES)
+		bytes = ARRAY_BYTES;
+	if (bpf_probe_read_user(into, bytes, from) < 0)
+		return 0;
+	return bytes;
+}
+
+#else
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} hits SEC(".maps");
+
+#define OPEN(type, name) \
+	struct type name##_event = {}; \
+	struct type *name = &name##_event
+
+/* 4.4 does not know BPF_F_CURRENT_CPU (4.7) */
+#define SEND(regs, name) \
+	bpf_perf_event_output(regs, &hits, bpf_get_smp_processor_id(), name, sizeof(*name))
+
+/* Constant sizes only. Reading past a short array is harmless: what isn't its own is cut by `bytes`. */
+INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
+{
+	if (bytes > ARRAY_BYTES)
+		bytes = ARRAY_BYTES;
+	if (bpf_probe_read_user(into, ARRAY_BYTES, from) == 0)
+		return bytes;
+	/* the array ends just before memory that is not there */
+	if (bytes > STRING_BYTES)
+		bytes = STRING_BYTES;
+	if (bpf_probe_read_user(into, STRING_BYTES, from) == 0)
+		return bytes;
+	if (bytes > 8)
+		bytes = 8;
+	return bpf_probe_read_user(into, 8, from) == 0 ? bytes : 0;
+}
+
+#endif
+
+/* DBADDR: the same in every Base from 3.14 on, LP64 (dbAddr.h) */
+struct db_address {
+	__u64 record;
+	__u64 pfield;
+	__u64 field;
+	__s64 elements;
+	__s16 field_type;
+	__s16 field_size;
+	__s16 special;
+	__s16 dbr_field_type;
+};
+
+INLINE struct process_layout *traced(void)
+{
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+
+	return bpf_map_lookup_elem(&processes, &pid);
+}
+
+INLINE void begin(struct hit *hit, struct pt_regs *regs, __u16 kind, __u64 object)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	hit->time = bpf_ktime_get_ns();
+	hit->sp = STACK_POINTER(regs);
+	hit->caller = 0;
+	RETURN_ADDRESS(&hit->caller, regs);
+	hit->object = object;
+	hit->pid = id >> 32;
+	hit->tid = (__u32)id;
+	hit->kind = kind;
+	hit->status = 0;
+	hit->severity = 0;
+	hit->active = 0;
+	hit->dbf = NO_VALUE;
+}
+
+/* Bytes of an element of a DBF or DBR type. */
+INLINE __u32 element_bytes(struct process_layout *process, __u32 dbf)
+{
+	if (process->no_int64 && dbf >= 7)
+		dbf += 2; /* from 3.16.1 on 7 and 8 are the 64-bit integers */
+	switch (dbf) {
+	case 0: return STRING_BYTES;
+	case 1: case 2: return 1;
+	case 3: case 4: return 2;
+	case 5: case 6: case 9: return 4;
+	case 7: case 8: case 10: return 8;
+	default: return 2; /* ENUM, MENU, DEVICE, PUT_ACKT, PUT_ACKS */
+	}
+}
+
+INLINE struct value_layout *value_of(struct process_layout *process, __u64 record)
+{
+	struct type_key key = {};
+
+	if (bpf_probe_read_user(&key.rdes, sizeof(key.rdes), (void *)(record + process->rdes)) < 0)
+		return 0;
+	key.pid = bpf_get_current_pid_tgid() >> 32;
+	return bpf_map_lookup_elem(&types, &key);
+}
+
+SEC("uprobe") int db_process(struct pt_regs *regs)
+{
+	struct process_layout *process = traced();
+
+	if (!process)
+		return 0;
+	OPEN(hit, hit);
+	begin(hit, regs, KIND_PROCESS, ARGUMENT1(regs));
+	bpf_probe_read_user(&hit->active, 1, (void *)(hit->object + process->pact));
+	SEND(regs, hit);
+	return 0;
+}
+
+INLINE void read_alarm(struct hit *hit, struct process_layout *process)
+{
+	__u16 alarm[2] = {};
+
+	bpf_probe_read_user(alarm, sizeof(alarm), (void *)(hit->object + process->stat));
+	hit->status = alarm[0];
+	hit->severity = alarm[1];
+}
+
+SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
+{
+	struct process_layout *process = traced();
+	__u64 record = ARGUMENT1(regs);
+	struct value_layout *layout;
+
+	if (!process)
+		return 0;
+	layout = value_of(process, record);
+	if (!layout || layout->form == FORM_NONE || layout->form == FORM_SCALAR) {
+		OPEN(complete, complete);
+		begin(&complete->hit, regs, KIND_COMPLETE, record);
+		read_alarm(&complete->hit, process);
+		complete->count = 0;
+		complete->bytes = 0;
+		if (layout && layout->form == FORM_SCALAR &&
+		    bpf_probe_read_user(complete->value, 8, (void *)(record + layout->value)) == 0) {
+			complete->hit.dbf = layout->dbf;
+			complete->count = 1;
+			complete->bytes = 8;
+		}
+		SEND(regs, complete);
+	} else if (layout->form == FORM_STRING) {
+		OPEN(complete_string, complete);
+		begin(&complete->hit, regs, KIND_COMPLETE, record);
+		read_alarm(&complete->hit, process);
+		complete->hit.dbf = layout->dbf;
+		complete->count = 1;
+		complete->bytes = STRING_BYTES;
+		if (bpf_probe_read_user(complete->value, STRING_BYTES, (void *)(record + layout->value)) < 0)
+			complete->bytes = 0;
+		SEND(regs, complete);
+	} else {
+		OPEN(complete_array, complete);
+		__u64 array = 0;
+		__u32 count = 0;
+		__u16 ftvl = layout->dbf;
+
+		begin(&complete->hit, regs, KIND_COMPLETE, record);
+		read_alarm(&complete->hit, process);
+		bpf_probe_read_user(&array, sizeof(array), (void *)(record + layout->value));
+		bpf_probe_read_user(&count, sizeof(count), (void *)(record + layout->nord));
+		if (layout->ftvl != NO_OFFSET)
+			bpf_probe_read_user(&ftvl, sizeof(ftvl), (void *)(record + layout->ftvl));
+		complete->hit.dbf = ftvl;
+		complete->count = count;
+		complete->bytes = read_array(complete->value, (void *)array,
+					     (__u64)count * element_bytes(process, ftvl));
+		SEND(regs, complete);
+	}
+	return 0;
+}
+
+/* dbPut and dbPutField: (DBADDR *, short dbrType, const void *buffer, long count) */
+INLINE int put(struct pt_regs *regs, __u16 kind)
+{
+	struct process_layout *process = traced();
+	struct db_address address = {};
+	__u16 dbr = ARGUMENT2(regs);
+	__u64 count = ARGUMENT4(regs);
+	const void *requested = (void *)ARGUMENT3(regs);
+
+	if (!process)
+		return 0;
+	bpf_probe_read_user(&address, sizeof(address), (void *)ARGUMENT1(regs));
+	if (count <= 1 && address.elements <= 1) {
+		OPEN(put, put);
+		begin(&put->hit, regs, kind, address.record);
+		put->hit.dbf = dbr;
+		put->field = address.field;
+		put->count = count;
+		put->old_count = 1;
+		put->old_dbf = address.field_type;
+		put->requested_bytes = 0;
+		put->old_bytes = 0;
+		put->unused = 0;
+		if (count == 1) {
+			if (element_bytes(process, dbr) == STRING_BYTES) {
+				if (bpf_probe_read_user(put->requested, STRING_BYTES, requested) == 0)
+					put->requested_bytes = STRING_BYTES;
+			}
+			/* also where a short string lies at the end of its memory */
+			if (!put->requested_bytes && bpf_probe_read_user(put->requested, 8, requested) == 0)
+				put->requested_bytes = 8;
+		}
+		if (address.field_size > 8) {
+			if (bpf_probe_read_user(put->old, STRING_BYTES, (void *)address.pfield) == 0)
+				put->old_bytes = STRING_BYTES;
+		} else if (bpf_probe_read_user(put->old, 8, (void *)address.pfield) == 0) {
+			put->old_bytes = 8;
+		}
+		SEND(regs, put);
+	} else {
+		struct value_layout *layout = value_of(process, address.record);
+		__u64 old = address.pfield;
+		__u32 old_count = address.elements;
+		OPEN(put_array, put);
+
+		begin(&put->hit, regs, kind, address.record);
+		put->hit.dbf = dbr;
+		put->field = address.field;
+		put->count = count;
+		put->old_dbf = address.field_type;
+		put->unused = 0;
+		put->requested_bytes = read_array(put->requested, requested, count * element_bytes(process, dbr));
+		if (layout && layout->form == FORM_ARRAY && layout->field == address.field) {
+			/* an array record's buffer: DBADDR.pfield is brought up to date inside dbPut only */
+			bpf_probe_read_user(&old, sizeof(old), (void *)(address.record + layout->value));
+			bpf_probe_read_user(&old_count, sizeof(old_count), (void *)(address.record + layout->nord));
+		}
+		put->old_count = old_count;
+		put->old_bytes = read_array(put->old, (void *)old, (__u64)old_count * (__u16)address.field_size);
+		SEND(regs, put);
+	}
+	return 0;
+}
+
+SEC("uprobe") int db_put(struct pt_regs *regs)
+{
+	return put(regs, KIND_PUT);
+}
+
+SEC("uprobe") int db_put_field(struct pt_regs *regs)
+{
+	return put(regs, KIND_PUT_FIELD);
+}
+
+/* dbProcessNotify(processNotify *); 3.14: dbPutNotify(putNotify *) */
+SEC("uprobe") int db_process_notify(struct pt_regs *regs)
+{
+	struct process_layout *process = traced();
+	struct db_address address = {};
+	__u64 channel = 0;
+
+	if (!process)
+		return 0;
+	bpf_probe_read_user(&channel, sizeof(channel), (void *)(ARGUMENT1(regs) + process->notify_chan));
+	bpf_probe_read_user(&address, sizeof(address), (void *)(channel + process->chan_address));
+	OPEN(put, put);
+	begin(&put->hit, regs, KIND_NOTIFY, address.record);
+	put->field = address.field;
+	put->count = 0;
+	put->old_count = 0;
+	put->old_dbf = address.field_type;
+	put->requested_bytes = 0;
+	put->old_bytes = 0;
+	put->unused = 0;
+	SEND(regs, put);
+	return 0;
+}
+
+/* dbCaPutLinkCallback(struct link *, short dbrType, const void *buffer, long count, ...) */
+SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
+{
+	struct process_layout *process = traced();
+	__u64 link = ARGUMENT1(regs);
+	__u16 dbr = ARGUMENT2(regs);
+	__u64 name = 0;
+	const void *value = (void *)ARGUMENT3(regs);
+
+	if (!process)
+		return 0;
+	OPEN(link_put, put);
+	begin(&put->hit, regs, KIND_LINK_PUT, link);
+	put->hit.dbf = dbr;
+	put->count = ARGUMENT4(regs);
+	put->bytes = 0;
+	put->record = 0;
+	if (process->link_record != NO_OFFSET)
+		bpf_probe_read_user(&put->record, sizeof(put->record), (void *)(link + process->link_record));
+	bpf_probe_read_user(&name, sizeof(name), (void *)(link + process->link_pvname));
+	if (bpf_probe_read_user(put->pv, NAME_BYTES, (void *)name) < 0)
+		put->pv[0] = 0;
+	if (bpf_probe_read_user(put->value, STRING_BYTES, value) == 0)
+		put->bytes = STRING_BYTES;
+	else if (bpf_probe_read_user(put->value, 8, value) == 0)
+		put->bytes = 8;
+	SEND(regs, put);
+	return 0;
+}
+
+/* CALLBACK.user: callback.h, LP64 {function, int priority, void *user, ...} */
+#define CALLBACK_USER 16
+
+INLINE int cause(struct pt_regs *regs, __u16 kind, __u64 object, __u64 user, int read_user)
+{
+	if (!traced())
+		return 0;
+	OPEN(cause, cause);
+	begin(&cause->hit, regs, kind, object);
+	cause->user = user;
+	if (read_user)
+		bpf_probe_read_user(&cause->user, sizeof(cause->user), (void *)(object + CALLBACK_USER));
+	SEND(regs, cause);
+	return 0;
+}
+
+SEC("uprobe") int callback_request(struct pt_regs *regs)
+{
+	return cause(regs, KIND_CALLBACK_REQUEST, ARGUMENT1(regs), 0, 1);
+}
+
+SEC("uprobe") int callback_request_delayed(struct pt_regs *regs)
+{
+	return cause(regs, KIND_CALLBACK_DELAYED, ARGUMENT1(regs), 0, 1);
+}
+
+/* (CALLBACK *, int priority, void *record) */
+SEC("uprobe") int callback_request_process(struct pt_regs *regs)
+{
+	return cause(regs, KIND_CALLBACK_PROCESS, ARGUMENT1(regs), ARGUMENT3(regs), 0);
+}
+
+/* (CALLBACK *, int priority, void *record, double seconds) */
+SEC("uprobe") int callback_request_process_delayed(struct pt_regs *regs)
+{
+	return cause(regs, KIND_CALLBACK_PROCESS_DELAYED, ARGUMENT1(regs), ARGUMENT3(regs), 0);
+}
+
+/* scanOnce(dbCommon *) and scanOnceCallback(dbCommon *, callback, void *) */
+SEC("uprobe") int scan_once(struct pt_regs *regs)
+{
+	return cause(regs, KIND_SCAN_ONCE, ARGUMENT1(regs), ARGUMENT1(regs), 0);
+}
+
+SEC("uprobe") int scan_io_request(struct pt_regs *regs)
+{
+	return cause(regs, KIND_SCAN_IO_REQUEST, ARGUMENT1(regs), 0, 0);
+}
+
+SEC("uprobe") int post_event(struct pt_regs *regs)
+{
+	return cause(regs, KIND_POST_EVENT, ARGUMENT1(regs), 0, 0);
+}
+
+/* So that bpf_probe_read_user and bpf_ringbuf_* may be used; see LICENSE. */
+char _license[] SEC("license") = "Dual BSD/GPL";
