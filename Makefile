@@ -1,0 +1,49 @@
+# What people run. `make help` lists it; scripts/setup installs what it needs.
+
+CARGO := scripts/cargo
+
+# Says why before anything is started, so that nothing fails halfway.
+define need_root
+	@[ "$$(id -u)" = 0 ] || { echo "make $@: needs root: $(1); run: sudo make $@" >&2; exit 1; }
+endef
+
+.PHONY: help demo test bench build check setup clean
+
+help:
+	@echo "make demo    record two IOCs while clients write to them, and replay what happened (root)"
+	@echo "make test    everything that must hold: unit tests and whole-program tests with real IOCs (root)"
+	@echo "make bench   the numbers of docs/benchmarks.md (root)"
+	@echo "make build   release binaries: iocrec and iocreplay"
+	@echo "make check   formatting, clippy and documentation"
+	@echo "make setup   install what all of these need (root where Debian packages are missing)"
+	@echo "make clean   remove what they made"
+
+setup:
+	@scripts/setup
+
+build: setup
+	@$(CARGO) build --release --workspace --locked
+
+demo:
+	$(call need_root,it loads BPF programs and captures packets)
+	@scripts/setup
+	@$(CARGO) build --release --workspace --locked
+	@demo/run
+
+test:
+	$(call need_root,the tests load BPF programs and capture packets)
+	@scripts/setup
+	@scripts/check
+	@$(CARGO) test --workspace --locked
+
+bench:
+	$(call need_root,it loads BPF programs and installs bpftrace)
+	@scripts/setup bpftrace
+	@$(CARGO) build --release --workspace --locked
+	@benches/run
+
+check: setup
+	@scripts/check
+
+clean:
+	rm -rf target .venv demo-out
