@@ -1,0 +1,520 @@
+//! The rig of the whole-program tests: real IOCs, real Channel Access clients and the two programs,
+//! as child processes in a network of their own.
+//!
+//! Each [`Rig`] has its own network namespace (with nothing but loopback), its own directory and its
+//! own children, so tests run side by side. Children are killed when the rig goes, also when a test
+//! fails: by process group, and by the kernel when the test's thread ends.
+//!
+//! A test that can't run here says `NOT RUN` on stderr; with CI=true or IOCREC_REQUIRE_ALL=1 it
+//! fails instead.
+
+// Each test binary uses a part of the rig.
+#![allow(dead_code)]
+
+use serde_json::{json, Value};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test gives up. Long, since a busy machine is no defect.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The agent.
+pub const IOCREC: &str = env!("CARGO_BIN_EXE_iocrec");
+
+/// What one test has: a network, a directory, children.
+pub struct Rig {
+    /// The test's own directory; goes with the rig unless the test fails.
+    pub dir: PathBuf,
+}
+
+impl Rig {
+    /// Makes the surroundings of one test, or says why it can't run here.
+    pub fn new(name: &str) -> Option<Rig> {
+        // SAFETY: geteuid has no preconditions.
+        if unsafe { libc::geteuid() } != 0 {
+            return not_run(name, "needs root");
+        }
+        enter_private_network();
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("iocrec-{}-{number}-{name}", std::process::id()));
+        fs::create_dir_all(&dir).expect("the test's directory");
+        Some(Rig { dir })
+    }
+
+    /// The directory for logs, as an argument.
+    pub fn log(&self) -> String {
+        self.path("log")
+    }
+
+    /// A path in the rig's directory, as an argument.
+    pub fn path(&self, name: &str) -> String {
+        self.dir.join(name).to_str().expect("a UTF-8 path").to_string()
+    }
+
+    /// Starts an IOC with a database of tests/rig and waits until it serves.
+    /// Its CA links look for their targets on `find` as well.
+    pub fn ioc(&self, name: &str, port: u16, database: &str, find: &[u16]) -> Ioc {
+        let mut command = python("ioc.py");
+        command.arg(name).arg(port.to_string()).arg(rig_file(database));
+        if !find.is_empty() {
+            let ports: Vec<String> = find.iter().map(u16::to_string).collect();
+            command.args(["--find", &ports.join(",")]);
+        }
+        let mut ioc = Ioc { talk: Talk::start(name, &mut command, &self.dir) };
+        ioc.talk.lines_until("ready");
+        ioc
+    }
+
+    /// Starts a client and waits until it takes commands.
+    pub fn client(&self, library: &str, ports: &[u16], options: &[&str]) -> Client {
+        let mut command = python("client.py");
+        let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+        command.arg(library).arg(ports.join(",")).args(options);
+        let mut talk = Talk::start(library, &mut command, &self.dir);
+        let who = talk.line_as_json();
+        let word = |key: &str| who[key].as_str().expect("who the client claims to be").to_string();
+        Client { user: word("user"), host: word("host"), talk }
+    }
+
+    /// Starts a Channel Access server that is not EPICS Base, with one PV of that name.
+    pub fn foreign_server(&self, port: u16, pv: &str) -> Talk {
+        let mut command = python("foreign_server.py");
+        command.arg(port.to_string()).arg(pv);
+        let mut talk = Talk::start("foreign_server", &mut command, &self.dir);
+        talk.lines_until("ready");
+        talk
+    }
+
+    /// Starts `iocrec record` into the rig's log directory.
+    pub fn record(&self, arguments: &[&str]) -> Running {
+        let mut command = Command::new(IOCREC);
+        command.args(["record", "--dir", &self.log(), "--flush", "200ms"]).args(arguments);
+        Running { talk: Talk::start("iocrec", &mut command, &self.dir) }
+    }
+
+    /// Starts `iocrec` with these arguments.
+    pub fn agent(&self, arguments: &[&str]) -> Running {
+        let mut command = Command::new(IOCREC);
+        command.args(arguments);
+        Running { talk: Talk::start("iocrec", &mut command, &self.dir) }
+    }
+
+    /// Waits until the recorder records the IOC: puts to a record until the log shows one of them
+    /// as seen from where `source` says (`both`, or `packet` where there are no probes).
+    pub fn wait_until_recording(&self, client: &mut Client, pv: &str, source: &str) {
+        let mut number = 0;
+        wait_until("the recorder sees a put", || {
+            number += 1;
+            client.put(pv, 6, json!(number), false);
+            thread::sleep(Duration::from_millis(300));
+            self.puts(&["--pv", pv]).iter().any(|put| put["source"] == source)
+        });
+    }
+
+    /// Runs `iocreplay` on the rig's log.
+    pub fn replay(&self, command: &str, arguments: &[&str]) -> Output {
+        Command::new(iocreplay()).arg(command).arg(self.log()).args(arguments).output().expect("iocreplay runs")
+    }
+
+    /// The put log as JSON objects; empty while there is no readable log.
+    pub fn puts(&self, arguments: &[&str]) -> Vec<Value> {
+        let output = self.replay("puts", &[&["--format", "jsonl"], arguments].concat());
+        json_lines(&output.stdout)
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("the test's files are kept in {}", self.dir.display());
+        } else {
+            // What can't be removed does no harm in a directory for temporary files.
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+/// Says that a test did not run; fails where every test has to.
+pub fn not_run<T>(name: &str, why: &str) -> Option<T> {
+    let set = |key: &str, value: &str| std::env::var(key).is_ok_and(|found| found == value);
+    assert!(!set("CI", "true") && !set("IOCREC_REQUIRE_ALL", "1"), "NOT RUN: {name}: {why}");
+    // Past the test runner, which would swallow what a passing test prints.
+    let _ = writeln!(std::io::stderr(), "NOT RUN: {name}: {why}");
+    None
+}
+
+/// Moves this thread, and the children that it starts, into a network with only loopback.
+fn enter_private_network() {
+    // SAFETY: unshare takes no pointers; it concerns this thread alone.
+    assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: ifreq is plain data, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+    // SAFETY: the descriptor is checked and closed here, the request outlives the call.
+    let up = unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        let up = libc::ioctl(socket, libc::SIOCSIFFLAGS as _, &request);
+        libc::close(socket);
+        up
+    };
+    assert_eq!(up, 0, "loopback: {}", std::io::Error::last_os_error());
+}
+
+/// Moves this thread into a mount namespace of its own, where a small file system may be mounted.
+pub fn enter_private_mounts() {
+    // SAFETY: the arguments are constant C strings; both calls concern this thread alone.
+    let done = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(
+                c"none".as_ptr(),
+                c"/".as_ptr(),
+                std::ptr::null(),
+                libc::MS_REC | libc::MS_PRIVATE,
+                std::ptr::null(),
+            ) == 0
+    };
+    assert!(done, "{}", std::io::Error::last_os_error());
+}
+
+/// A file of tests/rig.
+pub fn rig_file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rig").join(name)
+}
+
+/// A script of tests/rig, ready to be given arguments.
+fn python(script: &str) -> Command {
+    let python = std::env::var_os("IOCREC_PYTHON")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv/bin/python"), PathBuf::from);
+    assert!(python.exists(), "{} is missing; run scripts/setup", python.display());
+    let mut command = Command::new(python);
+    command.arg(rig_file(script));
+    command
+}
+
+/// Runs a script of the repository that checks a file; its output.
+pub fn check_script(path: &str, arguments: &[&str]) -> Output {
+    let mut command = python("ioc.py");
+    let interpreter = command.get_program().to_owned();
+    command = Command::new(interpreter);
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).args(arguments);
+    command.output().expect("the script runs")
+}
+
+/// The reader, of the same build as the agent. It is another package's program, so it is built when
+/// cargo runs the tests, and found beside the agent otherwise.
+pub fn iocreplay() -> &'static Path {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let beside = Path::new(IOCREC).parent().expect("a directory");
+        if let Some(cargo) = std::env::var_os("CARGO") {
+            let mut build = Command::new(cargo);
+            build.args(["build", "--quiet", "--locked", "-p", "iocreplay", "--bin", "iocreplay"]);
+            build.current_dir(env!("CARGO_MANIFEST_DIR"));
+            build.arg("--target-dir").arg(beside.parent().expect("the target directory"));
+            if beside.ends_with("release") {
+                build.arg("--release");
+            }
+            assert!(build.status().expect("cargo runs").success(), "iocreplay could not be built");
+        }
+        beside.join("iocreplay")
+    })
+}
+
+/// Waits for a condition; fails the test when it does not come.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < PATIENCE, "waited {PATIENCE:?} in vain: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Each line as a JSON value.
+pub fn json_lines(text: &[u8]) -> Vec<Value> {
+    String::from_utf8_lossy(text)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("not JSON: {error}: {line}")))
+        .collect()
+}
+
+/// A child process that is talked to by lines. Its stderr goes to a file in the rig's directory.
+pub struct Talk {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Receiver<String>,
+    /// What it said on stderr.
+    stderr: PathBuf,
+    name: String,
+}
+
+impl Talk {
+    fn start(name: &str, command: &mut Command, dir: &Path) -> Talk {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let stderr = dir.join(format!("{name}-{number}.stderr"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(fs::File::create(&stderr).expect("a file for stderr"));
+        let mut child = in_own_group(command).spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let stdin = child.stdin.take();
+        let (sender, stdout) = channel();
+        let pipe = child.stdout.take().expect("a pipe");
+        thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Talk { child, stdin, stdout, stderr, name: name.to_string() }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a line.
+    pub fn say(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{}: {error}: {}", self.name, self.errors()));
+    }
+
+    /// The next line; None when it said its last.
+    pub fn line(&mut self) -> Option<String> {
+        match self.stdout.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("{} says nothing: {}", self.name, self.errors()),
+        }
+    }
+
+    /// The next line, which must be JSON.
+    pub fn line_as_json(&mut self) -> Value {
+        let line = self.line().unwrap_or_else(|| panic!("{} ended: {}", self.name, self.errors()));
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{}: {error}: {line}", self.name))
+    }
+
+    /// The lines before one that is `word`.
+    pub fn lines_until(&mut self, word: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        loop {
+            match self.line() {
+                Some(line) if line == word => return lines,
+                Some(line) => lines.push(line),
+                None => panic!("{} ended: {lines:?} {}", self.name, self.errors()),
+            }
+        }
+    }
+
+    /// What it said on stderr so far.
+    pub fn errors(&self) -> String {
+        fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+
+    /// Is it still there?
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: kill takes no pointers; the child is not yet reaped, so the pid is its.
+        unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until(&format!("{} ends", self.name), || {
+            status = self.child.try_wait().expect("the child can be waited for");
+            status.is_some()
+        });
+        status.expect("it ended")
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        if self.runs() {
+            // SAFETY: killpg takes no pointers; the leader is not reaped, so the group is its.
+            unsafe { libc::killpg(self.child.id() as libc::pid_t, libc::SIGKILL) };
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Makes the command lead a process group of its own, and die with the thread that starts it.
+fn in_own_group(command: &mut Command) -> &mut Command {
+    command.process_group(0);
+    // SAFETY: prctl is safe between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        })
+    }
+}
+
+/// A running IOC.
+pub struct Ioc {
+    talk: Talk,
+}
+
+impl Ioc {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.talk.pid()
+    }
+
+    /// Its process id, as an argument.
+    pub fn pid_argument(&self) -> String {
+        self.talk.pid().to_string()
+    }
+
+    /// Carries out an iocsh command; the lines that it printed.
+    pub fn command(&mut self, line: &str) -> Vec<String> {
+        self.talk.say(line);
+        self.talk.lines_until("done")
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.talk.signal(libc::SIGKILL);
+        self.talk.wait();
+    }
+
+    /// Is it still there?
+    pub fn runs(&mut self) -> bool {
+        self.talk.runs()
+    }
+}
+
+/// A running Channel Access client.
+pub struct Client {
+    /// Whom it claims to act for.
+    pub user: String,
+    /// Which host it claims to be.
+    pub host: String,
+    talk: Talk,
+}
+
+impl Client {
+    fn ask(&mut self, command: Value) -> Value {
+        self.talk.say(&command.to_string());
+        let answer = self.talk.line_as_json();
+        assert!(answer["error"].is_null(), "{command}: {answer}");
+        answer
+    }
+
+    /// Connects the channel; this client's `ip:port`.
+    pub fn connect(&mut self, pv: &str) -> String {
+        let answer = self.ask(json!({"do": "connect", "pv": pv}));
+        answer["address"].as_str().expect("an address").to_string()
+    }
+
+    /// Puts; the ECA status (1 is normal; without callback always 1).
+    pub fn put(&mut self, pv: &str, dbr: u16, value: Value, notify: bool) -> u64 {
+        let answer = self.ask(json!({"do": "put", "pv": pv, "dbr": dbr, "value": value, "notify": notify}));
+        answer["status"].as_u64().expect("a status")
+    }
+
+    /// Reads.
+    pub fn get(&mut self, pv: &str) -> Value {
+        self.ask(json!({"do": "get", "pv": pv}))["value"].take()
+    }
+
+    /// Puts 0, 1, 2 ... without callback, and waits until all are carried out.
+    pub fn flood(&mut self, pv: &str, count: u32) {
+        self.ask(json!({"do": "flood", "pv": pv, "count": count}));
+    }
+}
+
+/// A running `iocrec`.
+pub struct Running {
+    talk: Talk,
+}
+
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.talk.pid()
+    }
+
+    /// The next line of its stdout.
+    pub fn line(&mut self) -> Option<String> {
+        self.talk.line()
+    }
+
+    /// What it said on stderr so far.
+    pub fn errors(&self) -> String {
+        self.talk.errors()
+    }
+
+    /// Is it still there?
+    pub fn runs(&mut self) -> bool {
+        self.talk.runs()
+    }
+
+    /// Ends it as a service manager would; its exit status.
+    pub fn stop(&mut self) -> ExitStatus {
+        self.talk.signal(libc::SIGTERM);
+        self.talk.wait()
+    }
+
+    /// Ends it without warning.
+    pub fn kill(&mut self) {
+        self.talk.signal(libc::SIGKILL);
+        self.talk.wait();
+    }
+
+    /// Waits for its own end.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.talk.wait()
+    }
+}
+
+/// Runs a command to its end, without leaving it when the test's thread goes.
+pub fn run(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = in_own_group(command).spawn().expect("it starts");
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let mut stderr = child.stderr.take().expect("a pipe");
+    let reader = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stdout.read_to_end(&mut bytes);
+        bytes
+    });
+    let errors = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stderr.read_to_end(&mut bytes);
+        bytes
+    });
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("the child can be waited for") {
+            break status;
+        }
+        if begin.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{command:?} does not end");
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    Output {
+        status,
+        stdout: reader.join().expect("the reader ends"),
+        stderr: errors.join().expect("the reader ends"),
+    }
+}

@@ -1,0 +1,108 @@
+"""IOCs, clients and recorders as child processes, for the demo and the benchmarks.
+
+Children die with the process that started them, whatever ends it.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+PYTHON = os.environ.get("IOCREC_PYTHON", os.path.join(TOP, ".venv/bin/python"))
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+LIBC = ctypes.CDLL(None)
+
+
+def die_with_parent():
+    """Runs in the child, between fork and exec."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def start(command, **options):
+    return subprocess.Popen(command, preexec_fn=die_with_parent, text=True, **options)
+
+
+def program(name):
+    """Path of a release binary; cargo says where it is built to."""
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(TOP, "target"))
+    path = os.path.join(target, "release", name)
+    if not os.path.exists(path):
+        sys.exit(f"{path} is missing; run: make build")
+    return path
+
+
+def wait_until(what, condition, seconds=30):
+    """Waits for a condition, or ends the program saying what did not happen."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            sys.exit(f"waited {seconds} s in vain: {what}")
+        time.sleep(0.02)
+
+
+class Ioc:
+    """A running softIoc (ioc.py)."""
+
+    def __init__(self, name, port, database, find=(), macros="", log=subprocess.DEVNULL):
+        command = [PYTHON, os.path.join(HERE, "ioc.py"), name, str(port), database, "--macros", macros]
+        if find:
+            command += ["--find", ",".join(map(str, find))]
+        self.process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        self.pid = self.process.pid
+        self.expect("ready")
+
+    def expect(self, word):
+        lines = []
+        for line in self.process.stdout:
+            if line.rstrip() == word:
+                return lines
+            lines.append(line)
+        sys.exit(f"the IOC ended: {lines}")
+
+    def command(self, line):
+        """Carries out an iocsh command; returns what it printed."""
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.expect("done")
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Client:
+    """A running client (client.py); library is libca or caproto."""
+
+    def __init__(self, library, ports, user=None, uid=None, host=None):
+        command = [PYTHON, os.path.join(HERE, "client.py"), library, ",".join(map(str, ports))]
+        for option, value in (("--user", user), ("--uid", uid), ("--host", host)):
+            if value is not None:
+                command += [option, str(value)]
+        self.process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.who = json.loads(self.process.stdout.readline())
+
+    def ask(self, **command):
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        if "error" in answer:
+            sys.exit(f"client: {command}: {answer['error']}")
+        return answer
+
+    def connect(self, pv):
+        return self.ask(do="connect", pv=pv)["address"]
+
+    def put(self, pv, dbr, value, notify=False):
+        return self.ask(do="put", pv=pv, dbr=dbr, value=value, notify=notify)["status"]
+
+    def get(self, pv):
+        return self.ask(do="get", pv=pv)["value"]
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
