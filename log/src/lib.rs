@@ -1,2 +1,40 @@
-//! The log of the flight recorder for EPICS IOCs.
+//! The log of the flight recorder for EPICS IOCs: what it holds, how it is written, how it is read.
+//!
+//! A log is a directory of *segments*. A segment begins with a header and a *keyframe*, the
+//! definitions in force at that moment, and goes on with *blocks*, each a compressed batch of
+//! [events](event). Every segment can be read alone. docs/format.md has the bytes.
+//!
+//! - [`event`]: what can be said;
+//! - [`context`]: the definitions in force, for writing keyframes and for looking up numbers;
+//! - [`storage`]: the few things that a writer needs of a disk, and a real directory that does them;
+//! - [`writer`]: events to segments, under a hard cap on disk use. Its module page is the contract
+//!   of what a crash can cost;
+//! - [`reader`]: segments to events, whatever happened to the file.
+//!
+//! ```
+//! use iocrec_log::event::{Event, Fact};
+//! use iocrec_log::{reader, storage::Directory, writer::{Options, Writer}};
+//!
+//! let dir = tempfile::tempdir()?;
+//! let mut writer = Writer::open(Directory::open(dir.path())?, Options::default(), 7)?;
+//! writer.push(Event { time: 1, fact: Fact::Mark("beam lost".into()) });
+//! writer.close(2);
+//! assert_eq!(writer.status().stored, 1);
+//!
+//! for file in reader::find(dir.path())? {
+//!     let mut segment = reader::Segment::open(&file.path)?;
+//!     while let Some(block) = segment.next_block() {
+//!         println!("{:?}", block?.events);
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod block;
+pub mod context;
 pub mod event;
+pub mod format;
+mod name;
+pub mod reader;
+pub mod storage;
+pub mod writer;

@@ -1,0 +1,427 @@
+//! The definitions in force: which number stands for what, at one moment of a log.
+//!
+//! The writer keeps one to begin each segment with (a keyframe); a reader feeds one with the events
+//! that it reads and looks numbers up in it. Both get the same answers, since both apply the same
+//! facts in the same order.
+//!
+//! Promises: numbers are keys of maps, never indices, so no number makes it allocate; what it
+//! holds is bounded by [`MAX_HELD`] whatever is applied; a keyframe made from [`Context::events`] and
+//! applied to an empty context gives the same answers. 10,000 records cost about 1 MiB
+//! (tests/context.rs measures).
+
+use crate::event::{
+    Channel, ChannelId, Circuit, CircuitId, Clock, Event, Fact, Field, FieldId, Host, Ioc, IocId, Record,
+    RecordId, Site, SiteId, Thread, ThreadId, TierChoice,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem::size_of;
+
+/// Bytes of definitions, roughly, that a context holds at most. Beyond it new definitions are
+/// counted as refused and left out: a hostile log or a flood of channels must not take the machine's
+/// memory. A big site's box (100,000 records, 50,000 channels) needs about 20 MiB.
+pub const MAX_HELD: usize = 256 << 20;
+
+/// How many pairs of clocks are remembered. The recorder notes one every few seconds to minutes, and
+/// events are looked up near to when they were written, so a few are enough; 64 cost 1 KiB.
+const MAX_CLOCKS: usize = 64;
+
+/// A record, as [`Context::record`] gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordRef<'a> {
+    /// Its number.
+    pub id: RecordId,
+    /// Whose record.
+    pub ioc: IocId,
+    /// Address of its dbCommon in the IOC.
+    pub address: u64,
+    /// Name.
+    pub name: &'a str,
+    /// Record type; empty where not known.
+    pub rtype: &'a str,
+}
+
+/// A record as it is kept: records are by far the most numerous, so their types are shared.
+#[derive(Clone, Debug)]
+struct KeptRecord {
+    name: Box<str>,
+    address: u64,
+    ioc: IocId,
+    /// Index in `Context::types`.
+    rtype: u32,
+}
+
+/// Roughly how many bytes keeping a thing costs.
+trait Weight {
+    fn weight(&self) -> usize;
+}
+
+impl Weight for Ioc {
+    fn weight(&self) -> usize {
+        let words = self.command.iter().chain(&self.not_probed);
+        let text = self.name.len() + self.exe.len() + self.cwd.len() + self.base_version.len();
+        size_of::<Self>()
+            + text
+            + words.map(|w| size_of::<String>() + w.len()).sum::<usize>()
+            + 2 * self.ca_ports.len()
+    }
+}
+impl Weight for Thread {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.name.len()
+    }
+}
+impl Weight for KeptRecord {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.name.len()
+    }
+}
+impl Weight for Field {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.rtype.len() + self.name.len()
+    }
+}
+impl Weight for Site {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.function.len() + self.module.len()
+    }
+}
+impl Weight for Circuit {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.user.len() + self.host.len()
+    }
+}
+impl Weight for Channel {
+    fn weight(&self) -> usize {
+        // Twice the number pair, for its place among the circuit's channels.
+        size_of::<Self>() + self.pv.len() + 16
+    }
+}
+impl Weight for CircuitId {
+    fn weight(&self) -> usize {
+        8
+    }
+}
+
+/// Things by their number, and what they weigh. A tree and not a hash table: in order for keyframes,
+/// no doubling of all it holds when it grows, and no numbers that can be chosen to collide.
+#[derive(Clone, Debug)]
+struct Table<T> {
+    map: BTreeMap<u32, T>,
+    weight: usize,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Table { map: BTreeMap::new(), weight: 0 }
+    }
+}
+
+impl<T: Weight> Table<T> {
+    fn put(&mut self, id: u32, thing: T) {
+        self.weight += thing.weight() + size_of::<u32>();
+        if let Some(old) = self.map.insert(id, thing) {
+            self.weight = self.weight.saturating_sub(old.weight() + size_of::<u32>());
+        }
+    }
+
+    fn take(&mut self, id: u32) -> Option<T> {
+        let old = self.map.remove(&id)?;
+        self.weight = self.weight.saturating_sub(old.weight() + size_of::<u32>());
+        Some(old)
+    }
+
+    fn keep(&mut self, mut wanted: impl FnMut(&u32, &T) -> bool) {
+        let weight = &mut self.weight;
+        self.map.retain(|id, thing| {
+            let stays = wanted(id, thing);
+            if !stays {
+                *weight = weight.saturating_sub(thing.weight() + size_of::<u32>());
+            }
+            stays
+        });
+    }
+}
+
+/// The definitions in force.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    host: Option<Host>,
+    tier: Option<TierChoice>,
+    /// Pairs of monotonic and wall time, in the order in which they were noted.
+    clocks: VecDeque<(u64, i64)>,
+    iocs: Table<Ioc>,
+    threads: Table<Thread>,
+    records: Table<KeptRecord>,
+    /// Names of record types, each once, and the way back to their index. An IOC has some tens of
+    /// them; they never shrink, and their bytes count in `types_weight`.
+    types: Vec<Box<str>>,
+    type_index: BTreeMap<Box<str>, u32>,
+    types_weight: usize,
+    fields: Table<Field>,
+    sites: Table<Site>,
+    circuits: Table<Circuit>,
+    channels: Table<Channel>,
+    /// Which channels a circuit has, so that its end need not look at all of them.
+    channels_of: BTreeSet<(CircuitId, ChannelId)>,
+    serves: Table<CircuitId>,
+    refused: u64,
+}
+
+impl Context {
+    /// Takes note of a fact: a definition comes into force, an end puts it out of force, anything
+    /// else changes nothing. `time` is the event's.
+    pub fn apply(&mut self, time: u64, fact: &Fact) {
+        match fact {
+            Fact::Host(host) => self.host = Some(host.clone()),
+            Fact::Clock(clock) => self.note_clock(time, clock.wall),
+            Fact::Tier(tier) => self.tier = Some(tier.clone()),
+            Fact::Ioc(ioc) => {
+                if self.has_room(ioc.weight()) {
+                    self.iocs.put(ioc.id, ioc.clone());
+                }
+            }
+            Fact::IocEnd(end) => self.drop_ioc(end.ioc),
+            Fact::Thread(thread) => {
+                if self.has_room(thread.weight()) {
+                    self.threads.put(thread.id, thread.clone());
+                }
+            }
+            Fact::Record(record) => self.put_record(record),
+            Fact::Field(field) => {
+                if self.has_room(field.weight()) {
+                    self.fields.put(field.id, field.clone());
+                }
+            }
+            Fact::Site(site) => {
+                if self.has_room(site.weight()) {
+                    self.sites.put(site.id, site.clone());
+                }
+            }
+            Fact::Circuit(circuit) => {
+                if self.has_room(circuit.weight()) {
+                    self.circuits.put(circuit.id, circuit.clone());
+                }
+            }
+            Fact::CircuitEnd(id) => self.drop_circuit(*id),
+            Fact::Channel(channel) => {
+                if self.has_room(channel.weight()) {
+                    self.drop_channel(channel.id);
+                    self.channels_of.insert((channel.circuit, channel.id));
+                    self.channels.put(channel.id, channel.clone());
+                }
+            }
+            Fact::ChannelEnd(id) => self.drop_channel(*id),
+            Fact::Serves(serves) => {
+                if self.has_room(serves.circuit.weight()) {
+                    self.serves.put(serves.thread, serves.circuit);
+                }
+            }
+            Fact::CaPut(_)
+            | Fact::CaAnswer(_)
+            | Fact::Put(_)
+            | Fact::Process(_)
+            | Fact::Complete(_)
+            | Fact::Cause(_)
+            | Fact::CaLinkPut(_)
+            | Fact::Loss(_)
+            | Fact::Mark(_) => {}
+        }
+    }
+
+    /// The definitions in force as events that make a context with the same answers: nothing refers forward. All
+    /// have the time `now`, but for the latest pair of clocks, which keeps its own.
+    pub fn events(&self, now: u64) -> impl Iterator<Item = Event> + '_ {
+        let clock = self.clocks.back().map(|&(time, wall)| Event { time, fact: Fact::Clock(Clock { wall }) });
+        let at = move |fact| Event { time: now, fact };
+        let records = self.records.map.keys().filter_map(|id| self.record(*id));
+        let serves = self.serves.map.iter();
+        (self.host.iter().cloned().map(Fact::Host).map(at))
+            .chain(clock)
+            .chain(self.tier.iter().cloned().map(Fact::Tier).map(at))
+            .chain(self.iocs.map.values().cloned().map(Fact::Ioc).map(at))
+            .chain(self.threads.map.values().cloned().map(Fact::Thread).map(at))
+            .chain(records.map(Record::from).map(Fact::Record).map(at))
+            .chain(self.fields.map.values().cloned().map(Fact::Field).map(at))
+            .chain(self.sites.map.values().cloned().map(Fact::Site).map(at))
+            .chain(self.circuits.map.values().cloned().map(Fact::Circuit).map(at))
+            .chain(self.channels.map.values().cloned().map(Fact::Channel).map(at))
+            .chain(
+                serves
+                    .map(|(&thread, &circuit)| Fact::Serves(crate::event::Serves { thread, circuit }))
+                    .map(at),
+            )
+    }
+
+    /// The facts of [`Context::events`]. The clock fact among them belongs to the time at which it
+    /// was applied.
+    pub fn facts(&self) -> impl Iterator<Item = Fact> + '_ {
+        self.events(0).map(|event| event.fact)
+    }
+
+    /// The machine and the run.
+    pub fn host(&self) -> Option<&Host> {
+        self.host.as_ref()
+    }
+
+    /// The tier in use.
+    pub fn tier(&self) -> Option<&TierChoice> {
+        self.tier.as_ref()
+    }
+
+    /// All IOCs, by their number.
+    pub fn iocs(&self) -> impl Iterator<Item = &Ioc> + '_ {
+        self.iocs.map.values()
+    }
+
+    /// An IOC.
+    pub fn ioc(&self, id: IocId) -> Option<&Ioc> {
+        self.iocs.map.get(&id)
+    }
+
+    /// A thread.
+    pub fn thread(&self, id: ThreadId) -> Option<&Thread> {
+        self.threads.map.get(&id)
+    }
+
+    /// A record.
+    pub fn record(&self, id: RecordId) -> Option<RecordRef<'_>> {
+        let kept = self.records.map.get(&id)?;
+        let rtype = self.types.get(kept.rtype as usize)?;
+        Some(RecordRef { id, ioc: kept.ioc, address: kept.address, name: &kept.name, rtype })
+    }
+
+    /// All records, by their number.
+    pub fn records(&self) -> impl Iterator<Item = RecordRef<'_>> + '_ {
+        self.records.map.keys().filter_map(|id| self.record(*id))
+    }
+
+    /// A field.
+    pub fn field(&self, id: FieldId) -> Option<&Field> {
+        self.fields.map.get(&id)
+    }
+
+    /// A site.
+    pub fn site(&self, id: SiteId) -> Option<&Site> {
+        self.sites.map.get(&id)
+    }
+
+    /// A circuit that is open.
+    pub fn circuit(&self, id: CircuitId) -> Option<&Circuit> {
+        self.circuits.map.get(&id)
+    }
+
+    /// A channel that is open.
+    pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
+        self.channels.map.get(&id)
+    }
+
+    /// The circuit that a thread serves.
+    pub fn serves(&self, thread: ThreadId) -> Option<CircuitId> {
+        self.serves.map.get(&thread).copied()
+    }
+
+    /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time: by the latest pair of clocks
+    /// noted at or before it, else by the earliest. `None` before the first pair is known.
+    pub fn wall(&self, time: u64) -> Option<i64> {
+        let before = self.clocks.iter().rev().find(|(at, _)| *at <= time);
+        let &(at, wall) = before.or(self.clocks.front())?;
+        Some(wall.saturating_add(time.wrapping_sub(at) as i64))
+    }
+
+    /// How many definitions were left out because of [`MAX_HELD`].
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    fn held(&self) -> usize {
+        let tables = [
+            self.iocs.weight,
+            self.threads.weight,
+            self.records.weight,
+            self.types_weight,
+            self.fields.weight,
+            self.sites.weight,
+            self.circuits.weight,
+            self.channels.weight,
+            self.serves.weight,
+        ];
+        tables.iter().sum()
+    }
+
+    fn has_room(&mut self, weight: usize) -> bool {
+        let fits = self.held().saturating_add(weight) <= MAX_HELD;
+        self.refused += u64::from(!fits);
+        fits
+    }
+
+    fn note_clock(&mut self, time: u64, wall: i64) {
+        if self.clocks.len() == MAX_CLOCKS {
+            self.clocks.pop_front();
+        }
+        self.clocks.push_back((time, wall));
+    }
+
+    fn put_record(&mut self, record: &Record) {
+        let kept = KeptRecord {
+            name: record.name.as_str().into(),
+            address: record.address,
+            ioc: record.ioc,
+            rtype: 0,
+        };
+        if self.has_room(kept.weight() + 2 * (size_of::<Box<str>>() + record.rtype.len())) {
+            let rtype = self.intern(&record.rtype);
+            self.records.put(record.id, KeptRecord { rtype, ..kept });
+        }
+    }
+
+    /// The index of a record type's name.
+    fn intern(&mut self, rtype: &str) -> u32 {
+        if let Some(&index) = self.type_index.get(rtype) {
+            return index;
+        }
+        // MAX_HELD keeps this far below u32::MAX.
+        let index = self.types.len() as u32;
+        self.types_weight += 2 * (size_of::<Box<str>>() + rtype.len());
+        self.types.push(rtype.into());
+        self.type_index.insert(rtype.into(), index);
+        index
+    }
+
+    fn drop_ioc(&mut self, ioc: IocId) {
+        self.iocs.take(ioc);
+        self.threads.keep(|_, thread| thread.ioc != ioc);
+        self.records.keep(|_, record| record.ioc != ioc);
+        self.fields.keep(|_, field| field.ioc != ioc);
+        self.sites.keep(|_, site| site.ioc != ioc);
+        let threads = &self.threads.map;
+        self.serves.keep(|thread, _| threads.contains_key(thread));
+    }
+
+    fn drop_circuit(&mut self, circuit: CircuitId) {
+        self.circuits.take(circuit);
+        let whole = (circuit, ChannelId::MIN)..=(circuit, ChannelId::MAX);
+        let ended: Vec<ChannelId> = self.channels_of.range(whole).map(|&(_, channel)| channel).collect();
+        for channel in ended {
+            self.drop_channel(channel);
+        }
+        self.serves.keep(|_, served| *served != circuit);
+    }
+
+    fn drop_channel(&mut self, id: ChannelId) {
+        if let Some(channel) = self.channels.take(id) {
+            self.channels_of.remove(&(channel.circuit, id));
+        }
+    }
+}
+
+impl From<RecordRef<'_>> for Record {
+    fn from(record: RecordRef<'_>) -> Self {
+        Record {
+            id: record.id,
+            ioc: record.ioc,
+            address: record.address,
+            name: record.name.to_owned(),
+            rtype: record.rtype.to_owned(),
+        }
+    }
+}

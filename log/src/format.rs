@@ -1,0 +1,285 @@
+//! The bytes of a segment and of a block's header. docs/format.md is the document; what is asserted
+//! here at compile time is what it says. All numbers are little endian.
+
+use crate::event::Fact;
+
+/// First bytes of every segment: not text, not UTF-8, and changed by transfers that change line ends.
+pub const SEGMENT_MAGIC: [u8; 8] = *b"\x89IOCREC\n";
+/// First bytes of every block. Chosen to be unlikely in text and in small numbers.
+pub const BLOCK_MAGIC: [u8; 4] = [0xB7, 0x4C, 0x0F, 0xE3];
+/// Version of the format that this crate writes, and the newest that it reads.
+pub const VERSION: u16 = 1;
+/// Incompatible flags that this crate understands: none yet.
+pub const KNOWN_INCOMPATIBLE: u32 = 0;
+/// Length of a segment's header.
+pub const SEGMENT_HEADER: usize = 80;
+/// How many copies of the header a segment begins with, so that one flipped bit in it costs nothing.
+pub const HEADER_COPIES: usize = 2;
+/// Where a segment's first block begins.
+pub const FIRST_BLOCK: usize = SEGMENT_HEADER * HEADER_COPIES;
+/// Length of a block's header.
+pub const BLOCK_HEADER: usize = 52;
+/// Bytes that a block's body has at most when it is unpacked. Bounds what a reader allocates.
+pub const MAX_RAW: usize = 256 << 10;
+/// Bytes that a block's body has at most in the file: what zstd makes of `MAX_RAW` bytes of noise.
+pub const MAX_STORED: usize = MAX_RAW + (MAX_RAW >> 8) + 64;
+/// Events that a block has at most. Bounds what a reader allocates for unpacked events.
+pub const MAX_EVENTS: u32 = 32 << 10;
+/// log2 of zstd's window: no block looks back further than its own start, so this bounds the memory
+/// that a decoder needs.
+pub const WINDOW_LOG: u32 = 18;
+/// How many sorts of facts this version knows; a segment says how many its writer knew.
+pub const FACTS: u16 = 23;
+
+const _: () = {
+    assert!(SEGMENT_HEADER == 8 + 2 + 2 + 2 + 2 + 4 + 4 + 16 + 16 + 8 + 8 + 4 + 4);
+    assert!(FIRST_BLOCK == 160);
+    assert!(BLOCK_HEADER == 4 + 4 + 4 + 2 + 2 + 4 + 4 + 4 + 8 + 8 + 4 + 4);
+    assert!(1 << WINDOW_LOG == MAX_RAW);
+    assert!(MAX_STORED == 263_232);
+};
+
+/// The number of a fact's sort in a log: its place in [`Fact`]. Written out, so that a change of the
+/// enum's order doesn't compile into a change of the format; a test compares it with the encoding.
+pub fn fact_number(fact: &Fact) -> u16 {
+    match fact {
+        Fact::Host(_) => 0,
+        Fact::Clock(_) => 1,
+        Fact::Tier(_) => 2,
+        Fact::Ioc(_) => 3,
+        Fact::IocEnd(_) => 4,
+        Fact::Thread(_) => 5,
+        Fact::Record(_) => 6,
+        Fact::Field(_) => 7,
+        Fact::Site(_) => 8,
+        Fact::Circuit(_) => 9,
+        Fact::CircuitEnd(_) => 10,
+        Fact::Channel(_) => 11,
+        Fact::ChannelEnd(_) => 12,
+        Fact::Serves(_) => 13,
+        Fact::CaPut(_) => 14,
+        Fact::CaAnswer(_) => 15,
+        Fact::Put(_) => 16,
+        Fact::Process(_) => 17,
+        Fact::Complete(_) => 18,
+        Fact::Cause(_) => 19,
+        Fact::CaLinkPut(_) => 20,
+        Fact::Loss(_) => 21,
+        Fact::Mark(_) => 22,
+    }
+}
+
+/// What a segment says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// Version of the format.
+    pub version: u16,
+    /// How many sorts of facts the writer knew.
+    pub facts: u16,
+    /// Flags that a reader may ignore.
+    pub compatible: u32,
+    /// Flags that a reader must know.
+    pub incompatible: u32,
+    /// Random number of the recorder's run.
+    pub run: u128,
+    /// Boot id of the host (the UUID's bytes); zero where the run had not told it.
+    pub boot_id: [u8; 16],
+    /// CLOCK_MONOTONIC when the segment was begun, nanoseconds.
+    pub created: u64,
+    /// Wall-clock time when the segment was begun, nanoseconds since 1970 UTC.
+    pub created_wall: i64,
+    /// Number of the segment in its run, from 0. A missing number is a segment that was deleted, or
+    /// that could not be written.
+    pub sequence: u32,
+}
+
+/// Why bytes are not a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadHeader {
+    /// They don't begin like one.
+    Magic,
+    /// They begin like one, but the checksum is wrong.
+    Checksum,
+}
+
+/// Takes numbers off the front of a byte slice.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn next<const N: usize>(&mut self) -> [u8; N] {
+        let mut out = [0; N];
+        if let Some((head, rest)) = self.0.split_at_checked(N) {
+            out.copy_from_slice(head);
+            self.0 = rest;
+        }
+        out
+    }
+    fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.next())
+    }
+    fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.next())
+    }
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.next())
+    }
+}
+
+/// Puts numbers into a header of fixed size.
+struct Bytes<const N: usize> {
+    bytes: [u8; N],
+    used: usize,
+}
+
+impl<const N: usize> Bytes<N> {
+    fn new() -> Self {
+        Bytes { bytes: [0; N], used: 0 }
+    }
+    fn put(mut self, field: &[u8]) -> Self {
+        let end = self.used + field.len();
+        if let Some(place) = self.bytes.get_mut(self.used..end) {
+            place.copy_from_slice(field);
+        }
+        self.used = end;
+        self
+    }
+    /// The header, its last four bytes a CRC-32 of those before.
+    fn sealed(self) -> [u8; N] {
+        debug_assert_eq!(self.used + 4, N);
+        let crc = crc32fast::hash(&self.bytes[..N - 4]);
+        self.put(&crc.to_le_bytes()).bytes
+    }
+}
+
+/// The CRC-32 in the last four bytes of a header, if it is right.
+fn seal<const N: usize>(bytes: &[u8; N]) -> Option<u32> {
+    let (body, crc) = bytes.split_last_chunk::<4>()?;
+    let crc = u32::from_le_bytes(*crc);
+    (crc32fast::hash(body) == crc).then_some(crc)
+}
+
+/// The tag that a segment's blocks carry: its header's checksum.
+pub(crate) fn tag_of(header: &[u8; SEGMENT_HEADER]) -> u32 {
+    header.last_chunk().map_or(0, |crc| u32::from_le_bytes(*crc))
+}
+
+impl SegmentHeader {
+    /// The header's bytes, once.
+    pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER] {
+        Bytes::new()
+            .put(&SEGMENT_MAGIC)
+            .put(&self.version.to_le_bytes())
+            .put(&(SEGMENT_HEADER as u16).to_le_bytes())
+            .put(&self.facts.to_le_bytes())
+            .put(&(HEADER_COPIES as u16).to_le_bytes())
+            .put(&self.compatible.to_le_bytes())
+            .put(&self.incompatible.to_le_bytes())
+            .put(&self.run.to_le_bytes())
+            .put(&self.boot_id)
+            .put(&self.created.to_le_bytes())
+            .put(&self.created_wall.to_le_bytes())
+            .put(&self.sequence.to_le_bytes())
+            .sealed()
+    }
+
+    /// Reads a header and its tag.
+    pub(crate) fn decode(bytes: &[u8; SEGMENT_HEADER]) -> Result<(Self, u32), BadHeader> {
+        let mut fields = Fields(bytes);
+        if fields.next() != SEGMENT_MAGIC {
+            return Err(BadHeader::Magic);
+        }
+        let tag = seal(bytes).ok_or(BadHeader::Checksum)?;
+        let version = fields.u16();
+        let _length = fields.u16();
+        let facts = fields.u16();
+        let _copies = fields.u16();
+        let header = SegmentHeader {
+            version,
+            facts,
+            compatible: fields.u32(),
+            incompatible: fields.u32(),
+            run: u128::from_le_bytes(fields.next()),
+            boot_id: fields.next(),
+            created: fields.u64(),
+            created_wall: fields.u64() as i64,
+            sequence: fields.u32(),
+        };
+        Ok((header, tag))
+    }
+}
+
+/// The block belongs to the keyframe.
+pub(crate) const FLAG_KEYFRAME: u16 = 1;
+/// The block holds definitions or ends of them, so that a reader which looks for a time must not
+/// pass over it.
+pub(crate) const FLAG_DEFINES: u16 = 2;
+/// The body: zstd of all times, then all facts.
+pub(crate) const ENCODING_TIMES_FACTS: u16 = 1;
+
+/// What a block says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockHeader {
+    /// The CRC-32 of the segment's header: a block that strayed in from elsewhere is told by it.
+    pub tag: u32,
+    /// Number of the block in its segment, from 0.
+    pub sequence: u32,
+    /// `FLAG_*`.
+    pub flags: u16,
+    /// How the body is made.
+    pub encoding: u16,
+    /// Bytes of the body when unpacked.
+    pub raw: u32,
+    /// Bytes of the body in the file.
+    pub stored: u32,
+    /// Events in it.
+    pub count: u32,
+    /// Earliest time in it.
+    pub first: u64,
+    /// Latest time in it.
+    pub last: u64,
+    /// CRC-32 of the body in the file.
+    pub body_crc: u32,
+}
+
+impl BlockHeader {
+    pub fn encode(&self) -> [u8; BLOCK_HEADER] {
+        Bytes::new()
+            .put(&BLOCK_MAGIC)
+            .put(&self.tag.to_le_bytes())
+            .put(&self.sequence.to_le_bytes())
+            .put(&self.flags.to_le_bytes())
+            .put(&self.encoding.to_le_bytes())
+            .put(&self.raw.to_le_bytes())
+            .put(&self.stored.to_le_bytes())
+            .put(&self.count.to_le_bytes())
+            .put(&self.first.to_le_bytes())
+            .put(&self.last.to_le_bytes())
+            .put(&self.body_crc.to_le_bytes())
+            .sealed()
+    }
+
+    pub fn decode(bytes: &[u8; BLOCK_HEADER]) -> Result<Self, BadHeader> {
+        let mut fields = Fields(bytes);
+        if fields.next() != BLOCK_MAGIC {
+            return Err(BadHeader::Magic);
+        }
+        seal(bytes).ok_or(BadHeader::Checksum)?;
+        Ok(BlockHeader {
+            tag: fields.u32(),
+            sequence: fields.u32(),
+            flags: fields.u16(),
+            encoding: fields.u16(),
+            raw: fields.u32(),
+            stored: fields.u32(),
+            count: fields.u32(),
+            first: fields.u64(),
+            last: fields.u64(),
+            body_crc: fields.u32(),
+        })
+    }
+
+    /// Are the lengths such as a writer would write?
+    pub fn plausible(&self) -> bool {
+        self.raw as usize <= MAX_RAW && self.stored as usize <= MAX_STORED && self.count <= MAX_EVENTS
+    }
+}

@@ -1,0 +1,137 @@
+//! Names of segment files: `20260131T235959Z-0000000042.iocrec`.
+//!
+//! The time is when the file was begun, UTC, for people; the number counts the files that a directory
+//! has seen and makes names unique. Order of names is order of creation, always: when the wall clock
+//! has jumped back (or the box has none that survives a power cut), a new name repeats the time of
+//! the newest file there and only the number goes on.
+
+use std::fmt;
+
+/// Ending of a segment's name.
+pub(crate) const SUFFIX: &str = ".iocrec";
+/// Digits of the number: enough for a segment a second for 300 years.
+const DIGITS: usize = 10;
+/// 9999-12-31T23:59:59Z, the last time that the name can hold.
+const LAST_SECOND: u64 = 253_402_300_799;
+const DAY: u64 = 86_400;
+
+/// A segment file's name. Ordered as the names are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SegmentName {
+    /// The time as the decimal number YYYYMMDDhhmmss.
+    stamp: u64,
+    number: u64,
+}
+
+impl SegmentName {
+    /// The name of a file begun now, after `newest`. `wall` is nanoseconds since 1970 UTC.
+    pub fn next(newest: Option<SegmentName>, wall: i64) -> Self {
+        let now = stamp(wall);
+        match newest {
+            None => SegmentName { stamp: now, number: 0 },
+            Some(newest) => {
+                SegmentName { stamp: newest.stamp.max(now), number: newest.number.saturating_add(1) }
+            }
+        }
+    }
+
+    /// Reads a name; `None` if the recorder would not have given it.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (stamp, number) = name.strip_suffix(SUFFIX)?.split_once('-')?;
+        let (date, time) = stamp.strip_suffix('Z')?.split_once('T')?;
+        if date.len() != 8 || time.len() != 6 || number.len() != DIGITS {
+            return None;
+        }
+        let digits =
+            |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+        let (date, time): (u64, u64) = (digits(date)?, digits(time)?);
+        Some(SegmentName { stamp: date * 1_000_000 + time, number: digits(number)? })
+    }
+}
+
+impl fmt::Display for SegmentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (date, time) = (self.stamp / 1_000_000, self.stamp % 1_000_000);
+        write!(f, "{date:08}T{time:06}Z-{:0DIGITS$}{SUFFIX}", self.number)
+    }
+}
+
+/// A wall-clock time as YYYYMMDDhhmmss in decimal; times out of 1970-9999 as the nearest in it.
+fn stamp(wall: i64) -> u64 {
+    let seconds = (wall.max(0) as u64 / 1_000_000_000).min(LAST_SECOND);
+    let (mut day, second) = (seconds / DAY, seconds % DAY);
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut year = 1970;
+    loop {
+        let days = if leap(year) { 366 } else { 365 };
+        if day < days {
+            break;
+        }
+        day -= days;
+        year += 1;
+    }
+    let february = if leap(year) { 29 } else { 28 };
+    let mut month = 1;
+    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < days {
+            break;
+        }
+        day -= days;
+        month += 1;
+    }
+    let date = (year * 100 + month) * 100 + day + 1;
+    date * 1_000_000 + second / 3600 * 10_000 + second / 60 % 60 * 100 + second % 60
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    #[test]
+    fn calendar() {
+        for (seconds, expected) in [
+            (0, "19700101T000000Z"),
+            (951_827_696, "20000229T123456Z"),
+            (1_709_251_199, "20240229T235959Z"),
+            (1_735_689_600, "20250101T000000Z"),
+        ] {
+            let name = SegmentName::next(None, seconds * SECOND).to_string();
+            assert_eq!(name, format!("{expected}-0000000000.iocrec"));
+        }
+    }
+
+    #[test]
+    fn refuses_other_names() {
+        for name in [
+            "",
+            "x.iocrec",
+            "incident.iocrec",
+            "20250101T000000Z-1.iocrec",
+            "20250101T000000Z-0000000001",
+            "+0250101T000000Z-0000000001.iocrec",
+            "20250101T000000Z-000000000\u{0663}.iocrec",
+        ] {
+            assert_eq!(SegmentName::parse(name), None, "{name}");
+        }
+    }
+
+    proptest! {
+        /// Whatever the clock does, names are unique and sort in the order in which they were given.
+        #[test]
+        fn sorted_and_unique(walls in proptest::collection::vec(any::<i64>(), 1..20)) {
+            let mut newest: Option<SegmentName> = None;
+            let mut before = String::new();
+            for wall in walls {
+                let name = SegmentName::next(newest, wall);
+                let text = name.to_string();
+                prop_assert!(text > before);
+                prop_assert_eq!(SegmentName::parse(&text), Some(name));
+                before = text;
+                newest = Some(name);
+            }
+        }
+    }
+}

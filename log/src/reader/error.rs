@@ -1,0 +1,146 @@
+//! What can be wrong with a log, as lines for people.
+
+use crate::format::VERSION;
+use std::path::PathBuf;
+use std::{error, fmt, io};
+
+/// Why a log or a segment can't be read at all. Displays as one line that names the file and the
+/// remedy.
+#[derive(Debug)]
+pub enum ReadError {
+    /// There is no such file or directory.
+    NotFound(PathBuf),
+    /// The system does not let it be read.
+    Io(PathBuf, io::Error),
+    /// A directory without segments.
+    NoSegments(PathBuf),
+    /// A file of no length.
+    Empty(PathBuf),
+    /// Not a segment.
+    Foreign(PathBuf),
+    /// A segment that ends within its header.
+    Cut(PathBuf),
+    /// A segment whose header is damaged, both copies.
+    Damaged(PathBuf),
+    /// A segment of a version that is not known here, or with unknown incompatible flags.
+    Newer(PathBuf, u16, u32),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::NotFound(path) => {
+                write!(f, "{} does not exist; name a segment (.iocrec) or a directory of them", path.display())
+            }
+            ReadError::Io(path, error) => {
+                let remedy = match error.kind() {
+                    io::ErrorKind::PermissionDenied => "logs are readable for root and its group: copy it or use sudo",
+                    _ => "copy it again or check the disk",
+                };
+                write!(f, "can't read {}: {error}; {remedy}", path.display())
+            }
+            ReadError::NoSegments(path) => write!(
+                f,
+                "{} holds no segments (files ending in .iocrec); name the directory given to iocrec record --dir",
+                path.display()
+            ),
+            ReadError::Empty(path) => write!(
+                f,
+                "{} is empty: the recorder stopped, or the copy was made, before anything was written; \
+                 try the other segments",
+                path.display()
+            ),
+            ReadError::Foreign(path) => {
+                write!(f, "{} is not an iocrec segment; name a file that iocrec record wrote", path.display())
+            }
+            ReadError::Cut(path) => {
+                write!(f, "{} is cut off within its header; copy it again or leave it out", path.display())
+            }
+            ReadError::Damaged(path) => {
+                write!(f, "{} has a damaged header; copy it again or leave it out", path.display())
+            }
+            ReadError::Newer(path, version, flags) => write!(
+                f,
+                "{} was written by a newer iocrec (format {version}, flags {flags:#x}; this one reads format \
+                 {VERSION}); use a newer iocreplay",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            ReadError::Io(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// A stretch of a segment that gave no events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// How many bytes; 0 where blocks are missing without a trace.
+    pub length: u64,
+    /// How many blocks are known to be gone with it, by the numbers of those around it.
+    pub blocks: u32,
+    /// What is wrong.
+    pub cause: Cause,
+}
+
+/// What is wrong with a stretch of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// One of the two copies of the segment's header. The other served.
+    Header,
+    /// No block, as far as can be told.
+    Garbage,
+    /// The file ends within a block: the recorder was writing it, or stopped, or the copy is short.
+    Cut,
+    /// A block's body does not have the checksum that its header names.
+    Checksum,
+    /// A block that belongs to another segment.
+    Stray,
+    /// A block that was there before.
+    Repeated,
+    /// Blocks are not where they should be.
+    Missing,
+    /// A block whose checksum is right and whose content makes no sense.
+    Content,
+    /// A block that holds what this version does not know; a newer one may.
+    Newer,
+    /// The system could not read on.
+    Io(String),
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}, {} bytes", self.offset, self.length)?;
+        if self.blocks > 0 {
+            write!(f, ", {} blocks", self.blocks)?;
+        }
+        write!(f, ": {}", self.cause)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cause::Header => "a copy of the header is damaged, the other served",
+            Cause::Garbage => "not a block",
+            Cause::Cut => "the file ends within a block",
+            Cause::Checksum => "wrong checksum",
+            Cause::Stray => "a block of another segment",
+            Cause::Repeated => "a block that was there before",
+            Cause::Missing => "blocks are missing",
+            Cause::Content => "right checksum, but no events that make sense",
+            Cause::Newer => "written by a newer version",
+            Cause::Io(error) => return write!(f, "can't be read: {error}"),
+        })
+    }
+}
+
+impl error::Error for Damage {}

@@ -1,0 +1,97 @@
+//! Which segments a path stands for.
+
+use super::error::ReadError;
+use super::segment::Segment;
+use crate::format::SegmentHeader;
+use crate::name::SUFFIX;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// A file that is a segment, or by its name should be.
+#[derive(Clone, Debug)]
+pub struct SegmentFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its length in bytes.
+    pub size: u64,
+    /// What it says of itself; `None` if it can't be read, and [`Segment::open`] tells why.
+    pub header: Option<SegmentHeader>,
+}
+
+/// Finds the segments that `path` stands for: itself, those in it, and those in directories in it
+/// (one a host). Sorted by run, earliest first, and in a run as they were written; those that can't be
+/// read last. Segments with other names than the recorder gave them are found as long as they end in
+/// `.iocrec`.
+///
+/// # Errors
+/// If there is nothing that can be read.
+pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
+    let about = fs::metadata(path).map_err(|error| unreadable(path, error))?;
+    if !about.is_dir() {
+        let header = *Segment::open(path)?.header();
+        return Ok(vec![SegmentFile { path: path.to_owned(), size: about.len(), header: Some(header) }]);
+    }
+    let mut files = Vec::new();
+    for directory in list(path, &mut files)? {
+        list(&directory, &mut files)?;
+    }
+    if files.is_empty() {
+        return Err(ReadError::NoSegments(path.to_owned()));
+    }
+    let mut found = Vec::with_capacity(files.len());
+    let mut first_error = None;
+    for path in files {
+        let header = match Segment::open(&path) {
+            Ok(segment) => Some(*segment.header()),
+            Err(error) => {
+                first_error.get_or_insert(error);
+                None
+            }
+        };
+        let size = fs::metadata(&path).map_or(0, |about| about.len());
+        found.push(SegmentFile { path, size, header });
+    }
+    match first_error {
+        Some(error) if found.iter().all(|file| file.header.is_none()) => Err(error),
+        _ => {
+            sort(&mut found);
+            Ok(found)
+        }
+    }
+}
+
+fn unreadable(path: &Path, error: io::Error) -> ReadError {
+    match error.kind() {
+        io::ErrorKind::NotFound => ReadError::NotFound(path.to_owned()),
+        _ => ReadError::Io(path.to_owned(), error),
+    }
+}
+
+/// Adds the segments in a directory to `files` and gives the directories in it.
+fn list(directory: &Path, files: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>, ReadError> {
+    let failed = |error| unreadable(directory, error);
+    let mut directories = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            directories.push(path);
+        } else if path.to_string_lossy().ends_with(SUFFIX) {
+            files.push(path);
+        }
+    }
+    directories.sort();
+    Ok(directories)
+}
+
+fn sort(files: &mut [SegmentFile]) {
+    let mut begun: HashMap<u128, i64> = HashMap::new();
+    for header in files.iter().filter_map(|file| file.header) {
+        let wall = begun.entry(header.run).or_insert(header.created_wall);
+        *wall = header.created_wall.min(*wall);
+    }
+    files.sort_by_cached_key(|file| {
+        let place = file.header.map(|header| (begun.get(&header.run).copied(), header.run, header.sequence));
+        (place.is_none(), place, file.path.clone())
+    });
+}

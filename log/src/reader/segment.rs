@@ -1,0 +1,271 @@
+//! One segment, block by block.
+
+use super::error::{Cause, Damage, ReadError};
+use super::window::Window;
+use crate::block::Unpacker;
+use crate::event::Event;
+use crate::format::{
+    BadHeader, BlockHeader, SegmentHeader, BLOCK_HEADER, BLOCK_MAGIC, ENCODING_TIMES_FACTS, FACTS,
+    FIRST_BLOCK, FLAG_DEFINES, FLAG_KEYFRAME, KNOWN_INCOMPATIBLE, SEGMENT_HEADER, SEGMENT_MAGIC, VERSION,
+};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
+
+/// The events of a block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Bytes in the file, its header included.
+    pub length: u64,
+    /// Its number in the segment, from 0.
+    pub sequence: u32,
+    /// Does it repeat what was defined earlier in the run, so that the segment can be read alone? If
+    /// the segment before was read to its end, it says nothing new.
+    pub keyframe: bool,
+    /// Its events. In the order of time, but for definitions, which stand before what was pushed after
+    /// them, and ends, which stand after what was pushed before them.
+    pub events: Vec<Event>,
+}
+
+/// A segment that is being read.
+pub struct Segment<R = File> {
+    window: Window<R>,
+    header: SegmentHeader,
+    tag: u32,
+    unpacker: Unpacker,
+    /// Number that the next block should have.
+    expected: u32,
+    /// To be given before anything else is read.
+    pending: VecDeque<Damage>,
+    since: u64,
+    until: u64,
+    ended: bool,
+}
+
+/// What reading led to.
+enum Found {
+    Block(Block),
+    Damage(Damage),
+    /// Nothing that was asked for.
+    Skipped,
+}
+
+impl Segment<File> {
+    /// Opens a segment.
+    ///
+    /// # Errors
+    /// If there is nothing in it that this version can read.
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
+        let file = File::open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ReadError::NotFound(path.to_owned()),
+            _ => ReadError::Io(path.to_owned(), error),
+        })?;
+        Segment::read(file, path)
+    }
+}
+
+impl<R: Read + Seek> Segment<R> {
+    /// Reads a segment from anywhere; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`Segment::open`].
+    pub fn read(file: R, path: &Path) -> Result<Self, ReadError> {
+        let failed = |error| ReadError::Io(path.to_owned(), error);
+        let mut window = Window::new(file).map_err(failed)?;
+        let head = window.look(FIRST_BLOCK).map_err(failed)?;
+        let (header, tag, pending) = read_header(head, path.to_owned())?;
+        window.pass(FIRST_BLOCK as u64).map_err(failed)?;
+        let unpacker = Unpacker::new().map_err(failed)?;
+        let (since, until) = (0, u64::MAX);
+        Ok(Segment { window, header, tag, unpacker, expected: 0, pending, since, until, ended: false })
+    }
+
+    /// What the segment says of itself.
+    pub fn header(&self) -> &SegmentHeader {
+        &self.header
+    }
+
+    /// From now on, passes over blocks that have nothing between two monotonic times (both
+    /// included) and no definitions that something between them could need. Blocks are passed over
+    /// whole: events before and after still come.
+    pub fn only(&mut self, since: u64, until: u64) {
+        (self.since, self.until) = (since, until);
+    }
+
+    /// The next block, or what is in its place; `None` at the end.
+    pub fn next_block(&mut self) -> Option<Result<Block, Damage>> {
+        loop {
+            if let Some(damage) = self.pending.pop_front() {
+                return Some(Err(damage));
+            }
+            if self.ended || self.window.left() == 0 {
+                return None;
+            }
+            match self.step() {
+                Ok(Found::Block(block)) => return Some(Ok(block)),
+                Ok(Found::Damage(damage)) => return Some(Err(damage)),
+                Ok(Found::Skipped) => {}
+                Err(error) => {
+                    self.ended = true;
+                    let cause = Cause::Io(error.to_string());
+                    let (offset, length) = (self.window.offset(), self.window.left());
+                    return Some(Err(Damage { offset, length, blocks: 0, cause }));
+                }
+            }
+        }
+    }
+
+    fn step(&mut self) -> io::Result<Found> {
+        let offset = self.window.offset();
+        let Ok(header) = block_header(self.window.look(BLOCK_HEADER)?) else {
+            return self.resynchronise();
+        };
+        let length = (BLOCK_HEADER as u64) + u64::from(header.stored);
+        let bad = |length, blocks, cause| Ok(Found::Damage(Damage { offset, length, blocks, cause }));
+        let whole = length <= self.window.left();
+        if !header.plausible() {
+            // A writer's checksum over lengths that no writer makes: nothing to go by.
+            self.window.pass(BLOCK_HEADER as u64)?;
+            return bad(BLOCK_HEADER as u64, 0, Cause::Content);
+        }
+        if header.tag != self.tag || header.sequence < self.expected {
+            let length = length.min(self.window.left());
+            self.window.pass(length)?;
+            return bad(length, 0, if header.tag != self.tag { Cause::Stray } else { Cause::Repeated });
+        }
+        if header.sequence > self.expected {
+            let missing = header.sequence - self.expected;
+            self.expected = header.sequence;
+            return bad(0, missing, Cause::Missing);
+        }
+        self.expected = header.sequence.saturating_add(1);
+        if !whole {
+            let length = self.window.left();
+            self.window.pass(length)?;
+            return bad(length, 1, Cause::Cut);
+        }
+        let keyframe = header.flags & FLAG_KEYFRAME != 0;
+        if !keyframe && self.unwanted(&header) {
+            self.window.pass(length)?;
+            return Ok(Found::Skipped);
+        }
+        let bytes = self.window.look(length as usize)?;
+        let Some(body) = bytes.get(BLOCK_HEADER..length as usize) else {
+            self.ended = true; // the file was cut while it was read
+            return bad(length, 1, Cause::Cut);
+        };
+        let outcome = if crc32fast::hash(body) != header.body_crc {
+            Err(Cause::Checksum)
+        } else if header.encoding != ENCODING_TIMES_FACTS {
+            Err(Cause::Newer)
+        } else {
+            let newer = self.header.facts > FACTS;
+            self.unpacker.unpack(&header, body).ok_or(if newer { Cause::Newer } else { Cause::Content })
+        };
+        self.window.pass(length)?;
+        match outcome {
+            Ok(events) => {
+                Ok(Found::Block(Block { offset, length, sequence: header.sequence, keyframe, events }))
+            }
+            Err(cause) => bad(length, 1, cause),
+        }
+    }
+
+    fn unwanted(&self, header: &BlockHeader) -> bool {
+        let defines = header.flags & FLAG_DEFINES != 0;
+        header.first > self.until || header.last < self.since && !defines
+    }
+
+    /// Looks for the next block of this segment.
+    fn resynchronise(&mut self) -> io::Result<Found> {
+        let offset = self.window.offset();
+        let begins = self.window.look(BLOCK_HEADER)?;
+        let torn = begins.len() < BLOCK_HEADER && BLOCK_MAGIC.iter().zip(begins).all(|(a, b)| a == b);
+        let mut missing = 0;
+        self.window.pass(1)?;
+        loop {
+            let (expected, tag) = (self.expected, self.tag);
+            let bytes = self.window.look(BLOCK_HEADER)?;
+            let found = bytes.windows(BLOCK_MAGIC.len()).position(|four| four == BLOCK_MAGIC);
+            match found {
+                Some(0) => {
+                    let header = block_header(bytes).ok();
+                    let ours = header.filter(|header| header.tag == tag && header.sequence >= expected);
+                    if let Some(header) = ours {
+                        missing = header.sequence - expected;
+                        break;
+                    }
+                    self.window.pass(1)?;
+                }
+                Some(distance) => self.window.pass(distance as u64)?,
+                // The last bytes may be the first of the magic.
+                None if bytes.len() >= BLOCK_HEADER => {
+                    let distance = bytes.len() - (BLOCK_MAGIC.len() - 1);
+                    self.window.pass(distance as u64)?;
+                }
+                None => {
+                    let rest = bytes.len() as u64;
+                    self.window.pass(rest)?;
+                    break;
+                }
+            }
+        }
+        self.expected = self.expected.saturating_add(missing);
+        let length = self.window.offset() - offset;
+        let cause = if torn { Cause::Cut } else { Cause::Garbage };
+        Ok(Found::Damage(Damage { offset, length, blocks: missing, cause }))
+    }
+}
+
+fn block_header(bytes: &[u8]) -> Result<BlockHeader, BadHeader> {
+    let header = bytes.first_chunk().ok_or(BadHeader::Magic)?;
+    BlockHeader::decode(header)
+}
+
+/// Reads the header from its two copies. Gives its tag and the copies that are damaged.
+fn read_header(head: &[u8], path: PathBuf) -> Result<(SegmentHeader, u32, VecDeque<Damage>), ReadError> {
+    let copy = |number: usize| -> Result<(SegmentHeader, u32), BadHeader> {
+        let bytes =
+            head.get(number * SEGMENT_HEADER..).and_then(<[u8]>::first_chunk).ok_or(BadHeader::Magic)?;
+        SegmentHeader::decode(bytes)
+    };
+    let (first, second) = (copy(0), copy(1));
+    let mut damage = VecDeque::new();
+    let mut note = |number: usize| {
+        let offset = number * SEGMENT_HEADER;
+        let length = head.len().saturating_sub(offset).min(SEGMENT_HEADER) as u64;
+        let cause = if head.len() < FIRST_BLOCK { Cause::Cut } else { Cause::Header };
+        damage.push_back(Damage { offset: offset as u64, length, blocks: 0, cause });
+    };
+    let (header, tag) = match (first, second) {
+        (Ok(first), second) => {
+            if second != Ok(first) {
+                note(1);
+            }
+            first
+        }
+        (Err(_), Ok(second)) => {
+            note(0);
+            second
+        }
+        (Err(first), Err(second)) => {
+            let begins = SEGMENT_MAGIC.iter().zip(head).all(|(a, b)| a == b);
+            return Err(if head.is_empty() {
+                ReadError::Empty(path)
+            } else if begins && head.len() < SEGMENT_HEADER {
+                ReadError::Cut(path)
+            } else if first == BadHeader::Magic && second == BadHeader::Magic {
+                ReadError::Foreign(path)
+            } else {
+                ReadError::Damaged(path)
+            });
+        }
+    };
+    if header.version > VERSION || header.incompatible & !KNOWN_INCOMPATIBLE != 0 {
+        return Err(ReadError::Newer(path, header.version, header.incompatible));
+    }
+    Ok((header, tag, damage))
+}

@@ -1,0 +1,67 @@
+//! A bounded view of a file that moves from its begin to its end.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// Bytes asked of the file at once, at least.
+const CHUNK: usize = 64 << 10;
+
+/// The part of a file that is looked at.
+#[derive(Debug)]
+pub(super) struct Window<R> {
+    file: R,
+    buffer: Vec<u8>,
+    /// What of the buffer has been passed.
+    passed: usize,
+    /// Where in the file the rest begins.
+    offset: u64,
+    /// The file's length when it was opened. What is written later is not looked at.
+    length: u64,
+}
+
+impl<R: Read + Seek> Window<R> {
+    pub fn new(mut file: R) -> io::Result<Self> {
+        let length = file.seek(SeekFrom::End(0))?;
+        file.rewind()?;
+        Ok(Window { file, buffer: Vec::new(), passed: 0, offset: 0, length })
+    }
+
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// How many bytes are left.
+    pub fn left(&self) -> u64 {
+        self.length.saturating_sub(self.offset)
+    }
+
+    /// The next bytes: `count` of them, or more, or fewer if the file ends.
+    pub fn look(&mut self, count: usize) -> io::Result<&[u8]> {
+        if self.buffer.len() - self.passed < count {
+            self.buffer.drain(..self.passed);
+            self.passed = 0;
+            let end = self.offset.saturating_add(self.buffer.len() as u64);
+            let missing = count.max(CHUNK) - self.buffer.len();
+            let there = (missing as u64).min(self.length.saturating_sub(end));
+            let got = (&mut self.file).take(there).read_to_end(&mut self.buffer)?;
+            if (got as u64) < there {
+                self.length = end + got as u64; // cut while it is read
+            }
+        }
+        Ok(self.buffer.get(self.passed..).unwrap_or(&[]))
+    }
+
+    /// Passes over bytes, at most to the end.
+    pub fn pass(&mut self, count: u64) -> io::Result<()> {
+        let count = count.min(self.left());
+        let here = (self.buffer.len() - self.passed) as u64;
+        if count <= here {
+            self.passed += count as usize;
+        } else {
+            self.buffer.clear();
+            self.passed = 0;
+            self.file.seek(SeekFrom::Start(self.offset + count))?;
+        }
+        self.offset += count;
+        Ok(())
+    }
+}
