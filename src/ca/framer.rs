@@ -1,0 +1,375 @@
+//! Cuts one direction of a circuit into Channel Access messages.
+//!
+//! A [`Framer`] is fed the stream in order, in pieces of any size, and what is missing from it as
+//! holes. It hands out each message once it is whole, with the first bytes of its payload; payloads
+//! that nobody needs, and the rest of long ones, are counted and not kept, whatever size they claim.
+//!
+//! A stream seen from its first byte is followed by the sizes in its headers alone. One that is
+//! joined later, or that lost bytes, must be found again: the start of a TCP segment is taken for
+//! the start of a message if its header is [`plausible`], and messages are held back until the
+//! framing has proved itself: by a second header where the first says that it must be, or by a
+//! message that ends just where its segment ends. What fails is dropped and counted as lost. So a
+//! payload that begins a segment is not taken for a put unless it was made to deceive.
+
+use super::message::{
+    self, is_text, plausible, Belief, Header, Speaker, CLIENT_NAME, CREATE_CHAN, ERROR, HEADER, HOST_NAME,
+    LAST_COMMAND, LONG_HEADER, WRITE, WRITE_NOTIFY,
+};
+
+/// Payload bytes of a CREATE_CHAN, CLIENT_NAME or HOST_NAME that are kept. Servers take no longer
+/// names (RSRV: 512 bytes for users and hosts; PV names are far shorter).
+const KEPT_NAME: u32 = 512;
+/// Payload bytes of an ERROR that are kept: a header and its text.
+const KEPT_ERROR: u32 = 512;
+/// Well-founded headers after which framing that was found in mid-stream is trusted like one that
+/// was followed from the start, so that unusual messages no longer end it.
+const TRUSTED_AFTER: u32 = 16;
+/// Well-founded headers, one behind the other, that prove a framing.
+const PROOF: u32 = 2;
+/// Messages that are held back at most until a framing is proved. Two well-founded ones prove it,
+/// so more than that are only ever blank ones, which say nothing.
+const MOST_HELD: usize = 8;
+
+/// What a message is handed to: time, header, first bytes of the payload.
+pub type Sink<'a> = dyn FnMut(u64, &Header, &[u8]) + 'a;
+
+/// Why bytes are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hole {
+    /// They were not captured.
+    Lost,
+    /// The capture left out a segment that consists wholly of monitor updates and answers to gets.
+    Updates,
+}
+
+/// How sure the framing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    /// The stream is known from its first byte, of which no message has come yet.
+    Start,
+    /// Followed from the start, or proved long enough.
+    Certain,
+    /// Found in mid-stream and proved; so many more headers must still be plausible.
+    Proved(u32),
+    /// A candidate, with so many well-founded headers.
+    Tried(u32),
+    /// Nothing to go by until the next segment starts.
+    Lost,
+}
+
+/// A message of which the header has come.
+#[derive(Debug)]
+struct Open {
+    header: Header,
+    /// Bytes of the payload to come.
+    left: u64,
+    /// Bytes of the payload still to be kept.
+    keep: usize,
+    /// A kept part is missing.
+    damaged: bool,
+}
+
+/// A message that waits for its framing to be proved.
+#[derive(Debug)]
+struct Held {
+    time: u64,
+    header: Header,
+    payload: Vec<u8>,
+}
+
+/// One direction's state. See the module.
+#[derive(Debug)]
+pub struct Framer {
+    speaker: Speaker,
+    /// Payload bytes of a put that are kept.
+    put_payload: u32,
+    framing: Framing,
+    head: [u8; LONG_HEADER],
+    head_length: usize,
+    open: Option<Open>,
+    kept: Vec<u8>,
+    held: Vec<Held>,
+    /// Bytes taken in since the last message boundary, or, for a candidate, since its first byte.
+    unsettled: u64,
+    lost: u64,
+    foreign: bool,
+}
+
+impl Framer {
+    /// A framer for a direction that is joined in mid-stream.
+    pub fn new(speaker: Speaker, put_payload: u32) -> Framer {
+        Framer {
+            speaker,
+            put_payload,
+            framing: Framing::Lost,
+            head: [0; LONG_HEADER],
+            head_length: 0,
+            open: None,
+            kept: Vec::new(),
+            held: Vec::new(),
+            unsettled: 0,
+            lost: 0,
+            foreign: false,
+        }
+    }
+
+    /// What comes next is the first byte of the stream.
+    pub fn start(&mut self) {
+        *self = Framer { framing: Framing::Start, ..Framer::new(self.speaker, self.put_payload) };
+    }
+
+    /// The stream began with something else than Channel Access.
+    pub fn is_foreign(&self) -> bool {
+        self.foreign
+    }
+
+    /// Bytes that could not be framed, and holes that mattered, since last asked.
+    pub fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Takes the next bytes of the stream, of one TCP segment. `starts` and `ends` say that they
+    /// begin and end that segment.
+    pub fn bytes(&mut self, time: u64, bytes: &[u8], starts: bool, ends: bool, sink: &mut Sink) {
+        let mut rest = bytes;
+        // A candidate from an earlier segment may turn out wrong; then this segment's start is one.
+        let mut second_try = starts && matches!(self.framing, Framing::Tried(_));
+        if starts && self.framing == Framing::Lost {
+            self.framing = Framing::Tried(0);
+        }
+        while !rest.is_empty() {
+            if self.framing == Framing::Lost {
+                self.lost += rest.len() as u64;
+                return;
+            }
+            match self.advance(time, rest, sink) {
+                Ok(used) => rest = rest.get(used..).unwrap_or_default(),
+                Err(NotFramed) => {
+                    let again = second_try && matches!(self.framing, Framing::Tried(_));
+                    second_try = false;
+                    self.give_up();
+                    if again {
+                        self.lost = self.lost.saturating_sub((bytes.len() - rest.len()) as u64);
+                        rest = bytes;
+                        self.framing = Framing::Tried(0);
+                    }
+                }
+            }
+        }
+        if ends && self.between_messages() && matches!(self.framing, Framing::Tried(1..)) {
+            self.prove(sink);
+        }
+    }
+
+    /// Takes note of bytes that are missing from the stream.
+    pub fn hole(&mut self, time: u64, length: u32, hole: Hole, sink: &mut Sink) {
+        let length = u64::from(length);
+        match &mut self.open {
+            Some(open) if open.left >= length => {
+                open.left -= length;
+                if open.keep > 0 {
+                    open.keep = 0;
+                    open.damaged = !matches!(open.header.command, WRITE | WRITE_NOTIFY);
+                }
+                if open.left == 0 && self.close(time, sink).is_err() {
+                    self.give_up();
+                    self.lost += length;
+                } else {
+                    self.took(length);
+                }
+            }
+            // Such segments end where a message ends.
+            None if hole == Hole::Updates && (self.head_length == 0 || self.framing == Framing::Lost) => {}
+            _ => {
+                self.give_up();
+                self.lost += length;
+            }
+        }
+    }
+
+    fn between_messages(&self) -> bool {
+        self.head_length == 0 && self.open.is_none()
+    }
+
+    /// Takes some of these bytes, at least one, and says how many. When they can't be framed,
+    /// none of them is taken.
+    fn advance(&mut self, time: u64, rest: &[u8], sink: &mut Sink) -> Result<usize, NotFramed> {
+        if let Some(open) = &mut self.open {
+            let used = usize::try_from(open.left).unwrap_or(usize::MAX).min(rest.len());
+            let keep = open.keep.min(used);
+            self.kept.extend_from_slice(rest.get(..keep).unwrap_or_default());
+            open.keep -= keep;
+            open.left -= used as u64;
+            if open.left == 0 {
+                self.close(time, sink)?;
+            }
+            self.took(used as u64);
+            return Ok(used);
+        }
+        if self.head_length == 0 {
+            if let Some(header) = Header::parse(rest) {
+                return self.begin(time, header, rest, sink);
+            }
+        }
+        // The header is split: gather it.
+        let have = self.head.get(..self.head_length).unwrap_or_default();
+        let want = Header::length(have).unwrap_or(HEADER).saturating_sub(have.len());
+        let used = want.min(rest.len());
+        let end = self.head_length + used;
+        if let (Some(to), Some(from)) = (self.head.get_mut(self.head_length..end), rest.get(..used)) {
+            to.copy_from_slice(from);
+        }
+        match self.head.get(..end).and_then(Header::parse) {
+            Some(header) => {
+                self.check(&header)?;
+                self.head_length = 0;
+                self.open(header);
+                if header.size == 0 {
+                    self.close(time, sink)?;
+                }
+            }
+            None => self.head_length = end,
+        }
+        self.took(used as u64);
+        Ok(used)
+    }
+
+    /// A message begins with these bytes: takes all of it that is there.
+    fn begin(&mut self, time: u64, header: Header, rest: &[u8], sink: &mut Sink) -> Result<usize, NotFramed> {
+        self.check(&header)?;
+        let from = header.bytes();
+        let size = usize::try_from(header.size).unwrap_or(usize::MAX);
+        match rest.get(from..from.saturating_add(size)) {
+            Some(payload) => {
+                let keep = self.keep(&header).min(payload.len());
+                self.settle(time, &header, payload.get(..keep).unwrap_or_default(), sink)?;
+                self.took((from + size) as u64);
+                Ok(from + size)
+            }
+            None => {
+                self.open(header);
+                self.took(from as u64);
+                Ok(from)
+            }
+        }
+    }
+
+    fn open(&mut self, header: Header) {
+        self.kept.clear();
+        let keep = self.keep(&header);
+        self.open = Some(Open { header, left: header.size.into(), keep, damaged: false });
+    }
+
+    /// The open message's last byte has come.
+    fn close(&mut self, time: u64, sink: &mut Sink) -> Result<(), NotFramed> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        if open.damaged {
+            if matches!(self.framing, Framing::Tried(_)) {
+                return Err(NotFramed);
+            }
+            self.lost += open.header.bytes() as u64 + u64::from(open.header.size);
+            return Ok(());
+        }
+        let kept = std::mem::take(&mut self.kept);
+        let settled = self.settle(time, &open.header, &kept, sink);
+        self.kept = kept;
+        settled
+    }
+
+    /// Counts bytes as taken in; those of whole messages of a trusted framing are settled.
+    fn took(&mut self, bytes: u64) {
+        let tried = matches!(self.framing, Framing::Tried(_));
+        if self.between_messages() && !tried {
+            self.unsettled = 0;
+        } else {
+            self.unsettled += bytes;
+        }
+    }
+
+    /// Can this header be, as things stand?
+    fn check(&mut self, header: &Header) -> Result<(), NotFramed> {
+        let belief = plausible(self.speaker, header);
+        let good = match &mut self.framing {
+            Framing::Start => {
+                let first = belief != Belief::No || (header.command == message::VERSION && header.size == 0);
+                self.foreign = !first;
+                first
+            }
+            Framing::Certain => header.command <= LAST_COMMAND,
+            Framing::Proved(_) | Framing::Tried(_) => belief != Belief::No,
+            Framing::Lost => false,
+        };
+        if good {
+            Ok(())
+        } else {
+            Err(NotFramed)
+        }
+    }
+
+    /// A whole message: hands it out, or holds it back while its framing is only tried.
+    fn settle(
+        &mut self,
+        time: u64,
+        header: &Header,
+        payload: &[u8],
+        sink: &mut Sink,
+    ) -> Result<(), NotFramed> {
+        let strong = plausible(self.speaker, header) == Belief::Strong;
+        let named = self.speaker == Speaker::Client
+            && matches!(header.command, CREATE_CHAN | CLIENT_NAME | HOST_NAME);
+        match self.framing {
+            Framing::Start => self.framing = Framing::Certain,
+            Framing::Certain | Framing::Lost => {}
+            Framing::Proved(_) | Framing::Tried(_) if named && !is_text(payload) => return Err(NotFramed),
+            Framing::Proved(0) => self.framing = Framing::Certain,
+            Framing::Proved(left) => self.framing = Framing::Proved(left - u32::from(strong)),
+            Framing::Tried(proofs) => {
+                if strong || self.held.len() < MOST_HELD {
+                    self.held.push(Held { time, header: *header, payload: payload.to_vec() });
+                }
+                let proofs = proofs + u32::from(strong);
+                self.framing = Framing::Tried(proofs);
+                if proofs >= PROOF {
+                    self.prove(sink);
+                }
+                return Ok(());
+            }
+        }
+        sink(time, header, payload);
+        Ok(())
+    }
+
+    /// The framing that was tried is right.
+    fn prove(&mut self, sink: &mut Sink) {
+        self.framing = Framing::Proved(TRUSTED_AFTER);
+        self.unsettled = 0;
+        for held in std::mem::take(&mut self.held) {
+            sink(held.time, &held.header, &held.payload);
+        }
+    }
+
+    /// The framing is lost, and with it what was taken of messages that are not whole.
+    fn give_up(&mut self) {
+        self.lost += std::mem::take(&mut self.unsettled);
+        self.framing = Framing::Lost;
+        self.head_length = 0;
+        self.open = None;
+        self.kept.clear();
+        self.held.clear();
+    }
+
+    /// How many payload bytes of this message are of use.
+    fn keep(&self, header: &Header) -> usize {
+        let most = match (self.speaker, header.command) {
+            (Speaker::Client, WRITE | WRITE_NOTIFY) => self.put_payload,
+            (Speaker::Client, CREATE_CHAN | CLIENT_NAME | HOST_NAME) => KEPT_NAME,
+            (Speaker::Server, ERROR) => KEPT_ERROR,
+            _ => 0,
+        };
+        header.size.min(most) as usize
+    }
+}
+
+/// The bytes are not what Channel Access has there.
+#[derive(Debug)]
+struct NotFramed;

@@ -1,0 +1,257 @@
+//! Channel Access messages: the header, and how far a header can be believed.
+//!
+//! A header is 16 bytes, big endian: command, payload size, data type, element count (u16 each), two
+//! parameters (u32 each). A payload size of 0xffff says that the true size and count follow as two
+//! u32 (24 bytes in all). The specification also wants a count of 0 there; EPICS Base tests the
+//! size alone, and sends the long form with a payload of 0 for an array of 65535 elements or more.
+//!
+//! [`plausible`] is for a decoder that joins in the middle of a stream and must tell a header from
+//! array data. It knows what clients and servers do send, not all that the protocol would allow.
+
+/// Length of the short header.
+pub const HEADER: usize = 16;
+/// Length of the long header.
+pub const LONG_HEADER: usize = 24;
+
+/// VERSION, the first message of a circuit: type = priority, count = minor version.
+pub const VERSION: u16 = 0;
+/// EVENT_ADD: a subscription; from the server a monitor update, or with payload 0 its end.
+pub const EVENT_ADD: u16 = 1;
+/// EVENT_CANCEL: end of a subscription.
+pub const EVENT_CANCEL: u16 = 2;
+/// READ, long out of use.
+pub const READ: u16 = 3;
+/// WRITE: a put without an answer. Parameters: sid, ioid.
+pub const WRITE: u16 = 4;
+/// SEARCH, on TCP to name servers.
+pub const SEARCH: u16 = 6;
+/// EVENTS_OFF: flow control.
+pub const EVENTS_OFF: u16 = 8;
+/// EVENTS_ON: flow control.
+pub const EVENTS_ON: u16 = 9;
+/// READ_SYNC.
+pub const READ_SYNC: u16 = 10;
+/// ERROR from the server: parameters cid and ECA status; payload: the request's header, then text.
+pub const ERROR: u16 = 11;
+/// CLEAR_CHANNEL: parameters sid, cid; the answer repeats them.
+pub const CLEAR_CHANNEL: u16 = 12;
+/// NOT_FOUND, on TCP from name servers.
+pub const NOT_FOUND: u16 = 14;
+/// READ_NOTIFY: a get, and its answer.
+pub const READ_NOTIFY: u16 = 15;
+/// CREATE_CHAN: request: cid, minor version, name; answer: native type and count, cid, sid.
+pub const CREATE_CHAN: u16 = 18;
+/// WRITE_NOTIFY: a put with an answer. Request: sid, ioid; answer: ECA status, ioid.
+pub const WRITE_NOTIFY: u16 = 19;
+/// CLIENT_NAME: the user that the client claims to be.
+pub const CLIENT_NAME: u16 = 20;
+/// HOST_NAME: the host that the client claims to be on.
+pub const HOST_NAME: u16 = 21;
+/// ACCESS_RIGHTS: parameters cid, rights (1 read, 2 write).
+pub const ACCESS_RIGHTS: u16 = 22;
+/// ECHO, for keeping a circuit alive.
+pub const ECHO: u16 = 23;
+/// CREATE_CH_FAIL: parameter cid.
+pub const CREATE_CH_FAIL: u16 = 26;
+/// SERVER_DISCONN: the server ends a channel: parameter cid.
+pub const SERVER_DISCONN: u16 = 27;
+/// Highest command there is.
+pub const LAST_COMMAND: u16 = 27;
+
+/// Longest user or host name that a server takes, as a payload size (RSRV: 512).
+pub const LONGEST_NAME: u32 = 512;
+
+/// Highest DBR type.
+const LAST_DBR: u16 = 38;
+/// Payloads above this are not believed while framing is looked for: 256 MiB, larger than any
+/// camera image that is sent through Channel Access.
+const LARGEST_BELIEVED: u32 = 256 << 20;
+/// Highest ECA status: 61 messages, shifted by 3 for the severity.
+const LAST_STATUS: u32 = 0x1ff;
+/// Highest minor version believed: 13 is today's.
+const LAST_MINOR: u32 = 31;
+
+/// Which end speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    /// The client: requests.
+    Client,
+    /// The server: answers and updates.
+    Server,
+}
+
+/// A message's header, short or long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Command.
+    pub command: u16,
+    /// Payload size in bytes, padding included.
+    pub size: u32,
+    /// Data type.
+    pub dbr: u16,
+    /// Element count.
+    pub count: u32,
+    /// Parameter 1.
+    pub p1: u32,
+    /// Parameter 2.
+    pub p2: u32,
+    /// It came in the long form.
+    pub long: bool,
+}
+
+impl Header {
+    /// Length of the header that begins with these bytes, as soon as that can be told.
+    pub fn length(bytes: &[u8]) -> Option<usize> {
+        match (bytes.get(2)?, bytes.get(3)?) {
+            (0xff, 0xff) => Some(LONG_HEADER),
+            _ => Some(HEADER),
+        }
+    }
+
+    /// Reads a header from the first bytes; none if there are too few.
+    pub fn parse(bytes: &[u8]) -> Option<Header> {
+        let short: &[u8; HEADER] = bytes.first_chunk()?;
+        let u16_at = |i: usize| u16::from_be_bytes([short[i], short[i + 1]]);
+        let u32_at = |i: usize| u32::from_be_bytes([short[i], short[i + 1], short[i + 2], short[i + 3]]);
+        let mut header = Header {
+            command: u16_at(0),
+            size: u16_at(2).into(),
+            dbr: u16_at(4),
+            count: u16_at(6).into(),
+            p1: u32_at(8),
+            p2: u32_at(12),
+            long: false,
+        };
+        if header.size == 0xffff {
+            let rest: &[u8; 8] = bytes.get(HEADER..)?.first_chunk()?;
+            header.size = u32::from_be_bytes([rest[0], rest[1], rest[2], rest[3]]);
+            header.count = u32::from_be_bytes([rest[4], rest[5], rest[6], rest[7]]);
+            header.long = true;
+        }
+        Some(header)
+    }
+
+    /// Bytes of the header on the wire.
+    pub fn bytes(&self) -> usize {
+        if self.long {
+            LONG_HEADER
+        } else {
+            HEADER
+        }
+    }
+}
+
+/// How far a header can be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belief {
+    /// No client or server sends this.
+    No,
+    /// It could be one, but it is all zeros save the command, as array data often is.
+    Weak,
+    /// Its fields fit one another.
+    Strong,
+}
+
+/// Size of a DBR type's metadata and of one of its values (db_access.h, dbr_size and
+/// dbr_value_size).
+fn dbr_sizes(dbr: u16) -> Option<(u64, u64)> {
+    const VALUE: [u64; 7] = [40, 2, 4, 2, 1, 4, 8];
+    const META: [[u64; 7]; 5] = [
+        [0, 0, 0, 0, 0, 0, 0],
+        [4, 4, 4, 4, 5, 4, 8],
+        [12, 14, 12, 14, 15, 12, 16],
+        [4, 24, 40, 422, 19, 36, 64],
+        [4, 28, 48, 422, 21, 44, 80],
+    ];
+    match dbr {
+        35 | 36 => Some((0, 2)),
+        37 => Some((8, 40)),
+        38 => Some((0, 40)),
+        _ => {
+            let base = usize::from(dbr % 7);
+            Some((*META.get(usize::from(dbr / 7))?.get(base)?, *VALUE.get(base)?))
+        }
+    }
+}
+
+/// Is this the padded size of so many values of that type?
+fn size_fits(header: &Header) -> bool {
+    let Some((meta, value)) = dbr_sizes(header.dbr) else { return false };
+    let (size, count) = (u64::from(header.size), u64::from(header.count));
+    let padded = |n: u64| n.next_multiple_of(8);
+    if size % 8 != 0 || header.size > LARGEST_BELIEVED {
+        return false;
+    }
+    match count {
+        // A lone string is sent up to its NUL.
+        1 if value == 40 => (padded(meta + 1)..=padded(meta + 40)).contains(&size),
+        _ => size == padded(meta + count * value),
+    }
+}
+
+/// Could this be a header that the speaker sends?
+pub fn plausible(speaker: Speaker, header: &Header) -> Belief {
+    let strong = |yes: bool| if yes { Belief::Strong } else { Belief::No };
+    let empty = header.size == 0;
+    let bare = empty && header.count == 0 && header.dbr == 0;
+    let blank = bare && header.p1 == 0 && header.p2 == 0;
+    let text = |most: u32| header.size >= 8 && header.size % 8 == 0 && header.size <= most && !header.long;
+    match (header.command, speaker) {
+        (ECHO, _) if blank => Belief::Weak,
+        (VERSION, _)
+            if empty
+                && (1..=LAST_MINOR).contains(&header.count)
+                && header.dbr < 100
+                && header.p1 == 0
+                && header.p2 == 0 =>
+        {
+            Belief::Weak
+        }
+        (EVENTS_ON | EVENTS_OFF | READ_SYNC, Speaker::Client) if blank => Belief::Weak,
+        (EVENT_ADD, Speaker::Client) => strong(header.size == 16 && header.dbr <= LAST_DBR),
+        (EVENT_CANCEL | READ | READ_NOTIFY, Speaker::Client) => strong(empty && header.dbr <= LAST_DBR),
+        (WRITE | WRITE_NOTIFY, Speaker::Client) => strong(header.count > 0 && size_fits(header)),
+        (CLEAR_CHANNEL, _) => strong(bare && (header.p1 | header.p2) != 0),
+        (CREATE_CHAN, Speaker::Client) => {
+            strong(text(1024) && header.dbr == 0 && header.count == 0 && header.p2 <= LAST_MINOR)
+        }
+        (CLIENT_NAME | HOST_NAME, Speaker::Client) => {
+            strong(text(LONGEST_NAME) && header.dbr == 0 && header.p1 == 0 && header.p2 == 0)
+        }
+        (SEARCH, Speaker::Client) => {
+            strong(text(1024) && header.count <= LAST_MINOR && header.p1 == header.p2)
+        }
+        (EVENT_ADD | READ_NOTIFY | READ, Speaker::Server) => {
+            strong(header.dbr <= LAST_DBR && (empty || (header.p1 <= LAST_STATUS && size_fits(header))))
+        }
+        (WRITE_NOTIFY, Speaker::Server) => {
+            strong(empty && header.dbr <= LAST_DBR && header.p1 > 0 && header.p1 <= LAST_STATUS)
+        }
+        (CREATE_CHAN, Speaker::Server) => strong(empty && header.dbr <= 6),
+        (ACCESS_RIGHTS, Speaker::Server) => strong(bare && header.p2 <= 3),
+        (CREATE_CH_FAIL | SERVER_DISCONN, Speaker::Server) => strong(bare && header.p2 == 0),
+        (SEARCH | NOT_FOUND, Speaker::Server) => strong(header.size <= 8),
+        (ERROR, Speaker::Server) => strong(text(1024) && header.size >= 24 && header.p2 <= LAST_STATUS),
+        _ => Belief::No,
+    }
+}
+
+/// Is this a name as clients send it: some text, then NULs only?
+pub fn is_text(payload: &[u8]) -> bool {
+    let end = payload.iter().position(|&b| b == 0).unwrap_or(payload.len());
+    let (text, padding) = payload.split_at(end);
+    !text.is_empty() && text.iter().all(|&b| b >= 0x20 && b != 0x7f) && padding.iter().all(|&b| b == 0)
+}
+
+/// The text up to the first NUL. Bytes that are not UTF-8 stand as `\xNN`.
+pub fn text(payload: &[u8]) -> String {
+    let end = payload.iter().position(|&b| b == 0).unwrap_or(payload.len());
+    let mut text = String::new();
+    for chunk in payload.get(..end).unwrap_or_default().utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
