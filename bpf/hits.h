@@ -50,7 +50,7 @@ struct hit {
 	__u16 kind;
 	__u16 status;   /* complete: dbCommon.stat */
 	__u16 severity; /* complete: dbCommon.sevr */
-	__u8 active;    /* process: dbCommon.pact */
+	__u8 detail;    /* process: dbCommon.pact; complete: enum form */
 	__u8 dbf;       /* type of the (first) value, numbered as in the traced process; 0xff: no value */
 };
 
@@ -151,6 +151,7 @@ enum form {
 	FORM_SCALAR = 1, /* up to 8 bytes at `value` */
 	FORM_STRING = 2, /* 40 bytes at `value` */
 	FORM_ARRAY = 3,  /* pointer at `value`, element count at `nord`, menuFtype index at `ftvl` */
+	FORM_TEXT = 4,   /* the same with elements of type `dbf`, which are a string */
 };
 
 struct value_layout {
@@ -158,7 +159,7 @@ struct value_layout {
 	__u32 form;
 	__u32 value;
 	__u32 nord;
-	__u32 ftvl; /* NO_OFFSET: elements are of type `dbf` */
+	__u32 ftvl;
 	__u32 dbf;
 	__u32 unused;
 };

@@ -149,7 +149,7 @@ INLINE void begin(struct hit *hit, struct pt_regs *regs, __u16 kind, __u64 objec
 	hit->kind = kind;
 	hit->status = 0;
 	hit->severity = 0;
-	hit->active = 0;
+	hit->detail = 0;
 	hit->dbf = NO_VALUE;
 }
 
@@ -186,7 +186,7 @@ SEC("uprobe") int db_process(struct pt_regs *regs)
 		return 0;
 	OPEN(hit, hit);
 	begin(hit, regs, KIND_PROCESS, ARGUMENT1(regs));
-	bpf_probe_read_user(&hit->active, 1, (void *)(hit->object + process->pact));
+	bpf_probe_read_user(&hit->detail, 1, (void *)(hit->object + process->pact));
 	SEND(regs, hit);
 	return 0;
 }
@@ -242,8 +242,9 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 		read_alarm(&complete->hit, process);
 		bpf_probe_read_user(&array, sizeof(array), (void *)(record + layout->value));
 		bpf_probe_read_user(&count, sizeof(count), (void *)(record + layout->nord));
-		if (layout->ftvl != NO_OFFSET)
+		if (layout->form == FORM_ARRAY)
 			bpf_probe_read_user(&ftvl, sizeof(ftvl), (void *)(record + layout->ftvl));
+		complete->hit.detail = layout->form;
 		complete->hit.dbf = ftvl;
 		complete->count = count;
 		complete->bytes = read_array(complete->value, (void *)array,
@@ -430,6 +431,7 @@ SEC("uprobe") int scan_io_request(struct pt_regs *regs)
 	return cause(regs, KIND_SCAN_IO_REQUEST, ARGUMENT1(regs), 0, 0);
 }
 
+/* postEvent(EVENTPVT); 3.14: post_event(int) */
 SEC("uprobe") int post_event(struct pt_regs *regs)
 {
 	return cause(regs, KIND_POST_EVENT, ARGUMENT1(regs), 0, 0);

@@ -1,2 +1,7 @@
-//! iocrec.
-fn main() {}
+//! The program iocrec; everything is in the library beside it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    iocrec::cli::run(std::env::args_os().skip(1))
+}

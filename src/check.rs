@@ -1,0 +1,243 @@
+//! `iocrec check`: what this machine allows, and the IOCs that are found on it. Changes nothing.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use iocrec_log::event::{Host, Linkage, TierChoice};
+
+use crate::ca::capture::Capture;
+use crate::ca::servers;
+use crate::ioc::{process, Finder, IocProcess};
+use crate::kernel::functions::FUNCTIONS;
+use crate::kernel::place::Cost;
+use crate::kernel::{self, probe, Wish};
+use crate::recorder::{host, name_of};
+
+/// All that is found out.
+struct Report {
+    host: Host,
+    tier: TierChoice,
+    /// Why packets cannot be captured.
+    no_packets: Option<String>,
+    iocs: Vec<IocLine>,
+}
+
+/// What is found of an IOC.
+struct IocLine {
+    pid: u32,
+    name: String,
+    base_version: String,
+    linkage: Linkage,
+    ca_ports: Vec<u16>,
+    /// Record types known, or why not.
+    layout: Result<usize, String>,
+    probes: Vec<String>,
+    left_out: Vec<String>,
+}
+
+/// Prints the report.
+///
+/// # Errors
+/// This machine cannot be looked at; the reason in words.
+pub fn run(json: bool) -> Result<(), String> {
+    let report = look()?;
+    let text = if json { report.json() } else { report.text() };
+    // a pipe that was closed early ends quietly
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(())
+}
+
+fn look() -> Result<Report, String> {
+    let (_, tier) = kernel::open(Wish::Auto);
+    let no_packets = Capture::open(&["any".into()], &[]).err().map(|error| error.to_string());
+    let mut finder = Finder::default();
+    let pids = process::pids().map_err(|error| error.to_string())?;
+    let others = pids.into_iter().filter(|&pid| pid != std::process::id());
+    // those that ended meanwhile or are hidden from us are no concern
+    let found: Vec<IocProcess> = others.filter_map(|pid| finder.look(pid).ok().flatten()).collect();
+    let servers = servers::find(&|pid| found.iter().any(|ioc| ioc.pid == pid)).unwrap_or_default();
+    let ports = |pid| servers.iter().find(|server| server.pid == pid).map(|server| server.ports.clone());
+    let mut iocs: Vec<IocLine> =
+        found.iter().map(|ioc| IocLine::new(ioc, ports(ioc.pid).unwrap_or_default())).collect();
+    let foreign = servers.into_iter().filter(|server| found.iter().all(|ioc| ioc.pid != server.pid));
+    iocs.extend(foreign.map(|server| IocLine {
+        pid: server.pid,
+        name: process::command(server.pid).join(" "),
+        base_version: String::new(),
+        linkage: Linkage::Foreign,
+        ca_ports: server.ports,
+        layout: Err("not EPICS Base: puts are taken from packets".into()),
+        probes: Vec::new(),
+        left_out: Vec::new(),
+    }));
+    Ok(Report { host: host()?, tier, no_packets, iocs })
+}
+
+impl IocLine {
+    fn new(ioc: &IocProcess, ca_ports: Vec<u16>) -> IocLine {
+        let (mut probes, mut left_out) = (Vec::new(), Vec::new());
+        for function in &FUNCTIONS {
+            match probe::target(ioc, function) {
+                Ok(target) if target.cost == Cost::Emulated => probes.push(target.symbol.to_string()),
+                Ok(target) => probes.push(format!("{} (single-stepped: slow)", target.symbol)),
+                Err(reason) => left_out.push(reason),
+            }
+        }
+        IocLine {
+            pid: ioc.pid,
+            name: ioc.name.clone(),
+            base_version: ioc.base_version.clone(),
+            linkage: ioc.linkage,
+            ca_ports,
+            layout: ioc.layout.as_ref().map(|layout| layout.types.len()).map_err(Clone::clone),
+            probes,
+            left_out,
+        }
+    }
+}
+
+fn linkage_name(linkage: Linkage) -> &'static str {
+    match linkage {
+        Linkage::Shared => "shared",
+        Linkage::Static => "static",
+        Linkage::Foreign => "foreign",
+    }
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        // writing to a String cannot fail
+        let mut line = |line: std::fmt::Arguments| _ = writeln!(text, "{line}");
+        let host = &self.host;
+        line(format_args!("iocrec {} on {}, Linux {} {}", host.recorder, host.name, host.kernel, host.arch));
+        line(format_args!("tier     {}", name_of(self.tier.tier)));
+        for (tier, reason) in &self.tier.refused {
+            line(format_args!("         not {}: {reason}", name_of(*tier)));
+        }
+        match &self.no_packets {
+            None => line(format_args!("packets  yes")),
+            Some(reason) => line(format_args!("packets  no: {reason}")),
+        }
+        if self.iocs.is_empty() {
+            line(format_args!("IOCs     none is running (or none can be seen: run as root)"));
+        }
+        for ioc in &self.iocs {
+            let ports: Vec<String> = ioc.ca_ports.iter().map(ToString::to_string).collect();
+            let version = match (ioc.linkage, ioc.base_version.as_str()) {
+                (Linkage::Foreign, _) => "no EPICS Base",
+                (_, "") => "EPICS Base, version not known",
+                (_, version) => &format!("EPICS Base {version}"),
+            };
+            line(format_args!(
+                "IOC      {}: pid {}, {version}, {}, CA port {}",
+                ioc.name,
+                ioc.pid,
+                linkage_name(ioc.linkage),
+                if ports.is_empty() { "none".into() } else { ports.join(" ") }
+            ));
+            match &ioc.layout {
+                Ok(types) => line(format_args!("         records: {types} types, with values")),
+                Err(reason) => line(format_args!("         records: {reason}")),
+            }
+            if !ioc.probes.is_empty() {
+                line(format_args!("         probes: {}", ioc.probes.join(" ")));
+            }
+            for reason in &ioc.left_out {
+                line(format_args!("         not probed: {reason}"));
+            }
+        }
+        text
+    }
+
+    fn json(&self) -> String {
+        let host = &self.host;
+        let refused = self.tier.refused.iter().map(|(tier, reason)| {
+            format!("{{\"tier\":{},\"reason\":{}}}", string(name_of(*tier)), string(reason))
+        });
+        let iocs = self.iocs.iter().map(|ioc| {
+            let (types, reason) = match &ioc.layout {
+                Ok(types) => (types.to_string(), "null".into()),
+                Err(reason) => ("null".into(), string(reason)),
+            };
+            format!(
+                "{{\"pid\":{},\"name\":{},\"base_version\":{},\"linkage\":{},\"ca_ports\":{},\
+                 \"record_types\":{types},\"no_records\":{reason},\"probes\":{},\"not_probed\":{}}}",
+                ioc.pid,
+                string(&ioc.name),
+                string(&ioc.base_version),
+                string(linkage_name(ioc.linkage)),
+                array(ioc.ca_ports.iter().map(ToString::to_string)),
+                array(ioc.probes.iter().map(|probe| string(probe))),
+                array(ioc.left_out.iter().map(|reason| string(reason))),
+            )
+        });
+        format!(
+            "{{\"recorder\":{},\"host\":{},\"kernel\":{},\"arch\":{},\"tier\":{},\"refused\":{},\
+             \"packets\":{},\"no_packets\":{},\"iocs\":{}}}\n",
+            string(&host.recorder),
+            string(&host.name),
+            string(&host.kernel),
+            string(&host.arch),
+            string(name_of(self.tier.tier)),
+            array(refused),
+            self.no_packets.is_none(),
+            self.no_packets.as_ref().map_or("null".into(), |reason| string(reason)),
+            array(iocs),
+        )
+    }
+}
+
+/// A JSON array of values that are JSON already. (The agent does without a JSON crate for one page.)
+fn array(values: impl Iterator<Item = String>) -> String {
+    format!("[{}]", values.collect::<Vec<_>>().join(","))
+}
+
+/// A JSON string (RFC 8259, section 7).
+fn string(text: &str) -> String {
+    let mut json = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => json.extend(['\\', letter]),
+            control if control < ' ' => _ = write!(json, "\\u{:04x}", control as u32),
+            other => json.push(other),
+        }
+    }
+    json.push('"');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_json_whatever_the_names() {
+        let odd = "a\"b\\c\n\u{1}é";
+        let ioc = IocLine {
+            pid: 1,
+            name: odd.into(),
+            base_version: "7.0.10".into(),
+            linkage: Linkage::Shared,
+            ca_ports: vec![5064, 5070],
+            layout: Err(odd.into()),
+            probes: vec!["dbPut".into()],
+            left_out: vec![],
+        };
+        let host = Host {
+            name: odd.into(),
+            kernel: "6".into(),
+            arch: "x".into(),
+            boot_id: String::new(),
+            recorder: "0".into(),
+            utc_offset: 0,
+        };
+        let tier = TierChoice { tier: iocrec_log::event::Tier::Packet, refused: vec![] };
+        let report = Report { host, tier, no_packets: Some(odd.into()), iocs: vec![ioc] };
+        let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!(json["host"], odd);
+        assert_eq!(json["iocs"][0]["name"], odd);
+        assert_eq!(json["iocs"][0]["ca_ports"], serde_json::json!([5064, 5070]));
+        assert!(report.text().contains("not probed") || report.text().contains("CA port 5064 5070"));
+    }
+}

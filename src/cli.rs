@@ -1,0 +1,358 @@
+//! The command line of iocrec, and the one place that decides on exit codes: 0 success, 1 failure, 2 bad
+//! usage.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use argh::FromArgs;
+use iocrec_log::event::Tier;
+use iocrec_log::storage::Directory;
+use iocrec_log::writer::{self, Writer};
+
+use crate::kernel::Wish;
+use crate::recorder::selection::Selection;
+use crate::recorder::sink::Sink;
+use crate::recorder::{self, Recorder};
+use crate::{check, clock, signals, watch};
+
+/// A flight recorder for EPICS IOCs: watches running IOCs from outside, without changing them.
+#[derive(FromArgs, Debug)]
+struct Arguments {
+    #[argh(subcommand)]
+    command: Command,
+}
+
+#[derive(FromArgs, Debug)]
+#[argh(subcommand)]
+enum Command {
+    Record(Record),
+    Watch(Watch),
+    Check(Check),
+    Version(Version),
+}
+
+/// record IOCs into a log directory, to be read with iocreplay
+#[derive(FromArgs, Debug)]
+#[argh(subcommand, name = "record")]
+struct Record {
+    /// directory of the log; made if it is not there
+    #[argh(option)]
+    dir: PathBuf,
+
+    /// most bytes that the log may take, e.g. 64M: the oldest goes first (default 64M)
+    #[argh(option, default = "64 << 20", from_str_fn(size))]
+    max_disk: u64,
+
+    /// longest time that an event stays in memory (default 1s): what a crash of the recorder costs
+    #[argh(option, default = "Duration::from_secs(1)", from_str_fn(duration))]
+    flush: Duration,
+
+    /// longest time until an event is safe from a power cut (default 5s)
+    #[argh(option, default = "Duration::from_secs(5)", from_str_fn(duration))]
+    sync: Duration,
+
+    /// end after this time, e.g. 30s (default: at SIGINT or SIGTERM)
+    #[argh(option, from_str_fn(duration))]
+    duration: Option<Duration>,
+
+    /// capture packets on this interface; repeatable (default any)
+    #[argh(option)]
+    iface: Vec<String>,
+
+    /// a CA server's TCP port, besides those of local servers, which are found; repeatable
+    #[argh(option)]
+    port: Vec<u16>,
+
+    /// only this process; repeatable (default: every IOC there is and those that start later)
+    #[argh(option)]
+    pid: Vec<u32>,
+
+    /// only records and PVs whose names match, e.g. 'SR:*'; repeatable
+    #[argh(option)]
+    only: Vec<String>,
+
+    /// no records and PVs whose names match; repeatable
+    #[argh(option)]
+    exclude: Vec<String>,
+
+    /// do not record puts
+    #[argh(switch)]
+    no_puts: bool,
+
+    /// do not record processing
+    #[argh(switch)]
+    no_process: bool,
+
+    /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
+    #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
+    tier: Wish,
+}
+
+/// print puts and processing as they happen, a line each; writes no log
+#[derive(FromArgs, Debug)]
+#[argh(subcommand, name = "watch")]
+struct Watch {
+    /// end after this time, e.g. 30s (default: at SIGINT or SIGTERM)
+    #[argh(option, from_str_fn(duration))]
+    duration: Option<Duration>,
+
+    /// capture packets on this interface; repeatable (default any)
+    #[argh(option)]
+    iface: Vec<String>,
+
+    /// a CA server's TCP port, besides those of local servers, which are found; repeatable
+    #[argh(option)]
+    port: Vec<u16>,
+
+    /// only this process; repeatable (default: every IOC there is and those that start later)
+    #[argh(option)]
+    pid: Vec<u32>,
+
+    /// only records and PVs whose names match, e.g. 'SR:*'; repeatable
+    #[argh(option)]
+    only: Vec<String>,
+
+    /// no records and PVs whose names match; repeatable
+    #[argh(option)]
+    exclude: Vec<String>,
+
+    /// no puts
+    #[argh(switch)]
+    no_puts: bool,
+
+    /// no processing
+    #[argh(switch)]
+    no_process: bool,
+
+    /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
+    #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
+    tier: Wish,
+}
+
+/// say what this machine allows, with reasons, and which IOCs run on it
+#[derive(FromArgs, Debug)]
+#[argh(subcommand, name = "check")]
+struct Check {
+    /// as JSON
+    #[argh(switch)]
+    json: bool,
+}
+
+/// print the version
+#[derive(FromArgs, Debug)]
+#[argh(subcommand, name = "version")]
+struct Version {}
+
+/// Why the program ends.
+enum Failure {
+    /// The user's words make no sense: exit code 2.
+    Usage(String),
+    /// It could not be done: exit code 1.
+    Failed(String),
+}
+
+/// Runs the program with these arguments.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let words: Result<Vec<String>, OsString> = arguments.map(OsString::into_string).collect();
+    let outcome = match words {
+        Err(word) => Err(Failure::Usage(format!("an argument is not UTF-8: {}", word.to_string_lossy()))),
+        Ok(words) => parse(&words).and_then(|parsed| parsed.map_or(Ok(()), execute)),
+    };
+    let (line, code) = match outcome {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Usage(line)) => (line, 2),
+        Err(Failure::Failed(line)) => (line, 1),
+    };
+    complain(&line);
+    ExitCode::from(code)
+}
+
+/// A line on stderr; if that is closed there is nobody to tell.
+fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "iocrec: {line}");
+}
+
+/// `None`: help was asked for and given.
+fn parse(words: &[String]) -> Result<Option<Command>, Failure> {
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if words == ["--version"] {
+        words = vec!["version"];
+    }
+    match Arguments::from_args(&["iocrec"], &words) {
+        Ok(arguments) => Ok(Some(arguments.command)),
+        Err(exit) if exit.status.is_ok() => {
+            // a pipe that was closed early ends quietly
+            let _ = std::io::stdout().write_all(exit.output.as_bytes());
+            Ok(None)
+        }
+        Err(exit) => {
+            let line = exit.output.split_whitespace().collect::<Vec<_>>().join(" ");
+            Err(Failure::Usage(format!("{line} (iocrec --help)")))
+        }
+    }
+}
+
+fn execute(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Record(record) => self::record(record),
+        Command::Watch(watch) => self::watch(watch),
+        Command::Check(check) => check::run(check.json).map_err(Failure::Failed),
+        Command::Version(_) => {
+            let _ = writeln!(std::io::stdout(), "iocrec {}", env!("CARGO_PKG_VERSION"));
+            Ok(())
+        }
+    }
+}
+
+fn record(record: Record) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
+    let directory = Directory::open(&record.dir).map_err(|error| failed(&error))?;
+    let options = writer::Options {
+        max_disk: record.max_disk,
+        flush: record.flush,
+        sync: record.sync,
+        ..writer::Options::default()
+    };
+    let run = run_number().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;
+    let mut writer = Writer::open(directory, options, run).map_err(|error| failed(&error))?;
+    let options = recorder::Options {
+        wish: record.tier,
+        interfaces: interfaces(record.iface),
+        ports: record.port,
+        pids: record.pid,
+        selection: Selection::new(&record.only, &record.exclude),
+        puts: !record.no_puts,
+        process: !record.no_process,
+        duration: record.duration,
+    };
+    signals::catch();
+    let outcome = drive(options, &mut writer);
+    writer.close(clock::monotonic());
+    if let Some(notice) = writer.take_notice() {
+        complain(&notice);
+    }
+    outcome?;
+    match &writer.status().state {
+        writer::State::Ok => Ok(()),
+        writer::State::Paused { reason } => {
+            Err(Failure::Failed(format!("{} events were not stored: {reason}", writer.status().lost)))
+        }
+    }
+}
+
+fn watch(watch: Watch) -> Result<(), Failure> {
+    let options = recorder::Options {
+        wish: watch.tier,
+        interfaces: interfaces(watch.iface),
+        ports: watch.port,
+        pids: watch.pid,
+        selection: Selection::new(&watch.only, &watch.exclude),
+        puts: !watch.no_puts,
+        process: !watch.no_process,
+        duration: watch.duration,
+    };
+    signals::catch();
+    let mut sink = watch::on_stdout();
+    drive(options, &mut sink)?;
+    sink.tick(u64::MAX);
+    Ok(())
+}
+
+fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<(), Failure> {
+    let (mut recorder, said) = Recorder::new(options, sink).map_err(Failure::Failed)?;
+    said.iter().for_each(|line| complain(line));
+    recorder.run(sink, &mut complain);
+    Ok(())
+}
+
+fn interfaces(given: Vec<String>) -> Vec<String> {
+    if given.is_empty() {
+        vec!["any".into()]
+    } else {
+        given
+    }
+}
+
+/// A number that no other run has: segments of one run belong together by it.
+fn run_number() -> std::io::Result<u128> {
+    use std::io::Read;
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u128::from_ne_bytes(bytes))
+}
+
+/// `64M`, `512K`, `1G`, or bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        _ => return Err(format!("{text} is no size; write it as 64M, 512K, 1G or in bytes")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("{text} is no size; write it as 64M"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("{text} is more than any disk has"))
+}
+
+/// `500ms`, `30s`, `5m`, `24h`; at least a millisecond.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let milliseconds: u64 = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(format!("{text} is no time; write it as 500ms, 30s, 5m or 24h")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("{text} is no time; write it as 30s"))?;
+    match number.checked_mul(milliseconds) {
+        Some(total @ 1..) => Ok(Duration::from_millis(total)),
+        Some(0) => Err(format!("{text} is no time; the least is 1ms")),
+        None => Err(format!("{text} is too long")),
+    }
+}
+
+fn tier(text: &str) -> Result<Wish, String> {
+    match text {
+        "auto" => Ok(Wish::Auto),
+        "ring" => Ok(Wish::Only(Tier::Ring)),
+        "perf" => Ok(Wish::Only(Tier::Perf)),
+        "packet" => Ok(Wish::Only(Tier::Packet)),
+        _ => Err(format!("{text} is no tier; choose auto, ring, perf or packet")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("64M"), Ok(64 << 20));
+        assert_eq!(size("1000"), Ok(1000));
+        assert!(size("").is_err() && size("M").is_err() && size("64X").is_err() && size("-1").is_err());
+        assert!(size("99999999999G").is_err());
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("24h"), Ok(Duration::from_secs(86_400)));
+        assert!(duration("5").is_err() && duration("0s").is_err() && duration("99999999999999999h").is_err());
+    }
+
+    #[test]
+    fn usage_errors_are_one_line() {
+        for words in [&["record"][..], &["frobnicate"], &["record", "--dir", "x", "--tier", "fast"], &[]] {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            match parse(&words) {
+                Err(Failure::Usage(line)) => assert!(!line.contains('\n') && line.len() > 10, "{line}"),
+                _ => panic!("{words:?} must be refused"),
+            }
+        }
+    }
+}

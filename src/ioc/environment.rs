@@ -1,0 +1,102 @@
+//! The live environment of an IOC, and what it says about the IOC's name and version.
+//!
+//! Read from the process's memory rather than from /proc/PID/environ, because `epicsEnvSet` in a start-up
+//! script changes only the former.
+
+use std::collections::HashMap;
+use std::fs;
+
+use super::memory::{printable, Memory};
+use super::{variable, Module};
+
+/// More variables than any environment has.
+const MAX_VARIABLES: u64 = 4096;
+/// Longer ones are left out: none that matters is.
+const MAX_LENGTH: usize = 1024;
+
+/// Variables by name.
+#[derive(Debug, Default)]
+pub struct Environment(HashMap<String, String>);
+
+impl Environment {
+    /// Reads it; from /proc where the live one cannot be found.
+    pub fn read(memory: &Memory, modules: &[Module], pid: u32) -> Environment {
+        let live = ["environ", "__environ"].iter().find_map(|name| variable(memory, modules, name));
+        let variables: Vec<String> = match live {
+            Some(list) => (0..MAX_VARIABLES)
+                .map_while(|index| memory.pointer(list.wrapping_add(index * 8)).filter(|&pointer| pointer != 0))
+                .filter_map(|pointer| memory.string(pointer, MAX_LENGTH))
+                .collect(),
+            None => {
+                let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+                bytes.split(|&byte| byte == 0).map(printable).collect()
+            }
+        };
+        let pairs = variables.iter().filter_map(|variable| variable.split_once('='));
+        Environment(pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect())
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The IOC's name: as st.cmd sets it by custom, else the directory of st.cmd, which by custom
+    /// is called after the IOC, else the program's or the script's name.
+    pub fn ioc_name(&self, command: &[String]) -> String {
+        let last = |path: &str| path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_string();
+        if let Some(name) = ["IOC", "IOCNAME", "IOC_NAME"].iter().find_map(|name| self.get(name)) {
+            return name.to_string();
+        }
+        if let Some((directory, _)) = self.get("IOCSH_STARTUP_SCRIPT").and_then(|path| path.rsplit_once('/')) {
+            if !last(directory).is_empty() {
+                return last(directory);
+            }
+        }
+        let program = last(command.first().map_or("", String::as_str));
+        if !program.starts_with("python") {
+            return program;
+        }
+        // python -m MODULE, python SCRIPT
+        let mut words = command.iter().skip(1).skip_while(|word| word.starts_with('-') && *word != "-m");
+        match words.next().map(String::as_str) {
+            Some("-m") => words.next().cloned().unwrap_or(program),
+            Some(script) => last(script),
+            None => program,
+        }
+    }
+
+    /// Version of EPICS Base. Base 3.15 and later put it into the environment; before that the library's
+    /// file name may tell.
+    pub fn base_version(&self, modules: &[Module]) -> String {
+        if let Some(version) = self.get("EPICS_VERSION_FULL") {
+            return version.to_string();
+        }
+        let library = modules.iter().find_map(|module| {
+            let name = module.path.rsplit('/').next()?;
+            name.strip_prefix("libdbCore.so.").or_else(|| name.strip_prefix("libdbIoc.so."))
+        });
+        library.unwrap_or_default().to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(variables: &[(&str, &str)], command: &[&str]) -> String {
+        let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        let command: Vec<String> = command.iter().map(ToString::to_string).collect();
+        Environment(variables.collect()).ioc_name(&command)
+    }
+
+    #[test]
+    fn an_iocs_name() {
+        assert_eq!(name(&[("IOC", "iocVac1")], &["bin/vac"]), "iocVac1");
+        let script = ("IOCSH_STARTUP_SCRIPT", "/ioc/boot/iocLlrf/st.cmd");
+        assert_eq!(name(&[script], &["../../bin/llrf"]), "iocLlrf");
+        assert_eq!(name(&[("IOCSH_STARTUP_SCRIPT", "st.cmd")], &["/opt/softIoc", "st.cmd"]), "softIoc");
+        assert_eq!(name(&[], &["/usr/bin/python3", "-u", "-m", "epicscorelibs.ioc"]), "epicscorelibs.ioc");
+        assert_eq!(name(&[], &["python", "/srv/my_ioc.py", "-m"]), "my_ioc.py");
+        assert_eq!(name(&[], &[]), "");
+    }
+}

@@ -1,0 +1,133 @@
+//! What /proc tells of a process: its mappings, where it came from, its threads' names.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use super::memory::printable;
+use crate::kernel::FileId;
+
+/// A file mapped into a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// Behind the last.
+    pub end: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    /// May be executed.
+    pub executable: bool,
+    /// Which file.
+    pub file: FileId,
+    /// Path as the process sees it; ends in ` (deleted)` where the file is gone.
+    pub path: String,
+}
+
+/// The files mapped by a process, in the order of addresses.
+///
+/// # Errors
+/// The process is gone or may not be looked at.
+pub fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
+    let text = fs::read(format!("/proc/{pid}/maps"))?;
+    Ok(text.split(|&byte| byte == b'\n').filter_map(|line| mapping(&printable(line))).collect())
+}
+
+/// `start-end perms offset major:minor inode   path` (proc(5)); `None` for what is no file.
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let permissions = words.next()?;
+    let offset = words.next()?;
+    let (major, minor) = words.next()?.split_once(':')?;
+    let inode: u64 = words.next()?.parse().ok()?;
+    let path = words.next()?.trim_start();
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    (inode != 0 && path.starts_with('/')).then_some(Mapping {
+        start: hex(start)?,
+        end: hex(end)?,
+        offset: hex(offset)?,
+        executable: permissions.contains('x'),
+        file: (hex(major)? << 32 | hex(minor)?, inode),
+        path: path.to_string(),
+    })
+}
+
+impl Mapping {
+    /// A path that leads to this very file, whatever has happened to its name and whichever mount
+    /// namespace it is in, as long as the process lives.
+    pub fn open_path(&self, pid: u32) -> PathBuf {
+        format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end).into()
+    }
+}
+
+/// Numbers of the processes there are.
+///
+/// # Errors
+/// /proc cannot be read.
+pub fn pids() -> io::Result<Vec<u32>> {
+    let entries = fs::read_dir("/proc").map_err(|e| io::Error::new(e.kind(), format!("/proc: {e}")))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// Start of a process, nanoseconds after boot. With the pid it names the process for ever.
+pub fn start(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // field 22; the name, field 2, may hold blanks and brackets
+    let ticks: u64 = text.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    // SAFETY: sysconf has no preconditions.
+    let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|&hertz| hertz > 0)?;
+    Some(ticks.saturating_mul(1_000_000_000 / hertz))
+}
+
+/// Name of a thread; empty if it is gone.
+pub fn thread_name(pid: u32, tid: u32) -> String {
+    let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    printable(name.strip_suffix(b"\n").unwrap_or(&name))
+}
+
+/// The kernel's numbers of a process's threads; none if it is gone.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The command line, word by word.
+pub fn command(pid: u32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = line.strip_suffix(b"\0").unwrap_or(&line);
+    line.split(|&byte| byte == 0).map(printable).collect()
+}
+
+/// Where a link such as /proc/PID/exe leads; empty where it cannot be told.
+pub fn link(pid: u32, name: &str) -> String {
+    fs::read_link(format!("/proc/{pid}/{name}")).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_maps() {
+        let line = "7f00-8f00 r-xp 00001000 fe:01 1234                       /usr/lib/with blank.so (deleted)";
+        let mapping = mapping(line).unwrap();
+        assert_eq!((mapping.start, mapping.end, mapping.offset), (0x7f00, 0x8f00, 0x1000));
+        assert!(mapping.executable);
+        assert_eq!(mapping.file, (0xfe << 32 | 1, 1234));
+        assert_eq!(mapping.path, "/usr/lib/with blank.so (deleted)");
+        assert_eq!(super::mapping("7f00-8f00 rw-p 00000000 00:00 0"), None);
+        assert_eq!(super::mapping("7f00-8f00 rw-p 00000000 00:00 0      [heap]"), None);
+        assert_eq!(super::mapping("garbage"), None);
+    }
+
+    #[test]
+    fn this_process() {
+        let pid = std::process::id();
+        assert!(pids().unwrap().contains(&pid));
+        assert!(start(pid).unwrap() > 0);
+        assert!(!command(pid).is_empty());
+        assert!(mappings(pid).unwrap().iter().any(|mapping| mapping.executable));
+        assert_eq!(start(u32::MAX), None);
+    }
+}

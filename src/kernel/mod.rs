@@ -1,0 +1,177 @@
+//! The kernel's side: BPF programs loaded, probes placed, hits handed over.
+//!
+//! A tier is chosen by loading its programs, not by version numbers. Everything here goes with the
+//! process: probes and maps disappear when the agent ends, however it ends.
+
+pub mod functions;
+pub mod hit;
+pub mod place;
+pub mod probe;
+pub mod transport;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Mutex;
+
+use iocrec_log::event::{Tier, TierChoice};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, UprobeOpts};
+
+use self::functions::Function;
+use self::transport::Transport;
+
+/// libelf reads the object's tables where they lie, so they must lie aligned.
+#[repr(C, align(8))]
+struct Aligned<T: ?Sized>(T);
+
+static RING: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/ring.bpf.o")));
+static PERF: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/perf.bpf.o")));
+
+/// What libbpf said last, for the reason of a failure.
+static SAID: Mutex<String> = Mutex::new(String::new());
+
+fn remember(_: PrintLevel, message: String) {
+    // the first line of a failure is what a person needs; the verifier's pages are not
+    if let Ok(mut said) = SAID.lock() {
+        if said.is_empty() {
+            *said = message.lines().next().unwrap_or_default().trim_start_matches("libbpf: ").to_string();
+        }
+    }
+}
+
+/// Runs something of libbpf's; its complaint becomes part of the error.
+fn explained<T>(work: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, String> {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, remember)));
+    if let Ok(mut said) = SAID.lock() {
+        said.clear();
+    }
+    work().map_err(|error| {
+        let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
+        if said.is_empty() {
+            error.to_string()
+        } else {
+            format!("{error} ({said})")
+        }
+    })
+}
+
+/// A file as the kernel knows it: device and inode. A probe belongs to one.
+pub type FileId = (u64, u64);
+
+/// What the BPF programs are told of a process; the bytes of bpf/hits.h.
+pub struct Told {
+    /// `struct process_layout`.
+    pub process: [u8; 32],
+    /// `struct type_key` and `struct value_layout` of each record type.
+    pub types: Vec<([u8; 16], [u8; 32])>,
+}
+
+/// The loaded programs and what they watch.
+pub struct Kernel {
+    object: Object,
+    /// Where hits come out.
+    pub transport: Transport,
+    links: HashMap<FileId, Vec<(u64, &'static str, Link)>>,
+    types: HashMap<u32, Vec<[u8; 16]>>,
+}
+
+/// The tier that a user asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// The best there is.
+    Auto,
+    /// This one, or a lower one with a line about it.
+    Only(Tier),
+}
+
+/// Loads the programs of the best tier that works here. Without any the tier is
+/// [`Tier::Packet`] and there is no [`Kernel`].
+pub fn open(wish: Wish) -> (Option<Kernel>, TierChoice) {
+    let mut refused = Vec::new();
+    for (tier, bytes) in [(Tier::Ring, &RING.0), (Tier::Perf, &PERF.0)] {
+        match wish {
+            Wish::Only(Tier::Packet) => continue,
+            Wish::Only(Tier::Perf) if tier == Tier::Ring => continue,
+            _ => {}
+        }
+        match load(bytes) {
+            Ok(kernel) => return (Some(kernel), TierChoice { tier, refused }),
+            Err(reason) => refused.push((tier, reason)),
+        }
+    }
+    (None, TierChoice { tier: Tier::Packet, refused })
+}
+
+fn load(bytes: &[u8]) -> Result<Kernel, String> {
+    raise_memory_limit();
+    let object = explained(|| ObjectBuilder::default().open_memory(bytes)?.load())?;
+    let transport = explained(|| Transport::open(&object))?;
+    Ok(Kernel { object, transport, links: HashMap::new(), types: HashMap::new() })
+}
+
+/// Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB. Not being allowed to
+/// raise it is no error: newer ones don't need it, older ones will say EPERM when loading.
+fn raise_memory_limit() {
+    let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: setrlimit only reads the struct, which lives until it returns.
+    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) };
+}
+
+impl Kernel {
+    /// Puts a probe at `offset` in the file that `path` leads to now, unless it is there already.
+    ///
+    /// # Errors
+    /// A reason in words.
+    pub fn attach(&mut self, function: &Function, file: FileId, path: &Path, offset: u64) -> Result<(), String> {
+        let links = self.links.entry(file).or_default();
+        if links.iter().any(|(at, program, _)| *at == offset && *program == function.program) {
+            return Ok(());
+        }
+        let program = self
+            .object
+            .progs_mut()
+            .find(|program| program.name() == function.program)
+            .ok_or_else(|| format!("no BPF program {}", function.program))?;
+        let at = usize::try_from(offset).map_err(|_| format!("offset {offset:#x} is out of range"))?;
+        // any process: the programs look at whose hit it is, and one event serves all CPUs
+        let link = explained(|| program.attach_uprobe_with_opts(-1, path, at, UprobeOpts::default()))?;
+        links.push((offset, function.program, link));
+        Ok(())
+    }
+
+    /// Takes the probes out of a file that no traced process maps any more.
+    pub fn detach(&mut self, file: FileId) {
+        self.links.remove(&file);
+    }
+
+    /// Begins to record hits of a process.
+    ///
+    /// # Errors
+    /// A reason in words: the maps are full.
+    pub fn trace(&mut self, pid: u32, told: &Told) -> Result<(), String> {
+        self.forget(pid);
+        for (key, layout) in &told.types {
+            self.update("types", key, layout)?;
+            self.types.entry(pid).or_default().push(*key);
+        }
+        self.update("processes", &pid.to_ne_bytes(), &told.process)
+    }
+
+    fn update(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), String> {
+        let map = self.object.maps().find(|map| map.name() == name).ok_or_else(|| format!("no map {name}"))?;
+        map.update(key, value, MapFlags::ANY).map_err(|e| format!("the BPF map of {name} takes no more: {e}"))
+    }
+
+    /// Stops recording hits of a process.
+    pub fn forget(&mut self, pid: u32) {
+        for map in self.object.maps() {
+            // a key that is not there is what we want
+            if map.name() == "processes" {
+                let _ = map.delete(&pid.to_ne_bytes());
+            } else if map.name() == "types" {
+                for key in self.types.remove(&pid).unwrap_or_default() {
+                    let _ = map.delete(&key);
+                }
+            }
+        }
+    }
+}

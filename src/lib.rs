@@ -1,0 +1,16 @@
+//! iocrec, the flight recorder for EPICS IOCs: the agent.
+//!
+//! It watches running IOCs from outside and writes what it sees as facts into a log; `iocreplay`
+//! reasons about them later. The way through it, once: [`kernel`] (uprobes) and [`ca`] (packets) →
+//! [`recorder`] (names, numbers) → a sink: the log of crate `iocrec-log`, or the terminal ([`watch`]).
+//! [`ioc`] knows IOCs from outside.
+
+pub mod ca;
+pub mod check;
+pub mod cli;
+pub mod clock;
+pub mod ioc;
+pub mod kernel;
+pub mod recorder;
+pub mod signals;
+pub mod watch;

@@ -1,0 +1,75 @@
+//! Hits turned into events: addresses into numbers, bytes into values.
+
+use iocrec_log::event::{CaLinkPut, Cause, Complete, Event, Fact, Process, Put, Value};
+
+use super::names::{Names, NewThread};
+use super::selection::Selection;
+use super::sink::Sink;
+use super::value::{dbf, text, value};
+use crate::ioc::layout::Numbering;
+use crate::ioc::memory::printable;
+use crate::kernel::hit::{Body, Form, Head};
+
+/// Works on one hit; tells of its thread when it is that thread's first.
+pub fn hit(
+    names: &mut Names,
+    selection: &Selection,
+    head: &Head,
+    body: Body,
+    sink: &mut dyn Sink,
+) -> Option<NewThread> {
+    let Head { time, pid, .. } = *head;
+    // an IOC that ended with hits still on the way
+    let numbering = names.ioc(pid)?.process.layout.as_ref().map_or(Numbering::Since3161, |layout| layout.numbering);
+    let (thread, new) = names.thread(time, pid, head.tid, head.sp, sink)?;
+    let sp = thread.relative(head.sp);
+    let thread = thread.id;
+    let fact = match body {
+        Body::Process => {
+            let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
+            let site = names.site(time, pid, head.caller, sink);
+            Fact::Process(Process { thread, sp, site, record, active: head.active })
+        }
+        Body::Complete { form, value: raw } => {
+            let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
+            let site = names.site(time, pid, head.caller, sink);
+            let value = raw.map_or(Value::Unknown, |raw| match form {
+                Form::Text => text(&raw),
+                form => value(&raw, numbering, form == Form::Array),
+            });
+            let (severity, status) = (head.severity, head.status);
+            Fact::Complete(Complete { thread, sp, site, record, value, severity, status })
+        }
+        Body::Put { kind, field, requested, old } => {
+            let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
+            let site = names.site(time, pid, head.caller, sink);
+            let field = names.field(time, pid, field, sink);
+            let dbf = dbf(&requested, numbering);
+            let count = requested.count;
+            let requested = value(&requested, numbering, false);
+            let old = value(&old, numbering, false);
+            Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+        }
+        Body::LinkPut { record, pv, value: raw } => {
+            // a link that does not say whose it is belongs to the record that is being processed there
+            let record = match record {
+                0 => None,
+                address => match names.record(time, pid, address, selection, sink) {
+                    None => return new,
+                    known => known,
+                },
+            };
+            let site = names.site(time, pid, head.caller, sink);
+            let pv = printable(pv);
+            let (dbf, count, value) = (dbf(&raw, numbering), raw.count, value(&raw, numbering, false));
+            Fact::CaLinkPut(CaLinkPut { thread, sp, site, record, pv, dbf, count, value })
+        }
+        Body::Cause { kind, user } => {
+            let record = names.known_record(pid, user);
+            let site = names.site(time, pid, head.caller, sink);
+            Fact::Cause(Cause { thread, sp, site, kind, object: head.object, record })
+        }
+    };
+    sink.push(Event { time, fact });
+    new
+}

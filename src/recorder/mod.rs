@@ -1,0 +1,296 @@
+//! The recorder: what the kernel and the network hand over becomes events in a sink.
+//!
+//! One thread, one loop: packets and hits are taken over some twenty times a second, everything else is
+//! done at a slow beat. It survives IOCs that come and go; what is lost is said in the log.
+
+mod hits;
+mod names;
+pub mod selection;
+pub mod sink;
+mod value;
+mod watched;
+
+use std::collections::HashSet;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::time::Duration;
+
+use iocrec_log::event::{Clock, Event, Fact, Host, Loss, LossSource, Tier, TierChoice};
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::utsname::uname;
+
+use self::names::Names;
+use self::selection::Selection;
+use self::sink::Sink;
+use self::watched::Watched;
+use crate::ca::capture::Capture;
+use crate::ca::{Decoder, Limits};
+use crate::clock;
+use crate::kernel::{self, Kernel, Wish};
+use crate::signals;
+
+/// How often waiting hits and packets are taken over. The ring holds 20 times what a busy IOC (20,000
+/// hits/s of 64 bytes) makes in it; it wakes the recorder earlier when it fills.
+const BEAT: Duration = Duration::from_millis(50);
+/// How often IOCs are looked for: an IOC that starts is seen within this.
+const SCAN: u64 = 1_000_000_000;
+/// How often the wall clock is noted: a step of it is known to this.
+const CLOCK: u64 = 10_000_000_000;
+/// Wall clock steps that are noted at once, nanoseconds.
+const CLOCK_STEP: u64 = 1_000_000;
+
+/// What to record.
+pub struct Options {
+    /// The tier wished for.
+    pub wish: Wish,
+    /// Interfaces to capture on; `any` for all.
+    pub interfaces: Vec<String>,
+    /// CA server ports besides those that are found.
+    pub ports: Vec<u16>,
+    /// Only these processes; all where empty.
+    pub pids: Vec<u32>,
+    /// Which records and PVs.
+    pub selection: Selection,
+    /// Record puts?
+    pub puts: bool,
+    /// Record processing?
+    pub process: bool,
+    /// End after so long.
+    pub duration: Option<Duration>,
+}
+
+/// A recorder that has been set up.
+pub struct Recorder {
+    options: Options,
+    kernel: Option<Kernel>,
+    capture: Option<Capture>,
+    decoder: Decoder,
+    names: Names,
+    watched: Watched,
+    unwanted: HashSet<u32>,
+    wall_offset: i64,
+    /// Filled and emptied again and again.
+    events: Vec<Event>,
+}
+
+impl Recorder {
+    /// Loads the programs, opens the capture, finds the IOCs; lines for the user come back beside it.
+    ///
+    /// # Errors
+    /// Nothing can be recorded at all; the reason in words.
+    pub fn new(options: Options, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), String> {
+        let mut said = Vec::new();
+        let (kernel, choice) = match (options.puts, options.process) {
+            (false, false) => return Err("nothing to record: both --no-puts and --no-process are given".into()),
+            _ => kernel::open(options.wish),
+        };
+        said.extend(lower_tier(options.wish, &choice));
+        let capture = match Capture::open(&options.interfaces, &[]) {
+            _ if !options.puts => None,
+            Ok(capture) => Some(capture),
+            Err(error) if error.is_usage() || kernel.is_none() => return Err(error.to_string()),
+            Err(error) => {
+                said.push(format!("no packets: {error}; puts are recorded from inside the IOCs only"));
+                None
+            }
+        };
+        if capture.is_none() && kernel.is_none() {
+            return Err(format!("nothing can be recorded here: {}", said.join("; ")));
+        }
+        let now = clock::monotonic();
+        sink.push(Event { time: now, fact: Fact::Host(host()?) });
+        let mut recorder = Recorder {
+            options,
+            kernel,
+            capture,
+            decoder: Decoder::new(Limits::default()),
+            names: Names::default(),
+            watched: Watched::default(),
+            unwanted: HashSet::new(),
+            wall_offset: 0,
+            events: Vec::new(),
+        };
+        recorder.note_clock(now, sink);
+        sink.push(Event { time: now, fact: Fact::Tier(choice) });
+        recorder.scan(now, sink, &mut said);
+        let wrong: Vec<u32> =
+            recorder.options.pids.iter().copied().filter(|&pid| !recorder.watched.has(pid)).collect();
+        for pid in &wrong {
+            said.push(recorder.watched.why_not(*pid));
+        }
+        if !wrong.is_empty() && wrong.len() == recorder.options.pids.len() {
+            return Err(said.pop().unwrap_or_default());
+        }
+        if recorder.watched.is_empty() {
+            said.push("no IOC is running; IOCs are recorded as they start (iocrec check shows what is looked for)".into());
+        }
+        Ok((recorder, said))
+    }
+
+    /// Records until told to end, by a signal or by the duration. Lines for the user go to `say`.
+    pub fn run(&mut self, sink: &mut dyn Sink, say: &mut dyn FnMut(&str)) {
+        let start = clock::monotonic();
+        let end = self.options.duration.map(|duration| start.saturating_add(duration.as_nanos() as u64));
+        let (mut scanned, mut clocked) = (start, start);
+        let mut said = Vec::new();
+        loop {
+            let more = self.take(sink);
+            let now = clock::monotonic();
+            if signals::ended() || end.is_some_and(|end| now >= end) {
+                break;
+            }
+            if now - scanned >= SCAN {
+                scanned = now;
+                self.scan(now, sink, &mut said);
+                self.note_losses(now, sink);
+            }
+            if now - clocked >= CLOCK || self.wall_offset.abs_diff(clock::wall_offset()) >= CLOCK_STEP {
+                clocked = now;
+                self.note_clock(now, sink);
+            }
+            sink.tick(now);
+            said.extend(sink.notice());
+            said.drain(..).for_each(|line| say(&line));
+            if !more {
+                self.wait();
+            }
+        }
+        // what the kernel still holds
+        while self.take(sink) {}
+        self.note_losses(clock::monotonic(), sink);
+        said.extend(sink.notice());
+        said.drain(..).for_each(|line| say(&line));
+    }
+
+    /// Sleeps until there is something to do, at most a beat.
+    fn wait(&self) {
+        let fds = self.kernel.iter().map(|kernel| kernel.transport.fd());
+        let fds: Vec<RawFd> = fds.chain(self.capture.iter().flat_map(Capture::raw_fds)).collect();
+        let mut polled: Vec<PollFd> = fds
+            .iter()
+            .map(|&fd| {
+                // SAFETY: the descriptors belong to `kernel` and `capture`, which live longer than `polled`.
+                let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+                PollFd::new(fd, PollFlags::POLLIN)
+            })
+            .collect();
+        // interrupted by a signal, or out of memory: the loop looks at everything either way
+        let _ = poll(&mut polled, PollTimeout::try_from(BEAT).unwrap_or(PollTimeout::ZERO));
+    }
+
+    /// Takes over what waits, packets first: they tell the names of channels. True if there may be more.
+    fn take(&mut self, sink: &mut dyn Sink) -> bool {
+        self.packets(sink);
+        let Some(kernel) = &mut self.kernel else { return false };
+        let (names, selection) = (&mut self.names, &self.options.selection);
+        let mut new = Vec::new();
+        let more = kernel.transport.drain(|batch| {
+            for (head, body) in batch.samples().filter_map(kernel::hit::parse) {
+                new.extend(hits::hit(names, selection, &head, body, sink));
+            }
+        });
+        for thread in new {
+            self.watched.new_thread(&self.names, thread);
+        }
+        self.watched.tie(&mut self.decoder, &mut self.events, sink);
+        self.hand_over(sink);
+        more
+    }
+
+    fn packets(&mut self, sink: &mut dyn Sink) {
+        let now = clock::monotonic();
+        if let Some(capture) = &mut self.capture {
+            let (decoder, events, offset) = (&mut self.decoder, &mut self.events, self.wall_offset);
+            capture.drain(&mut |packet| {
+                let time = u64::try_from(packet.wall - offset).unwrap_or(now).min(now);
+                decoder.packet(time, packet.bytes, packet.length, events);
+            });
+        }
+        self.decoder.tick(now, &mut self.events);
+        self.hand_over(sink);
+    }
+
+    /// Hands the decoder's events to the sink, but for puts to PVs that are not wanted.
+    fn hand_over(&mut self, sink: &mut dyn Sink) {
+        let (selection, unwanted) = (&self.options.selection, &mut self.unwanted);
+        for event in self.events.drain(..) {
+            match &event.fact {
+                Fact::Channel(channel) if selection.pv(&channel.pv) => _ = unwanted.remove(&channel.id),
+                Fact::Channel(channel) => _ = unwanted.insert(channel.id),
+                Fact::ChannelEnd(channel) if unwanted.remove(channel) => continue,
+                Fact::CaPut(put) if unwanted.contains(&put.channel) => continue,
+                _ => {}
+            }
+            sink.push(event);
+        }
+    }
+
+    /// Looks for IOCs and servers that came and went.
+    fn scan(&mut self, now: u64, sink: &mut dyn Sink, said: &mut Vec<String>) {
+        let changed = self.watched.scan(now, &self.options, &mut self.names, self.kernel.as_mut(), sink, said);
+        self.names.sweep_threads();
+        if changed {
+            let ports: Vec<u16> = self.watched.ports(&self.options.ports);
+            self.decoder.set_servers(&ports);
+            if let Some(Err(error)) = self.capture.as_mut().map(|capture| capture.set_ports(&ports)) {
+                said.push(format!("the packet filter could not be changed: {error}"));
+            }
+            self.watched.seed(&mut self.decoder, now, &mut self.events);
+            self.hand_over(sink);
+        }
+    }
+
+    fn note_clock(&mut self, now: u64, sink: &mut dyn Sink) {
+        self.wall_offset = clock::wall_offset();
+        sink.push(Event { time: now, fact: Fact::Clock(Clock { wall: self.wall_offset.saturating_add_unsigned(now) }) });
+    }
+
+    fn note_losses(&mut self, now: u64, sink: &mut dyn Sink) {
+        let hits = self.kernel.as_mut().map_or(0, |kernel| kernel.transport.lost());
+        let packets = self.capture.as_mut().map_or(0, Capture::losses);
+        let since = now.saturating_sub(SCAN);
+        for (source, count, cause) in [
+            (LossSource::Hits, hits, "the buffer between kernel and recorder was full"),
+            (LossSource::Packets, packets, "the packet ring was full"),
+        ] {
+            if count > 0 {
+                let loss = Loss { source, count, since, cause: cause.into() };
+                sink.push(Event { time: now, fact: Fact::Loss(loss) });
+            }
+        }
+    }
+}
+
+/// A line for the user where the tier is lower than asked for.
+fn lower_tier(wish: Wish, choice: &TierChoice) -> Option<String> {
+    let reasons: Vec<String> =
+        choice.refused.iter().map(|(tier, reason)| format!("{}: {reason}", name_of(*tier))).collect();
+    (!reasons.is_empty() && wish != Wish::Only(choice.tier))
+        .then(|| format!("recording on the {} tier; refused were {}", name_of(choice.tier), reasons.join("; ")))
+}
+
+/// A tier's name on the command line and for people.
+pub fn name_of(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Ring => "ring",
+        Tier::Perf => "perf",
+        Tier::Packet => "packet",
+    }
+}
+
+/// This machine.
+///
+/// # Errors
+/// uname(2) fails: not on Linux.
+pub fn host() -> Result<Host, String> {
+    let names = uname().map_err(|e| format!("uname: {e}"))?;
+    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    Ok(Host {
+        name: text(names.nodename()),
+        kernel: text(names.release()),
+        arch: text(names.machine()),
+        boot_id: boot_id.trim().into(),
+        recorder: env!("CARGO_PKG_VERSION").into(),
+        utc_offset: clock::utc_offset(),
+    })
+}

@@ -1,0 +1,33 @@
+//! Where events go: into a log, or onto the terminal.
+
+use iocrec_log::event::Event;
+use iocrec_log::storage::Storage;
+use iocrec_log::writer::Writer;
+
+/// Takes events in roughly the order of their times.
+pub trait Sink {
+    /// Takes one. Never fails: what cannot be kept is counted by whoever could not keep it.
+    fn push(&mut self, event: Event);
+
+    /// Called some twenty times a second with the monotonic time.
+    fn tick(&mut self, now: u64);
+
+    /// Something that a person should read now, if there is.
+    fn notice(&mut self) -> Option<String> {
+        None
+    }
+}
+
+impl<S: Storage> Sink for Writer<S> {
+    fn push(&mut self, event: Event) {
+        Writer::push(self, event);
+    }
+
+    fn tick(&mut self, now: u64) {
+        Writer::tick(self, now);
+    }
+
+    fn notice(&mut self) -> Option<String> {
+        self.take_notice()
+    }
+}

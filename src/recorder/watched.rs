@@ -1,0 +1,366 @@
+//! The processes that are recorded: found, adopted, tied to their clients, and let go.
+
+use std::collections::{HashMap, HashSet};
+
+use iocrec_log::event::{Address, CircuitId, Event, Fact, Ioc, IocEnd, IocId, Linkage, Serves, ThreadId};
+
+use super::names::{Names, NewThread};
+use super::sink::Sink;
+use super::Options;
+use crate::ca::{servers, Decoder, SeedChannel};
+use crate::clock;
+use crate::ioc::clients::{clients, Client};
+use crate::ioc::layout::Fixed;
+use crate::ioc::{process, sockets, Finder, IocProcess};
+use crate::kernel::{probe, Kernel};
+
+/// A process that was no IOC is looked at again after 1, 2, 4 ... s: it may load EPICS Base later, or
+/// become another program. At most this long, nanoseconds.
+const LONGEST_PAUSE: u64 = 64_000_000_000;
+/// A circuit's packets come at most so long after the hits that they cause: the packet ring hands over a
+/// block after some 10 ms. Later than this there are none, and memory is all we have.
+const PACKETS_LAG: u64 = 300_000_000;
+
+/// A process that is not recorded.
+struct Passed {
+    start: u64,
+    next: u64,
+    pause: u64,
+}
+
+/// What was said of a recorded process.
+struct Recorded {
+    id: IocId,
+    start: u64,
+    /// As the log has it.
+    said: Ioc,
+    traced: bool,
+}
+
+/// A server thread whose circuit has no number yet.
+struct Untied {
+    thread: ThreadId,
+    time: u64,
+    client: Client,
+    server: Address,
+}
+
+/// All processes.
+#[derive(Default)]
+pub struct Watched {
+    finder: Finder,
+    passed: HashMap<u32, Passed>,
+    recorded: HashMap<u32, Recorded>,
+    /// Clients read from memory that have no circuit yet, by server.
+    unseeded: Vec<(Address, Client)>,
+    serving: HashMap<u32, CircuitId>,
+    untied: Vec<Untied>,
+    ready: Vec<Event>,
+}
+
+impl Watched {
+    /// Is a process recorded?
+    pub fn has(&self, pid: u32) -> bool {
+        self.recorded.contains_key(&pid)
+    }
+
+    /// Is none?
+    pub fn is_empty(&self) -> bool {
+        self.recorded.is_empty()
+    }
+
+    /// Why a process that was asked for is not recorded.
+    pub fn why_not(&mut self, pid: u32) -> String {
+        match self.finder.look(pid) {
+            Err(reason) => format!("{reason}; iocrec check lists the IOCs there are"),
+            Ok(_) => format!(
+                "process {pid} ({}) is no IOC and no CA server; iocrec check lists those there are",
+                process::command(pid).join(" ")
+            ),
+        }
+    }
+
+    /// TCP ports of Channel Access servers, and those that the user named.
+    pub fn ports(&self, more: &[u16]) -> Vec<u16> {
+        let found = self.recorded.values().flat_map(|recorded| &recorded.said.ca_ports);
+        let mut ports: Vec<u16> = more.iter().chain(found).copied().collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+
+    /// Looks for processes that came, changed and went. True if something did.
+    pub fn scan(
+        &mut self,
+        now: u64,
+        options: &Options,
+        names: &mut Names,
+        mut kernel: Option<&mut Kernel>,
+        sink: &mut dyn Sink,
+        said: &mut Vec<String>,
+    ) -> bool {
+        let pids = if options.pids.is_empty() {
+            process::pids().unwrap_or_else(|error| {
+                said.push(format!("{error}; processes cannot be seen"));
+                Vec::new()
+            })
+        } else {
+            options.pids.clone()
+        };
+        let starts: HashMap<u32, u64> =
+            pids.iter().filter_map(|&pid| Some((pid, process::start(pid)?))).collect();
+        let mut changed = self.let_go(now, &starts, names, kernel.as_deref_mut(), sink, said);
+        for (&pid, &start) in &starts {
+            if pid != std::process::id() && self.is_due(pid, start, now) {
+                changed |= self.adopt(pid, start, now, options, names, kernel.as_deref_mut(), sink);
+            }
+        }
+        for traced in names.iocs() {
+            if let (Some(recorded), Some(kernel)) = (self.recorded.get_mut(&traced.process.pid), kernel.as_deref_mut()) {
+                if !recorded.traced {
+                    self.finder.layout_again(&mut traced.process);
+                    recorded.traced = begin(&traced.process, kernel, &mut recorded.said);
+                    if recorded.traced {
+                        changed = true;
+                        said.push(adopted(&recorded.said));
+                        sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+                    }
+                }
+            }
+        }
+        changed | self.look_for_ports(now, &starts, names, sink, said)
+    }
+
+    /// Processes that ended.
+    fn let_go(
+        &mut self,
+        now: u64,
+        starts: &HashMap<u32, u64>,
+        names: &mut Names,
+        mut kernel: Option<&mut Kernel>,
+        sink: &mut dyn Sink,
+        said: &mut Vec<String>,
+    ) -> bool {
+        self.passed.retain(|pid, passed| starts.get(pid) == Some(&passed.start));
+        let gone: Vec<u32> = self
+            .recorded
+            .iter()
+            .filter(|(pid, recorded)| starts.get(pid) != Some(&recorded.start))
+            .map(|(pid, _)| *pid)
+            .collect();
+        for pid in &gone {
+            let Some(recorded) = self.recorded.remove(pid) else { continue };
+            said.push(format!("{} (pid {pid}) has ended", recorded.said.name));
+            match names.remove(*pid, now, sink) {
+                Some(traced) => {
+                    if let Some(kernel) = kernel.as_deref_mut() {
+                        kernel.forget(*pid);
+                        let used: HashSet<_> =
+                            names.iocs().flat_map(|ioc| ioc.process.modules.iter().map(|module| module.file)).collect();
+                        let files = traced.process.modules.iter().map(|module| module.file);
+                        files.filter(|file| !used.contains(file)).for_each(|file| kernel.detach(file));
+                    }
+                }
+                None => sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: recorded.id }) }),
+            }
+        }
+        !gone.is_empty()
+    }
+
+    /// Is it time to look at a process?
+    fn is_due(&mut self, pid: u32, start: u64, now: u64) -> bool {
+        if self.recorded.contains_key(&pid) {
+            return false;
+        }
+        let passed = self.passed.entry(pid).or_insert(Passed { start, next: now, pause: 500_000_000 });
+        if now < passed.next {
+            return false;
+        }
+        passed.pause = (passed.pause * 2).min(LONGEST_PAUSE);
+        passed.next = now + passed.pause;
+        true
+    }
+
+    /// Takes a process in if it is an IOC.
+    #[allow(clippy::too_many_arguments)] // the whole of the recorder's parts meet here
+    fn adopt(
+        &mut self,
+        pid: u32,
+        start: u64,
+        now: u64,
+        options: &Options,
+        names: &mut Names,
+        kernel: Option<&mut Kernel>,
+        sink: &mut dyn Sink,
+    ) -> bool {
+        // one that is gone, or hidden from us, is no concern of others
+        let Ok(Some(ioc)) = self.finder.look(pid) else { return false };
+        self.passed.remove(&pid);
+        let id = names.next_ioc();
+        let mut said = describe(id, pid, start);
+        said.name.clone_from(&ioc.name);
+        said.base_version.clone_from(&ioc.base_version);
+        said.linkage = ioc.linkage;
+        if let Some(kernel) = kernel {
+            said.not_probed = probe::attach(kernel, &ioc, options.puts, options.process);
+        }
+        sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
+        names.add(id, ioc);
+        self.recorded.insert(pid, Recorded { id, start, said, traced: false });
+        true
+    }
+
+    /// CA ports of IOCs, and CA servers that are no IOCs.
+    fn look_for_ports(
+        &mut self,
+        now: u64,
+        starts: &HashMap<u32, u64>,
+        names: &mut Names,
+        sink: &mut dyn Sink,
+        said: &mut Vec<String>,
+    ) -> bool {
+        let found = servers::find(&|pid| names.ioc(pid).is_some()).unwrap_or_default();
+        let mut changed = false;
+        for server in found {
+            let Some(&start) = starts.get(&server.pid) else { continue };
+            let new = !self.recorded.contains_key(&server.pid);
+            let recorded = self.recorded.entry(server.pid).or_insert_with(|| {
+                let id = names.next_ioc();
+                Recorded { id, start, said: describe(id, server.pid, start), traced: true }
+            });
+            if recorded.said.ca_ports == server.ports {
+                continue;
+            }
+            recorded.said.ca_ports = server.ports;
+            changed = true;
+            sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+            if new {
+                said.push(adopted(&recorded.said));
+            } else if let Some(traced) = names.ioc(server.pid) {
+                self.read_clients(&traced.process, &recorded_ports(&self.recorded, server.pid));
+            }
+        }
+        changed
+    }
+
+    /// Notes the clients that an IOC has already.
+    fn read_clients(&mut self, ioc: &IocProcess, ports: &[u16]) {
+        let threads = process::threads(ioc.pid).into_iter().collect();
+        for client in clients(ioc, &threads, None) {
+            if let Some(server) = sockets::local_end(ioc.pid, client.address, ports) {
+                self.unseeded.push((server, client));
+            }
+        }
+    }
+
+    /// Tells the decoder what was read from memory: names for channels opened before we came.
+    pub fn seed(&mut self, decoder: &mut Decoder, now: u64, events: &mut Vec<Event>) {
+        for (server, client) in std::mem::take(&mut self.unseeded) {
+            let circuit = seed(decoder, now, server, &client, events);
+            if let Some(tid) = client.tid {
+                self.serving.insert(tid, circuit);
+            }
+        }
+    }
+
+    /// A thread had its first hit: whom does it serve?
+    pub fn new_thread(&mut self, names: &Names, new: NewThread) {
+        let NewThread { id: thread, pid, tid, time } = new;
+        if let Some(circuit) = self.serving.remove(&tid) {
+            self.ready.push(Event { time, fact: Fact::Serves(Serves { thread, circuit }) });
+            return;
+        }
+        let Some(traced) = names.ioc(pid) else { return };
+        // Base 3.14 does not name its threads
+        let unnamed = traced.process.fixed.channel_address == Fixed::BASE_3_14.channel_address;
+        if !(unnamed || process::thread_name(pid, tid) == "CAS-client") {
+            return;
+        }
+        let ports = recorded_ports(&self.recorded, pid);
+        for client in clients(&traced.process, &HashSet::from([tid]), Some(tid)) {
+            if let Some(server) = sockets::local_end(pid, client.address, &ports) {
+                self.untied.push(Untied { thread, time, client, server });
+            }
+        }
+    }
+
+    /// Ties threads to circuits as these get their numbers.
+    pub fn tie(&mut self, decoder: &mut Decoder, events: &mut Vec<Event>, sink: &mut dyn Sink) {
+        let now = clock::monotonic();
+        self.untied.retain(|untied| {
+            let circuit = match decoder.circuit(untied.client.address, untied.server) {
+                Some(circuit) => circuit,
+                None if now < untied.time.saturating_add(PACKETS_LAG) => return true,
+                None => seed(decoder, untied.time, untied.server, &untied.client, events),
+            };
+            let serves = Serves { thread: untied.thread, circuit };
+            self.ready.push(Event { time: untied.time, fact: Fact::Serves(serves) });
+            false
+        });
+        if !self.ready.is_empty() {
+            // the circuits that they name go first
+            events.drain(..).for_each(|event| sink.push(event));
+            self.ready.drain(..).for_each(|event| sink.push(event));
+        }
+    }
+}
+
+fn recorded_ports(recorded: &HashMap<u32, Recorded>, pid: u32) -> Vec<u16> {
+    recorded.get(&pid).map(|recorded| recorded.said.ca_ports.clone()).unwrap_or_default()
+}
+
+fn seed(decoder: &mut Decoder, now: u64, server: Address, client: &Client, events: &mut Vec<Event>) -> CircuitId {
+    let channel = |channel: &crate::ioc::clients::ClientChannel| SeedChannel {
+        cid: Some(channel.cid),
+        sid: channel.sid,
+        pv: channel.pv.clone(),
+        dbr: None,
+        count: None,
+    };
+    let channels: Vec<SeedChannel> = client.channels.iter().map(channel).collect();
+    decoder.seed(now, client.address, server, &client.user, &client.host, 0, &channels, events)
+}
+
+/// What /proc tells of a process.
+fn describe(id: IocId, pid: u32, start: u64) -> Ioc {
+    let command = process::command(pid);
+    let exe = process::link(pid, "exe");
+    let name = command.iter().find(|word| word.ends_with(".py")).unwrap_or(&exe);
+    Ioc {
+        id,
+        pid,
+        start,
+        name: name.rsplit('/').next().unwrap_or_default().to_string(),
+        cwd: process::link(pid, "cwd"),
+        exe,
+        command,
+        base_version: String::new(),
+        ca_ports: Vec::new(),
+        linkage: Linkage::Foreign,
+        not_probed: Vec::new(),
+    }
+}
+
+/// Begins to record an IOC's hits, if its layout is known; else says why not.
+fn begin(ioc: &IocProcess, kernel: &mut Kernel, said: &mut Ioc) -> bool {
+    const NO_LAYOUT: &str = "no values or records: ";
+    said.not_probed.retain(|line| !line.starts_with(NO_LAYOUT));
+    let done = match &ioc.layout {
+        Ok(layout) => kernel.trace(ioc.pid, &layout.told(ioc.pid, ioc.fixed)),
+        Err(reason) => Err(reason.clone()),
+    };
+    if let Err(reason) = &done {
+        said.not_probed.push(format!("{NO_LAYOUT}{reason}"));
+    }
+    done.is_ok()
+}
+
+/// A line about a process that is recorded from now on.
+fn adopted(ioc: &Ioc) -> String {
+    let what = match (ioc.linkage, ioc.base_version.as_str()) {
+        (Linkage::Foreign, _) => "a CA server that is not EPICS Base".to_string(),
+        (_, "") => "EPICS Base".to_string(),
+        (_, version) => format!("EPICS Base {version}"),
+    };
+    format!("recording {} (pid {}, {what})", ioc.name, ioc.pid)
+}
