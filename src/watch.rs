@@ -80,7 +80,10 @@ impl<W: Write> Watch<W> {
     /// A put inside the IOC: part of one that waits, or one of its own.
     fn put(&mut self, put: &Put) {
         let from_outside = match put.kind {
-            PutKind::Notify => return _ = self.notifying.insert(put.thread, put.record),
+            PutKind::Notify => {
+                self.notifying.insert(put.thread, put.record);
+                return;
+            }
             PutKind::PutField => true,
             PutKind::Put => self.notifying.remove(&put.thread) == Some(put.record),
         };

@@ -31,9 +31,10 @@ pub fn text(raw: &Raw) -> Value {
     Value::Text(until_nul(bytes).to_vec())
 }
 
-/// The first `whole` bytes, elements of `size`, in the log's byte order.
+/// The first `whole` bytes (a string that was read in part may be shorter), elements of `size`, in the log's
+/// byte order.
 fn little_endian(bytes: &[u8], size: usize, whole: usize) -> Vec<u8> {
-    let mut bytes = bytes.get(..whole).unwrap_or_default().to_vec();
+    let mut bytes = bytes.get(..whole).unwrap_or(bytes).to_vec();
     if cfg!(target_endian = "big") && matches!(size, 2 | 4 | 8) {
         bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
     }
