@@ -143,8 +143,10 @@ impl<T: Weight> Table<T> {
 }
 
 /// The definitions in force.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Context {
+    /// Bytes that it may hold: [`MAX_HELD`], less in tests.
+    limit: usize,
     host: Option<Host>,
     tier: Option<TierChoice>,
     /// Pairs of monotonic and wall time, in the order in which they were noted.
@@ -167,7 +169,35 @@ pub struct Context {
     refused: u64,
 }
 
+impl Default for Context {
+    fn default() -> Self {
+        Context::with_limit(MAX_HELD)
+    }
+}
+
 impl Context {
+    fn with_limit(limit: usize) -> Self {
+        Context {
+            limit,
+            host: None,
+            tier: None,
+            clocks: VecDeque::new(),
+            iocs: Table::default(),
+            threads: Table::default(),
+            records: Table::default(),
+            types: Vec::new(),
+            type_index: BTreeMap::new(),
+            types_weight: 0,
+            fields: Table::default(),
+            sites: Table::default(),
+            circuits: Table::default(),
+            channels: Table::default(),
+            channels_of: BTreeSet::new(),
+            serves: Table::default(),
+            refused: 0,
+        }
+    }
+
     /// Takes note of a fact: a definition comes into force, an end puts it out of force, anything
     /// else changes nothing. `time` is the event's.
     pub fn apply(&mut self, time: u64, fact: &Fact) {
@@ -349,7 +379,7 @@ impl Context {
     }
 
     fn has_room(&mut self, weight: usize) -> bool {
-        let fits = self.held().saturating_add(weight) <= MAX_HELD;
+        let fits = self.held().saturating_add(weight) <= self.limit;
         self.refused += u64::from(!fits);
         fits
     }
@@ -423,5 +453,37 @@ impl From<RecordRef<'_>> for Record {
             name: record.name.to_owned(),
             rtype: record.rtype.to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(id: u32, name: String) -> Fact {
+        Fact::Record(Record { id, ioc: 1, address: 0, rtype: format!("type{id}"), name })
+    }
+
+    #[test]
+    fn holds_no_more_than_its_limit() {
+        let mut context = Context::with_limit(10_000);
+        for id in 0..1000 {
+            context.apply(0, &record(id, "x".repeat(50)));
+            assert!(context.held() <= 10_000);
+        }
+        let held = context.records().count() as u64;
+        assert!(held > 10);
+        assert_eq!(context.refused(), 1000 - held);
+    }
+
+    #[test]
+    fn forgets_the_weight_of_what_it_drops() {
+        let mut context = Context::default();
+        for turn in 0..5 {
+            context.apply(0, &record(1, format!("turn {turn}")));
+            context.apply(0, &Fact::CircuitEnd(turn));
+        }
+        context.apply(0, &Fact::IocEnd(crate::event::IocEnd { ioc: 1 }));
+        assert_eq!(context.held(), context.types_weight);
     }
 }

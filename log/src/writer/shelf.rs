@@ -25,7 +25,7 @@ impl Shelf {
         let named = files.iter().filter_map(|(name, length)| Some((SegmentName::parse(name)?, *length)));
         let mut segments: Vec<_> = named.collect();
         segments.sort_unstable();
-        self.total = segments.iter().map(|(_, length)| length).sum();
+        self.total = segments.iter().fold(0, |sum: u64, (_, length)| sum.saturating_add(*length));
         self.segments = segments.into();
         Ok(())
     }
@@ -44,7 +44,7 @@ impl Shelf {
                 _ => {} // whoever deleted it, it is gone
             }
             self.segments.pop_front();
-            self.total -= length;
+            self.total = self.total.saturating_sub(length);
             self.deleted += 1;
         }
         Ok(true)
@@ -59,14 +59,14 @@ impl Shelf {
     pub fn grow(&mut self, bytes: u64) {
         if let Some((_, length)) = self.segments.back_mut() {
             *length += bytes;
-            self.total += bytes;
+            self.total = self.total.saturating_add(bytes);
         }
     }
 
     /// The newest segment is gone.
     pub fn forget_newest(&mut self) {
         if let Some((_, length)) = self.segments.pop_back() {
-            self.total -= length;
+            self.total = self.total.saturating_sub(length);
         }
     }
 

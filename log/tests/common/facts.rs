@@ -1,0 +1,190 @@
+//! proptest strategies for everything that a log can say.
+
+use iocrec_log::event::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::strategy::Union;
+
+fn text() -> BoxedStrategy<String> {
+    prop_oneof![Just(String::new()), "[A-Za-z0-9:._-]{1,24}", any::<String>()].boxed()
+}
+
+fn one_of<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> BoxedStrategy<T> {
+    proptest::sample::select(all).boxed()
+}
+
+/// Numbers: mostly small, so that they meet; sometimes as large as can be.
+fn id() -> BoxedStrategy<u32> {
+    prop_oneof![9 => 0..6u32, 1 => any::<u32>()].boxed()
+}
+
+fn tier() -> BoxedStrategy<Tier> {
+    one_of(&[Tier::Ring, Tier::Perf, Tier::Packet])
+}
+
+fn dbf() -> BoxedStrategy<Dbf> {
+    use Dbf::*;
+    one_of(&[
+        String, Char, UChar, Short, UShort, Long, ULong, Int64, UInt64, Float, Double, Enum, Menu, Device, InLink,
+        OutLink, FwdLink, NoAccess,
+    ])
+}
+
+pub fn value() -> BoxedStrategy<Value> {
+    let bits32 = any::<u32>().prop_map(f32::from_bits);
+    let bits64 = any::<u64>().prop_map(f64::from_bits);
+    prop_oneof![
+        Just(Value::Unknown),
+        any::<i64>().prop_map(Value::Int),
+        any::<u64>().prop_map(Value::UInt),
+        bits32.prop_map(Value::Float),
+        bits64.prop_map(Value::Double),
+        vec(any::<u8>(), 0..40).prop_map(Value::Text),
+        (dbf(), any::<u32>(), vec(any::<u8>(), 0..200))
+            .prop_map(|(dbf, count, bytes)| Value::Array(Array { dbf, count, bytes })),
+    ]
+    .boxed()
+}
+
+fn address() -> BoxedStrategy<Address> {
+    (any::<u32>(), any::<u16>()).prop_map(|(ip, port)| Address { ip, port }).boxed()
+}
+
+fn origin() -> BoxedStrategy<Origin> {
+    one_of(&[Origin::Opened, Origin::Midway, Origin::Memory])
+}
+
+fn place() -> impl Strategy<Value = (u32, i64, u32)> {
+    (id(), any::<i64>(), id())
+}
+
+/// Every sort of fact; the place in the list is the place in the enum, and a test counts them.
+pub fn all() -> Vec<BoxedStrategy<Fact>> {
+    let host = (text(), text(), text(), text(), text(), any::<i32>());
+    let ioc = (
+        (id(), any::<u32>(), any::<u64>(), text(), text(), text()),
+        (vec(text(), 0..4), text(), vec(any::<u16>(), 0..3)),
+        (one_of(&[Linkage::Shared, Linkage::Static, Linkage::Foreign]), vec(text(), 0..3)),
+    );
+    let channel = (id(), id(), any::<Option<u32>>(), any::<Option<u32>>(), text());
+    let put_kind = one_of(&[PutKind::Put, PutKind::PutField, PutKind::Notify]);
+    let cause_kind = one_of(&[
+        CauseKind::CallbackRequest,
+        CauseKind::CallbackRequestDelayed,
+        CauseKind::CallbackRequestProcess,
+        CauseKind::CallbackRequestProcessDelayed,
+        CauseKind::ScanOnce,
+        CauseKind::ScanIoRequest,
+        CauseKind::PostEvent,
+    ]);
+    let source = one_of(&[
+        LossSource::Hits,
+        LossSource::Packets,
+        LossSource::Stream,
+        LossSource::Names,
+        LossSource::Storage,
+    ]);
+    vec![
+        host.prop_map(|(name, kernel, arch, boot_id, recorder, utc_offset)| {
+            Fact::Host(Host { name, kernel, arch, boot_id, recorder, utc_offset })
+        })
+        .boxed(),
+        any::<i64>().prop_map(|wall| Fact::Clock(Clock { wall })).boxed(),
+        (tier(), vec((tier(), text()), 0..3))
+            .prop_map(|(tier, refused)| Fact::Tier(TierChoice { tier, refused }))
+            .boxed(),
+        ioc.prop_map(|((id, pid, start, name, exe, cwd), (command, base_version, ca_ports), rest)| {
+            let (linkage, not_probed) = rest;
+            Fact::Ioc(Ioc {
+                id,
+                pid,
+                start,
+                name,
+                exe,
+                cwd,
+                command,
+                base_version,
+                ca_ports,
+                linkage,
+                not_probed,
+            })
+        })
+        .boxed(),
+        id().prop_map(|ioc| Fact::IocEnd(IocEnd { ioc })).boxed(),
+        (id(), id(), any::<u32>(), text(), any::<u64>())
+            .prop_map(|(id, ioc, tid, name, stack)| Fact::Thread(Thread { id, ioc, tid, name, stack }))
+            .boxed(),
+        (id(), id(), any::<u64>(), text(), text())
+            .prop_map(|(id, ioc, address, name, rtype)| Fact::Record(Record { id, ioc, address, name, rtype }))
+            .boxed(),
+        (id(), id(), text(), text(), dbf())
+            .prop_map(|(id, ioc, rtype, name, dbf)| Fact::Field(Field { id, ioc, rtype, name, dbf }))
+            .boxed(),
+        (id(), id(), any::<u64>(), text(), text())
+            .prop_map(|(id, ioc, address, function, module)| {
+                Fact::Site(Site { id, ioc, address, function, module })
+            })
+            .boxed(),
+        (id(), address(), address(), text(), text(), any::<u16>(), origin())
+            .prop_map(|(id, client, server, user, host, minor, origin)| {
+                Fact::Circuit(Circuit { id, client, server, user, host, minor, origin })
+            })
+            .boxed(),
+        id().prop_map(Fact::CircuitEnd).boxed(),
+        (channel, any::<Option<u16>>(), any::<Option<u32>>(), origin())
+            .prop_map(|((id, circuit, cid, sid, pv), dbr, count, origin)| {
+                Fact::Channel(Channel { id, circuit, cid, sid, pv, dbr, count, origin })
+            })
+            .boxed(),
+        id().prop_map(Fact::ChannelEnd).boxed(),
+        (id(), id()).prop_map(|(thread, circuit)| Fact::Serves(Serves { thread, circuit })).boxed(),
+        ((id(), id(), any::<bool>()), any::<u16>(), any::<[u32; 3]>(), vec(any::<u8>(), 0..200))
+            .prop_map(|((circuit, channel, notify), dbr, [count, ioid, length], payload)| {
+                Fact::CaPut(CaPut { circuit, channel, notify, dbr, count, ioid, length, payload })
+            })
+            .boxed(),
+        (id(), any::<u32>(), any::<bool>(), any::<u32>(), text())
+            .prop_map(|(circuit, ioid, notify, status, text)| {
+                Fact::CaAnswer(CaAnswer { circuit, ioid, notify, status, text })
+            })
+            .boxed(),
+        (place(), put_kind, id(), any::<Option<u32>>(), dbf(), any::<u32>(), value(), value())
+            .prop_map(|((thread, sp, site), kind, record, field, dbf, count, requested, old)| {
+                Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+            })
+            .boxed(),
+        (place(), id(), any::<bool>())
+            .prop_map(|((thread, sp, site), record, active)| {
+                Fact::Process(Process { thread, sp, site, record, active })
+            })
+            .boxed(),
+        (place(), id(), value(), any::<u16>(), any::<u16>())
+            .prop_map(|((thread, sp, site), record, value, severity, status)| {
+                Fact::Complete(Complete { thread, sp, site, record, value, severity, status })
+            })
+            .boxed(),
+        (place(), cause_kind, any::<u64>(), any::<Option<u32>>())
+            .prop_map(|((thread, sp, site), kind, object, record)| {
+                Fact::Cause(Cause { thread, sp, site, kind, object, record })
+            })
+            .boxed(),
+        (place(), any::<Option<u32>>(), text(), dbf(), any::<u32>(), value())
+            .prop_map(|((thread, sp, site), record, pv, dbf, count, value)| {
+                Fact::CaLinkPut(CaLinkPut { thread, sp, site, record, pv, dbf, count, value })
+            })
+            .boxed(),
+        (source, any::<u64>(), any::<u64>(), text())
+            .prop_map(|(source, count, since, cause)| Fact::Loss(Loss { source, count, since, cause }))
+            .boxed(),
+        text().prop_map(Fact::Mark).boxed(),
+    ]
+}
+
+pub fn fact() -> impl Strategy<Value = Fact> {
+    Union::new(all())
+}
+
+pub fn events(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Event>> {
+    let time = prop_oneof![4 => 0..1000u64, 1 => any::<u64>()];
+    vec((time, fact()).prop_map(|(time, fact)| Event { time, fact }), count)
+}
