@@ -29,8 +29,12 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+#ifdef IOCREC_RING
 	__uint(max_entries, 8192); /* record types of all of them: Base has 35, a big IOC 100 */
-	__uint(map_flags, BPF_F_NO_PREALLOC); /* most of it is never used */
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* most of it is never used; kernel 4.6 */
+#else
+	__uint(max_entries, 2048);
+#endif
 	__type(key, struct type_key);
 	__type(value, struct value_layout);
 } types SEC(".maps");

@@ -7,6 +7,8 @@ pub mod functions;
 pub mod hit;
 pub mod place;
 pub mod probe;
+#[cfg(test)]
+mod rules;
 pub mod transport;
 
 use std::collections::HashMap;
