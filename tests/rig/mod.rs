@@ -8,12 +8,10 @@
 //! A test that can't run here says `NOT RUN` on stderr; with CI=true or IOCREC_REQUIRE_ALL=1 it
 //! fails instead.
 
-// Each test binary uses a part of the rig.
-#![allow(dead_code)]
-
 use serde_json::{json, Value};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
@@ -101,6 +99,29 @@ impl Rig {
         Running { talk: Talk::start("iocrec", &mut command, &self.dir) }
     }
 
+    /// Starts `iocrec` where it sees no process but itself, and so none of other tests' IOCs.
+    pub fn isolated_agent(&self, arguments: &[&str]) -> Running {
+        let mut command = Command::new(IOCREC);
+        command.args(arguments);
+        // SAFETY: between fork and exec only system calls on constants.
+        unsafe {
+            command.pre_exec(|| {
+                if make_mounts_private() && mount_proc() {
+                    Ok(())
+                } else {
+                    Err(std::io::Error::last_os_error())
+                }
+            });
+        }
+        let own = fs::File::open("/proc/thread-self/ns/pid").expect("our process namespace");
+        // SAFETY: no pointers; children of this thread alone start in the new namespace.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0, "{}", std::io::Error::last_os_error());
+        let talk = Talk::start("isolated", &mut command, &self.dir);
+        // SAFETY: the descriptor is open; later children start where we are again.
+        assert_eq!(unsafe { libc::setns(own.as_raw_fd(), libc::CLONE_NEWPID) }, 0);
+        Running { talk }
+    }
+
     /// Starts `iocrec` with these arguments.
     pub fn agent(&self, arguments: &[&str]) -> Running {
         let mut command = Command::new(IOCREC);
@@ -122,7 +143,17 @@ impl Rig {
 
     /// Runs `iocreplay` on the rig's log.
     pub fn replay(&self, command: &str, arguments: &[&str]) -> Output {
-        Command::new(iocreplay()).arg(command).arg(self.log()).args(arguments).output().expect("iocreplay runs")
+        Command::new(iocreplay())
+            .arg(command)
+            .arg(self.log())
+            .args(arguments)
+            .output()
+            .expect("iocreplay runs")
+    }
+
+    /// Runs `iocreplay why`.
+    pub fn why(&self, pv: &str) -> Output {
+        Command::new(iocreplay()).args(["why", pv, &self.log()]).output().expect("iocreplay runs")
     }
 
     /// The put log as JSON objects; empty while there is no readable log.
@@ -173,18 +204,32 @@ fn enter_private_network() {
 
 /// Moves this thread into a mount namespace of its own, where a small file system may be mounted.
 pub fn enter_private_mounts() {
+    assert!(make_mounts_private(), "{}", std::io::Error::last_os_error());
+}
+
+fn make_mounts_private() -> bool {
+    let (none, root) = (c"none".as_ptr(), c"/".as_ptr());
     // SAFETY: the arguments are constant C strings; both calls concern this thread alone.
-    let done = unsafe {
+    unsafe {
         libc::unshare(libc::CLONE_NEWNS) == 0
-            && libc::mount(
-                c"none".as_ptr(),
-                c"/".as_ptr(),
-                std::ptr::null(),
-                libc::MS_REC | libc::MS_PRIVATE,
-                std::ptr::null(),
-            ) == 0
-    };
-    assert!(done, "{}", std::io::Error::last_os_error());
+            && libc::mount(none, root, std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE, std::ptr::null())
+                == 0
+    }
+}
+
+/// The /proc of this process's own namespace.
+fn mount_proc() -> bool {
+    let (proc, at) = (c"proc".as_ptr(), c"/proc".as_ptr());
+    // SAFETY: the arguments are constant C strings.
+    unsafe { libc::mount(proc, at, proc, 0, std::ptr::null()) == 0 }
+}
+
+/// Mounts a file system in memory, for this thread's mount namespace alone.
+pub fn mount_small(path: &str, options: &str) {
+    fs::create_dir_all(path).expect("a directory to mount on");
+    let mut command = Command::new("mount");
+    let output = run(command.args(["-t", "tmpfs", "-o", options, "iocrec-test", path]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// A file of tests/rig.
@@ -454,6 +499,11 @@ impl Running {
     /// The next line of its stdout.
     pub fn line(&mut self) -> Option<String> {
         self.talk.line()
+    }
+
+    /// The next line of its stdout, if it comes in that time.
+    pub fn line_within(&mut self, time: Duration) -> Option<String> {
+        self.talk.stdout.recv_timeout(time).ok()
     }
 
     /// What it said on stderr so far.

@@ -1,0 +1,210 @@
+//! Every mistake that a user can make: one line that names the thing and the remedy, and the right
+//! exit code.
+
+use crate::rig::{self, iocreplay, run, Rig, IOCREC};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
+
+/// Failure, and bad usage (DESIGN section 2).
+const FAILURE: i32 = 1;
+const USAGE: i32 = 2;
+
+/// Runs the agent.
+fn agent(arguments: &[&str]) -> Output {
+    run(Command::new(IOCREC).args(arguments))
+}
+
+/// Runs the reader.
+fn reader(arguments: &[&str]) -> Output {
+    run(Command::new(iocreplay()).args(arguments))
+}
+
+/// Asserts that the program ended with that exit code and one line on stderr that has these words.
+#[track_caller]
+fn expect(output: &Output, code: i32, words: &[&str]) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{errors}");
+    assert_eq!(errors.trim_end().lines().count(), 1, "not one line: {errors}");
+    for word in words {
+        assert!(errors.contains(word), "no {word:?} in: {errors}");
+    }
+}
+
+/// Like [`expect`] for bad usage, where a hint at --help may follow.
+#[track_caller]
+fn expect_usage(output: &Output, words: &[&str]) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(USAGE), "{errors}");
+    for word in words {
+        assert!(errors.contains(word), "no {word:?} in: {errors}");
+    }
+    assert!(!errors.contains("panicked"), "{errors}");
+}
+
+#[test]
+fn bad_options_are_bad_usage() {
+    for program in [agent as fn(&[&str]) -> Output, reader] {
+        expect_usage(&program(&[]), &[]);
+        expect_usage(&program(&["nonsense"]), &["nonsense"]);
+    }
+    expect_usage(&agent(&["record"]), &["--dir"]);
+    expect_usage(&agent(&["record", "--dir", "/tmp/x", "--nonsense"]), &["--nonsense"]);
+    expect_usage(&agent(&["record", "--dir", "/tmp/x", "--max-disk", "much"]), &["--max-disk", "much"]);
+    expect_usage(&agent(&["record", "--dir", "/tmp/x", "--duration", "long"]), &["--duration", "long"]);
+    expect_usage(&agent(&["record", "--dir", "/tmp/x", "--pid", "me"]), &["--pid", "me"]);
+    expect_usage(&agent(&["record", "--dir", "/tmp/x", "--port", "70000"]), &["--port", "70000"]);
+    expect_usage(&agent(&["record", "--dir", "/tmp/x", "--tier", "best"]), &["--tier", "best"]);
+    expect_usage(&reader(&["puts"]), &[]);
+    expect_usage(&reader(&["puts", "/tmp", "--format", "nonsense"]), &["nonsense"]);
+    expect_usage(&reader(&["puts", "/tmp", "--since", "yesterday-ish"]), &["yesterday-ish"]);
+    expect_usage(&reader(&["why"]), &[]);
+}
+
+#[test]
+fn help_is_on_every_level_and_no_error() {
+    for (program, commands) in [
+        (agent as fn(&[&str]) -> Output, &["record", "watch", "check"][..]),
+        (reader, &["info", "puts", "why", "traces"]),
+    ] {
+        let all = program(&["--help"]);
+        assert_eq!(all.status.code(), Some(0));
+        for command in commands {
+            assert!(String::from_utf8_lossy(&all.stdout).contains(command), "{command} in --help");
+            let one = program(&[command, "--help"]);
+            assert_eq!(one.status.code(), Some(0));
+            assert!(!one.stdout.is_empty(), "{command} --help");
+        }
+    }
+}
+
+#[test]
+fn an_ordinary_user_is_told_that_root_is_needed() {
+    let Some(rig) = Rig::new("ordinary-user") else { return };
+    // Where anybody may run it.
+    let program = rig.path("iocrec");
+    fs::copy(IOCREC, &program).expect("a copy");
+    fs::set_permissions(&rig.dir, fs::Permissions::from_mode(0o755)).expect("the directory is open");
+    fs::create_dir(rig.path("log")).expect("a directory");
+    fs::set_permissions(rig.path("log"), fs::Permissions::from_mode(0o777)).expect("open to all");
+    for arguments in [&["record", "--dir", &rig.log()][..], &["watch"]] {
+        const NOBODY: u32 = 65534;
+        let output = run(Command::new(&program).args(arguments).uid(NOBODY).gid(NOBODY));
+        expect(&output, FAILURE, &["root"]);
+    }
+    // What needs no root works.
+    let output = run(Command::new(&program).arg("check").uid(65534).gid(65534));
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("root"));
+}
+
+#[test]
+fn a_directory_that_cannot_be_is_named() {
+    let Some(rig) = Rig::new("no-directory") else { return };
+    fs::write(rig.path("file"), "").expect("a file");
+    for dir in [rig.path("file"), rig.path("file/below"), "/proc/log".to_string()] {
+        expect(&agent(&["record", "--dir", &dir, "--duration", "1s"]), FAILURE, &[&dir]);
+    }
+    // Read-only for everybody, root too.
+    rig::enter_private_mounts();
+    rig::mount_small(&rig.path("read-only"), "size=1m,ro");
+    let dir = rig.path("read-only/log");
+    expect(&agent(&["record", "--dir", &dir, "--duration", "1s"]), FAILURE, &[&dir]);
+}
+
+#[test]
+fn too_small_a_cap_is_refused() {
+    let Some(rig) = Rig::new("small-cap") else { return };
+    let output = agent(&["record", "--dir", &rig.log(), "--max-disk", "10k", "--duration", "1s"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(FAILURE | USAGE)), "{errors}");
+    assert!(errors.contains("--max-disk"), "{errors}");
+}
+
+#[test]
+fn an_unknown_interface_is_named() {
+    let Some(rig) = Rig::new("no-interface") else { return };
+    let output = agent(&["record", "--dir", &rig.log(), "--iface", "nosuch0", "--duration", "1s"]);
+    expect(&output, FAILURE, &["nosuch0"]);
+}
+
+#[test]
+fn a_pid_that_is_no_ioc_is_named() {
+    let Some(rig) = Rig::new("no-ioc-pid") else { return };
+    let own = std::process::id().to_string();
+    expect(&agent(&["record", "--dir", &rig.log(), "--pid", &own, "--duration", "1s"]), FAILURE, &[&own]);
+    // Above the kernel's highest possible PID.
+    let none = "4194305";
+    expect(&agent(&["record", "--dir", &rig.log(), "--pid", none, "--duration", "1s"]), FAILURE, &[none]);
+}
+
+#[test]
+fn no_ioc_is_said_and_packets_are_recorded() {
+    let Some(rig) = Rig::new("no-ioc") else { return };
+    let mut server = rig.foreign_server(5099, "FOREIGN:SP");
+    let mut client = rig.client("libca", &[5099], &[]);
+    client.connect("FOREIGN:SP");
+    // A process namespace of its own, so that it finds no IOC of other tests.
+    let mut recorder =
+        rig.isolated_agent(&["record", "--dir", &rig.log(), "--flush", "200ms", "--port", "5099"]);
+    rig.wait_until_recording(&mut client, "FOREIGN:SP", "packet");
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    assert!(recorder.errors().contains("no IOC"), "{}", recorder.errors());
+    assert!(server.runs());
+}
+
+#[test]
+fn a_full_disk_is_said_and_survived() {
+    let Some(rig) = Rig::new("full-disk") else { return };
+    rig::enter_private_mounts();
+    rig::mount_small(&rig.log(), "size=256k");
+    let ioc = rig.ioc("full", 5074, "puts.db", &[]);
+    let mut client = rig.client("libca", &[5074], &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--max-disk", "64M"]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    // Someone else fills it.
+    let filler = rig.path("log/filler");
+    fs::write(&filler, vec![0; 1 << 20]).expect_err("the disk fills");
+    for number in 0..20 {
+        client.put("PUT:DOUBLE", 6, serde_json::json!(number), true);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    rig::wait_until("the recorder says so", || recorder.errors().contains("No space left"));
+    assert!(recorder.runs());
+    // There is room again: recording goes on.
+    fs::remove_file(&filler).expect("the filler goes");
+    rig::wait_until("it records again", || {
+        client.put("PUT:LONG", 5, serde_json::json!(4711), true);
+        rig.puts(&["--pv", "PUT:LONG"]).iter().any(|put| put["new"] == 4711)
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let info = rig.replay("info", &[]);
+    assert_eq!(info.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&info.stdout).contains("lost"), "the loss is shown");
+}
+
+#[test]
+fn a_log_that_is_none_is_named() {
+    let Some(rig) = Rig::new("bad-logs") else { return };
+    fs::create_dir(rig.path("empty")).expect("a directory");
+    fs::write(rig.path("foreign"), "These are not the events that you are looking for.\n").expect("a file");
+    fs::write(rig.path("nothing"), "").expect("a file");
+    for log in ["missing", "empty", "foreign", "nothing"] {
+        let log = rig.path(log);
+        for arguments in [&["info", &log][..], &["puts", &log], &["traces", &log], &["why", "PV", &log]] {
+            expect(&reader(arguments), FAILURE, &[&log]);
+        }
+    }
+}
+
+#[test]
+fn a_pv_that_is_not_in_the_log_is_named() {
+    let Some(rig) = Rig::new("no-pv") else { return };
+    let ioc = rig.ioc("nopv", 5074, "puts.db", &[]);
+    let mut client = rig.client("libca", &[5074], &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    expect(&reader(&["why", "NO:SUCH:PV", &rig.log()]), FAILURE, &["NO:SUCH:PV"]);
+}

@@ -1,0 +1,135 @@
+//! How recorders and IOCs begin and end, and what that costs whom.
+
+use crate::rig::{wait_until, Rig};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+const PORT: u16 = 5074;
+
+/// Numbers of the puts to a PV that the log has, as requested.
+fn requested(rig: &Rig, pv: &str) -> Vec<i64> {
+    rig.puts(&["--pv", pv]).iter().filter_map(|put| put["requested"].as_f64()).map(|v| v as i64).collect()
+}
+
+#[test]
+fn kill_loses_no_more_than_the_flush_interval() {
+    let Some(rig) = Rig::new("kill") else { return };
+    let ioc = rig.ioc("kill", PORT, "puts.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]); // with --flush 200ms
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    let begin = Instant::now();
+    let mut done = Vec::new();
+    while begin.elapsed() < Duration::from_secs(3) {
+        client.put("PUT:LONG", 5, json!(done.len()), true);
+        done.push(Instant::now());
+    }
+    recorder.kill();
+    let end = Instant::now();
+    // Every put that was done longer ago than the flush interval; twice that, on a busy machine.
+    let due = done.iter().filter(|at| end.duration_since(**at) > Duration::from_millis(400)).count();
+    assert!(due > 10, "only {due} puts: nothing is tested");
+    let found = requested(&rig, "PUT:LONG");
+    assert!(found.len() >= due, "{} of {due} puts survived", found.len());
+    assert!(found.iter().copied().eq(0..found.len() as i64), "a gap or disorder in {found:?}");
+    let info = rig.replay("info", &[]);
+    assert_eq!(info.status.code(), Some(0), "{}", String::from_utf8_lossy(&info.stderr));
+}
+
+#[test]
+fn a_stopped_recorder_leaves_nothing_out_and_can_go_on() {
+    let Some(rig) = Rig::new("stop") else { return };
+    let ioc = rig.ioc("stop", PORT, "puts.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    for run in 0..2 {
+        // So long a flush that only the clean end can have written the last puts.
+        let dir = rig.log();
+        let mut recorder =
+            rig.agent(&["record", "--dir", &dir, "--pid", &ioc.pid_argument(), "--flush", "1s"]);
+        rig.wait_until_recording(&mut client, &format!("PUT:READY{}", [".VAL", ""][run]), "both");
+        for number in 0..50 {
+            client.put("PUT:LONG", 5, json!(run * 50 + number), true);
+        }
+        let status = recorder.stop();
+        assert_eq!(status.code(), Some(0), "{}", recorder.errors());
+        // Both runs are in one directory.
+        assert!(requested(&rig, "PUT:LONG").into_iter().eq(0..(run as i64 + 1) * 50));
+    }
+}
+
+#[test]
+fn duration_ends_it() {
+    let Some(rig) = Rig::new("duration") else { return };
+    let ioc = rig.ioc("duration", PORT, "puts.db", &[]);
+    let begin = Instant::now();
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--duration", "2s"]);
+    let status = recorder.wait();
+    assert_eq!(status.code(), Some(0), "{}", recorder.errors());
+    assert!(begin.elapsed() >= Duration::from_secs(2), "too early: {:?}", begin.elapsed());
+    assert_eq!(rig.replay("info", &[]).status.code(), Some(0));
+}
+
+#[test]
+fn an_ioc_that_starts_later_is_found_and_one_that_dies_is_missed() {
+    let Some(rig) = Rig::new("come-and-go") else { return };
+    let mut first = rig.ioc("goes", PORT, "puts.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    // No selection: it has to find them itself.
+    let mut recorder = rig.record(&[]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+
+    let _second = rig.ioc("comes", PORT + 10, "first.db", &[]);
+    let mut second_client = rig.client("libca", &[PORT + 10], &[]);
+    rig.wait_until_recording(&mut second_client, "ONE:READY", "both");
+
+    first.kill();
+    wait_until("the end of the IOC is recorded", || {
+        let info = rig.replay("info", &["--json"]);
+        let text = String::from_utf8_lossy(&info.stdout);
+        let info: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        let iocs = info["iocs"].as_array().cloned().unwrap_or_default();
+        iocs.iter().any(|ioc| ioc["pid"] == first.pid() && !ioc["ended"].is_null())
+    });
+    // The one that stays is recorded as before.
+    second_client.put("ONE:SP", 6, json!(42.5), true);
+    wait_until("puts to the other", || requested(&rig, "ONE:SP") == [42]);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+}
+
+#[test]
+fn an_ioc_is_none_the_worse_for_being_recorded() {
+    let Some(rig) = Rig::new("unharmed") else { return };
+    let mut ioc = rig.ioc("unharmed", PORT, "first.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let mut value = 0;
+    let mut works = |ioc: &mut crate::rig::Ioc, client: &mut crate::rig::Client| {
+        let begin = Instant::now();
+        for _ in 0..100 {
+            value += 1;
+            client.put("ONE:SP", 5, json!(value), false);
+            assert_eq!(client.get("ONE:A1"), json!(f64::from(value) * 2.0 + 2.0));
+        }
+        client.flood("ONE:SP", 5000);
+        assert_eq!(client.get("ONE:A1"), json!(10000.0));
+        assert!(ioc.runs());
+        begin.elapsed()
+    };
+    let before = works(&mut ioc, &mut client);
+    for tier in ["ring", "perf"] {
+        let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
+        rig.wait_until_recording(&mut client, "ONE:READY", "both");
+        let during = works(&mut ioc, &mut client);
+        assert!(recorder.runs(), "{}", recorder.errors());
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+        let after = works(&mut ioc, &mut client);
+        // No timed test: only what no load of the machine can explain.
+        let limit = before * 20 + Duration::from_secs(5);
+        assert!(during < limit && after < limit, "{before:?} before, {during:?} during, {after:?} after");
+    }
+    // A recorder that is killed leaves no probe behind that would hurt.
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut client, "ONE:READY", "both");
+    recorder.kill();
+    works(&mut ioc, &mut client);
+    assert!(ioc.command("dbgf ONE:A1").concat().contains("10002"));
+}

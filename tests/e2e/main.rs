@@ -1,0 +1,12 @@
+//! Whole-program tests: real IOCs, real clients, real BPF programs, real logs.
+//!
+//! They need root, and what scripts/setup installs; see [`rig`] for what they do without.
+
+#[path = "../rig/mod.rs"]
+mod rig;
+
+mod chains;
+mod errors;
+mod life;
+mod live;
+mod puts;
