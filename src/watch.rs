@@ -8,31 +8,56 @@ use std::io::{self, Write};
 
 use iocrec_log::context::Context;
 use iocrec_log::event::{
-    CaAnswer, CaPut, ChannelId, Circuit, Event, Fact, Put, PutKind, RecordId, ThreadId, Value,
+    CaAnswer, CaPut, Circuit, CircuitId, Event, Fact, Put, PutKind, RecordId, ThreadId, Value,
 };
 use iocrec_log::value::{from_channel_access, text};
 
 use crate::recorder::sink::Sink;
 
-/// How long a WRITE waits for its hit or its ERROR. The packet ring and the hits are taken over
-/// every 50 ms; twice that, and a busy IOC's delay.
+/// How long a WRITE waits for its hit or its ERROR, and a hit for its packet. Packets are handed over up to
+/// 50 ms after they came; and a busy IOC takes its time.
 const WAIT_WRITE: u64 = 250_000_000;
 /// How long a WRITE_NOTIFY waits for its answer: longer processing is shown as still busy.
 const WAIT_NOTIFY: u64 = 1_000_000_000;
+/// A hit is later than its packet, but their clocks are read a little apart.
+const CLOCK_ERROR: u64 = 1_000_000;
 /// ECA_NORMAL and ECA_NOWTACCESS (caerr.h: severity and number of the message).
 const ECA_NORMAL: u32 = 1;
 const ECA_NOWTACCESS: u32 = 376;
 /// menuAlarmSevr.
 const SEVERITIES: [&str; 4] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
 
-/// A put whose line is not yet printed.
+/// A put on the network whose line is not yet printed.
 struct Waiting {
     time: u64,
     put: CaPut,
     circuit: Circuit,
+    /// Empty where not known.
     pv: String,
     old: Option<Value>,
     status: Option<String>,
+}
+
+/// A put inside an IOC that may be one of those.
+struct Inside {
+    time: u64,
+    record: String,
+    name: String,
+    thread: String,
+    circuit: Option<CircuitId>,
+    notify: bool,
+    put: Put,
+}
+
+impl Inside {
+    /// Is this where a put on the network has got to?
+    fn is(&self, waiting: &Waiting) -> bool {
+        let place = match self.circuit {
+            Some(circuit) => waiting.circuit.id == circuit,
+            None => waiting.pv.split('.').next() == Some(&self.record),
+        };
+        place && self.notify == waiting.put.notify && self.time + CLOCK_ERROR >= waiting.time
+    }
 }
 
 /// Prints lines.
@@ -40,6 +65,7 @@ pub struct Watch<W: Write> {
     out: W,
     context: Context,
     waiting: VecDeque<Waiting>,
+    inside: VecDeque<Inside>,
     /// Threads that are inside a put with callback, and its record.
     notifying: HashMap<ThreadId, RecordId>,
     failed: bool,
@@ -48,7 +74,14 @@ pub struct Watch<W: Write> {
 impl<W: Write> Watch<W> {
     /// Onto `out`.
     pub fn new(out: W) -> Watch<W> {
-        Watch { out, context: Context::default(), waiting: VecDeque::new(), notifying: HashMap::new(), failed: false }
+        Watch {
+            out,
+            context: Context::default(),
+            waiting: VecDeque::new(),
+            inside: VecDeque::new(),
+            notifying: HashMap::new(),
+            failed: false,
+        }
     }
 
     fn line(&mut self, line: &str) {
@@ -60,15 +93,6 @@ impl<W: Write> Watch<W> {
         }
     }
 
-    /// PV and place of a channel.
-    fn channel(&self, channel: ChannelId) -> String {
-        match self.context.channel(channel) {
-            Some(channel) if !channel.pv.is_empty() => channel.pv.clone(),
-            Some(channel) => format!("(unnamed, SID {})", channel.sid.unwrap_or(0)),
-            None => "(unnamed)".into(),
-        }
-    }
-
     fn record(&self, id: u32) -> String {
         self.context.record(id).map_or_else(|| format!("record {id}"), |record| record.name.to_string())
     }
@@ -77,41 +101,39 @@ impl<W: Write> Watch<W> {
         self.context.thread(id).map_or("?", |thread| &thread.name)
     }
 
-    /// A put inside the IOC: part of one that waits, or one of its own.
-    fn put(&mut self, put: &Put) {
-        let from_outside = match put.kind {
+    /// A put inside an IOC: part of one on the network, or one of its own.
+    fn put(&mut self, time: u64, put: Put) {
+        let notify = match put.kind {
             PutKind::Notify => {
                 self.notifying.insert(put.thread, put.record);
                 return;
             }
-            PutKind::PutField => true,
-            PutKind::Put => self.notifying.remove(&put.thread) == Some(put.record),
+            PutKind::PutField => false,
+            // the value of a put with callback; others come from links or belong to a dbPutField
+            PutKind::Put if self.notifying.remove(&put.thread) == Some(put.record) => true,
+            PutKind::Put => return,
         };
         let record = self.record(put.record);
-        let field = put.field.and_then(|id| self.context.field(id)).map_or("VAL", |field| &field.name);
-        let name = if field == "VAL" { record.clone() } else { format!("{record}.{field}") };
-        let circuit = self.context.serves(put.thread);
-        let meant = |waiting: &Waiting| {
-            waiting.old.is_none()
-                && circuit.map_or(waiting.pv.starts_with(&record), |circuit| waiting.circuit.id == circuit)
-                && (put.kind == PutKind::PutField) != waiting.put.notify
+        let name = match put.field.and_then(|id| self.context.field(id)) {
+            Some(field) if field.name != "VAL" => format!("{record}.{}", field.name),
+            _ => record.clone(),
         };
-        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| meant(waiting)) {
-            waiting.old = Some(put.old.clone());
-            if waiting.pv.starts_with('(') {
-                waiting.pv = name;
+        let (thread, circuit) = (self.thread(put.thread).to_string(), self.context.serves(put.thread));
+        self.inside.push_back(Inside { time, record, name, thread, circuit, notify, put });
+    }
+
+    /// Puts together what belongs together.
+    fn join(&mut self) {
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.old.is_none()) {
+            let Some(place) = self.inside.iter().position(|inside| inside.is(waiting)) else { continue };
+            let Some(inside) = self.inside.remove(place) else { continue };
+            waiting.old = Some(inside.put.old);
+            if waiting.pv.is_empty() {
+                waiting.pv = inside.name;
             }
-            if !waiting.put.notify {
+            if !inside.notify {
                 waiting.status = Some("ok".into());
             }
-        } else if from_outside {
-            let line = format!(
-                "Put: {name} {} by {} old={}",
-                text(&put.requested),
-                self.thread(put.thread),
-                text(&put.old)
-            );
-            self.line(&line);
         }
     }
 
@@ -130,8 +152,9 @@ impl<W: Write> Watch<W> {
         }
     }
 
-    /// Prints the puts that are complete or have waited long enough, in their order.
+    /// Prints the puts that are complete or have waited long enough.
     fn print_waiting(&mut self, now: u64) {
+        self.join();
         while let Some(first) = self.waiting.front() {
             let limit = if first.put.notify { WAIT_NOTIFY } else { WAIT_WRITE };
             let complete = first.status.is_some() && first.old.is_some();
@@ -139,22 +162,31 @@ impl<W: Write> Watch<W> {
                 break;
             }
             let Some(waiting) = self.waiting.pop_front() else { break };
-            let Waiting { put, circuit, .. } = &waiting;
-            let value = text(&from_channel_access(put.dbr, put.count, &put.payload));
-            let mut line = format!("Write: {} {value} from {} to {}", waiting.pv, circuit.client, circuit.server);
-            for (name, known) in [("user", &circuit.user), ("host", &circuit.host)] {
-                if !known.is_empty() {
-                    line += &format!(" {name}={known}");
-                }
-            }
-            if let Some(old) = &waiting.old {
-                line += &format!(" old={}", text(old));
-            }
-            if let Some(status) = &waiting.status {
-                line += &format!(" status={status}");
-            }
-            self.line(&line);
+            self.print_put(&waiting);
         }
+        while self.inside.front().is_some_and(|inside| now >= inside.time.saturating_add(WAIT_WRITE)) {
+            let Some(Inside { name, thread, put, .. }) = self.inside.pop_front() else { break };
+            self.line(&format!("Put: {name} {} by {thread} old={}", text(&put.requested), text(&put.old)));
+        }
+    }
+
+    fn print_put(&mut self, waiting: &Waiting) {
+        let Waiting { put, circuit, pv, .. } = waiting;
+        let value = text(&from_channel_access(put.dbr, put.count, &put.payload));
+        let pv = if pv.is_empty() { "(channel opened before)" } else { pv };
+        let mut line = format!("Write: {pv} {value} from {} to {}", circuit.client, circuit.server);
+        for (name, known) in [("user", &circuit.user), ("host", &circuit.host)] {
+            if !known.is_empty() {
+                line += &format!(" {name}={known}");
+            }
+        }
+        if let Some(old) = &waiting.old {
+            line += &format!(" old={}", text(old));
+        }
+        if let Some(status) = &waiting.status {
+            line += &format!(" status={status}");
+        }
+        self.line(&line);
     }
 }
 
@@ -164,11 +196,11 @@ impl<W: Write> Sink for Watch<W> {
         match event.fact {
             Fact::CaPut(put) => {
                 let Some(circuit) = self.context.circuit(put.circuit).cloned() else { return };
-                let pv = self.channel(put.channel);
+                let pv = self.context.channel(put.channel).map_or_else(String::new, |channel| channel.pv.clone());
                 self.waiting.push_back(Waiting { time: event.time, put, circuit, pv, old: None, status: None });
             }
             Fact::CaAnswer(answer) => self.answer(&answer),
-            Fact::Put(put) => self.put(&put),
+            Fact::Put(put) => self.put(event.time, put),
             Fact::Complete(complete) => {
                 let severity = SEVERITIES.get(usize::from(complete.severity)).unwrap_or(&"?");
                 let line = format!(

@@ -1,6 +1,6 @@
 //! Hits turned into events: addresses into numbers, bytes into values.
 
-use iocrec_log::event::{CaLinkPut, Cause, Complete, Event, Fact, Process, Put, Value};
+use iocrec_log::event::{CaLinkPut, Cause, Complete, Event, Fact, Process, Put, PutKind, Value};
 
 use super::names::{Names, NewThread};
 use super::selection::Selection;
@@ -46,8 +46,9 @@ pub fn hit(
             let field = names.field(time, pid, field, sink);
             let dbf = dbf(&requested, numbering);
             let count = requested.count;
-            let requested = value(&requested, numbering, false);
-            let old = value(&old, numbering, false);
+            // dbProcessNotify is handed no value: the dbPut inside it is
+            let known = |raw| if kind == PutKind::Notify { Value::Unknown } else { value(raw, numbering, false) };
+            let (requested, old) = (known(&requested), known(&old));
             Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
         }
         Body::LinkPut { record, pv, value: raw } => {

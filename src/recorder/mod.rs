@@ -22,7 +22,7 @@ use self::names::Names;
 use self::selection::Selection;
 use self::sink::Sink;
 use self::watched::Watched;
-use crate::ca::capture::Capture;
+use crate::ca::capture::{Capture, CaptureError};
 use crate::ca::{Decoder, Limits};
 use crate::clock;
 use crate::kernel::{self, Kernel, Wish};
@@ -87,7 +87,8 @@ impl Recorder {
         let capture = match Capture::open(&options.interfaces, &[]) {
             _ if !options.puts => None,
             Ok(capture) => Some(capture),
-            Err(error) if error.is_usage() || kernel.is_none() => return Err(error.to_string()),
+            Err(error @ CaptureError::NoSuchInterface { .. }) => return Err(error.to_string()),
+            Err(error) if kernel.is_none() => return Err(error.to_string()),
             Err(error) => {
                 said.push(format!("no packets: {error}; puts are recorded from inside the IOCs only"));
                 None

@@ -14,6 +14,9 @@ pub fn dbf(raw: &Raw, numbering: Numbering) -> Dbf {
 /// A single value, or as an array where `array` says so or there is more than one element.
 pub fn value(raw: &Raw, numbering: Numbering, array: bool) -> Value {
     let dbf = dbf(raw, numbering);
+    if raw.count == 0 && dbf < Dbf::InLink {
+        return Value::Array(Array { dbf, count: 0, bytes: Vec::new() });
+    }
     if raw.bytes.is_empty() || dbf >= Dbf::InLink {
         return Value::Unknown;
     }
@@ -78,7 +81,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_read_is_unknown() {
+    fn nothing_read_is_unknown_but_an_empty_array_is_known() {
+        let empty = Array { dbf: Dbf::Double, count: 0, bytes: vec![] };
+        assert_eq!(value(&raw(10, 0, &[]), Since3161, true), Value::Array(empty));
         assert_eq!(value(&raw(10, 1, &[]), Since3161, false), Value::Unknown);
         assert_eq!(value(&raw(10, 1, &[1, 2]), Since3161, false), Value::Unknown);
         assert_eq!(value(&raw(14, 1, &[1; 8]), Since3161, false), Value::Unknown, "a link");
