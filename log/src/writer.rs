@@ -228,6 +228,8 @@ impl<S: Storage> Writer<S> {
                 self.end_block();
             }
             if now.saturating_sub(self.last_sync) >= nanoseconds(self.options.sync) {
+                // With what is still in memory, or a power cut would cost both intervals.
+                self.end_block();
                 self.sync();
             }
         }
@@ -406,21 +408,23 @@ impl<S: Storage> Writer<S> {
     /// Adds the blocks of a keyframe to a segment's first bytes. Gives their number.
     fn add_keyframe(&mut self, head: &mut Vec<u8>, tag: u32) -> Result<u32, Failure> {
         let packing = |error| Failure::of("packing the definitions", &error);
+        // Not the writer's own: that holds the event which the segment is begun for.
+        let mut encoded = Encoded::default();
         let mut batch = Batch::default();
         let mut blocks = 0;
         let limit = self.full_batch() as usize;
         for event in self.context.events(self.now) {
-            if !self.encoded.set(&event.fact) {
+            if !encoded.set(&event.fact) {
                 continue; // it was not stored when it was pushed either
             }
-            if !batch.is_empty() && !batch.has_room(self.encoded.len(), limit) {
+            if !batch.is_empty() && !batch.has_room(encoded.len(), limit) {
                 self.packer.pack_onto(head, &mut batch, tag, blocks).map_err(packing)?;
                 blocks += 1;
                 if head.len() as u64 > self.options.max_disk {
                     return Err(self.keyframe_too_big(head.len() as u64));
                 }
             }
-            batch.push(&event, &self.encoded);
+            batch.push(&event, &encoded);
         }
         if !batch.is_empty() {
             self.packer.pack_onto(head, &mut batch, tag, blocks).map_err(packing)?;
@@ -495,6 +499,7 @@ impl<S: Storage> Writer<S> {
         Ok(())
     }
 
+    /// The same, unless it is paused anyway.
     fn sync(&mut self) {
         if let Err(failure) = self.sync_open() {
             self.pause(failure);

@@ -31,7 +31,8 @@ fn segment(run: u128, blocks: u64) -> Vec<u8> {
     for block in 0..blocks {
         let now = SECOND * 2 * (block + 2);
         writer.tick(now);
-        let record = Record { id: 1, ioc: 1, address: 9, name: format!("r{run}:{block}"), rtype: "ai".into() };
+        let record =
+            Record { id: 1, ioc: 1, address: 9, name: format!("r{run}:{block}"), rtype: "ai".into() };
         writer.push(Event { time: now, fact: Fact::Record(record) });
         writer.push(Event { time: now + 1, fact: Fact::Mark(format!("mark {block} of {run}")) });
     }
@@ -152,10 +153,16 @@ fn pieces(whole: &[u8]) -> (Vec<u8>, Vec<Vec<u8>>) {
 fn blocks_removed_repeated_swapped_and_strayed() {
     let whole = segment(1, 4);
     let (head, parts) = pieces(&whole);
-    let join = |parts: &[&Vec<u8>]| [&head[..], &parts.iter().copied().flatten().copied().collect::<Vec<u8>>()].concat();
+    let join = |parts: &[&Vec<u8>]| {
+        [&head[..], &parts.iter().copied().flatten().copied().collect::<Vec<u8>>()].concat()
+    };
     let sequences = |found: &Found| blocks(found).iter().map(|block| block.sequence).collect::<Vec<_>>();
     let causes = |found: &Found| {
-        found.iter().filter_map(|part| part.as_ref().err()).map(|damage| damage.cause.clone()).collect::<Vec<_>>()
+        found
+            .iter()
+            .filter_map(|part| part.as_ref().err())
+            .map(|damage| damage.cause.clone())
+            .collect::<Vec<_>>()
     };
     let [a, b, c, d, e] = &parts[..] else { panic!("{} blocks", parts.len()) };
 
@@ -170,7 +177,10 @@ fn blocks_removed_repeated_swapped_and_strayed() {
     );
 
     let found = read_segment(&join(&[a, c, b, d, e])).unwrap();
-    assert_eq!((sequences(&found), causes(&found)), (vec![0, 2, 3, 4], vec![Cause::Missing, Cause::Repeated]));
+    assert_eq!(
+        (sequences(&found), causes(&found)),
+        (vec![0, 2, 3, 4], vec![Cause::Missing, Cause::Repeated])
+    );
 
     let (_, foreign) = pieces(&segment(2, 4));
     let found = read_segment(&join(&[a, b, &foreign[2], c, d, e])).unwrap();

@@ -25,8 +25,8 @@ fn tier() -> BoxedStrategy<Tier> {
 fn dbf() -> BoxedStrategy<Dbf> {
     use Dbf::*;
     one_of(&[
-        String, Char, UChar, Short, UShort, Long, ULong, Int64, UInt64, Float, Double, Enum, Menu, Device, InLink,
-        OutLink, FwdLink, NoAccess,
+        String, Char, UChar, Short, UShort, Long, ULong, Int64, UInt64, Float, Double, Enum, Menu, Device,
+        InLink, OutLink, FwdLink, NoAccess,
     ])
 }
 
@@ -40,8 +40,11 @@ pub fn value() -> BoxedStrategy<Value> {
         bits32.prop_map(Value::Float),
         bits64.prop_map(Value::Double),
         vec(any::<u8>(), 0..40).prop_map(Value::Text),
-        (dbf(), any::<u32>(), vec(any::<u8>(), 0..200))
-            .prop_map(|(dbf, count, bytes)| Value::Array(Array { dbf, count, bytes })),
+        (dbf(), any::<u32>(), vec(any::<u8>(), 0..200)).prop_map(|(dbf, count, bytes)| Value::Array(Array {
+            dbf,
+            count,
+            bytes
+        })),
     ]
     .boxed()
 }
@@ -115,7 +118,9 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .prop_map(|(id, ioc, tid, name, stack)| Fact::Thread(Thread { id, ioc, tid, name, stack }))
             .boxed(),
         (id(), id(), any::<u64>(), text(), text())
-            .prop_map(|(id, ioc, address, name, rtype)| Fact::Record(Record { id, ioc, address, name, rtype }))
+            .prop_map(|(id, ioc, address, name, rtype)| {
+                Fact::Record(Record { id, ioc, address, name, rtype })
+            })
             .boxed(),
         (id(), id(), text(), text(), dbf())
             .prop_map(|(id, ioc, rtype, name, dbf)| Fact::Field(Field { id, ioc, rtype, name, dbf }))

@@ -1,0 +1,146 @@
+//! Disks that fail: at every operation, in every way, for a while or for good.
+
+mod common;
+
+use common::disk::{Disk, Faults};
+use common::{noise_mark, read_all, split_losses, SECOND};
+use iocrec_log::event::{Event, Fact, Record};
+use iocrec_log::writer::{Options, State, Writer, MIN_SEGMENT};
+use std::io::ErrorKind;
+
+const KINDS: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::ReadOnlyFilesystem];
+
+/// Pushes events for 40 seconds, half a second a tick. Gives the number pushed.
+fn load(writer: &mut Writer<Disk>, size: usize) -> u64 {
+    let mut seed = 77;
+    let mut pushed = 0;
+    for beat in 2..80u64 {
+        let now = beat * SECOND / 2;
+        let record =
+            Record { id: beat as u32, ioc: 1, address: beat, name: format!("r{beat}"), rtype: "ai".into() };
+        writer.push(Event { time: now, fact: Fact::Record(record) });
+        for number in 0..5 {
+            writer.push(noise_mark(now + number, size, &mut seed));
+        }
+        pushed += 6;
+        writer.tick(now + 10);
+    }
+    pushed
+}
+
+/// `keep`: nothing needs to be deleted, so that all that is stored can be read at the end.
+fn run(keep: bool, faults: Faults) -> (Disk, Writer<Disk>, u64) {
+    let disk = Disk::default();
+    let max_disk = if keep { 64 << 20 } else { 2 * MIN_SEGMENT };
+    let options = Options { max_disk, segment: Some(MIN_SEGMENT), level: 1, ..Options::default() };
+    let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
+    disk.watch_cap(max_disk);
+    disk.set_faults(Some(Faults { first: faults.first.saturating_add(disk.operations()), ..faults }));
+    let pushed = load(&mut writer, 700);
+    (disk, writer, pushed)
+}
+
+#[test]
+fn at_every_operation() {
+    let (disk, _, _) = run(true, Faults { first: u64::MAX, count: 0, kind: ErrorKind::Other });
+    let operations = disk.operations();
+    assert!(operations > 50);
+    for kind in KINDS {
+        for first in 0..operations {
+            for count in [1, 2, 7] {
+                let (disk, mut writer, pushed) = run(true, Faults { first, count, kind });
+                if disk.failed() < count {
+                    // It would have failed at the end: that the recorder can't come back from then
+                    // is another test's.
+                    disk.set_faults(None);
+                }
+                writer.close(1000 * SECOND);
+                let context = format!("{kind:?}, {count} failures from operation {first}");
+                let status = writer.status();
+                assert_eq!(status.state, State::Ok, "{context}");
+                assert_eq!(status.stored + status.lost, pushed, "{context}");
+                let (read, lost) = split_losses(read_all(&disk));
+                assert_eq!((read.len() as u64, lost), (status.stored, status.lost), "{context}");
+                assert_eq!(status.on_disk, disk.used(), "{context}");
+                assert!(writer.take_notice().is_some() || disk.failed() == 0, "{context}");
+            }
+        }
+    }
+}
+
+/// The same with a cap that makes it delete: what is left is sound, and never too much.
+#[test]
+fn at_every_operation_with_a_small_cap() {
+    let (disk, _, _) = run(false, Faults { first: u64::MAX, count: 0, kind: ErrorKind::Other });
+    for first in 0..disk.operations() {
+        for count in [1, 4] {
+            let (disk, mut writer, pushed) = run(false, Faults { first, count, kind: ErrorKind::Other });
+            disk.set_faults(None);
+            writer.close(1000 * SECOND);
+            let status = writer.status();
+            assert_eq!((status.stored + status.lost, &status.state), (pushed, &State::Ok));
+            assert!(!split_losses(read_all(&disk)).0.is_empty());
+        }
+    }
+}
+
+/// A disk that fails for ever: counted, one line, few tries, and what was stored before stays.
+#[test]
+fn for_good() {
+    for kind in KINDS {
+        let (disk, mut writer, pushed) = run(true, Faults { first: 30, count: u64::MAX, kind });
+        let failed = disk.failed();
+        assert!((3..40).contains(&failed), "{failed} tries in 40 s");
+        let line = writer.take_notice().unwrap();
+        assert!(
+            line.starts_with("storing paused: ") && line.ends_with("counted until it works again"),
+            "{line}"
+        );
+        assert_eq!(writer.take_notice(), None);
+        writer.close(50 * SECOND);
+        let status = writer.status();
+        assert!(matches!(status.state, State::Paused { .. }));
+        assert_eq!(status.stored + status.lost, pushed);
+        assert_eq!(split_losses(read_all(&disk)).0.len() as u64, status.stored);
+    }
+}
+
+/// A disk that runs full and is freed again: full means full, not one operation.
+#[test]
+fn a_full_disk() {
+    for capacity in (0..200_000).step_by(3777) {
+        let disk = Disk::default();
+        let options = Options { segment: Some(MIN_SEGMENT), level: 1, ..Options::default() };
+        let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
+        disk.set_capacity(Some(capacity));
+        let mut pushed = load(&mut writer, 700);
+        assert!(disk.used() <= capacity);
+        let full = matches!(writer.status().state, State::Paused { .. });
+        assert_eq!(full, writer.status().lost > 0);
+        // No litter: tries on the full disk leave no segments behind.
+        assert!(disk.segments().len() < 6, "{} segments", disk.segments().len());
+        disk.set_capacity(None);
+        writer.tick(1000 * SECOND);
+        assert_eq!(writer.status().state, State::Ok);
+        writer.push(noise_mark(1000 * SECOND, 100, &mut 5));
+        pushed += 1;
+        writer.close(1001 * SECOND);
+        let status = writer.status();
+        let (read, lost) = split_losses(read_all(&disk));
+        assert_eq!((read.len() as u64, lost), (status.stored, status.lost));
+        assert_eq!(read.len() as u64 + lost, pushed);
+    }
+}
+
+/// Directories that can't be listed, or brought below the cap, are refused with a line.
+#[test]
+fn at_the_start() {
+    let disk = Disk::default();
+    disk.put("20250101T000000Z-0000000000.iocrec", vec![0; 300_000]);
+    let options = Options { max_disk: 200_000, ..Options::default() };
+    for (first, begin) in [(0, "can't list the log directory: "), (1, "the log is over --max-disk and ")] {
+        disk.set_faults(Some(Faults { first: disk.operations() + first, count: 1, kind: ErrorKind::Other }));
+        let error = Writer::open(disk.clone(), options.clone(), 1).err().unwrap().to_string();
+        assert!(error.starts_with(begin) && !error.contains('\n'), "{error}");
+    }
+}
