@@ -414,6 +414,9 @@ impl Connection {
         };
         let Direction { stream, framer } = direction;
         let (session, foreign) = (&mut self.session, self.foreign);
+        if session.id().is_some() {
+            framer.trust();
+        }
         let mut context = Context { numbers: &mut shared.numbers, room: limits.room(), out };
         let mut sink = |time: u64, header: &Header, payload: &[u8]| match speaker {
             Speaker::Client => session.request(time, header, payload, &mut context),

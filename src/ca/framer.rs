@@ -118,6 +118,13 @@ impl Framer {
         *self = Framer { framing: Framing::Start, ..Framer::new(self.speaker, self.put_payload) };
     }
 
+    /// The other direction has shown that this is Channel Access.
+    pub fn trust(&mut self) {
+        if self.framing == Framing::Start {
+            self.framing = Framing::Certain;
+        }
+    }
+
     /// The stream began with something else than Channel Access.
     pub fn is_foreign(&self) -> bool {
         self.foreign

@@ -191,13 +191,17 @@ fn size_fits(header: &Header) -> bool {
 
 /// Could this be a header that the speaker sends?
 pub fn plausible(speaker: Speaker, header: &Header) -> Belief {
-    let strong = |yes: bool| if yes { Belief::Strong } else { Belief::No };
     let empty = header.size == 0;
     let bare = empty && header.count == 0 && header.dbr == 0;
     let blank = bare && header.p1 == 0 && header.p2 == 0;
+    let strong = |yes: bool| match yes {
+        true if blank => Belief::Weak,
+        true => Belief::Strong,
+        false => Belief::No,
+    };
     let text = |most: u32| header.size >= 8 && header.size % 8 == 0 && header.size <= most && !header.long;
     match (header.command, speaker) {
-        (ECHO, _) if blank => Belief::Weak,
+        (ECHO, _) => strong(blank),
         (VERSION, _)
             if empty
                 && (1..=LAST_MINOR).contains(&header.count)
@@ -207,11 +211,11 @@ pub fn plausible(speaker: Speaker, header: &Header) -> Belief {
         {
             Belief::Weak
         }
-        (EVENTS_ON | EVENTS_OFF | READ_SYNC, Speaker::Client) if blank => Belief::Weak,
+        (EVENTS_ON | EVENTS_OFF | READ_SYNC, Speaker::Client) => strong(blank),
         (EVENT_ADD, Speaker::Client) => strong(header.size == 16 && header.dbr <= LAST_DBR),
         (EVENT_CANCEL | READ | READ_NOTIFY, Speaker::Client) => strong(empty && header.dbr <= LAST_DBR),
         (WRITE | WRITE_NOTIFY, Speaker::Client) => strong(header.count > 0 && size_fits(header)),
-        (CLEAR_CHANNEL, _) => strong(bare && (header.p1 | header.p2) != 0),
+        (CLEAR_CHANNEL, _) => strong(bare),
         (CREATE_CHAN, Speaker::Client) => {
             strong(text(1024) && header.dbr == 0 && header.count == 0 && header.p2 <= LAST_MINOR)
         }

@@ -1,6 +1,8 @@
 //! Tests of the decoder from packets to facts.
 
+mod capture;
 mod connections;
+mod filter;
 mod golden;
 mod properties;
 pub mod wire;

@@ -1,0 +1,248 @@
+//! Finds the Channel Access servers that run on this machine, and their TCP ports.
+//!
+//! One pass over /proc. A process that listens on TCP is a server if the caller knows it for an
+//! IOC, if it holds the UDP socket on which servers are searched for (port 5064, or what its own
+//! environment says), or if it holds TCP and UDP sockets on one port, as caproto's and other
+//! portable servers do. Port 5065, on which clients' repeaters listen, says nothing. Privileged
+//! ports are none of Channel Access. Only our own network namespace counts: other namespaces'
+//! packets are not seen here.
+//!
+//! Nothing in it blocks; processes that vanish or can't be looked into are passed over.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Where servers listen for searches if nobody says otherwise (EPICS_CA_SERVER_PORT).
+const SEARCH_PORT: u16 = 5064;
+/// Ports below this are reserved for the system.
+const FIRST_PORT: u16 = 1024;
+/// Environment variables that name another port: the server's own goes first.
+const PORT_VARIABLES: [&[u8]; 2] = [b"EPICS_CAS_SERVER_PORT=", b"EPICS_CA_SERVER_PORT="];
+/// More of an environment or of a socket table is not read: 8 MiB are 50,000 sockets.
+const LONGEST: u64 = 8 << 20;
+
+/// A process that serves Channel Access.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Its process id.
+    pub pid: u32,
+    /// TCP ports that it listens on, sorted; not empty. Some may serve something else.
+    pub ports: Vec<u16>,
+}
+
+/// Finds the servers, in order of their process ids. `is_ioc` says which processes are known to be
+/// IOCs. Fails only when /proc itself can't be read.
+pub fn find(is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>> {
+    find_in(Path::new("/proc"), is_ioc)
+}
+
+/// A socket of interest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Socket {
+    /// Listens on TCP.
+    Tcp(u16),
+    /// Bound to UDP.
+    Udp(u16),
+}
+
+fn find_in(proc: &Path, is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>> {
+    let sockets = sockets(&proc.join("self/net"))?;
+    let namespace = fs::read_link(proc.join("self/ns/net")).ok();
+    let mut servers = Vec::new();
+    for entry in fs::read_dir(proc)? {
+        let Ok(entry) = entry else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let process = entry.path();
+        // Cheapest first: kernel threads and most programs hold no such socket.
+        let held = held(&process, &sockets);
+        if !held.iter().any(|socket| matches!(socket, Socket::Tcp(_))) {
+            continue;
+        }
+        if namespace.is_some() && fs::read_link(process.join("ns/net")).ok() != namespace {
+            continue;
+        }
+        let ports = if is_ioc(pid) { listening(&held) } else { serving(&process, &held) };
+        if !ports.is_empty() {
+            servers.push(Server { pid, ports });
+        }
+    }
+    servers.sort_by_key(|server| server.pid);
+    Ok(servers)
+}
+
+/// TCP ports that a process listens on.
+fn listening(held: &[Socket]) -> Vec<u16> {
+    let tcp = |socket: &Socket| match socket {
+        Socket::Tcp(port) if *port >= FIRST_PORT => Some(*port),
+        _ => None,
+    };
+    let mut ports: Vec<u16> = held.iter().filter_map(tcp).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports
+}
+
+/// TCP ports on which a process, of which nothing else is known, serves Channel Access.
+fn serving(process: &Path, held: &[Socket]) -> Vec<u16> {
+    let ports = listening(held);
+    let udp = |port: u16| held.contains(&Socket::Udp(port));
+    let bound = held.iter().any(|socket| matches!(socket, Socket::Udp(_)));
+    if !ports.is_empty() && bound && (udp(SEARCH_PORT) || search_port(process).is_some_and(udp)) {
+        return ports;
+    }
+    ports.into_iter().filter(|port| udp(*port)).collect()
+}
+
+/// Inodes of this namespace's listening TCP and bound UDP sockets. IPv6 sockets may take IPv4
+/// connections, too.
+fn sockets(net: &Path) -> io::Result<HashMap<u64, Socket>> {
+    const LISTEN: &str = "0A";
+    let mut sockets = HashMap::new();
+    for (table, required) in [("tcp", true), ("tcp6", false), ("udp", false), ("udp6", false)] {
+        let text = match read(&net.join(table)) {
+            Err(error) if required => return Err(error),
+            other => other.unwrap_or_default(),
+        };
+        for line in String::from_utf8_lossy(&text).lines().skip(1) {
+            // sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
+            let mut words = line.split_ascii_whitespace();
+            let local = words.nth(1).and_then(|local| local.rsplit_once(':'));
+            let Some(port) = local.and_then(|(_, port)| u16::from_str_radix(port, 16).ok()) else { continue };
+            let (Some(state), Some(inode)) = (words.nth(1), words.nth(5).and_then(|w| w.parse().ok())) else {
+                continue;
+            };
+            match table {
+                "udp" | "udp6" => drop(sockets.insert(inode, Socket::Udp(port))),
+                _ if state == LISTEN => drop(sockets.insert(inode, Socket::Tcp(port))),
+                _ => {}
+            }
+        }
+    }
+    Ok(sockets)
+}
+
+/// Those of the sockets that a process has open.
+fn held(process: &Path, sockets: &HashMap<u64, Socket>) -> Vec<Socket> {
+    let Ok(descriptors) = fs::read_dir(process.join("fd")) else { return Vec::new() };
+    let socket = |descriptor: fs::DirEntry| {
+        let target = fs::read_link(descriptor.path()).ok()?;
+        let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+        sockets.get(&inode.parse().ok()?).copied()
+    };
+    descriptors.flatten().filter_map(socket).collect()
+}
+
+/// The port on which a process's environment lets it listen for searches.
+fn search_port(process: &Path) -> Option<u16> {
+    let environment = read(&process.join("environ")).ok()?;
+    PORT_VARIABLES.iter().find_map(|name| {
+        let value = environment.split(|b| *b == 0).find_map(|variable| variable.strip_prefix(*name))?;
+        std::str::from_utf8(value).ok()?.trim().parse().ok()
+    })
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, UdpSocket};
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    fn own_ports(is_ioc: bool) -> Vec<u16> {
+        let me = std::process::id();
+        let servers = find(&|pid| is_ioc && pid == me).expect("proc");
+        servers.into_iter().find(|s| s.pid == me).map(|s| s.ports).unwrap_or_default()
+    }
+
+    #[test]
+    fn this_process() {
+        let plain = TcpListener::bind("127.0.0.1:0").expect("listen");
+        let plain = (plain.local_addr().expect("address").port(), plain);
+        // The same port on TCP and UDP, like caproto; another test may take it in between.
+        let both = (0..100).find_map(|_| {
+            let tcp = TcpListener::bind("127.0.0.1:0").ok()?;
+            let port = tcp.local_addr().ok()?.port();
+            Some((port, tcp, UdpSocket::bind(("127.0.0.1", port)).ok()?))
+        });
+        let both = both.expect("a port that is free on both");
+        assert!(own_ports(true).contains(&plain.0));
+        assert!(own_ports(true).contains(&both.0));
+        assert!(own_ports(false).contains(&both.0));
+        assert!(!own_ports(false).contains(&plain.0));
+    }
+
+    /// A /proc of our own: each process with its sockets' inodes, its namespace and environment.
+    fn proc(name: &str, processes: &[(u32, &[u64], &str, &[u8])]) -> PathBuf {
+        let root = std::env::temp_dir().join(format!("iocrec-servers-{}-{name}", std::process::id()));
+        drop(fs::remove_dir_all(&root));
+        let write = |path: PathBuf, text: &[u8]| {
+            fs::create_dir_all(path.parent().expect("parent")).expect("directory");
+            fs::write(path, text).expect("write");
+        };
+        let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+        let line = |port: u16, state: &str, inode: u64| {
+            format!("   0: 0100007F:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 {inode} 1 0000000000000000 100 0 0 10 0\n")
+        };
+        let tcp = [
+            line(5064, "0A", 1),
+            line(40001, "0A", 2),
+            line(40001, "01", 3),
+            line(22, "0A", 4),
+            line(8080, "0A", 5),
+        ];
+        let udp = [line(5064, "07", 11), line(40001, "07", 12), line(6064, "07", 13), line(5065, "07", 14)];
+        write(root.join("self/net/tcp"), format!("{head}{}junk\n", tcp.concat()).as_bytes());
+        write(root.join("self/net/udp"), format!("{head}{}", udp.concat()).as_bytes());
+        let ours = [(0, &[][..], "net:[1]", &b""[..])];
+        for (pid, inodes, namespace, environment) in ours.iter().chain(processes) {
+            let dir = if *pid == 0 { root.join("self") } else { root.join(pid.to_string()) };
+            fs::create_dir_all(dir.join("ns")).expect("directory");
+            symlink(namespace, dir.join("ns/net")).expect("link");
+            write(dir.join("environ"), environment);
+            fs::create_dir_all(dir.join("fd")).expect("directory");
+            symlink("/dev/null", dir.join("fd/0")).expect("link");
+            for (n, inode) in inodes.iter().enumerate() {
+                symlink(format!("socket:[{inode}]"), dir.join(format!("fd/{}", n + 3))).expect("link");
+            }
+        }
+        fs::create_dir_all(root.join("999")).expect("one that has just gone");
+        root
+    }
+
+    #[test]
+    fn by_their_sockets() {
+        let root = proc(
+            "sockets",
+            &[
+                (10, &[1, 11], "net:[1]", b""),
+                (11, &[2, 3, 11, 4], "net:[1]", b""),
+                (12, &[2, 12], "net:[1]", b""),
+                (13, &[5, 13], "net:[1]", b"HOME=/\0EPICS_CA_SERVER_PORT=5064\0EPICS_CAS_SERVER_PORT=6064\0"),
+                (14, &[5, 13], "net:[1]", b"EPICS_CAS_SERVER_PORT=junk\0"),
+                (15, &[5, 14], "net:[1]", b""),
+                (16, &[1, 11], "net:[2]", b""),
+                (17, &[11], "net:[1]", b""),
+                (18, &[3], "net:[1]", b""),
+                (19, &[5], "net:[1]", b""),
+                (20, &[4, 11], "net:[1]", b""),
+            ],
+        );
+        let found = find_in(&root, &|pid| pid == 19).expect("found");
+        let found: Vec<_> = found.into_iter().map(|s| (s.pid, s.ports)).collect();
+        let expected =
+            [(10, vec![5064]), (11, vec![40001]), (12, vec![40001]), (13, vec![8080]), (19, vec![8080])];
+        assert_eq!(found, expected);
+        fs::remove_dir_all(root).expect("removed");
+        assert!(find_in(Path::new("/nowhere"), &|_| false).is_err());
+    }
+}
