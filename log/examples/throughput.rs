@@ -7,7 +7,9 @@
 //! constant. A process hit is two events (dbProcess and recGblFwdLink entered). Bytes count all that is
 //! on disk: headers and keyframes included.
 
-use iocrec_log::event::{Clock, Complete, Event, Fact, Host, Ioc, Linkage, Process, Record, Site, Thread, Value};
+use iocrec_log::event::{
+    Clock, Complete, Event, Fact, Host, Ioc, Linkage, Process, Record, Site, Thread, Value,
+};
 use iocrec_log::reader::{self, Segment};
 use iocrec_log::storage::Directory;
 use iocrec_log::writer::{Options, Writer};
@@ -65,7 +67,13 @@ fn definitions(records: u32) -> Vec<Fact> {
     ];
     for (id, function) in [(1, "scanList"), (2, "processTarget"), (3, "process")] {
         let (function, module) = (function.into(), "libdbCore.so.3.23".into());
-        facts.push(Fact::Site(Site { id, ioc: 1, address: 0x7f00_4567_8000 + u64::from(id), function, module }));
+        facts.push(Fact::Site(Site {
+            id,
+            ioc: 1,
+            address: 0x7f00_4567_8000 + u64::from(id),
+            function,
+            module,
+        }));
     }
     facts.extend((0..records).map(|id| {
         Fact::Record(Record {

@@ -1,0 +1,251 @@
+//! Segments of every released version stay readable. What to do when this fails: golden/README.md.
+
+mod common;
+
+use common::disk::{Disk, Faults};
+use common::{read_segment, SECOND};
+use iocrec_log::event::*;
+use iocrec_log::format::{fact_number, FACTS, VERSION};
+use iocrec_log::reader::Segment;
+use iocrec_log::writer::{Options, Writer};
+use std::fmt::Write;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+
+/// Every version that was ever released.
+const VERSIONS: [u16; 1] = [1];
+
+fn path(version: u16, ending: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/v{version}.{ending}"))
+}
+
+fn print(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    let segment = Segment::read(Cursor::new(bytes), Path::new("golden")).unwrap();
+    writeln!(out, "{:#?}", segment.header()).unwrap();
+    for block in read_segment(bytes).unwrap() {
+        let block = block.unwrap();
+        writeln!(out, "block {} at {}, keyframe {}", block.sequence, block.offset, block.keyframe).unwrap();
+        for event in block.events {
+            writeln!(out, "{} {:?}", event.time, event.fact).unwrap();
+        }
+    }
+    out
+}
+
+#[test]
+fn golden_segments_are_read() {
+    assert!(VERSIONS.contains(&VERSION));
+    for version in VERSIONS {
+        let bytes = std::fs::read(path(version, "iocrec")).unwrap();
+        let expected = std::fs::read_to_string(path(version, "txt")).unwrap();
+        let found = print(&bytes);
+        for (number, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
+            assert_eq!(found, expected, "line {} of v{version}.txt; see golden/README.md", number + 1);
+        }
+        assert_eq!(found.len(), expected.len());
+    }
+}
+
+/// Definitions, as they would be at the begin of a run.
+fn definitions() -> Vec<Fact> {
+    let (client, server) =
+        (Address { ip: 0x0A00_0105, port: 43210 }, Address { ip: 0x0A00_0102, port: 5064 });
+    vec![
+        Fact::Host(Host {
+            name: "ioc-box".into(),
+            kernel: "6.1.0-18-amd64".into(),
+            arch: "x86_64".into(),
+            boot_id: "0b8c2a3e-6f52-4d8e-9b35-0f3c1d0a7e11".into(),
+            recorder: "0.1.0".into(),
+            utc_offset: -3600,
+        }),
+        Fact::Clock(Clock { wall: 1_770_000_000_123_456_789 }),
+        Fact::Tier(TierChoice {
+            tier: Tier::Perf,
+            refused: vec![(Tier::Ring, "kernel 4.19 has no ring buffer".into())],
+        }),
+        Fact::Ioc(Ioc {
+            id: 1,
+            pid: 4242,
+            start: 88_120_000_000,
+            name: "LINAC".into(),
+            exe: "/opt/ioc/bin/softIoc".into(),
+            cwd: "/opt/ioc".into(),
+            command: vec!["softIoc".into(), "st.cmd".into()],
+            base_version: "7.0.10".into(),
+            ca_ports: vec![5064, 40001],
+            linkage: Linkage::Static,
+            not_probed: vec!["postEvent: would be single-stepped".into()],
+        }),
+        Fact::Thread(Thread { id: 2, ioc: 1, tid: 4250, name: "CAS-client".into(), stack: 0x7FFC_0000_1000 }),
+        Fact::Record(Record {
+            id: 3,
+            ioc: 1,
+            address: 0x55AA_0000_04C0,
+            name: "LINAC:M1".into(),
+            rtype: "ao".into(),
+        }),
+        Fact::Field(Field { id: 4, ioc: 1, rtype: "ao".into(), name: "VAL".into(), dbf: Dbf::Double }),
+        Fact::Site(Site {
+            id: 5,
+            ioc: 1,
+            address: 0x7F00_4567_89AB,
+            function: "write_notify_action".into(),
+            module: "libdbCore.so.3.23".into(),
+        }),
+        Fact::Circuit(Circuit {
+            id: 6,
+            client,
+            server,
+            user: "operator".into(),
+            host: "console1".into(),
+            minor: 13,
+            origin: Origin::Midway,
+        }),
+        Fact::Channel(Channel {
+            id: 7,
+            circuit: 6,
+            cid: Some(1),
+            sid: Some(70_000),
+            pv: "LINAC:M1".into(),
+            dbr: Some(6),
+            count: Some(1),
+            origin: Origin::Memory,
+        }),
+        Fact::Serves(Serves { thread: 2, circuit: 6 }),
+    ]
+}
+
+fn hits() -> Vec<Fact> {
+    let (thread, site, record) = (2, 5, 3);
+    let array = Array { dbf: Dbf::Short, count: 100_000, bytes: vec![1, 0, 0xFE, 0xFF] };
+    vec![
+        Fact::CaPut(CaPut {
+            circuit: 6,
+            channel: 7,
+            notify: true,
+            dbr: 6,
+            count: 1,
+            ioid: 99,
+            length: 8,
+            payload: 12.5_f64.to_be_bytes().to_vec(),
+        }),
+        Fact::Put(Put {
+            thread,
+            sp: -480,
+            site,
+            kind: PutKind::Notify,
+            record,
+            field: Some(4),
+            dbf: Dbf::Double,
+            count: 1,
+            requested: Value::Double(12.5),
+            old: Value::Float(-0.5),
+        }),
+        Fact::Put(Put {
+            thread,
+            sp: i64::MIN,
+            site: 0,
+            kind: PutKind::Put,
+            record,
+            field: None,
+            dbf: Dbf::NoAccess,
+            count: u32::MAX,
+            requested: Value::Array(array),
+            old: Value::Text(b"on\xFF".to_vec()),
+        }),
+        Fact::Process(Process { thread, sp: -640, site, record, active: true }),
+        Fact::Complete(Complete {
+            thread,
+            sp: 64,
+            site,
+            record,
+            value: Value::Int(-1),
+            severity: 3,
+            status: 17,
+        }),
+        Fact::Cause(Cause {
+            thread,
+            sp: -1,
+            site,
+            kind: CauseKind::PostEvent,
+            object: u64::MAX,
+            record: Some(3),
+        }),
+        Fact::CaLinkPut(CaLinkPut {
+            thread,
+            sp: -2,
+            site,
+            record: None,
+            pv: "OTHER:PV.DESC NPP".into(),
+            dbf: Dbf::Enum,
+            count: 1,
+            value: Value::UInt(u64::MAX),
+        }),
+        Fact::CaAnswer(CaAnswer { circuit: 6, ioid: 99, notify: true, status: 1, text: "größer".into() }),
+        Fact::Complete(Complete {
+            thread,
+            sp: 0,
+            site,
+            record,
+            value: Value::Unknown,
+            severity: 0,
+            status: 0,
+        }),
+        Fact::Loss(Loss { source: LossSource::Hits, count: 12, since: 5, cause: "ring buffer full".into() }),
+        Fact::Mark("beam lost".into()),
+        Fact::ChannelEnd(7),
+        Fact::CircuitEnd(6),
+        Fact::IocEnd(IocEnd { ioc: 1 }),
+    ]
+}
+
+/// A segment with every sort of fact, a keyframe and two blocks.
+fn write() -> Vec<u8> {
+    let disk = Disk::default();
+    disk.set_wall(1_770_000_100_000_000_000);
+    let run = 0x0123_4567_89AB_CDEF_0011_2233_4455_6677;
+    let mut writer = Writer::open(disk.clone(), Options::default(), run).unwrap();
+    // The first segment can't be made, so that the second begins with a keyframe.
+    disk.set_faults(Some(Faults { first: 1, count: 1, kind: std::io::ErrorKind::StorageFull }));
+    for fact in definitions() {
+        writer.push(Event { time: 10 * SECOND, fact });
+    }
+    disk.set_faults(None);
+    writer.tick(20 * SECOND);
+    for (number, fact) in definitions().into_iter().chain(hits()).enumerate() {
+        // Not quite in order.
+        writer.push(Event { time: 20 * SECOND + (number as u64 ^ 1) * 1_234, fact });
+        if number == 12 {
+            writer.tick(22 * SECOND);
+        }
+    }
+    writer.close(30 * SECOND);
+    let mut segments = disk.segments();
+    assert_eq!(segments.len(), 1);
+    segments.remove(0).1
+}
+
+/// The golden segment has all there is in this version.
+#[test]
+fn nothing_is_left_out() {
+    let mut seen = vec![false; FACTS.into()];
+    for block in read_segment(&std::fs::read(path(VERSION, "iocrec")).unwrap()).unwrap() {
+        for event in block.unwrap().events {
+            seen[usize::from(fact_number(&event.fact))] = true;
+        }
+    }
+    assert!(seen.iter().all(|seen| *seen), "{seen:?}");
+}
+
+/// Writes the golden segment of a new version. See golden/README.md.
+#[test]
+#[ignore = "only for a new version of the format"]
+fn write_golden_segment() {
+    let (segment, text) = (path(VERSION, "iocrec"), path(VERSION, "txt"));
+    assert!(!segment.exists() && !text.exists(), "golden segments are never written again");
+    let bytes = write();
+    std::fs::write(text, print(&bytes)).unwrap();
+    std::fs::write(segment, bytes).unwrap();
+}
