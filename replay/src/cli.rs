@@ -1,0 +1,269 @@
+//! The command line.
+
+use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::glob::Glob;
+use crate::output::puts;
+use crate::time::Zone;
+use argh::{EarlyExit, FromArgs};
+use std::path::PathBuf;
+
+/// Reads logs of iocrec, the flight recorder for EPICS IOCs, and says who changed a PV, why a record
+/// processed, and what an IOC was doing.
+/// LOG is a segment, a directory of segments, or a directory of such directories, one a host. Several
+/// are read together, in the order of time.
+#[derive(FromArgs)]
+struct Arguments {
+    #[argh(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(FromArgs)]
+#[argh(subcommand)]
+pub enum Command {
+    /// What is in the log.
+    Info(Info),
+    /// The put log.
+    Puts(Puts),
+    /// Process chains.
+    Traces(Traces),
+    /// The cause of a change.
+    Why(Why),
+}
+
+/// What is in the logs: hosts, IOCs, time span, counts, and what is missing (losses, gaps, damage).
+#[derive(FromArgs)]
+#[argh(subcommand, name = "info")]
+pub struct Info {
+    /// write JSON
+    #[argh(switch)]
+    pub json: bool,
+    /// times in UTC instead of this machine's zone
+    #[argh(switch)]
+    pub utc: bool,
+    /// write to this file instead of standard output
+    #[argh(option, short = 'o', arg_name = "file")]
+    pub output: Option<PathBuf>,
+    /// segments, or directories of segments
+    #[argh(positional, arg_name = "log")]
+    pub logs: Vec<PathBuf>,
+}
+
+/// The put log: who wrote what to which PV, from where, and what became of it. Shows what came from
+/// outside the IOCs.
+#[derive(FromArgs)]
+#[argh(subcommand, name = "puts")]
+pub struct Puts {
+    /// text (the default) or jsonl
+    #[argh(option, default = "puts::Format::Text", from_str_fn(puts_format))]
+    pub format: puts::Format,
+    /// show the puts of database links and CA links as well
+    #[argh(switch)]
+    pub all: bool,
+    /// only from this time on (ISO 8601, in this machine's zone unless it has an offset)
+    #[argh(option)]
+    pub since: Option<String>,
+    /// only before this time
+    #[argh(option)]
+    pub until: Option<String>,
+    /// only PVs or records that match, with * ? [a-z]
+    #[argh(option, arg_name = "glob")]
+    pub pv: Option<String>,
+    /// only IOCs whose names match
+    #[argh(option, arg_name = "name")]
+    pub ioc: Option<String>,
+    /// only hosts (that were recorded) whose names match
+    #[argh(option, arg_name = "name")]
+    pub host: Option<String>,
+    /// times in UTC instead of this machine's zone
+    #[argh(switch)]
+    pub utc: bool,
+    /// write to this file instead of standard output
+    #[argh(option, short = 'o', arg_name = "file")]
+    pub output: Option<PathBuf>,
+    /// segments, or directories of segments
+    #[argh(positional, arg_name = "log")]
+    pub logs: Vec<PathBuf>,
+}
+
+/// How chains are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceFormat {
+    /// An indented tree.
+    Text,
+    /// OpenTelemetry's OTLP as JSON lines.
+    Otlp,
+}
+
+/// Process chains: what each put, scan or event set off, across threads, IOCs and hosts.
+#[derive(FromArgs)]
+#[argh(subcommand, name = "traces")]
+pub struct Traces {
+    /// text (the default) or otlp (OpenTelemetry JSON lines)
+    #[argh(option, default = "TraceFormat::Text", from_str_fn(trace_format))]
+    pub format: TraceFormat,
+    /// only chains that began from this time on (ISO 8601, in this machine's zone unless it has an offset)
+    #[argh(option)]
+    pub since: Option<String>,
+    /// only chains that began before this time
+    #[argh(option)]
+    pub until: Option<String>,
+    /// only chains with a PV or record that matches, with * ? [a-z]
+    #[argh(option, arg_name = "glob")]
+    pub pv: Option<String>,
+    /// only chains through IOCs whose names match
+    #[argh(option, arg_name = "name")]
+    pub ioc: Option<String>,
+    /// only chains through hosts whose names match
+    #[argh(option, arg_name = "name")]
+    pub host: Option<String>,
+    /// times in UTC instead of this machine's zone
+    #[argh(switch)]
+    pub utc: bool,
+    /// write to this file instead of standard output
+    #[argh(option, short = 'o', arg_name = "file")]
+    pub output: Option<PathBuf>,
+    /// segments, or directories of segments
+    #[argh(positional, arg_name = "log")]
+    pub logs: Vec<PathBuf>,
+}
+
+/// The cause of the last change of a PV: the chain that led to it, from the person, scan or event at
+/// its root.
+#[derive(FromArgs)]
+#[argh(subcommand, name = "why")]
+pub struct Why {
+    /// the last change before this time (default: the last of all)
+    #[argh(option, arg_name = "time")]
+    pub at: Option<String>,
+    /// only changes from this time on
+    #[argh(option)]
+    pub since: Option<String>,
+    /// only in IOCs whose names match
+    #[argh(option, arg_name = "name")]
+    pub ioc: Option<String>,
+    /// only on hosts whose names match
+    #[argh(option, arg_name = "name")]
+    pub host: Option<String>,
+    /// write JSON
+    #[argh(switch)]
+    pub json: bool,
+    /// times in UTC instead of this machine's zone
+    #[argh(switch)]
+    pub utc: bool,
+    /// write to this file instead of standard output
+    #[argh(option, short = 'o', arg_name = "file")]
+    pub output: Option<PathBuf>,
+    /// record, or record.FIELD
+    #[argh(positional)]
+    pub pv: String,
+    /// segments, or directories of segments
+    #[argh(positional, arg_name = "log")]
+    pub logs: Vec<PathBuf>,
+}
+
+fn puts_format(name: &str) -> Result<puts::Format, String> {
+    match name {
+        "text" => Ok(puts::Format::Text),
+        "jsonl" => Ok(puts::Format::JsonLines),
+        _ => Err(format!("no format '{name}'; there are text and jsonl")),
+    }
+}
+
+fn trace_format(name: &str) -> Result<TraceFormat, String> {
+    match name {
+        "text" => Ok(TraceFormat::Text),
+        "otlp" => Ok(TraceFormat::Otlp),
+        _ => Err(format!("no format '{name}'; there are text and otlp")),
+    }
+}
+
+impl Command {
+    /// The logs to read.
+    pub fn logs(&self) -> &[PathBuf] {
+        match self {
+            Command::Info(info) => &info.logs,
+            Command::Puts(puts) => &puts.logs,
+            Command::Traces(traces) => &traces.logs,
+            Command::Why(why) => &why.logs,
+        }
+    }
+
+    /// The file to write to, if not standard output.
+    pub fn output(&self) -> Option<&PathBuf> {
+        match self {
+            Command::Info(info) => info.output.as_ref(),
+            Command::Puts(puts) => puts.output.as_ref(),
+            Command::Traces(traces) => traces.output.as_ref(),
+            Command::Why(why) => why.output.as_ref(),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Command::Info(_) => "info",
+            Command::Puts(_) => "puts",
+            Command::Traces(_) => "traces",
+            Command::Why(_) => "why",
+        }
+    }
+}
+
+impl Puts {
+    /// What is asked for.
+    pub fn filter(&self, zone: &Zone) -> Result<Filter, Failure> {
+        let [pv, ioc, host] = [&self.pv, &self.ioc, &self.host].map(glob);
+        Ok(Filter { since: time(zone, &self.since)?, until: time(zone, &self.until)?, pv, ioc, host })
+    }
+}
+
+impl Traces {
+    /// What is asked for.
+    pub fn filter(&self, zone: &Zone) -> Result<Filter, Failure> {
+        let [pv, ioc, host] = [&self.pv, &self.ioc, &self.host].map(glob);
+        Ok(Filter { since: time(zone, &self.since)?, until: time(zone, &self.until)?, pv, ioc, host })
+    }
+}
+
+impl Why {
+    /// What is asked for.
+    pub fn filter(&self, zone: &Zone) -> Result<Filter, Failure> {
+        let [ioc, host] = [&self.ioc, &self.host].map(glob);
+        Ok(Filter { since: time(zone, &self.since)?, until: time(zone, &self.at)?, pv: None, ioc, host })
+    }
+}
+
+fn glob(pattern: &Option<String>) -> Option<Glob> {
+    pattern.as_deref().map(Glob::new)
+}
+
+fn time(zone: &Zone, text: &Option<String>) -> Result<Option<i64>, Failure> {
+    text.as_deref().map(|text| zone.parse(text)).transpose().map_err(Failure::Usage)
+}
+
+/// What the arguments (without the program's name) ask for.
+pub enum Asked {
+    /// This.
+    Command(Command),
+    /// A text to be printed: help.
+    Help(String),
+}
+
+/// Reads the arguments.
+pub fn parse(arguments: &[String]) -> Result<Asked, Failure> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match Arguments::from_args(&["iocreplay"], &arguments) {
+        Ok(Arguments { command }) if command.logs().is_empty() => Err(Failure::Usage(format!(
+            "no LOG; name a segment, or a directory of segments: iocreplay {}{} LOG...",
+            command.name(),
+            if matches!(command, Command::Why(_)) { " PV" } else { "" }
+        ))),
+        Ok(Arguments { command }) => Ok(Asked::Command(command)),
+        Err(EarlyExit { output, status: Ok(()) }) => Ok(Asked::Help(output)),
+        Err(EarlyExit { output, status: Err(()) }) => {
+            let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            Err(Failure::Usage(lines.join(" ")))
+        }
+    }
+}

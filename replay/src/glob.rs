@@ -1,0 +1,109 @@
+//! Shell patterns for PV and host names: `*`, `?`, `[a-z]`, `[!x]`.
+//!
+//! A pattern without any of these matches just itself. Matching takes at most pattern times text
+//! steps, whatever the pattern.
+
+/// A pattern.
+pub struct Glob(Vec<char>);
+
+impl Glob {
+    /// From what the user wrote.
+    pub fn new(pattern: &str) -> Self {
+        Glob(pattern.chars().collect())
+    }
+
+    /// Does all of `text` match?
+    pub fn matches(&self, text: &str) -> bool {
+        let text: Vec<char> = text.chars().collect();
+        let (mut p, mut t) = (0, 0);
+        // Where to go on after the last `*`: its place, and the text that it has not swallowed.
+        let mut star: Option<(usize, usize)> = None;
+        while let Some(&c) = text.get(t) {
+            let step = match self.0.get(p) {
+                Some('*') => {
+                    star = Some((p, t));
+                    p += 1;
+                    continue;
+                }
+                Some('?') => Some(1),
+                Some('[') => self.set(p, c),
+                Some(&own) => (own == c).then_some(1),
+                None => None,
+            };
+            match (step, star) {
+                (Some(length), _) => {
+                    p += length;
+                    t += 1;
+                }
+                (None, Some((place, from))) => {
+                    star = Some((place, from + 1));
+                    p = place + 1;
+                    t = from + 1;
+                }
+                (None, None) => return false,
+            }
+        }
+        self.0.iter().skip(p).all(|&c| c == '*')
+    }
+
+    /// Matches the set that begins at `p`; gives its length in the pattern. A `[` that is never
+    /// closed stands for itself.
+    fn set(&self, p: usize, c: char) -> Option<usize> {
+        let inside = self.0.get(p + 1..)?;
+        let negated = inside.first() == Some(&'!');
+        let members = inside.get(usize::from(negated)..)?;
+        let Some(end) = members.iter().skip(1).position(|&m| m == ']').map(|i| i + 1) else {
+            return (c == '[').then_some(1);
+        };
+        let members = members.get(..end)?;
+        let mut found = false;
+        let mut i = 0;
+        while let Some(&low) = members.get(i) {
+            match (members.get(i + 1), members.get(i + 2)) {
+                (Some('-'), Some(&high)) => {
+                    found |= (low..=high).contains(&c);
+                    i += 3;
+                }
+                _ => {
+                    found |= low == c;
+                    i += 1;
+                }
+            }
+        }
+        (found != negated).then_some(2 + usize::from(negated) + end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        for (pattern, text, expected) in [
+            ("T:SP", "T:SP", true),
+            ("T:SP", "T:SP2", false),
+            ("T:*", "T:SP", true),
+            ("*SP", "T:SP", true),
+            ("*:*:b", "a:a:b:c:b", true),
+            ("T:?P", "T:SP", true),
+            ("T:?P", "T:P", false),
+            ("T[0-9]", "T5", true),
+            ("T[!0-9]", "T5", false),
+            ("T[!0-9]", "Tx", true),
+            ("T[]x]", "T]", true),
+            ("T[", "T[", true),
+            ("T[", "Tx", false),
+            ("", "", true),
+            ("*", "", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(Glob::new(pattern).matches(text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn many_stars_do_not_take_for_ever() {
+        assert!(!Glob::new(&format!("{}b", "a*".repeat(40))).matches(&"a".repeat(4000)));
+    }
+}

@@ -1,0 +1,116 @@
+//! Who called: what the name of a function or thread says about a hit's cause.
+//!
+//! The names are those of EPICS Base 3.14 to 7.0. Many of the functions are static, so a stripped
+//! IOC does not have their names; then the threads' names and the stack alone must do.
+
+use super::span::Trigger;
+use iocrec_log::context::Context;
+use iocrec_log::event::{SiteId, ThreadId};
+
+/// The function that called a probed one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Begins processing by itself: nothing above it on the stack is a cause.
+    Root(Trigger),
+    /// Follows a link of a record that is being processed.
+    Link,
+    /// `dbChannelPut`: a put from outside that does not go through `dbPutField` (PVA, and CA with
+    /// callback).
+    ChannelPut,
+    /// The CA server, or the CA client's short cut to a record of the same IOC.
+    Server,
+    /// `dbpf` in the IOC shell.
+    Shell,
+    /// Not known, or says nothing.
+    Unknown,
+}
+
+/// What the caller at `site` is.
+pub fn caller(context: &Context, site: SiteId) -> Caller {
+    let Some(site) = context.site(site) else { return Caller::Unknown };
+    match site.function.as_str() {
+        "scanList" | "periodicTask" => Caller::Root(Trigger::Scan),
+        "eventCallback" => Caller::Root(Trigger::Event),
+        "ioscanCallback" => Caller::Root(Trigger::IoInterrupt),
+        "ProcessCallback" | "myCallbackFunc" => Caller::Root(Trigger::Callback),
+        "onceTask" => Caller::Root(Trigger::Once),
+        "doRecordPini" | "piniProcess" | "piniProcessHook" => Caller::Root(Trigger::Pini),
+        "dbtr" => Caller::Root(Trigger::Shell),
+        "dbScanPassive" | "processTarget" | "dbDbScanFwdLink" | "dbScanFwdLink" | "dbScanLink"
+        | "dbDbPutValue" | "dbDbGetValue" | "dbPutLink" | "dbPutLinkValue" | "dbGetLink"
+        | "dbGetLinkValue" => Caller::Link,
+        "dbChannelPut" => Caller::ChannelPut,
+        "dbChannel_put"
+        | "dbChannelPutField"
+        | "db_put_field"
+        | "write_action"
+        | "write_notify_action"
+        | "ca_array_put"
+        | "ca_array_put_callback" => Caller::Server,
+        "dbpf" => Caller::Shell,
+        _ => Caller::Unknown,
+    }
+}
+
+/// What a thread is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Serves one CA client.
+    CaServer,
+    /// Serves PVA clients.
+    PvaServer,
+    /// Carries out puts through CA links.
+    CaLink,
+    /// Processes what is scanned periodically.
+    Scan,
+    /// Processes what `scanOnce` asked for.
+    ScanOnce,
+    /// Carries out callbacks: events, I/O Intr, asynchronous completion.
+    Callback,
+    /// The IOC's first thread, which has its shell.
+    Main,
+    /// Python code that hosts the IOC.
+    Python,
+    /// Not known.
+    Other,
+}
+
+/// What `thread` is for.
+pub fn role(context: &Context, thread: ThreadId) -> Role {
+    let Some(thread) = context.thread(thread) else { return Role::Other };
+    match thread.name.as_str() {
+        "CAS-client" => Role::CaServer,
+        // pvxs has one thread for all clients, QSRV1 one a connection.
+        "PVXTCP" | "TCP-rx" => Role::PvaServer,
+        "dbCaLink" => Role::CaLink,
+        "scanOnce" => Role::ScanOnce,
+        "cbLow" | "cbMedium" | "cbHigh" => Role::Callback,
+        "_main_" => Role::Main,
+        name if name.starts_with("scan-") => Role::Scan,
+        // With several callback threads a priority they are numbered: cbLow-0.
+        name if ["cbLow-", "cbMedium-", "cbHigh-"].iter().any(|cb| name.starts_with(cb)) => Role::Callback,
+        name if name.starts_with("python") => Role::Python,
+        _ if context.ioc(thread.ioc).is_some_and(|ioc| ioc.pid == thread.tid) => Role::Main,
+        _ => Role::Other,
+    }
+}
+
+/// The period of a scan thread's records, as SCAN has it: `.1 second`, `10 second`.
+pub fn scan_period(thread_name: &str) -> Option<String> {
+    let seconds = thread_name.strip_prefix("scan-")?;
+    // EPICS names the thread with %g and the menu without a leading zero.
+    let seconds = seconds.strip_prefix('0').filter(|rest| rest.starts_with('.')).unwrap_or(seconds);
+    Some(format!("{seconds} second"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scan_threads_are_named_for_their_period() {
+        assert_eq!(scan_period("scan-0.1").as_deref(), Some(".1 second"));
+        assert_eq!(scan_period("scan-10").as_deref(), Some("10 second"));
+        assert_eq!(scan_period("cbLow"), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! What the log means: events merged in the order of time, joined to chains and puts.
+//!
+//! The way of an event: [`source`] reads it and brings it into the order of its run; the runs are
+//! merged here by the wall clock; [`engine`] makes chains of a run's events; [`order`] brings the chains
+//! of all runs into order and follows CA links from one to the other. Everything streams: memory is
+//! bounded by what happens within the limits that these pages name, not by the length of the logs.
+
+pub mod caller;
+pub mod eca;
+pub mod engine;
+pub mod forest;
+pub mod order;
+pub mod packets;
+pub mod putlog;
+pub mod pv;
+pub mod run;
+pub mod source;
+pub mod span;
+pub mod stack;
+pub mod value;
+
+#[cfg(test)]
+mod tests;
+
+use crate::notices::Notices;
+use crate::time::SECOND;
+use engine::Engine;
+use iocrec_log::event::Fact;
+use order::Order;
+use source::{Item, Source};
+use span::Tree;
+use std::rc::Rc;
+
+/// Events after which finished chains are looked for.
+const TURN: usize = 4096;
+
+/// A run that is being read.
+struct Reading {
+    source: Source,
+    /// None before its first event, and after its last.
+    engine: Option<Engine>,
+    /// Wall-clock time of the next item; `None` at the end.
+    next: Option<i64>,
+}
+
+/// Reads all runs and gives their chains, in the order in which they began, to `sink`. Stops when
+/// all that began before `until` (wall-clock time) are given.
+pub fn replay<E>(
+    sources: Vec<Source>,
+    until: i64,
+    notices: &mut Notices,
+    sink: &mut impl FnMut(Tree) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut readings: Vec<Reading> = sources
+        .into_iter()
+        .map(|mut source| Reading { next: source.peek(notices), source, engine: None })
+        .collect();
+    let mut order = Order::default();
+    let mut done = Vec::new();
+    while let Some(turn) = first(&readings) {
+        let others = readings.iter().enumerate().filter(|(number, _)| *number != turn);
+        let limit = others.filter_map(|(_, other)| other.next).min().unwrap_or(i64::MAX);
+        let Some(reading) = readings.get_mut(turn) else { break };
+        reading.advance(limit, notices, &mut done);
+        done.drain(..).for_each(|tree| order.insert(tree));
+        if reading.next.is_none() {
+            // The runs that have been read go, and their definitions with the last of their chains.
+            readings.swap_remove(turn);
+        }
+        let now = readings.iter().filter_map(|reading| reading.next).min().unwrap_or(i64::MAX);
+        readings.iter_mut().for_each(|reading| reading.idle(now, &mut done));
+        done.drain(..).for_each(|tree| order.insert(tree));
+        let settled = readings.iter().map(Reading::settled).min().unwrap_or(i64::MAX);
+        order.release(settled, sink)?;
+        if settled > until {
+            return Ok(());
+        }
+    }
+    order.release(i64::MAX, sink)
+}
+
+/// The run whose next item is the earliest.
+fn first(readings: &[Reading]) -> Option<usize> {
+    let times = readings.iter().enumerate().filter_map(|(number, reading)| Some((reading.next?, number)));
+    times.min().map(|(_, number)| number)
+}
+
+impl Reading {
+    /// Reads a turn's items, or up to `limit`.
+    fn advance(&mut self, limit: i64, notices: &mut Notices, done: &mut Vec<Tree>) {
+        let source = &mut self.source;
+        let engine = self.engine.get_or_insert_with(|| Engine::new(Rc::clone(&source.run)));
+        for _ in 0..TURN {
+            match source.next(notices) {
+                Some(Item::Event(event)) => engine.push(event, done),
+                Some(Item::Ended(Fact::CircuitEnd(circuit))) => engine.forget(circuit),
+                Some(Item::Ended(_)) => {}
+                Some(Item::Gap) => engine.finish(done),
+                None => {}
+            }
+            self.next = source.peek(notices);
+            if self.next.is_none_or(|next| next > limit) {
+                break;
+            }
+        }
+        if self.next.is_none() {
+            engine.finish(done);
+        }
+    }
+
+    /// A run with few events must not hold the others up: lets time pass in it up to `wall`.
+    fn idle(&mut self, wall: i64, done: &mut Vec<Tree>) {
+        let Some(engine) = &mut self.engine else { return };
+        let passed = wall.saturating_sub(self.source.run.wall(engine.now()));
+        if let Some(passed) = u64::try_from(passed).ok().filter(|passed| *passed > SECOND) {
+            engine.tick(engine.now().saturating_add(passed).min(self.source.next_time()), done);
+        }
+    }
+
+    /// Wall-clock time before which no more chain of the run begins.
+    fn settled(&self) -> i64 {
+        let next = self.next.unwrap_or(i64::MAX);
+        match self.engine.as_ref().and_then(Engine::oldest) {
+            Some(oldest) => self.source.run.wall(oldest).min(next),
+            None => next,
+        }
+    }
+}

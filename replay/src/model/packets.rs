@@ -1,0 +1,327 @@
+//! Puts on the network and puts inside the IOC: which are the same.
+//!
+//! A put from a client is seen as a message first, and a little later (seconds, when the server is
+//! busy) as a hit in the thread that serves the client's circuit. Within a circuit the order of both
+//! is the same, since one thread carries out what one circuit asks. Which thread serves which
+//! circuit the recorder often knows; otherwise it is learned from the first put that fits one circuit
+//! only.
+
+use super::forest::{At, Forest};
+use super::pv::Pv;
+use super::span::{Answer, PutSpan};
+use super::{run, value};
+use crate::time::SECOND;
+use iocrec_log::context::Context;
+use iocrec_log::event::{ChannelId, CircuitId, Dbf, PutKind, RecordId, ThreadId, Value};
+use std::collections::{HashMap, VecDeque};
+
+/// How long a message may wait for its hit: a server that is busy for longer is stuck.
+const HIT_WAIT: u64 = 10 * SECOND;
+/// How long a hit waits for a message that was seen late, or for the thread's circuit to be learned.
+const PACKET_WAIT: u64 = SECOND / 2;
+/// Messages and hits that wait at most, for each sort; the oldest go without their counterpart.
+const MAX_WAITING: usize = 50_000;
+
+/// A hit or message that waits, and since when.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    time: u64,
+    at: At,
+}
+
+/// A message that fits a hit: its circuit, its place in the queue, its time.
+struct Fitting {
+    circuit: CircuitId,
+    place: usize,
+    time: u64,
+}
+
+/// Key of an answer: circuit, request id, with callback.
+type Request = (CircuitId, u32, bool);
+
+/// What is known of the circuits of a run.
+#[derive(Default)]
+pub struct Packets {
+    /// Puts that wait for their hits, in the order in which they came.
+    queues: HashMap<CircuitId, VecDeque<Waiting>>,
+    /// Which circuit a thread serves, and the way back.
+    circuits: HashMap<ThreadId, CircuitId>,
+    threads: HashMap<CircuitId, ThreadId>,
+    /// Records of channels whose names do not tell them: aliases, and channels never named.
+    records: HashMap<ChannelId, RecordId>,
+    /// Puts that may yet be answered.
+    asked: HashMap<Request, VecDeque<At>>,
+    /// Puts in [`Packets::asked`], dead ones included.
+    asked_count: usize,
+    /// Hits that wait for their message.
+    hits: VecDeque<(ThreadId, Waiting)>,
+}
+
+/// What became of the search for a hit's message.
+#[derive(Clone, Copy, Debug)]
+pub enum Match {
+    /// It is this.
+    Found(At),
+    /// There is none, or there are several.
+    None,
+}
+
+impl Packets {
+    /// A thread serves a circuit.
+    pub fn bind(&mut self, thread: ThreadId, circuit: CircuitId) {
+        self.circuits.insert(thread, circuit);
+        self.threads.insert(circuit, thread);
+    }
+
+    /// A circuit is gone, and what waited on it.
+    pub fn forget(&mut self, circuit: CircuitId) {
+        self.queues.remove(&circuit);
+        if let Some(thread) = self.threads.remove(&circuit) {
+            self.circuits.remove(&thread);
+        }
+    }
+
+    /// The circuit that a thread serves, where known.
+    pub fn circuit(&self, thread: ThreadId) -> Option<CircuitId> {
+        self.circuits.get(&thread).copied()
+    }
+
+    /// A message came; `at` is the put that it made, which it holds. Gives those that have waited
+    /// too long.
+    pub fn push(&mut self, time: u64, at: At, request: Request) -> Option<At> {
+        let queue = self.queues.entry(request.0).or_default();
+        queue.push_back(Waiting { time, at });
+        self.asked.entry(request).or_default().push_back(at);
+        self.asked_count += 1;
+        if queue.len() > MAX_WAITING {
+            return queue.pop_front().map(|old| old.at);
+        }
+        None
+    }
+
+    /// An answer came. Gives the put that it answers.
+    pub fn answer(&mut self, forest: &mut Forest, request: Request, answer: Answer) -> Option<At> {
+        let asked = self.asked.get_mut(&request)?;
+        // Ids of puts with callback are unique while they are open. Those of others are not (libca
+        // sends the channel's id), and few of them are answered: most likely the latest.
+        let at = loop {
+            let at = if request.2 { asked.pop_front() } else { asked.pop_back() };
+            let Some(at) = at else {
+                self.asked.remove(&request);
+                return None;
+            };
+            self.asked_count = self.asked_count.saturating_sub(1);
+            if forest.put(at).is_some() {
+                break at;
+            }
+        };
+        if asked.is_empty() {
+            self.asked.remove(&request);
+        }
+        forest.put_mut(at)?.packet.as_mut()?.answer = Some(answer);
+        Some(at)
+    }
+
+    /// A put will have no hit (it was denied). Tells whether it was waiting for one.
+    pub fn give_up(&mut self, circuit: CircuitId, at: At) -> bool {
+        let Some(queue) = self.queues.get_mut(&circuit) else { return false };
+        let before = queue.len();
+        queue.retain(|waiting| waiting.at.tree != at.tree);
+        queue.len() < before
+    }
+
+    /// A hit waits for its message.
+    pub fn wait(&mut self, thread: ThreadId, time: u64, at: At) {
+        if self.hits.len() == MAX_WAITING {
+            self.hits.pop_front();
+        }
+        self.hits.push_back((thread, Waiting { time, at }));
+    }
+
+    /// The hits of a thread that wait for a message; they wait no more.
+    pub fn take_hits_of(&mut self, thread: ThreadId) -> Vec<(u64, At)> {
+        let mut taken = Vec::new();
+        self.hits.retain(|(of, hit)| {
+            if *of == thread {
+                taken.push((hit.time, hit.at));
+            }
+            *of != thread
+        });
+        taken
+    }
+
+    /// The hits that wait for a message; they wait no more.
+    pub fn take_hits(&mut self) -> VecDeque<(ThreadId, u64, At)> {
+        self.hits.drain(..).map(|(thread, hit)| (thread, hit.time, hit.at)).collect()
+    }
+
+    /// Does any hit wait?
+    pub fn has_hits(&self) -> bool {
+        !self.hits.is_empty()
+    }
+
+    /// Has a hit waited long enough?
+    pub fn is_overdue(&self, time: u64, now: u64) -> bool {
+        time.saturating_add(PACKET_WAIT) <= now
+    }
+
+    /// Messages that have waited long enough for a hit; they wait no more.
+    pub fn expire(&mut self, forest: &Forest, now: u64, mut release: impl FnMut(At)) {
+        self.queues.retain(|_, queue| {
+            while queue.front().is_some_and(|first| first.time.saturating_add(HIT_WAIT) <= now) {
+                queue.pop_front().into_iter().for_each(|old| release(old.at));
+            }
+            !queue.is_empty()
+        });
+        // Requests that were never answered and have been given out.
+        if self.asked_count > MAX_WAITING {
+            self.asked.retain(|_, asked| {
+                asked.retain(|at| forest.resolve(*at).is_some());
+                !asked.is_empty()
+            });
+            self.asked_count = self.asked.values().map(VecDeque::len).sum();
+        }
+    }
+
+    /// Learns which circuit `thread` serves from a hit in it, if messages on one circuit only fit.
+    /// Tells whether it is news.
+    pub fn learn(&mut self, forest: &Forest, context: &Context, thread: ThreadId, hit: At) -> bool {
+        let Some(put) = forest.put(hit) else { return false };
+        let fitting = self.fitting(forest, context, thread, put).take(2).collect::<Vec<_>>();
+        match (self.circuit(thread), fitting.as_slice()) {
+            (None, [only]) => {
+                let circuit = only.circuit;
+                self.bind(thread, circuit);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Searches the message of a hit in `thread`. Those before it on the circuit will have no hits:
+    /// `release` is called for them and for the message found. With `last` the earliest on any
+    /// circuit that fits is taken.
+    pub fn find(
+        &mut self,
+        forest: &Forest,
+        context: &Context,
+        thread: ThreadId,
+        hit: At,
+        last: bool,
+        mut release: impl FnMut(At),
+    ) -> Match {
+        let Some(put) = forest.put(hit) else { return Match::None };
+        let found = match self.circuit(thread) {
+            Some(circuit) => {
+                let place = |named| self.place(forest, context, circuit, put, named);
+                place(true).or_else(|| place(false)).map(|place| (circuit, place))
+            }
+            None if last => {
+                let first =
+                    self.fitting(forest, context, thread, put).min_by_key(|fits| (fits.time, fits.circuit));
+                first.map(|first| (first.circuit, first.place))
+            }
+            None => None,
+        };
+        let Some((circuit, place)) = found else { return Match::None };
+        let Some(queue) = self.queues.get_mut(&circuit) else { return Match::None };
+        queue.drain(..place).for_each(|passed| release(passed.at));
+        let Some(message) = queue.pop_front() else { return Match::None };
+        release(message.at);
+        let channel = forest.put(message.at).and_then(|put| put.packet.as_ref()).map(|packet| packet.channel);
+        if let (Some(channel), Some(record)) = (channel, put.record) {
+            let name = context.channel(channel).map_or("", |channel| channel.pv.as_str());
+            if context.record(record).is_none_or(|record| record.name != Pv::new(name).record) {
+                self.records.insert(channel, record);
+            }
+        }
+        Match::Found(message.at)
+    }
+
+    /// The circuits, of those that no other thread serves, on which a message waits that fits the put.
+    fn fitting<'a>(
+        &'a self,
+        forest: &'a Forest,
+        context: &'a Context,
+        thread: ThreadId,
+        put: &'a PutSpan,
+    ) -> impl Iterator<Item = Fitting> + 'a {
+        let ports =
+            run::ioc_of_thread(context, thread).map(|ioc| ioc.ca_ports.as_slice()).unwrap_or_default();
+        self.queues.iter().filter_map(move |(&circuit, queue)| {
+            let port = context.circuit(circuit)?.server.port;
+            if self.threads.contains_key(&circuit) || !(ports.is_empty() || ports.contains(&port)) {
+                return None;
+            }
+            let place = self.place(forest, context, circuit, put, true)?;
+            Some(Fitting { circuit, place, time: queue.get(place)?.time })
+        })
+    }
+
+    /// The first message on the circuit that fits the put; `named`: by the name of its channel too.
+    fn place(
+        &self,
+        forest: &Forest,
+        context: &Context,
+        circuit: CircuitId,
+        put: &PutSpan,
+        named: bool,
+    ) -> Option<usize> {
+        let queue = self.queues.get(&circuit)?;
+        queue.iter().position(|waiting| {
+            forest.put(waiting.at).is_some_and(|message| self.fits(context, message, put, named))
+        })
+    }
+
+    /// Can `message` have made `put`?
+    fn fits(&self, context: &Context, message: &PutSpan, put: &PutSpan, named: bool) -> bool {
+        let Some(packet) = &message.packet else { return false };
+        let kind = if packet.notify { PutKind::Notify } else { PutKind::PutField };
+        // A `dbPut` alone is what is left of either when the hit around it was lost.
+        if !(put.kind == Some(kind) || put.kind == Some(PutKind::Put)) {
+            return false;
+        }
+        // dbProcessNotify carries no value; if no dbPut follows, nothing is known of it.
+        let known = put.requested != Value::Unknown;
+        if known && (message.count.max(1) != put.count.max(1) || !same_type(packet.dbr, put.dbf)) {
+            return false;
+        }
+        let equal = value::same(&message.requested, &put.requested);
+        if equal == Some(false) {
+            return false;
+        }
+        match self.names(context, packet.channel, put) {
+            Some(agrees) if named => agrees,
+            // Named otherwise: an alias, if the value agrees.
+            _ => equal == Some(true),
+        }
+    }
+
+    /// Does the channel lead to the record and field of the put? `None` where its name was never seen.
+    fn names(&self, context: &Context, channel: ChannelId, put: &PutSpan) -> Option<bool> {
+        let pv = context.channel(channel).map_or("", |channel| channel.pv.as_str());
+        if let Some(known) = self.records.get(&channel) {
+            return Some(put.record == Some(*known));
+        }
+        if pv.is_empty() {
+            return None;
+        }
+        let pv = Pv::new(pv);
+        let record = context.record(put.record?)?;
+        let field = run::field_name(context, put.field).is_none_or(|field| field == pv.field);
+        Some(record.name == pv.record && field)
+    }
+}
+
+/// Can a request of DBR type `dbr` be one of type `dbf` inside the IOC?
+fn same_type(dbr: u16, dbf: Dbf) -> bool {
+    match value::dbf_of_dbr(dbr) {
+        // The protocol's CHAR is unsigned, the IOC's is not.
+        Some(Dbf::Char) => matches!(dbf, Dbf::Char | Dbf::UChar),
+        // The protocol has one ENUM for what the IOC keeps as enum, menu or device.
+        Some(Dbf::Enum) => matches!(dbf, Dbf::Enum | Dbf::Menu | Dbf::Device | Dbf::UShort),
+        Some(own) => own == dbf,
+        // The alarm and time forms of a type.
+        None => true,
+    }
+}

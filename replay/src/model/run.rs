@@ -1,0 +1,60 @@
+//! A recorder's run: the definitions that its hits refer to.
+
+use iocrec_log::context::Context;
+use iocrec_log::event::{CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
+use std::cell::{Ref, RefCell};
+
+/// One run of one recorder on one host. Shared by what was read from it: chains look names up in it
+/// when they are printed, and it goes when the last of them is gone.
+#[derive(Default)]
+pub struct Run {
+    context: RefCell<Context>,
+}
+
+impl Run {
+    /// A fact comes into force. Ends are to be applied late, when no chain refers to them any more.
+    pub fn apply(&self, time: u64, fact: &Fact) {
+        self.context.borrow_mut().apply(time, fact);
+    }
+
+    /// The definitions.
+    pub fn context(&self) -> Ref<'_, Context> {
+        self.context.borrow()
+    }
+
+    /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time; the monotonic time itself
+    /// where the run never said what the wall clock showed.
+    pub fn wall(&self, time: u64) -> i64 {
+        self.context().wall(time).unwrap_or_else(|| i64::try_from(time).unwrap_or(i64::MAX))
+    }
+
+    /// Name of the host; empty where not known.
+    pub fn host(&self) -> String {
+        self.context().host().map(|host| host.name.clone()).unwrap_or_default()
+    }
+}
+
+/// Name of a record, or its number where the log does not tell the name.
+pub fn record_name(context: &Context, record: RecordId) -> String {
+    match context.record(record) {
+        Some(record) => record.name.to_owned(),
+        None => format!("record #{record}"),
+    }
+}
+
+/// Name of a field where known.
+pub fn field_name(context: &Context, field: Option<FieldId>) -> Option<&str> {
+    context.field(field?).map(|field| field.name.as_str())
+}
+
+/// The IOC that a thread belongs to.
+pub fn ioc_of_thread(context: &Context, thread: ThreadId) -> Option<&Ioc> {
+    context.ioc(context.thread(thread)?.ioc)
+}
+
+/// The IOC of this host that a circuit leads to: the one that listens on the port. Two hosts of a
+/// log directory are two runs, so a port says it, unless the circuit leads to another host.
+pub fn ioc_of_circuit(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
+    let port = context.circuit(circuit)?.server.port;
+    context.iocs().find(|ioc| ioc.ca_ports.contains(&port))
+}

@@ -1,0 +1,291 @@
+//! A run's events, read from its segments and brought into the order of time.
+//!
+//! Blocks are sorted, but neighbouring blocks may overlap: the recorder reads several queues (hits of
+//! each CPU, packets) in turn and writes a block once a second. An event can thus come later than
+//! another by as long as a flush and a turn of the loop; [`WINDOW`] is twice that. Definitions come into
+//! force when they are read, so they may be a little early, never late. Ends come into force
+//! [`KEEP`] later than they say, when no chain that is still to be printed refers to what has ended.
+
+use super::forest;
+use super::run::Run;
+use crate::notices::Notices;
+use crate::time::SECOND;
+use iocrec_log::event::{Event, Fact};
+use iocrec_log::reader::{Block, Cause, Segment, SegmentFile};
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// How much later than another an event may be read and still come before it.
+const WINDOW: u64 = 2 * SECOND;
+/// Events that wait at most to be sorted, about 100 MB, whatever their times say.
+const MAX_PENDING: usize = 500_000;
+/// How long definitions stay in force after their end.
+const KEEP: u64 = forest::LIMIT + 30 * SECOND;
+
+/// What a run has next.
+pub enum Item {
+    /// An event.
+    Event(Event),
+    /// A definition is out of force for good.
+    Ended(Fact),
+    /// Something is missing here: what comes after does not go on with what came before.
+    Gap,
+}
+
+/// What it is that an end ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Name {
+    Ioc(u32),
+    Circuit(u32),
+    Channel(u32),
+}
+
+/// The events of one run.
+pub struct Source {
+    /// Where the definitions go.
+    pub run: Rc<Run>,
+    files: VecDeque<SegmentFile>,
+    segment: Option<(Segment, PathBuf)>,
+    /// Wall-clock time when the run's first segment here was begun.
+    begun: i64,
+    started: bool,
+    /// Sequence number that the next segment should have.
+    expected: Option<u32>,
+    /// Everything was read so far, so a keyframe says nothing new.
+    complete: bool,
+    /// Hits and ends, in the order of time.
+    pending: VecDeque<Event>,
+    /// The latest time that was read.
+    newest: u64,
+    /// Something is missing after what is pending.
+    gap: bool,
+    /// Ends that are not in force yet, and what they are the last word on.
+    ends: VecDeque<(u64, Fact)>,
+    last_end: HashMap<Name, u64>,
+}
+
+/// The segments of each run, in order; the runs by when they began.
+pub fn group(files: Vec<SegmentFile>) -> Vec<Vec<SegmentFile>> {
+    let mut runs: HashMap<u128, Vec<SegmentFile>> = HashMap::new();
+    for file in files {
+        if let Some(header) = file.header {
+            runs.entry(header.run).or_default().push(file);
+        }
+    }
+    let sequence = |file: &SegmentFile| file.header.map(|header| header.sequence);
+    let mut runs: Vec<Vec<SegmentFile>> = runs.into_values().collect();
+    for files in &mut runs {
+        files.sort_by_key(sequence);
+        // The same segment twice: named twice, or a copy beside it.
+        files.dedup_by_key(|file| sequence(file));
+    }
+    runs.sort_by_key(|files| (begun(files), files.first().map(|file| file.path.clone())));
+    runs
+}
+
+/// Wall-clock time when the first of the segments was begun.
+fn begun(files: &[SegmentFile]) -> i64 {
+    files.iter().filter_map(|file| Some(file.header?.created_wall)).min().unwrap_or(0)
+}
+
+impl Source {
+    /// The events in a run's segments, which are in order.
+    pub fn new(files: Vec<SegmentFile>) -> Self {
+        Source {
+            run: Rc::new(Run::default()),
+            begun: begun(&files),
+            files: files.into(),
+            segment: None,
+            started: false,
+            expected: None,
+            complete: true,
+            pending: VecDeque::new(),
+            newest: 0,
+            gap: false,
+            ends: VecDeque::new(),
+            last_end: HashMap::new(),
+        }
+    }
+
+    /// Wall-clock time of the next item; `None` at the end. A run that has not been begun to be read
+    /// tells when it begins, and takes no memory.
+    pub fn peek(&mut self, notices: &mut Notices) -> Option<i64> {
+        if !self.started {
+            return Some(self.begun);
+        }
+        self.fill(notices);
+        match self.pending.front() {
+            Some(event) => Some(self.run.wall(event.time)),
+            None if self.gap => Some(self.run.wall(self.newest)),
+            None => None,
+        }
+    }
+
+    /// Monotonic time of the next item that is read already.
+    pub fn next_time(&self) -> u64 {
+        self.pending.front().map_or(self.newest, |event| event.time)
+    }
+
+    /// The next item; `None` at the end.
+    pub fn next(&mut self, notices: &mut Notices) -> Option<Item> {
+        self.started = true;
+        loop {
+            self.fill(notices);
+            let now = self.pending.front().map_or(self.newest, |event| event.time);
+            if self.ends.front().is_some_and(|(time, _)| time.saturating_add(KEEP) <= now) {
+                if let Some(ended) = self.end() {
+                    return Some(Item::Ended(ended));
+                }
+                continue;
+            }
+            let Some(event) = self.pending.pop_front() else {
+                return std::mem::take(&mut self.gap).then_some(Item::Gap);
+            };
+            let Some(name) = ends(&event.fact) else { return Some(Item::Event(event)) };
+            self.last_end.insert(name, event.time);
+            self.ends.push_back((event.time, event.fact));
+        }
+    }
+
+    /// Takes the oldest end into force, unless its number has been given anew since.
+    fn end(&mut self) -> Option<Fact> {
+        let (time, fact) = self.ends.pop_front()?;
+        let name = ends(&fact)?;
+        if self.last_end.get(&name) != Some(&time) {
+            return None;
+        }
+        self.last_end.remove(&name);
+        self.run.apply(time, &fact);
+        Some(fact)
+    }
+
+    /// Reads until the first of the pending events can't be overtaken any more.
+    fn fill(&mut self, notices: &mut Notices) {
+        while !self.gap && self.pending.len() < MAX_PENDING {
+            let settled = |first: &Event| first.time.saturating_add(WINDOW) < self.newest;
+            if self.pending.front().is_some_and(settled) {
+                return;
+            }
+            match self.next_block(notices) {
+                Some(block) => self.take(block),
+                None => return,
+            }
+        }
+    }
+
+    fn next_block(&mut self, notices: &mut Notices) -> Option<Block> {
+        loop {
+            let Some((segment, path)) = &mut self.segment else {
+                if !self.open(notices) {
+                    return None;
+                }
+                if self.gap {
+                    return None;
+                }
+                continue;
+            };
+            match segment.next_block() {
+                Some(Ok(block)) => return Some(block),
+                Some(Err(damage)) => {
+                    notices.damage(path, &damage);
+                    if !matches!(damage.cause, Cause::Header | Cause::Repeated) {
+                        self.complete = false;
+                        self.gap = true;
+                        return None;
+                    }
+                }
+                None => self.segment = None,
+            }
+        }
+    }
+
+    /// Opens the next segment; `false` if there is none.
+    fn open(&mut self, notices: &mut Notices) -> bool {
+        let Some(file) = self.files.pop_front() else { return false };
+        let segment = match Segment::open(&file.path) {
+            Ok(segment) => segment,
+            Err(error) => {
+                notices.failure(&error);
+                self.complete = false;
+                self.gap = true;
+                return true;
+            }
+        };
+        let sequence = segment.header().sequence;
+        if let Some(expected) = self.expected.filter(|expected| *expected != sequence) {
+            notices.missing(&file.path, expected, sequence);
+            self.complete = false;
+            self.gap = true;
+        }
+        self.expected = Some(sequence.saturating_add(1));
+        self.segment = Some((segment, file.path));
+        true
+    }
+
+    fn take(&mut self, block: Block) {
+        let repeats = block.keyframe && self.complete && self.newest > 0;
+        if block.keyframe {
+            self.complete = true;
+        }
+        let before = self.pending.len();
+        let mut sorted = true;
+        let mut latest = self.pending.back().map_or(0, |event| event.time);
+        for event in block.events {
+            self.newest = self.newest.max(event.time);
+            if is_definition(&event.fact) {
+                if !repeats {
+                    self.run.apply(event.time, &event.fact);
+                    if let Some(name) = defines(&event.fact) {
+                        self.last_end.remove(&name);
+                    }
+                }
+                // Which thread serves whom is for the chains as well.
+                if !matches!(event.fact, Fact::Serves(_)) {
+                    continue;
+                }
+            }
+            sorted &= event.time >= latest;
+            latest = event.time;
+            self.pending.push_back(event);
+        }
+        if !sorted && self.pending.len() > before {
+            self.pending.make_contiguous().sort_by_key(|event| event.time);
+        }
+    }
+}
+
+fn is_definition(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::Host(_)
+            | Fact::Clock(_)
+            | Fact::Tier(_)
+            | Fact::Ioc(_)
+            | Fact::Thread(_)
+            | Fact::Record(_)
+            | Fact::Field(_)
+            | Fact::Site(_)
+            | Fact::Circuit(_)
+            | Fact::Channel(_)
+            | Fact::Serves(_)
+    )
+}
+
+fn ends(fact: &Fact) -> Option<Name> {
+    match fact {
+        Fact::IocEnd(end) => Some(Name::Ioc(end.ioc)),
+        Fact::CircuitEnd(circuit) => Some(Name::Circuit(*circuit)),
+        Fact::ChannelEnd(channel) => Some(Name::Channel(*channel)),
+        _ => None,
+    }
+}
+
+fn defines(fact: &Fact) -> Option<Name> {
+    match fact {
+        Fact::Ioc(ioc) => Some(Name::Ioc(ioc.id)),
+        Fact::Circuit(circuit) => Some(Name::Circuit(circuit.id)),
+        Fact::Channel(channel) => Some(Name::Channel(channel.id)),
+        _ => None,
+    }
+}

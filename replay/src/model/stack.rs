@@ -1,0 +1,111 @@
+//! A thread's stack, rebuilt from the stack pointers of its hits.
+//!
+//! A function that is called later on the same thread from a deeper frame has a lower stack pointer.
+//! So at a new hit, every frame at or below its stack pointer has returned, and the top of the rest
+//! called it.
+
+use super::forest::At;
+use iocrec_log::event::{PutKind, RecordId, SiteId};
+
+/// Puts that a frame remembers. A record has at most some tens of output links (dfanout: 16).
+const MAX_PUTS: usize = 32;
+/// Ways into the IOC that a thread is remembered by; usually it has one or two.
+const MAX_ENTRIES: usize = 8;
+
+/// What a frame is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum In {
+    /// `dbPutField`.
+    PutField,
+    /// `dbProcessNotify`.
+    Notify,
+    /// `dbProcess`.
+    Process,
+    /// `recGblFwdLink`: what it calls is the record's forward link.
+    Complete,
+}
+
+/// A function that may not have returned yet.
+#[derive(Debug)]
+pub struct Frame {
+    /// Stack pointer at its entry.
+    pub sp: i64,
+    /// What it is.
+    pub within: In,
+    /// Its record.
+    pub record: RecordId,
+    /// Its span.
+    pub at: At,
+    /// Puts that it made to other records, which they may process for.
+    pub puts: Puts,
+}
+
+/// Puts that were seen and whose records may be processed next.
+#[derive(Debug, Default)]
+pub struct Puts(Vec<(RecordId, At)>);
+
+impl Puts {
+    /// A put was made.
+    pub fn push(&mut self, record: RecordId, at: At) {
+        if self.0.len() == MAX_PUTS {
+            self.0.remove(0);
+        }
+        self.0.push((record, at));
+    }
+
+    /// The latest put to the record; it is not given twice.
+    pub fn take(&mut self, record: RecordId) -> Option<At> {
+        let place = self.0.iter().rposition(|(of, _)| *of == record)?;
+        Some(self.0.remove(place).1)
+    }
+
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// What a thread has done, as far as it matters for its next hit.
+#[derive(Debug, Default)]
+pub struct Thread {
+    /// Frames that may be live, the deepest last.
+    pub frames: Vec<Frame>,
+    /// Time of the last hit.
+    pub last: u64,
+    /// Puts without a frame around them.
+    pub puts: Puts,
+    /// Trees without a known cause that look like the work of an asynchronous record's links, and
+    /// their stack pointers: its completion will tell.
+    pub orphans: Vec<(i64, At)>,
+    /// Where puts from outside came in: caller, function, stack pointer.
+    entries: Vec<(SiteId, PutKind, i64)>,
+}
+
+impl Thread {
+    /// Is this the way by which a put came in from outside before? Then frames that seem to be around
+    /// it are left over from earlier.
+    pub fn is_entry(&self, site: SiteId, kind: PutKind, sp: i64) -> bool {
+        // Without a caller the stack pointer alone would be too weak a proof.
+        site != 0 && self.entries.contains(&(site, kind, sp))
+    }
+
+    /// A put came in from outside this way.
+    pub fn note_entry(&mut self, site: SiteId, kind: PutKind, sp: i64) {
+        if !self.is_entry(site, kind, sp) {
+            if self.entries.len() == MAX_ENTRIES {
+                self.entries.remove(0);
+            }
+            self.entries.push((site, kind, sp));
+        }
+    }
+
+    /// The frame that a hit is called from, once those that have returned are gone.
+    pub fn top(&mut self) -> Option<&mut Frame> {
+        self.frames.last_mut()
+    }
+
+    /// Is the thread processing a record?
+    pub fn in_processing(&self) -> bool {
+        self.frames.iter().any(|frame| matches!(frame.within, In::Process | In::Complete))
+    }
+}

@@ -1,0 +1,430 @@
+//! Values: decoding what Channel Access carries, comparing, converting, and writing them down.
+
+use iocrec_log::event::{Array, Dbf, Value};
+use std::fmt::Write;
+
+/// Bytes of an EPICS string (MAX_STRING_SIZE), its NUL included.
+const STRING: usize = 40;
+/// How many elements of an array a line of text shows.
+const SHOWN: usize = 8;
+
+/// What the payload of a WRITE holds: `dbr` and `count` of the request, payload big endian. Types
+/// that are no plain values (STS, TIME, GR, CTRL forms) and payloads too short are `Unknown`.
+pub fn from_channel_access(dbr: u16, count: u32, payload: &[u8]) -> Value {
+    let Some(dbf) = dbf_of_dbr(dbr) else { return Value::Unknown };
+    if dbf == Dbf::String && count <= 1 {
+        // A scalar string ends with its NUL or with the payload (facts: libca sends strlen + 1).
+        return Value::Text(until_nul(payload.get(..STRING.min(payload.len())).unwrap_or(payload)).to_vec());
+    }
+    let size = size(dbf);
+    let wanted = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(size);
+    let whole = payload.len().min(wanted) / size * size;
+    let mut bytes = payload.get(..whole).unwrap_or_default().to_vec();
+    if dbf != Dbf::String {
+        bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+    }
+    if count == 1 {
+        return element(dbf, &bytes).unwrap_or(Value::Unknown);
+    }
+    Value::Array(Array { dbf, count, bytes })
+}
+
+/// The IOC's type for a plain DBR type of the protocol.
+pub fn dbf_of_dbr(dbr: u16) -> Option<Dbf> {
+    Some(match dbr {
+        0 => Dbf::String,
+        1 => Dbf::Short,
+        2 => Dbf::Float,
+        3 => Dbf::Enum,
+        4 => Dbf::Char,
+        5 => Dbf::Long,
+        6 => Dbf::Double,
+        // DBR_PUT_ACKT and DBR_PUT_ACKS, which acknowledge alarms.
+        35 | 36 => Dbf::UShort,
+        _ => return None,
+    })
+}
+
+/// Name of a DBR type of the protocol, as in EPICS Base's db_access.h.
+pub fn dbr_name(dbr: u16) -> String {
+    const PLAIN: [&str; 7] = ["STRING", "SHORT", "FLOAT", "ENUM", "CHAR", "LONG", "DOUBLE"];
+    const FORMS: [&str; 5] = ["", "STS_", "TIME_", "GR_", "CTRL_"];
+    let (form, plain) = (usize::from(dbr / 7), usize::from(dbr % 7));
+    match (dbr, FORMS.get(form), PLAIN.get(plain)) {
+        (35, ..) => "DBR_PUT_ACKT".into(),
+        (36, ..) => "DBR_PUT_ACKS".into(),
+        (_, Some(form), Some(plain)) => format!("DBR_{form}{plain}"),
+        _ => format!("DBR_{dbr}"),
+    }
+}
+
+/// Name of a request's type inside the IOC.
+pub fn dbf_name(dbf: Dbf) -> &'static str {
+    match dbf {
+        Dbf::String => "DBR_STRING",
+        Dbf::Char => "DBR_CHAR",
+        Dbf::UChar => "DBR_UCHAR",
+        Dbf::Short => "DBR_SHORT",
+        Dbf::UShort => "DBR_USHORT",
+        Dbf::Long => "DBR_LONG",
+        Dbf::ULong => "DBR_ULONG",
+        Dbf::Int64 => "DBR_INT64",
+        Dbf::UInt64 => "DBR_UINT64",
+        Dbf::Float => "DBR_FLOAT",
+        Dbf::Double => "DBR_DOUBLE",
+        Dbf::Enum | Dbf::Menu | Dbf::Device => "DBR_ENUM",
+        Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => "DBR_STRING",
+        Dbf::NoAccess => "DBR_NOACCESS",
+    }
+}
+
+/// Bytes of one element; never 0.
+fn size(dbf: Dbf) -> usize {
+    match dbf {
+        Dbf::String | Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => STRING,
+        Dbf::Char | Dbf::UChar | Dbf::NoAccess => 1,
+        Dbf::Short | Dbf::UShort | Dbf::Enum | Dbf::Menu | Dbf::Device => 2,
+        Dbf::Long | Dbf::ULong | Dbf::Float => 4,
+        Dbf::Int64 | Dbf::UInt64 | Dbf::Double => 8,
+    }
+}
+
+/// One element from its little-endian bytes.
+fn element(dbf: Dbf, bytes: &[u8]) -> Option<Value> {
+    fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+        bytes.get(..N)?.try_into().ok()
+    }
+    Some(match dbf {
+        Dbf::String | Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => Value::Text(until_nul(bytes).to_vec()),
+        Dbf::Char => Value::Int(i8::from_le_bytes(fixed(bytes)?).into()),
+        Dbf::UChar | Dbf::NoAccess => Value::Int(u8::from_le_bytes(fixed(bytes)?).into()),
+        Dbf::Short => Value::Int(i16::from_le_bytes(fixed(bytes)?).into()),
+        Dbf::UShort | Dbf::Enum | Dbf::Menu | Dbf::Device => {
+            Value::Int(u16::from_le_bytes(fixed(bytes)?).into())
+        }
+        Dbf::Long => Value::Int(i32::from_le_bytes(fixed(bytes)?).into()),
+        Dbf::ULong => Value::Int(u32::from_le_bytes(fixed(bytes)?).into()),
+        Dbf::Int64 => Value::Int(i64::from_le_bytes(fixed(bytes)?)),
+        Dbf::UInt64 => Value::UInt(u64::from_le_bytes(fixed(bytes)?)),
+        Dbf::Float => Value::Float(f32::from_le_bytes(fixed(bytes)?)),
+        Dbf::Double => Value::Double(f64::from_le_bytes(fixed(bytes)?)),
+    })
+}
+
+/// The elements of an array that the log holds.
+pub fn elements(array: &Array) -> impl Iterator<Item = Value> + '_ {
+    let present = usize::try_from(array.count).unwrap_or(usize::MAX);
+    array.bytes.chunks_exact(size(array.dbf)).take(present).filter_map(|bytes| element(array.dbf, bytes))
+}
+
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&b| b == 0).next().unwrap_or_default()
+}
+
+/// A number as a double; text and arrays have none.
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Int(v) => Some(*v as f64),
+        Value::UInt(v) => Some(*v as f64),
+        Value::Float(v) => Some(f64::from(*v)),
+        Value::Double(v) => Some(*v),
+        _ => None,
+    }
+}
+
+/// Are these the same value, as far as both are known? `None` where one is not.
+pub fn same(a: &Value, b: &Value) -> Option<bool> {
+    Some(match (a, b) {
+        (Value::Unknown, _) | (_, Value::Unknown) => return None,
+        (Value::Int(a), Value::Int(b)) => a == b,
+        (Value::UInt(a), Value::UInt(b)) => a == b,
+        (Value::Text(a), Value::Text(b)) => a == b,
+        (Value::Array(a), Value::Array(b)) => {
+            // Both may be cut, and at different lengths.
+            let common = a.bytes.len().min(b.bytes.len());
+            let equal = a.bytes.get(..common) == b.bytes.get(..common);
+            size(a.dbf) == size(b.dbf) && a.count == b.count && equal
+        }
+        // An array of one element and the element: senders differ in how they say that.
+        (Value::Array(array), single) | (single, Value::Array(array)) if array.count == 1 => {
+            return elements(array).next().and_then(|first| same(&first, single));
+        }
+        _ => match (number(a), number(b)) {
+            (Some(a), Some(b)) => a == b || (a.is_nan() && b.is_nan()),
+            _ => false,
+        },
+    })
+}
+
+/// Can a request with value `sent` be what became of `given` on the way through a link, which
+/// converts to the type of the target? Like [`same`], but forgives that conversion.
+pub fn same_through_link(given: &Value, sent: &Value) -> Option<bool> {
+    match (given, sent) {
+        (Value::Double(_) | Value::Float(_), Value::Int(_) | Value::UInt(_)) => {
+            Some(number(given)?.trunc() == number(sent)?)
+        }
+        (Value::Double(v), Value::Float(sent)) => Some(*v as f32 == *sent || (v.is_nan() && sent.is_nan())),
+        (Value::Text(text), other) if number(other).is_some() => {
+            let text = std::str::from_utf8(text).ok()?;
+            Some(text.trim().parse::<f64>().ok()? == number(other)?)
+        }
+        // Links write numbers to string fields with the precision of the record: not to be checked.
+        (_, Value::Text(_)) if number(given).is_some() => None,
+        _ => same(given, sent),
+    }
+}
+
+/// `value` as a field of type `dbf` would hold it, as far as the reader can tell; else as it is.
+pub fn convert(value: &Value, dbf: Dbf) -> Value {
+    let value = match (value, single_text(value)) {
+        // Numbers asked for as text, as `caput -s` and many panels do.
+        (Value::Text(_), Some(text)) if is_number(dbf) => match text.trim().parse::<f64>() {
+            Ok(number) => &Value::Double(number),
+            Err(_) => return value.clone(),
+        },
+        _ => value,
+    };
+    let Some(number) = number(value) else { return value.clone() };
+    match dbf {
+        Dbf::Float => Value::Float(number as f32),
+        Dbf::Double => Value::Double(number),
+        Dbf::String => {
+            let mut text = String::new();
+            push_text(&mut text, value);
+            Value::Text(text.into_bytes())
+        }
+        // `as` between numbers saturates, where C leaves the result open.
+        Dbf::UInt64 => match value {
+            Value::UInt(_) | Value::Int(0..) => value.clone(),
+            _ => Value::UInt(number as u64),
+        },
+        _ if !is_number(dbf) => value.clone(),
+        _ => {
+            let whole = match value {
+                Value::Int(whole) => *whole,
+                _ => number as i64,
+            };
+            Value::Int(match dbf {
+                Dbf::Char => (whole as i8).into(),
+                Dbf::UChar => (whole as u8).into(),
+                Dbf::Short => (whole as i16).into(),
+                Dbf::UShort | Dbf::Enum | Dbf::Menu | Dbf::Device => (whole as u16).into(),
+                Dbf::Long => (whole as i32).into(),
+                Dbf::ULong => (whole as u32).into(),
+                _ => whole,
+            })
+        }
+    }
+}
+
+/// Does a field of this type hold a number? Enums and menus do, but text is their states' names.
+fn is_number(dbf: Dbf) -> bool {
+    (Dbf::Char..=Dbf::Double).contains(&dbf)
+}
+
+fn single_text(value: &Value) -> Option<&str> {
+    match value {
+        Value::Text(text) => std::str::from_utf8(text).ok(),
+        _ => None,
+    }
+}
+
+/// Appends bytes as text: UTF-8 as it is, other bytes as `\xNN`.
+pub fn push_lossy(out: &mut String, bytes: &[u8]) {
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+}
+
+/// Appends `value` for people: text in quotes and escaped, arrays as their first elements and their
+/// length, `?` where not known.
+pub fn push_text(out: &mut String, value: &Value) {
+    match value {
+        Value::Unknown => out.push('?'),
+        Value::Text(bytes) => {
+            let mut text = String::new();
+            push_lossy(&mut text, bytes);
+            out.push('"');
+            for c in text.chars() {
+                match c {
+                    '"' => out.push_str("\\\""),
+                    c if c.is_control() => out.extend(c.escape_default()),
+                    c => out.push(c),
+                }
+            }
+            out.push('"');
+        }
+        Value::Array(array) => {
+            out.push('[');
+            let mut shown = 0;
+            for value in elements(array).take(SHOWN) {
+                if shown > 0 {
+                    out.push_str(", ");
+                }
+                push_text(out, &value);
+                shown += 1;
+            }
+            if shown < usize::try_from(array.count).unwrap_or(usize::MAX) {
+                out.push_str(if shown > 0 { ", ..." } else { "..." });
+            }
+            let _ = write!(out, "] ({})", array.count);
+        }
+        number => push_number(out, number),
+    }
+}
+
+/// Appends a number: the shortest digits that give the same number in its own type.
+fn push_number(out: &mut String, value: &Value) {
+    let _ = match value {
+        Value::Int(v) => write!(out, "{v}"),
+        Value::UInt(v) => write!(out, "{v}"),
+        Value::Float(v) if !v.is_finite() => write!(out, "{}", not_finite(f64::from(*v))),
+        Value::Double(v) if !v.is_finite() => write!(out, "{}", not_finite(*v)),
+        Value::Float(v) if plain(f64::from(*v)) => write!(out, "{v}"),
+        Value::Double(v) if plain(*v) => write!(out, "{v}"),
+        Value::Float(v) => write!(out, "{v:e}"),
+        Value::Double(v) => write!(out, "{v:e}"),
+        _ => Ok(()),
+    };
+}
+
+/// Is this number better read without an exponent?
+fn plain(v: f64) -> bool {
+    v == 0.0 || (1e-5..1e15).contains(&v.abs())
+}
+
+fn not_finite(v: f64) -> &'static str {
+    if v.is_nan() {
+        "NaN"
+    } else if v > 0.0 {
+        "Infinity"
+    } else {
+        "-Infinity"
+    }
+}
+
+/// `value` for people; see [`push_text`].
+pub fn text(value: &Value) -> String {
+    let mut out = String::new();
+    push_text(&mut out, value);
+    out
+}
+
+/// `value` for JSON: null where not known; NaN and infinities as strings, since JSON has no such
+/// numbers.
+pub fn json(value: &Value) -> serde_json::Value {
+    use serde_json::Value as Json;
+    match value {
+        Value::Unknown => Json::Null,
+        Value::Int(v) => (*v).into(),
+        Value::UInt(v) => (*v).into(),
+        Value::Float(v) if v.is_finite() => {
+            // By its own digits: widened to a double, 0.1 would read 0.10000000149011612.
+            v.to_string().parse::<f64>().map_or(Json::Null, Json::from)
+        }
+        Value::Double(v) if v.is_finite() => (*v).into(),
+        Value::Float(v) => not_finite(f64::from(*v)).into(),
+        Value::Double(v) => not_finite(*v).into(),
+        Value::Text(bytes) => {
+            let mut text = String::new();
+            push_lossy(&mut text, bytes);
+            text.into()
+        }
+        Value::Array(array) => elements(array).map(|v| json(&v)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json as j;
+
+    #[test]
+    fn payloads_of_every_type() {
+        let hex = |s: &str| -> Vec<u8> { s.split(' ').map(|b| u8::from_str_radix(b, 16).unwrap()).collect() };
+        for (dbr, payload, expected) in [
+            (0, "6f 6e 00 00 00 00 00 00", Value::Text(b"on".to_vec())),
+            (1, "ff fe 00 00 00 00 00 00", Value::Int(-2)),
+            (2, "3f c0 00 00 00 00 00 00", Value::Float(1.5)),
+            (3, "00 03 00 00 00 00 00 00", Value::Int(3)),
+            (4, "07 00 00 00 00 00 00 00", Value::Int(7)),
+            (5, "ff ff ff fe 00 00 00 00", Value::Int(-2)),
+            (6, "3f f8 00 00 00 00 00 00", Value::Double(1.5)),
+            (35, "00 01 00 00 00 00 00 00", Value::Int(1)),
+            (36, "00 02 00 00 00 00 00 00", Value::Int(2)),
+            (20, "00 02 00 00 00 00 00 00", Value::Unknown),
+            (6, "3f f8", Value::Unknown),
+        ] {
+            assert_eq!(from_channel_access(dbr, 1, &hex(payload)), expected, "dbr {dbr}");
+        }
+    }
+
+    #[test]
+    fn arrays_keep_their_true_count_when_cut() {
+        let value = from_channel_access(1, 100, &[0, 1, 0, 2, 0, 3, 9]);
+        assert_eq!(text(&value), "[1, 2, 3, ...] (100)");
+        assert_eq!(json(&value), j!([1, 2, 3]));
+        let mut two = vec![0; 80];
+        two[..3].copy_from_slice(b"one");
+        two[40..43].copy_from_slice(b"two");
+        assert_eq!(text(&from_channel_access(0, 2, &two)), r#"["one", "two"] (2)"#);
+        assert_eq!(text(&from_channel_access(6, 0, &[])), "[] (0)");
+    }
+
+    #[test]
+    fn a_string_that_fills_its_field() {
+        assert_eq!(from_channel_access(0, 1, &[b'x'; 48]), Value::Text(vec![b'x'; 40]));
+        assert_eq!(from_channel_access(0, 1, &[]), Value::Text(vec![]));
+    }
+
+    #[test]
+    fn numbers_and_text_for_people_and_json() {
+        for (value, people, machine) in [
+            (Value::Double(0.1), "0.1", j!(0.1)),
+            (Value::Float(0.1), "0.1", j!(0.1)),
+            (Value::Double(1e300), "1e300", j!(1e300)),
+            (Value::Double(2.5e-9), "2.5e-9", j!(2.5e-9)),
+            (Value::Double(f64::NAN), "NaN", j!("NaN")),
+            (Value::Float(f32::NEG_INFINITY), "-Infinity", j!("-Infinity")),
+            (Value::Int(9_007_199_254_740_993), "9007199254740993", j!(9_007_199_254_740_993_i64)),
+            (Value::UInt(u64::MAX), "18446744073709551615", j!(u64::MAX)),
+            (Value::Text(b"a \"b\"\n\xff".to_vec()), r#""a \"b\"\n\xff""#, j!("a \"b\"\n\\xff")),
+            (Value::Unknown, "?", j!(null)),
+        ] {
+            assert_eq!(text(&value), people);
+            assert_eq!(json(&value), machine);
+        }
+    }
+
+    #[test]
+    fn sameness() {
+        let (d, i) = (Value::Double, Value::Int);
+        assert_eq!(same(&d(1.0), &i(1)), Some(true));
+        assert_eq!(same(&d(f64::NAN), &d(f64::NAN)), Some(true));
+        assert_eq!(same(&d(1.5), &i(1)), Some(false));
+        assert_eq!(same(&Value::Unknown, &i(1)), None);
+        assert_eq!(same_through_link(&d(1.5), &i(1)), Some(true));
+        assert_eq!(same_through_link(&d(0.1), &Value::Float(0.1)), Some(true));
+        assert_eq!(same_through_link(&Value::Text(b"3".to_vec()), &i(3)), Some(true));
+        let (long, cut) = (from_channel_access(4, 5, b"abcde"), from_channel_access(4, 5, b"abc"));
+        assert_eq!(same(&long, &cut), Some(true));
+        assert_eq!(same(&long, &from_channel_access(4, 4, b"abcd")), Some(false));
+        assert_eq!(
+            same(&Value::Array(Array { dbf: Dbf::Char, count: 1, bytes: vec![5] }), &i(5)),
+            Some(true)
+        );
+    }
+
+    #[test]
+    fn conversion_to_the_field() {
+        assert_eq!(convert(&Value::Double(3.9), Dbf::Long), Value::Int(3));
+        assert_eq!(convert(&Value::Text(b"4.5".to_vec()), Dbf::Double), Value::Double(4.5));
+        assert_eq!(convert(&Value::Text(b"On".to_vec()), Dbf::Enum), Value::Text(b"On".to_vec()));
+        assert_eq!(convert(&Value::Int(7), Dbf::String), Value::Text(b"7".to_vec()));
+        assert_eq!(convert(&Value::Int(300), Dbf::UChar), Value::Int(44));
+        assert_eq!(convert(&Value::Int(i64::MAX), Dbf::Int64), Value::Int(i64::MAX));
+    }
+}

@@ -1,0 +1,98 @@
+//! Names that the user may have meant.
+
+use crate::model::pv::Pv;
+use iocrec_log::event::Fact;
+use iocrec_log::reader::{Segment, SegmentFile};
+use std::collections::BTreeSet;
+
+/// Names that are shown.
+const SHOWN: usize = 5;
+/// Names that are compared at most.
+const MAX_NAMES: usize = 500_000;
+
+/// Names of all records and PVs in the logs.
+pub fn names(runs: &[Vec<SegmentFile>]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for file in runs.iter().flatten() {
+        let Ok(mut segment) = Segment::open(&file.path) else { continue };
+        while let Some(block) = segment.next_block() {
+            let Ok(block) = block else { continue };
+            for event in block.events {
+                let name = match event.fact {
+                    Fact::Record(record) => record.name,
+                    Fact::Channel(channel) => Pv::new(&channel.pv).record.to_owned(),
+                    _ => continue,
+                };
+                if !name.is_empty() && names.len() < MAX_NAMES {
+                    names.insert(name);
+                }
+            }
+        }
+    }
+    names
+}
+
+/// Those that are most like `name`: with few letters changed, or with it as a part.
+pub fn nearest(names: &BTreeSet<String>, name: &str) -> Vec<String> {
+    let wanted = name.to_lowercase();
+    let most = (name.len() / 3).max(2);
+    let mut near: Vec<(usize, &String)> = names
+        .iter()
+        .filter_map(|candidate| {
+            let lower = candidate.to_lowercase();
+            let contained = !wanted.is_empty() && lower.contains(&wanted);
+            let distance = if contained { 1 } else { distance(&lower, &wanted) };
+            (distance <= most).then_some((distance, candidate))
+        })
+        .collect();
+    near.sort();
+    near.into_iter().take(SHOWN).map(|(_, name)| name.clone()).collect()
+}
+
+/// How many letters must be changed, added or left out to make one of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = i;
+        let mut left = i + 1;
+        let mut next = vec![left];
+        for (y, &above) in b.iter().zip(row.iter().skip(1)) {
+            left = (corner + usize::from(x != *y)).min(above + 1).min(left + 1);
+            corner = above;
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances() {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("abc", "abc", 0),
+            ("abc", "axc", 1),
+            ("abc", "ab", 1),
+            ("", "xy", 2),
+            ("kitten", "sitting", 3),
+        ] {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+            assert_eq!(distance(b, a), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn near_names() {
+        let names: BTreeSet<String> =
+            ["T:SP", "T:CALC", "MOTOR:VELOCITY", "MOTOR:POSITION"].map(String::from).into();
+        assert_eq!(nearest(&names, "t:sp"), ["T:SP"]);
+        assert_eq!(nearest(&names, "T:SPP"), ["T:SP"]);
+        assert_eq!(nearest(&names, "velocity"), ["MOTOR:VELOCITY"]);
+        assert!(nearest(&names, "something else").is_empty());
+    }
+}

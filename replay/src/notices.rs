@@ -1,0 +1,67 @@
+//! What has to be said beside the answer: one line each on stderr, and whether all went well.
+
+use iocrec_log::reader::{Cause, Damage, ReadError};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Lines about one file; a hostile or badly damaged one could fill the screen.
+const MAX_LINES: usize = 5;
+
+/// Says things on stderr and remembers whether something could not be read.
+#[derive(Default)]
+pub struct Notices {
+    failed: bool,
+    lines: HashMap<PathBuf, usize>,
+}
+
+impl Notices {
+    /// Was there anything that could not be read?
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+
+    /// A log or segment can't be read at all.
+    pub fn failure(&mut self, error: &ReadError) {
+        self.failed = true;
+        self.say(&error.to_string());
+    }
+
+    /// A part of a segment can't be read.
+    pub fn damage(&mut self, path: &Path, damage: &Damage) {
+        // A spare copy of the header, or a block twice, costs nothing.
+        self.failed |= !matches!(damage.cause, Cause::Header | Cause::Repeated);
+        let lines = self.lines.entry(path.to_owned()).or_default();
+        *lines += 1;
+        match (*lines).cmp(&MAX_LINES) {
+            std::cmp::Ordering::Less => {}
+            std::cmp::Ordering::Equal => {
+                return self.say(&format!("{}: more damage follows", path.display()))
+            }
+            std::cmp::Ordering::Greater => return,
+        }
+        let line = match damage.cause {
+            Cause::Cut => format!(
+                "{} is cut: {damage}; all before is read (copy it again if the original is longer)",
+                path.display()
+            ),
+            _ => format!("{} is damaged {damage}; the rest is read", path.display()),
+        };
+        self.say(&line);
+    }
+
+    /// Segments of a run are missing before `path`.
+    pub fn missing(&mut self, path: &Path, expected: u32, found: u32) {
+        let count = found.saturating_sub(expected);
+        self.say(&format!(
+            "{count} segments of its run are missing before {}: deleted by the recorder to stay under its cap, \
+             or not copied; their events are not shown",
+            path.display()
+        ));
+    }
+
+    /// Anything else.
+    pub fn say(&self, line: &str) {
+        // Nothing can be done if stderr is closed.
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("iocreplay: {line}\n"));
+    }
+}

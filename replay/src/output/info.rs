@@ -1,0 +1,362 @@
+//! What is in the logs, and what is missing.
+
+use crate::model::value::push_lossy;
+use crate::notices::Notices;
+use crate::time::{duration, Zone};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Event, Fact, Ioc, Linkage, Loss, LossSource, Tier};
+use iocrec_log::format::fact_number;
+use iocrec_log::reader::{Segment, SegmentFile};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{self, Write};
+
+/// Names of the facts, by their number in the log.
+const FACTS: [&str; 23] = [
+    "host",
+    "clock",
+    "tier",
+    "ioc",
+    "ioc_end",
+    "thread",
+    "record",
+    "field",
+    "site",
+    "circuit",
+    "circuit_end",
+    "channel",
+    "channel_end",
+    "serves",
+    "ca_put",
+    "ca_answer",
+    "put",
+    "process",
+    "complete",
+    "cause",
+    "ca_link_put",
+    "loss",
+    "mark",
+];
+/// Number of the first fact that is no definition: `CaPut`.
+const FIRST_HIT: u16 = 14;
+/// Marks and kinds of loss that are kept of a run; a bound for hostile logs.
+const MAX_LISTED: usize = 1000;
+
+/// One recorder's run on one host.
+#[derive(Serialize)]
+pub struct RunInfo {
+    host: Option<String>,
+    kernel: Option<String>,
+    arch: Option<String>,
+    recorder: Option<String>,
+    tier: Option<&'static str>,
+    refused: Vec<Refused>,
+    /// Nanoseconds between the first and last fact that is no definition.
+    #[serde(skip)]
+    length: Option<u64>,
+    first: Option<String>,
+    last: Option<String>,
+    segments: usize,
+    bytes: u64,
+    missing_segments: u64,
+    damage: Vec<String>,
+    iocs: Vec<IocInfo>,
+    facts: BTreeMap<&'static str, u64>,
+    losses: Vec<LossInfo>,
+    marks: Vec<MarkInfo>,
+}
+
+#[derive(Serialize)]
+struct Refused {
+    tier: &'static str,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct IocInfo {
+    name: String,
+    pid: u32,
+    base_version: String,
+    exe: String,
+    linkage: &'static str,
+    ca_ports: Vec<u16>,
+    records: usize,
+    not_probed: Vec<String>,
+    ended: bool,
+}
+
+#[derive(Serialize)]
+struct LossInfo {
+    source: &'static str,
+    count: u64,
+    cause: String,
+    first: String,
+    last: String,
+}
+
+#[derive(Serialize)]
+struct MarkInfo {
+    time: String,
+    text: String,
+}
+
+/// Looks through a run's segments.
+pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInfo {
+    let mut looking = Looking::default();
+    let mut expected = None;
+    for file in files {
+        looking.bytes += file.size;
+        let mut segment = match Segment::open(&file.path) {
+            Ok(segment) => segment,
+            Err(error) => {
+                notices.failure(&error);
+                continue;
+            }
+        };
+        let sequence = segment.header().sequence;
+        // The first may well be gone: the recorder deletes the oldest.
+        looking.missing += u64::from(sequence.saturating_sub(expected.unwrap_or(sequence)));
+        let first = expected.is_none();
+        expected = Some(sequence.saturating_add(1));
+        while let Some(block) = segment.next_block() {
+            match block {
+                // Each segment but the first repeats what has been told.
+                Ok(block) => {
+                    let news = first || !block.keyframe;
+                    block.events.iter().for_each(|event| looking.event(event, news));
+                }
+                Err(damage) => {
+                    notices.damage(&file.path, &damage);
+                    if looking.damage.len() < MAX_LISTED {
+                        looking.damage.push(format!("{} {damage}", file.path.display()));
+                    }
+                }
+            }
+        }
+    }
+    looking.result(files.len(), zone)
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Looking {
+    context: Context,
+    counts: [u64; FACTS.len()],
+    bytes: u64,
+    missing: u64,
+    damage: Vec<String>,
+    iocs: BTreeMap<u32, Ioc>,
+    /// Records of each IOC; they are counted even when the IOC has ended.
+    records: HashMap<u32, HashSet<u32>>,
+    ended: HashSet<u32>,
+    losses: BTreeMap<(&'static str, String), Lost>,
+    marks: Vec<(i64, String)>,
+    span: Option<(i64, i64)>,
+}
+
+/// Losses of one source and cause.
+struct Lost {
+    count: u64,
+    first: i64,
+    last: i64,
+}
+
+impl Looking {
+    fn event(&mut self, event: &Event, news: bool) {
+        self.context.apply(event.time, &event.fact);
+        let number = fact_number(&event.fact);
+        if let Some(count) = self.counts.get_mut(usize::from(number)).filter(|_| news) {
+            *count += 1;
+        }
+        let Some(wall) = self.context.wall(event.time) else { return };
+        match &event.fact {
+            Fact::Ioc(ioc) if self.iocs.len() < MAX_LISTED => {
+                self.iocs.insert(ioc.id, ioc.clone());
+            }
+            Fact::IocEnd(end) => {
+                self.ended.insert(end.ioc);
+            }
+            Fact::Record(record) => {
+                self.records.entry(record.ioc).or_default().insert(record.id);
+            }
+            Fact::Loss(loss) => self.loss(loss, wall),
+            Fact::Mark(text) if self.marks.len() < MAX_LISTED => self.marks.push((wall, text.clone())),
+            _ => {}
+        }
+        if number >= FIRST_HIT {
+            let (first, last) = self.span.unwrap_or((wall, wall));
+            self.span = Some((first.min(wall), last.max(wall)));
+        }
+    }
+
+    fn loss(&mut self, loss: &Loss, wall: i64) {
+        let key = (source_name(loss.source), loss.cause.clone());
+        let since = self.context.wall(loss.since).unwrap_or(wall);
+        if self.losses.len() < MAX_LISTED || self.losses.contains_key(&key) {
+            let lost = self.losses.entry(key).or_insert(Lost { count: 0, first: since, last: wall });
+            lost.count = lost.count.saturating_add(loss.count);
+            lost.first = lost.first.min(since);
+            lost.last = lost.last.max(wall);
+        }
+    }
+
+    fn result(self, segments: usize, zone: &Zone) -> RunInfo {
+        let host = self.context.host();
+        let tier = self.context.tier();
+        let refused = tier.map(|tier| tier.refused.as_slice()).unwrap_or_default().iter();
+        let ioc = |ioc: Ioc| IocInfo {
+            records: self.records.get(&ioc.id).map_or(0, HashSet::len),
+            ended: self.ended.contains(&ioc.id),
+            linkage: linkage_name(ioc.linkage),
+            name: ioc.name,
+            pid: ioc.pid,
+            base_version: ioc.base_version,
+            exe: ioc.exe,
+            ca_ports: ioc.ca_ports,
+            not_probed: ioc.not_probed,
+        };
+        let loss = |((source, cause), lost): ((&'static str, String), Lost)| LossInfo {
+            source,
+            cause,
+            count: lost.count,
+            first: zone.format(lost.first, 3),
+            last: zone.format(lost.last, 3),
+        };
+        RunInfo {
+            host: host.map(|host| host.name.clone()),
+            kernel: host.map(|host| host.kernel.clone()),
+            arch: host.map(|host| host.arch.clone()),
+            recorder: host.map(|host| host.recorder.clone()),
+            tier: tier.map(|tier| tier_name(tier.tier)),
+            refused: refused
+                .map(|(tier, reason)| Refused { tier: tier_name(*tier), reason: reason.clone() })
+                .collect(),
+            length: self.span.map(|(first, last)| u64::try_from(last.saturating_sub(first)).unwrap_or(0)),
+            first: self.span.map(|(first, _)| zone.format(first, 9)),
+            last: self.span.map(|(_, last)| zone.format(last, 9)),
+            segments,
+            bytes: self.bytes,
+            missing_segments: self.missing,
+            damage: self.damage,
+            iocs: self.iocs.into_values().map(ioc).collect(),
+            facts: FACTS.into_iter().zip(self.counts).filter(|(_, count)| *count > 0).collect(),
+            losses: self.losses.into_iter().map(loss).collect(),
+            marks: self
+                .marks
+                .into_iter()
+                .map(|(time, text)| MarkInfo { time: zone.format(time, 3), text })
+                .collect(),
+        }
+    }
+}
+
+/// Writes what was found, for people.
+pub fn text(out: &mut impl Write, runs: &[RunInfo]) -> io::Result<()> {
+    for (number, run) in runs.iter().enumerate() {
+        if number > 0 {
+            writeln!(out)?;
+        }
+        one(out, run)?;
+    }
+    Ok(())
+}
+
+fn one(out: &mut impl Write, run: &RunInfo) -> io::Result<()> {
+    let unknown = "(not told)";
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| unknown.to_owned());
+    writeln!(
+        out,
+        "host      {}  {} {}  iocrec {}",
+        text(&run.host),
+        text(&run.kernel),
+        text(&run.arch),
+        text(&run.recorder)
+    )?;
+    writeln!(out, "tier      {}", run.tier.unwrap_or(unknown))?;
+    for refused in &run.refused {
+        writeln!(out, "          not {}: {}", refused.tier, refused.reason)?;
+    }
+    match (&run.first, &run.last, run.length) {
+        (Some(first), Some(last), Some(length)) => {
+            writeln!(out, "time      {first} to {last} ({})", duration(length))?;
+        }
+        _ => writeln!(out, "time      nothing happened")?,
+    }
+    write!(out, "segments  {}, {} bytes", run.segments, run.bytes)?;
+    if run.missing_segments > 0 {
+        write!(out, "; {} missing between them", run.missing_segments)?;
+    }
+    writeln!(out)?;
+    for damage in &run.damage {
+        writeln!(out, "damage    {damage}")?;
+    }
+    for ioc in &run.iocs {
+        let ports: Vec<String> = ioc.ca_ports.iter().map(u16::to_string).collect();
+        write!(out, "IOC       {}  pid {}  Base {}  ", ioc.name, ioc.pid, or(&ioc.base_version, unknown))?;
+        write!(out, "{} ({})  CA port {}  ", ioc.exe, ioc.linkage, or(&ports.join(", "), "unknown"))?;
+        writeln!(out, "{} records seen{}", ioc.records, if ioc.ended { "  ended" } else { "" })?;
+        for probe in &ioc.not_probed {
+            writeln!(out, "          not probed: {probe}")?;
+        }
+    }
+    for (name, count) in &run.facts {
+        writeln!(out, "fact      {name:<12} {count:>12}")?;
+    }
+    if run.losses.is_empty() {
+        writeln!(out, "losses    none")?;
+    }
+    for loss in &run.losses {
+        let LossInfo { source, count, cause, first, last } = loss;
+        writeln!(out, "loss      {source}: {count} from {first} to {last}: {cause}")?;
+    }
+    for mark in &run.marks {
+        let mut note = String::new();
+        push_lossy(&mut note, mark.text.as_bytes());
+        writeln!(out, "mark      {} {note}", mark.time)?;
+    }
+    Ok(())
+}
+
+fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
+    if text.is_empty() {
+        other
+    } else {
+        text
+    }
+}
+
+/// Writes what was found as one JSON object.
+pub fn json(out: &mut impl Write, runs: &[RunInfo]) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct All<'a> {
+        runs: &'a [RunInfo],
+    }
+    serde_json::to_writer_pretty(&mut *out, &All { runs })?;
+    writeln!(out)
+}
+
+fn tier_name(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Ring => "ring",
+        Tier::Perf => "perf",
+        Tier::Packet => "packet",
+    }
+}
+
+fn linkage_name(linkage: Linkage) -> &'static str {
+    match linkage {
+        Linkage::Shared => "shared",
+        Linkage::Static => "static",
+        Linkage::Foreign => "foreign",
+    }
+}
+
+fn source_name(source: LossSource) -> &'static str {
+    match source {
+        LossSource::Hits => "hits",
+        LossSource::Packets => "packets",
+        LossSource::Stream => "stream",
+        LossSource::Names => "names",
+        LossSource::Storage => "storage",
+    }
+}

@@ -1,0 +1,7 @@
+//! What is printed: one file an output.
+
+pub mod info;
+pub mod otlp;
+pub mod puts;
+pub mod tree;
+pub mod why;

@@ -1,0 +1,220 @@
+//! The put log: text for people, JSON lines for programs.
+
+use crate::model::putlog::{PutLine, Via};
+use crate::model::value;
+use crate::time::Zone;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// How puts are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A line for people.
+    Text,
+    /// A JSON object a line.
+    JsonLines,
+}
+
+/// The keys of a JSON line, as DESIGN section 2 fixes them, and those added since at the end.
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    host: Option<&'a str>,
+    ioc: Option<&'a str>,
+    pv: Option<&'a str>,
+    record: Option<&'a str>,
+    field: Option<&'a str>,
+    user: Option<&'a str>,
+    client_host: Option<&'a str>,
+    client: Option<&'a str>,
+    server: Option<&'a str>,
+    via: &'a str,
+    dbr: &'a str,
+    count: u32,
+    requested: serde_json::Value,
+    old: serde_json::Value,
+    new: serde_json::Value,
+    status: &'a str,
+    callback_ms: Option<f64>,
+    thread: Option<&'a str>,
+    source: &'a str,
+    inexact: bool,
+    cause_record: Option<&'a str>,
+}
+
+/// Writes a put.
+pub fn write(out: &mut impl Write, put: &PutLine, format: Format, zone: &Zone) -> io::Result<()> {
+    match format {
+        Format::Text => writeln!(out, "{}", text(put, zone)),
+        Format::JsonLines => {
+            serde_json::to_writer(&mut *out, &json(put, zone))?;
+            writeln!(out)
+        }
+    }
+}
+
+fn json<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
+    Line {
+        time: zone.format(put.time, 9),
+        host: put.host.as_deref(),
+        ioc: put.ioc.as_deref(),
+        pv: put.pv.as_deref(),
+        record: put.record.as_deref(),
+        field: put.field.as_deref(),
+        user: put.user.as_deref(),
+        client_host: put.client_host.as_deref(),
+        client: put.client.as_deref(),
+        server: put.server.as_deref(),
+        via: put.via.name(),
+        dbr: &put.dbr,
+        count: put.count,
+        requested: value::json(&put.requested),
+        old: value::json(&put.old),
+        new: value::json(&put.new),
+        status: &put.status,
+        callback_ms: put.callback_ms,
+        thread: put.thread.as_deref(),
+        source: put.source,
+        inexact: put.inexact,
+        cause_record: put.cause_record.as_deref(),
+    }
+}
+
+/// `TIME  PV  OLD -> NEW  by USER@HOST from ADDRESS  IOC  STATUS  VIA`: what is of unlike length
+/// is padded to what is usual.
+fn text(put: &PutLine, zone: &Zone) -> String {
+    let mut line = zone.format(put.time, 6);
+    let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
+    let _ = write!(line, "  {pv:<20}  {:<16}  {:<32}", change(put), who(put));
+    let ioc = put.ioc.as_deref().unwrap_or("-");
+    let _ = write!(line, "  {ioc:<10}  {:<7}  {}", put.status, put.via.name());
+    if let Some(milliseconds) = put.callback_ms {
+        let _ = write!(line, " {milliseconds:.1} ms");
+    }
+    line
+}
+
+/// `OLD -> NEW`, and what was asked for where it is something else.
+pub fn change(put: &PutLine) -> String {
+    let known = |v: &iocrec_log::event::Value| *v != iocrec_log::event::Value::Unknown;
+    let mut change = String::new();
+    if known(&put.old) {
+        value::push_text(&mut change, &put.old);
+        change.push(' ');
+    }
+    change.push_str("-> ");
+    let (new, other) = if known(&put.new) {
+        (&put.new, value::same(&put.new, &put.requested) == Some(false))
+    } else {
+        (&put.requested, false)
+    };
+    value::push_text(&mut change, new);
+    if other {
+        change.push_str(" (asked for ");
+        value::push_text(&mut change, &put.requested);
+        change.push(')');
+    }
+    change
+}
+
+/// Who made the put, from where; for puts within IOCs, what made it.
+pub fn who(put: &PutLine) -> String {
+    let person = match (put.user.as_deref(), put.client_host.as_deref()) {
+        (Some(user), Some(host)) => Some(format!("{user}@{host}")),
+        (Some(user), None) => Some(user.to_owned()),
+        (None, Some(host)) => Some(format!("?@{host}")),
+        (None, None) => None,
+    };
+    match (person, put.client.as_deref(), put.cause_record.as_deref()) {
+        (_, _, Some(record)) => format!("CA link of {record}"),
+        (Some(person), Some(address), _) => format!("{person} {address}"),
+        (None, Some(address), _) => format!("? {address}"),
+        (Some(person), None, _) => person,
+        (None, None, _) => match put.via {
+            Via::Dbpf => "IOC shell".to_owned(),
+            Via::DbLink => "a record's link".to_owned(),
+            Via::CaLink => "a CA link".to_owned(),
+            Via::Python => "Python".to_owned(),
+            _ => "?".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::Value;
+
+    fn put() -> PutLine {
+        PutLine {
+            time: 1_790_000_000_123_456_789,
+            host: Some("box1".into()),
+            ioc: Some("demo".into()),
+            pv: Some("T:SP".into()),
+            record: Some("T:SP".into()),
+            field: Some("VAL".into()),
+            user: Some("alice".into()),
+            client_host: Some("console3".into()),
+            client: Some("10.0.0.5:41022".into()),
+            server: Some("10.0.0.9:5064".into()),
+            via: Via::CaWriteNotify,
+            dbr: "DBR_DOUBLE".into(),
+            count: 1,
+            requested: Value::Double(12.0),
+            old: Value::Double(1.5),
+            new: Value::Double(10.0),
+            status: "ok".into(),
+            callback_ms: Some(3.25),
+            thread: Some("CAS-client".into()),
+            source: "both",
+            inexact: false,
+            cause_record: None,
+        }
+    }
+
+    #[test]
+    fn a_line_for_people() {
+        assert_eq!(
+            text(&put(), &Zone::new(true)),
+            "2026-09-21T14:13:20.123456+00:00  T:SP                  1.5 -> 10 (asked for 12)  \
+             alice@console3 10.0.0.5:41022     demo        ok       ca_write_notify 3.2 ms"
+        );
+    }
+
+    #[test]
+    fn json_has_all_keys_even_where_nothing_is_known() {
+        let unknown = PutLine {
+            user: None,
+            callback_ms: None,
+            requested: Value::Double(f64::NAN),
+            old: Value::Unknown,
+            new: Value::Unknown,
+            ..put()
+        };
+        let mut out = Vec::new();
+        write(&mut out, &unknown, Format::JsonLines, &Zone::new(true)).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            concat!(
+                r#"{"time":"2026-09-21T14:13:20.123456789+00:00","host":"box1","ioc":"demo","pv":"T:SP","#,
+                r#""record":"T:SP","field":"VAL","user":null,"client_host":"console3","#,
+                r#""client":"10.0.0.5:41022","server":"10.0.0.9:5064","via":"ca_write_notify","#,
+                r#""dbr":"DBR_DOUBLE","count":1,"requested":"NaN","old":null,"new":null,"status":"ok","#,
+                r#""callback_ms":null,"thread":"CAS-client","source":"both","inexact":false,"#,
+                r#""cause_record":null}"#,
+                "\n"
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let denied = PutLine { old: Value::Unknown, new: Value::Unknown, status: "denied".into(), ..put() };
+        assert_eq!(change(&denied), "-> 12");
+        let shell = PutLine { user: None, client_host: None, client: None, via: Via::Dbpf, ..put() };
+        assert_eq!(who(&shell), "IOC shell");
+        let link = PutLine { cause_record: Some("A:OUT".into()), ..put() };
+        assert_eq!(who(&link), "CA link of A:OUT");
+    }
+}

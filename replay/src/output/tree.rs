@@ -1,0 +1,198 @@
+//! Chains as indented text.
+//!
+//! The first line says when and what set the chain off; below it stand the records in the order in
+//! which they were processed, each under what made it process, with its value, its severity where it
+//! has one, and the time that it took.
+
+use super::puts::{change, who};
+use crate::model::caller::{self, Role};
+use crate::model::putlog::{ioc_of_span, root_put};
+use crate::model::run::{field_name, record_name};
+use crate::model::span::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
+use crate::model::value;
+use crate::time::{duration, Zone};
+use iocrec_log::context::Context;
+use iocrec_log::event::{CauseKind, Value};
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// Alarm severities as EPICS names them.
+const SEVERITIES: [&str; 4] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
+
+/// Name of an alarm severity.
+pub fn severity_name(severity: u16) -> &'static str {
+    SEVERITIES.get(usize::from(severity)).copied().unwrap_or("unknown severity")
+}
+
+/// Writes a chain.
+pub fn write(out: &mut impl Write, tree: &Tree, zone: &Zone) -> io::Result<()> {
+    let Some(root) = tree.root() else { return Ok(()) };
+    let mut text = String::new();
+    let ioc = ioc_of_span(&tree.run.context(), root);
+    let _ = write!(text, "{}  {}", zone.format(tree.run.wall(root.start), 6), cause(tree, None));
+    if !ioc.is_empty() {
+        let _ = write!(text, "  [{ioc}]");
+    }
+    if tree.open {
+        text.push_str("  (not seen to end)");
+    }
+    text.push('\n');
+    let children = tree.children();
+    match &root.what {
+        What::Put(_) => branch(&mut text, tree, &children, 0, 1),
+        _ => node(&mut text, tree, &children, 0, 1),
+    }
+    out.write_all(text.as_bytes())
+}
+
+/// What set the chain off, in words. `link`: the record whose CA link did.
+pub fn cause(tree: &Tree, link: Option<&str>) -> String {
+    let Some(root) = tree.root() else { return String::new() };
+    if let Some(put) = root_put(tree, link) {
+        let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
+        let mut text = format!("{} {pv} {} by {}", put.via.name(), change(&put), who(&put));
+        if put.status != "ok" {
+            let _ = write!(text, ", {}", put.status);
+        }
+        return text;
+    }
+    let context = tree.run.context();
+    let thread = root.thread.and_then(|thread| context.thread(thread));
+    let thread = thread.map_or("", |thread| thread.name.as_str());
+    match &root.what {
+        What::Process(process) => match process.trigger {
+            Trigger::Scan => match caller::scan_period(thread) {
+                Some(period) => format!("scan {period}"),
+                None => "scan".to_owned(),
+            },
+            Trigger::Event => "event".to_owned(),
+            Trigger::IoInterrupt => "I/O Intr".to_owned(),
+            Trigger::Callback => format!("callback in {thread}"),
+            Trigger::Once => "scanOnce (CP link, or put while active)".to_owned(),
+            Trigger::Pini => "PINI".to_owned(),
+            Trigger::Shell => "dbtr in the IOC shell".to_owned(),
+            Trigger::Completion => "completion of what began earlier".to_owned(),
+            _ => match root.thread.map(|thread| caller::role(&context, thread)) {
+                Some(Role::PvaServer) => "PVA client".to_owned(),
+                _ if thread.is_empty() => "unknown".to_owned(),
+                _ => format!("unknown, in thread {thread}"),
+            },
+        },
+        _ => format!("CA link, in thread {thread}"),
+    }
+}
+
+/// The children of a span.
+fn branch(text: &mut String, tree: &Tree, children: &[Vec<usize>], number: usize, depth: usize) {
+    // Chains of thousands of records are possible; deeper than this nobody reads, and recursion ends.
+    const DEEPEST: usize = 500;
+    if depth > DEEPEST {
+        indent(text, depth);
+        text.push_str("...\n");
+        return;
+    }
+    for &child in children.get(number).map(Vec::as_slice).unwrap_or_default() {
+        node(text, tree, children, child, depth);
+    }
+}
+
+fn node(text: &mut String, tree: &Tree, children: &[Vec<usize>], number: usize, depth: usize) {
+    let Some(span) = tree.spans.get(number) else { return };
+    indent(text, depth);
+    let context = tree.run.context();
+    match &span.what {
+        What::Process(process) => describe_process(text, &context, span, process),
+        What::Put(put) => describe_put(text, &context, put),
+        What::Link(link) => {
+            describe_link(text, &context, link);
+            text.push('\n');
+            if let Some(target) = &link.target {
+                linked(text, target, link.record.map(|record| record_name(&context, record)), depth + 1);
+            }
+            return branch(text, tree, children, number, depth + 1);
+        }
+    }
+    text.push('\n');
+    branch(text, tree, children, number, depth + 1);
+}
+
+/// The chain that a CA link led to.
+fn linked(text: &mut String, tree: &Tree, record: Option<String>, depth: usize) {
+    let Some(root) = tree.root() else { return };
+    indent(text, depth);
+    let ioc = ioc_of_span(&tree.run.context(), root);
+    let cause = cause(tree, Some(record.as_deref().unwrap_or_default()));
+    let _ = writeln!(text, "{cause}  [{}{ioc}]", host_prefix(tree));
+    branch(text, tree, &tree.children(), 0, depth + 1);
+}
+
+fn host_prefix(tree: &Tree) -> String {
+    let host = tree.run.host();
+    if host.is_empty() {
+        host
+    } else {
+        host + ":"
+    }
+}
+
+fn indent(text: &mut String, depth: usize) {
+    text.extend(std::iter::repeat_n("  ", depth));
+}
+
+fn describe_process(text: &mut String, context: &Context, span: &Span, process: &ProcessSpan) {
+    let name = record_name(context, process.record);
+    let _ = write!(text, "{name:<16} {:<8}", process.trigger.name());
+    match &process.outcome {
+        Outcome::Open => text.push_str(" not seen to complete"),
+        Outcome::Active => text.push_str(" active already: nothing done"),
+        Outcome::NotCompleted => text.push_str(" not completed (disabled or still active)"),
+        Outcome::Completed(completed) => {
+            if completed.value != Value::Unknown {
+                text.push_str(" = ");
+                value::push_text(text, &completed.value);
+            }
+            if completed.severity != 0 {
+                let _ = write!(text, " {}", severity_name(completed.severity));
+            }
+            let took = span.end.saturating_sub(span.start);
+            if took > 0 {
+                let _ = write!(text, "  {}", duration(took));
+            }
+            if process.phases.iter().any(|phase| phase.asked.is_none()) {
+                text.push_str(" asynchronous");
+            }
+            if process.phases.iter().any(|phase| is_delay(phase.asked)) {
+                text.push_str(", delayed by itself");
+            }
+        }
+    }
+    trim(text);
+}
+
+fn is_delay(asked: Option<CauseKind>) -> bool {
+    matches!(asked, Some(CauseKind::CallbackRequestDelayed | CauseKind::CallbackRequestProcessDelayed))
+}
+
+fn describe_put(text: &mut String, context: &Context, put: &PutSpan) {
+    let record = put.record.map(|record| record_name(context, record)).unwrap_or_default();
+    let field = field_name(context, put.field).unwrap_or("?");
+    let target = format!("{record}.{field}");
+    let _ = write!(text, "{target:<16} put     ");
+    if put.old != Value::Unknown {
+        text.push(' ');
+        value::push_text(text, &put.old);
+    }
+    text.push_str(" -> ");
+    value::push_text(text, &put.requested);
+}
+
+fn describe_link(text: &mut String, context: &Context, link: &LinkSpan) {
+    let record = link.record.map(|record| record_name(context, record));
+    let _ = write!(text, "CA link {} -> ", record.unwrap_or_default());
+    value::push_text(text, &link.value);
+    let _ = write!(text, " to {}", link.pv);
+}
+
+fn trim(text: &mut String) {
+    text.truncate(text.trim_end().len());
+}

@@ -1,0 +1,427 @@
+//! Why did this PV change? The chain from the record up to what set it off.
+
+use super::puts::{change, who};
+use super::tree::{cause, severity_name};
+use crate::filter::Filter;
+use crate::model::putlog::{ioc_of_span, root_put, PutLine};
+use crate::model::pv::Pv;
+use crate::model::run::{field_name, record_name};
+use crate::model::span::{Outcome, PutSpan, Span, Tree, What};
+use crate::model::value;
+use crate::time::Zone;
+use iocrec_log::event::Value;
+use serde::Serialize;
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Write};
+use std::rc::Rc;
+
+/// Moments that are held to bring them into order: chains come by when they began, and asynchronous
+/// records complete later.
+const HELD: usize = 64;
+
+/// The PV's field got a value (or the same once more).
+struct Moment {
+    time: i64,
+    value: Value,
+    tree: Rc<Tree>,
+    /// The way to the span: in each chain a span's number, the CA links that lead on, and at last the
+    /// record's own.
+    path: Vec<usize>,
+}
+
+/// What is known of the PV in one IOC.
+#[derive(Default)]
+struct Seen {
+    held: VecDeque<Moment>,
+    /// The value so far.
+    value: Option<Value>,
+    /// The last moment in which it changed, and the value before.
+    changed: Option<(Moment, Option<Value>)>,
+    last: Option<Moment>,
+    count: u64,
+}
+
+/// Searches the cause of the last change.
+pub struct Why<'a> {
+    pv: Pv<'a>,
+    name: &'a str,
+    filter: Filter,
+    /// By host and IOC: a name can be found in several.
+    seen: HashMap<(String, String), Seen>,
+}
+
+impl<'a> Why<'a> {
+    /// For `pv`, a record or record.FIELD, between the filter's times.
+    pub fn new(name: &'a str, filter: Filter) -> Self {
+        Why { pv: Pv::new(name), name, filter, seen: HashMap::new() }
+    }
+
+    /// Takes the next chain, in the order in which they began.
+    pub fn take(&mut self, tree: Tree) {
+        let mut found = Vec::new();
+        self.search(&tree, &mut Vec::new(), &mut found);
+        let tree = Rc::new(tree);
+        for (key, time, value, path) in found {
+            let seen = self.seen.entry(key).or_default();
+            let place = seen.held.partition_point(|moment| moment.time <= time);
+            seen.held.insert(place, Moment { time, value, tree: Rc::clone(&tree), path });
+            if seen.held.len() > HELD {
+                seen.settle();
+            }
+        }
+    }
+
+    /// Where in the chain the PV got a value.
+    #[allow(clippy::type_complexity)]
+    fn search(
+        &self,
+        tree: &Tree,
+        above: &mut Vec<usize>,
+        found: &mut Vec<((String, String), i64, Value, Vec<usize>)>,
+    ) {
+        let context = tree.run.context();
+        for (number, span) in tree.spans.iter().enumerate() {
+            above.push(number);
+            let (record, value) = match &span.what {
+                What::Process(process) if self.pv.field == "VAL" => match &process.outcome {
+                    Outcome::Completed(completed) => (Some(process.record), completed.value.clone()),
+                    _ => (None, Value::Unknown),
+                },
+                What::Put(put) if self.is_field(&context, put) && !processes(tree, number, put) => {
+                    (put.record, accepted(tree, number, put))
+                }
+                What::Link(link) => {
+                    if let Some(target) = &link.target {
+                        self.search(target, above, found);
+                    }
+                    (None, Value::Unknown)
+                }
+                _ => (None, Value::Unknown),
+            };
+            let time = tree.run.wall(span.end);
+            if record.is_some_and(|record| record_name(&context, record) == self.pv.record)
+                && self.filter.time(time)
+            {
+                let (host, ioc) = (tree.run.host(), ioc_of_span(&context, span));
+                let wanted = |glob: &Option<crate::glob::Glob>, name: &str| {
+                    glob.as_ref().is_none_or(|glob| glob.matches(name))
+                };
+                if wanted(&self.filter.host, &host) && wanted(&self.filter.ioc, &ioc) {
+                    found.push(((host, ioc), time, value, above.clone()));
+                }
+            }
+            above.pop();
+        }
+    }
+
+    fn is_field(&self, context: &iocrec_log::context::Context, put: &PutSpan) -> bool {
+        field_name(context, put.field).unwrap_or("VAL") == self.pv.field
+    }
+
+    /// The answer; `None` if the PV was never processed or written.
+    pub fn answer(mut self, zone: &Zone) -> Option<Answer> {
+        for seen in self.seen.values_mut() {
+            while !seen.held.is_empty() {
+                seen.settle();
+            }
+        }
+        let changed = |seen: &Seen| seen.changed.as_ref().map(|(moment, _)| moment.time);
+        let last = |seen: &Seen| seen.last.as_ref().map(|moment| moment.time);
+        let ((host, ioc), seen) =
+            self.seen.into_iter().max_by_key(|(key, seen)| (changed(seen), last(seen), key.clone()))?;
+        let last = seen.last?;
+        let (moment, from, changed) = match seen.changed {
+            Some((moment, from)) => (moment, from, true),
+            None => (last.clone_ref(), None, false),
+        };
+        let last_time = last.time.max(moment.time);
+        let mut steps = Vec::new();
+        let (mut tree, mut link): (&Tree, Option<String>) = (&moment.tree, None);
+        let mut root_cause = None;
+        for number in &moment.path {
+            let cause_text = cause(tree, link.as_deref());
+            let put = root_put(tree, link.as_deref());
+            root_cause.get_or_insert_with(|| (cause_text.clone(), put));
+            let target = way(tree, *number, link.as_deref(), zone, &mut steps);
+            let Some((record, target)) = target else { break };
+            (tree, link) = (target, Some(record));
+        }
+        let (cause, put) = root_cause?;
+        Some(Answer {
+            pv: self.name.to_owned(),
+            host,
+            ioc,
+            time: zone.format(moment.time, 9),
+            changed,
+            from: from.as_ref().map(value::json),
+            to: value::json(&moment.value),
+            last_written: zone.format(last_time, 9),
+            written_since: last_time > moment.time,
+            count: seen.count,
+            cause,
+            by: put.as_ref().map(who),
+            user: put.as_ref().and_then(|put| put.user.clone()),
+            client_host: put.as_ref().and_then(|put| put.client_host.clone()),
+            client: put.as_ref().and_then(|put| put.client.clone()),
+            chain: steps,
+            text: (from.as_ref().map(value::text), value::text(&moment.value)),
+        })
+    }
+}
+
+impl Moment {
+    fn clone_ref(&self) -> Moment {
+        let Moment { time, value, tree, path } = self;
+        Moment { time: *time, value: value.clone(), tree: Rc::clone(tree), path: path.clone() }
+    }
+}
+
+impl Seen {
+    /// Takes the earliest of the moments held.
+    fn settle(&mut self) {
+        let Some(moment) = self.held.pop_front() else { return };
+        self.count += 1;
+        if moment.value != Value::Unknown {
+            let before = match &self.value {
+                Some(value) => Some(value.clone()),
+                None => before(&moment),
+            };
+            let same = before.as_ref().and_then(|before| value::same(before, &moment.value));
+            // The first that is seen may or may not have changed anything: only if it is known.
+            if same == Some(false) {
+                self.changed = Some((moment.clone_ref(), before));
+            }
+            self.value = Some(moment.value.clone());
+        }
+        self.last = Some(moment);
+    }
+}
+
+/// What the field held before the first moment that is in the log: a put that led to it tells.
+fn before(moment: &Moment) -> Option<Value> {
+    let mut tree: &Tree = &moment.tree;
+    let mut own = None;
+    for number in &moment.path {
+        let span = tree.spans.get(*number)?;
+        own = Some((tree, span));
+        if let What::Link(link) = &span.what {
+            tree = link.target.as_deref()?;
+        }
+    }
+    let (tree, span) = own?;
+    let put = match &span.what {
+        What::Put(put) => put,
+        What::Process(process) => match &tree.spans.get(span.parent?)?.what {
+            What::Put(put) if put.record == Some(process.record) => put,
+            _ => return None,
+        },
+        What::Link(_) => return None,
+    };
+    let field = field_name(&tree.run.context(), put.field).is_none_or(|field| field == "VAL");
+    (put.old != Value::Unknown && (field || matches!(span.what, What::Put(_)))).then(|| put.old.clone())
+}
+
+/// Was the put's record processed for it? Then its completion tells the value.
+fn processes(tree: &Tree, number: usize, put: &PutSpan) -> bool {
+    field_name(&tree.run.context(), put.field) == Some("VAL")
+        && tree.spans.iter().any(|span| match &span.what {
+            What::Process(process) => {
+                let completed = matches!(process.outcome, Outcome::Completed(_));
+                span.parent == Some(number) && Some(process.record) == put.record && completed
+            }
+            _ => false,
+        })
+}
+
+/// What the put has made of the field.
+fn accepted(tree: &Tree, number: usize, put: &PutSpan) -> Value {
+    if number == 0 {
+        return root_put(tree, None).map_or(Value::Unknown, |line| line.new);
+    }
+    let context = tree.run.context();
+    match put.field.and_then(|field| context.field(field)) {
+        Some(field) => value::convert(&put.requested, field.dbf),
+        None => put.requested.clone(),
+    }
+}
+
+/// A step on the way from the cause to the record.
+#[derive(Serialize)]
+pub struct Step {
+    time: String,
+    ioc: String,
+    /// `put`, `process` or `ca_link`.
+    what: &'static str,
+    record: String,
+    field: Option<String>,
+    trigger: Option<&'static str>,
+    old: serde_json::Value,
+    value: serde_json::Value,
+    severity: Option<&'static str>,
+    #[serde(skip)]
+    text: String,
+}
+
+/// Adds the steps from the chain's root to span `number`. Gives the chain that it leads to, if it is a
+/// CA link, and the record that the link belongs to.
+fn way<'a>(
+    tree: &'a Tree,
+    number: usize,
+    link: Option<&str>,
+    zone: &Zone,
+    steps: &mut Vec<Step>,
+) -> Option<(String, &'a Tree)> {
+    let mut numbers = Vec::new();
+    let mut next = Some(number);
+    while let Some(number) = next {
+        numbers.push(number);
+        next = tree.spans.get(number).and_then(|span| span.parent);
+    }
+    let mut leads = None;
+    for number in numbers.into_iter().rev() {
+        let Some(span) = tree.spans.get(number) else { continue };
+        steps.push(step(tree, number, span, link, zone));
+        if let What::Link(to) = &span.what {
+            let context = tree.run.context();
+            let record = to.record.map(|record| record_name(&context, record)).unwrap_or_default();
+            leads = to.target.as_deref().map(|target| (record, target));
+        }
+    }
+    leads
+}
+
+fn step(tree: &Tree, number: usize, span: &Span, link: Option<&str>, zone: &Zone) -> Step {
+    let context = tree.run.context();
+    let mut step = Step {
+        time: zone.format(tree.run.wall(span.start), 9),
+        ioc: ioc_of_span(&context, span),
+        what: "put",
+        record: String::new(),
+        field: None,
+        trigger: None,
+        old: serde_json::Value::Null,
+        value: serde_json::Value::Null,
+        severity: None,
+        text: String::new(),
+    };
+    match &span.what {
+        What::Put(put) => {
+            let line: Option<PutLine> = if number == 0 { root_put(tree, link) } else { None };
+            let record = put.record.map(|record| record_name(&context, record));
+            let named = line.as_ref().and_then(|line| line.record.clone());
+            step.record = record.or(named).unwrap_or_default();
+            step.field = field_name(&context, put.field).map(str::to_owned);
+            step.old = value::json(&put.old);
+            step.value = value::json(&put.requested);
+            step.text = match &line {
+                Some(line) => format!(
+                    "{} {} {} by {}",
+                    line.via.name(),
+                    line.pv.as_deref().unwrap_or("(unnamed channel)"),
+                    change(line),
+                    who(line)
+                ),
+                None => {
+                    let field = step.field.as_deref().unwrap_or("?");
+                    let (old, new) = (value::text(&put.old), value::text(&put.requested));
+                    format!("put to {}.{field}: {old} -> {new}", step.record)
+                }
+            };
+        }
+        What::Process(process) => {
+            step.what = "process";
+            step.record = record_name(&context, process.record);
+            step.trigger = Some(process.trigger.name());
+            step.text = match number {
+                0 => format!("{} processed by {}", step.record, cause(tree, link)),
+                _ => format!("{} processed by {}", step.record, process.trigger.name()),
+            };
+            if let Outcome::Completed(completed) = &process.outcome {
+                step.value = value::json(&completed.value);
+                step.severity = Some(severity_name(completed.severity));
+                if completed.value != Value::Unknown {
+                    step.text.push_str(" = ");
+                    value::push_text(&mut step.text, &completed.value);
+                }
+                if completed.severity != 0 {
+                    step.text.push(' ');
+                    step.text.push_str(severity_name(completed.severity));
+                }
+            }
+        }
+        What::Link(link) => {
+            step.what = "ca_link";
+            step.record = link.record.map(|record| record_name(&context, record)).unwrap_or_default();
+            step.value = value::json(&link.value);
+            step.text =
+                format!("CA link of {} writes {} to {}", step.record, value::text(&link.value), link.pv);
+        }
+    }
+    step
+}
+
+/// Why the PV changed.
+#[derive(Serialize)]
+pub struct Answer {
+    pv: String,
+    host: String,
+    ioc: String,
+    /// When.
+    time: String,
+    /// Has its value changed at all, as far as the log tells?
+    changed: bool,
+    from: Option<serde_json::Value>,
+    to: serde_json::Value,
+    /// When it was last processed or written.
+    last_written: String,
+    /// Was it processed or written after the change, with the same value?
+    written_since: bool,
+    /// How often it was processed or written.
+    count: u64,
+    /// What set it off, in words.
+    cause: String,
+    /// Who made the put that set it off; null if it was none.
+    by: Option<String>,
+    user: Option<String>,
+    client_host: Option<String>,
+    client: Option<String>,
+    /// The way from the cause to the PV.
+    chain: Vec<Step>,
+    #[serde(skip)]
+    text: (Option<String>, String),
+}
+
+impl Answer {
+    /// Writes it for people: the change, then its cause, then each step down to the PV.
+    pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        let Answer { pv, host, ioc, time, count, last_written, .. } = self;
+        let place = match (ioc.is_empty(), host.is_empty()) {
+            (false, false) => format!("  [{ioc} on {host}]"),
+            (false, true) => format!("  [{ioc}]"),
+            _ => String::new(),
+        };
+        match (&self.text, self.changed) {
+            ((Some(from), to), true) => writeln!(out, "{pv} changed from {from} to {to} at {time}{place}")?,
+            ((None, to), true) => writeln!(out, "{pv} became {to} at {time}{place}")?,
+            ((_, to), false) => writeln!(
+                out,
+                "{pv} did not change in these logs (processed or written {count} times, value {to}); \
+                 the last time at {time}{place}"
+            )?,
+        }
+        if self.changed && self.written_since {
+            writeln!(out, "It was processed or written again, without a change, last at {last_written}.")?;
+        }
+        writeln!(out, "Cause: {}", self.cause)?;
+        for (depth, step) in self.chain.iter().enumerate() {
+            writeln!(out, "  {}  {:indent$}{}", step.time, "", step.text, indent = 2 * depth.min(40))?;
+        }
+        Ok(())
+    }
+
+    /// Writes it as one JSON object.
+    pub fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        writeln!(out)
+    }
+}
