@@ -263,7 +263,11 @@ pub fn parse(arguments: &[String]) -> Result<Asked, Failure> {
         Err(EarlyExit { output, status: Ok(()) }) => Ok(Asked::Help(output)),
         Err(EarlyExit { output, status: Err(()) }) => {
             let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-            Err(Failure::Usage(lines.join(" ")))
+            let mut line = lines.join(" ");
+            if !line.contains("--help") {
+                line.push_str("; see iocreplay --help");
+            }
+            Err(Failure::Usage(line))
         }
     }
 }

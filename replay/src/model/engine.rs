@@ -228,7 +228,11 @@ impl Engine {
                 return;
             }
         }
-        let inside = state.in_processing() && !entry;
+        let processing = state
+            .frames
+            .iter()
+            .any(|frame| frame.within == In::Process && self.open.contains_key(&frame.record));
+        let inside = processing && !entry;
         let at = match top {
             Some((_, _, at)) if inside => self.forest.add(at, put_span(time, put)),
             _ => {
@@ -248,6 +252,7 @@ impl Engine {
     /// `dbPut`. It never is a parent by the stack: it has returned before the record is processed.
     fn write(&mut self, time: u64, put: Put, caller: Caller, role: Role) {
         let (thread, record, sp) = (put.thread, put.record, put.sp);
+        self.leave_forward_link(thread, time); // which writes to no field
         let state = self.threads.entry(thread).or_default();
         let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
         match top {
@@ -394,6 +399,10 @@ impl Engine {
                 _ => (None, trigger),
             };
         }
+        let followed = |state: &Thread| state.frames.last().is_some_and(|top| top.followed);
+        if self.threads.get(&thread).is_some_and(followed) {
+            self.leave_forward_link(thread, time);
+        }
         let rtype_is_fanout = |at: At| {
             let Some(Span { what: What::Process(parent), .. }) = self.forest.span(at) else { return None };
             let context = self.run.context();
@@ -405,6 +414,7 @@ impl Engine {
             if let Some(put) = top.puts.take(record) {
                 return (Some(put), Trigger::Out);
             }
+            top.followed = top.within == In::Complete;
             let trigger = match top.within {
                 In::PutField | In::Notify => Trigger::Put,
                 In::Complete => Trigger::Forward,
@@ -572,7 +582,7 @@ impl Engine {
     /// Enters a function.
     fn enter(&mut self, thread: ThreadId, sp: i64, within: In, record: RecordId, at: At) {
         self.forest.hold(at);
-        let frame = Frame { sp, within, record, at, puts: Puts::default() };
+        let frame = Frame { sp, within, record, at, puts: Puts::default(), followed: false };
         self.threads.entry(thread).or_default().frames.push(frame);
     }
 
@@ -583,6 +593,31 @@ impl Engine {
         let live = state.frames.iter().rposition(|frame| frame.sp > sp).map_or(0, |deepest| deepest + 1);
         if live < state.frames.len() {
             self.cut(thread, live, time);
+        }
+        self.leave_completed(thread, time);
+    }
+
+    /// Records on top of the stack that have completed have returned: they call nothing more.
+    fn leave_completed(&mut self, thread: ThreadId, time: u64) {
+        while let Some(state) = self.threads.get(&thread) {
+            let Some(top) = state.frames.last() else { break };
+            if top.within != In::Process || self.open.contains_key(&top.record) {
+                break;
+            }
+            let live = state.frames.len() - 1;
+            self.cut(thread, live, time);
+        }
+    }
+
+    /// The `recGblFwdLink` on top of the stack, if any, has returned.
+    fn leave_forward_link(&mut self, thread: ThreadId, time: u64) {
+        while let Some(state) = self.threads.get(&thread) {
+            if state.frames.last().is_none_or(|top| top.within != In::Complete) {
+                break;
+            }
+            let live = state.frames.len() - 1;
+            self.cut(thread, live, time);
+            self.leave_completed(thread, time);
         }
     }
 

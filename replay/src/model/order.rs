@@ -11,8 +11,9 @@ use super::pv::{link_target, Pv};
 use super::run;
 use super::span::{LinkSpan, PutSpan, Span, Tree, What};
 use super::value;
-use iocrec_log::event::CircuitId;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use iocrec_log::event::Address;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 const SECOND: i64 = crate::time::SECOND as i64;
@@ -31,11 +32,16 @@ type Key = (i64, u64);
 /// Record and field.
 type Target = (String, String);
 
-/// A put through a link, not joined yet.
+/// Whose link: run (as an address, only compared), record.
+type LinkOf = (usize, u32);
+/// A circuit's ends, client and server: the same on whichever host it was seen.
+type Ends = (Address, Address);
+
+/// A put through a link.
 struct Sent {
-    time: i64,
-    /// Whose link: run (as an address, only compared), record.
-    source: (usize, u32),
+    of: LinkOf,
+    /// The chain that it is in.
+    tree: Key,
 }
 
 /// Holds chains until they can be given out.
@@ -44,13 +50,13 @@ pub struct Order {
     trees: BTreeMap<Key, Tree>,
     count: u64,
     /// Puts that can have been made by a link: the roots of chains that are held.
-    puts: HashMap<Target, Vec<Key>>,
+    puts: HashMap<Target, BTreeSet<Key>>,
     /// Links' puts in all chains that are held or were given out less than [`LINK_WAIT`] ago.
-    sent: HashMap<Target, Vec<Sent>>,
+    sent: HashMap<Target, BTreeMap<Key, Sent>>,
     /// When `sent` was last cleared of what is too old.
     cleared: i64,
-    /// Circuits that belong to an IOC's links, by what was learned: run and circuit.
-    link_circuits: HashSet<(usize, CircuitId)>,
+    /// Circuits that belong to an IOC's links, as has been learned.
+    link_circuits: HashSet<Ends>,
 }
 
 impl Order {
@@ -60,13 +66,14 @@ impl Order {
         let key = (tree.run.wall(root.start), self.count);
         self.count += 1;
         if let Some(target) = put_target(&tree) {
-            self.puts.entry(target).or_default().push(key);
+            self.puts.entry(target).or_default().insert(key);
         }
         for span in &tree.spans {
             if let What::Link(link) = &span.what {
-                let time = tree.run.wall(span.start);
-                let source = (address(&tree), link.record.unwrap_or(u32::MAX));
-                self.sent.entry(link_key(link)).or_default().push(Sent { time, source });
+                let place = (tree.run.wall(span.start), self.count);
+                self.count += 1;
+                let of = (address(&tree), link.record.unwrap_or(u32::MAX));
+                self.sent.entry(link_key(link)).or_default().insert(place, Sent { of, tree: key });
             }
         }
         self.trees.insert(key, tree);
@@ -74,8 +81,10 @@ impl Order {
 
     /// Gives the chains that began before `until`, of which no more will come, to `sink`.
     pub fn release<E>(&mut self, until: i64, sink: &mut impl FnMut(Tree) -> Result<(), E>) -> Result<(), E> {
-        while let Some((&key, tree)) = self.trees.first_key_value() {
-            if key.0 >= until || waits_until(tree, 0) >= until {
+        while let Some((&first, tree)) = self.trees.first_key_value() {
+            let key = self.leader(first, tree).unwrap_or(first);
+            let waits = self.trees.get(&key).map_or(i64::MIN, |tree| waits_until(tree, 0));
+            if first.0 >= until || waits >= until {
                 break;
             }
             let Some(mut tree) = self.take(key) else { break };
@@ -85,25 +94,66 @@ impl Order {
                 self.trees.insert(key, tree);
                 break;
             }
-            sink(tree)?;
+            if !self.is_copy(key, &tree) {
+                sink(tree)?;
+            }
         }
         if until.saturating_sub(LINK_WAIT) > self.cleared {
             self.cleared = until;
             let oldest = self.trees.first_key_value().map_or(until, |(key, _)| key.0.min(until));
             let keep = oldest.saturating_sub(2 * LINK_WAIT);
             self.sent.retain(|_, sent| {
-                sent.retain(|one| one.time > keep);
+                *sent = sent.split_off(&(keep, 0));
                 !sent.is_empty()
             });
         }
         Ok(())
     }
 
+    /// A chain whose link has made this put, though by its host's clock it began later.
+    fn leader(&self, key: Key, tree: &Tree) -> Option<Key> {
+        let after = (key.0.saturating_add(1), 0)..=(key.0.saturating_add(HOST_SKEW), u64::MAX);
+        let mut later = self.sent.get(&put_target(tree)?)?.range(after);
+        let own = address(tree);
+        let leader = later.find(|(_, sent)| sent.of.0 != own && self.trees.contains_key(&sent.tree));
+        leader.map(|(_, sent)| sent.tree)
+    }
+
+    /// The recorders on both ends of a circuit see the same message. Is there a better account of this
+    /// put? Drops those that are no better.
+    fn is_copy(&mut self, key: Key, tree: &Tree) -> bool {
+        let (Some(ends), Some(target)) = (ends(tree), put_target(tree)) else { return false };
+        let Some(Span { what: What::Put(put), .. }) = tree.root() else { return false };
+        let near = around(key.0, HOST_SKEW, HOST_SKEW);
+        let same_put = |other: &Tree| {
+            let Some(Span { what: What::Put(theirs), .. }) = other.root() else { return None };
+            let (own, their) = (put.packet.as_ref()?, theirs.packet.as_ref()?);
+            let same = address(other) != address(tree)
+                && self::ends(other) == Some(ends)
+                && (own.notify, own.dbr, put.count) == (their.notify, their.dbr, theirs.count)
+                && value::same(&put.requested, &theirs.requested) != Some(false);
+            same.then_some(theirs.kind.is_some())
+        };
+        let mut copies = Vec::new();
+        for other in self.puts.get(&target).into_iter().flat_map(|keys| keys.range(near.clone())) {
+            match self.trees.get(other).and_then(same_put) {
+                Some(true) if put.kind.is_none() => return true,
+                // One for one: a client may write the same twice in that time.
+                Some(_) if copies.is_empty() => copies.push(*other),
+                _ => {}
+            }
+        }
+        for copy in copies {
+            self.take(copy);
+        }
+        false
+    }
+
     fn take(&mut self, key: Key) -> Option<Tree> {
         let tree = self.trees.remove(&key)?;
         if let Some(target) = put_target(&tree) {
             if let Some(keys) = self.puts.get_mut(&target) {
-                keys.retain(|own| *own != key);
+                keys.remove(&key);
                 if keys.is_empty() {
                     self.puts.remove(&target);
                 }
@@ -119,7 +169,11 @@ impl Order {
             let time = run.wall(span.start);
             let What::Link(link) = &mut span.what else { continue };
             if !link.resolved && depth < MAX_DEPTH {
-                link.target = self.target(own, time, link).and_then(|key| self.take(key)).map(Box::new);
+                let target = self.target(own, time, link).and_then(|key| Some((key, self.take(key)?)));
+                if let Some((key, target)) = target {
+                    self.is_copy(key, &target);
+                    link.target = Some(Box::new(target));
+                }
             }
             link.resolved = true;
             if let Some(target) = &mut link.target {
@@ -132,58 +186,71 @@ impl Order {
     fn target(&mut self, own: usize, time: i64, link: &LinkSpan) -> Option<Key> {
         let target = link_key(link);
         let mine = (own, link.record.unwrap_or(u32::MAX));
-        let mut found: Vec<(Key, Option<(usize, CircuitId)>)> = Vec::new();
-        for key in self.puts.get(&target)? {
+        let mut found: Vec<(Key, Option<Ends>, bool)> = Vec::new();
+        let in_time = around(time, HOST_SKEW, LINK_WAIT);
+        for key in self.puts.get(&target)?.range(in_time) {
             let tree = self.trees.get(key)?;
             let skew = if address(tree) == own { OWN_SKEW } else { HOST_SKEW };
-            if key.0 < time - skew || key.0 > time + LINK_WAIT {
-                continue;
-            }
             let Some(Span { what: What::Put(put), .. }) = tree.root() else { continue };
-            if value::same_through_link(&link.value, &put.requested) == Some(false) {
+            let differs = value::same_through_link(&link.value, &put.requested) == Some(false);
+            if key.0 < time.saturating_sub(skew) || differs {
                 continue;
             }
             // A later put of the same link explains it better; one of another record makes it doubtful.
+            let before = around(key.0, LINK_WAIT, skew);
             let rival = self.sent.get(&target).is_some_and(|sent| {
-                sent.iter().any(|one| {
-                    let before = one.time <= key.0 + skew && one.time > key.0 - LINK_WAIT;
-                    before && if one.source == mine { one.time > time && one.time <= key.0 } else { true }
-                })
+                let mut sent = sent.range(before);
+                sent.any(|(one, sent)| sent.of != mine || (one.0 > time && one.0 <= key.0))
             });
             if !rival {
-                let circuit = put.packet.as_ref().map(|packet| (address(tree), packet.circuit));
-                found.push((*key, circuit));
+                found.push((*key, ends(tree), put.kind.is_some()));
             }
         }
-        let known = |circuit: &Option<(usize, CircuitId)>| {
-            circuit.is_none_or(|circuit| self.link_circuits.contains(&circuit))
-        };
-        if found.iter().any(|(_, circuit)| known(circuit)) {
-            found.retain(|(_, circuit)| known(circuit));
+        let known = |ends: &Option<Ends>| ends.is_none_or(|ends| self.link_circuits.contains(&ends));
+        if found.iter().any(|(_, ends, _)| known(ends)) {
+            found.retain(|(_, ends, _)| known(ends));
         }
-        let (first, circuit) = *found.iter().min_by_key(|(key, _)| *key)?;
-        if found.iter().any(|(_, other)| *other != circuit) {
+        let (first, ends, _) = *found.iter().min_by_key(|(key, ..)| *key)?;
+        if found.iter().any(|(_, other, _)| *other != ends) {
             return None;
         }
-        self.link_circuits.extend(circuit);
-        Some(first)
+        self.link_circuits.extend(ends);
+        // Seen at both ends of the circuit: where the target's IOC was seen as well.
+        let copies = found.iter().filter(|(key, ..)| key.0 <= first.0.saturating_add(HOST_SKEW));
+        copies.filter(|(.., inside)| *inside).map(|(key, ..)| *key).min().or(Some(first))
     }
+}
+
+/// From `before` earlier than `time` to `after` later.
+fn around(time: i64, before: i64, after: i64) -> RangeInclusive<Key> {
+    (time.saturating_sub(before), 0)..=(time.saturating_add(after), u64::MAX)
 }
 
 /// Wall-clock time until which puts may come that the chain's links have made.
 fn waits_until(tree: &Tree, depth: usize) -> i64 {
+    // The same put may be in another host's log.
+    let copies =
+        ends(tree).and_then(|_| tree.root()).map(|root| tree.run.wall(root.start).saturating_add(HOST_SKEW));
     let links = tree.spans.iter().filter_map(|span| match &span.what {
         What::Link(link) => Some((span.start, link)),
         _ => None,
     });
-    links
-        .map(|(start, link)| match &link.target {
-            Some(target) if depth < MAX_DEPTH => waits_until(target, depth + 1),
-            _ if link.resolved => i64::MIN,
-            _ => tree.run.wall(start).saturating_add(LINK_WAIT),
-        })
-        .max()
-        .unwrap_or(i64::MIN)
+    let links = links.map(|(start, link)| match &link.target {
+        Some(target) if depth < MAX_DEPTH => waits_until(target, depth + 1),
+        _ if link.resolved => i64::MIN,
+        _ => tree.run.wall(start).saturating_add(LINK_WAIT),
+    });
+    links.chain(copies).max().unwrap_or(i64::MIN)
+}
+
+/// The ends of the circuit on which the chain's first put came.
+fn ends(tree: &Tree) -> Option<Ends> {
+    let Some(Span { what: What::Put(PutSpan { packet: Some(packet), .. }), .. }) = tree.root() else {
+        return None;
+    };
+    let context = tree.run.context();
+    let circuit = context.circuit(packet.circuit)?;
+    Some((circuit.client, circuit.server))
 }
 
 /// Tells runs apart.

@@ -47,8 +47,8 @@ pub struct Source {
     pub run: Rc<Run>,
     files: VecDeque<SegmentFile>,
     segment: Option<(Segment, PathBuf)>,
-    /// Wall-clock time when the run's first segment here was begun.
-    begun: i64,
+    /// Wall-clock time of the first event, once looked for.
+    begins: Option<i64>,
     started: bool,
     /// Sequence number that the next segment should have.
     expected: Option<u32>,
@@ -89,12 +89,28 @@ fn begun(files: &[SegmentFile]) -> i64 {
     files.iter().filter_map(|file| Some(file.header?.created_wall)).min().unwrap_or(0)
 }
 
+/// Wall-clock time at which a run begins. Its first block tells, which has a pair of clocks; what the
+/// files' headers say was noted before the recorder knew more.
+fn begins(files: &VecDeque<SegmentFile>) -> i64 {
+    let Some(first) = files.front() else { return 0 };
+    let created = first.header.map_or(0, |header| header.created_wall);
+    let Some(Ok(block)) = Segment::open(&first.path).ok().and_then(|mut segment| segment.next_block()) else {
+        return created;
+    };
+    let run = Run::default();
+    block.events.iter().for_each(|event| run.apply(event.time, &event.fact));
+    let hits = block.events.iter().filter(|event| !is_definition(&event.fact));
+    let first = hits.map(|event| event.time).min().or(block.events.first().map(|event| event.time));
+    let wall = first.and_then(|first| run.context().wall(first));
+    wall.unwrap_or(created)
+}
+
 impl Source {
     /// The events in a run's segments, which are in order.
     pub fn new(files: Vec<SegmentFile>) -> Self {
         Source {
             run: Rc::new(Run::default()),
-            begun: begun(&files),
+            begins: None,
             files: files.into(),
             segment: None,
             started: false,
@@ -112,7 +128,7 @@ impl Source {
     /// tells when it begins, and takes no memory.
     pub fn peek(&mut self, notices: &mut Notices) -> Option<i64> {
         if !self.started {
-            return Some(self.begun);
+            return Some(*self.begins.get_or_insert_with(|| begins(&self.files)));
         }
         self.fill(notices);
         match self.pending.front() {

@@ -2,7 +2,9 @@
 //!
 //! A function that is called later on the same thread from a deeper frame has a lower stack pointer.
 //! So at a new hit, every frame at or below its stack pointer has returned, and the top of the rest
-//! called it.
+//! called it, unless it is left over from an earlier call that went less deep. What a frame can't do
+//! tells: a record that has completed calls nothing more, and `recGblFwdLink` writes to no field and
+//! follows one link.
 
 use super::forest::At;
 use iocrec_log::event::{PutKind, RecordId, SiteId};
@@ -38,6 +40,8 @@ pub struct Frame {
     pub at: At,
     /// Puts that it made to other records, which they may process for.
     pub puts: Puts,
+    /// For [`In::Complete`]: the forward link has been followed. A record has but one.
+    pub followed: bool,
 }
 
 /// Puts that were seen and whose records may be processed next.
@@ -102,10 +106,5 @@ impl Thread {
     /// The frame that a hit is called from, once those that have returned are gone.
     pub fn top(&mut self) -> Option<&mut Frame> {
         self.frames.last_mut()
-    }
-
-    /// Is the thread processing a record?
-    pub fn in_processing(&self) -> bool {
-        self.frames.iter().any(|frame| matches!(frame.within, In::Process | In::Complete))
     }
 }

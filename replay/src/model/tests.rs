@@ -245,6 +245,16 @@ impl Story {
             .complete(time + 3, thread, -1200, record, v)
     }
 
+    /// Reads the story as a log would be, whole before anything is given out.
+    fn chains(&mut self) -> Vec<Tree> {
+        self.events.sort_by_key(|event| event.time);
+        let mut engine = Engine::new(Rc::clone(&self.run));
+        let mut out = Vec::new();
+        self.events.drain(..).for_each(|event| engine.push(event, &mut out));
+        engine.finish(&mut out);
+        out
+    }
+
     /// Reads the story as a log would be.
     fn trees(&mut self) -> Vec<Tree> {
         self.events.sort_by_key(|event| event.time);
@@ -442,6 +452,43 @@ fn callbacks_do_not_inherit_from_each_other() {
         .process(SECOND + 2, CB_LOW, -300, "eventCallback", CALC)
         .complete(SECOND + 3, CB_LOW, -400, CALC, 2.0);
     assert_eq!(story.sketch(), "T:SP event = 1\nT:CALC event = 2\n");
+}
+
+/// The same where the functions' names are not known: a record that has completed calls nothing more.
+#[test]
+fn callbacks_of_a_stripped_ioc() {
+    let mut story = story();
+    story
+        .process(SECOND, CB_LOW, -100, "", SP)
+        .complete(SECOND + 1, CB_LOW, -200, SP, 1.0)
+        .process(SECOND + 2, CB_LOW, -150, "", CALC)
+        .complete(SECOND + 3, CB_LOW, -250, CALC, 2.0)
+        .process(SECOND + 4, CB_LOW, -350, "", FAN)
+        .complete(SECOND + 5, CB_LOW, -450, FAN, 0.0)
+        .process(SECOND + 6, CB_LOW, -350, "", STR)
+        .complete(SECOND + 7, CB_LOW, -450, STR, 3.0);
+    assert_eq!(
+        story.sketch(),
+        "T:SP callback = 1\nT:CALC callback = 2\n  T:FAN FLNK = 0\nT:STR callback = 3\n"
+    );
+}
+
+/// Two asynchronous records, one after the other: the second's link is not the first's.
+#[test]
+fn what_one_asynchronous_record_writes_is_not_anothers() {
+    let mut story = story();
+    story
+        .process(SECOND, SCAN, -100, "scanList", SP)
+        .process(SECOND + 1, SCAN, -100, "scanList", CALC)
+        .complete(SECOND + 200 * MS, CB_LOW, -200, SP, 4.0)
+        .put(SECOND + 300 * MS, PutKind::Put, CB_LOW, -500, "", RB1, 4.0)
+        .process(SECOND + 301 * MS, CB_LOW, -520, "dbScanPassive", RB1)
+        .complete(SECOND + 302 * MS, CB_LOW, -600, RB1, 4.0)
+        .complete(SECOND + 303 * MS, CB_LOW, -250, CALC, 5.0);
+    assert_eq!(
+        story.sketch(),
+        "T:SP scan = 4 went on in cbLow\nT:CALC scan = 5 went on in cbLow\n  put T:RB1 4\n    T:RB1 OUT = 4\n"
+    );
 }
 
 #[test]
@@ -727,6 +774,37 @@ fn a_ca_link_within_the_ioc_makes_no_packet() {
         .complete(SECOND + 2, SCAN, -200, CALC, 2.0)
         .write(SECOND + MS, CA_LINK, SP, 2.0);
     assert_eq!(story.sketch(), "T:CALC scan = 2\n  link to T:SP\n    put T:SP 2\n      T:SP put = 2\n");
+}
+
+/// Two hosts: both see the message, the second saw what it did. Its clock is a little behind.
+#[test]
+fn a_ca_link_to_another_host_whose_clock_is_behind() {
+    let (mut here, mut there) = (story(), story());
+    here.process(SECOND, SCAN, -100, "scanList", CALC)
+        .link(SECOND + 1, SCAN, -300, CALC, "R:FAR", 2.0)
+        .complete(SECOND + 2, SCAN, -200, CALC, 2.0)
+        .packet(SECOND + MS, 3, 4, false, 2.0);
+    let behind = SECOND - 20 * MS;
+    there.packet(behind, 3, 4, false, 2.0).write(behind + MS, REMOTE, FAR, 2.0);
+    // And a put from outside that both have seen.
+    here.packet(3 * SECOND, 3, 4, false, 5.0);
+    there.packet(3 * SECOND - 20 * MS, 3, 4, false, 5.0).write(3 * SECOND, REMOTE, FAR, 5.0);
+    let mut order = Order::default();
+    here.chains().into_iter().chain(there.chains()).for_each(|tree| order.insert(tree));
+    let mut text = String::new();
+    let mut sink = |tree: Tree| -> Result<(), ()> {
+        text.push_str(&sketch(&tree, 0));
+        Ok(())
+    };
+    for until in 0..40 {
+        order.release(WALL + until * 100 * MS as i64, &mut sink).unwrap();
+    }
+    order.release(i64::MAX, &mut sink).unwrap();
+    assert_eq!(
+        text,
+        "T:CALC scan = 2\n  link to R:FAR\n    put R:FAR 2 circuit 3\n      R:FAR put = 2\n\
+         put R:FAR 5 circuit 3\n  R:FAR put = 5\n"
+    );
 }
 
 /// Whose put is it? If it can't be told, nothing is claimed.

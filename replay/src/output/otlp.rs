@@ -95,16 +95,18 @@ struct Attribute {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 enum AnyValue {
-    StringValue(String),
-    BoolValue(bool),
+    #[serde(rename = "stringValue")]
+    Text(String),
+    #[serde(rename = "boolValue")]
+    Bool(bool),
     /// The protocol writes 64-bit integers as strings.
-    IntValue(String),
-    DoubleValue(f64),
-    ArrayValue {
-        values: Vec<AnyValue>,
-    },
+    #[serde(rename = "intValue")]
+    Int(String),
+    #[serde(rename = "doubleValue")]
+    Double(f64),
+    #[serde(rename = "arrayValue")]
+    Array { values: Vec<AnyValue> },
 }
 
 /// Writes a chain.
@@ -298,7 +300,7 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
     text(attributes, "epics.record.type", context.record(process.record).map_or("", |record| record.rtype));
     text(attributes, "epics.process.trigger", process.trigger.name());
     let active = matches!(process.outcome, Outcome::Active);
-    attributes.push(Attribute { key: "epics.process.pact", value: AnyValue::BoolValue(active) });
+    attributes.push(Attribute { key: "epics.process.pact", value: AnyValue::Bool(active) });
     match &process.outcome {
         Outcome::Completed(completed) => {
             any(attributes, "epics.record.value", &completed.value);
@@ -361,12 +363,12 @@ fn describe_link(otlp: &mut OtlpSpan, context: &Context, link: &LinkSpan) {
 /// An attribute; none for an empty text.
 fn text(attributes: &mut Vec<Attribute>, key: &'static str, value: &str) {
     if !value.is_empty() {
-        attributes.push(Attribute { key, value: AnyValue::StringValue(value.to_owned()) });
+        attributes.push(Attribute { key, value: AnyValue::Text(value.to_owned()) });
     }
 }
 
 fn int(attributes: &mut Vec<Attribute>, key: &'static str, value: i64) {
-    attributes.push(Attribute { key, value: AnyValue::IntValue(value.to_string()) });
+    attributes.push(Attribute { key, value: AnyValue::Int(value.to_string()) });
 }
 
 /// An attribute; none for a value that is not known.
@@ -379,16 +381,16 @@ fn any(attributes: &mut Vec<Attribute>, key: &'static str, value: &Value) {
 fn any_value(v: &Value) -> Option<AnyValue> {
     Some(match v {
         Value::Unknown => return None,
-        Value::Int(v) => AnyValue::IntValue(v.to_string()),
+        Value::Int(v) => AnyValue::Int(v.to_string()),
         // Beyond what the protocol's signed integers hold.
-        Value::UInt(v) if i64::try_from(*v).is_err() => AnyValue::StringValue(v.to_string()),
-        Value::UInt(v) => AnyValue::IntValue(v.to_string()),
+        Value::UInt(v) if i64::try_from(*v).is_err() => AnyValue::Text(v.to_string()),
+        Value::UInt(v) => AnyValue::Int(v.to_string()),
         Value::Array(array) => {
-            AnyValue::ArrayValue { values: value::elements(array).filter_map(|v| any_value(&v)).collect() }
+            AnyValue::Array { values: value::elements(array).filter_map(|v| any_value(&v)).collect() }
         }
         Value::Float(_) | Value::Double(_) | Value::Text(_) => match value::json(v) {
-            serde_json::Value::String(text) => AnyValue::StringValue(text),
-            number => AnyValue::DoubleValue(number.as_f64()?),
+            serde_json::Value::String(text) => AnyValue::Text(text),
+            number => AnyValue::Double(number.as_f64()?),
         },
     })
 }

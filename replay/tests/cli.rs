@@ -1,0 +1,400 @@
+//! The program as a user meets it: outputs, exit codes, and the line for every error.
+
+mod common;
+
+use common::{happenings, iocreplay, outcome, run, segments, write_events, write_log, MS, SECOND};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use tempfile::TempDir;
+
+/// A directory with a log in `log`.
+fn logged() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    write_log(&directory.path().join("log"), "box1", 7);
+    directory
+}
+
+/// One line on stderr with all of these in it, nothing on stdout, and the exit code.
+fn fails(directory: &Path, arguments: &[&str], code: i32, parts: &[&str]) {
+    let (got, out, err) = run(directory, arguments);
+    assert_eq!((got, out.as_str()), (code, ""), "{arguments:?}: {err}");
+    assert_eq!(err.lines().count(), 1, "{arguments:?}: {err}");
+    assert!(err.starts_with("iocreplay: "), "{err}");
+    for part in parts {
+        assert!(err.contains(part), "{arguments:?}: '{part}' is not in: {err}");
+    }
+}
+
+fn works(directory: &Path, arguments: &[&str]) -> String {
+    let (code, out, err) = run(directory, arguments);
+    assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}: {out}");
+    out
+}
+
+#[test]
+fn help_on_every_level() {
+    let here = tempfile::tempdir().unwrap();
+    for (arguments, part) in [
+        (vec!["--help"], "puts"),
+        (vec!["info", "--help"], "--json"),
+        (vec!["puts", "--help"], "jsonl"),
+        (vec!["traces", "--help"], "otlp"),
+        (vec!["why", "--help"], "--at"),
+    ] {
+        let out = works(here.path(), &arguments);
+        assert!(out.contains(part), "{arguments:?}: {out}");
+    }
+}
+
+#[test]
+fn bad_usage_is_exit_code_2() {
+    let directory = logged();
+    let here = directory.path();
+    fails(here, &[], 2, &["info puts traces why", "--help"]);
+    fails(here, &["fly"], 2, &["fly"]);
+    fails(here, &["puts"], 2, &["no LOG", "iocreplay puts LOG"]);
+    fails(here, &["why"], 2, &["pv"]);
+    fails(here, &["why", "T:SP"], 2, &["no LOG", "iocreplay why PV LOG"]);
+    fails(here, &["puts", "--wrong", "log"], 2, &["--wrong", "--help"]);
+    fails(here, &["puts", "--format", "xml", "log"], 2, &["xml", "text and jsonl"]);
+    fails(here, &["traces", "--format", "xml", "log"], 2, &["xml", "text and otlp"]);
+    fails(here, &["puts", "--since", "yesterday", "log"], 2, &["yesterday", "2026-01-31T12:00:00"]);
+    fails(here, &["traces", "--until", "x", "log"], 2, &["'x' is not a time"]);
+    fails(here, &["why", "T:SP", "log", "--at", "x"], 2, &["'x' is not a time"]);
+}
+
+#[test]
+fn logs_that_are_none() {
+    let directory = logged();
+    let here = directory.path();
+    fs::write(here.join("empty.iocrec"), "").unwrap();
+    fs::write(
+        here.join("foreign.iocrec"),
+        "not a log, but long enough to be looked at by a reader\n".repeat(9),
+    )
+    .unwrap();
+    let whole = fs::read(&segments(&here.join("log"))[0]).unwrap();
+    fs::write(here.join("stub.iocrec"), &whole[..30]).unwrap();
+    fs::create_dir(here.join("nothing")).unwrap();
+    for command in ["info", "puts", "traces"] {
+        fails(here, &[command, "missing"], 1, &["missing does not exist", "name a segment"]);
+        fails(here, &[command, "empty.iocrec"], 1, &["empty.iocrec is empty", "try the other segments"]);
+        fails(here, &[command, "foreign.iocrec"], 1, &["foreign.iocrec is not an iocrec segment"]);
+        fails(here, &[command, "stub.iocrec"], 1, &["stub.iocrec is cut off", "copy it again"]);
+        fails(here, &[command, "nothing"], 1, &["nothing holds no segments"]);
+    }
+    fails(here, &["why", "T:SP", "missing"], 1, &["missing does not exist"]);
+}
+
+/// What can be read is read, whatever else is named.
+#[test]
+fn one_log_of_two_is_missing() {
+    let directory = logged();
+    let (code, out, err) = run(directory.path(), &["puts", "missing", "log"]);
+    assert_eq!((code, out.lines().count(), err.lines().count()), (1, 3, 1), "{out}{err}");
+}
+
+#[test]
+fn a_log_that_is_cut() {
+    let directory = logged();
+    let here = directory.path();
+    let file = &segments(&here.join("log"))[0];
+    let whole = fs::read(file).unwrap();
+    fs::write(file, &whole[..whole.len() - 20]).unwrap();
+    let (code, out, err) = run(here, &["traces", "log"]);
+    assert_eq!((code, err.lines().count()), (1, 1), "{err}");
+    assert!(err.contains("is cut") && err.contains("all before is read"), "{err}");
+    assert!(out.contains("T:SP"), "{out}");
+}
+
+#[test]
+fn a_damaged_block_costs_itself() {
+    let directory = logged();
+    let here = directory.path();
+    let file = &segments(&here.join("log"))[0];
+    let mut bytes = fs::read(file).unwrap();
+    let place = bytes.len() - 30;
+    bytes[place] ^= 0x10;
+    fs::write(file, bytes).unwrap();
+    let (code, out, err) = run(here, &["traces", "log"]);
+    assert_eq!((code, err.lines().count()), (1, 1), "{err}");
+    assert!(err.contains("is damaged at byte") && err.contains("the rest is read"), "{err}");
+    assert!(out.contains("T:SP"), "{out}");
+    let (code, out, _) = run(here, &["info", "log"]);
+    assert!(code == 1 && out.contains("\ndamage    "), "{out}");
+}
+
+#[test]
+fn segments_that_are_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    // Enough, and of values that don't compress, for several segments.
+    let mut state = 1_u64;
+    let mut facts = Vec::new();
+    for n in 0..60_000_u64 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let v = f64::from_bits(state >> 2);
+        let time = SECOND + n * MS;
+        let put = iocrec_log::event::CaPut {
+            circuit: 1,
+            channel: 1,
+            notify: false,
+            dbr: 6,
+            count: 1,
+            ioid: 1,
+            length: 8,
+            payload: v.to_be_bytes().to_vec(),
+        };
+        facts.push((time, iocrec_log::event::Fact::CaPut(put)));
+    }
+    write_events(&here.join("log"), "box1", 7, facts);
+    let files = segments(&here.join("log"));
+    assert!(files.len() >= 4, "{}", files.len());
+    let all = works(here, &["puts", "log"]).lines().count();
+    assert_eq!(all, 60_000);
+    fs::remove_file(&files[1]).unwrap();
+    let (code, out, err) = run(here, &["puts", "log"]);
+    assert_eq!((code, err.lines().count()), (0, 1), "{err}");
+    assert!(err.contains("1 segments of its run are missing"), "{err}");
+    let rest = out.lines().count();
+    assert!(rest < all && rest > all / 2, "{rest} of {all}");
+    // The oldest are gone when the recorder has kept to its cap: nothing to be said.
+    fs::remove_file(&files[0]).unwrap();
+    assert_eq!(run(here, &["puts", "log"]).0, 0);
+    assert_eq!(run(here, &["puts", "log"]).2, "");
+    // Out of the middle of a run, a segment is read alone.
+    let alone = works(here, &["puts", files[2].to_str().unwrap()]);
+    assert!(alone.lines().count() > 1000 && alone.contains("alice@console3"), "{alone}");
+}
+
+#[test]
+fn the_output_can_go_to_a_file_or_nowhere() {
+    let directory = logged();
+    let here = directory.path();
+    let out = works(here, &["puts", "log"]);
+    assert_eq!(works(here, &["puts", "log", "-o", "puts.txt"]), "");
+    assert_eq!(fs::read_to_string(here.join("puts.txt")).unwrap(), out);
+    fails(here, &["puts", "log", "-o", "no/such/file"], 1, &["can't write no/such/file", "-o"]);
+    if Path::new("/dev/full").exists() {
+        fails(here, &["puts", "log", "-o", "/dev/full"], 1, &["can't write /dev/full"]);
+    }
+}
+
+#[test]
+fn a_broken_pipe_ends_quietly() {
+    let directory = tempfile::tempdir().unwrap();
+    // Far more than a pipe and the program's own buffer hold.
+    let mut facts = Vec::new();
+    for n in 0..5_000 {
+        let rest = happenings().into_iter().take(1);
+        facts.extend(rest.map(|(_, fact)| (SECOND + n * MS, fact)));
+    }
+    write_events(&directory.path().join("log"), "box1", 7, facts);
+    let mut child = iocreplay(["puts", "log", "--format", "jsonl"])
+        .current_dir(directory.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::with_capacity(64, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("{\"time\":"), "{line}");
+    let (code, _, err) = outcome(child.wait_with_output().unwrap());
+    assert_eq!((code, err.as_str()), (0, ""));
+}
+
+#[test]
+fn the_put_log_as_text() {
+    let directory = logged();
+    let out = works(directory.path(), &["puts", "log", "--utc"]);
+    let lines: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+    let alice = ["alice@console3", "10.0.0.5:41001"];
+    let expected: [&[&str]; 3] = [
+        &[
+            "2026-09-21T14:13:21.000000+00:00",
+            "T:SP",
+            "1",
+            "->",
+            "2",
+            alice[0],
+            alice[1],
+            "demo",
+            "ok",
+            "ca_write",
+        ],
+        &[
+            "2026-09-21T14:13:22.000000+00:00",
+            "T:SP",
+            "2",
+            "->",
+            "2",
+            alice[0],
+            alice[1],
+            "demo",
+            "ok",
+            "ca_write_notify",
+            "3.0",
+            "ms",
+        ],
+        &[
+            "2026-09-21T14:13:22.100000+00:00",
+            "T:CALC.A",
+            "->",
+            "9",
+            alice[0],
+            alice[1],
+            "demo",
+            "denied",
+            "ca_write_notify",
+            "1.0",
+            "ms",
+        ],
+    ];
+    assert_eq!(lines, expected);
+    let filtered = works(directory.path(), &["puts", "log", "--pv", "*CALC*"]);
+    assert_eq!(filtered.lines().count(), 1);
+    let since = works(
+        directory.path(),
+        &["puts", "log", "--since", "2026-09-21T14:13:22Z", "--until", "2026-09-21T14:13:22.1Z"],
+    );
+    assert_eq!(since.lines().count(), 1, "{since}");
+    assert_eq!(works(directory.path(), &["puts", "log", "--ioc", "other"]), "");
+    assert_eq!(works(directory.path(), &["puts", "log", "--host", "box?"]).lines().count(), 3);
+}
+
+#[test]
+fn the_put_log_as_json_lines() {
+    let directory = logged();
+    let out = works(directory.path(), &["puts", "log", "--format", "jsonl", "--all", "--utc"]);
+    let lines: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |key: &str| -> Vec<String> { lines.iter().map(|line| line[key].to_string()).collect() };
+    assert_eq!(of("pv"), ["\"T:SP\"", "\"T:CALC.A\"", "\"R:FAR\"", "\"T:SP\"", "\"T:CALC.A\""]);
+    assert_eq!(
+        of("via"),
+        ["\"ca_write\"", "\"db_link\"", "\"ca_link\"", "\"ca_write_notify\"", "\"ca_write_notify\""]
+    );
+    assert_eq!(of("source"), ["\"both\"", "\"probe\"", "\"both\"", "\"both\"", "\"packet\""]);
+    assert_eq!(of("status"), ["\"ok\"", "\"ok\"", "\"ok\"", "\"ok\"", "\"denied\""]);
+    assert_eq!(of("old"), ["1.0", "1.0", "0.0", "2.0", "null"]);
+    assert_eq!(of("new"), ["2.0", "2.0", "2.0", "2.0", "null"]);
+    assert_eq!(of("inexact"), ["false", "true", "false", "false", "false"]);
+    assert_eq!(of("ioc"), ["\"demo\"", "\"demo\"", "\"second\"", "\"demo\"", "\"demo\""]);
+    assert_eq!(of("cause_record"), ["null", "null", "\"T:SP\"", "null", "null"]);
+    assert_eq!(of("time")[0], "\"2026-09-21T14:13:21.000000000+00:00\"");
+}
+
+#[test]
+fn chains_as_text() {
+    let directory = logged();
+    let out = works(directory.path(), &["traces", "log", "--pv", "R:FAR", "--utc"]);
+    let expected = "\
+2026-09-21T14:13:21.000000+00:00  ca_write T:SP 1 -> 2 by alice@console3 10.0.0.5:41001  [demo]
+  T:SP             put      = 2  70 µs
+    T:CALC.A         put      1 -> 2
+      T:CALC           OUT      = 20 MAJOR  10 µs
+        T:SLOW           FLNK     = NaN INVALID  499.84 ms asynchronous, delayed by itself
+    CA link T:SP -> 2 to R:FAR
+      ca_link R:FAR 0 -> 2 by CA link of T:SP  [box1:second]
+        R:FAR            put      = 2  1 µs
+";
+    assert_eq!(out, expected);
+    let scans = works(directory.path(), &["traces", "log", "--since", "2026-09-21T14:13:23Z"]);
+    assert_eq!(scans.matches("scan .1 second  [demo]").count(), 5, "{scans}");
+}
+
+#[test]
+fn why_did_it_change() {
+    let directory = logged();
+    let here = directory.path();
+    let out = works(here, &["why", "T:SLOW", "log", "--utc"]);
+    assert!(out.contains("T:SLOW did not change") || out.contains("T:SLOW became"), "{out}");
+    let out = works(here, &["why", "R:FAR", "log", "--utc"]);
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(
+        lines[0],
+        "R:FAR changed from 0 to 2 at 2026-09-21T14:13:21.002003000+00:00  [second on box1]"
+    );
+    assert_eq!(lines[1], "Cause: ca_write T:SP 1 -> 2 by alice@console3 10.0.0.5:41001");
+    assert!(lines.iter().any(|line| line.contains("CA link of T:SP writes 2 to R:FAR")), "{out}");
+    let json: serde_json::Value =
+        serde_json::from_str(&works(here, &["why", "R:FAR", "log", "--json"])).unwrap();
+    assert_eq!(
+        (json["user"].as_str(), json["from"].as_f64(), json["to"].as_f64()),
+        (Some("alice"), Some(0.0), Some(2.0))
+    );
+    assert_eq!(json["chain"].as_array().unwrap().len(), 5);
+    // T:SP was written once more with the same value.
+    let out = works(here, &["why", "T:SP", "log", "--utc"]);
+    assert!(out.starts_with("T:SP changed from 1 to 2 at 2026-09-21T14:13:21"), "{out}");
+    assert!(out.contains("again, without a change, last at 2026-09-21T14:13:22"), "{out}");
+    // A field that is no value field.
+    let out = works(here, &["why", "T:CALC.A", "log", "--utc"]);
+    assert!(out.starts_with("T:CALC.A changed from 1 to 2"), "{out}");
+    fails(here, &["why", "T:SPP", "log"], 1, &["no record or PV 'T:SPP'", "did you mean T:SP"]);
+    fails(here, &["why", "completely:else", "log"], 1, &["no record or PV 'completely:else'"]);
+    fails(
+        here,
+        &["why", "T:SP", "log", "--at", "2026-01-01"],
+        1,
+        &["T:SP was neither processed nor written"],
+    );
+}
+
+#[test]
+fn what_is_in_the_log() {
+    let directory = logged();
+    let out = works(directory.path(), &["info", "log", "--utc"]);
+    for part in [
+        "host      box1  6.1.0 x86_64  iocrec 0.1.0\n",
+        "tier      perf\n          not ring: kernel 4.19 is older than 5.8\n",
+        "time      2026-09-21T14:13:21.000000000+00:00 to 2026-09-21T14:13:24.000000000+00:00 (3.000 s)\n",
+        "segments  1, ",
+        "IOC       demo  pid 100  Base 7.0.8.1  /opt/epics/bin/softIoc (shared)  CA port 5064  3 records seen\n",
+        "fact      process                10\n",
+        "fact      ca_put                  4\n",
+        "loss      hits: 17 from 2026-09-21T14:13:23.000+00:00 to 2026-09-21T14:13:24.000+00:00: ring buffer full\n",
+        "mark      2026-09-21T14:13:23.600+00:00 beam lost\n",
+    ] {
+        assert!(out.contains(part), "'{part}' is not in\n{out}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&works(directory.path(), &["info", "log", "--json"])).unwrap();
+    assert_eq!(json["runs"][0]["iocs"][1]["name"], "second");
+    assert_eq!(json["runs"][0]["losses"][0]["count"], 17);
+}
+
+/// Logs of several hosts, in directories of one, are read together in the order of time.
+#[test]
+fn logs_of_two_hosts() {
+    let directory = tempfile::tempdir().unwrap();
+    let all = directory.path().join("all");
+    fs::create_dir(&all).unwrap();
+    write_log(&all.join("box1"), "box1", 7);
+    let later = happenings().into_iter().map(|(time, fact)| (time + 1500 * MS, fact)).collect();
+    write_events(&all.join("box2"), "box2", 8, later);
+    let out = works(directory.path(), &["puts", "all", "--format", "jsonl"]);
+    let hosts = |host: &str| out.matches(&format!("\"host\":\"{host}\"")).count();
+    assert_eq!((hosts("box1"), hosts("box2")), (3, 3));
+    let times: Vec<&str> = out.lines().map(|line| &line[..45]).collect();
+    assert!(times.is_sorted(), "{out}");
+    // The same log named twice is read once.
+    assert_eq!(works(directory.path(), &["puts", "all/box1", "all/box1"]).lines().count(), 3);
+}
+
+#[test]
+fn otlp_is_json_lines_with_stable_ids() {
+    let directory = logged();
+    let out = works(directory.path(), &["traces", "log", "--format", "otlp"]);
+    assert_eq!(out, works(directory.path(), &["traces", "log", "--format", "otlp", "--utc"]));
+    assert_eq!(out.lines().count(), 8, "{out}");
+    let first: serde_json::Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    let resources = first["resourceSpans"].as_array().unwrap();
+    assert_eq!(resources.len(), 2, "the demo IOC and the second");
+    let spans = resources[0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    assert_eq!((spans[0]["name"].as_str(), spans[0]["kind"].as_u64()), (Some("caput T:SP"), Some(2)));
+    assert!(spans[0].get("parentSpanId").is_none());
+    assert_eq!(spans[1]["parentSpanId"], spans[0]["spanId"]);
+    assert!(!out.contains("NaN\":") && out.contains("\"stringValue\":\"NaN\""));
+}
