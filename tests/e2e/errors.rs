@@ -166,11 +166,10 @@ fn a_full_disk_is_said_and_survived() {
     // Someone else fills it.
     let filler = rig.path("log/filler");
     fs::write(&filler, vec![0; 1 << 20]).expect_err("the disk fills");
-    for number in 0..20 {
-        client.put("PUT:DOUBLE", 6, serde_json::json!(number), true);
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    rig::wait_until("the recorder says so", || recorder.errors().contains("No space left"));
+    rig::wait_until("the recorder says so", || {
+        client.flood("PUT:DOUBLE", 2000);
+        recorder.errors().contains("No space left")
+    });
     assert!(recorder.runs());
     // There is room again: recording goes on.
     fs::remove_file(&filler).expect("the filler goes");

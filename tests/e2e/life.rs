@@ -1,6 +1,6 @@
 //! How recorders and IOCs begin and end, and what that costs whom.
 
-use crate::rig::{wait_until, Rig};
+use crate::rig::{wait_until, Rig, FLUSH};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn kill_loses_no_more_than_the_flush_interval() {
     let Some(rig) = Rig::new("kill") else { return };
     let ioc = rig.ioc("kill", PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
-    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]); // with --flush 200ms
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     rig.wait_until_recording(&mut client, "PUT:READY", "both");
     let begin = Instant::now();
     let mut done = Vec::new();
@@ -24,13 +24,14 @@ fn kill_loses_no_more_than_the_flush_interval() {
         client.put("PUT:LONG", 5, json!(done.len()), true);
         done.push(Instant::now());
     }
-    recorder.kill();
     let end = Instant::now();
-    // Every put that was done longer ago than the flush interval; twice that, on a busy machine.
-    let due = done.iter().filter(|at| end.duration_since(**at) > Duration::from_millis(400)).count();
-    assert!(due > 10, "only {due} puts: nothing is tested");
+    recorder.kill();
     let found = requested(&rig, "PUT:LONG");
-    assert!(found.len() >= due, "{} of {due} puts survived", found.len());
+    // Everything is there but what was done in the last flush interval; half of it more for what a busy
+    // machine delays.
+    let lost = done.get(found.len()).map_or(Duration::ZERO, |first| end.duration_since(*first));
+    assert!(found.len() > 10, "only {} puts: nothing is tested", found.len());
+    assert!(lost <= FLUSH * 3 / 2, "puts of the last {lost:?} are lost: {} of {}", found.len(), done.len());
     assert!(found.iter().copied().eq(0..found.len() as i64), "a gap or disorder in {found:?}");
     let info = rig.replay("info", &[]);
     assert_eq!(info.status.code(), Some(0), "{}", String::from_utf8_lossy(&info.stderr));
@@ -85,10 +86,9 @@ fn an_ioc_that_starts_later_is_found_and_one_that_dies_is_missed() {
     first.kill();
     wait_until("the end of the IOC is recorded", || {
         let info = rig.replay("info", &["--json"]);
-        let text = String::from_utf8_lossy(&info.stdout);
-        let info: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        let iocs = info["iocs"].as_array().cloned().unwrap_or_default();
-        iocs.iter().any(|ioc| ioc["pid"] == first.pid() && !ioc["ended"].is_null())
+        let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap_or_default();
+        let iocs = info["runs"][0]["iocs"].as_array().cloned().unwrap_or_default();
+        iocs.iter().any(|ioc| ioc["pid"] == first.pid() && ioc["ended"] == true)
     });
     // The one that stays is recorded as before.
     second_client.put("ONE:SP", 6, json!(42.5), true);
@@ -131,5 +131,5 @@ fn an_ioc_is_none_the_worse_for_being_recorded() {
     rig.wait_until_recording(&mut client, "ONE:READY", "both");
     recorder.kill();
     works(&mut ioc, &mut client);
-    assert!(ioc.command("dbgf ONE:A1").concat().contains("10002"));
+    assert!(ioc.command("dbgf ONE:A1").concat().contains("10000"));
 }

@@ -207,10 +207,10 @@ def main():
         socket.sethostname(args.host)
     if args.user:
         os.environ["LOGNAME"] = os.environ["USER"] = args.user
-    client = LibcaClient() if args.library == "libca" else CaprotoClient()
     if args.uid is not None:
         # The real user alone: libca asks for that one, and Python still loads what it needs as root.
         os.setresuid(args.uid, -1, -1)
+    client = LibcaClient() if args.library == "libca" else CaprotoClient()
 
     # libca claims the real user id's name, caproto what the environment says.
     user = args.user if args.user and args.library == "caproto" else pwd.getpwuid(os.getuid()).pw_name

@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 /// How long anything may take before a test gives up. Long, since a busy machine is no defect.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How often [`Rig::record`]'s recorders write what they have.
+pub const FLUSH: Duration = Duration::from_millis(500);
+
 /// The agent.
 pub const IOCREC: &str = env!("CARGO_BIN_EXE_iocrec");
 
@@ -95,7 +98,8 @@ impl Rig {
     /// Starts `iocrec record` into the rig's log directory.
     pub fn record(&self, arguments: &[&str]) -> Running {
         let mut command = Command::new(IOCREC);
-        command.args(["record", "--dir", &self.log(), "--flush", "200ms"]).args(arguments);
+        let flush = format!("{}ms", FLUSH.as_millis());
+        command.args(["record", "--dir", &self.log(), "--flush", &flush]).args(arguments);
         Running { talk: Talk::start("iocrec", &mut command, &self.dir) }
     }
 
@@ -116,10 +120,11 @@ impl Rig {
         let own = fs::File::open("/proc/thread-self/ns/pid").expect("our process namespace");
         // SAFETY: no pointers; children of this thread alone start in the new namespace.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0, "{}", std::io::Error::last_os_error());
-        let talk = Talk::start("isolated", &mut command, &self.dir);
-        // SAFETY: the descriptor is open; later children start where we are again.
+        let (child, stderr) = spawn("isolated", &mut command, &self.dir);
+        // SAFETY: the descriptor is open; later children start where we are again. (Threads too, which
+        // can't start in between.)
         assert_eq!(unsafe { libc::setns(own.as_raw_fd(), libc::CLONE_NEWPID) }, 0);
-        Running { talk }
+        Running { talk: Talk::with("isolated", child, stderr) }
     }
 
     /// Starts `iocrec` with these arguments.
@@ -305,12 +310,11 @@ pub struct Talk {
 
 impl Talk {
     fn start(name: &str, command: &mut Command, dir: &Path) -> Talk {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let stderr = dir.join(format!("{name}-{number}.stderr"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(fs::File::create(&stderr).expect("a file for stderr"));
-        let mut child = in_own_group(command).spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (child, stderr) = spawn(name, command, dir);
+        Talk::with(name, child, stderr)
+    }
+
+    fn with(name: &str, mut child: Child, stderr: PathBuf) -> Talk {
         let stdin = child.stdin.take();
         let (sender, stdout) = channel();
         let pipe = child.stdout.take().expect("a pipe");
@@ -397,6 +401,17 @@ impl Drop for Talk {
             let _ = self.child.wait();
         }
     }
+}
+
+/// Starts a child with pipes for its stdin and stdout, and a file for its stderr.
+fn spawn(name: &str, command: &mut Command, dir: &Path) -> (Child, PathBuf) {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let stderr = dir.join(format!("{name}-{number}.stderr"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.stderr(fs::File::create(&stderr).expect("a file for stderr"));
+    let child = in_own_group(command).spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
+    (child, stderr)
 }
 
 /// Makes the command lead a process group of its own, and die with the thread that starts it.

@@ -106,3 +106,31 @@ class Client:
     def stop(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+class Recorder:
+    """A running `iocrec record`, of these processes, into this directory."""
+
+    def __init__(self, log, pids, *options):
+        command = [program("iocrec"), "record", "--dir", log, *options]
+        for pid in pids:
+            command += ["--pid", str(pid)]
+        self.errors = log + ".stderr"
+        with open(self.errors, "w", encoding="utf-8") as errors:
+            self.process = start(command, stderr=errors)
+        self.pid = self.process.pid
+        # It says so for each IOC once it has its probes in place.
+        wait_until("the recorder records", lambda: self.said().count("recording ") >= len(pids))
+
+    def said(self):
+        """What it wrote to stderr so far; ends the program if the recorder has ended."""
+        with open(self.errors, encoding="utf-8") as errors:
+            text = errors.read()
+        if self.process.poll() is not None:
+            sys.exit(f"the recorder ended with exit code {self.process.returncode}: {text}")
+        return text
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        if self.process.wait() != 0:
+            sys.exit(f"the recorder failed with exit code {self.process.returncode}")
