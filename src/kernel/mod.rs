@@ -5,6 +5,7 @@
 
 pub mod functions;
 pub mod hit;
+mod perf_buffer;
 pub mod place;
 pub mod probe;
 #[cfg(test)]

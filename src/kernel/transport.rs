@@ -3,16 +3,16 @@
 //! Either way hits are copied into a [`Batch`] and worked on from there, so that nothing of ours runs
 //! inside libbpf. Nobody is woken for a single hit; the agent looks in on a timer.
 
-use std::cell::{Cell, RefCell};
-use std::os::fd::RawFd;
+use std::cell::RefCell;
+use std::os::fd::{AsFd, RawFd};
 use std::rc::Rc;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, PerfBuffer, PerfBufferBuilder, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
+
+use super::perf_buffer::PerfBuffer;
 
 /// Bytes taken over from the kernel at a time. The ring holds four times as much.
-const BATCH: usize = 256 * 1024;
-/// Pages of 4 KiB a CPU of the perf buffer: 256 KiB hold the 10 ms of a full load of 400 k hits/s.
-const PERF_PAGES: usize = 64;
+const BATCH: usize = 128 * 1024;
 
 /// Hits as they came, one behind the other.
 #[derive(Default)]
@@ -22,7 +22,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    fn push(&mut self, sample: &[u8]) -> bool {
+    /// Takes a hit; false if it is enough for now.
+    pub(super) fn push(&mut self, sample: &[u8]) -> bool {
         self.bytes.extend_from_slice(sample);
         self.ends.push(self.bytes.len() as u32);
         self.bytes.len() < BATCH
@@ -46,7 +47,7 @@ impl Batch {
 
 enum Buffer {
     Ring { ring: RingBuffer<'static>, lost: MapHandle },
-    Perf { perf: PerfBuffer<'static>, lost: Rc<Cell<u64>> },
+    Perf(PerfBuffer),
 }
 
 /// The open end of the buffers.
@@ -66,23 +67,14 @@ impl Transport {
         let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
         let hits = map("hits").ok_or_else(missing)?;
         let batch = Rc::new(RefCell::new(Batch::default()));
-        let into = batch.clone();
         let buffer = match map("lost") {
             Some(lost) => {
+                let into = batch.clone();
                 let mut builder = RingBufferBuilder::new();
                 builder.add(&hits, move |sample| if into.borrow_mut().push(sample) { 0 } else { STOP })?;
                 Buffer::Ring { ring: builder.build()?, lost: MapHandle::try_from(&lost)? }
             }
-            None => {
-                let lost = Rc::new(Cell::new(0));
-                let count = lost.clone();
-                let perf = PerfBufferBuilder::new(&hits)
-                    .pages(PERF_PAGES)
-                    .sample_cb(move |_, sample: &[u8]| _ = into.borrow_mut().push(sample))
-                    .lost_cb(move |_, more| count.set(count.get() + more))
-                    .build()?;
-                Buffer::Perf { perf, lost }
-            }
+            None => Buffer::Perf(PerfBuffer::open(hits.as_fd(), batch.clone())?),
         };
         Ok(Transport { buffer, batch, lost_before: 0 })
     }
@@ -91,7 +83,7 @@ impl Transport {
     pub fn fd(&self) -> RawFd {
         match &self.buffer {
             Buffer::Ring { ring, .. } => ring.epoll_fd(),
-            Buffer::Perf { perf, .. } => perf.epoll_fd(),
+            Buffer::Perf(perf) => perf.epoll_fd(),
         }
     }
 
@@ -100,8 +92,7 @@ impl Transport {
         self.batch.borrow_mut().clear();
         match &self.buffer {
             Buffer::Ring { ring, .. } => _ = ring.consume_raw(),
-            // an error here concerns one CPU's buffer and passes: the hits stay where they are
-            Buffer::Perf { perf, .. } => _ = perf.consume(),
+            Buffer::Perf(perf) => perf.consume(),
         }
         let batch = self.batch.borrow();
         work(&batch);
@@ -117,7 +108,7 @@ impl Transport {
                 .flatten()
                 .and_then(|bytes| Some(u64::from_ne_bytes(bytes.try_into().ok()?)))
                 .unwrap_or(self.lost_before),
-            Buffer::Perf { lost, .. } => lost.get(),
+            Buffer::Perf(perf) => perf.lost(),
         };
         let new = now.saturating_sub(self.lost_before);
         self.lost_before = now;

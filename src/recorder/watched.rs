@@ -21,9 +21,13 @@ const LONGEST_PAUSE: u64 = 64_000_000_000;
 /// block after some 10 ms. Later than this there are none, and memory is all we have.
 const PACKETS_LAG: u64 = 300_000_000;
 
+/// CA servers' ports are looked for so often, nanoseconds: it means reading all processes' descriptors.
+const PORTS: u64 = 5_000_000_000;
+/// An IOC opens its ports some time after it has been found; meanwhile they are looked for at every scan.
+const YOUNG: u64 = 30_000_000_000;
+
 /// A process that is not recorded.
 struct Passed {
-    start: u64,
     next: u64,
     pause: u64,
 }
@@ -50,6 +54,8 @@ struct Untied {
 pub struct Watched {
     finder: Finder,
     passed: HashMap<u32, Passed>,
+    ports_next: u64,
+    ports_often_until: u64,
     recorded: HashMap<u32, Recorded>,
     /// Clients read from memory that have no circuit yet, by server.
     unseeded: Vec<(Address, Client)>,
@@ -99,20 +105,19 @@ impl Watched {
         sink: &mut dyn Sink,
         said: &mut Vec<String>,
     ) -> bool {
-        let pids = if options.pids.is_empty() {
-            process::pids().unwrap_or_else(|error| {
+        let pids: HashSet<u32> = if options.pids.is_empty() {
+            let pids = process::pids().unwrap_or_else(|error| {
                 said.push(format!("{error}; processes cannot be seen"));
                 Vec::new()
-            })
+            });
+            pids.into_iter().collect()
         } else {
-            options.pids.clone()
+            options.pids.iter().copied().collect()
         };
-        let starts: HashMap<u32, u64> =
-            pids.iter().filter_map(|&pid| Some((pid, process::start(pid)?))).collect();
-        let mut changed = self.let_go(now, &starts, names, kernel.as_deref_mut(), sink, said);
-        for (&pid, &start) in &starts {
-            if pid != std::process::id() && self.is_due(pid, start, now) {
-                changed |= self.adopt(pid, start, now, options, names, kernel.as_deref_mut(), sink);
+        let mut changed = self.let_go(now, &pids, names, kernel.as_deref_mut(), sink, said);
+        for &pid in &pids {
+            if pid != std::process::id() && self.is_due(pid, now) {
+                changed |= self.adopt(pid, now, options, names, kernel.as_deref_mut(), sink);
             }
         }
         for traced in names.iocs() {
@@ -128,24 +133,28 @@ impl Watched {
                 }
             }
         }
-        changed | self.look_for_ports(now, &starts, names, sink, said)
+        if now >= self.ports_next || now < self.ports_often_until {
+            self.ports_next = now + PORTS;
+            changed |= self.look_for_ports(now, &pids, names, sink, said);
+        }
+        changed
     }
 
     /// Processes that ended.
     fn let_go(
         &mut self,
         now: u64,
-        starts: &HashMap<u32, u64>,
+        pids: &HashSet<u32>,
         names: &mut Names,
         mut kernel: Option<&mut Kernel>,
         sink: &mut dyn Sink,
         said: &mut Vec<String>,
     ) -> bool {
-        self.passed.retain(|pid, passed| starts.get(pid) == Some(&passed.start));
+        self.passed.retain(|pid, _| pids.contains(pid));
         let gone: Vec<u32> = self
             .recorded
             .iter()
-            .filter(|(pid, recorded)| starts.get(pid) != Some(&recorded.start))
+            .filter(|(pid, recorded)| process::start(**pid) != Some(recorded.start))
             .map(|(pid, _)| *pid)
             .collect();
         for pid in &gone {
@@ -168,11 +177,11 @@ impl Watched {
     }
 
     /// Is it time to look at a process?
-    fn is_due(&mut self, pid: u32, start: u64, now: u64) -> bool {
+    fn is_due(&mut self, pid: u32, now: u64) -> bool {
         if self.recorded.contains_key(&pid) {
             return false;
         }
-        let passed = self.passed.entry(pid).or_insert(Passed { start, next: now, pause: 500_000_000 });
+        let passed = self.passed.entry(pid).or_insert(Passed { next: now, pause: 500_000_000 });
         if now < passed.next {
             return false;
         }
@@ -182,11 +191,9 @@ impl Watched {
     }
 
     /// Takes a process in if it is an IOC.
-    #[allow(clippy::too_many_arguments)] // the whole of the recorder's parts meet here
     fn adopt(
         &mut self,
         pid: u32,
-        start: u64,
         now: u64,
         options: &Options,
         names: &mut Names,
@@ -197,7 +204,8 @@ impl Watched {
         let Ok(Some(ioc)) = self.finder.look(pid) else { return false };
         self.passed.remove(&pid);
         let id = names.next_ioc();
-        let mut said = describe(id, pid, start);
+        let mut said = describe(id, pid, ioc.start);
+        self.ports_often_until = now + YOUNG;
         said.name.clone_from(&ioc.name);
         said.base_version.clone_from(&ioc.base_version);
         said.linkage = ioc.linkage;
@@ -205,8 +213,8 @@ impl Watched {
             said.not_probed = probe::attach(kernel, &ioc, options.puts, options.process);
         }
         sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
+        self.recorded.insert(pid, Recorded { id, start: ioc.start, said, traced: false });
         names.add(id, ioc);
-        self.recorded.insert(pid, Recorded { id, start, said, traced: false });
         true
     }
 
@@ -214,7 +222,7 @@ impl Watched {
     fn look_for_ports(
         &mut self,
         now: u64,
-        starts: &HashMap<u32, u64>,
+        pids: &HashSet<u32>,
         names: &mut Names,
         sink: &mut dyn Sink,
         said: &mut Vec<String>,
@@ -222,7 +230,7 @@ impl Watched {
         let found = servers::find(&|pid| names.ioc(pid).is_some()).unwrap_or_default();
         let mut changed = false;
         for server in found {
-            let Some(&start) = starts.get(&server.pid) else { continue };
+            let Some(start) = process::start(server.pid).filter(|_| pids.contains(&server.pid)) else { continue };
             let new = !self.recorded.contains_key(&server.pid);
             let recorded = self.recorded.entry(server.pid).or_insert_with(|| {
                 let id = names.next_ioc();
