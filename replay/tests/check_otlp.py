@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks OTLP JSON lines on standard input against the official protobuf definitions.
+"""Checks OTLP JSON lines against the official protobuf definitions.
 
 Usage: iocreplay traces LOG --format otlp | python3 check_otlp.py
+       python3 check_otlp.py FILE
 Needs opentelemetry-proto (PyPI). Decodes strictly: a key that the definitions don't have is an error.
 Prints counts; says what is wrong, with its line, and exits with 1.
 """
@@ -87,10 +88,10 @@ def check_trace(data):
     return len(spans)
 
 
-def main():
+def check(lines):
     traces = spans = 0
     trace_ids = set()
-    for number, line in enumerate(sys.stdin, 1):
+    for number, line in enumerate(lines, 1):
         try:
             node = json.loads(line, parse_constant=forbid_constant)
             check_values(node)
@@ -107,6 +108,13 @@ def main():
         traces += 1
     print(f"{traces} traces, {spans} spans")
     return 0
+
+
+def main():
+    if len(sys.argv) > 1:
+        with open(sys.argv[1], encoding="utf-8") as lines:
+            return check(lines)
+    return check(sys.stdin)
 
 
 if __name__ == "__main__":

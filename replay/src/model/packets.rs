@@ -286,7 +286,11 @@ impl Packets {
         if known && (message.count.max(1) != put.count.max(1) || !same_type(packet.dbr, put.dbf)) {
             return false;
         }
-        let equal = value::same(&message.requested, &put.requested);
+        let equal = match message.dbf {
+            // The protocol's CHAR is unsigned, the IOC's is not.
+            Dbf::UChar => value::same(&message.requested, &value::convert(&put.requested, Dbf::UChar)),
+            _ => value::same(&message.requested, &put.requested),
+        };
         if equal == Some(false) {
             return false;
         }
@@ -316,8 +320,7 @@ impl Packets {
 /// Can a request of DBR type `dbr` be one of type `dbf` inside the IOC?
 fn same_type(dbr: u16, dbf: Dbf) -> bool {
     match value::dbf_of_dbr(dbr) {
-        // The protocol's CHAR is unsigned, the IOC's is not.
-        Some(Dbf::Char) => matches!(dbf, Dbf::Char | Dbf::UChar),
+        Some(Dbf::UChar) => matches!(dbf, Dbf::Char | Dbf::UChar),
         // The protocol has one ENUM for what the IOC keeps as enum, menu or device.
         Some(Dbf::Enum) => matches!(dbf, Dbf::Enum | Dbf::Menu | Dbf::Device | Dbf::UShort),
         Some(own) => own == dbf,

@@ -42,6 +42,13 @@ pub fn record_name(context: &Context, record: RecordId) -> String {
     }
 }
 
+/// Does the value field of such records mean anything? Those whose work is to process others have one
+/// that stays 0.
+pub fn has_value(context: &Context, record: RecordId) -> bool {
+    let rtype = context.record(record).map_or("", |record| record.rtype);
+    !matches!(rtype, "fanout" | "seq" | "sseq")
+}
+
 /// Name of a field where known.
 pub fn field_name(context: &Context, field: Option<FieldId>) -> Option<&str> {
     context.field(field?).map(|field| field.name.as_str())

@@ -36,7 +36,8 @@ pub fn dbf_of_dbr(dbr: u16) -> Option<Dbf> {
         1 => Dbf::Short,
         2 => Dbf::Float,
         3 => Dbf::Enum,
-        4 => Dbf::Char,
+        // epicsUInt8, unlike the IOC's own CHAR.
+        4 => Dbf::UChar,
         5 => Dbf::Long,
         6 => Dbf::Double,
         // DBR_PUT_ACKT and DBR_PUT_ACKS, which acknowledge alarms.
@@ -217,6 +218,17 @@ pub fn convert(value: &Value, dbf: Dbf) -> Value {
     }
 }
 
+/// A character array as the text that it is for records with long strings, and for fields read as
+/// `FIELD$`. Anything else as it is.
+pub fn long_text(value: &Value) -> Value {
+    match value {
+        Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, bytes, .. }) => {
+            Value::Text(until_nul(bytes).to_vec())
+        }
+        _ => value.clone(),
+    }
+}
+
 /// Does a field of this type hold a number? Enums and menus do, but text is their states' names.
 fn is_number(dbf: Dbf) -> bool {
     (Dbf::Char..=Dbf::Double).contains(&dbf)
@@ -350,7 +362,7 @@ mod tests {
             (1, "ff fe 00 00 00 00 00 00", Value::Int(-2)),
             (2, "3f c0 00 00 00 00 00 00", Value::Float(1.5)),
             (3, "00 03 00 00 00 00 00 00", Value::Int(3)),
-            (4, "07 00 00 00 00 00 00 00", Value::Int(7)),
+            (4, "c8 00 00 00 00 00 00 00", Value::Int(200)),
             (5, "ff ff ff fe 00 00 00 00", Value::Int(-2)),
             (6, "3f f8 00 00 00 00 00 00", Value::Double(1.5)),
             (35, "00 01 00 00 00 00 00 00", Value::Int(1)),

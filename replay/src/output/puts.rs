@@ -3,6 +3,7 @@
 use crate::model::putlog::{PutLine, Via};
 use crate::model::value;
 use crate::time::Zone;
+use iocrec_log::event::{Dbf, Value};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -97,22 +98,33 @@ fn text(put: &PutLine, zone: &Zone) -> String {
 
 /// `OLD -> NEW`, and what was asked for where it is something else.
 pub fn change(put: &PutLine) -> String {
-    let known = |v: &iocrec_log::event::Value| *v != iocrec_log::event::Value::Unknown;
+    let long = put.pv.as_deref().is_some_and(|pv| pv.ends_with('$')) || matches!(put.new, Value::Text(_));
+    let [old, new, requested] =
+        [&put.old, &put.new, &put.requested].map(
+            |value| {
+                if long {
+                    value::long_text(value)
+                } else {
+                    value.clone()
+                }
+            },
+        );
     let mut change = String::new();
-    if known(&put.old) {
-        value::push_text(&mut change, &put.old);
+    if old != Value::Unknown {
+        value::push_text(&mut change, &old);
         change.push(' ');
     }
     change.push_str("-> ");
-    let (new, other) = if known(&put.new) {
-        (&put.new, value::same(&put.new, &put.requested) == Some(false))
-    } else {
-        (&put.requested, false)
-    };
-    value::push_text(&mut change, new);
-    if other {
+    if new == Value::Unknown {
+        value::push_text(&mut change, &requested);
+        return change;
+    }
+    value::push_text(&mut change, &new);
+    // A number sent as text is the number.
+    let as_number = value::convert(&requested, Dbf::Double);
+    if value::same(&new, &requested) == Some(false) && value::same(&new, &as_number) != Some(true) {
         change.push_str(" (asked for ");
-        value::push_text(&mut change, &put.requested);
+        value::push_text(&mut change, &requested);
         change.push(')');
     }
     change
@@ -144,7 +156,7 @@ pub fn who(put: &PutLine) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iocrec_log::event::Value;
+    use iocrec_log::event::Array;
 
     fn put() -> PutLine {
         PutLine {
@@ -212,6 +224,17 @@ mod tests {
     fn what_is_not_known_is_left_out() {
         let denied = PutLine { old: Value::Unknown, new: Value::Unknown, status: "denied".into(), ..put() };
         assert_eq!(change(&denied), "-> 12");
+        let text = PutLine { requested: Value::Text(b"10".to_vec()), ..put() };
+        assert_eq!(change(&text), "1.5 -> 10");
+        let bytes = |text: &[u8]| Value::Array(Array { dbf: Dbf::Char, count: 4, bytes: text.to_vec() });
+        let long = PutLine {
+            pv: Some("A.B$".into()),
+            requested: bytes(b"new\0"),
+            old: bytes(b"old\0"),
+            new: bytes(b"new\0"),
+            ..put()
+        };
+        assert_eq!(change(&long), r#""old" -> "new""#);
         let shell = PutLine { user: None, client_host: None, client: None, via: Via::Dbpf, ..put() };
         assert_eq!(who(&shell), "IOC shell");
         let link = PutLine { cause_record: Some("A:OUT".into()), ..put() };

@@ -7,7 +7,7 @@
 use super::puts::{change, who};
 use crate::model::caller::{self, Role};
 use crate::model::putlog::{ioc_of_span, root_put};
-use crate::model::run::{field_name, record_name};
+use crate::model::run::{field_name, has_value, record_name};
 use crate::model::span::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
 use crate::model::value;
 use crate::time::{duration, Zone};
@@ -147,7 +147,7 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
         Outcome::Active => text.push_str(" active already: nothing done"),
         Outcome::NotCompleted => text.push_str(" not completed (disabled or still active)"),
         Outcome::Completed(completed) => {
-            if completed.value != Value::Unknown {
+            if completed.value != Value::Unknown && has_value(context, process.record) {
                 text.push_str(" = ");
                 value::push_text(text, &completed.value);
             }

@@ -5,7 +5,7 @@ use super::tree::{cause, severity_name};
 use crate::filter::Filter;
 use crate::model::putlog::{ioc_of_span, root_put, PutLine};
 use crate::model::pv::Pv;
-use crate::model::run::{field_name, record_name};
+use crate::model::run::{field_name, has_value, record_name};
 use crate::model::span::{Outcome, PutSpan, Span, Tree, What};
 use crate::model::value;
 use crate::time::Zone;
@@ -339,7 +339,7 @@ fn step(tree: &Tree, number: usize, span: &Span, link: Option<&str>, zone: &Zone
             if let Outcome::Completed(completed) = &process.outcome {
                 step.value = value::json(&completed.value);
                 step.severity = Some(severity_name(completed.severity));
-                if completed.value != Value::Unknown {
+                if completed.value != Value::Unknown && has_value(&context, process.record) {
                     step.text.push_str(" = ");
                     value::push_text(&mut step.text, &completed.value);
                 }
