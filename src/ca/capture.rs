@@ -8,11 +8,11 @@
 //!
 //! The ring (TPACKET_V3) has 16 blocks of 128 KiB, 2 MiB in all, resident as long as it is mapped:
 //! a quarter of what the agent may use. A block must hold the longest packet there is, 64 KiB on
-//! loopback and wherever segments are put together; larger ones are cut and counted. The kernel
-//! hands a block over when it is full, or 40 ms after it was begun, so that a lone packet is seen
-//! within 50 ms. Blocks that are handed over early are spent all the same: a reader that stays away
-//! for longer than 16 × 40 ms can lose packets even when there are few, and [`Capture::losses`]
-//! tells so.
+//! loopback and wherever segments are put together; larger ones are cut and the rest is counted as
+//! missing. The kernel hands a block over when it is full, or 40 ms after it was begun, so that a
+//! lone packet is seen within 50 ms. A block that is handed over early is spent all the same: a
+//! reader that stays away for longer than 16 × 40 ms can lose packets even when there are few.
+//! That is the reason for many small blocks rather than few large ones. [`Capture::losses`] tells.
 
 use super::filter::{self, MOST_PORTS, WALKS};
 use libc::{c_int, c_void, socklen_t, SOL_PACKET, SOL_SOCKET};

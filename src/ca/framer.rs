@@ -21,13 +21,16 @@ use super::message::{
 const KEPT_NAME: u32 = 512;
 /// Payload bytes of an ERROR that are kept: a header and its text.
 const KEPT_ERROR: u32 = 512;
-/// Well-founded headers after which framing that was found in mid-stream is trusted like one that
+/// Evidence (see [`PROOF`]) after which framing that was found in mid-stream is trusted like one that
 /// was followed from the start, so that unusual messages no longer end it.
-const TRUSTED_AFTER: u32 = 16;
-/// Well-founded headers, one behind the other, that prove a framing.
-const PROOF: u32 = 2;
-/// Messages that are held back at most until a framing is proved. Two well-founded ones prove it,
-/// so more than that are only ever blank ones, which say nothing.
+const TRUSTED_AFTER: u32 = 32;
+/// Evidence that a framing is right: two messages one behind the other that are well founded (two
+/// points each), or more that are less so (one point each).
+const PROOF: u32 = 4;
+/// Evidence that is enough when a message ends where its segment ends.
+const PROOF_AT_END: u32 = 2;
+/// Messages that are held back at most until a framing is proved. Blank ones, which are no evidence
+/// and say nothing, are not held beyond that.
 const MOST_HELD: usize = 8;
 
 /// What a message is handed to: time, header, first bytes of the payload.
@@ -49,9 +52,9 @@ enum Framing {
     Start,
     /// Followed from the start, or proved long enough.
     Certain,
-    /// Found in mid-stream and proved; so many more headers must still be plausible.
+    /// Found in mid-stream and proved; headers must be plausible until so much more evidence is in.
     Proved(u32),
-    /// A candidate, with so many well-founded headers.
+    /// A candidate, with so much evidence.
     Tried(u32),
     /// Nothing to go by until the next segment starts.
     Lost,
@@ -163,7 +166,7 @@ impl Framer {
                 }
             }
         }
-        if ends && self.between_messages() && matches!(self.framing, Framing::Tried(1..)) {
+        if ends && self.between_messages() && matches!(self.framing, Framing::Tried(PROOF_AT_END..)) {
             self.prove(sink);
         }
     }
@@ -321,7 +324,11 @@ impl Framer {
         payload: &[u8],
         sink: &mut Sink,
     ) -> Result<(), NotFramed> {
-        let strong = plausible(self.speaker, header) == Belief::Strong;
+        let evidence = match plausible(self.speaker, header) {
+            Belief::Strong => 2,
+            Belief::Fair => 1,
+            Belief::Weak | Belief::No => 0,
+        };
         let named = self.speaker == Speaker::Client
             && matches!(header.command, CREATE_CHAN | CLIENT_NAME | HOST_NAME);
         match self.framing {
@@ -329,12 +336,12 @@ impl Framer {
             Framing::Certain | Framing::Lost => {}
             Framing::Proved(_) | Framing::Tried(_) if named && !is_text(payload) => return Err(NotFramed),
             Framing::Proved(0) => self.framing = Framing::Certain,
-            Framing::Proved(left) => self.framing = Framing::Proved(left - u32::from(strong)),
+            Framing::Proved(left) => self.framing = Framing::Proved(left.saturating_sub(evidence)),
             Framing::Tried(proofs) => {
-                if strong || self.held.len() < MOST_HELD {
+                if evidence > 0 || self.held.len() < MOST_HELD {
                     self.held.push(Held { time, header: *header, payload: payload.to_vec() });
                 }
-                let proofs = proofs + u32::from(strong);
+                let proofs = proofs + evidence;
                 self.framing = Framing::Tried(proofs);
                 if proofs >= PROOF {
                     self.prove(sink);
@@ -380,3 +387,77 @@ impl Framer {
 /// The bytes are not what Channel Access has there.
 #[derive(Debug)]
 struct NotFramed;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ca::tests::wire::{header, message, put};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::cell::Cell;
+
+    #[derive(Clone, Debug)]
+    enum Input {
+        Bytes(Vec<u8>, bool, bool),
+        Hole(u32, Hole),
+    }
+
+    fn input() -> impl Strategy<Value = Input> {
+        let bytes = prop_oneof![
+            (any::<bool>(), any::<u32>()).prop_map(|(notify, ioid)| put(notify, 1, ioid, &[1.0; 5])),
+            Just(message(1, 20, 1, 1, 1, &[0; 24])),
+            Just(message(18, 0, 0, 1, 13, b"PV\0")),
+            (0u16..30, any::<u16>()).prop_map(|(command, size)| header(command, size, 0, 1, 1, 1)),
+            vec(any::<u8>(), 0..100),
+            vec(0u8..3, 0..100),
+            Just(message(23, 0, 0, 0, 0, b"")),
+        ];
+        let bytes =
+            (bytes, 0usize..60, any::<bool>(), any::<bool>()).prop_map(|(mut bytes, cut, starts, ends)| {
+                bytes.truncate(bytes.len().max(60) - cut);
+                Input::Bytes(bytes, starts, ends)
+            });
+        let hole = (0u32..100, any::<bool>())
+            .prop_map(|(n, lost)| Input::Hole(n, if lost { Hole::Lost } else { Hole::Updates }));
+        prop_oneof![8 => bytes, 1 => hole]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+        /// Every byte is in a message, counted as lost, or still in the balance.
+        #[test]
+        fn no_byte_is_forgotten(inputs in vec(input(), 0..60), from_start in any::<bool>(), server in any::<bool>()) {
+            let mut framer = Framer::new(if server { Speaker::Server } else { Speaker::Client }, 16);
+            if from_start {
+                framer.start();
+            }
+            let (mut fed, in_messages, mut lost) = (0u64, Cell::new(0u64), 0u64);
+            for input in &inputs {
+                let mut sink = |_: u64, header: &Header, payload: &[u8]| {
+                    in_messages.set(in_messages.get() + header.bytes() as u64 + u64::from(header.size));
+                    assert!(payload.len() as u64 <= u64::from(header.size).min(512));
+                };
+                match input {
+                    Input::Bytes(bytes, starts, ends) => {
+                        framer.bytes(0, bytes, *starts, *ends, &mut sink);
+                        fed += bytes.len() as u64;
+                    }
+                    Input::Hole(length, hole) => {
+                        let before = (framer.lost, framer.unsettled, in_messages.get());
+                        framer.hole(0, *length, *hole, &mut sink);
+                        // Updates that were left out between messages are no loss.
+                        let passed = *hole == Hole::Updates && before == (framer.lost, framer.unsettled, in_messages.get());
+                        fed += if passed { 0 } else { u64::from(*length) };
+                    }
+                }
+                lost += framer.take_lost();
+                if framer.held.len() >= MOST_HELD {
+                    // Blank messages are passed over from here on.
+                    return Ok(());
+                }
+                prop_assert_eq!(fed, in_messages.get() + lost + framer.unsettled);
+            }
+        }
+    }
+}

@@ -142,12 +142,14 @@ impl Header {
 }
 
 /// How far a header can be believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Belief {
     /// No client or server sends this.
     No,
     /// It could be one, but it is all zeros save the command, as array data often is.
     Weak,
+    /// It could be one, but so could some arrays of small numbers.
+    Fair,
     /// Its fields fit one another.
     Strong,
 }
@@ -199,6 +201,7 @@ pub fn plausible(speaker: Speaker, header: &Header) -> Belief {
         true => Belief::Strong,
         false => Belief::No,
     };
+    let fair = |yes: bool| strong(yes).min(Belief::Fair);
     let text = |most: u32| header.size >= 8 && header.size % 8 == 0 && header.size <= most && !header.long;
     match (header.command, speaker) {
         (ECHO, _) => strong(blank),
@@ -212,8 +215,8 @@ pub fn plausible(speaker: Speaker, header: &Header) -> Belief {
             Belief::Weak
         }
         (EVENTS_ON | EVENTS_OFF | READ_SYNC, Speaker::Client) => strong(blank),
-        (EVENT_ADD, Speaker::Client) => strong(header.size == 16 && header.dbr <= LAST_DBR),
-        (EVENT_CANCEL | READ | READ_NOTIFY, Speaker::Client) => strong(empty && header.dbr <= LAST_DBR),
+        (EVENT_ADD, Speaker::Client) => fair(header.size == 16 && header.dbr <= LAST_DBR),
+        (EVENT_CANCEL | READ | READ_NOTIFY, Speaker::Client) => fair(empty && header.dbr <= LAST_DBR),
         (WRITE | WRITE_NOTIFY, Speaker::Client) => strong(header.count > 0 && size_fits(header)),
         (CLEAR_CHANNEL, _) => strong(bare),
         (CREATE_CHAN, Speaker::Client) => {
@@ -225,16 +228,17 @@ pub fn plausible(speaker: Speaker, header: &Header) -> Belief {
         (SEARCH, Speaker::Client) => {
             strong(text(1024) && header.count <= LAST_MINOR && header.p1 == header.p2)
         }
+        (EVENT_ADD | READ_NOTIFY | READ, Speaker::Server) if empty => fair(header.dbr <= LAST_DBR),
         (EVENT_ADD | READ_NOTIFY | READ, Speaker::Server) => {
-            strong(header.dbr <= LAST_DBR && (empty || (header.p1 <= LAST_STATUS && size_fits(header))))
+            strong(header.p1 <= LAST_STATUS && size_fits(header))
         }
         (WRITE_NOTIFY, Speaker::Server) => {
             strong(empty && header.dbr <= LAST_DBR && header.p1 > 0 && header.p1 <= LAST_STATUS)
         }
-        (CREATE_CHAN, Speaker::Server) => strong(empty && header.dbr <= 6),
+        (CREATE_CHAN, Speaker::Server) => fair(empty && header.dbr <= 6),
         (ACCESS_RIGHTS, Speaker::Server) => strong(bare && header.p2 <= 3),
         (CREATE_CH_FAIL | SERVER_DISCONN, Speaker::Server) => strong(bare && header.p2 == 0),
-        (SEARCH | NOT_FOUND, Speaker::Server) => strong(header.size <= 8),
+        (SEARCH | NOT_FOUND, Speaker::Server) => fair(header.size <= 8),
         (ERROR, Speaker::Server) => strong(text(1024) && header.size >= 24 && header.p2 <= LAST_STATUS),
         _ => Belief::No,
     }

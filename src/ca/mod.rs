@@ -1,4 +1,21 @@
 //! Channel Access on the network: capture and decoding.
+//!
+//! [`capture`] takes TCP packets of the watched ports off the network, by a `filter` that runs in
+//! the kernel. [`Decoder`] turns them into facts: `packet` reads their headers, `stream` puts each
+//! direction of a connection back into order, `framer` cuts it into messages, `session` keeps what
+//! they say about a circuit and its channels. What can't be captured or understood is counted and
+//! reported (`losses`). [`servers`] finds out which ports to watch.
+//!
+//! Promises: no input panics or makes memory grow beyond the [`Limits`]; no put is made up, whatever
+//! is lost or wherever a stream is joined, short of data made to deceive; a put is reported once,
+//! however often its bytes are sent; each lost byte that could have mattered is counted.
+//!
+//! The times of facts are those at which the server could know: that of the segment that completed
+//! the message, or of the one that filled a hole before it. Bytes that are waited for in vain hold
+//! back what follows by up to [`Limits::wait`], so facts may come a little out of order of time.
+//!
+//! A put's request id (`ioid`) tells puts with answers apart. In a put without one, libca repeats
+//! the channel's own id each time.
 
 pub mod capture;
 mod decoder;

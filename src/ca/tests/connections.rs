@@ -170,6 +170,37 @@ fn a_gap_that_the_receiver_does_not_have_is_not_waited_for() {
 }
 
 #[test]
+fn segments_from_far_away() {
+    let mut w = with_channel();
+    let c = w.seq[0];
+    w.raw(true, c.wrapping_add(1 << 30), None, 0, &put(false, 7, 1, &[1.0]));
+    w.client(&put(false, 7, 2, &[1.0]));
+    assert_eq!(puts(&w.facts()), [2], "a stray changes nothing");
+    // A gap larger than is ever waited for.
+    w.lose(true, 100 << 20);
+    for ioid in 3..6 {
+        w.client(&put(false, 7, ioid, &[1.0]));
+    }
+    w.wait(1);
+    let facts = w.facts();
+    assert_eq!(puts(&facts), [4, 5]);
+    assert_eq!(lost(&facts), (100 << 20) + 24);
+}
+
+#[test]
+fn a_cid_in_use_again_after_its_end_was_missed() {
+    let mut w = with_channel();
+    w.client(&put(false, 9, 1, &[1.0]));
+    let time = w.time;
+    w.decoder.seed(time, CLIENT, SERVER, "", "", 0, &[seed(5, 9, "B")], &mut w.out);
+    w.facts();
+    w.client(&message(12, 0, 0, 7, 5, b""));
+    assert_eq!(w.facts(), ["end of channel 1"]);
+    w.server(&message(27, 0, 0, 5, 0, b""));
+    assert_eq!(w.facts(), ["end of channel 2"]);
+}
+
+#[test]
 fn much_behind_a_gap_ends_the_wait() {
     let mut w = Wire::with(Limits { buffered: 10_000, ..Limits::default() });
     w.handshake();
