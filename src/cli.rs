@@ -262,6 +262,15 @@ fn watch(watch: Watch) -> Result<(), Failure> {
 }
 
 fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<(), Failure> {
+    match (options.puts, options.process, options.wish) {
+        (false, false, _) => {
+            return Err(Failure::Usage("nothing to record: leave out --no-puts or --no-process".into()));
+        }
+        (false, _, Wish::Only(Tier::Packet)) => {
+            return Err(Failure::Usage("nothing to record: the packet tier sees puts only; leave out --no-puts".into()));
+        }
+        _ => {}
+    }
     let (mut recorder, said) = Recorder::new(options, sink).map_err(Failure::Failed)?;
     said.iter().for_each(|line| complain(line));
     recorder.run(sink, &mut complain);

@@ -48,6 +48,9 @@ fn explained<T>(work: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, String
         said.clear();
     }
     work().map_err(|error| {
+        if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+            return "not allowed to use BPF: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE".into();
+        }
         let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
         if said.is_empty() {
             error.to_string()

@@ -70,6 +70,8 @@ pub struct Recorder {
     names: Names,
     watched: Watched,
     unwanted: HashSet<u32>,
+    /// The CA servers' ports that are captured.
+    ports: Vec<u16>,
     wall_offset: i64,
     /// Filled and emptied again and again.
     events: Vec<Event>,
@@ -82,24 +84,24 @@ impl Recorder {
     /// Nothing can be recorded at all; the reason in words.
     pub fn new(options: Options, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), String> {
         let mut said = Vec::new();
-        let (kernel, choice) = match (options.puts, options.process) {
-            (false, false) => return Err("nothing to record: both --no-puts and --no-process are given".into()),
-            _ => kernel::open(options.wish),
-        };
-        said.extend(lower_tier(options.wish, &choice));
+        let (kernel, choice) = kernel::open(options.wish);
+        let mut no_packets = None;
         let capture = match Capture::open(&options.interfaces, &[]) {
             _ if !options.puts => None,
             Ok(capture) => Some(capture),
             Err(error @ CaptureError::NoSuchInterface { .. }) => return Err(error.to_string()),
-            Err(error) if kernel.is_none() => return Err(error.to_string()),
             Err(error) => {
-                said.push(format!("no packets: {error}; puts are recorded from inside the IOCs only"));
+                no_packets = Some(error.to_string());
                 None
             }
         };
         if capture.is_none() && kernel.is_none() {
-            return Err(format!("nothing can be recorded here: {}", said.join("; ")));
+            let no_hits = choice.refused.last().map(|(_, reason)| reason.clone());
+            let reasons: Vec<String> = no_packets.into_iter().chain(no_hits).collect();
+            return Err(format!("nothing can be recorded: {}", reasons.join("; ")));
         }
+        said.extend(lower_tier(options.wish, &choice));
+        said.extend(no_packets.map(|error| format!("no packets, puts are recorded inside the IOCs only: {error}")));
         let now = clock::monotonic();
         sink.push(Event { time: now, fact: Fact::Host(host()?) });
         let mut recorder = Recorder {
@@ -110,6 +112,7 @@ impl Recorder {
             names: Names::default(),
             watched: Watched::default(),
             unwanted: HashSet::new(),
+            ports: Vec::new(),
             wall_offset: 0,
             events: Vec::new(),
         };
@@ -158,7 +161,10 @@ impl Recorder {
                 self.wait();
             }
         }
-        // what the kernel still holds
+        // what the kernel still holds: the last packets are handed over with the next beat
+        if self.capture.is_some() {
+            std::thread::sleep(BEAT);
+        }
         while self.take(sink) {}
         self.note_losses(clock::monotonic(), sink);
         said.extend(sink.notice());
@@ -238,12 +244,15 @@ impl Recorder {
         }
         let changed = self.watched.scan(now, &self.options, &mut self.names, self.kernel.as_mut(), sink, said);
         self.names.sweep_threads();
-        if changed {
-            let ports: Vec<u16> = self.watched.ports(&self.options.ports);
+        let ports = self.watched.ports(&self.options.ports);
+        if ports != self.ports {
             self.decoder.set_servers(&ports);
             if let Some(Err(error)) = self.capture.as_mut().map(|capture| capture.set_ports(&ports)) {
                 said.push(format!("the packet filter could not be changed: {error}"));
             }
+            self.ports = ports;
+        }
+        if changed {
             self.watched.seed(&mut self.decoder, now, &mut self.events);
             self.hand_over(sink);
             give_memory_back();
