@@ -23,6 +23,7 @@ use notices::Notices;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use time::Zone;
 
@@ -44,7 +45,11 @@ fn run() -> Result<(), Failure> {
 
 /// Runs the command, its output to where it is wanted.
 fn write(command: &Command) -> Result<(), Failure> {
-    let file = command.output().map(std::path::PathBuf::as_path);
+    let file = command.output().map(PathBuf::as_path);
+    if let Some(path) = file.filter(|path| is_log(path, command.logs())) {
+        let line = format!("-o {} would overwrite a log; name another file", path.display());
+        return Err(Failure::Usage(line));
+    }
     let failed = |error| Failure::writing(error, file);
     let mut out: Box<dyn Write> = match file {
         Some(path) => Box::new(File::create(path).map_err(failed)?),
@@ -63,6 +68,13 @@ fn write(command: &Command) -> Result<(), Failure> {
         return Err(Failure::Said);
     }
     Ok(())
+}
+
+/// Is this file a segment, by its name or because it is one of the logs?
+fn is_log(path: &Path, logs: &[PathBuf]) -> bool {
+    let Ok(own) = path.canonicalize() else { return false };
+    own.extension().is_some_and(|end| end == "iocrec")
+        || logs.iter().any(|log| log.canonicalize().is_ok_and(|log| log == own))
 }
 
 /// Why a command stopped.

@@ -179,7 +179,7 @@ impl Engine {
         if let Some(old) = self.packets.push(time, at, request) {
             self.forest.release(old);
         }
-        if self.packets.has_hits() {
+        if self.packets.has_few_hits() {
             self.retry_hits(false);
         }
     }

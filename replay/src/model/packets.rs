@@ -22,6 +22,9 @@ const PACKET_WAIT: u64 = SECOND / 2;
 /// Messages and hits that wait at most, for each sort; the oldest go without their counterpart.
 const MAX_WAITING: usize = 50_000;
 
+/// Hits that are looked at for each message; more wait for the next sweep.
+const FEW: usize = 64;
+
 /// A hit or message that waits, and since when.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
@@ -158,6 +161,11 @@ impl Packets {
     /// Does any hit wait?
     pub fn has_hits(&self) -> bool {
         !self.hits.is_empty()
+    }
+
+    /// Do few enough hits wait to look at all of them for each message?
+    pub fn has_few_hits(&self) -> bool {
+        (1..=FEW).contains(&self.hits.len())
     }
 
     /// Has a hit waited long enough?
