@@ -311,7 +311,7 @@ fn packets(block: &[u8], f: &mut dyn FnMut(Packet)) {
     let first = header(std::mem::offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt)).unwrap_or(0);
     let mut at = first as usize;
     for _ in 0..count {
-        let field = |offset: usize| word(at + offset);
+        let field = |offset: usize| word(at.checked_add(offset)?);
         let packet = (|| {
             let (sec, nsec) = (
                 field(std::mem::offset_of!(libc::tpacket3_hdr, tp_sec))?,
@@ -320,7 +320,8 @@ fn packets(block: &[u8], f: &mut dyn FnMut(Packet)) {
             let kept = field(std::mem::offset_of!(libc::tpacket3_hdr, tp_snaplen))? as usize;
             let length = field(std::mem::offset_of!(libc::tpacket3_hdr, tp_len))? as usize;
             let mac = std::mem::offset_of!(libc::tpacket3_hdr, tp_mac);
-            let start = at + usize::from(u16::from_ne_bytes(*block.get(at + mac..)?.first_chunk()?));
+            let offset = u16::from_ne_bytes(*block.get(at.checked_add(mac)?..)?.first_chunk()?);
+            let start = at + usize::from(offset);
             let bytes = block.get(start..start.checked_add(kept)?)?;
             Some(Packet { wall: i64::from(sec) * 1_000_000_000 + i64::from(nsec), bytes, length })
         })();
@@ -331,6 +332,6 @@ fn packets(block: &[u8], f: &mut dyn FnMut(Packet)) {
         if next == 0 {
             break;
         }
-        at += next as usize;
+        at = at.saturating_add(next as usize);
     }
 }

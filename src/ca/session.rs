@@ -375,7 +375,7 @@ impl Session {
         time: u64,
         cid: Option<u32>,
         sid: Option<u32>,
-        pv: String,
+        mut pv: String,
         origin: Origin,
         (dbr, count): (Option<u16>, Option<u32>),
         context: &mut Context,
@@ -388,6 +388,8 @@ impl Session {
                 context.numbers.forgotten += 1;
             }
         }
+        // It may be kept for long.
+        pv.shrink_to_fit();
         context.numbers.channel += 1;
         context.numbers.open += 1;
         let id = context.numbers.channel;

@@ -118,6 +118,9 @@ fn segments(bytes: &[u8], cuts: &Cuts) -> Vec<(usize, Vec<u8>)> {
     parts.into_iter().map(|(_, at, bytes)| (at, bytes)).collect()
 }
 
+/// A segment: number of the circuit, from the client, sequence number, bytes.
+type Part = (usize, bool, u32, Vec<u8>);
+
 /// The facts of each circuit, with channels numbered within it.
 fn by_circuit(out: &[Event]) -> HashMap<Address, Vec<Fact>> {
     let mut clients = HashMap::new();
@@ -175,7 +178,7 @@ proptest! {
             .collect();
         for turn in 0..=turns {
             // The circuits' segments of this turn, one of each in turn.
-            let mut rounds: Vec<Vec<(usize, bool, u32, Vec<u8>)>> = Vec::new();
+            let mut rounds: Vec<Vec<Part>> = Vec::new();
             for (number, (dialogue, cuts, _)) in dialogues.iter().enumerate() {
                 for w in [&mut plain, &mut rough] {
                     w.client.port = 1000 + number as u16;
