@@ -181,7 +181,7 @@ fn size_fits(header: &Header) -> bool {
     let Some((meta, value)) = dbr_sizes(header.dbr) else { return false };
     let (size, count) = (u64::from(header.size), u64::from(header.count));
     let padded = |n: u64| n.next_multiple_of(8);
-    if size % 8 != 0 || header.size > LARGEST_BELIEVED {
+    if !size.is_multiple_of(8) || header.size > LARGEST_BELIEVED {
         return false;
     }
     match count {
@@ -202,7 +202,7 @@ pub fn plausible(speaker: Speaker, header: &Header) -> Belief {
         false => Belief::No,
     };
     let fair = |yes: bool| strong(yes).min(Belief::Fair);
-    let text = |most: u32| header.size >= 8 && header.size % 8 == 0 && header.size <= most && !header.long;
+    let text = |most: u32| header.size >= 8 && header.size.is_multiple_of(8) && header.size <= most && !header.long;
     match (header.command, speaker) {
         (ECHO, _) => strong(blank),
         (VERSION, _)
