@@ -202,7 +202,8 @@ pub fn plausible(speaker: Speaker, header: &Header) -> Belief {
         false => Belief::No,
     };
     let fair = |yes: bool| strong(yes).min(Belief::Fair);
-    let text = |most: u32| header.size >= 8 && header.size.is_multiple_of(8) && header.size <= most && !header.long;
+    let text =
+        |most: u32| header.size >= 8 && header.size.is_multiple_of(8) && header.size <= most && !header.long;
     match (header.command, speaker) {
         (ECHO, _) => strong(blank),
         (VERSION, _)
