@@ -1,0 +1,245 @@
+//! From hits to chains: one engine a run.
+//!
+//! Fed with a run's events in the order of time, it rebuilds what called what (facts/epics.md, sections 3
+//! and 4): by the stack of each thread, by the functions that called, and across threads by the
+//! record that is waiting. A put's two sides, packet and hit, are joined here too (see
+//! [`super::packets`]). Here are the stacks, and what has ended; [`puts`] and [`processing`] have the
+//! rules of the hits.
+
+mod processing;
+mod puts;
+
+use super::caller::{self, Caller, Role};
+use super::forest::{At, Forest};
+use super::packets::Packets;
+use super::run::Run;
+use super::span::Tree;
+use super::stack::{Frame, In, Puts, Thread};
+use crate::time::SECOND;
+use iocrec_log::event::{CircuitId, Event, Fact, RecordId, ThreadId};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+/// How often, in the log's time, what is finished is looked for.
+const SWEEP: u64 = SECOND / 10;
+/// After so long without a hit, a thread whose records have all completed has gone back to waiting.
+const IDLE: u64 = 2 * SECOND;
+/// How long `scanOnce` may take to get to a record: its queue holds 1000, and one may be slow.
+const ONCE: u64 = 10 * SECOND;
+/// Threads whose stacks are remembered before those that do nothing are forgotten. A big IOC has some
+/// hundreds.
+const MAX_THREADS: usize = 10_000;
+/// Records that a run may have in a map here at most; a bound for hostile logs.
+const MAX_RECORDS: usize = 1_000_000;
+
+/// `scanOnce` was called for a record.
+struct Asked {
+    time: u64,
+    /// In this record's processing, if in any.
+    within: Option<At>,
+}
+
+/// Rebuilds the chains of one run.
+pub struct Engine {
+    run: Rc<Run>,
+    forest: Forest,
+    threads: HashMap<ThreadId, Thread>,
+    /// Processing that has begun and not completed.
+    open: HashMap<RecordId, At>,
+    /// Puts with callback that found their record busy: carried out later, in a callback thread.
+    busy: HashMap<RecordId, At>,
+    /// `scanOnce` requests of each record.
+    asked: HashMap<RecordId, VecDeque<Asked>>,
+    packets: Packets,
+    now: u64,
+    swept: u64,
+}
+
+impl Engine {
+    /// An engine for the run's events.
+    pub fn new(run: Rc<Run>) -> Self {
+        Engine {
+            forest: Forest::new(Rc::clone(&run)),
+            run,
+            threads: HashMap::new(),
+            open: HashMap::new(),
+            busy: HashMap::new(),
+            asked: HashMap::new(),
+            packets: Packets::default(),
+            now: 0,
+            swept: 0,
+        }
+    }
+
+    /// Takes the next event, not earlier than the one before. Chains that have ended go to `out`.
+    pub fn push(&mut self, event: Event, out: &mut Vec<Tree>) {
+        let time = event.time.max(self.now);
+        self.now = time;
+        if time >= self.swept.saturating_add(SWEEP) {
+            self.swept = time;
+            self.sweep(out);
+        }
+        match event.fact {
+            Fact::Serves(serves) => self.packets.bind(serves.thread, serves.circuit),
+            Fact::CaPut(put) => self.message(time, put),
+            Fact::CaAnswer(answer) => self.answer(time, &answer),
+            Fact::Put(put) => self.put(time, put),
+            Fact::Process(process) => self.process(time, process),
+            Fact::Complete(complete) => self.complete(time, complete),
+            Fact::Cause(cause) => self.cause(time, cause),
+            Fact::CaLinkPut(put) => self.link(time, put),
+            _ => {}
+        }
+    }
+
+    /// A circuit was closed long ago.
+    pub fn forget(&mut self, circuit: CircuitId) {
+        self.packets.forget(circuit);
+    }
+
+    /// The log is at its end, or has a gap: gives out everything.
+    pub fn finish(&mut self, out: &mut Vec<Tree>) {
+        let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
+        for thread in threads {
+            self.unwind(thread, 0);
+        }
+        self.retry_hits(true);
+        self.packets.expire(&self.forest, u64::MAX, |_| {});
+        self.open.clear();
+        self.busy.clear();
+        self.asked.clear();
+        self.forest.clear(out);
+    }
+
+    /// When the oldest chain began that is yet to be given out.
+    pub fn oldest(&self) -> Option<u64> {
+        self.forest.oldest()
+    }
+
+    /// Time of the last event, or later if the run is known to have none until then.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Nothing happens until `time`.
+    pub fn tick(&mut self, time: u64, out: &mut Vec<Tree>) {
+        if time > self.now {
+            self.now = time;
+            self.swept = time;
+            self.sweep(out);
+        }
+    }
+
+    fn ask(&self, thread: ThreadId, site: u32) -> (Caller, Role) {
+        let context = self.run.context();
+        (caller::caller(&context, site), caller::role(&context, thread))
+    }
+
+    /// Enters a function.
+    fn enter(&mut self, thread: ThreadId, sp: i64, within: In, record: RecordId, at: At) {
+        self.forest.hold(at);
+        let frame = Frame { sp, within, record, at, puts: Puts::default(), followed: false };
+        self.threads.entry(thread).or_default().frames.push(frame);
+    }
+
+    /// A hit at `sp`: functions at or below it have returned.
+    fn pop(&mut self, thread: ThreadId, sp: i64, time: u64) {
+        let state = self.threads.entry(thread).or_default();
+        state.last = time;
+        let live = state.frames.iter().rposition(|frame| frame.sp > sp).map_or(0, |deepest| deepest + 1);
+        if live < state.frames.len() {
+            self.cut(thread, live, time);
+        }
+        self.leave_completed(thread, time);
+    }
+
+    /// Records on top of the stack that have completed have returned: they call nothing more.
+    fn leave_completed(&mut self, thread: ThreadId, time: u64) {
+        while let Some(state) = self.threads.get(&thread) {
+            let Some(top) = state.frames.last() else { break };
+            if top.within != In::Process || self.open.contains_key(&top.record) {
+                break;
+            }
+            let live = state.frames.len() - 1;
+            self.cut(thread, live, time);
+        }
+    }
+
+    /// The `recGblFwdLink` on top of the stack, if any, has returned.
+    fn leave_forward_link(&mut self, thread: ThreadId, time: u64) {
+        while let Some(state) = self.threads.get(&thread) {
+            if state.frames.last().is_none_or(|top| top.within != In::Complete) {
+                break;
+            }
+            let live = state.frames.len() - 1;
+            self.cut(thread, live, time);
+            self.leave_completed(thread, time);
+        }
+    }
+
+    /// All functions of the thread have returned.
+    fn unwind(&mut self, thread: ThreadId, time: u64) {
+        self.cut(thread, 0, time);
+    }
+
+    /// Functions from number `live` on have returned.
+    fn cut(&mut self, thread: ThreadId, live: usize, time: u64) {
+        while let Some(state) = self.threads.get_mut(&thread) {
+            if state.frames.len() <= live {
+                break;
+            }
+            let Some(frame) = state.frames.pop() else { break };
+            if frame.within == In::Notify {
+                self.leave_notify(thread, time, &frame);
+            }
+            self.forest.release(frame.at);
+        }
+    }
+
+    /// `dbProcessNotify` has returned. If no `dbPut` was seen in it, its record was busy or disabled.
+    fn leave_notify(&mut self, thread: ThreadId, time: u64, frame: &Frame) {
+        if self.forest.put(frame.at).is_some_and(|put| !put.wrote) {
+            self.join(thread, time, frame.at, true);
+            if self.busy.len() < MAX_RECORDS {
+                self.busy.insert(frame.record, frame.at);
+            }
+        }
+    }
+
+    /// Looks for what has ended.
+    fn sweep(&mut self, out: &mut Vec<Tree>) {
+        let now = self.now;
+        let idle = |state: &Thread| !state.frames.is_empty() && state.last.saturating_add(IDLE) <= now;
+        let idle: Vec<ThreadId> =
+            self.threads.iter().filter(|(_, state)| idle(state)).map(|(thread, _)| *thread).collect();
+        for thread in idle {
+            let Some(state) = self.threads.get(&thread) else { continue };
+            let waits = state.frames.iter().any(|frame| {
+                let open = frame.within == In::Process && self.open.contains_key(&frame.record);
+                open && self.forest.resolve(frame.at).is_some()
+            });
+            if !waits {
+                self.unwind(thread, now);
+            }
+        }
+        if self.packets.has_hits() {
+            self.retry_hits(false);
+        }
+        let mut done = Vec::new();
+        self.packets.expire(&self.forest, now, |at| done.push(at));
+        self.asked.retain(|_, asked| {
+            while asked.front().is_some_and(|first| first.time.saturating_add(ONCE) <= now) {
+                done.extend(asked.pop_front().and_then(|first| first.within));
+            }
+            !asked.is_empty()
+        });
+        for at in done {
+            self.forest.release(at);
+        }
+        self.forest.harvest(now, out);
+        if self.threads.len() > MAX_THREADS {
+            let limit = now.saturating_sub(IDLE);
+            self.threads.retain(|_, state| !state.frames.is_empty() || state.last > limit);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Processing: what made a record process, when it was done, and what it asked for meanwhile.
+
+use super::{Asked, Engine, MAX_RECORDS, ONCE};
+use crate::model::caller::{Caller, Role};
+use crate::model::forest::At;
+use crate::model::span::{Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, Trigger, What};
+use crate::model::stack::{In, Thread};
+use crate::time::SECOND;
+use iocrec_log::event::{CaLinkPut, Cause, CauseKind, Complete, Process, RecordId, ThreadId};
+
+/// How long a chain without a known cause is kept for the completion that explains it.
+const ORPHAN: u64 = SECOND;
+/// Requests of `scanOnce` that are remembered for a record.
+const MAX_ASKED: usize = 64;
+/// Phases that are kept of one processing.
+const MAX_PHASES: usize = 32;
+
+impl Engine {
+    /// `dbProcess`.
+    pub(super) fn process(&mut self, time: u64, process: Process) {
+        let (thread, record) = (process.thread, process.record);
+        self.pop(thread, process.sp, time);
+        let (caller, role) = self.ask(thread, process.site);
+        let (parent, trigger) = self.parent(time, process, caller, role);
+        let outcome = if process.active { Outcome::Active } else { Outcome::Open };
+        let span = Span {
+            parent: None,
+            thread: Some(thread),
+            start: time,
+            end: time,
+            what: What::Process(ProcessSpan { record, trigger, outcome, phases: Vec::new() }),
+        };
+        let at = match parent {
+            Some(parent) => self.forest.add(parent, span),
+            None => self.forest.plant(span),
+        };
+        if process.active {
+            return;
+        }
+        if let Some(older) = self.open.remove(&record) {
+            if let Some(Span { what: What::Process(older), .. }) = self.forest.span_mut(older) {
+                older.outcome = Outcome::NotCompleted;
+            }
+            self.forest.release(older);
+        }
+        if self.open.len() < MAX_RECORDS {
+            self.open.insert(record, at);
+            self.forest.hold(at); // for its completion
+        }
+        self.enter(thread, process.sp, In::Process, record, at);
+        if parent.is_none() && matches!(caller, Caller::Link) && matches!(role, Role::Callback | Role::Other)
+        {
+            self.forest.hold_until(at, time.saturating_add(ORPHAN));
+            self.threads.entry(thread).or_default().orphans.push((process.sp, at));
+        }
+    }
+
+    /// What made a record process.
+    fn parent(&mut self, time: u64, process: Process, caller: Caller, role: Role) -> (Option<At>, Trigger) {
+        let (thread, record) = (process.thread, process.record);
+        if let Caller::Root(trigger) = caller {
+            self.unwind(thread, time);
+            let state = self.threads.entry(thread).or_default();
+            state.orphans.clear();
+            state.puts.clear();
+            return match trigger {
+                Trigger::Once => (self.who_asked(time, record), trigger),
+                _ => (None, trigger),
+            };
+        }
+        let followed = |state: &Thread| state.frames.last().is_some_and(|top| top.followed);
+        if self.threads.get(&thread).is_some_and(followed) {
+            self.leave_forward_link(thread, time);
+        }
+        let rtype_is_fanout = |at: At| {
+            let Some(Span { what: What::Process(parent), .. }) = self.forest.span(at) else { return None };
+            let context = self.run.context();
+            let rtype = context.record(parent.record)?.rtype;
+            (!rtype.is_empty()).then_some(matches!(rtype, "fanout" | "seq" | "sseq"))
+        };
+        let state = self.threads.entry(thread).or_default();
+        if let Some(top) = state.frames.last_mut() {
+            if let Some(put) = top.puts.take(record) {
+                return (Some(put), Trigger::Out);
+            }
+            top.followed = top.within == In::Complete;
+            let trigger = match top.within {
+                In::PutField | In::Notify => Trigger::Put,
+                In::Complete => Trigger::Forward,
+                In::Process => match rtype_is_fanout(top.at) {
+                    Some(true) => Trigger::Fanout,
+                    // A record that processes another without writing to it reads from it.
+                    Some(false) => Trigger::Input,
+                    None => Trigger::Link,
+                },
+            };
+            return (Some(top.at), trigger);
+        }
+        if let Some(put) = state.puts.take(record) {
+            let trigger = if role == Role::Callback { Trigger::Out } else { Trigger::Put };
+            return (Some(put), trigger);
+        }
+        state.puts.clear();
+        match role {
+            Role::Scan => (None, Trigger::Scan),
+            Role::ScanOnce => (self.who_asked(time, record), Trigger::Once),
+            Role::Callback => (None, Trigger::Callback),
+            _ => (None, Trigger::Unknown),
+        }
+    }
+
+    /// The processing in which `scanOnce` was called for the record, the earliest call first.
+    fn who_asked(&mut self, time: u64, record: RecordId) -> Option<At> {
+        let asked = self.asked.get_mut(&record)?;
+        let mut within = None;
+        while let Some(first) = asked.pop_front() {
+            if let Some(at) = first.within {
+                self.forest.release(at);
+            }
+            if first.time.saturating_add(ONCE) > time {
+                within = first.within;
+                break;
+            }
+        }
+        if asked.is_empty() {
+            self.asked.remove(&record);
+        }
+        within.filter(|at| self.forest.resolve(*at).is_some())
+    }
+
+    /// `recGblFwdLink`.
+    pub(super) fn complete(&mut self, time: u64, complete: Complete) {
+        let (thread, sp, record) = (complete.thread, complete.sp, complete.record);
+        self.pop(thread, sp, time);
+        let Complete { value, severity, status, .. } = complete;
+        let completed = Outcome::Completed(Completed { value, severity, status });
+        let own = self
+            .threads
+            .entry(thread)
+            .or_default()
+            .frames
+            .iter()
+            .rposition(|frame| frame.within == In::Process && frame.record == record);
+        let open = self.open.remove(&record);
+        let open = open.filter(|at| self.forest.resolve(*at).is_some());
+        let Some(at) = open else {
+            // It began before the recorder, or so long ago that its chain has been given out.
+            let trigger = Trigger::Completion;
+            let what = What::Process(ProcessSpan { record, trigger, outcome: completed, phases: Vec::new() });
+            let at =
+                self.forest.plant(Span { parent: None, thread: Some(thread), start: time, end: time, what });
+            self.adopt(time, thread, sp, at);
+            self.enter(thread, sp, In::Complete, record, at);
+            return;
+        };
+        if let Some(span) = self.forest.span_mut(at) {
+            span.end = time;
+            if let What::Process(process) = &mut span.what {
+                process.outcome = completed;
+                // A frame may be left over from when the record began: what it asked for tells.
+                if own.is_none() || process.phases.iter().any(|phase| phase.asked.is_some_and(is_completion))
+                {
+                    note(process, Phase { time, thread, asked: None });
+                }
+            }
+        }
+        match own {
+            Some(own) => self.cut(thread, own + 1, time),
+            None => self.adopt(time, thread, sp, at),
+        }
+        self.enter(thread, sp, In::Complete, record, at);
+        self.forest.release(at); // its completion
+    }
+
+    /// An asynchronous record works its links off before it completes: what such a thread has just
+    /// done from a deeper frame, without a cause of its own, was that.
+    fn adopt(&mut self, time: u64, thread: ThreadId, sp: i64, at: At) {
+        let orphans = std::mem::take(&mut self.threads.entry(thread).or_default().orphans);
+        let began = self.forest.span(at).map_or(0, |span| span.start);
+        for (from, orphan) in orphans {
+            let Some(span) = self.forest.span_mut(orphan) else { continue };
+            if from >= sp || span.start < began && began < time || span.start.saturating_add(ORPHAN) < time {
+                continue;
+            }
+            if let What::Process(process) = &mut span.what {
+                process.trigger = Trigger::Link;
+            }
+            self.forest.graft(orphan, at);
+        }
+    }
+
+    /// Something is to be done later, or elsewhere.
+    pub(super) fn cause(&mut self, time: u64, cause: Cause) {
+        self.pop(cause.thread, cause.sp, time);
+        let state = self.threads.entry(cause.thread).or_default();
+        let top = state.frames.last().filter(|top| matches!(top.within, In::Process | In::Complete));
+        let within = top.map(|top| top.at);
+        let processing = top.is_some_and(|top| top.within == In::Process);
+        match (cause.kind, cause.record) {
+            (CauseKind::ScanOnce, Some(record)) => {
+                if self.asked.len() >= MAX_RECORDS {
+                    return;
+                }
+                if let Some(at) = within {
+                    self.forest.hold(at); // for the processing asked for
+                }
+                let asked = self.asked.entry(record).or_default();
+                asked.push_back(Asked { time, within });
+                if asked.len() > MAX_ASKED {
+                    if let Some(at) = asked.pop_front().and_then(|first| first.within) {
+                        self.forest.release(at);
+                    }
+                }
+            }
+            (CauseKind::ScanOnce, None) => {}
+            (_, record) => {
+                let of_record = record.and_then(|record| self.open.get(&record).copied());
+                let at = of_record.or(within.filter(|_| processing));
+                let span = at.and_then(|at| self.forest.span_mut(at));
+                if let Some(Span { what: What::Process(process), .. }) = span {
+                    note(process, Phase { time, thread: cause.thread, asked: Some(cause.kind) });
+                }
+            }
+        }
+    }
+
+    /// `dbCaPutLinkCallback`.
+    pub(super) fn link(&mut self, time: u64, put: CaLinkPut) {
+        self.pop(put.thread, put.sp, time);
+        let state = self.threads.entry(put.thread).or_default();
+        let own = state.frames.iter().rev().find(|frame| {
+            frame.within == In::Process && put.record.is_none_or(|record| record == frame.record)
+        });
+        let open = put.record.and_then(|record| self.open.get(&record).copied());
+        let parent = own.map(|frame| frame.at).or(open).or(state.frames.last().map(|frame| frame.at));
+        let CaLinkPut { thread, record, pv, value, .. } = put;
+        let what = What::Link(LinkSpan { record, pv, value, resolved: false, target: None });
+        let span = Span { parent: None, thread: Some(thread), start: time, end: time, what };
+        match parent {
+            Some(parent) => self.forest.add(parent, span),
+            None => self.forest.plant(span),
+        };
+    }
+}
+
+/// A callback that will go on with the record's processing?
+fn is_completion(kind: CauseKind) -> bool {
+    matches!(kind, CauseKind::CallbackRequestProcess | CauseKind::CallbackRequestProcessDelayed)
+}
+
+fn note(process: &mut ProcessSpan, phase: Phase) {
+    if process.phases.len() < MAX_PHASES {
+        process.phases.push(phase);
+    }
+}

@@ -1,0 +1,243 @@
+//! Puts: messages on the network, hits inside the IOC, and the two joined.
+
+use super::Engine;
+use crate::model::caller::{Caller, Role};
+use crate::model::forest::At;
+use crate::model::packets::Match;
+use crate::model::span::{Answer, Packet, PutSpan, Span, What};
+use crate::model::stack::In;
+use crate::model::{eca, value};
+use crate::time::SECOND;
+use iocrec_log::event::{CaAnswer, CaPut, Dbf, Put, PutKind, ThreadId, Value};
+
+/// How long a put is kept for the server's refusal, which comes after the IOC's hits, when the server
+/// has worked off all it had received.
+const REFUSAL: u64 = SECOND;
+
+impl Engine {
+    /// WRITE or WRITE_NOTIFY.
+    pub(super) fn message(&mut self, time: u64, put: CaPut) {
+        let packet = Packet {
+            time,
+            circuit: put.circuit,
+            channel: put.channel,
+            notify: put.notify,
+            dbr: put.dbr,
+            answer: None,
+        };
+        let request = (put.circuit, put.ioid, put.notify);
+        let at = self.forest.plant(Span {
+            parent: None,
+            thread: None,
+            start: time,
+            end: time,
+            what: What::Put(PutSpan {
+                kind: None,
+                site: 0,
+                record: None,
+                field: None,
+                dbf: value::dbf_of_dbr(put.dbr).unwrap_or(Dbf::NoAccess),
+                count: put.count,
+                requested: value::from_channel_access(put.dbr, put.count, &put.payload),
+                old: Value::Unknown,
+                wrote: false,
+                packet: Some(Box::new(packet)),
+            }),
+        });
+        self.forest.hold(at); // for its hit
+        self.forest.hold_until(at, time.saturating_add(REFUSAL));
+        if put.notify {
+            self.forest.hold(at); // for its answer
+        }
+        if let Some(old) = self.packets.push(time, at, request) {
+            self.forest.release(old);
+        }
+        if self.packets.has_few_hits() {
+            self.retry_hits(false);
+        }
+    }
+
+    /// The server's answer to either.
+    pub(super) fn answer(&mut self, time: u64, answer: &CaAnswer) {
+        let request = (answer.circuit, answer.ioid, answer.notify);
+        let status = answer.status;
+        let Some(at) = self.packets.answer(&mut self.forest, request, Answer { time, status }) else {
+            return;
+        };
+        if answer.notify {
+            self.forest.release(at);
+        }
+        if status == eca::NO_WRITE_ACCESS && self.packets.give_up(answer.circuit, at) {
+            self.forest.release(at);
+        }
+    }
+
+    /// A put's hit.
+    pub(super) fn put(&mut self, time: u64, put: Put) {
+        self.pop(put.thread, put.sp, time);
+        let (caller, role) = self.ask(put.thread, put.site);
+        match put.kind {
+            PutKind::Put => self.write(time, put, caller, role),
+            PutKind::PutField | PutKind::Notify => self.put_from_outside(time, put, caller, role),
+        }
+    }
+
+    /// `dbPutField` and `dbProcessNotify`.
+    fn put_from_outside(&mut self, time: u64, put: Put, caller: Caller, role: Role) {
+        let (thread, sp, record, kind) = (put.thread, put.sp, put.record, put.kind);
+        let within = if kind == PutKind::Notify { In::Notify } else { In::PutField };
+        let state = self.threads.entry(thread).or_default();
+        let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
+        // What these threads do begins with a put; unless code of the site's own called it.
+        let served = matches!(role, Role::CaServer | Role::CaLink)
+            && matches!(caller, Caller::Server | Caller::Unknown);
+        let entry = served || caller == Caller::Shell || state.is_entry(put.site, kind, sp);
+        if let (Some((In::Notify, of, at)), PutKind::PutField) = (top, kind) {
+            // A put with callback to a link field.
+            if of == record && !self.forest.put(at).is_some_and(|put| put.wrote) {
+                self.fill(at, put);
+                self.enter(thread, sp, within, record, at);
+                self.join(thread, time, at, false);
+                return;
+            }
+        }
+        let processing = state
+            .frames
+            .iter()
+            .any(|frame| frame.within == In::Process && self.open.contains_key(&frame.record));
+        let inside = processing && !entry;
+        let at = match top {
+            Some((_, _, at)) if inside => self.forest.add(at, put_span(time, put)),
+            _ => {
+                state.note_entry(put.site, kind, sp);
+                self.unwind(thread, time);
+                let at = self.forest.plant(put_span(time, put));
+                self.forest.hold_until(at, time.saturating_add(REFUSAL));
+                at
+            }
+        };
+        self.enter(thread, sp, within, record, at);
+        if !inside && kind == PutKind::PutField {
+            self.join(thread, time, at, false);
+        }
+    }
+
+    /// `dbPut`. It never is a parent by the stack: it has returned before the record is processed.
+    fn write(&mut self, time: u64, put: Put, caller: Caller, role: Role) {
+        let (thread, record, sp) = (put.thread, put.record, put.sp);
+        self.leave_forward_link(thread, time); // which writes to no field
+        let state = self.threads.entry(thread).or_default();
+        let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
+        match top {
+            Some((In::PutField | In::Notify, of, at))
+                if of == record && !self.forest.put(at).is_some_and(|put| put.wrote) =>
+            {
+                self.fill(at, put);
+                self.join(thread, time, at, false);
+            }
+            // Frames that seem to be around a put from outside are left over from earlier.
+            Some((_, _, at)) if caller != Caller::ChannelPut => {
+                let at = self.forest.add(at, put_span(time, put));
+                if let Some(top) = self.threads.entry(thread).or_default().top() {
+                    top.puts.push(record, at);
+                }
+            }
+            _ => {
+                self.unwind(thread, time);
+                let waiting = if role == Role::Callback { self.busy.remove(&record) } else { None };
+                let waiting = waiting.filter(|at| self.forest.put(*at).is_some());
+                if let (Some(at), Caller::ChannelPut | Caller::Unknown) = (waiting, caller) {
+                    self.fill(at, put);
+                    self.threads.entry(thread).or_default().puts.push(record, at);
+                    return;
+                }
+                let at = self.forest.plant(put_span(time, put));
+                self.forest.hold_until(at, time.saturating_add(REFUSAL));
+                let state = self.threads.entry(thread).or_default();
+                state.puts.push(record, at);
+                if matches!(caller, Caller::Link | Caller::Unknown)
+                    && matches!(role, Role::Callback | Role::Other)
+                {
+                    state.orphans.push((sp, at));
+                }
+                self.join(thread, time, at, false);
+            }
+        }
+    }
+
+    /// A put's `dbPut` was seen (or, for a link field, its `dbPutField` inside `dbProcessNotify`).
+    fn fill(&mut self, at: At, put: Put) {
+        let Some(span) = self.forest.span_mut(at) else { return };
+        let What::Put(own) = &mut span.what else { return };
+        own.wrote = true;
+        own.old = put.old;
+        own.field = put.field.or(own.field);
+        if own.requested == Value::Unknown {
+            own.dbf = put.dbf;
+            own.count = put.count;
+            own.requested = put.requested;
+        }
+    }
+
+    /// Joins a hit to its message, if there is one that fits; `last`: if not now, then never.
+    pub(super) fn join(&mut self, thread: ThreadId, time: u64, at: At, last: bool) {
+        let Some(put) = self.forest.put(at) else { return };
+        let seen_both = put.packet.is_some();
+        let nothing_known = put.kind == Some(PutKind::Notify) && !put.wrote && !last;
+        let (caller, role) = self.ask(thread, put.site);
+        let served = self.packets.circuit(thread).is_some()
+            || role == Role::CaServer
+            || (role == Role::Other && matches!(caller, Caller::Server | Caller::Unknown));
+        if seen_both || nothing_known || !served {
+            return;
+        }
+        let mut done = Vec::new();
+        if self.packets.learn(&self.forest, &self.run.context(), thread, at) {
+            // What the thread did before, and could not be told from another's, comes first.
+            for (time, earlier) in self.packets.take_hits_of(thread) {
+                self.join(thread, time, earlier, last);
+            }
+        }
+        let context = self.run.context();
+        let found = self.packets.find(&self.forest, &context, thread, at, last, |at| done.push(at));
+        match found {
+            Match::Found(message) => self.forest.merge(at, message),
+            Match::None if !last => self.packets.wait(thread, time, at),
+            Match::None => {}
+        }
+        drop(context);
+        for at in done {
+            self.forest.release(at);
+        }
+    }
+
+    /// Tries again to join the hits that wait.
+    pub(super) fn retry_hits(&mut self, last: bool) {
+        for (thread, time, at) in self.packets.take_hits() {
+            let overdue = last || self.packets.is_overdue(time, self.now);
+            self.join(thread, time, at, overdue);
+        }
+    }
+}
+
+/// The span of a put that was seen inside the IOC.
+fn put_span(time: u64, put: Put) -> Span {
+    Span {
+        parent: None,
+        thread: Some(put.thread),
+        start: time,
+        end: time,
+        what: What::Put(PutSpan {
+            kind: Some(put.kind),
+            site: put.site,
+            record: Some(put.record),
+            field: put.field,
+            dbf: put.dbf,
+            count: put.count,
+            requested: put.requested,
+            old: put.old,
+            wrote: put.kind == PutKind::Put,
+            packet: None,
+        }),
+    }
+}
