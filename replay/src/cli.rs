@@ -2,10 +2,10 @@
 
 use crate::failure::Failure;
 use crate::filter::Filter;
-use crate::glob::Glob;
 use crate::output::puts;
 use crate::time::Zone;
 use argh::{EarlyExit, FromArgs};
+use iocrec_log::glob::Glob;
 use std::path::PathBuf;
 
 /// Reads logs of iocrec, the flight recorder for EPICS IOCs, and says who changed a PV, why a record

@@ -1,11 +1,11 @@
 //! Which chains and puts are asked for.
 
-use crate::glob::Glob;
 use crate::model::putlog::{ioc_of_span, PutLine};
 use crate::model::pv::{link_target, Pv};
 use crate::model::run::{field_name, record_name};
 use crate::model::span::{Span, Tree, What};
 use iocrec_log::context::Context;
+use iocrec_log::glob::Glob;
 
 /// What `--since`, `--until`, `--pv`, `--ioc` and `--host` ask for.
 #[derive(Default)]

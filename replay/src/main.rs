@@ -7,7 +7,6 @@
 mod cli;
 mod failure;
 mod filter;
-mod glob;
 mod input;
 mod model;
 mod near;

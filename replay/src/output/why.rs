@@ -103,7 +103,7 @@ impl<'a> Why<'a> {
                 && self.filter.time(time)
             {
                 let (host, ioc) = (tree.run.host(), ioc_of_span(&context, span));
-                let wanted = |glob: &Option<crate::glob::Glob>, name: &str| {
+                let wanted = |glob: &Option<iocrec_log::glob::Glob>, name: &str| {
                     glob.as_ref().is_none_or(|glob| glob.matches(name))
                 };
                 if wanted(&self.filter.host, &host) && wanted(&self.filter.ioc, &ioc) {
