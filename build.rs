@@ -59,7 +59,9 @@ fn compile(
         .args(["-I", headers, "-idirafter", multiarch, "-c", "bpf/ioc.bpf.c", "-o"])
         .arg(object)
         .status()
-        .map_err(|e| format!("cannot run {clang}: {e}; install it (apt-get install clang) or set CLANG to its path"))?;
+        .map_err(|e| {
+            format!("cannot run {clang}: {e}; install it (apt-get install clang) or set CLANG to its path")
+        })?;
     if status.success() {
         Ok(())
     } else {

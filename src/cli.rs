@@ -15,8 +15,9 @@ use iocrec_log::writer::{self, Writer};
 use crate::kernel::Wish;
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
+use crate::recorder::store::Store;
 use crate::recorder::{self, Recorder};
-use crate::{check, clock, signals, watch};
+use crate::{check, signals, watch};
 
 /// A flight recorder for EPICS IOCs: watches running IOCs from outside, without changing them.
 #[derive(FromArgs, Debug)]
@@ -217,7 +218,9 @@ fn record(record: Record) -> Result<(), Failure> {
         ..writer::Options::default()
     };
     let run = run_number().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;
-    let mut writer = Writer::open(directory, options, run).map_err(|error| failed(&error))?;
+    let writer = Writer::open(directory, options, run).map_err(|error| failed(&error))?;
+    let mut store =
+        Store::start(writer).map_err(|error| Failure::Failed(format!("no thread for the log: {error}")))?;
     let options = recorder::Options {
         wish: record.tier,
         interfaces: interfaces(record.iface),
@@ -229,16 +232,14 @@ fn record(record: Record) -> Result<(), Failure> {
         duration: record.duration,
     };
     signals::catch();
-    let outcome = drive(options, &mut writer);
-    writer.close(clock::monotonic());
-    if let Some(notice) = writer.take_notice() {
-        complain(&notice);
-    }
+    let outcome = drive(options, &mut store);
+    let (status, said) = store.close().map_err(Failure::Failed)?;
+    said.iter().for_each(|line| complain(line));
     outcome?;
-    match &writer.status().state {
+    match &status.state {
         writer::State::Ok => Ok(()),
         writer::State::Paused { reason } => {
-            Err(Failure::Failed(format!("{} events were not stored: {reason}", writer.status().lost)))
+            Err(Failure::Failed(format!("{} events were not stored: {reason}", status.lost)))
         }
     }
 }
@@ -267,7 +268,9 @@ fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<(), Failure>
             return Err(Failure::Usage("nothing to record: leave out --no-puts or --no-process".into()));
         }
         (false, _, Wish::Only(Tier::Packet)) => {
-            return Err(Failure::Usage("nothing to record: the packet tier sees puts only; leave out --no-puts".into()));
+            return Err(Failure::Usage(
+                "nothing to record: the packet tier sees puts only; leave out --no-puts".into(),
+            ));
         }
         _ => {}
     }

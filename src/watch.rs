@@ -196,8 +196,16 @@ impl<W: Write> Sink for Watch<W> {
         match event.fact {
             Fact::CaPut(put) => {
                 let Some(circuit) = self.context.circuit(put.circuit).cloned() else { return };
-                let pv = self.context.channel(put.channel).map_or_else(String::new, |channel| channel.pv.clone());
-                self.waiting.push_back(Waiting { time: event.time, put, circuit, pv, old: None, status: None });
+                let pv =
+                    self.context.channel(put.channel).map_or_else(String::new, |channel| channel.pv.clone());
+                self.waiting.push_back(Waiting {
+                    time: event.time,
+                    put,
+                    circuit,
+                    pv,
+                    old: None,
+                    status: None,
+                });
             }
             Fact::CaAnswer(answer) => self.answer(&answer),
             Fact::Put(put) => self.put(event.time, put),

@@ -110,7 +110,8 @@ fn client(ioc: &IocProcess, node: u64, threads: &HashSet<u32>, only: Option<u32>
         return None;
     }
     let heads = [CLIENT_CHANNELS, CLIENT_CHANNELS_PENDING];
-    let channels = heads.iter().flat_map(|&at| list(memory, bytes.get(at..).unwrap_or_default(), MAX_CHANNELS));
+    let channels =
+        heads.iter().flat_map(|&at| list(memory, bytes.get(at..).unwrap_or_default(), MAX_CHANNELS));
     Some(Client {
         address: Address::new(Ipv4Addr::from(ip), port),
         user: text(CLIENT_USER),
@@ -132,10 +133,18 @@ fn channel(ioc: &IocProcess, node: u64) -> Option<ClientChannel> {
         // 3.14: a DBADDR in place: record and field description
         let record = ioc.memory.string(word(&bytes, CHANNEL_DB), MAX_NAME)?;
         let (_, field, _) = ioc.layout.as_ref().ok()?.field(&ioc.memory, word(&bytes, CHANNEL_DB + 16))?;
-        if field == "VAL" { record } else { format!("{record}.{field}") }
+        if field == "VAL" {
+            record
+        } else {
+            format!("{record}.{field}")
+        }
     } else {
         // dbChannel begins with the name as the client wrote it
         ioc.memory.string(ioc.memory.pointer(word(&bytes, CHANNEL_DB))?, MAX_NAME)?
     };
-    (!pv.is_empty()).then(|| ClientChannel { cid: half(&bytes, CHANNEL_CID), sid: half(&bytes, CHANNEL_SID), pv })
+    (!pv.is_empty()).then(|| ClientChannel {
+        cid: half(&bytes, CHANNEL_CID),
+        sid: half(&bytes, CHANNEL_SID),
+        pv,
+    })
 }

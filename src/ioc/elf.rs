@@ -97,7 +97,8 @@ impl Elf {
     /// What is to be added to the file's addresses in a process that has it mapped so.
     pub fn bias<'a>(&self, mut mappings: impl Iterator<Item = &'a Mapping>) -> Option<u64> {
         mappings.find_map(|mapping| {
-            let segment = self.segments.iter().find(|segment| segment.offset / PAGE * PAGE == mapping.offset)?;
+            let segment =
+                self.segments.iter().find(|segment| segment.offset / PAGE * PAGE == mapping.offset)?;
             Some(mapping.start.wrapping_sub(segment.address / PAGE * PAGE))
         })
     }

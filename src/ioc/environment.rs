@@ -24,7 +24,9 @@ impl Environment {
         let live = ["environ", "__environ"].iter().find_map(|name| variable(memory, modules, name));
         let variables: Vec<String> = match live {
             Some(list) => (0..MAX_VARIABLES)
-                .map_while(|index| memory.pointer(list.wrapping_add(index * 8)).filter(|&pointer| pointer != 0))
+                .map_while(|index| {
+                    memory.pointer(list.wrapping_add(index * 8)).filter(|&pointer| pointer != 0)
+                })
                 .filter_map(|pointer| memory.string(pointer, MAX_LENGTH))
                 .collect(),
             None => {
@@ -47,7 +49,8 @@ impl Environment {
         if let Some(name) = ["IOC", "IOCNAME", "IOC_NAME"].iter().find_map(|name| self.get(name)) {
             return name.to_string();
         }
-        if let Some((directory, _)) = self.get("IOCSH_STARTUP_SCRIPT").and_then(|path| path.rsplit_once('/')) {
+        if let Some((directory, _)) = self.get("IOCSH_STARTUP_SCRIPT").and_then(|path| path.rsplit_once('/'))
+        {
             if !last(directory).is_empty() {
                 return last(directory);
             }

@@ -55,8 +55,8 @@ impl Numbering {
     pub fn dbf(self, number: u16) -> Option<Dbf> {
         use Dbf::*;
         const ALL: [Dbf; 18] = [
-            String, Char, UChar, Short, UShort, Long, ULong, Int64, UInt64, Float, Double, Enum, Menu, Device,
-            InLink, OutLink, FwdLink, NoAccess,
+            String, Char, UChar, Short, UShort, Long, ULong, Int64, UInt64, Float, Double, Enum, Menu,
+            Device, InLink, OutLink, FwdLink, NoAccess,
         ];
         let shift = if self == Numbering::Before3161 && number >= 7 { 2 } else { 0 };
         ALL.get(usize::from(number) + shift).copied()
@@ -148,7 +148,8 @@ impl Layout {
             let bytes: [u8; TYPE_BYTES] = memory.bytes(node).ok_or("a record type could not be read")?;
             let next = u64_at(&bytes, 0);
             let fields = fields(memory, node, &bytes)?;
-            let name = memory.string(u64_at(&bytes, TYPE_NAME), MAX_NAME).ok_or("a record type has no name")?;
+            let name =
+                memory.string(u64_at(&bytes, TYPE_NAME), MAX_NAME).ok_or("a record type has no name")?;
             if u32_at(&bytes, TYPE_RECORD_SIZE) == 0 {
                 return Err("its record types are not registered yet".into());
             }
@@ -277,7 +278,8 @@ fn fields(memory: &Memory, node: u64, rtype: &[u8; TYPE_BYTES]) -> Result<HashMa
             return Err("a field does not belong to its record type".into());
         }
         let name = memory.string(u64_at(&bytes, FIELD_NAME), MAX_NAME).ok_or("a field has no name")?;
-        let dbf = u16::try_from(u32_at(&bytes, FIELD_DBF)).map_err(|_| format!("field {name} has no type"))?;
+        let dbf =
+            u16::try_from(u32_at(&bytes, FIELD_DBF)).map_err(|_| format!("field {name} has no type"))?;
         let size = i16::from_ne_bytes([bytes[FIELD_SIZE], bytes[FIELD_SIZE + 1]]);
         let offset = u16_at(&bytes, FIELD_OFFSET);
         fields.insert(name, FieldAt { description, dbf, offset, size });

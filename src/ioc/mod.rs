@@ -110,7 +110,8 @@ impl Finder {
     }
 
     fn modules(&mut self, pid: u32, mappings: &[Mapping]) -> Vec<Module> {
-        let mut wanted: Vec<&'static str> = FUNCTIONS.iter().flat_map(|function| function.symbols).copied().collect();
+        let mut wanted: Vec<&'static str> =
+            FUNCTIONS.iter().flat_map(|function| function.symbols).copied().collect();
         wanted.extend(DATA);
         wanted.push(DB_CHANNEL);
         let mut files: BTreeMap<FileId, Vec<&Mapping>> = BTreeMap::new();
@@ -124,7 +125,9 @@ impl Finder {
                 let code = mappings.iter().find(|mapping| mapping.executable)?;
                 let open = code.open_path(pid);
                 let known = self.files.entry(file).or_insert_with(|| match Elf::read(&open, &wanted) {
-                    Ok(elf) if wanted.iter().any(|name| elf.symbol(name).is_some()) => Known::Module(Rc::new(elf)),
+                    Ok(elf) if wanted.iter().any(|name| elf.symbol(name).is_some()) => {
+                        Known::Module(Rc::new(elf))
+                    }
                     _ => Known::Nothing,
                 });
                 let Known::Module(elf) = known else { return None };
@@ -149,7 +152,8 @@ fn describe(pid: u32, start: u64, modules: Vec<Module>) -> IocProcess {
     let environment = environment::Environment::read(&memory, &modules, pid);
     let has = |name| modules.iter().any(|module| module.elf.symbol(name).is_some());
     let exe = process::link(pid, "exe");
-    let statically = modules.iter().any(|module| module.path == exe && module.elf.symbol("dbProcess").is_some());
+    let statically =
+        modules.iter().any(|module| module.path == exe && module.elf.symbol("dbProcess").is_some());
     IocProcess {
         pid,
         start,

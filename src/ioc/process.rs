@@ -101,7 +101,9 @@ pub fn command(pid: u32) -> Vec<String> {
 
 /// Where a link such as /proc/PID/exe leads; empty where it cannot be told.
 pub fn link(pid: u32, name: &str) -> String {
-    fs::read_link(format!("/proc/{pid}/{name}")).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
+    fs::read_link(format!("/proc/{pid}/{name}"))
+        .map(|path| path.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -110,7 +112,8 @@ mod tests {
 
     #[test]
     fn a_line_of_maps() {
-        let line = "7f00-8f00 r-xp 00001000 fe:01 1234                       /usr/lib/with blank.so (deleted)";
+        let line =
+            "7f00-8f00 r-xp 00001000 fe:01 1234                       /usr/lib/with blank.so (deleted)";
         let mapping = mapping(line).unwrap();
         assert_eq!((mapping.start, mapping.end, mapping.offset), (0x7f00, 0x8f00, 0x1000));
         assert!(mapping.executable);

@@ -49,7 +49,8 @@ fn explained<T>(work: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, String
     }
     work().map_err(|error| {
         if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
-            return "not allowed to use BPF: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE".into();
+            return "not allowed to use BPF: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
+                .into();
         }
         let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
         if said.is_empty() {
@@ -127,7 +128,13 @@ impl Kernel {
     ///
     /// # Errors
     /// A reason in words.
-    pub fn attach(&mut self, function: &Function, file: FileId, path: &Path, offset: u64) -> Result<(), String> {
+    pub fn attach(
+        &mut self,
+        function: &Function,
+        file: FileId,
+        path: &Path,
+        offset: u64,
+    ) -> Result<(), String> {
         let links = self.links.entry(file).or_default();
         if links.iter().any(|(at, program, _)| *at == offset && *program == function.program) {
             return Ok(());
@@ -163,7 +170,8 @@ impl Kernel {
     }
 
     fn update(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), String> {
-        let map = self.object.maps().find(|map| map.name() == name).ok_or_else(|| format!("no map {name}"))?;
+        let map =
+            self.object.maps().find(|map| map.name() == name).ok_or_else(|| format!("no map {name}"))?;
         map.update(key, value, MapFlags::ANY).map_err(|e| format!("the BPF map of {name} takes no more: {e}"))
     }
 

@@ -79,8 +79,16 @@ mod tests {
         assert_eq!(at(&[0x53, 0x48]), Place { offset: 0, cost: Cost::Emulated }, "push %rbx");
         assert_eq!(at(&[0x31, 0xd2]), Place { offset: 0, cost: Cost::Stepped }, "xor: scanOnce of 7.0.10");
         assert_eq!(at(&[0x41, 0x89]), Place { offset: 0, cost: Cost::Stepped }, "REX.B mov");
-        assert_eq!(at(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]), Place { offset: 4, cost: Cost::Emulated }, "endbr64; push");
-        assert_eq!(at(&[0xf3, 0x0f, 0x1e, 0xfa, 0x89]), Place { offset: 4, cost: Cost::Stepped }, "endbr64; mov");
+        assert_eq!(
+            at(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]),
+            Place { offset: 4, cost: Cost::Emulated },
+            "endbr64; push"
+        );
+        assert_eq!(
+            at(&[0xf3, 0x0f, 0x1e, 0xfa, 0x89]),
+            Place { offset: 4, cost: Cost::Stepped },
+            "endbr64; mov"
+        );
         assert_eq!(at(&[]), Place { offset: 0, cost: Cost::Stepped }, "nothing to see");
     }
 

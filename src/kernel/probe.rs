@@ -25,12 +25,14 @@ pub struct Target<'a> {
 /// Why it is left out, in words.
 pub fn target<'a>(ioc: &'a IocProcess, function: &Function) -> Result<Target<'a>, String> {
     let found = function.symbols.iter().find_map(|&symbol| Some((symbol, ioc.function(symbol)?)));
-    let (symbol, (module, offset)) = found.ok_or_else(|| format!("{}: no such symbol", function.symbols[0]))?;
+    let (symbol, (module, offset)) =
+        found.ok_or_else(|| format!("{}: no such symbol", function.symbols[0]))?;
     let machine = module.elf.machine;
     if machine != HOST_MACHINE {
         return Err(format!("{symbol}: code for another machine than the kernel's ({machine:?})"));
     }
-    let place = place(machine, &elf::code(&module.open, offset)).map_err(|reason| format!("{symbol}: {reason}"))?;
+    let place =
+        place(machine, &elf::code(&module.open, offset)).map_err(|reason| format!("{symbol}: {reason}"))?;
     if place.cost == Cost::Stepped && !function.core {
         return Err(format!("{symbol}: left out, the kernel would single-step its first instruction"));
     }

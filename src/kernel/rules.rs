@@ -52,7 +52,8 @@ fn no_global_data() {
     let object = object::File::parse(&PERF.0).unwrap();
     for section in object.sections() {
         let name = section.name().unwrap();
-        let global = [".rodata", ".data", ".bss", ".kconfig", ".ksyms"].iter().any(|bad| name.starts_with(bad));
+        let global =
+            [".rodata", ".data", ".bss", ".kconfig", ".ksyms"].iter().any(|bad| name.starts_with(bad));
         assert!(!global || section.size() == 0, "{name}: global data needs kernel 5.2");
     }
 }
@@ -99,7 +100,10 @@ fn no_loops() {
                     seen[at] = Seen::Open;
                     path.push((at, true));
                     for next in successors(at, &instructions[at]) {
-                        assert!(seen[next] != Seen::Open, "{name}: a loop at instruction {at} needs kernel 5.3");
+                        assert!(
+                            seen[next] != Seen::Open,
+                            "{name}: a loop at instruction {at} needs kernel 5.3"
+                        );
                         path.push((next, false));
                     }
                 }
@@ -116,7 +120,10 @@ fn no_new_instructions() {
             let operation = instruction.code & 0xf0;
             assert!(operation < 0xa0, "jumps on less-than need kernel 4.14 (operation {operation:#x})");
         }
-        assert!(instruction.code != 0xdb && instruction.code != 0xc3, "atomic additions: not in the arm JITs of 5.4");
+        assert!(
+            instruction.code != 0xdb && instruction.code != 0xc3,
+            "atomic additions: not in the arm JITs of 5.4"
+        );
     });
 }
 
@@ -127,7 +134,11 @@ fn only_old_helpers() {
     const OLD: [i32; 7] = [1, 4, 5, 8, 14, 25, 112];
     each_instruction(|instruction| {
         if instruction.code == 0x85 {
-            assert!(OLD.contains(&instruction.immediate), "helper {} is newer than 4.4", instruction.immediate);
+            assert!(
+                OLD.contains(&instruction.immediate),
+                "helper {} is newer than 4.4",
+                instruction.immediate
+            );
         }
     });
 }

@@ -20,7 +20,8 @@ pub fn hit(
 ) -> Option<NewThread> {
     let Head { time, pid, .. } = *head;
     // an IOC that ended with hits still on the way
-    let numbering = names.ioc(pid)?.process.layout.as_ref().map_or(Numbering::Since3161, |layout| layout.numbering);
+    let numbering =
+        names.ioc(pid)?.process.layout.as_ref().map_or(Numbering::Since3161, |layout| layout.numbering);
     let (thread, new) = names.thread(time, pid, head.tid, head.sp, sink)?;
     let sp = thread.relative(head.sp);
     let thread = thread.id;
@@ -47,7 +48,8 @@ pub fn hit(
             let dbf = dbf(&requested, numbering);
             let count = requested.count;
             // dbProcessNotify is handed no value: the dbPut inside it is
-            let known = |raw| if kind == PutKind::Notify { Value::Unknown } else { value(raw, numbering, false) };
+            let known =
+                |raw| if kind == PutKind::Notify { Value::Unknown } else { value(raw, numbering, false) };
             let (requested, old) = (known(&requested), known(&old));
             Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
         }

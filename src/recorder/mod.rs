@@ -7,6 +7,7 @@ mod hits;
 mod names;
 pub mod selection;
 pub mod sink;
+pub mod store;
 mod value;
 mod watched;
 
@@ -101,7 +102,9 @@ impl Recorder {
             return Err(format!("nothing can be recorded: {}", reasons.join("; ")));
         }
         said.extend(lower_tier(options.wish, &choice));
-        said.extend(no_packets.map(|error| format!("no packets, puts are recorded inside the IOCs only: {error}")));
+        said.extend(
+            no_packets.map(|error| format!("no packets, puts are recorded inside the IOCs only: {error}")),
+        );
         let now = clock::monotonic();
         sink.push(Event { time: now, fact: Fact::Host(host()?) });
         let mut recorder = Recorder {
@@ -128,7 +131,10 @@ impl Recorder {
             return Err(said.pop().unwrap_or_default());
         }
         if recorder.watched.is_empty() {
-            said.push("no IOC is running; IOCs are recorded as they start (iocrec check shows what is looked for)".into());
+            said.push(
+                "no IOC is running; IOCs are recorded as they start (iocrec check shows what is looked for)"
+                    .into(),
+            );
         }
         Ok((recorder, said))
     }
@@ -166,6 +172,8 @@ impl Recorder {
             std::thread::sleep(BEAT);
         }
         while self.take(sink) {}
+        self.decoder.finish(clock::monotonic(), &mut self.events);
+        self.hand_over(sink);
         self.note_losses(clock::monotonic(), sink);
         said.extend(sink.notice());
         said.drain(..).for_each(|line| say(&line));
@@ -242,7 +250,8 @@ impl Recorder {
                 break;
             }
         }
-        let changed = self.watched.scan(now, &self.options, &mut self.names, self.kernel.as_mut(), sink, said);
+        let changed =
+            self.watched.scan(now, &self.options, &mut self.names, self.kernel.as_mut(), sink, said);
         self.names.sweep_threads();
         let ports = self.watched.ports(&self.options.ports);
         if ports != self.ports {
@@ -261,7 +270,10 @@ impl Recorder {
 
     fn note_clock(&mut self, now: u64, sink: &mut dyn Sink) {
         self.wall_offset = clock::wall_offset();
-        sink.push(Event { time: now, fact: Fact::Clock(Clock { wall: self.wall_offset.saturating_add_unsigned(now) }) });
+        sink.push(Event {
+            time: now,
+            fact: Fact::Clock(Clock { wall: self.wall_offset.saturating_add_unsigned(now) }),
+        });
     }
 
     fn note_losses(&mut self, now: u64, sink: &mut dyn Sink) {
@@ -293,8 +305,9 @@ fn give_memory_back() {
 fn lower_tier(wish: Wish, choice: &TierChoice) -> Option<String> {
     let reasons: Vec<String> =
         choice.refused.iter().map(|(tier, reason)| format!("{}: {reason}", name_of(*tier))).collect();
-    (!reasons.is_empty() && wish != Wish::Only(choice.tier))
-        .then(|| format!("recording on the {} tier; refused were {}", name_of(choice.tier), reasons.join("; ")))
+    (!reasons.is_empty() && wish != Wish::Only(choice.tier)).then(|| {
+        format!("recording on the {} tier; refused were {}", name_of(choice.tier), reasons.join("; "))
+    })
 }
 
 /// A tier's name on the command line and for people.

@@ -1,8 +1,6 @@
 //! Where events go: into a log, or onto the terminal.
 
 use iocrec_log::event::Event;
-use iocrec_log::storage::Storage;
-use iocrec_log::writer::Writer;
 
 /// Takes events in roughly the order of their times.
 pub trait Sink {
@@ -15,19 +13,5 @@ pub trait Sink {
     /// Something that a person should read now, if there is.
     fn notice(&mut self) -> Option<String> {
         None
-    }
-}
-
-impl<S: Storage> Sink for Writer<S> {
-    fn push(&mut self, event: Event) {
-        Writer::push(self, event);
-    }
-
-    fn tick(&mut self, now: u64) {
-        Writer::tick(self, now);
-    }
-
-    fn notice(&mut self) -> Option<String> {
-        self.take_notice()
     }
 }

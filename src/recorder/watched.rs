@@ -121,7 +121,9 @@ impl Watched {
             }
         }
         for traced in names.iocs() {
-            if let (Some(recorded), Some(kernel)) = (self.recorded.get_mut(&traced.process.pid), kernel.as_deref_mut()) {
+            if let (Some(recorded), Some(kernel)) =
+                (self.recorded.get_mut(&traced.process.pid), kernel.as_deref_mut())
+            {
                 if !recorded.traced {
                     self.finder.layout_again(&mut traced.process);
                     recorded.traced = begin(&traced.process, kernel, &mut recorded.said);
@@ -164,8 +166,10 @@ impl Watched {
                 Some(traced) => {
                     if let Some(kernel) = kernel.as_deref_mut() {
                         kernel.forget(*pid);
-                        let used: HashSet<_> =
-                            names.iocs().flat_map(|ioc| ioc.process.modules.iter().map(|module| module.file)).collect();
+                        let used: HashSet<_> = names
+                            .iocs()
+                            .flat_map(|ioc| ioc.process.modules.iter().map(|module| module.file))
+                            .collect();
                         let files = traced.process.modules.iter().map(|module| module.file);
                         files.filter(|file| !used.contains(file)).for_each(|file| kernel.detach(file));
                     }
@@ -230,7 +234,9 @@ impl Watched {
         let found = servers::find(&|pid| names.ioc(pid).is_some()).unwrap_or_default();
         let mut changed = false;
         for server in found {
-            let Some(start) = process::start(server.pid).filter(|_| pids.contains(&server.pid)) else { continue };
+            let Some(start) = process::start(server.pid).filter(|_| pids.contains(&server.pid)) else {
+                continue;
+            };
             let new = !self.recorded.contains_key(&server.pid);
             let recorded = self.recorded.entry(server.pid).or_insert_with(|| {
                 let id = names.next_ioc();
@@ -317,7 +323,13 @@ fn recorded_ports(recorded: &HashMap<u32, Recorded>, pid: u32) -> Vec<u16> {
     recorded.get(&pid).map(|recorded| recorded.said.ca_ports.clone()).unwrap_or_default()
 }
 
-fn seed(decoder: &mut Decoder, now: u64, server: Address, client: &Client, events: &mut Vec<Event>) -> CircuitId {
+fn seed(
+    decoder: &mut Decoder,
+    now: u64,
+    server: Address,
+    client: &Client,
+    events: &mut Vec<Event>,
+) -> CircuitId {
     let channel = |channel: &crate::ioc::clients::ClientChannel| SeedChannel {
         cid: Some(channel.cid),
         sid: channel.sid,
