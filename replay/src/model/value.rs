@@ -1,49 +1,27 @@
 //! Values: decoding what Channel Access carries, comparing, converting, and writing them down.
 
 use iocrec_log::event::{Array, Dbf, Value};
-use std::fmt::Write;
+use iocrec_log::value as shared;
+pub use iocrec_log::value::{elements, push_lossy, push_text, text};
+use shared::{not_finite, size, until_nul};
 
-/// Bytes of an EPICS string (MAX_STRING_SIZE), its NUL included.
-const STRING: usize = 40;
-/// How many elements of an array a line of text shows.
-const SHOWN: usize = 8;
-
-/// What the payload of a WRITE holds: `dbr` and `count` of the request, payload big endian. Types
-/// that are no plain values (STS, TIME, GR, CTRL forms) and payloads too short are `Unknown`.
+/// What the payload of a WRITE holds; see [`shared::from_channel_access`].
 pub fn from_channel_access(dbr: u16, count: u32, payload: &[u8]) -> Value {
-    let Some(dbf) = dbf_of_dbr(dbr) else { return Value::Unknown };
-    if dbf == Dbf::String && count <= 1 {
-        // A scalar string ends with its NUL or with the payload (facts: libca sends strlen + 1).
-        return Value::Text(until_nul(payload.get(..STRING.min(payload.len())).unwrap_or(payload)).to_vec());
+    let value = shared::from_channel_access(dbr, count, payload);
+    match (dbf_of_dbr(dbr), value) {
+        (Some(Dbf::UChar), Value::Array(array)) => Value::Array(Array { dbf: Dbf::UChar, ..array }),
+        (Some(Dbf::UChar), value) => convert(&value, Dbf::UChar),
+        (_, value) => value,
     }
-    let size = size(dbf);
-    let wanted = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(size);
-    let whole = payload.len().min(wanted) / size * size;
-    let mut bytes = payload.get(..whole).unwrap_or_default().to_vec();
-    if dbf != Dbf::String {
-        bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
-    }
-    if count == 1 {
-        return element(dbf, &bytes).unwrap_or(Value::Unknown);
-    }
-    Value::Array(Array { dbf, count, bytes })
 }
 
-/// The IOC's type for a plain DBR type of the protocol.
+/// The type of what a plain DBR type of the protocol carries. Its CHAR is an epicsUInt8, unlike the
+/// IOC's own.
 pub fn dbf_of_dbr(dbr: u16) -> Option<Dbf> {
-    Some(match dbr {
-        0 => Dbf::String,
-        1 => Dbf::Short,
-        2 => Dbf::Float,
-        3 => Dbf::Enum,
-        // epicsUInt8, unlike the IOC's own CHAR.
-        4 => Dbf::UChar,
-        5 => Dbf::Long,
-        6 => Dbf::Double,
-        // DBR_PUT_ACKT and DBR_PUT_ACKS, which acknowledge alarms.
-        35 | 36 => Dbf::UShort,
-        _ => return None,
-    })
+    match shared::dbf_of_dbr(dbr) {
+        Some(Dbf::Char) => Some(Dbf::UChar),
+        dbf => dbf,
+    }
 }
 
 /// Name of a DBR type of the protocol, as in EPICS Base's db_access.h.
@@ -77,49 +55,6 @@ pub fn dbf_name(dbf: Dbf) -> &'static str {
         Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => "DBR_STRING",
         Dbf::NoAccess => "DBR_NOACCESS",
     }
-}
-
-/// Bytes of one element; never 0.
-fn size(dbf: Dbf) -> usize {
-    match dbf {
-        Dbf::String | Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => STRING,
-        Dbf::Char | Dbf::UChar | Dbf::NoAccess => 1,
-        Dbf::Short | Dbf::UShort | Dbf::Enum | Dbf::Menu | Dbf::Device => 2,
-        Dbf::Long | Dbf::ULong | Dbf::Float => 4,
-        Dbf::Int64 | Dbf::UInt64 | Dbf::Double => 8,
-    }
-}
-
-/// One element from its little-endian bytes.
-fn element(dbf: Dbf, bytes: &[u8]) -> Option<Value> {
-    fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
-        bytes.get(..N)?.try_into().ok()
-    }
-    Some(match dbf {
-        Dbf::String | Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => Value::Text(until_nul(bytes).to_vec()),
-        Dbf::Char => Value::Int(i8::from_le_bytes(fixed(bytes)?).into()),
-        Dbf::UChar | Dbf::NoAccess => Value::Int(u8::from_le_bytes(fixed(bytes)?).into()),
-        Dbf::Short => Value::Int(i16::from_le_bytes(fixed(bytes)?).into()),
-        Dbf::UShort | Dbf::Enum | Dbf::Menu | Dbf::Device => {
-            Value::Int(u16::from_le_bytes(fixed(bytes)?).into())
-        }
-        Dbf::Long => Value::Int(i32::from_le_bytes(fixed(bytes)?).into()),
-        Dbf::ULong => Value::Int(u32::from_le_bytes(fixed(bytes)?).into()),
-        Dbf::Int64 => Value::Int(i64::from_le_bytes(fixed(bytes)?)),
-        Dbf::UInt64 => Value::UInt(u64::from_le_bytes(fixed(bytes)?)),
-        Dbf::Float => Value::Float(f32::from_le_bytes(fixed(bytes)?)),
-        Dbf::Double => Value::Double(f64::from_le_bytes(fixed(bytes)?)),
-    })
-}
-
-/// The elements of an array that the log holds.
-pub fn elements(array: &Array) -> impl Iterator<Item = Value> + '_ {
-    let present = usize::try_from(array.count).unwrap_or(usize::MAX);
-    array.bytes.chunks_exact(size(array.dbf)).take(present).filter_map(|bytes| element(array.dbf, bytes))
-}
-
-fn until_nul(bytes: &[u8]) -> &[u8] {
-    bytes.split(|&b| b == 0).next().unwrap_or_default()
 }
 
 /// A number as a double; text and arrays have none.
@@ -239,90 +174,6 @@ fn single_text(value: &Value) -> Option<&str> {
         Value::Text(text) => std::str::from_utf8(text).ok(),
         _ => None,
     }
-}
-
-/// Appends bytes as text: UTF-8 as it is, other bytes as `\xNN`.
-pub fn push_lossy(out: &mut String, bytes: &[u8]) {
-    for chunk in bytes.utf8_chunks() {
-        out.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            let _ = write!(out, "\\x{byte:02x}");
-        }
-    }
-}
-
-/// Appends `value` for people: text in quotes and escaped, arrays as their first elements and their
-/// length, `?` where not known.
-pub fn push_text(out: &mut String, value: &Value) {
-    match value {
-        Value::Unknown => out.push('?'),
-        Value::Text(bytes) => {
-            let mut text = String::new();
-            push_lossy(&mut text, bytes);
-            out.push('"');
-            for c in text.chars() {
-                match c {
-                    '"' => out.push_str("\\\""),
-                    c if c.is_control() => out.extend(c.escape_default()),
-                    c => out.push(c),
-                }
-            }
-            out.push('"');
-        }
-        Value::Array(array) => {
-            out.push('[');
-            let mut shown = 0;
-            for value in elements(array).take(SHOWN) {
-                if shown > 0 {
-                    out.push_str(", ");
-                }
-                push_text(out, &value);
-                shown += 1;
-            }
-            if shown < usize::try_from(array.count).unwrap_or(usize::MAX) {
-                out.push_str(if shown > 0 { ", ..." } else { "..." });
-            }
-            let _ = write!(out, "] ({})", array.count);
-        }
-        number => push_number(out, number),
-    }
-}
-
-/// Appends a number: the shortest digits that give the same number in its own type.
-fn push_number(out: &mut String, value: &Value) {
-    let _ = match value {
-        Value::Int(v) => write!(out, "{v}"),
-        Value::UInt(v) => write!(out, "{v}"),
-        Value::Float(v) if !v.is_finite() => write!(out, "{}", not_finite(f64::from(*v))),
-        Value::Double(v) if !v.is_finite() => write!(out, "{}", not_finite(*v)),
-        Value::Float(v) if plain(f64::from(*v)) => write!(out, "{v}"),
-        Value::Double(v) if plain(*v) => write!(out, "{v}"),
-        Value::Float(v) => write!(out, "{v:e}"),
-        Value::Double(v) => write!(out, "{v:e}"),
-        _ => Ok(()),
-    };
-}
-
-/// Is this number better read without an exponent?
-fn plain(v: f64) -> bool {
-    v == 0.0 || (1e-5..1e15).contains(&v.abs())
-}
-
-fn not_finite(v: f64) -> &'static str {
-    if v.is_nan() {
-        "NaN"
-    } else if v > 0.0 {
-        "Infinity"
-    } else {
-        "-Infinity"
-    }
-}
-
-/// `value` for people; see [`push_text`].
-pub fn text(value: &Value) -> String {
-    let mut out = String::new();
-    push_text(&mut out, value);
-    out
 }
 
 /// `value` for JSON: null where not known; NaN and infinities as strings, since JSON has no such
