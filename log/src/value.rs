@@ -38,7 +38,8 @@ pub fn dbf_of_dbr(dbr: u16) -> Option<Dbf> {
         1 => Dbf::Short,
         2 => Dbf::Float,
         3 => Dbf::Enum,
-        4 => Dbf::Char,
+        // an epicsUInt8 in the protocol (db_access.h), whatever the field is
+        4 => Dbf::UChar,
         5 => Dbf::Long,
         6 => Dbf::Double,
         // DBR_PUT_ACKT and DBR_PUT_ACKS, which acknowledge alarms.

@@ -2,27 +2,8 @@
 
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value as shared;
-pub use iocrec_log::value::{elements, push_lossy, push_text, text};
+pub use iocrec_log::value::{dbf_of_dbr, elements, from_channel_access, push_lossy, push_text, text};
 use shared::{not_finite, size, until_nul};
-
-/// What the payload of a WRITE holds; see [`shared::from_channel_access`].
-pub fn from_channel_access(dbr: u16, count: u32, payload: &[u8]) -> Value {
-    let value = shared::from_channel_access(dbr, count, payload);
-    match (dbf_of_dbr(dbr), value) {
-        (Some(Dbf::UChar), Value::Array(array)) => Value::Array(Array { dbf: Dbf::UChar, ..array }),
-        (Some(Dbf::UChar), value) => convert(&value, Dbf::UChar),
-        (_, value) => value,
-    }
-}
-
-/// The type of what a plain DBR type of the protocol carries. Its CHAR is an epicsUInt8, unlike the
-/// IOC's own.
-pub fn dbf_of_dbr(dbr: u16) -> Option<Dbf> {
-    match shared::dbf_of_dbr(dbr) {
-        Some(Dbf::Char) => Some(Dbf::UChar),
-        dbf => dbf,
-    }
-}
 
 /// Name of a DBR type of the protocol, as in EPICS Base's db_access.h.
 pub fn dbr_name(dbr: u16) -> String {
