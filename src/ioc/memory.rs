@@ -39,6 +39,19 @@ impl Memory {
         self.read(address, &mut bytes).then_some(bytes)
     }
 
+    /// The same number of bytes at many addresses, by one system call as long as all can be read.
+    pub fn each<const N: usize>(&self, addresses: impl Iterator<Item = u64>) -> Vec<Option<[u8; N]>> {
+        let addresses: Vec<u64> = addresses.collect();
+        let mut bytes = vec![0; addresses.len() * N];
+        let remote: Vec<RemoteIoVec> =
+            addresses.iter().map(|&address| RemoteIoVec { base: address as usize, len: N }).collect();
+        let all = process_vm_readv(self.pid, &mut [IoSliceMut::new(&mut bytes)], &remote);
+        if all == Ok(bytes.len()) {
+            return bytes.as_chunks::<N>().0.iter().copied().map(Some).collect();
+        }
+        addresses.into_iter().map(|address| self.bytes(address)).collect()
+    }
+
     /// A pointer, 0 included.
     pub fn pointer(&self, address: u64) -> Option<u64> {
         self.bytes(address).map(u64::from_ne_bytes)

@@ -10,6 +10,7 @@ pub mod environment;
 pub mod layout;
 pub mod memory;
 pub mod process;
+pub mod records;
 pub mod sockets;
 
 use std::collections::{BTreeMap, HashMap};
