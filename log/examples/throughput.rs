@@ -62,6 +62,9 @@ fn definitions(records: u32) -> Vec<Fact> {
             ca_ports: vec![5064],
             linkage: Linkage::Shared,
             not_probed: vec![],
+            user: String::new(),
+            pva_ports: Vec::new(),
+            environment: Vec::new(),
         }),
         Fact::Thread(Thread { id: 1, ioc: 1, tid: 4250, name: "scan-0.1".into(), stack: 0x7f00_1234_5678 }),
     ];

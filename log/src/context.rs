@@ -10,8 +10,8 @@
 //! (tests/context.rs measures).
 
 use crate::event::{
-    Channel, ChannelId, Circuit, CircuitId, Clock, Event, Fact, Field, FieldId, Host, Ioc, IocId, Record,
-    RecordId, Site, SiteId, Thread, ThreadId, TierChoice,
+    Alias, Channel, ChannelId, Circuit, CircuitId, Clock, Event, Fact, Field, FieldId, Host, Ioc, IocId,
+    Menu, MenuId, Record, RecordId, Site, SiteId, States, Thread, ThreadId, TierChoice,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::size_of;
@@ -58,11 +58,15 @@ trait Weight {
 impl Weight for Ioc {
     fn weight(&self) -> usize {
         let words = self.command.iter().chain(&self.not_probed);
-        let text = self.name.len() + self.exe.len() + self.cwd.len() + self.base_version.len();
+        let text =
+            self.name.len() + self.exe.len() + self.cwd.len() + self.base_version.len() + self.user.len();
+        let set =
+            self.environment.iter().map(|(name, value)| 2 * size_of::<String>() + name.len() + value.len());
         size_of::<Self>()
             + text
             + words.map(|w| size_of::<String>() + w.len()).sum::<usize>()
-            + 2 * self.ca_ports.len()
+            + set.sum::<usize>()
+            + 2 * (self.ca_ports.len() + self.pva_ports.len())
     }
 }
 impl Weight for Thread {
@@ -78,6 +82,17 @@ impl Weight for KeptRecord {
 impl Weight for Field {
     fn weight(&self) -> usize {
         size_of::<Self>() + self.rtype.len() + self.name.len()
+    }
+}
+impl Weight for Menu {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.name.len() + weight_of(self.choices.iter().map(String::len))
+    }
+}
+/// Texts of states, or other names, of a record: most records have none.
+impl Weight for Box<[Box<str>]> {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + weight_of(self.iter().map(|text| text.len()))
     }
 }
 impl Weight for Site {
@@ -100,6 +115,11 @@ impl Weight for CircuitId {
     fn weight(&self) -> usize {
         8
     }
+}
+
+/// What a list of texts of these lengths costs.
+fn weight_of(lengths: impl Iterator<Item = usize>) -> usize {
+    lengths.map(|length| size_of::<String>() + length).sum()
 }
 
 /// Things by their number, and what they weigh. A tree and not a hash table: in order for keyframes,
@@ -154,6 +174,9 @@ pub struct Context {
     iocs: Table<Ioc>,
     threads: Table<Thread>,
     records: Table<KeptRecord>,
+    aliases: Table<Box<[Box<str>]>>,
+    states: Table<Box<[Box<str>]>>,
+    menus: Table<Menu>,
     /// Names of record types, each once, and the way back to their index. An IOC has some tens of
     /// them; they never shrink, and their bytes count in `types_weight`.
     types: Vec<Box<str>>,
@@ -185,6 +208,9 @@ impl Context {
             iocs: Table::default(),
             threads: Table::default(),
             records: Table::default(),
+            aliases: Table::default(),
+            states: Table::default(),
+            menus: Table::default(),
             types: Vec::new(),
             type_index: BTreeMap::new(),
             types_weight: 0,
@@ -217,6 +243,18 @@ impl Context {
                 }
             }
             Fact::Record(record) => self.put_record(record),
+            Fact::Alias(alias) => self.put_alias(alias),
+            Fact::States(states) => {
+                let texts: Box<[Box<str>]> = states.states.iter().map(|text| text.as_str().into()).collect();
+                if self.has_room(texts.weight()) {
+                    self.states.put(states.record, texts);
+                }
+            }
+            Fact::Menu(menu) => {
+                if self.has_room(menu.weight()) {
+                    self.menus.put(menu.id, menu.clone());
+                }
+            }
             Fact::Field(field) => {
                 if self.has_room(field.weight()) {
                     self.fields.put(field.id, field.clone());
@@ -265,12 +303,22 @@ impl Context {
         let at = move |fact| Event { time: now, fact };
         let records = self.records.map.keys().filter_map(|id| self.record(*id));
         let serves = self.serves.map.iter();
+        let aliases = self.aliases.map.iter().flat_map(|(&record, names)| {
+            names.iter().map(move |name| Fact::Alias(Alias { record, name: name.to_string() }))
+        });
+        let states = self.states.map.iter().map(|(&record, texts)| {
+            let states = texts.iter().map(ToString::to_string).collect();
+            Fact::States(States { record, states })
+        });
         (self.host.iter().cloned().map(Fact::Host).map(at))
             .chain(clock)
             .chain(self.tier.iter().cloned().map(Fact::Tier).map(at))
             .chain(self.iocs.map.values().cloned().map(Fact::Ioc).map(at))
             .chain(self.threads.map.values().cloned().map(Fact::Thread).map(at))
             .chain(records.map(Record::from).map(Fact::Record).map(at))
+            .chain(aliases.map(at))
+            .chain(states.map(at))
+            .chain(self.menus.map.values().cloned().map(Fact::Menu).map(at))
             .chain(self.fields.map.values().cloned().map(Fact::Field).map(at))
             .chain(self.sites.map.values().cloned().map(Fact::Site).map(at))
             .chain(self.circuits.map.values().cloned().map(Fact::Circuit).map(at))
@@ -325,6 +373,21 @@ impl Context {
         self.records.map.keys().filter_map(|id| self.record(*id))
     }
 
+    /// A record's other names.
+    pub fn aliases(&self, record: RecordId) -> &[Box<str>] {
+        self.aliases.map.get(&record).map_or(&[], |names| names)
+    }
+
+    /// The texts of a record's states.
+    pub fn states(&self, record: RecordId) -> &[Box<str>] {
+        self.states.map.get(&record).map_or(&[], |texts| texts)
+    }
+
+    /// A menu.
+    pub fn menu(&self, id: MenuId) -> Option<&Menu> {
+        self.menus.map.get(&id)
+    }
+
     /// A field.
     pub fn field(&self, id: FieldId) -> Option<&Field> {
         self.fields.map.get(&id)
@@ -368,6 +431,9 @@ impl Context {
             self.iocs.weight,
             self.threads.weight,
             self.records.weight,
+            self.aliases.weight,
+            self.states.weight,
+            self.menus.weight,
             self.types_weight,
             self.fields.weight,
             self.sites.weight,
@@ -404,6 +470,17 @@ impl Context {
         }
     }
 
+    fn put_alias(&mut self, alias: &Alias) {
+        let known = self.aliases(alias.record);
+        if known.iter().any(|name| **name == *alias.name) {
+            return;
+        }
+        let names: Box<[Box<str>]> = known.iter().cloned().chain([alias.name.as_str().into()]).collect();
+        if self.has_room(names.weight()) {
+            self.aliases.put(alias.record, names);
+        }
+    }
+
     /// The index of a record type's name.
     fn intern(&mut self, rtype: &str) -> u32 {
         if let Some(&index) = self.type_index.get(rtype) {
@@ -421,6 +498,10 @@ impl Context {
         self.iocs.take(ioc);
         self.threads.keep(|_, thread| thread.ioc != ioc);
         self.records.keep(|_, record| record.ioc != ioc);
+        let records = &self.records.map;
+        self.aliases.keep(|record, _| records.contains_key(record));
+        self.states.keep(|record, _| records.contains_key(record));
+        self.menus.keep(|_, menu| menu.ioc != ioc);
         self.fields.keep(|_, field| field.ioc != ioc);
         self.sites.keep(|_, site| site.ioc != ioc);
         let threads = &self.threads.map;
@@ -483,7 +564,7 @@ mod tests {
             context.apply(0, &record(1, format!("turn {turn}")));
             context.apply(0, &Fact::CircuitEnd(turn));
         }
-        context.apply(0, &Fact::IocEnd(crate::event::IocEnd { ioc: 1 }));
+        context.apply(0, &Fact::IocEnd(crate::event::IocEnd { ioc: 1, how: String::new() }));
         assert_eq!(context.held(), context.types_weight);
     }
 }

@@ -24,6 +24,8 @@ pub type ThreadId = u32;
 pub type RecordId = u32;
 /// Number of a [`Field`].
 pub type FieldId = u32;
+/// Number of a [`Menu`].
+pub type MenuId = u32;
 /// Number of a [`Site`]; 0 means that the caller is not known.
 pub type SiteId = u32;
 /// Number of a [`Circuit`].
@@ -90,6 +92,12 @@ pub enum Fact {
     Loss(Loss),
     /// The operator's note.
     Mark(String),
+    /// Another name of a record.
+    Alias(Alias),
+    /// The choices of a menu, or of a record type's device support.
+    Menu(Menu),
+    /// The texts of a bi, bo, mbbi or mbbo record's states.
+    States(States),
 }
 
 /// The machine and the recorder's run on it. One a run, repeated at the head of each segment.
@@ -161,6 +169,14 @@ pub struct Ioc {
     pub linkage: Linkage,
     /// Probes that are not in place, or why there are none, each in words.
     pub not_probed: Vec<String>,
+    /// User that the process runs as: the name, else the number.
+    pub user: String,
+    /// TCP ports on which it serves PV Access.
+    pub pva_ports: Vec<u16>,
+    /// Those of its environment's variables, as they are now, that say what it is (IOC, TOP, ARCH,
+    /// ENGINEER, LOCATION, IOCSH_STARTUP_SCRIPT) and how it serves Channel Access (EPICS_CA*,
+    /// EPICS_CAS*): name and value.
+    pub environment: Vec<(String, String)>,
 }
 
 /// Where an IOC's record code comes from.
@@ -175,10 +191,12 @@ pub enum Linkage {
 }
 
 /// The end of an IOC.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IocEnd {
     /// Which.
     pub ioc: IocId,
+    /// How it ended, in words; empty where not known.
+    pub how: String,
 }
 
 /// A thread.
@@ -224,6 +242,40 @@ pub struct Field {
     pub name: String,
     /// Type of the field.
     pub dbf: Dbf,
+    /// The texts of its values: the menu of a MENU field, the record type's device supports for a
+    /// DEVICE field.
+    pub menu: Option<MenuId>,
+}
+
+/// Another name of a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alias {
+    /// The record.
+    pub record: RecordId,
+    /// The other name. A record may have several.
+    pub name: String,
+}
+
+/// A menu (dbMenu), or the device supports of a record type (dbDeviceMenu).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Menu {
+    /// Its number.
+    pub id: MenuId,
+    /// Whose.
+    pub ioc: IocId,
+    /// Its name (`menuScan` ...); the record type's for device supports.
+    pub name: String,
+    /// The text of each value, from 0 on.
+    pub choices: Vec<String>,
+}
+
+/// The texts of a record's states, as they were when they were read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct States {
+    /// A bi, bo, mbbi or mbbo record.
+    pub record: RecordId,
+    /// The text of each value, from 0 on (ZNAM and ONAM, ZRST to FFST); empty ones at the end left out.
+    pub states: Vec<String>,
 }
 
 /// A caller of a probed function, from the return address.

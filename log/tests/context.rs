@@ -31,7 +31,7 @@ proptest! {
             prop_assert_eq!(copy.serves(id), context.serves(id));
         }
         // Ends work on the copy as on the first one: nothing that they go by is missing.
-        for end in [Fact::CircuitEnd(1), Fact::IocEnd(IocEnd { ioc: 2 }), Fact::ChannelEnd(3)] {
+        for end in [Fact::CircuitEnd(1), Fact::IocEnd(IocEnd { ioc: 2, how: String::new() }), Fact::ChannelEnd(3)] {
             context.apply(9, &end);
             copy.apply(9, &end);
             prop_assert_eq!(facts_of(&copy), facts_of(&context));
@@ -61,23 +61,33 @@ fn circuit(id: u32) -> Fact {
 #[test]
 fn ends_take_what_belongs_to_them() {
     let mut context = Context::default();
-    let field =
-        |id, ioc| Fact::Field(Field { id, ioc, rtype: "ai".into(), name: "VAL".into(), dbf: Dbf::Double });
+    let field = |id, ioc| {
+        Fact::Field(Field { id, ioc, rtype: "ai".into(), name: "VAL".into(), dbf: Dbf::Double, menu: None })
+    };
     let site =
         |id, ioc| Fact::Site(Site { id, ioc, address: 0, function: "f".into(), module: String::new() });
     for ioc in 1..=2 {
         for fact in [thread(ioc, ioc), record(ioc, ioc, "r"), field(ioc, ioc), site(ioc, ioc), circuit(ioc)] {
             context.apply(0, &fact);
         }
+        let menu = Menu { id: ioc, ioc, name: "menuYesNo".into(), choices: vec!["NO".into(), "YES".into()] };
+        context.apply(0, &Fact::Menu(menu));
+        for name in ["other", "third", "other"] {
+            context.apply(0, &Fact::Alias(Alias { record: ioc, name: name.into() }));
+        }
+        context.apply(0, &Fact::States(States { record: ioc, states: vec!["Off".into()] }));
         context.apply(0, &channel(ioc, ioc));
         context.apply(0, &channel(ioc + 10, ioc));
         context.apply(0, &Fact::Serves(Serves { thread: ioc, circuit: ioc }));
     }
-    context.apply(0, &Fact::IocEnd(IocEnd { ioc: 1 }));
+    context.apply(0, &Fact::IocEnd(IocEnd { ioc: 1, how: String::new() }));
     for (id, there) in [(1, false), (2, true)] {
         assert_eq!(context.thread(id).is_some(), there);
         assert_eq!(context.record(id).is_some(), there);
         assert_eq!(context.field(id).is_some(), there);
+        assert_eq!(context.menu(id).is_some(), there);
+        assert_eq!(context.aliases(id).len(), if there { 2 } else { 0 });
+        assert_eq!(context.states(id).len(), usize::from(there));
         assert_eq!(context.site(id).is_some(), there);
         assert_eq!(context.serves(id).is_some(), there);
         assert!(context.circuit(id).is_some() && context.channel(id).is_some());

@@ -77,6 +77,9 @@ fn definitions() -> Vec<Fact> {
             ca_ports: vec![5064, 40001],
             linkage: Linkage::Static,
             not_probed: vec!["postEvent: would be single-stepped".into()],
+            user: "ioc".into(),
+            pva_ports: vec![5075],
+            environment: vec![("TOP".into(), "/opt/ioc".into())],
         }),
         Fact::Thread(Thread { id: 2, ioc: 1, tid: 4250, name: "CAS-client".into(), stack: 0x7FFC_0000_1000 }),
         Fact::Record(Record {
@@ -86,7 +89,22 @@ fn definitions() -> Vec<Fact> {
             name: "LINAC:M1".into(),
             rtype: "ao".into(),
         }),
-        Fact::Field(Field { id: 4, ioc: 1, rtype: "ao".into(), name: "VAL".into(), dbf: Dbf::Double }),
+        Fact::Alias(Alias { record: 3, name: "LINAC:MAGNET1".into() }),
+        Fact::States(States { record: 3, states: vec!["Off".into(), "On".into()] }),
+        Fact::Menu(Menu {
+            id: 8,
+            ioc: 1,
+            name: "menuScan".into(),
+            choices: vec!["Passive".into(), "Event".into()],
+        }),
+        Fact::Field(Field {
+            id: 4,
+            ioc: 1,
+            rtype: "ao".into(),
+            name: "SCAN".into(),
+            dbf: Dbf::Menu,
+            menu: Some(8),
+        }),
         Fact::Site(Site {
             id: 5,
             ioc: 1,
@@ -197,7 +215,7 @@ fn hits() -> Vec<Fact> {
         Fact::Mark("beam lost".into()),
         Fact::ChannelEnd(7),
         Fact::CircuitEnd(6),
-        Fact::IocEnd(IocEnd { ioc: 1 }),
+        Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 1".into() }),
     ]
 }
 

@@ -88,12 +88,15 @@ impl Recorder {
                     ca_ports: vec![],
                     linkage: Linkage::Shared,
                     not_probed: vec![],
+                    user: String::new(),
+                    pva_ports: Vec::new(),
+                    environment: Vec::new(),
                 }));
             }
             Step::IocEnds(which) if !self.iocs.is_empty() => {
                 let ioc = self.iocs.swap_remove(which % self.iocs.len());
                 self.records.retain(|record| record.1 != ioc);
-                self.push(Fact::IocEnd(IocEnd { ioc }));
+                self.push(Fact::IocEnd(IocEnd { ioc, how: String::new() }));
             }
             Step::NewRecord(which) if !self.iocs.is_empty() => {
                 let ioc = self.iocs[which % self.iocs.len()];

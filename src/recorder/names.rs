@@ -130,7 +130,7 @@ impl Names {
         self.records.retain(|key, _| key.0 != pid);
         self.fields.retain(|key, _| key.0 != pid);
         self.sites.retain(|key, _| key.0 != pid);
-        sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: gone.id }) });
+        sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: gone.id, how: String::new() }) });
         Some(gone)
     }
 
@@ -213,7 +213,7 @@ impl Names {
         };
         self.last_field += 1;
         let id = self.last_field;
-        sink.push(Event { time, fact: Fact::Field(Field { id, ioc: ioc.id, rtype, name, dbf }) });
+        sink.push(Event { time, fact: Fact::Field(Field { id, ioc: ioc.id, rtype, name, dbf, menu: None }) });
         *place.insert(Some(id))
     }
 

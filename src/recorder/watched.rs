@@ -174,7 +174,10 @@ impl Watched {
                         files.filter(|file| !used.contains(file)).for_each(|file| kernel.detach(file));
                     }
                 }
-                None => sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: recorded.id }) }),
+                None => sink.push(Event {
+                    time: now,
+                    fact: Fact::IocEnd(IocEnd { ioc: recorded.id, how: String::new() }),
+                }),
             }
         }
         !gone.is_empty()
@@ -358,6 +361,9 @@ fn describe(id: IocId, pid: u32, start: u64) -> Ioc {
         ca_ports: Vec::new(),
         linkage: Linkage::Foreign,
         not_probed: Vec::new(),
+        user: String::new(),
+        pva_ports: Vec::new(),
+        environment: Vec::new(),
     }
 }
 

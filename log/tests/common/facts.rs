@@ -68,6 +68,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         (id(), any::<u32>(), any::<u64>(), text(), text(), text()),
         (vec(text(), 0..4), text(), vec(any::<u16>(), 0..3)),
         (one_of(&[Linkage::Shared, Linkage::Static, Linkage::Foreign]), vec(text(), 0..3)),
+        (text(), vec(any::<u16>(), 0..3), vec((text(), text()), 0..3)),
     );
     let channel = (id(), id(), any::<Option<u32>>(), any::<Option<u32>>(), text());
     let put_kind = one_of(&[PutKind::Put, PutKind::PutField, PutKind::Notify]);
@@ -96,8 +97,8 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         (tier(), vec((tier(), text()), 0..3))
             .prop_map(|(tier, refused)| Fact::Tier(TierChoice { tier, refused }))
             .boxed(),
-        ioc.prop_map(|((id, pid, start, name, exe, cwd), (command, base_version, ca_ports), rest)| {
-            let (linkage, not_probed) = rest;
+        ioc.prop_map(|((id, pid, start, name, exe, cwd), (command, base_version, ca_ports), rest, more)| {
+            let ((linkage, not_probed), (user, pva_ports, environment)) = (rest, more);
             Fact::Ioc(Ioc {
                 id,
                 pid,
@@ -110,10 +111,13 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 ca_ports,
                 linkage,
                 not_probed,
+                user,
+                pva_ports,
+                environment,
             })
         })
         .boxed(),
-        id().prop_map(|ioc| Fact::IocEnd(IocEnd { ioc })).boxed(),
+        (id(), text()).prop_map(|(ioc, how)| Fact::IocEnd(IocEnd { ioc, how })).boxed(),
         (id(), id(), any::<u32>(), text(), any::<u64>())
             .prop_map(|(id, ioc, tid, name, stack)| Fact::Thread(Thread { id, ioc, tid, name, stack }))
             .boxed(),
@@ -122,8 +126,10 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::Record(Record { id, ioc, address, name, rtype })
             })
             .boxed(),
-        (id(), id(), text(), text(), dbf())
-            .prop_map(|(id, ioc, rtype, name, dbf)| Fact::Field(Field { id, ioc, rtype, name, dbf }))
+        (id(), id(), text(), text(), dbf(), any::<Option<u32>>())
+            .prop_map(|(id, ioc, rtype, name, dbf, menu)| {
+                Fact::Field(Field { id, ioc, rtype, name, dbf, menu })
+            })
             .boxed(),
         (id(), id(), any::<u64>(), text(), text())
             .prop_map(|(id, ioc, address, function, module)| {
@@ -182,6 +188,13 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .prop_map(|(source, count, since, cause)| Fact::Loss(Loss { source, count, since, cause }))
             .boxed(),
         text().prop_map(Fact::Mark).boxed(),
+        (id(), text()).prop_map(|(record, name)| Fact::Alias(Alias { record, name })).boxed(),
+        (id(), id(), text(), vec(text(), 0..4))
+            .prop_map(|(id, ioc, name, choices)| Fact::Menu(Menu { id, ioc, name, choices }))
+            .boxed(),
+        (id(), vec(text(), 0..4))
+            .prop_map(|(record, states)| Fact::States(States { record, states }))
+            .boxed(),
     ]
 }
 

@@ -68,6 +68,9 @@ fn story() -> Story {
             ca_ports: vec![port],
             linkage: Linkage::Shared,
             not_probed: vec![],
+            user: String::new(),
+            pva_ports: Vec::new(),
+            environment: Vec::new(),
         }));
     }
     for (id, name) in [
@@ -97,7 +100,7 @@ fn story() -> Story {
     for (id, name, dbf) in
         [(VAL, "VAL", Dbf::Double), (DESC, "DESC", Dbf::String), (OUT, "OUT", Dbf::OutLink)]
     {
-        define(Fact::Field(Field { id, ioc: 1, rtype: "ao".into(), name: name.into(), dbf }));
+        define(Fact::Field(Field { id, ioc: 1, rtype: "ao".into(), name: name.into(), dbf, menu: None }));
     }
     for (id, function) in SITES {
         let function = function.to_string();

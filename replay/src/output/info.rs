@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 
 /// Names of the facts, by their number in the log.
-const FACTS: [&str; 23] = [
+const FACTS: [&str; 26] = [
     "host",
     "clock",
     "tier",
@@ -36,9 +36,12 @@ const FACTS: [&str; 23] = [
     "ca_link_put",
     "loss",
     "mark",
+    "alias",
+    "menu",
+    "states",
 ];
-/// Number of the first fact that is no definition: `CaPut`.
-const FIRST_HIT: u16 = 14;
+/// Numbers of the facts that are no definitions: `CaPut` to `Mark`.
+const HITS: std::ops::RangeInclusive<u16> = 14..=22;
 /// Marks and kinds of loss that are kept of a run; a bound for hostile logs.
 const MAX_LISTED: usize = 1000;
 
@@ -183,7 +186,7 @@ impl Looking {
             Fact::Mark(text) if self.marks.len() < MAX_LISTED => self.marks.push((wall, text.clone())),
             _ => {}
         }
-        if number >= FIRST_HIT {
+        if HITS.contains(&number) {
             let (first, last) = self.span.unwrap_or((wall, wall));
             self.span = Some((first.min(wall), last.max(wall)));
         }

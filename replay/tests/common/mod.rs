@@ -47,6 +47,9 @@ fn definitions(host: &str) -> Vec<Fact> {
             ca_ports: vec![port],
             linkage: Linkage::Shared,
             not_probed: vec![],
+            user: String::new(),
+            pva_ports: Vec::new(),
+            environment: Vec::new(),
         }));
     }
     for (id, ioc, name) in
@@ -60,7 +63,14 @@ fn definitions(host: &str) -> Vec<Fact> {
         facts.push(Fact::Record(Record { id, ioc, address: 4096, name: name.into(), rtype: rtype.into() }));
     }
     for (id, ioc, rtype, name) in [(1, 1, "ao", "VAL"), (2, 1, "calc", "A"), (3, 2, "ao", "VAL")] {
-        facts.push(Fact::Field(Field { id, ioc, rtype: rtype.into(), name: name.into(), dbf: Dbf::Double }));
+        facts.push(Fact::Field(Field {
+            id,
+            ioc,
+            rtype: rtype.into(),
+            name: name.into(),
+            dbf: Dbf::Double,
+            menu: None,
+        }));
     }
     for (id, function) in [(1, "dbChannel_put"), (2, "scanList"), (3, "write_notify_action")] {
         let (function, module) = (function.into(), "libdbCore.so".into());
