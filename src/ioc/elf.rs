@@ -44,7 +44,8 @@ pub struct Elf {
 const PAGE: u64 = 4096;
 
 impl Elf {
-    /// Reads a file and looks up the `wanted` symbols: dynamic ones, or all where there are no dynamic ones.
+    /// Reads a file and looks up the `wanted` symbols: among the dynamic ones, and where the first of them is
+    /// not there among all. (A program that was linked without `-rdynamic` exports none of its own.)
     ///
     /// # Errors
     /// A reason in words: not readable, not ELF, damaged.
@@ -60,7 +61,7 @@ impl Elf {
             })
             .collect();
         let mut symbols = HashMap::new();
-        let mut note = |symbol: object::Symbol<'_, '_, _>| {
+        let note = |symbols: &mut HashMap<&'static str, Symbol>, symbol: object::Symbol<'_, '_, _>| {
             if symbol.is_undefined() || !symbol.is_global() {
                 return;
             }
@@ -74,9 +75,9 @@ impl Elf {
                 symbols.entry(*name).or_insert(Symbol { address: symbol.address(), function });
             }
         };
-        object.dynamic_symbols().for_each(&mut note);
-        if object.dynamic_symbols().next().is_none() {
-            object.symbols().for_each(&mut note);
+        object.dynamic_symbols().for_each(|symbol| note(&mut symbols, symbol));
+        if wanted.first().is_some_and(|first| !symbols.contains_key(first)) {
+            object.symbols().for_each(|symbol| note(&mut symbols, symbol));
         }
         Ok(Elf { machine: object.architecture(), wide: object.is_64(), segments, symbols })
     }

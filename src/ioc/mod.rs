@@ -4,8 +4,10 @@
 //! with EPICS Base in it or a shared libdbCore (3.14: libdbIoc and others). Nothing in it is changed
 //! or stopped; whatever is read from it is checked before it is believed.
 
+pub mod channels;
 pub mod clients;
 pub mod elf;
+pub mod ending;
 pub mod environment;
 pub mod layout;
 pub mod memory;

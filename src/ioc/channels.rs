@@ -1,0 +1,377 @@
+//! The Channel Access channels of client processes on this machine, read from their memory.
+//!
+//! Every client that uses libca (caget, camonitor, pyepics, an IOC's CA links, a sequencer) keeps an object
+//! of class `nciu` for each channel, and in it the channel's name, both ids and the circuit (`tcpiiu`). The
+//! object begins with the address of its class's virtual table, a number that appears nowhere else, so a
+//! search of the process's heap finds all channels. The members lie where they lie in all of libca from
+//! Base 3.14.12 to 7.0.10 (nciu.h, tcpiiu.h; compared in six builds). 64-bit processes only.
+//!
+//! Nothing is stopped or changed: pages that are not in memory (never touched, or swapped out) are passed
+//! over, so that none is brought in. The search is bounded in bytes and time. What it finds is believed if
+//! the circuit's socket is one of the process's, connected to the server that the object names.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use iocrec_log::event::Address;
+
+use super::clients::ClientChannel;
+use super::elf::Elf;
+use super::memory::Memory;
+use super::process::{self, Mapping};
+use super::sockets::{self, Connection};
+use crate::kernel::FileId;
+
+/// Virtual tables of `nciu` and `tcpiiu`. An object points behind the table's two first words (Itanium C++
+/// ABI: offset to top, type information).
+const CHANNEL_TABLE: &str = "_ZTV4nciu";
+const CIRCUIT_TABLE: &str = "_ZTV6tcpiiu";
+const TABLE_HEAD: u64 = 16;
+
+/// nciu.
+const CHANNEL_CID: usize = 16;
+const CHANNEL_NAME: usize = 104;
+const CHANNEL_CIRCUIT: usize = 112;
+const CHANNEL_SID: usize = 120;
+const CHANNEL_BYTES: usize = 128;
+/// The sid of a channel that the server has not answered for.
+const NO_SID: u32 = u32::MAX;
+/// tcpiiu: the server's sockaddr_in, the socket's descriptor.
+const CIRCUIT_SERVER: usize = 32;
+const CIRCUIT_SOCKET: usize = 888;
+const CIRCUIT_BYTES: usize = 896;
+
+/// Longest name believed: PVs with filters can be long.
+const MAX_NAME: usize = 512;
+/// More channels of one process are not read.
+const MAX_CHANNELS: usize = 200_000;
+/// Read at once.
+const CHUNK: usize = 1 << 20;
+/// Read of one process: clients with 100,000 channels have some 100 MB.
+const MAX_BYTES: usize = 256 << 20;
+/// Time for one process: the ring buffers bridge 0.4 s of a busy IOC.
+const MAX_TIME: Duration = Duration::from_millis(300);
+/// Page size of x86_64 and most arm64 kernels. With larger pages /proc/PID/pagemap is read past its
+/// meaning, and pages are passed over: channels stay unnamed.
+const PAGE: u64 = 4096;
+
+/// A circuit of a client process, with its channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenCircuit {
+    /// The client's end.
+    pub client: Address,
+    /// The server's end.
+    pub server: Address,
+    /// The channels on it.
+    pub channels: Vec<ClientChannel>,
+}
+
+/// Reads clients; remembers which files hold libca.
+#[derive(Default)]
+pub struct Libraries {
+    files: HashMap<FileId, Option<Elf>>,
+}
+
+/// Where the virtual tables are in a process: what an object's first word may be.
+#[derive(Clone, Debug, Default)]
+struct Tables {
+    channel: Vec<u64>,
+    circuit: Vec<u64>,
+}
+
+impl Libraries {
+    /// The circuits of a process. None if it has no libca, is gone or may not be looked at.
+    pub fn circuits(&mut self, pid: u32) -> Vec<OpenCircuit> {
+        let mappings = process::mappings(pid).unwrap_or_default();
+        let tables = self.tables(pid, &mappings);
+        if tables.channel.is_empty() {
+            return Vec::new();
+        }
+        let memory = Memory::new(pid);
+        let objects = search(pid, &memory, &writable(pid), &tables.channel);
+        let connections = sockets::connections(pid);
+        let connection = |descriptor| {
+            let inode = sockets::inode(pid, descriptor)?;
+            connections.iter().find(|connection| connection.inode == inode).copied()
+        };
+        read(&memory, &objects, &tables, &connection)
+    }
+
+    fn tables(&mut self, pid: u32, mappings: &[Mapping]) -> Tables {
+        let mut tables = Tables::default();
+        for code in mappings.iter().filter(|mapping| mapping.executable) {
+            let elf = self.files.entry(code.file).or_insert_with(|| {
+                let elf = Elf::read(&code.open_path(pid), &[CHANNEL_TABLE, CIRCUIT_TABLE]).ok()?;
+                (elf.wide && elf.symbol(CHANNEL_TABLE).is_some()).then_some(elf)
+            });
+            let Some(elf) = elf else { continue };
+            let Some(bias) = elf.bias(mappings.iter().filter(|mapping| mapping.file == code.file)) else {
+                continue;
+            };
+            let first_word = |name| {
+                let table = elf.symbol(name).filter(|symbol| !symbol.function)?;
+                Some(table.address.wrapping_add(bias).wrapping_add(TABLE_HEAD))
+            };
+            tables.channel.extend(first_word(CHANNEL_TABLE));
+            tables.circuit.extend(first_word(CIRCUIT_TABLE));
+        }
+        tables
+    }
+}
+
+/// The process's memory that may hold objects: private, writable, of no file.
+fn writable(pid: u32) -> Vec<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let range = |line: &str| {
+        // start-end perms offset device inode path (proc(5))
+        let mut words = line.split_ascii_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let permissions = words.next()?;
+        let anonymous = words.nth(2)? == "0";
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        (permissions == "rw-p" && anonymous).then_some((hex(start)?, hex(end)?))
+    };
+    text.lines().filter_map(range).collect()
+}
+
+/// Addresses of the words that are one of `wanted`.
+fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> Vec<u64> {
+    let Ok(pagemap) = File::open(format!("/proc/{pid}/pagemap")) else { return Vec::new() };
+    let end = Instant::now() + MAX_TIME;
+    let mut buffer = vec![0; CHUNK];
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for &(start, stop) in ranges {
+        let mut chunk = start;
+        while chunk < stop {
+            let upto = stop.min(chunk.saturating_add(CHUNK as u64));
+            for (from, length) in present(&pagemap, chunk, upto) {
+                if bytes >= MAX_BYTES || found.len() >= MAX_CHANNELS || Instant::now() >= end {
+                    return found;
+                }
+                let Some(into) = buffer.get_mut(..length) else { continue };
+                let have = memory.read_some(from, into);
+                bytes += have;
+                let words = into.get(..have).unwrap_or_default().as_chunks::<8>().0;
+                let hits = (from..).step_by(8).zip(words);
+                let hits = hits.filter(|(_, word)| wanted.contains(&u64::from_ne_bytes(**word)));
+                found.extend(hits.map(|(address, _)| address));
+            }
+            chunk = upto;
+        }
+    }
+    found
+}
+
+/// The runs of pages between two addresses that are in memory: address, length.
+fn present(pagemap: &File, start: u64, stop: u64) -> Vec<(u64, usize)> {
+    /// Bit of a /proc/PID/pagemap entry (Documentation/admin-guide/mm/pagemap.rst).
+    const PRESENT: u64 = 1 << 63;
+    let mut entries = vec![0; (stop.saturating_sub(start) / PAGE) as usize * 8];
+    let have = pagemap.read_at(&mut entries, start / PAGE * 8).unwrap_or(0);
+    let entries = entries.get(..have).unwrap_or_default().as_chunks::<8>().0;
+    let mut runs: Vec<(u64, usize)> = Vec::new();
+    for (page, entry) in (start..).step_by(PAGE as usize).zip(entries) {
+        if u64::from_ne_bytes(*entry) & PRESENT == 0 {
+            continue;
+        }
+        match runs.last_mut().filter(|(from, length)| from + *length as u64 == page) {
+            Some((_, length)) => *length += PAGE as usize,
+            None => runs.push((page, PAGE as usize)),
+        }
+    }
+    runs
+}
+
+/// What the objects say, as far as it is believed. `connection` is that of a descriptor of the process.
+fn read(
+    memory: &Memory,
+    objects: &[u64],
+    tables: &Tables,
+    connection: &dyn Fn(u32) -> Option<Connection>,
+) -> Vec<OpenCircuit> {
+    let mut circuits: HashMap<u64, Option<(Address, Address)>> = HashMap::new();
+    // by the circuit's ends and the sid; `None` where two names claim to be the same channel
+    let mut channels: BTreeMap<(Address, Address), BTreeMap<u32, Option<ClientChannel>>> = BTreeMap::new();
+    for &object in objects {
+        let Some((circuit, channel)) = channel(memory, object) else { continue };
+        let ends = circuits.entry(circuit).or_insert_with(|| ends(memory, circuit, tables, connection));
+        let Some(ends) = *ends else { continue };
+        match channels.entry(ends).or_default().entry(channel.sid) {
+            Entry::Vacant(place) => _ = place.insert(Some(channel)),
+            Entry::Occupied(place) if place.get().as_ref() == Some(&channel) => {}
+            Entry::Occupied(mut place) => _ = place.insert(None),
+        }
+    }
+    let circuit = |((client, server), channels): (_, BTreeMap<u32, Option<ClientChannel>>)| OpenCircuit {
+        client,
+        server,
+        channels: channels.into_values().flatten().collect(),
+    };
+    channels.into_iter().map(circuit).collect()
+}
+
+/// An nciu: its circuit's address, and the channel.
+fn channel(memory: &Memory, object: u64) -> Option<(u64, ClientChannel)> {
+    let bytes: [u8; CHANNEL_BYTES] = memory.bytes(object)?;
+    let sid = half(&bytes, CHANNEL_SID);
+    let pv = memory.string(word(&bytes, CHANNEL_NAME), MAX_NAME)?;
+    // a name with other letters would have been escaped with backslashes, which no PV has
+    let good = !pv.is_empty() && pv.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'\\');
+    let channel = ClientChannel { cid: half(&bytes, CHANNEL_CID), sid, pv };
+    (good && sid != NO_SID).then(|| (word(&bytes, CHANNEL_CIRCUIT), channel))
+}
+
+/// A tcpiiu: the client's end and the server's.
+fn ends(
+    memory: &Memory,
+    object: u64,
+    tables: &Tables,
+    connection: &dyn Fn(u32) -> Option<Connection>,
+) -> Option<(Address, Address)> {
+    let bytes: [u8; CIRCUIT_BYTES] = memory.bytes(object)?;
+    // a channel that looks for its server has a udpiiu in place of it
+    if !tables.circuit.contains(&word(&bytes, 0)) {
+        return None;
+    }
+    let address = bytes.get(CIRCUIT_SERVER..)?.first_chunk::<8>()?;
+    let [family0, family1, port0, port1, ip @ ..] = *address;
+    if u16::from_ne_bytes([family0, family1]) != libc::AF_INET as u16 {
+        return None;
+    }
+    let server = Address::new(Ipv4Addr::from(ip), u16::from_be_bytes([port0, port1]));
+    let connection = connection(half(&bytes, CIRCUIT_SOCKET))?;
+    (connection.remote == server).then_some((connection.local, server))
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
+}
+
+fn half(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CHANNEL: u64 = 0x7f00_1111_2220;
+    const CIRCUIT: u64 = 0x7f00_1111_3330;
+
+    fn tables() -> Tables {
+        Tables { channel: vec![CHANNEL], circuit: vec![CIRCUIT] }
+    }
+
+    fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+        bytes[at..at + value.len()].copy_from_slice(value);
+    }
+
+    /// A circuit to 10.0.0.7:5064 on descriptor 5.
+    fn circuit() -> Vec<u8> {
+        let mut bytes = vec![0; CIRCUIT_BYTES];
+        put(&mut bytes, 0, &CIRCUIT.to_ne_bytes());
+        put(&mut bytes, CIRCUIT_SERVER, &(libc::AF_INET as u16).to_ne_bytes());
+        put(&mut bytes, CIRCUIT_SERVER + 2, &5064u16.to_be_bytes());
+        put(&mut bytes, CIRCUIT_SERVER + 4, &[10, 0, 0, 7]);
+        put(&mut bytes, CIRCUIT_SOCKET, &5u32.to_ne_bytes());
+        bytes
+    }
+
+    fn channel(circuit: &[u8], name: &[u8], cid: u32, sid: u32) -> Vec<u8> {
+        let mut bytes = vec![0; CHANNEL_BYTES];
+        put(&mut bytes, 0, &CHANNEL.to_ne_bytes());
+        put(&mut bytes, CHANNEL_CID, &cid.to_ne_bytes());
+        put(&mut bytes, CHANNEL_NAME, &(name.as_ptr() as u64).to_ne_bytes());
+        put(&mut bytes, CHANNEL_CIRCUIT, &(circuit.as_ptr() as u64).to_ne_bytes());
+        put(&mut bytes, CHANNEL_SID, &sid.to_ne_bytes());
+        bytes
+    }
+
+    fn here() -> Memory {
+        Memory::new(std::process::id())
+    }
+
+    const LOCAL: Address = Address { ip: 0x0a00_0001, port: 40000 };
+
+    /// Descriptor 5 is connected to that server.
+    fn connected(descriptor: u32) -> Option<Connection> {
+        let remote = Address::new(Ipv4Addr::new(10, 0, 0, 7), 5064);
+        (descriptor == 5).then_some(Connection { local: LOCAL, remote, inode: 1 })
+    }
+
+    fn read_all(objects: &[&[u8]]) -> Vec<OpenCircuit> {
+        let objects: Vec<u64> = objects.iter().map(|object| object.as_ptr() as u64).collect();
+        read(&here(), &objects, &tables(), &connected)
+    }
+
+    #[test]
+    fn names_and_ids_of_a_circuits_channels() {
+        let circuit = circuit();
+        let one = channel(&circuit, b"T:SP\0", 1, 11);
+        let other = channel(&circuit, b"T:RB.DESC\0", 2, 12);
+        let found = read_all(&[&one, &other, &one]);
+        let [found] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((found.client, found.server.port), (LOCAL, 5064));
+        let channels: Vec<_> = found.channels.iter().map(|c| (c.cid, c.sid, c.pv.as_str())).collect();
+        assert_eq!(channels, [(1, 11, "T:SP"), (2, 12, "T:RB.DESC")]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_not_believed() {
+        let good = circuit();
+        let searching = channel(&good, b"T:SP\0", 1, NO_SID);
+        let odd_name = channel(&good, b"T:\xffSP\0", 1, 11);
+        let no_name = channel(&good, b"\0", 1, 11);
+        assert_eq!(read_all(&[&searching, &odd_name, &no_name]), []);
+        for (at, byte) in [(0, 9), (CIRCUIT_SERVER, 10), (CIRCUIT_SERVER + 4, 11), (CIRCUIT_SOCKET, 6)] {
+            let mut bad = circuit();
+            bad[at] = byte;
+            assert_eq!(read_all(&[&channel(&bad, b"T:SP\0", 1, 11)]), [], "byte {at}");
+        }
+        // one of two names must be old; which cannot be told
+        let found = read_all(&[&channel(&good, b"A\0", 1, 11), &channel(&good, b"B\0", 2, 11)]);
+        assert_eq!(found[0].channels, []);
+    }
+
+    #[test]
+    fn objects_are_found_in_memory() {
+        // of its own, so that it is aligned and no other test's
+        let mut image = vec![0u64; 3 * CHUNK / 8];
+        let places = [1000, CHUNK / 8 - 1, CHUNK / 8, 3 * CHUNK / 8 - 4096];
+        places.iter().for_each(|&place| image[place] = CHANNEL);
+        let start = (image.as_ptr() as u64).next_multiple_of(PAGE);
+        let end = (image.as_ptr() as u64 + 3 * CHUNK as u64) / PAGE * PAGE;
+        let found = search(std::process::id(), &here(), &[(start, end)], &[CHANNEL]);
+        let wanted = places.map(|place| &raw const image[place] as u64);
+        assert!(wanted.iter().all(|address| found.contains(address)), "{wanted:x?} in {found:x?}");
+        assert_eq!(found.len(), wanted.len());
+        assert!(writable(std::process::id()).iter().any(|&(from, to)| from <= start && end <= to));
+    }
+
+    proptest! {
+        /// Whatever the bytes say, reading ends, and names nothing that is not connected.
+        #[test]
+        fn garbage_names_nothing(
+            mut circuit in Just(circuit()),
+            changes in prop::collection::vec((0usize..CIRCUIT_BYTES, any::<u8>()), 1..20),
+            channel_changes in prop::collection::vec((8usize..CHANNEL_BYTES, any::<u8>()), 0..20),
+        ) {
+            for (at, byte) in changes {
+                circuit[at] = byte;
+            }
+            let mut channel = channel(&circuit, b"T:SP\0", 1, 11);
+            for (at, byte) in channel_changes {
+                channel[at] = byte;
+            }
+            for found in read_all(&[&channel]) {
+                prop_assert_eq!(Some(found.server), connected(5).map(|connection| connection.remote));
+                prop_assert_eq!(found.client, LOCAL);
+            }
+        }
+    }
+}
