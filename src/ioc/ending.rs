@@ -7,6 +7,8 @@
 use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use super::process;
+
 /// What was opened to learn of the end of a process.
 #[derive(Debug)]
 pub struct Ending {
@@ -59,9 +61,11 @@ impl Ending {
     }
 }
 
-/// Has the process ended, though its parent has not yet waited for it?
+/// Has the process ended, though its parent has not yet waited for it? One whose first thread has ended looks
+/// the same in /proc/PID/stat, but has other threads (epicsThreadExitMain leaves an IOC so).
 pub fn is_zombie(pid: u32) -> bool {
-    fields(pid).is_some_and(|fields| matches!(fields.split(' ').next(), Some("Z" | "X")))
+    let ended = |fields: String| matches!(fields.split(' ').next(), Some("Z" | "X"));
+    fields(pid).is_some_and(ended) && process::threads(pid).len() <= 1
 }
 
 /// The wait status of a process that waits for its parent.

@@ -80,6 +80,11 @@ pub fn start(pid: u32) -> Option<u64> {
     Some(ticks.saturating_mul(1_000_000_000 / hertz))
 }
 
+/// Size of a process's address space, pages: it changes with everything that is loaded.
+pub fn size(pid: u32) -> Option<u64> {
+    fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split(' ').next()?.parse().ok()
+}
+
 /// Name of a thread; empty if it is gone.
 pub fn thread_name(pid: u32, tid: u32) -> String {
     let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
@@ -129,6 +134,8 @@ mod tests {
         let pid = std::process::id();
         assert!(pids().unwrap().contains(&pid));
         assert!(start(pid).unwrap() > 0);
+        assert!(size(pid).unwrap() > 0);
+        assert_eq!(size(u32::MAX), None);
         assert!(!command(pid).is_empty());
         assert!(mappings(pid).unwrap().iter().any(|mapping| mapping.executable));
         assert_eq!(start(u32::MAX), None);

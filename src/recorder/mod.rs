@@ -4,6 +4,7 @@
 //! done at a slow beat. It survives IOCs that come and go; what is lost is said in the log.
 
 mod hits;
+mod local_clients;
 mod names;
 pub mod selection;
 pub mod sink;
@@ -19,6 +20,7 @@ use iocrec_log::event::{Clock, Event, Fact, Host, Loss, LossSource, Tier, TierCh
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::utsname::uname;
 
+use self::local_clients::LocalClients;
 use self::names::Names;
 use self::selection::Selection;
 use self::sink::Sink;
@@ -70,6 +72,7 @@ pub struct Recorder {
     decoder: Decoder,
     names: Names,
     watched: Watched,
+    local_clients: LocalClients,
     unwanted: HashSet<u32>,
     /// The CA servers' ports that are captured.
     ports: Vec<u16>,
@@ -114,6 +117,7 @@ impl Recorder {
             decoder: Decoder::new(Limits::default()),
             names: Names::default(),
             watched: Watched::default(),
+            local_clients: LocalClients::default(),
             unwanted: HashSet::new(),
             ports: Vec::new(),
             wall_offset: 0,
@@ -222,6 +226,7 @@ impl Recorder {
                 let time = u64::try_from(packet.wall - offset).unwrap_or(now).min(now);
                 decoder.packet(time, packet.bytes, packet.length, events);
             });
+            self.local_clients.step(now, &self.ports, &mut self.decoder, &mut self.events);
         }
         self.decoder.tick(now, &mut self.events);
         self.hand_over(sink);
@@ -231,6 +236,7 @@ impl Recorder {
     fn hand_over(&mut self, sink: &mut dyn Sink) {
         let (selection, unwanted) = (&self.options.selection, &mut self.unwanted);
         for event in self.events.drain(..) {
+            self.local_clients.notice(&event);
             match &event.fact {
                 Fact::Channel(channel) if selection.pv(&channel.pv) => _ = unwanted.remove(&channel.id),
                 Fact::Channel(channel) => _ = unwanted.insert(channel.id),
@@ -260,6 +266,7 @@ impl Recorder {
                 said.push(format!("the packet filter could not be changed: {error}"));
             }
             self.ports = ports;
+            self.local_clients.all_are_due();
         }
         if changed {
             self.watched.seed(&mut self.decoder, now, &mut self.events);

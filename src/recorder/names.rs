@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use iocrec_log::event::{
-    Event, Fact, Field, FieldId, IocEnd, IocId, Loss, LossSource, Record, RecordId, Site, SiteId, Thread,
+    Event, Fact, Field, FieldId, IocId, Loss, LossSource, Record, RecordId, Site, SiteId, Thread,
     ThreadId,
 };
 
@@ -124,13 +124,12 @@ impl Names {
     }
 
     /// An IOC is gone, and all that was its.
-    pub fn remove(&mut self, pid: u32, now: u64, sink: &mut dyn Sink) -> Option<Traced> {
+    pub fn remove(&mut self, pid: u32) -> Option<Traced> {
         let gone = self.iocs.remove(&pid)?;
         self.threads.retain(|_, thread| thread.pid != pid);
         self.records.retain(|key, _| key.0 != pid);
         self.fields.retain(|key, _| key.0 != pid);
         self.sites.retain(|key, _| key.0 != pid);
-        sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: gone.id, how: String::new() }) });
         Some(gone)
     }
 

@@ -10,13 +10,19 @@ use super::Options;
 use crate::ca::{servers, Decoder, SeedChannel};
 use crate::clock;
 use crate::ioc::clients::{clients, Client};
+use crate::ioc::ending::{self, Ending};
 use crate::ioc::layout::Fixed;
 use crate::ioc::{process, sockets, Finder, IocProcess};
 use crate::kernel::{probe, Kernel};
 
-/// A process that was no IOC is looked at again after 1, 2, 4 ... s: it may load EPICS Base later, or
-/// become another program. At most this long, nanoseconds.
-const LONGEST_PAUSE: u64 = 64_000_000_000;
+/// A process that is no IOC may load EPICS Base later, or become another program: then the size of its
+/// memory changes, and it is looked at again at the next scan. One that does nothing but change is looked at
+/// after 1, 2, 4 ... s, at most this long, nanoseconds.
+const LONGEST_PAUSE: u64 = 16_000_000_000;
+const SHORTEST_PAUSE: u64 = 500_000_000;
+/// Time from when it was first seen in which a changing process is looked at in every scan, nanoseconds:
+/// Python may import for long before it loads EPICS Base.
+const STARTING: u64 = 120_000_000_000;
 /// A circuit's packets come at most so long after the hits that they cause: the packet ring hands over a
 /// block after some 10 ms. Later than this there are none, and memory is all we have.
 const PACKETS_LAG: u64 = 300_000_000;
@@ -28,8 +34,11 @@ const YOUNG: u64 = 30_000_000_000;
 
 /// A process that is not recorded.
 struct Passed {
+    first: u64,
     next: u64,
     pause: u64,
+    /// Of its memory, pages.
+    size: Option<u64>,
 }
 
 /// What was said of a recorded process.
@@ -62,6 +71,7 @@ pub struct Watched {
     serving: HashMap<u32, CircuitId>,
     untied: Vec<Untied>,
     ready: Vec<Event>,
+    endings: HashMap<u32, Ending>,
 }
 
 impl Watched {
@@ -139,6 +149,9 @@ impl Watched {
             self.ports_next = now + PORTS;
             changed |= self.look_for_ports(now, &pids, names, sink, said);
         }
+        for &pid in self.recorded.keys() {
+            self.endings.entry(pid).or_insert_with(|| Ending::expect(pid));
+        }
         changed
     }
 
@@ -156,29 +169,22 @@ impl Watched {
         let gone: Vec<u32> = self
             .recorded
             .iter()
-            .filter(|(pid, recorded)| process::start(**pid) != Some(recorded.start))
+            .filter(|(pid, recorded)| {
+                process::start(**pid) != Some(recorded.start) || ending::is_zombie(**pid)
+            })
             .map(|(pid, _)| *pid)
             .collect();
         for pid in &gone {
             let Some(recorded) = self.recorded.remove(pid) else { continue };
-            said.push(format!("{} (pid {pid}) has ended", recorded.said.name));
-            match names.remove(*pid, now, sink) {
-                Some(traced) => {
-                    if let Some(kernel) = kernel.as_deref_mut() {
-                        kernel.forget(*pid);
-                        let used: HashSet<_> = names
-                            .iocs()
-                            .flat_map(|ioc| ioc.process.modules.iter().map(|module| module.file))
-                            .collect();
-                        let files = traced.process.modules.iter().map(|module| module.file);
-                        files.filter(|file| !used.contains(file)).for_each(|file| kernel.detach(file));
-                    }
-                }
-                None => sink.push(Event {
-                    time: now,
-                    fact: Fact::IocEnd(IocEnd { ioc: recorded.id, how: String::new() }),
-                }),
-            }
+            let how = self.endings.remove(pid).map(|ending| ending.how()).unwrap_or_default();
+            said.push(format!("{} (pid {pid}) has ended: {how}", recorded.said.name));
+            sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: recorded.id, how }) });
+            let (Some(traced), Some(kernel)) = (names.remove(*pid), kernel.as_deref_mut()) else { continue };
+            kernel.forget(*pid);
+            let used: HashSet<_> =
+                names.iocs().flat_map(|ioc| ioc.process.modules.iter().map(|module| module.file)).collect();
+            let files = traced.process.modules.iter().map(|module| module.file);
+            files.filter(|file| !used.contains(file)).for_each(|file| kernel.detach(file));
         }
         !gone.is_empty()
     }
@@ -188,11 +194,19 @@ impl Watched {
         if self.recorded.contains_key(&pid) {
             return false;
         }
-        let passed = self.passed.entry(pid).or_insert(Passed { next: now, pause: 500_000_000 });
-        if now < passed.next {
+        let size = process::size(pid);
+        let passed = self.passed.entry(pid).or_insert(Passed {
+            first: now,
+            next: now,
+            pause: SHORTEST_PAUSE,
+            size: None,
+        });
+        if now < passed.next || passed.size == size {
             return false;
         }
-        passed.pause = (passed.pause * 2).min(LONGEST_PAUSE);
+        passed.size = size;
+        passed.pause =
+            if now - passed.first < STARTING { SHORTEST_PAUSE } else { (passed.pause * 2).min(LONGEST_PAUSE) };
         passed.next = now + passed.pause;
         true
     }

@@ -1,0 +1,108 @@
+//! Names for channels of servers that cannot be read, from the clients on this machine.
+//!
+//! A channel that was open before the recorder came has no name in its packets. Where the server is an IOC
+//! on this machine its tables tell; else the client may be here, and tells as well
+//! ([`crate::ioc::channels`]). Clients whose circuit is not known yet are read when servers' ports become
+//! known; and any when a put is seen on a channel without a name.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use iocrec_log::event::{CircuitId, Event, Fact};
+
+use crate::ca::{Decoder, SeedChannel};
+use crate::ioc::channels::Libraries;
+use crate::ioc::process;
+use crate::ioc::sockets::{self, Connection};
+
+/// A process is not read more often, nanoseconds: it means copying its heap.
+const PAUSE: u64 = 5_000_000_000;
+/// The clients are not looked for more often, nanoseconds: it means reading all processes' descriptors.
+const LOOK: u64 = 1_000_000_000;
+
+/// The clients on this machine.
+#[derive(Default)]
+pub struct LocalClients {
+    libraries: Libraries,
+    /// Circuits with channels that have no name.
+    unnamed: HashSet<CircuitId>,
+    /// All clients are to be read, whether or not a channel without a name has been seen.
+    all: bool,
+    next_look: u64,
+    /// Processes to read: one at a time, so that hits are taken over in between.
+    due: VecDeque<u32>,
+    /// When each was read last.
+    read: HashMap<u32, u64>,
+}
+
+impl LocalClients {
+    /// Servers came: their clients' channels may be open already.
+    pub fn all_are_due(&mut self) {
+        self.all = true;
+    }
+
+    /// Sees what the decoder made of packets.
+    pub fn notice(&mut self, event: &Event) {
+        match &event.fact {
+            Fact::Channel(channel) if channel.pv.is_empty() => _ = self.unnamed.insert(channel.circuit),
+            Fact::CircuitEnd(circuit) => _ = self.unnamed.remove(circuit),
+            _ => {}
+        }
+    }
+
+    /// Does a little of what is to be done: reads at most one process. `ports` are those of all servers,
+    /// sorted.
+    pub fn step(&mut self, now: u64, ports: &[u16], decoder: &mut Decoder, events: &mut Vec<Event>) {
+        if (self.all || !self.unnamed.is_empty()) && now >= self.next_look {
+            self.next_look = now.saturating_add(LOOK);
+            self.look(now, ports, decoder);
+        }
+        let Some(pid) = self.due.pop_front() else { return };
+        self.read.insert(pid, now);
+        for circuit in self.libraries.circuits(pid) {
+            if ports.binary_search(&circuit.server.port).is_err() || circuit.channels.is_empty() {
+                continue;
+            }
+            let channels: Vec<SeedChannel> = circuit
+                .channels
+                .into_iter()
+                .map(|channel| SeedChannel {
+                    cid: Some(channel.cid),
+                    sid: channel.sid,
+                    pv: channel.pv,
+                    dbr: None,
+                    count: None,
+                })
+                .collect();
+            // the client's claims about itself are not read: packets or the server tell them
+            decoder.seed(now, circuit.client, circuit.server, "", "", 0, &channels, events);
+        }
+    }
+
+    /// Finds the processes that are to be read.
+    fn look(&mut self, now: u64, ports: &[u16], decoder: &Decoder) {
+        let connections = sockets::connections(std::process::id());
+        let circuit = |c: &Connection| decoder.circuit(c.local, c.remote);
+        let wanted = connections.iter().filter(|connection| {
+            let named = match circuit(connection) {
+                Some(circuit) => !self.unnamed.contains(&circuit),
+                None => !self.all,
+            };
+            !named && ports.binary_search(&connection.remote.port).is_ok()
+        });
+        let wanted: HashMap<u64, Connection> =
+            wanted.map(|connection| (connection.inode, *connection)).collect();
+        self.read.retain(|&pid, _| process::start(pid).is_some());
+        let mut later = HashSet::new();
+        if !wanted.is_empty() {
+            for (pid, held) in sockets::holders(&wanted.keys().copied().collect()) {
+                if self.read.get(&pid).is_none_or(|read| now >= read.saturating_add(PAUSE)) {
+                    self.due.push_back(pid);
+                } else {
+                    later.extend(held.iter().filter_map(|inode| circuit(wanted.get(inode)?)));
+                }
+            }
+        }
+        self.unnamed.retain(|circuit| later.contains(circuit));
+        self.all = false;
+    }
+}
