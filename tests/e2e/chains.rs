@@ -1,8 +1,9 @@
 //! Process chains: the trees in the log are those that the databases define (tests/rig/first.db and
 //! second.db), over both transports.
 
-use crate::rig::{check_script, json_lines, wait_until, Client, Ioc, Rig};
-use serde_json::{json, Value};
+use crate::rig::spans::{shape, spans, Span};
+use crate::rig::{check_script, wait_until, Client, Ioc, Rig};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::thread;
@@ -10,86 +11,6 @@ use std::time::Duration;
 
 const FIRST: u16 = 5074;
 const SECOND: u16 = 5084;
-
-/// A span of the exported traces.
-struct Span {
-    id: String,
-    parent: String,
-    trace: String,
-    name: String,
-    start: u64,
-    end: u64,
-    /// Spans that this one points to, in whatever trace.
-    links: Vec<String>,
-    attributes: BTreeMap<String, Value>,
-}
-
-/// All spans of the log, in the order of time.
-fn spans(rig: &Rig) -> Vec<Span> {
-    let output = rig.replay("traces", &["--format", "otlp"]);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut spans = Vec::new();
-    for data in json_lines(&output.stdout) {
-        for resource in list(&data["resourceSpans"]) {
-            for scope in list(&resource["scopeSpans"]) {
-                spans.extend(list(&scope["spans"]).iter().map(span));
-            }
-        }
-    }
-    spans.sort_by_key(|span| span.start);
-    spans
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn span(value: &Value) -> Span {
-    let text = |key: &str| value[key].as_str().unwrap_or_default().to_string();
-    let nanoseconds = |key: &str| text(key).parse().expect("nanoseconds");
-    Span {
-        id: text("spanId"),
-        parent: text("parentSpanId"),
-        trace: text("traceId"),
-        name: text("name"),
-        start: nanoseconds("startTimeUnixNano"),
-        end: nanoseconds("endTimeUnixNano"),
-        links: list(&value["links"])
-            .iter()
-            .map(|l| l["spanId"].as_str().unwrap_or_default().into())
-            .collect(),
-        attributes: list(&value["attributes"])
-            .iter()
-            .map(|a| (a["key"].as_str().unwrap_or_default().to_string(), scalar(&a["value"])))
-            .collect(),
-    }
-}
-
-/// What an OTLP AnyValue holds.
-fn scalar(value: &Value) -> Value {
-    value.as_object().and_then(|object| object.values().next().cloned()).unwrap_or(Value::Null)
-}
-
-/// The tree below a span, a line each, indented. Puts by database links are left out, what they set
-/// off stands in their place.
-fn shape(spans: &[Span], root: &Span) -> String {
-    let mut text = String::new();
-    draw(spans, root, 0, &mut text);
-    text
-}
-
-fn draw(spans: &[Span], span: &Span, depth: usize, text: &mut String) {
-    let inner_put = depth > 0 && span.name.starts_with("put ");
-    if !inner_put {
-        text.push_str(&"  ".repeat(depth));
-        text.push_str(&span.name);
-        text.push('\n');
-    }
-    // A chain in another IOC is pointed to, where it is not a child.
-    for child in spans.iter().filter(|child| child.parent == span.id || child.links.contains(&span.id)) {
-        draw(spans, child, if inner_put { depth } else { depth + 1 }, text);
-    }
-}
 
 /// What a put to ONE:SP sets off.
 const PUT_TO_SP: &str = "\

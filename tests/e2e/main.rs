@@ -9,4 +9,6 @@ mod chains;
 mod errors;
 mod life;
 mod live;
+mod paths;
 mod puts;
+mod versions;

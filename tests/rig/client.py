@@ -1,6 +1,6 @@
-"""A Channel Access client that does what it is told, one JSON object a line.
+"""A Channel Access or PVAccess client that does what it is told, one JSON object a line.
 
-    client.py libca|caproto PORT[,PORT...] [--user NAME] [--uid NUMBER] [--host NAME]
+    client.py libca|caproto|p4p PORT[,PORT...] [--user NAME] [--uid NUMBER] [--host NAME]
 
 Commands on stdin, answers on stdout:
 
@@ -12,6 +12,9 @@ Commands on stdin, answers on stdout:
 Every answer has "address" (ip:port of this client's end of the circuit; a channel stays on it until
 the end) or "error". A put without callback is followed by a read on the same circuit, so the server
 has carried it out when the answer comes.
+
+p4p speaks PVAccess, to the servers that ioc.py --pva has beside those ports: it takes "put" (of a PV, in
+its own type) and "get", and knows no "address".
 
 --user and --host are what the client claims to be (libca: the user is that of --uid; the host name
 is set in a UTS namespace of its own, which needs root).
@@ -170,6 +173,26 @@ class CaprotoClient:
         channel.read(timeout=TIMEOUT)
 
 
+class P4pClient:
+    """p4p: PVAccess."""
+
+    def __init__(self):
+        from p4p.client.thread import Context
+
+        self.context = Context("pva", nt=False)
+
+    def address(self, pv):
+        return None
+
+    def put(self, pv, dbr, value, notify):
+        # Without waiting for processing, as pvput does it; or until the record has processed.
+        self.context.put(pv, {"value": value}, timeout=TIMEOUT, get=False, wait=notify)
+        return 1
+
+    def get(self, pv):
+        return self.context.get(pv, timeout=TIMEOUT).value
+
+
 def obey(client, command):
     pv = command["pv"]
     answer = {}
@@ -189,7 +212,7 @@ def obey(client, command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("library", choices=["libca", "caproto"])
+    parser.add_argument("library", choices=["libca", "caproto", "p4p"])
     parser.add_argument("ports")
     parser.add_argument("--user")
     parser.add_argument("--uid", type=int)
@@ -200,6 +223,12 @@ def main():
     os.environ["EPICS_CA_AUTO_ADDR_LIST"] = "NO"
     os.environ["EPICS_CA_SERVER_PORT"] = args.ports.split(",")[0]
     os.environ["EPICS_CA_MAX_ARRAY_BYTES"] = "10000000"
+    # ioc.py says where PVAccess is beside Channel Access.
+    os.environ["EPICS_PVA_ADDR_LIST"] = " ".join(
+        f"127.0.0.1:{int(port) + 2000}" for port in args.ports.split(",")
+    )
+    os.environ["EPICS_PVA_AUTO_ADDR_LIST"] = "NO"
+    os.environ["EPICS_PVA_BROADCAST_PORT"] = str(int(args.ports.split(",")[0]) + 2000)
     if args.host:
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.unshare(CLONE_NEWUTS) != 0:
@@ -210,7 +239,7 @@ def main():
     if args.uid is not None:
         # The real user alone: libca asks for that one, and Python still loads what it needs as root.
         os.setresuid(args.uid, -1, -1)
-    client = LibcaClient() if args.library == "libca" else CaprotoClient()
+    client = {"libca": LibcaClient, "caproto": CaprotoClient, "p4p": P4pClient}[args.library]()
 
     # libca claims the real user id's name, caproto what the environment says.
     user = args.user if args.user and args.library == "caproto" else pwd.getpwuid(os.getuid()).pw_name

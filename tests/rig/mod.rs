@@ -8,6 +8,8 @@
 //! A test that can't run here says `NOT RUN` on stderr; with CI=true or IOCREC_REQUIRE_ALL=1 it
 //! fails instead.
 
+pub mod spans;
+
 use serde_json::{json, Value};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -64,12 +66,27 @@ impl Rig {
     /// Starts an IOC with a database of tests/rig and waits until it serves.
     /// Its CA links look for their targets on `find` as well.
     pub fn ioc(&self, name: &str, port: u16, database: &str, find: &[u16]) -> Ioc {
+        let ports: Vec<String> = find.iter().map(u16::to_string).collect();
+        let ports = ports.join(",");
+        let find: &[&str] = if find.is_empty() { &[] } else { &["--find", &ports] };
+        self.ioc_with(name, port, database, find)
+    }
+
+    /// Starts an IOC as [`Rig::ioc`] does, with more of ioc.py's options.
+    pub fn ioc_with(&self, name: &str, port: u16, database: &str, options: &[&str]) -> Ioc {
         let mut command = python("ioc.py");
-        command.arg(name).arg(port.to_string()).arg(rig_file(database));
-        if !find.is_empty() {
-            let ports: Vec<String> = find.iter().map(u16::to_string).collect();
-            command.args(["--find", &ports.join(",")]);
-        }
+        command.arg(name).arg(port.to_string()).arg(rig_file(database)).args(options);
+        self.serving(name, command)
+    }
+
+    /// Starts the IOC of python_ioc.py, which softioc runs; its commands are `RECORD VALUE`.
+    pub fn python_ioc(&self, name: &str, port: u16) -> Ioc {
+        let mut command = python("python_ioc.py");
+        command.arg(name).arg(port.to_string());
+        self.serving(name, command)
+    }
+
+    fn serving(&self, name: &str, mut command: Command) -> Ioc {
         let mut ioc = Ioc { talk: Talk::start(name, &mut command, &self.dir) };
         ioc.talk.lines_until("ready");
         ioc
@@ -242,21 +259,38 @@ pub fn rig_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rig").join(name)
 }
 
-/// A script of tests/rig, ready to be given arguments.
-fn python(script: &str) -> Command {
+/// The interpreter of the virtual environment.
+fn interpreter() -> PathBuf {
     let python = std::env::var_os("IOCREC_PYTHON")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv/bin/python"), PathBuf::from);
     assert!(python.exists(), "{} is missing; run scripts/setup", python.display());
-    let mut command = Command::new(python);
+    python
+}
+
+/// A script of tests/rig, ready to be given arguments.
+fn python(script: &str) -> Command {
+    let mut command = Command::new(interpreter());
     command.arg(rig_file(script));
     command
 }
 
+/// The versions of epicscorelibs beside that of the virtual environment, for ioc.py's --epics.
+pub fn epics_versions() -> Vec<String> {
+    let list = fs::read_to_string(rig_file("epics-versions.txt")).expect("the list is there");
+    let versions = list.lines().filter(|line| !line.starts_with('#'));
+    let versions: Vec<String> =
+        versions.filter_map(|line| Some(line.split_whitespace().next()?.to_string())).collect();
+    let environment = interpreter().parent().and_then(Path::parent).expect("bin/python").to_path_buf();
+    for version in &versions {
+        let libraries = environment.join("epics").join(version);
+        assert!(libraries.exists(), "{} is missing; run scripts/setup", libraries.display());
+    }
+    versions
+}
+
 /// Runs a script of the repository that checks a file; its output.
 pub fn check_script(path: &str, arguments: &[&str]) -> Output {
-    let mut command = python("ioc.py");
-    let interpreter = command.get_program().to_owned();
-    command = Command::new(interpreter);
+    let mut command = Command::new(interpreter());
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).args(arguments);
     command.output().expect("the script runs")
 }

@@ -21,6 +21,8 @@ pub enum Caller {
     Server,
     /// `dbpf` in the IOC shell.
     Shell,
+    /// Python: one of its extension modules, or ctypes.
+    Python,
     /// Not known, or says nothing.
     Unknown,
 }
@@ -48,7 +50,20 @@ pub fn caller(context: &Context, site: SiteId) -> Caller {
         | "ca_array_put"
         | "ca_array_put_callback" => Caller::Server,
         "dbpf" => Caller::Shell,
-        _ => Caller::Unknown,
+        _ => by_module(&site.module),
+    }
+}
+
+/// What is known of a caller by the library that it is in: where `dbChannelPut` ends in a jump to `dbPut`, the
+/// caller is that of `dbChannelPut`.
+fn by_module(module: &str) -> Caller {
+    let is = |library: &str| module.starts_with(library);
+    if is("libqsrv.") || is("libpvxsIoc.") {
+        Caller::ChannelPut
+    } else if is("libffi") || is("_ctypes.") || module.contains(".cpython-") {
+        Caller::Python
+    } else {
+        Caller::Unknown
     }
 }
 

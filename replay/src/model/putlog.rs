@@ -167,6 +167,7 @@ fn via(context: &Context, span: &Span, put: &PutSpan, by_link: bool) -> Via {
         (Role::CaServer, _) => channel_access,
         (Role::CaLink, _) => Via::CaLink,
         (Role::PvaServer, _) => Via::Pva,
+        (_, Caller::Python) => Via::Python,
         (Role::Main, _) => Via::Dbpf,
         (Role::Python, _) => Via::Python,
         (_, Caller::Link) => Via::DbLink,

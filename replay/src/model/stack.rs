@@ -40,6 +40,8 @@ pub struct Frame {
     pub at: At,
     /// Puts that it made to other records, which they may process for.
     pub puts: Puts,
+    /// For [`In::PutField`] and [`In::Notify`]: stack pointer of its `dbPut`, once that was seen.
+    pub wrote: Option<i64>,
     /// For [`In::Complete`]: the forward link has been followed. A record has but one.
     pub followed: bool,
 }

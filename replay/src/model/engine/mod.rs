@@ -46,8 +46,12 @@ pub struct Engine {
     threads: HashMap<ThreadId, Thread>,
     /// Processing that has begun and not completed.
     open: HashMap<RecordId, At>,
-    /// Puts with callback that found their record busy: carried out later, in a callback thread.
-    busy: HashMap<RecordId, At>,
+    /// Puts with callback that have yet to write: those that find their record busy are carried out later,
+    /// one after the other, in a callback thread.
+    notifies: HashMap<RecordId, VecDeque<At>>,
+    /// The latest put to a record while it was being processed: it is why the record processes once more
+    /// (RPRO).
+    meanwhile: HashMap<RecordId, At>,
     /// `scanOnce` requests of each record.
     asked: HashMap<RecordId, VecDeque<Asked>>,
     packets: Packets,
@@ -63,7 +67,8 @@ impl Engine {
             run,
             threads: HashMap::new(),
             open: HashMap::new(),
-            busy: HashMap::new(),
+            notifies: HashMap::new(),
+            meanwhile: HashMap::new(),
             asked: HashMap::new(),
             packets: Packets::default(),
             now: 0,
@@ -106,7 +111,8 @@ impl Engine {
         self.retry_hits(true);
         self.packets.expire(&self.forest, u64::MAX, |_| {});
         self.open.clear();
-        self.busy.clear();
+        self.notifies.clear();
+        self.meanwhile.clear();
         self.asked.clear();
         self.forest.clear(out);
     }
@@ -138,7 +144,7 @@ impl Engine {
     /// Enters a function.
     fn enter(&mut self, thread: ThreadId, sp: i64, within: In, record: RecordId, at: At) {
         self.forest.hold(at);
-        let frame = Frame { sp, within, record, at, puts: Puts::default(), followed: false };
+        let frame = Frame { sp, within, record, at, puts: Puts::default(), wrote: None, followed: false };
         self.threads.entry(thread).or_default().frames.push(frame);
     }
 
@@ -200,9 +206,6 @@ impl Engine {
     fn leave_notify(&mut self, thread: ThreadId, time: u64, frame: &Frame) {
         if self.forest.put(frame.at).is_some_and(|put| !put.wrote) {
             self.join(thread, time, frame.at, true);
-            if self.busy.len() < MAX_RECORDS {
-                self.busy.insert(frame.record, frame.at);
-            }
         }
     }
 
@@ -236,6 +239,11 @@ impl Engine {
         for at in done {
             self.forest.release(at);
         }
+        let forest = &self.forest;
+        self.notifies.retain(|_, waiting| {
+            waiting.retain(|at| forest.put(*at).is_some_and(|put| !put.wrote));
+            !waiting.is_empty()
+        });
         self.forest.harvest(now, out);
         if self.threads.len() > MAX_THREADS {
             let limit = now.saturating_sub(IDLE);

@@ -6,7 +6,7 @@ use crate::model::forest::At;
 use crate::model::span::{Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, Trigger, What};
 use crate::model::stack::{In, Thread};
 use crate::time::SECOND;
-use iocrec_log::event::{CaLinkPut, Cause, CauseKind, Complete, Process, RecordId, ThreadId};
+use iocrec_log::event::{CaLinkPut, Cause, CauseKind, Complete, Process, PutKind, RecordId, ThreadId};
 
 /// How long a chain without a known cause is kept for the completion that explains it.
 const ORPHAN: u64 = SECOND;
@@ -42,6 +42,9 @@ impl Engine {
                 older.outcome = Outcome::NotCompleted;
             }
             self.forest.release(older);
+        }
+        if let Some(meanwhile) = self.meanwhile.remove(&record) {
+            self.forest.release(meanwhile);
         }
         if self.open.len() < MAX_RECORDS {
             self.open.insert(record, at);
@@ -97,7 +100,8 @@ impl Engine {
             return (Some(top.at), trigger);
         }
         if let Some(put) = state.puts.take(record) {
-            let trigger = if role == Role::Callback { Trigger::Out } else { Trigger::Put };
+            let notify = self.forest.put(put).is_some_and(|put| put.kind == Some(PutKind::Notify));
+            let trigger = if role == Role::Callback && !notify { Trigger::Out } else { Trigger::Put };
             return (Some(put), trigger);
         }
         state.puts.clear();
@@ -194,15 +198,21 @@ impl Engine {
         self.pop(cause.thread, cause.sp, time);
         let state = self.threads.entry(cause.thread).or_default();
         let top = state.frames.last().filter(|top| matches!(top.within, In::Process | In::Complete));
-        let within = top.map(|top| top.at);
+        let mut within = top.map(|top| top.at);
+        let completes = top.filter(|top| top.within == In::Complete).map(|top| top.record);
         let processing = top.is_some_and(|top| top.within == In::Process);
         match (cause.kind, cause.record) {
             (CauseKind::ScanOnce, Some(record)) => {
                 if self.asked.len() >= MAX_RECORDS {
                     return;
                 }
+                let meanwhile = if completes == Some(record) { self.meanwhile.remove(&record) } else { None };
+                within = meanwhile.or(within);
                 if let Some(at) = within {
                     self.forest.hold(at); // for the processing asked for
+                }
+                if let Some(at) = meanwhile {
+                    self.forest.release(at);
                 }
                 let asked = self.asked.entry(record).or_default();
                 asked.push_back(Asked { time, within });

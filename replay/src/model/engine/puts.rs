@@ -1,6 +1,6 @@
 //! Puts: messages on the network, hits inside the IOC, and the two joined.
 
-use super::Engine;
+use super::{Engine, MAX_RECORDS};
 use crate::model::caller::{Caller, Role};
 use crate::model::forest::At;
 use crate::model::packets::Match;
@@ -8,11 +8,13 @@ use crate::model::span::{Answer, Packet, PutSpan, Span, What};
 use crate::model::stack::In;
 use crate::model::{eca, value};
 use crate::time::SECOND;
-use iocrec_log::event::{CaAnswer, CaPut, Dbf, Put, PutKind, ThreadId, Value};
+use iocrec_log::event::{CaAnswer, CaPut, Dbf, Put, PutKind, RecordId, ThreadId, Value};
 
 /// How long a put is kept for the server's refusal, which comes after the IOC's hits, when the server
 /// has worked off all it had received.
 const REFUSAL: u64 = SECOND;
+/// Puts with callback that wait for the same record and are remembered.
+const MAX_WAITING: usize = 64;
 
 impl Engine {
     /// WRITE or WRITE_NOTIFY.
@@ -117,8 +119,38 @@ impl Engine {
             }
         };
         self.enter(thread, sp, within, record, at);
+        if kind == PutKind::Notify {
+            self.wait_to_write(record, at);
+        }
         if !inside && kind == PutKind::PutField {
             self.join(thread, time, at, false);
+        }
+    }
+
+    /// A put with callback has begun, and may have to wait for its record.
+    fn wait_to_write(&mut self, record: RecordId, at: At) {
+        if self.notifies.len() < MAX_RECORDS {
+            let waiting = self.notifies.entry(record).or_default();
+            if waiting.len() < MAX_WAITING {
+                waiting.push_back(at);
+            }
+        }
+    }
+
+    /// The put with callback that has waited longest to write to the record, and its thread.
+    fn has_waited(&self, record: RecordId) -> Option<(At, Option<ThreadId>)> {
+        let mut waiting = self.notifies.get(&record)?.iter();
+        let at = *waiting.find(|at| self.forest.put(**at).is_some_and(|put| !put.wrote))?;
+        Some((at, self.forest.span(at)?.thread))
+    }
+
+    /// A put to a record that is being processed may make it process once more.
+    fn note_meanwhile(&mut self, record: RecordId, at: At) {
+        if self.open.contains_key(&record) && self.meanwhile.len() < MAX_RECORDS {
+            self.forest.hold(at);
+            if let Some(earlier) = self.meanwhile.insert(record, at) {
+                self.forest.release(earlier);
+            }
         }
     }
 
@@ -128,30 +160,40 @@ impl Engine {
         self.leave_forward_link(thread, time); // which writes to no field
         let state = self.threads.entry(thread).or_default();
         let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
+        // A put writes once: what is not called from its `dbPut` comes after it.
+        let over = state.frames.last().is_some_and(|frame| {
+            matches!(frame.within, In::PutField | In::Notify) && frame.wrote.is_some_and(|deepest| sp >= deepest)
+        });
         match top {
             Some((In::PutField | In::Notify, of, at))
                 if of == record && !self.forest.put(at).is_some_and(|put| put.wrote) =>
             {
                 self.fill(at, put);
+                if let Some(top) = self.threads.entry(thread).or_default().top() {
+                    top.wrote = Some(sp);
+                }
+                self.note_meanwhile(record, at);
                 self.join(thread, time, at, false);
             }
             // Frames that seem to be around a put from outside are left over from earlier.
-            Some((_, _, at)) if caller != Caller::ChannelPut => {
+            Some((_, _, at)) if !over && !matches!(caller, Caller::ChannelPut | Caller::Python) => {
                 let at = self.forest.add(at, put_span(time, put));
+                self.note_meanwhile(record, at);
                 if let Some(top) = self.threads.entry(thread).or_default().top() {
                     top.puts.push(record, at);
                 }
             }
             _ => {
                 self.unwind(thread, time);
-                let waiting = if role == Role::Callback { self.busy.remove(&record) } else { None };
-                let waiting = waiting.filter(|at| self.forest.put(*at).is_some());
-                if let (Some(at), Caller::ChannelPut | Caller::Unknown) = (waiting, caller) {
+                let waiting = if role == Role::Callback { self.has_waited(record) } else { None };
+                if let (Some((at, from)), Caller::ChannelPut | Caller::Unknown) = (waiting, caller) {
                     self.fill(at, put);
                     self.threads.entry(thread).or_default().puts.push(record, at);
+                    self.join(from.unwrap_or(thread), time, at, false);
                     return;
                 }
                 let at = self.forest.plant(put_span(time, put));
+                self.note_meanwhile(record, at);
                 self.forest.hold_until(at, time.saturating_add(REFUSAL));
                 let state = self.threads.entry(thread).or_default();
                 state.puts.push(record, at);
