@@ -25,7 +25,9 @@ impl Environment {
         let variables: Vec<String> = match live {
             Some(list) => (0..MAX_VARIABLES)
                 .map_while(|index| {
-                    memory.pointer(list.wrapping_add(index * 8)).filter(|&pointer| pointer != 0)
+                    memory
+                        .pointer(list.wrapping_add(index * memory.width().bytes() as u64))
+                        .filter(|&pointer| pointer != 0)
                 })
                 .filter_map(|pointer| memory.string(pointer, MAX_LENGTH))
                 .collect(),
@@ -68,17 +70,23 @@ impl Environment {
         }
     }
 
-    /// Version of EPICS Base. Base 3.15 and later put it into the environment; before that the library's
-    /// file name may tell.
-    pub fn base_version(&self, modules: &[Module]) -> String {
-        if let Some(version) = self.get("EPICS_VERSION_FULL") {
-            return version.to_string();
-        }
-        let library = modules.iter().find_map(|module| {
-            let name = module.path.rsplit('/').next()?;
-            name.strip_prefix("libdbCore.so.").or_else(|| name.strip_prefix("libdbIoc.so."))
-        });
-        library.unwrap_or_default().to_string()
+    /// Version of EPICS Base, where it has put it there (3.15 and later do).
+    pub fn base_version(&self) -> Option<String> {
+        self.get("EPICS_VERSION_FULL").map(str::to_string)
+    }
+
+    /// The variables that say what the IOC is and how it serves and uses Channel Access, by name.
+    pub fn telling(&self) -> Vec<(String, String)> {
+        const NAMES: [&str; 6] = ["IOC", "TOP", "ARCH", "ENGINEER", "LOCATION", "IOCSH_STARTUP_SCRIPT"];
+        let tells = |name: &str| NAMES.contains(&name) || name.starts_with("EPICS_CA");
+        let mut telling: Vec<(String, String)> = self
+            .0
+            .iter()
+            .filter(|(name, value)| tells(name) && !value.is_empty())
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        telling.sort_unstable();
+        telling
     }
 }
 
@@ -90,6 +98,15 @@ mod tests {
         let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         let command: Vec<String> = command.iter().map(ToString::to_string).collect();
         Environment(variables.collect()).ioc_name(&command)
+    }
+
+    #[test]
+    fn what_tells_of_an_ioc() {
+        let set = [("TOP", "/ioc"), ("HOME", "/"), ("EPICS_CAS_SERVER_PORT", "5070"), ("IOC", "")];
+        let variables = set.map(|(name, value)| (name.to_string(), value.to_string()));
+        let told = Environment(variables.into_iter().collect()).telling();
+        let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["EPICS_CAS_SERVER_PORT", "TOP"]);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! EPICS Base describes every field of every record type to itself (dbFldDes: name, type, offset, size),
 //! so what differs between versions of Base need not be known here. What must be known is how the
 //! descriptions are linked together, and that has been the same from Base 3.14.12 to 7.0.10 (dbBase.h;
-//! compared on 14 builds). Offsets below are for 64-bit processes.
+//! compared on 14 builds). The offsets of
+//! those links differ by the width of pointers alone.
 //!
 //! The walk is bounded, and believes nothing: what does not make sense ends it with a reason.
 
@@ -11,24 +12,117 @@ use std::collections::HashMap;
 
 use iocrec_log::event::Dbf;
 
-use super::memory::Memory;
+use super::memory::{printable, Memory};
+use super::width::{u16_at, u32_at, Width};
 use crate::kernel::Told;
 
-/// dbBase.recordTypeList: ELLLIST, first node at its start.
-const BASE_TYPES: u64 = 24;
-/// dbRecordType: next node at 0, `name`, `no_fields` (short), `papFldDes`, `rec_size`.
-const TYPE_NAME: usize = 112;
-const TYPE_FIELDS: usize = 120;
-const TYPE_DESCRIPTIONS: usize = 168;
-const TYPE_RECORD_SIZE: usize = 184;
-const TYPE_BYTES: usize = 192;
-/// dbFldDes: `name`, `pdbRecordType`, `field_type`, `size`, `offset`.
-const FIELD_NAME: usize = 8;
-const FIELD_TYPE: usize = 24;
-const FIELD_DBF: usize = 36;
-const FIELD_SIZE: usize = 72;
-const FIELD_OFFSET: usize = 74;
-const FIELD_BYTES: usize = 80;
+/// Where things lie in dbBase.h's structures, in bytes.
+#[derive(Debug)]
+pub(super) struct Offsets {
+    /// dbBase.recordTypeList: an ELLLIST, first node at its start.
+    base_types: u64,
+    /// dbRecordType: next node at 0, `recList`, `name`, `no_fields` (short), `papFldDes`, `rec_size` (int).
+    pub type_records: u64,
+    type_name: usize,
+    type_fields: usize,
+    type_descriptions: usize,
+    type_record_size: usize,
+    type_bytes: usize,
+    /// dbFldDes: `name`, `pdbRecordType`, `field_type` (int), `ftPvt`, `size` (short), `offset` (short).
+    field_name: usize,
+    field_type: usize,
+    field_dbf: usize,
+    field_private: usize,
+    field_size: usize,
+    field_offset: usize,
+    field_bytes: usize,
+    /// dbMenu: `name`, `nChoice` (int), `papChoiceValue`.
+    menu_name: usize,
+    menu_count: usize,
+    menu_values: usize,
+    menu_bytes: usize,
+    /// dbDeviceMenu: `nChoice` (int) at 0, `papChoice`.
+    device_choices: usize,
+    device_bytes: usize,
+    /// dbRecordNode: next node at 0, `precord`, `recordname`, `flags` (int).
+    pub node_record: usize,
+    pub node_name: usize,
+    pub node_flags: usize,
+    pub node_bytes: usize,
+    /// ELLLIST: first node at 0, `count` (int).
+    pub list_count: usize,
+    pub list_bytes: usize,
+}
+
+/// For 8-byte pointers.
+const WIDE: Offsets = Offsets {
+    base_types: 24,
+    type_records: 40,
+    type_name: 112,
+    type_fields: 120,
+    type_descriptions: 168,
+    type_record_size: 184,
+    type_bytes: 192,
+    field_name: 8,
+    field_type: 24,
+    field_dbf: 36,
+    field_private: 64,
+    field_size: 72,
+    field_offset: 74,
+    field_bytes: 80,
+    menu_name: 16,
+    menu_count: 24,
+    menu_values: 40,
+    menu_bytes: 48,
+    device_choices: 8,
+    device_bytes: 16,
+    node_record: 16,
+    node_name: 24,
+    node_flags: 56,
+    node_bytes: 64,
+    list_count: 16,
+    list_bytes: 24,
+};
+
+/// For 4-byte pointers: i386 and 32-bit ARM have these the same.
+const NARROW: Offsets = Offsets {
+    base_types: 12,
+    type_records: 20,
+    type_name: 56,
+    type_fields: 60,
+    type_descriptions: 84,
+    type_record_size: 96,
+    type_bytes: 100,
+    field_name: 4,
+    field_type: 12,
+    field_dbf: 20,
+    field_private: 44,
+    field_size: 48,
+    field_offset: 50,
+    field_bytes: 52,
+    menu_name: 8,
+    menu_count: 12,
+    menu_values: 20,
+    menu_bytes: 24,
+    device_choices: 4,
+    device_bytes: 8,
+    node_record: 8,
+    node_name: 12,
+    node_flags: 28,
+    node_bytes: 32,
+    list_count: 8,
+    list_bytes: 12,
+};
+
+/// Bytes of the largest of the structures that are read whole.
+const MOST_BYTES: usize = 192;
+
+impl Offsets {
+    /// Those of a process with such pointers.
+    pub(super) fn of(width: Width) -> &'static Offsets {
+        width.pick(&NARROW, &WIDE)
+    }
+}
 
 /// Field type numbers that all versions agree on.
 const DBF_STRING: u16 = 0;
@@ -40,6 +134,13 @@ const MAX_TYPES: usize = 1000;
 const MAX_FIELDS: usize = 2000;
 /// Longest name of a record type or field.
 const MAX_NAME: usize = 60;
+/// More choices than a menu has: `menuFtype` 12, `menuScan` 10 and what a site adds; device supports of a type
+/// in the largest IOCs some 50.
+const MAX_CHOICES: usize = 1000;
+/// Longest text of a choice: MAX_STRING_SIZE, a device support's may be longer.
+const MAX_CHOICE: usize = 80;
+/// Bytes of a state's text: ZNAM, ZRST and the like are char[26] in every Base.
+pub(super) const STATE_BYTES: usize = 26;
 
 /// How the field types of a process are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +186,19 @@ pub struct TypeLayout {
     pub name: String,
     value: Option<FieldAt>,
     form: Form,
+    /// Where the texts of its states begin and how many there are: bi and bo 2, mbbi and mbbo 16.
+    pub(super) states: Option<(u16, usize)>,
+}
+
+/// A menu, or the device supports of a record type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MenuAt {
+    /// Address of the dbMenu or dbDeviceMenu.
+    pub address: u64,
+    /// The menu's name; the record type's for device supports.
+    pub name: String,
+    /// The texts.
+    pub choices: Vec<String>,
 }
 
 /// Where a record's value is. Offsets in the record.
@@ -140,25 +254,29 @@ impl Layout {
         let mut common = None;
         let mut highest = 0;
         let mut types = HashMap::new();
-        let mut node = memory.pointer(pdbbase + BASE_TYPES).ok_or("pdbbase points to nothing")?;
+        let offsets = Offsets::of(memory.width());
+        let base = pdbbase.wrapping_add(offsets.base_types);
+        let mut node = memory.pointer(base).ok_or("pdbbase points to nothing")?;
         while node != 0 {
             if types.len() >= MAX_TYPES || types.contains_key(&node) {
                 return Err(format!("the list of record types does not end (after {})", types.len()));
             }
-            let bytes: [u8; TYPE_BYTES] = memory.bytes(node).ok_or("a record type could not be read")?;
-            let next = u64_at(&bytes, 0);
+            let bytes = memory.head(node, offsets.type_bytes).ok_or("a record type could not be read")?;
+            let pointer = |at| memory.width().pointer(&bytes, at);
+            let next = pointer(0);
             let fields = fields(memory, node, &bytes)?;
-            let name =
-                memory.string(u64_at(&bytes, TYPE_NAME), MAX_NAME).ok_or("a record type has no name")?;
-            if u32_at(&bytes, TYPE_RECORD_SIZE) == 0 {
+            let name = memory.string(pointer(offsets.type_name), MAX_NAME);
+            let name = name.ok_or("a record type has no name")?;
+            if u32_at(&bytes, offsets.type_record_size) == 0 {
                 return Err("its record types are not registered yet".into());
             }
             highest = fields.values().map(|field| field.dbf).max().unwrap_or(0).max(highest);
             let offset = |name: &str| fields.get(name).map(|field| field.offset);
             common = common.or_else(|| Some((offset("RDES")?, offset("STAT")?, offset("PACT")?)));
-            let form = form(&fields);
+            let form = form(&fields, memory.width());
             let value = fields.get("VAL").cloned();
-            types.insert(node, TypeLayout { address: node, name, value, form });
+            let states = states(&name, &fields);
+            types.insert(node, TypeLayout { address: node, name, value, form, states });
             node = next;
         }
         let (rdes, stat, pact) = common.ok_or("no record type describes RDES, STAT and PACT")?;
@@ -177,11 +295,47 @@ impl Layout {
 
     /// A field description by its address: record type, name, type.
     pub fn field(&self, memory: &Memory, description: u64) -> Option<(String, String, Dbf)> {
-        let bytes: [u8; FIELD_BYTES] = memory.bytes(description)?;
-        let rtype = self.types.get(&u64_at(&bytes, FIELD_TYPE))?;
-        let name = memory.string(u64_at(&bytes, FIELD_NAME), MAX_NAME)?;
-        let dbf = self.numbering.dbf(u16::try_from(u32_at(&bytes, FIELD_DBF)).ok()?)?;
+        let offsets = Offsets::of(memory.width());
+        let bytes: [u8; MOST_BYTES] = memory.head(description, offsets.field_bytes)?;
+        let pointer = |at| memory.width().pointer(&bytes, at);
+        let rtype = self.types.get(&pointer(offsets.field_type))?;
+        let name = memory.string(pointer(offsets.field_name), MAX_NAME)?;
+        let dbf = self.numbering.dbf(u16::try_from(u32_at(&bytes, offsets.field_dbf)).ok()?)?;
         Some((rtype.name.clone(), name, dbf))
+    }
+
+    /// The texts that a MENU or DEVICE field's values stand for, by the address of the field's description.
+    pub fn menu(&self, memory: &Memory, description: u64) -> Option<MenuAt> {
+        let (rtype, _, dbf) = self.field(memory, description)?;
+        let offsets = Offsets::of(memory.width());
+        let address = memory.pointer(description.checked_add(offsets.field_private as u64)?)?;
+        let wanted = if dbf == Dbf::Menu { offsets.menu_bytes } else { offsets.device_bytes };
+        let bytes: [u8; MOST_BYTES] = memory.head(address, wanted)?;
+        let pointer = |at| memory.width().pointer(&bytes, at);
+        let (name, count, list) = match dbf {
+            Dbf::Menu => {
+                let name = memory.string(pointer(offsets.menu_name), MAX_NAME)?;
+                (name, u32_at(&bytes, offsets.menu_count), pointer(offsets.menu_values))
+            }
+            Dbf::Device => (rtype, u32_at(&bytes, 0), pointer(offsets.device_choices)),
+            _ => return None,
+        };
+        let count = usize::try_from(count).ok().filter(|&count| count <= MAX_CHOICES)?;
+        let width = memory.width().bytes();
+        let mut pointers = vec![0; count * width];
+        let read = memory.read(list, &mut pointers);
+        let texts = pointers.chunks_exact(width).map(|pointer| memory.width().pointer(pointer, 0));
+        let choices = texts.map(|text| memory.string(text, MAX_CHOICE).unwrap_or_default());
+        read.then(|| MenuAt { address, name, choices: choices.collect() })
+    }
+
+    /// How many nodes the lists of records claim to have: changes when records are added. Other names of
+    /// records count too.
+    pub fn claimed(&self, memory: &Memory) -> u64 {
+        let offsets = Offsets::of(memory.width());
+        let at = offsets.type_records.wrapping_add(offsets.list_count as u64);
+        let counts = memory.each::<4>(self.types.keys().map(|rtype| rtype.wrapping_add(at)));
+        counts.into_iter().flatten().map(|count| u64::from(u32::from_ne_bytes(count))).sum()
     }
 
     /// All this as the BPF programs want it (bpf/hits.h).
@@ -235,14 +389,15 @@ impl TypeLayout {
 }
 
 /// Which form a record type's value has.
-fn form(fields: &HashMap<String, FieldAt>) -> Form {
+fn form(fields: &HashMap<String, FieldAt>, width: Width) -> Form {
     let offset = |name: &str| fields.get(name).map(|field| field.offset);
     let Some(value) = fields.get("VAL") else { return Form::None };
     if let (Some(pointer), Some(count), Some(element)) = (offset("BPTR"), offset("NORD"), offset("FTVL")) {
         return Form::Array { pointer, count, element };
     }
     // a long string's VAL is no field of a type of its own but a pointer, SIZV its room
-    if let (Some(length), Some(_), 8) = (offset("LEN"), offset("SIZV"), value.size) {
+    let pointer = usize::try_from(value.size) == Ok(width.bytes());
+    if let (Some(length), Some(_), true) = (offset("LEN"), offset("SIZV"), pointer) {
         return Form::LongString { pointer: value.offset, length };
     }
     match value.size {
@@ -260,43 +415,55 @@ fn words(words: [u32; 8]) -> [u8; 32] {
     bytes
 }
 
+/// Where the texts of a record type's states lie, one behind the other.
+fn states(rtype: &str, fields: &HashMap<String, FieldAt>) -> Option<(u16, usize)> {
+    let (first, last, count) = match rtype {
+        "bi" | "bo" => ("ZNAM", "ONAM", 2),
+        "mbbi" | "mbbo" => ("ZRST", "FFST", 16),
+        _ => return None,
+    };
+    let (first, last) = (fields.get(first)?, fields.get(last)?);
+    let distance = usize::from(last.offset.checked_sub(first.offset)?);
+    let together = distance == (count - 1) * STATE_BYTES && usize::try_from(first.size) == Ok(STATE_BYTES);
+    together.then_some((first.offset, count))
+}
+
+/// Texts of states out of their bytes; those at the end that are empty are left out.
+pub(super) fn state_texts(bytes: &[u8]) -> Vec<String> {
+    let mut texts: Vec<String> =
+        bytes.chunks_exact(STATE_BYTES).map(|text| printable(iocrec_log::value::until_nul(text))).collect();
+    while texts.pop_if(|text| text.is_empty()).is_some() {}
+    texts
+}
+
 /// The fields of a record type by name.
-fn fields(memory: &Memory, node: u64, rtype: &[u8; TYPE_BYTES]) -> Result<HashMap<String, FieldAt>, String> {
-    let count = usize::from(u16_at(rtype, TYPE_FIELDS));
+fn fields(memory: &Memory, node: u64, rtype: &[u8; MOST_BYTES]) -> Result<HashMap<String, FieldAt>, String> {
+    let (offsets, width) = (Offsets::of(memory.width()), memory.width());
+    let count = usize::from(u16_at(rtype, offsets.type_fields));
     if count == 0 || count > MAX_FIELDS {
         return Err(format!("a record type claims {count} fields"));
     }
-    let mut pointers = vec![0; count * 8];
-    if !memory.read(u64_at(rtype, TYPE_DESCRIPTIONS), &mut pointers) {
+    let mut pointers = vec![0; count * width.bytes()];
+    if !memory.read(width.pointer(rtype, offsets.type_descriptions), &mut pointers) {
         return Err("a record type's fields could not be read".into());
     }
     let mut fields = HashMap::with_capacity(count);
-    for pointer in pointers.chunks_exact(8) {
-        let description = u64_at(pointer, 0);
-        let bytes: [u8; FIELD_BYTES] = memory.bytes(description).ok_or("a field could not be read")?;
-        if u64_at(&bytes, FIELD_TYPE) != node {
+    for pointer in pointers.chunks_exact(width.bytes()) {
+        let description = width.pointer(pointer, 0);
+        let bytes: [u8; MOST_BYTES] =
+            memory.head(description, offsets.field_bytes).ok_or("a field could not be read")?;
+        if width.pointer(&bytes, offsets.field_type) != node {
             return Err("a field does not belong to its record type".into());
         }
-        let name = memory.string(u64_at(&bytes, FIELD_NAME), MAX_NAME).ok_or("a field has no name")?;
-        let dbf =
-            u16::try_from(u32_at(&bytes, FIELD_DBF)).map_err(|_| format!("field {name} has no type"))?;
-        let size = i16::from_ne_bytes([bytes[FIELD_SIZE], bytes[FIELD_SIZE + 1]]);
-        let offset = u16_at(&bytes, FIELD_OFFSET);
+        let name = memory.string(width.pointer(&bytes, offsets.field_name), MAX_NAME);
+        let name = name.ok_or("a field has no name")?;
+        let dbf = u16::try_from(u32_at(&bytes, offsets.field_dbf));
+        let dbf = dbf.map_err(|_| format!("field {name} has no type"))?;
+        let size = u16_at(&bytes, offsets.field_size).cast_signed();
+        let offset = u16_at(&bytes, offsets.field_offset);
         fields.insert(name, FieldAt { description, dbf, offset, size });
     }
     Ok(fields)
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..at + 2).and_then(|b| b.try_into().ok()).map_or(0, u16::from_ne_bytes)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
 #[cfg(test)]

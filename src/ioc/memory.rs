@@ -8,16 +8,29 @@ use std::io::IoSliceMut;
 use nix::sys::uio::{process_vm_readv, RemoteIoVec};
 use nix::unistd::Pid;
 
-/// The memory of a 64-bit process.
+use super::width::Width;
+
+/// The memory of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     pid: Pid,
+    width: Width,
 }
 
 impl Memory {
-    /// Of this process. Nothing is opened: a wrong pid shows at the first read.
+    /// Of this 64-bit process. Nothing is opened: a wrong pid shows at the first read.
     pub fn new(pid: u32) -> Memory {
-        Memory { pid: Pid::from_raw(pid.cast_signed()) }
+        Memory::of(pid, Width::Wide)
+    }
+
+    /// Of a process with pointers of this width.
+    pub fn of(pid: u32, width: Width) -> Memory {
+        Memory { pid: Pid::from_raw(pid.cast_signed()), width }
+    }
+
+    /// How wide the process's pointers are.
+    pub fn width(&self) -> Width {
+        self.width
     }
 
     /// Fills `into` from `address`; false if not all of it is there.
@@ -39,6 +52,12 @@ impl Memory {
         self.read(address, &mut bytes).then_some(bytes)
     }
 
+    /// The first `some` of a structure's bytes, the rest zero.
+    pub fn head<const N: usize>(&self, address: u64, some: usize) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        self.read(address, bytes.get_mut(..some)?).then_some(bytes)
+    }
+
     /// The same number of bytes at many addresses, by one system call as long as all can be read.
     pub fn each<const N: usize>(&self, addresses: impl Iterator<Item = u64>) -> Vec<Option<[u8; N]>> {
         let addresses: Vec<u64> = addresses.collect();
@@ -54,7 +73,10 @@ impl Memory {
 
     /// A pointer, 0 included.
     pub fn pointer(&self, address: u64) -> Option<u64> {
-        self.bytes(address).map(u64::from_ne_bytes)
+        match self.width {
+            Width::Narrow => self.bytes(address).map(|bytes| u32::from_ne_bytes(bytes).into()),
+            Width::Wide => self.bytes(address).map(u64::from_ne_bytes),
+        }
     }
 
     /// A string of at most `limit` bytes before its NUL. Bytes that are not UTF-8 or not printable

@@ -9,11 +9,16 @@ pub mod clients;
 pub mod elf;
 pub mod ending;
 pub mod environment;
+#[cfg(test)]
+mod image;
 pub mod layout;
 pub mod memory;
 pub mod process;
 pub mod records;
 pub mod sockets;
+pub mod user;
+pub mod version;
+pub mod width;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -25,13 +30,20 @@ use self::elf::Elf;
 use self::layout::{Fixed, Layout};
 use self::memory::Memory;
 use self::process::Mapping;
+use self::width::Width;
 use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::FileId;
 
 /// Data symbols that are read.
 const DATA: [&str; 5] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port"];
+/// Prints Base's version: what defines it holds the version as text (3.14: libmiscIoc).
+const CORE_RELEASE: &str = "coreRelease";
 /// Its absence tells Base 3.14.
 const DB_CHANNEL: &str = "dbChannelCreate";
+
+/// Why a 32-bit process is not probed. (Some kernels would kill it at the first hit, too.)
+pub const NARROW: &str =
+    "a 32-bit process: its records are named, but the probes of this version read 64-bit processes only";
 
 /// A program or library of an IOC, as mapped.
 #[derive(Clone, Debug)]
@@ -61,6 +73,8 @@ pub struct IocProcess {
     pub name: String,
     /// Version of EPICS Base; empty where not known.
     pub base_version: String,
+    /// Variables of its environment that say what it is, in alphabetical order.
+    pub environment: Vec<(String, String)>,
     /// Where its record code is.
     pub linkage: Linkage,
     /// Its memory.
@@ -112,11 +126,21 @@ impl Finder {
         ioc.layout = read_layout(&ioc.memory, &ioc.modules);
     }
 
+    /// What an IOC says of itself now: its start-up script may have set the environment meanwhile.
+    pub fn identity_again(&self, ioc: &mut IocProcess) {
+        let environment = environment::Environment::read(&ioc.memory, &ioc.modules, ioc.pid);
+        ioc.name = environment.ioc_name(&process::command(ioc.pid));
+        if let Some(version) = environment.base_version() {
+            ioc.base_version = version;
+        }
+        ioc.environment = environment.telling();
+    }
+
     fn modules(&mut self, pid: u32, mappings: &[Mapping]) -> Vec<Module> {
         let mut wanted: Vec<&'static str> =
             FUNCTIONS.iter().flat_map(|function| function.symbols).copied().collect();
         wanted.extend(DATA);
-        wanted.push(DB_CHANNEL);
+        wanted.extend([DB_CHANNEL, CORE_RELEASE]);
         let mut files: BTreeMap<FileId, Vec<&Mapping>> = BTreeMap::new();
         for mapping in mappings {
             files.entry(mapping.file).or_default().push(mapping);
@@ -151,7 +175,8 @@ impl Finder {
 }
 
 fn describe(pid: u32, start: u64, modules: Vec<Module>) -> IocProcess {
-    let memory = Memory::new(pid);
+    let narrow = modules.iter().any(|module| !module.elf.wide);
+    let memory = Memory::of(pid, if narrow { Width::Narrow } else { Width::Wide });
     let environment = environment::Environment::read(&memory, &modules, pid);
     let has = |name| modules.iter().any(|module| module.elf.symbol(name).is_some());
     let exe = process::link(pid, "exe");
@@ -161,7 +186,8 @@ fn describe(pid: u32, start: u64, modules: Vec<Module>) -> IocProcess {
         pid,
         start,
         name: environment.ioc_name(&process::command(pid)),
-        base_version: environment.base_version(&modules),
+        base_version: environment.base_version().unwrap_or_else(|| version::of(&modules)),
+        environment: environment.telling(),
         linkage: if statically { Linkage::Static } else { Linkage::Shared },
         memory,
         layout: read_layout(&memory, &modules),
@@ -171,9 +197,6 @@ fn describe(pid: u32, start: u64, modules: Vec<Module>) -> IocProcess {
 }
 
 fn read_layout(memory: &Memory, modules: &[Module]) -> Result<Layout, String> {
-    if modules.iter().any(|module| !module.elf.wide) {
-        return Err("it is a 32-bit process, and this version reads 64-bit ones only".into());
-    }
     let pdbbase = variable(memory, modules, "pdbbase").ok_or("its record database is not loaded yet")?;
     Layout::read(memory, pdbbase)
 }

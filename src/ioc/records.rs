@@ -3,44 +3,38 @@
 //! Every record type has a list of dbRecordNodes, each with the record's address and name (dbBase.h; the
 //! same from Base 3.14.12 to 7.0.10). Base does not change these lists after iocInit, but nothing is
 //! locked here: a node may lead anywhere, so the walk is bounded by the lists' own counts and by
-//! [`MAX_RECORDS`], and a record is believed only if its RDES leads back to the type whose list it is on.
+//! [`MAX_NODES`], ends where a list runs in a circle, and believes a record only if its RDES leads back to
+//! the type whose list it is on.
 //!
 //! Nodes hang one behind the other and cost a system call each; what they point to is read a few
-//! hundred at a time.
+//! hundred at a time. No more than that is held at once, however many records there are.
 
-use super::layout::{Layout, TypeLayout};
+use super::layout::{state_texts, Layout, Offsets, TypeLayout, STATE_BYTES};
 use super::memory::{printable, Memory};
+use super::width::u32_at;
 
-/// dbRecordType.recList.
-const TYPE_RECORDS: u64 = 40;
-/// An ELLLIST: first node, last node, count.
-const LIST_BYTES: usize = 24;
-/// dbRecordNode: next node at 0, `precord`, `recordname`, `flags`.
-const NODE_RECORD: usize = 16;
-const NODE_NAME: usize = 24;
-const NODE_FLAGS: usize = 56;
-const NODE_BYTES: usize = 64;
 /// DBRN_FLAGS_ISALIAS in `flags`.
 const IS_ALIAS: u32 = 2;
-
-/// More records than an IOC has: the largest known have some hundred thousand.
-const MAX_RECORDS: usize = 2_000_000;
+/// More records and aliases than an IOC has: the largest known have some hundred thousand.
+const MAX_NODES: usize = 2_000_000;
 /// PVNAME_STRINGSZ of dbDefs.h: `name` is the first member of dbCommon.
 const NAME_BYTES: usize = 61;
 /// Pieces of memory read by one system call (the kernel takes 1024).
 const BATCH: usize = 512;
 
 /// A record, or another name of one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordAt {
+#[derive(Clone, Debug)]
+pub struct RecordAt<'a> {
     /// Address of its dbCommon.
     pub address: u64,
     /// Name.
     pub name: String,
-    /// Address of its dbRecordType.
-    pub rtype: u64,
+    /// Its type.
+    pub rtype: &'a TypeLayout,
     /// The name is an alias.
     pub alias: bool,
+    /// The texts of its states, where its type has such; none for an alias.
+    pub states: Vec<String>,
 }
 
 struct Node {
@@ -49,69 +43,125 @@ struct Node {
     alias: bool,
 }
 
-/// All records, type by type in the IOC's order.
+/// Hands over all records, type by type in the IOC's order, and of each type those that are no aliases before
+/// those that are.
 ///
 /// # Errors
-/// What did not make sense, in words, with the records found before that.
-pub fn walk(memory: &Memory, layout: &Layout) -> (Vec<RecordAt>, Option<String>) {
-    let mut records = Vec::new();
+/// What did not make sense, in words; the records before that have been handed over.
+pub fn walk(memory: &Memory, layout: &Layout, hand: &mut dyn FnMut(RecordAt<'_>)) -> Result<(), String> {
     let mut types: Vec<&TypeLayout> = layout.types.values().collect();
     types.sort_by_key(|rtype| rtype.address);
+    let mut left = MAX_NODES;
     for rtype in types {
-        let (nodes, wrong) = nodes(memory, rtype, MAX_RECORDS - records.len());
-        let believed = nodes.chunks(BATCH).flat_map(|nodes| believed(memory, layout, rtype, nodes));
-        records.extend(believed);
-        if wrong.is_some() {
-            return (records, wrong);
-        }
+        let mut aliases = Vec::new();
+        nodes(memory, rtype, &mut left, &mut |mut nodes| {
+            aliases.extend(nodes.extract_if(.., |node| node.alias));
+            believed(memory, layout, rtype, &nodes, hand);
+        })?;
+        aliases.chunks(BATCH).for_each(|nodes| believed(memory, layout, rtype, nodes, hand));
     }
-    (records, None)
+    Ok(())
 }
 
-/// The nodes of a record type's list.
-fn nodes(memory: &Memory, rtype: &TypeLayout, limit: usize) -> (Vec<Node>, Option<String>) {
-    let Some(list) = memory.bytes::<LIST_BYTES>(rtype.address + TYPE_RECORDS) else {
-        return (Vec::new(), Some(format!("the list of {} records could not be read", rtype.name)));
-    };
-    let count = u32::from_ne_bytes([list[16], list[17], list[18], list[19]]) as usize;
-    if count > limit {
-        return (Vec::new(), Some(format!("the list of {} records claims {count}", rtype.name)));
+/// The nodes of a record type's list, in batches.
+fn nodes(
+    memory: &Memory,
+    rtype: &TypeLayout,
+    left: &mut usize,
+    hand: &mut dyn FnMut(Vec<Node>),
+) -> Result<(), String> {
+    let (offsets, width) = (Offsets::of(memory.width()), memory.width());
+    let wrong = |what: String| Err(format!("the list of {} records {what}", rtype.name));
+    let list = memory.head::<32>(rtype.address.wrapping_add(offsets.type_records), offsets.list_bytes);
+    let Some(list) = list else { return wrong("could not be read".into()) };
+    let count = u32_at(&list, offsets.list_count) as usize;
+    if count > *left {
+        return wrong(format!("claims to have {count}"));
     }
-    let mut nodes = Vec::with_capacity(count);
-    let mut next = word(&list, 0);
-    while next != 0 && nodes.len() < count {
-        let Some(bytes) = memory.bytes::<NODE_BYTES>(next) else {
-            let wrong = format!("the list of {} records breaks off after {} of {count}", rtype.name, nodes.len());
-            return (nodes, Some(wrong));
+    *left -= count;
+    let mut batch = Vec::with_capacity(BATCH.min(count));
+    let mut next = width.pointer(&list, 0);
+    // a node passed before, of which there is a new one at each power of two: a circle leads to it again
+    let mut passed = 0;
+    for index in 0..count {
+        let node = memory.head::<64>(next, offsets.node_bytes).filter(|_| next != 0);
+        let Some(bytes) = node else {
+            hand(batch);
+            return wrong(format!("breaks off after {index} of {count}"));
         };
-        let flags = word(&bytes, NODE_FLAGS) as u32;
-        let alias = flags & IS_ALIAS != 0;
-        nodes.push(Node { record: word(&bytes, NODE_RECORD), name: word(&bytes, NODE_NAME), alias });
-        next = word(&bytes, 0);
+        if next == passed {
+            hand(batch);
+            return wrong("runs in a circle".into());
+        }
+        if index.is_power_of_two() {
+            passed = next;
+        }
+        batch.push(Node {
+            record: width.pointer(&bytes, offsets.node_record),
+            name: width.pointer(&bytes, offsets.node_name),
+            alias: u32_at(&bytes, offsets.node_flags) & IS_ALIAS != 0,
+        });
+        if batch.len() == BATCH {
+            hand(std::mem::replace(&mut batch, Vec::with_capacity(BATCH)));
+        }
+        next = width.pointer(&bytes, 0);
     }
-    (nodes, None)
+    hand(batch);
+    Ok(())
 }
 
-/// Those of a batch of nodes whose records are what they should be.
-fn believed(memory: &Memory, layout: &Layout, rtype: &TypeLayout, nodes: &[Node]) -> Vec<RecordAt> {
-    let rdes = memory.each::<8>(nodes.iter().map(|node| node.record.wrapping_add(layout.rdes.into())));
+/// Hands over those of a batch of nodes whose records are what they should be.
+fn believed(
+    memory: &Memory,
+    layout: &Layout,
+    rtype: &TypeLayout,
+    nodes: &[Node],
+    hand: &mut dyn FnMut(RecordAt<'_>),
+) {
+    let rdes_of = |node: &Node| node.record.wrapping_add(layout.rdes.into());
+    let rdes: Vec<Option<u64>> = match memory.width().bytes() {
+        4 => memory
+            .each::<4>(nodes.iter().map(rdes_of))
+            .into_iter()
+            .map(|bytes| bytes.map(|bytes| u32::from_ne_bytes(bytes).into()))
+            .collect(),
+        _ => memory
+            .each::<8>(nodes.iter().map(rdes_of))
+            .into_iter()
+            .map(|bytes| bytes.map(u64::from_ne_bytes))
+            .collect(),
+    };
     // a record's own name stands in the record, an alias's elsewhere
     let place = |node: &Node| if node.alias { node.name } else { node.record };
     let names = memory.each::<NAME_BYTES>(nodes.iter().map(place));
-    let both = rdes.into_iter().zip(names);
-    let records = nodes.iter().zip(both).filter_map(|(node, (rdes, name))| {
-        let name = name?;
-        let end = name.iter().position(|&byte| byte == 0).filter(|&end| end > 0)?;
-        (u64::from_ne_bytes(rdes?) == rtype.address).then(|| RecordAt {
-            address: node.record,
-            name: printable(&name[..end]),
-            rtype: rtype.address,
-            alias: node.alias,
-        })
-    });
-    records.collect()
+    let mut states = states(memory, rtype, nodes).into_iter();
+    for (node, (rdes, name)) in nodes.iter().zip(rdes.into_iter().zip(names)) {
+        let states = states.next().unwrap_or_default();
+        let name = match name {
+            Some(bytes) => bytes.iter().position(|&byte| byte == 0).map(|end| printable(&bytes[..end])),
+            // an alias's name may lie at the very end of a mapping
+            None => memory.string(place(node), NAME_BYTES - 1),
+        };
+        let Some(name) = name.filter(|name| !name.is_empty() && rdes == Some(rtype.address)) else {
+            continue;
+        };
+        let states = if node.alias { Vec::new() } else { states };
+        hand(RecordAt { address: node.record, name, rtype, alias: node.alias, states });
+    }
 }
 
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
+/// The texts of the states of a batch of records; nothing where their type has none.
+fn states(memory: &Memory, rtype: &TypeLayout, nodes: &[Node]) -> Vec<Vec<String>> {
+    let Some((offset, count)) = rtype.states else { return Vec::new() };
+    let places = nodes.iter().map(|node| node.record.wrapping_add(offset.into()));
+    let texts = |bytes: Option<&[u8]>| bytes.map(state_texts).unwrap_or_default();
+    if count == 2 {
+        let each = memory.each::<{ 2 * STATE_BYTES }>(places);
+        return each.iter().map(|bytes| texts(bytes.as_ref().map(|bytes| bytes.as_slice()))).collect();
+    }
+    let each = memory.each::<{ 16 * STATE_BYTES }>(places);
+    each.iter().map(|bytes| texts(bytes.as_ref().map(|bytes| bytes.as_slice()))).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,13 +8,14 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use iocrec_log::event::{
-    Event, Fact, Field, FieldId, IocId, Loss, LossSource, Record, RecordId, Site, SiteId, Thread,
-    ThreadId,
+    Alias, Event, Fact, Field, FieldId, IocId, Loss, LossSource, Menu, MenuId, Record, RecordId, Site,
+    SiteId, States, Thread, ThreadId,
 };
 
 use super::selection::Selection;
 use super::sink::Sink;
 use crate::ioc::elf::function_at;
+use crate::ioc::records::{self, RecordAt};
 use crate::ioc::{process, IocProcess};
 
 /// PVNAME_STRINGSZ of dbDefs.h, 61 with the NUL: a record's name is the first member of dbCommon.
@@ -22,6 +23,9 @@ const RECORD_NAME: usize = 60;
 /// A program has a handful of places that call the probed functions. Something that jumps in from
 /// everywhere (generated code) is not worth a definition each.
 const MAX_SITES: usize = 4096;
+
+/// Records are defined so many at a time before the sink may pass them on.
+const RECORDS_AT_ONCE: usize = 1024;
 
 /// Hashes numbers and addresses, which nobody chooses with bad intent: each is multiplied by 2^64 divided by
 /// the golden ratio (Knuth, The Art of Computer Programming 3, 6.4), the well-mixed high bits folded down.
@@ -54,6 +58,8 @@ pub struct Traced {
     pub id: IocId,
     /// The process.
     pub process: IocProcess,
+    /// What its lists of records claimed to hold when they were last walked.
+    claimed: u64,
 }
 
 /// A thread that hits come from.
@@ -93,11 +99,13 @@ pub struct Names {
     records: AddressMap<(u32, u64), Option<RecordId>>,
     /// `None`: its description made no sense.
     fields: AddressMap<(u32, u64), Option<FieldId>>,
+    menus: AddressMap<(u32, u64), MenuId>,
     sites: AddressMap<(u32, u64), SiteId>,
     last_ioc: IocId,
     last_thread: ThreadId,
     last_record: RecordId,
     last_field: FieldId,
+    last_menu: MenuId,
     last_site: SiteId,
 }
 
@@ -110,12 +118,17 @@ impl Names {
 
     /// Takes an IOC in.
     pub fn add(&mut self, id: IocId, process: IocProcess) {
-        self.iocs.insert(process.pid, Traced { id, process });
+        self.iocs.insert(process.pid, Traced { id, process, claimed: 0 });
     }
 
     /// The traced IOC of a process.
     pub fn ioc(&self, pid: u32) -> Option<&Traced> {
         self.iocs.get(&pid)
+    }
+
+    /// The traced IOC of a process, to be looked at again.
+    pub fn ioc_mut(&mut self, pid: u32) -> Option<&mut Traced> {
+        self.iocs.get_mut(&pid)
     }
 
     /// All traced IOCs.
@@ -129,6 +142,7 @@ impl Names {
         self.threads.retain(|_, thread| thread.pid != pid);
         self.records.retain(|key, _| key.0 != pid);
         self.fields.retain(|key, _| key.0 != pid);
+        self.menus.retain(|key, _| key.0 != pid);
         self.sites.retain(|key, _| key.0 != pid);
         Some(gone)
     }
@@ -194,6 +208,45 @@ impl Names {
         *place.insert(Some(id))
     }
 
+    /// Defines all records of an IOC that have no number yet, if its lists of records have changed since the
+    /// last time. `None`: they have not.
+    ///
+    /// # Errors
+    /// What in the IOC's lists did not make sense, in words. Records that were not found are named when they
+    /// are hit.
+    pub fn walk(
+        &mut self,
+        time: u64,
+        pid: u32,
+        selection: &Selection,
+        sink: &mut dyn Sink,
+    ) -> Option<Result<(), String>> {
+        let ioc = self.iocs.get_mut(&pid)?;
+        let (memory, layout) = (&ioc.process.memory, ioc.process.layout.as_ref().ok()?);
+        let claimed = layout.claimed(memory);
+        if claimed == ioc.claimed {
+            return None;
+        }
+        ioc.claimed = claimed;
+        let (id, records, last) = (ioc.id, &mut self.records, &mut self.last_record);
+        let (mut seen, mut found) = (0, 0u64);
+        let walked = records::walk(memory, layout, &mut |record| {
+            found += 1;
+            define(id, pid, time, record, selection, records, last, sink);
+            seen += 1;
+            if seen == RECORDS_AT_ONCE {
+                seen = 0;
+                sink.tick(time);
+            }
+        });
+        if let Err(reason) = &walked {
+            let count = claimed.saturating_sub(found);
+            let loss = Loss { source: LossSource::Names, count, since: time, cause: reason.clone() };
+            sink.push(Event { time, fact: Fact::Loss(loss) });
+        }
+        Some(walked)
+    }
+
     /// A record that has a number already.
     pub fn known_record(&self, pid: u32, address: u64) -> Option<RecordId> {
         self.records.get(&(pid, address)).copied().flatten()
@@ -210,9 +263,17 @@ impl Names {
         let Some((rtype, name, dbf)) = layout.field(&ioc.process.memory, description) else {
             return *place.insert(None);
         };
+        let menu = layout.menu(&ioc.process.memory, description).map(|menu| {
+            *self.menus.entry((pid, menu.address)).or_insert_with(|| {
+                self.last_menu += 1;
+                let (id, name, choices) = (self.last_menu, menu.name, menu.choices);
+                sink.push(Event { time, fact: Fact::Menu(Menu { id, ioc: ioc.id, name, choices }) });
+                id
+            })
+        });
         self.last_field += 1;
         let id = self.last_field;
-        sink.push(Event { time, fact: Fact::Field(Field { id, ioc: ioc.id, rtype, name, dbf, menu: None }) });
+        sink.push(Event { time, fact: Fact::Field(Field { id, ioc: ioc.id, rtype, name, dbf, menu }) });
         *place.insert(Some(id))
     }
 
@@ -228,7 +289,12 @@ impl Names {
         let module = ioc.process.module_at(address);
         // a return address is that of the instruction behind the call, which may be the next function's
         let function = module.map(|module| function_at(&module.open, address.wrapping_sub(module.bias + 1)));
-        let name = module.and_then(|module| module.path.rsplit('/').next());
+        // also of code that is not EPICS Base: a PVAccess server's, an extension module's of Python
+        let path = module.map(|module| module.path.clone()).or_else(|| {
+            let mappings = process::mappings(pid).ok()?;
+            Some(mappings.into_iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?.path)
+        });
+        let name = path.as_deref().and_then(|path| path.rsplit('/').next());
         self.last_site += 1;
         let site = Site {
             id: self.last_site,
@@ -240,5 +306,40 @@ impl Names {
         sink.push(Event { time, fact: Fact::Site(site) });
         self.sites.insert((pid, address), self.last_site);
         self.last_site
+    }
+}
+
+/// Defines a record that was found in an IOC's lists, or another name of one.
+#[allow(clippy::too_many_arguments)] // parts of Names, of which others are borrowed meanwhile
+fn define(
+    ioc: IocId,
+    pid: u32,
+    time: u64,
+    found: RecordAt<'_>,
+    selection: &Selection,
+    records: &mut AddressMap<(u32, u64), Option<RecordId>>,
+    last: &mut RecordId,
+    sink: &mut dyn Sink,
+) {
+    let RecordAt { address, name, rtype, alias, states } = found;
+    if alias {
+        // of a record that is not wanted or was not believed: nothing to tie the name to
+        if let Some(&Some(record)) = records.get(&(pid, address)) {
+            sink.push(Event { time, fact: Fact::Alias(Alias { record, name }) });
+        }
+        return;
+    }
+    let Entry::Vacant(place) = records.entry((pid, address)) else { return };
+    if !selection.record(&name) {
+        place.insert(None);
+        return;
+    }
+    *last += 1;
+    let id = *last;
+    place.insert(Some(id));
+    let rtype = rtype.name.clone();
+    sink.push(Event { time, fact: Fact::Record(Record { id, ioc, address, name, rtype }) });
+    if !states.is_empty() {
+        sink.push(Event { time, fact: Fact::States(States { record: id, states }) });
     }
 }

@@ -12,7 +12,8 @@ use crate::clock;
 use crate::ioc::clients::{clients, Client};
 use crate::ioc::ending::{self, Ending};
 use crate::ioc::layout::Fixed;
-use crate::ioc::{process, sockets, Finder, IocProcess};
+use crate::ioc::width::Width;
+use crate::ioc::{process, sockets, user, Finder, IocProcess, NARROW};
 use crate::kernel::{probe, Kernel};
 
 /// A process that is no IOC may load EPICS Base later, or become another program: then the size of its
@@ -130,21 +131,7 @@ impl Watched {
                 changed |= self.adopt(pid, now, options, names, kernel.as_deref_mut(), sink);
             }
         }
-        for traced in names.iocs() {
-            if let (Some(recorded), Some(kernel)) =
-                (self.recorded.get_mut(&traced.process.pid), kernel.as_deref_mut())
-            {
-                if !recorded.traced {
-                    self.finder.layout_again(&mut traced.process);
-                    recorded.traced = begin(&traced.process, kernel, &mut recorded.said);
-                    if recorded.traced {
-                        changed = true;
-                        said.push(adopted(&recorded.said));
-                        sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
-                    }
-                }
-            }
-        }
+        changed |= self.follow(now, options, names, kernel, sink, said);
         if now >= self.ports_next || now < self.ports_often_until {
             self.ports_next = now + PORTS;
             changed |= self.look_for_ports(now, &pids, names, sink, said);
@@ -227,16 +214,63 @@ impl Watched {
         let id = names.next_ioc();
         let mut said = describe(id, pid, ioc.start);
         self.ports_often_until = now + YOUNG;
-        said.name.clone_from(&ioc.name);
-        said.base_version.clone_from(&ioc.base_version);
+        identify(&ioc, &mut said);
         said.linkage = ioc.linkage;
-        if let Some(kernel) = kernel {
-            said.not_probed = probe::attach(kernel, &ioc, options.puts, options.process);
+        match kernel {
+            Some(_) if ioc.memory.width() == Width::Narrow => said.not_probed.push(NARROW.into()),
+            Some(kernel) => said.not_probed = probe::attach(kernel, &ioc, options.puts, options.process),
+            None => {}
         }
         sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
         self.recorded.insert(pid, Recorded { id, start: ioc.start, said, traced: false });
         names.add(id, ioc);
         true
+    }
+
+    /// Learns what IOCs have come to be since the last time: their layout, their records, their names; and begins
+    /// to record their hits, once their records are known.
+    fn follow(
+        &mut self,
+        now: u64,
+        options: &Options,
+        names: &mut Names,
+        mut kernel: Option<&mut Kernel>,
+        sink: &mut dyn Sink,
+        lines: &mut Vec<String>,
+    ) -> bool {
+        let pids: Vec<u32> = names.iocs().map(|traced| traced.process.pid).collect();
+        let mut changed = false;
+        for pid in pids {
+            let (Some(recorded), Some(traced)) = (self.recorded.get_mut(&pid), names.ioc_mut(pid)) else {
+                continue;
+            };
+            let before = recorded.said.clone();
+            if traced.process.layout.is_err() {
+                self.finder.layout_again(&mut traced.process);
+            }
+            if let Some(walked) = names.walk(now, pid, &options.selection, sink) {
+                let named = "records are named when they are first seen: ";
+                recorded.said.not_probed.retain(|line| !line.starts_with(named));
+                recorded.said.not_probed.extend(walked.err().map(|reason| format!("{named}{reason}")));
+                // records come with the start-up script, which says who the IOC is
+                if let Some(traced) = names.ioc_mut(pid) {
+                    self.finder.identity_again(&mut traced.process);
+                    identify(&traced.process, &mut recorded.said);
+                }
+                changed = true;
+            }
+            if let (Some(kernel), Some(traced), false) = (kernel.as_deref_mut(), names.ioc(pid), recorded.traced) {
+                recorded.traced = begin(&traced.process, kernel, &mut recorded.said);
+                if recorded.traced {
+                    changed = true;
+                    lines.push(adopted(&recorded.said));
+                }
+            }
+            if recorded.said != before {
+                sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+            }
+        }
+        changed
     }
 
     /// CA ports of IOCs, and CA servers that are no IOCs.
@@ -375,16 +409,26 @@ fn describe(id: IocId, pid: u32, start: u64) -> Ioc {
         ca_ports: Vec::new(),
         linkage: Linkage::Foreign,
         not_probed: Vec::new(),
-        user: String::new(),
+        user: user::user(pid),
         pva_ports: Vec::new(),
         environment: Vec::new(),
     }
+}
+
+/// What an IOC says of itself.
+fn identify(ioc: &IocProcess, said: &mut Ioc) {
+    said.name.clone_from(&ioc.name);
+    said.base_version.clone_from(&ioc.base_version);
+    said.environment.clone_from(&ioc.environment);
 }
 
 /// Begins to record an IOC's hits, if its layout is known; else says why not.
 fn begin(ioc: &IocProcess, kernel: &mut Kernel, said: &mut Ioc) -> bool {
     const NO_LAYOUT: &str = "no values or records: ";
     said.not_probed.retain(|line| !line.starts_with(NO_LAYOUT));
+    if ioc.memory.width() == Width::Narrow {
+        return false;
+    }
     let done = match &ioc.layout {
         Ok(layout) => kernel.trace(ioc.pid, &layout.told(ioc.pid, ioc.fixed)),
         Err(reason) => Err(reason.clone()),

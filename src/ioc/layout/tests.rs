@@ -1,155 +1,212 @@
-//! The walk over record types, on images of an IOC's memory laid out by hand in our own.
+//! The walk over record types, on images of an IOC's memory, of every version and width.
 
 use super::*;
+use crate::ioc::image::{FieldLine, Image};
 use proptest::prelude::*;
 
-/// Memory of an IOC that never was: a block of our own whose pointers point into it.
-struct Image {
-    bytes: Vec<u8>,
-    used: usize,
+/// dbCommon of a group of versions (facts of their builds), as far as it matters.
+struct Common {
+    width: Width,
+    /// Highest number of a field type.
+    highest: u32,
+    stat: u16,
+    pact: u16,
+    rdes: u16,
+    /// Where the record type's own fields begin.
+    own: u16,
 }
 
-/// Room for the images below.
-const ROOM: usize = 64 * 1024;
+const fn common(width: Width, highest: u32, stat: u16, pact: u16, rdes: u16, own: u16) -> Common {
+    Common { width, highest, stat, pact, rdes, own }
+}
 
-impl Image {
-    fn new() -> Image {
-        Image { bytes: vec![0; ROOM], used: 0 }
+use Width::{Narrow, Wide};
+/// 3.14.12, 3.15, 3.16.2 to 7.0.5, 7.0.6 and later; then the same for 32-bit ARM; then i386, where a double needs
+/// no alignment to 8 bytes, so that calc.VAL of 3.14 lies elsewhere.
+const GROUPS: [Common; 9] = [
+    common(Wide, 15, 298, 313, 376, 464),
+    common(Wide, 15, 338, 353, 416, 504),
+    common(Wide, 17, 410, 425, 488, 600),
+    common(Wide, 17, 410, 505, 568, 688),
+    common(Narrow, 15, 226, 241, 272, 328),
+    common(Narrow, 15, 262, 277, 308, 360),
+    common(Narrow, 17, 298, 313, 344, 408),
+    common(Narrow, 17, 298, 393, 424, 496),
+    common(Narrow, 15, 226, 241, 272, 324),
+];
+/// The newest.
+const NEWEST: &Common = &GROUPS[3];
+
+impl Common {
+    fn with<'a>(&self, own: &[FieldLine<'a>]) -> Vec<FieldLine<'a>> {
+        let status = if self.highest == 17 { 12 } else { 10 };
+        let pointer = self.width.bytes() as i16;
+        let common = [
+            ("STAT", status, self.stat, 2),
+            ("PACT", 2, self.pact, 1),
+            ("RDES", self.highest, self.rdes, pointer),
+        ];
+        common.iter().chain(own).copied().collect()
     }
 
-    fn address(&self, at: usize) -> u64 {
-        self.bytes.as_ptr() as u64 + at as u64
-    }
-
-    /// A block of zeroes; where it begins.
-    fn room(&mut self, size: usize) -> usize {
-        let at = self.used;
-        self.used += size.next_multiple_of(8);
-        at
-    }
-
-    fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-    }
-
-    fn point(&mut self, at: usize, to: usize) {
-        let address = self.address(to);
-        self.put(at, &address.to_ne_bytes());
-    }
-
-    fn string(&mut self, text: &str) -> usize {
-        let at = self.room(text.len() + 1);
-        self.put(at, text.as_bytes());
-        at
-    }
-
-    /// A record type with fields (name, type, offset, size), behind the list's `last` node.
-    fn record_type(&mut self, last: usize, name: &str, fields: &[(&str, u32, u16, i16)]) -> usize {
-        let node = self.room(TYPE_BYTES);
-        self.point(last, node);
-        let name = self.string(name);
-        self.point(node + TYPE_NAME, name);
-        self.put(node + TYPE_FIELDS, &(fields.len() as u16).to_ne_bytes());
-        self.put(node + TYPE_RECORD_SIZE, &1000u32.to_ne_bytes());
-        let list = self.room(fields.len() * 8);
-        self.point(node + TYPE_DESCRIPTIONS, list);
-        for (index, (name, dbf, offset, size)) in fields.iter().enumerate() {
-            let field = self.room(FIELD_BYTES);
-            self.point(list + index * 8, field);
-            let name = self.string(name);
-            self.point(field + FIELD_NAME, name);
-            self.point(field + FIELD_TYPE, node);
-            self.put(field + FIELD_DBF, &dbf.to_ne_bytes());
-            self.put(field + FIELD_SIZE, &size.to_ne_bytes());
-            self.put(field + FIELD_OFFSET, &offset.to_ne_bytes());
+    /// Number of DOUBLE.
+    fn double(&self) -> u32 {
+        if self.highest == 17 {
+            10
+        } else {
+            8
         }
-        node
     }
+}
 
+/// An IOC with four record types.
+struct Ioc {
+    image: Image,
+    pdbbase: u64,
+    ao: usize,
+    waveform: usize,
+    lso: usize,
+    bo: usize,
+}
+
+fn ioc(common: &Common) -> Ioc {
+    let mut image = Image::new(common.width);
+    let pointer = common.width.bytes() as i16;
+    let (own, none) = (common.own, common.highest);
+    let (base, first) = image.base();
+    let ao = image.record_type(first, "ao", &common.with(&[("VAL", common.double(), own, 8)]));
+    let array = [
+        ("VAL", none, own, 8),
+        ("BPTR", none, own + 144, pointer),
+        ("NORD", 6, own + 136, 4),
+        ("FTVL", 12, own + 132, 2),
+    ];
+    let waveform = image.record_type(ao, "waveform", &common.with(&array));
+    let text = [("VAL", none, own, pointer), ("SIZV", 4, own + 16, 2), ("LEN", 6, own + 24, 4)];
+    let lso = image.record_type(waveform, "lso", &common.with(&text));
+    let states = [("VAL", 11, own, 2), ("ZNAM", 0, own + 10, 26), ("ONAM", 0, own + 36, 26)];
+    let bo = image.record_type(lso, "bo", &common.with(&states));
+    let pdbbase = image.address(base);
+    Ioc { image, pdbbase, ao, waveform, lso, bo }
+}
+
+impl Ioc {
     fn read(&self) -> Result<Layout, String> {
-        Layout::read(&Memory::new(std::process::id()), self.address(0))
+        Layout::read(&self.image.memory(), self.pdbbase)
     }
-}
-
-/// dbCommon as far as it matters, then the type's own fields.
-fn with_common<'a>(highest: u32, own: &[(&'a str, u32, u16, i16)]) -> Vec<(&'a str, u32, u16, i16)> {
-    let common = [("STAT", 12, 410, 2), ("PACT", 2, 505, 1), ("RDES", highest, 568, 8)];
-    common.iter().chain(own).copied().collect()
-}
-
-/// pdbbase and three record types of Base 7.
-fn image() -> (Image, [usize; 3]) {
-    let mut image = Image::new();
-    let base = image.room(64);
-    let ao = image.record_type(base + BASE_TYPES as usize, "ao", &with_common(17, &[("VAL", 10, 688, 8)]));
-    let array = [("VAL", 17, 688, 8), ("BPTR", 17, 832, 8), ("NORD", 6, 824, 4), ("FTVL", 12, 820, 2)];
-    let waveform = image.record_type(ao, "waveform", &with_common(17, &array));
-    let text = [("VAL", 17, 688, 8), ("SIZV", 4, 704, 2), ("LEN", 6, 712, 4)];
-    let lso = image.record_type(waveform, "lso", &with_common(17, &text));
-    (image, [ao, waveform, lso])
 }
 
 #[test]
-fn offsets_come_from_the_ioc() {
-    let (image, [ao, waveform, lso]) = image();
-    let layout = image.read().unwrap();
-    assert_eq!(layout.numbering, Numbering::Since3161);
-    assert_eq!((layout.rdes, layout.stat, layout.pact), (568, 410, 505));
-    assert_eq!(layout.types[&image.address(ao)].form, Form::Scalar);
-    let form = Form::Array { pointer: 832, count: 824, element: 820 };
-    assert_eq!(layout.types[&image.address(waveform)].form, form);
-    assert_eq!(layout.types[&image.address(lso)].form, Form::LongString { pointer: 688, length: 712 });
-    let told = layout.told(42, Fixed::BASE_3_15);
-    assert_eq!(told.process[..4], 568u32.to_ne_bytes());
-    assert_eq!(told.types.len(), 3);
+fn offsets_come_from_the_ioc_whatever_its_version_and_width() {
+    for common in &GROUPS {
+        let ioc = ioc(common);
+        let (layout, own) = (ioc.read().unwrap(), common.own);
+        let type_at = |at| &layout.types[&ioc.image.address(at)];
+        assert_eq!((layout.rdes, layout.stat, layout.pact), (common.rdes, common.stat, common.pact));
+        assert_eq!(type_at(ioc.ao).form, Form::Scalar);
+        assert_eq!(type_at(ioc.ao).value.as_ref().unwrap().offset, own);
+        let form = Form::Array { pointer: own + 144, count: own + 136, element: own + 132 };
+        assert_eq!(type_at(ioc.waveform).form, form);
+        assert_eq!(type_at(ioc.lso).form, Form::LongString { pointer: own, length: own + 24 });
+        assert_eq!(type_at(ioc.bo).states, Some((own + 10, 2)));
+        assert_eq!(type_at(ioc.ao).states, None);
+        let (numbering, link) = match common.highest {
+            15 => (Numbering::Before3161, (u32::MAX, 0, 1)),
+            _ => (Numbering::Since3161, (0, 48, 0)),
+        };
+        assert_eq!(layout.numbering, numbering);
+        let told = layout.told(42, Fixed::BASE_3_15);
+        let word = |at: usize| u32_at(&told.process, at * 4);
+        assert_eq!((word(0), word(1), word(2)), (common.rdes.into(), common.stat.into(), common.pact.into()));
+        assert_eq!((word(5), word(6), word(7)), link, "struct link");
+        assert_eq!(told.types.len(), 4);
+    }
 }
 
 #[test]
 fn older_bases_number_their_types_differently() {
-    let mut image = Image::new();
-    let base = image.room(64);
-    image.record_type(base + BASE_TYPES as usize, "ao", &with_common(15, &[("VAL", 8, 504, 8)]));
-    let layout = image.read().unwrap();
-    assert_eq!(layout.numbering, Numbering::Before3161);
-    assert_eq!(layout.numbering.dbf(8), Some(Dbf::Double));
-    assert_eq!(layout.numbering.dbf(6), Some(Dbf::ULong));
+    assert_eq!(Numbering::Before3161.dbf(8), Some(Dbf::Double));
+    assert_eq!(Numbering::Before3161.dbf(6), Some(Dbf::ULong));
     assert_eq!(Numbering::Since3161.dbf(17), Some(Dbf::NoAccess));
     assert_eq!(Numbering::Since3161.dbf(18), None);
 }
 
 #[test]
+fn menus_and_device_supports_are_read() {
+    for common in &GROUPS {
+        let mut ioc = ioc(common);
+        let (menu, device) = if common.highest == 17 { (12, 13) } else { (10, 11) };
+        let fields = common.with(&[("SCAN", menu, 132, 2), ("DTYP", device, 200, 2), ("DESC", 0, 61, 41)]);
+        let rtype = ioc.image.record_type(ioc.bo, "ai", &fields);
+        let scan = ioc.image.menu("menuScan", &["Passive", "Event", "I/O Intr"]);
+        let supports = ioc.image.device_menu(&["Soft Channel", "Raw Soft Channel"]);
+        let private = common.width.pick(44, 64);
+        let at: Vec<usize> = (3..6).map(|index| ioc.image.field(rtype, index)).collect();
+        ioc.image.point(at[0] + private, scan);
+        ioc.image.point(at[1] + private, supports);
+        let (layout, memory) = (ioc.read().unwrap(), ioc.image.memory());
+        let menu = |at: usize| layout.menu(&memory, ioc.image.address(at));
+        let scan = menu(at[0]).unwrap();
+        assert_eq!(
+            (scan.name.as_str(), scan.choices),
+            ("menuScan", vec!["Passive".into(), "Event".into(), "I/O Intr".into()])
+        );
+        let supports = menu(at[1]).unwrap();
+        assert_eq!((supports.name.as_str(), supports.choices.len()), ("ai", 2));
+        assert_eq!(menu(at[2]), None, "DESC has none");
+    }
+}
+
+#[test]
+fn texts_of_states_end_with_the_last() {
+    let mut bytes = [0; 3 * STATE_BYTES];
+    bytes[..3].copy_from_slice(b"Off");
+    bytes[STATE_BYTES..STATE_BYTES + 26].copy_from_slice(&[b'x'; 26]);
+    assert_eq!(state_texts(&bytes), ["Off".to_string(), "x".repeat(26)]);
+    assert!(state_texts(&[0; 52]).is_empty());
+}
+
+#[test]
 fn a_list_that_runs_in_a_circle_ends() {
-    let (mut image, [ao, _, lso]) = image();
-    image.point(lso, ao);
-    assert!(image.read().unwrap_err().contains("does not end"));
+    let mut ioc = ioc(NEWEST);
+    ioc.image.point(ioc.bo, ioc.ao);
+    assert!(ioc.read().unwrap_err().contains("does not end"));
 }
 
 #[test]
 fn what_makes_no_sense_is_said() {
     assert!(Layout::read(&Memory::new(std::process::id()), 8).unwrap_err().contains("points to nothing"));
-    let (mut unregistered, [ao, ..]) = image();
-    unregistered.put(ao + TYPE_RECORD_SIZE, &[0; 4]);
+    let mut unregistered = ioc(NEWEST);
+    unregistered.image.put(unregistered.ao + 184, &[0; 4]);
     assert!(unregistered.read().unwrap_err().contains("not registered yet"));
-    let (mut many, [ao, ..]) = image();
-    many.put(ao + TYPE_FIELDS, &u16::MAX.to_ne_bytes());
+    let mut many = ioc(NEWEST);
+    many.image.put(many.ao + 120, &u16::MAX.to_ne_bytes());
     assert!(many.read().unwrap_err().contains("65535 fields"));
-    let empty = Image::new();
-    assert!(empty.read().unwrap_err().contains("no record type"));
+    let empty = Image::new(Wide);
+    let error = Layout::read(&empty.memory(), empty.address(0)).unwrap_err();
+    assert!(error.contains("no record type"));
 }
 
 proptest! {
     #[test]
     fn no_memory_content_panics_or_hangs(
-        changes in prop::collection::vec((0usize..6000, any::<u64>()), 1..20),
+        group in 0..GROUPS.len(),
+        changes in prop::collection::vec((0usize..100_000, any::<u64>()), 1..20),
         inside in any::<bool>(),
     ) {
-        let (mut image, _) = image();
+        let mut ioc = ioc(&GROUPS[group]);
+        let used = ioc.image.used();
         for (at, word) in changes {
-            let word = if inside { image.address(word as usize % ROOM) } else { word };
-            image.put(at / 8 * 8, &word.to_ne_bytes());
+            let to = if inside { ioc.image.address(word as usize % used) } else { word };
+            ioc.image.put_pointer(at % used / 8 * 8, to);
         }
-        if let Ok(layout) = image.read() {
+        let memory = ioc.image.memory();
+        if let Ok(layout) = ioc.read() {
             layout.told(1, Fixed::BASE_3_14);
+            layout.claimed(&memory);
+            for index in 0..3 {
+                layout.menu(&memory, ioc.image.address(index * 8));
+            }
         }
     }
 }

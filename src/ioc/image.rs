@@ -1,0 +1,195 @@
+//! Memory of an IOC that never was, for tests: a block of our own, laid out as EPICS Base would, whose
+//! pointers point into it. The offsets are written out once more here, so that the tests can tell if those of the
+//! code are changed.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::memory::Memory;
+use super::width::Width;
+
+/// Room of an image.
+pub const ROOM: usize = 1 << 20;
+
+/// Field of a record type: name, type as the process numbers it, offset, size.
+pub type FieldLine<'a> = (&'a str, u32, u16, i16);
+
+/// An image.
+pub struct Image {
+    pub width: Width,
+    at: *mut u8,
+    used: usize,
+}
+
+impl Image {
+    /// Empty, at an address that fits into a pointer of that width.
+    pub fn new(width: Width) -> Image {
+        static NEXT: AtomicUsize = AtomicUsize::new(0x2000_0000);
+        let hint = NEXT.fetch_add(2 * ROOM, Ordering::Relaxed);
+        // SAFETY: a new private mapping; without MAP_FIXED it replaces none.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::without_provenance_mut(hint),
+                ROOM,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert!(at != libc::MAP_FAILED && (at as usize) < u32::MAX as usize - ROOM, "no room below 4 GiB");
+        Image { width, at: at.cast(), used: 0 }
+    }
+
+    /// This process's memory, read with the image's width.
+    pub fn memory(&self) -> Memory {
+        Memory::of(std::process::id(), self.width)
+    }
+
+    pub fn address(&self, at: usize) -> u64 {
+        self.at as u64 + at as u64
+    }
+
+    /// A block of zeroes; where it begins.
+    pub fn room(&mut self, size: usize) -> usize {
+        let at = self.used;
+        self.used += size.next_multiple_of(8);
+        assert!(self.used <= ROOM);
+        at
+    }
+
+    /// How much is in use.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    pub fn put(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= ROOM);
+        // SAFETY: within the mapping, which nothing else refers to.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.add(at), bytes.len()) };
+    }
+
+    /// A pointer to an address of any kind.
+    pub fn put_pointer(&mut self, at: usize, address: u64) {
+        match self.width {
+            Width::Narrow => self.put(at, &(address as u32).to_ne_bytes()),
+            Width::Wide => self.put(at, &address.to_ne_bytes()),
+        }
+    }
+
+    pub fn point(&mut self, at: usize, to: usize) {
+        self.put_pointer(at, self.address(to));
+    }
+
+    pub fn string(&mut self, text: &str) -> usize {
+        let at = self.room(text.len() + 1);
+        self.put(at, text.as_bytes());
+        at
+    }
+
+    /// A pointer in a structure to a string.
+    pub fn point_to_string(&mut self, at: usize, text: &str) {
+        let string = self.string(text);
+        self.point(at, string);
+    }
+
+    /// dbBase; where it begins. Its list of record types is the "last node" for the first one.
+    pub fn base(&mut self) -> (usize, usize) {
+        let base = self.room(300);
+        (base, base + self.width.pick(12, 24))
+    }
+
+    /// A record type behind the list's `last` node; where it begins.
+    pub fn record_type(&mut self, last: usize, name: &str, fields: &[FieldLine]) -> usize {
+        let width = self.width;
+        let node = self.room(width.pick(100, 192));
+        self.point(last, node);
+        self.point_to_string(node + width.pick(56, 112), name);
+        self.put(node + width.pick(60, 120), &(fields.len() as u16).to_ne_bytes());
+        self.put(node + width.pick(96, 184), &1000u32.to_ne_bytes());
+        let list = self.room(fields.len() * width.bytes());
+        self.point(node + width.pick(84, 168), list);
+        for (index, (name, dbf, offset, size)) in fields.iter().enumerate() {
+            let field = self.room(width.pick(52, 80));
+            self.point(list + index * width.bytes(), field);
+            self.point_to_string(field + width.pick(4, 8), name);
+            self.point(field + width.pick(12, 24), node);
+            self.put(field + width.pick(20, 36), &dbf.to_ne_bytes());
+            self.put(field + width.pick(48, 72), &size.to_ne_bytes());
+            self.put(field + width.pick(50, 74), &offset.to_ne_bytes());
+        }
+        node
+    }
+
+    /// Where the description of a record type's field number `index` is.
+    pub fn field(&self, rtype: usize, index: usize) -> usize {
+        let list = self.memory().pointer(self.address(rtype + self.width.pick(84, 168))).unwrap();
+        let field = self.memory().pointer(list + (index * self.width.bytes()) as u64).unwrap();
+        (field - self.at as u64) as usize
+    }
+
+    /// A record node at the end of a type's list: for `record`, an alias where it has a name of its own.
+    pub fn node(&mut self, rtype: usize, record: usize, alias: Option<&str>) -> usize {
+        let width = self.width;
+        let list = rtype + width.pick(20, 40);
+        let count_at = self.address(list + width.pick(8, 16));
+        let count = u32::from_ne_bytes(self.memory().bytes(count_at).unwrap());
+        let mut last = list;
+        for _ in 0..count {
+            last = (self.memory().pointer(self.address(last)).unwrap() - self.at as u64) as usize;
+        }
+        let node = self.room(width.pick(40, 72));
+        self.point(last, node);
+        self.put(list + width.pick(8, 16), &(count + 1).to_ne_bytes());
+        self.point(node + width.pick(8, 16), record);
+        self.point(node + width.pick(12, 24), record);
+        if let Some(name) = alias {
+            self.point_to_string(node + width.pick(12, 24), name);
+            self.put(node + width.pick(28, 56), &3u32.to_ne_bytes());
+        }
+        node
+    }
+
+    /// A record with its node; where it begins.
+    pub fn record(&mut self, rtype: usize, rdes: u16, name: &str) -> usize {
+        let record = self.room(1200);
+        self.put(record, name.as_bytes());
+        self.point(record + usize::from(rdes), rtype);
+        self.node(rtype, record, None);
+        record
+    }
+
+    /// A dbMenu; where it begins.
+    pub fn menu(&mut self, name: &str, choices: &[&str]) -> usize {
+        let width = self.width;
+        let menu = self.room(width.pick(24, 48));
+        self.point_to_string(menu + width.pick(8, 16), name);
+        self.put(menu + width.pick(12, 24), &(choices.len() as u32).to_ne_bytes());
+        let list = self.choices(choices);
+        self.point(menu + width.pick(20, 40), list);
+        menu
+    }
+
+    /// A dbDeviceMenu; where it begins.
+    pub fn device_menu(&mut self, choices: &[&str]) -> usize {
+        let menu = self.room(self.width.pick(8, 16));
+        self.put(menu, &(choices.len() as u32).to_ne_bytes());
+        let list = self.choices(choices);
+        self.point(menu + self.width.pick(4, 8), list);
+        menu
+    }
+
+    fn choices(&mut self, choices: &[&str]) -> usize {
+        let list = self.room(choices.len() * self.width.bytes());
+        for (index, choice) in choices.iter().enumerate() {
+            self.point_to_string(list + index * self.width.bytes(), choice);
+        }
+        list
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, of this length.
+        unsafe { libc::munmap(self.at.cast(), ROOM) };
+    }
+}
