@@ -5,7 +5,9 @@
 #[path = "../rig/mod.rs"]
 mod rig;
 
+mod attaching;
 mod chains;
+mod channels;
 mod errors;
 mod life;
 mod live;

@@ -92,6 +92,13 @@ impl Rig {
         ioc
     }
 
+    /// Starts an IOC by a command that says `ready` and `done` as ioc.py does, and waits until it serves.
+    pub fn ioc_by(&self, name: &str, command: &mut Command) -> Ioc {
+        let mut ioc = Ioc { talk: Talk::start(name, command, &self.dir) };
+        ioc.talk.lines_until("ready");
+        ioc
+    }
+
     /// Starts a client and waits until it takes commands.
     pub fn client(&self, library: &str, ports: &[u16], options: &[&str]) -> Client {
         let mut command = python("client.py");
@@ -268,7 +275,7 @@ fn interpreter() -> PathBuf {
 }
 
 /// A script of tests/rig, ready to be given arguments.
-fn python(script: &str) -> Command {
+pub fn python(script: &str) -> Command {
     let mut command = Command::new(interpreter());
     command.arg(rig_file(script));
     command

@@ -1,0 +1,149 @@
+//! Finding IOCs, however they were built and wherever they run.
+
+use crate::rig::{python, rig_file, run, Ioc, Rig, IOCREC};
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PORT: u16 = 5074;
+
+/// Where the interpreter has EPICS Base from.
+fn libraries() -> PathBuf {
+    let interpreter = python("ioc.py").get_program().to_owned();
+    let mut command = Command::new(interpreter);
+    let output = run(command.args(["-c", "import epicscorelibs; print(epicscorelibs.__path__[0])"]));
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+}
+
+fn succeed(command: &mut Command) {
+    let output = run(command);
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Compiles own_ioc.c; it finds its libraries where they are.
+fn own_ioc(rig: &Rig, libraries: &Path) -> String {
+    let program = rig.path("own_ioc");
+    let (include, lib) = (libraries.join("include"), libraries.join("lib"));
+    let mut command = Command::new("cc");
+    // not position-independent, as IOCs are built by default: so the program has the live `pdbbase`
+    command.args(["-no-pie", "-fno-pic", "-Wno-deprecated-declarations", "-o", &program]);
+    command.arg(rig_file("own_ioc.c"));
+    for directory in [include.clone(), include.join("os/Linux"), include.join("compiler/gcc")] {
+        command.arg("-I").arg(directory);
+    }
+    command.arg("-L").arg(&lib).arg(format!("-Wl,--no-as-needed,-rpath,{}", lib.display()));
+    succeed(command.args(["-ldbRecStd", "-ldbCore", "-lca", "-lCom", "-lpthread"]));
+    program
+}
+
+/// Starts it on loopback.
+fn run_own(rig: &Rig, program: &str, libraries: &Path, more: &[&str]) -> Ioc {
+    let mut command = Command::new(program);
+    command.arg(libraries.join("dbd")).arg(rig_file("first.db")).args(more);
+    command.env("IOC", "own").env("EPICS_CAS_SERVER_PORT", PORT.to_string());
+    for variable in ["EPICS_CAS_INTF_ADDR_LIST", "EPICS_CAS_BEACON_ADDR_LIST", "EPICS_CA_ADDR_LIST"] {
+        command.env(variable, "127.0.0.1");
+    }
+    command.env("EPICS_CAS_AUTO_BEACON_ADDR_LIST", "NO").env("EPICS_CA_AUTO_ADDR_LIST", "NO");
+    rig.ioc_by("own", &mut command)
+}
+
+/// Starts ioc.py with the epicscorelibs in a directory of the test's own.
+fn run_from(rig: &Rig, site: &str, name: &str) -> Ioc {
+    let mut command = python("ioc.py");
+    command.arg(name).arg(PORT.to_string()).arg(rig_file("first.db")).env("PYTHONPATH", site);
+    rig.ioc_by(name, &mut command)
+}
+
+/// What `iocrec check` says of an IOC.
+fn checked(ioc: &Ioc) -> Value {
+    let output = run(Command::new(IOCREC).args(["check", "--json"]));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let iocs = json["iocs"].as_array().cloned().unwrap_or_default();
+    iocs.into_iter().find(|found| found["pid"] == ioc.pid()).unwrap_or_else(|| panic!("not found: {json}"))
+}
+
+/// A channel opened before the recorder comes, a put after: it is known inside and outside, by name.
+fn is_recorded(rig: &Rig, ioc: &Ioc) {
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let address = client.connect("ONE:SP");
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut client, "ONE:SP", "both");
+    client.put("ONE:SP", 6, json!(-8.5), true);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let log = rig.puts(&["--pv", "ONE:SP"]);
+    let put = log.iter().rfind(|put| put["requested"] == json!(-8.5)).expect("the last put");
+    assert_eq!(put["source"], "both", "{put}");
+    assert_eq!(put["record"], "ONE:SP", "{put}");
+    assert_eq!(put["client"], json!(address), "{put}");
+    assert_eq!(put["new"], json!(-8.5), "{put}");
+}
+
+/// The executable holds the live `pdbbase` (a copy relocation); so it does when nothing but its dynamic
+/// symbols is left.
+#[test]
+fn a_program_linked_to_the_libraries_also_when_stripped() {
+    for strip in [false, true] {
+        let Some(rig) = Rig::new("attach-own") else { return };
+        let libraries = libraries();
+        let program = own_ioc(&rig, &libraries);
+        let symbols = run(Command::new("readelf").args(["-W", "-r", &program]));
+        let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
+        let copied = |line: &str| line.contains("_COPY") && line.contains("pdbbase");
+        assert!(symbols.lines().any(copied), "nothing is tested: {symbols}");
+        if strip {
+            succeed(Command::new("strip").arg(&program));
+        }
+        let ioc = run_own(&rig, &program, &libraries, &[]);
+        let found = checked(&ioc);
+        assert_eq!(found["name"], "own");
+        assert_eq!(found["linkage"], "shared");
+        assert!(found["record_types"].as_u64().is_some_and(|types| types > 20), "{found}");
+        is_recorded(&rig, &ioc);
+    }
+}
+
+/// An update of the libraries under a running IOC: what runs is the old file, which has no name any more.
+/// Beside it another IOC has its libraries from elsewhere.
+#[test]
+fn libraries_replaced_under_a_running_ioc() {
+    let Some(rig) = Rig::new("attach-replaced") else { return };
+    let libraries = libraries();
+    let site = rig.path("site");
+    let copy = |to: &str| {
+        std::fs::create_dir_all(to).expect("a directory");
+        succeed(Command::new("cp").arg("-r").arg(&libraries).arg(to));
+    };
+    copy(&site);
+    let ioc = run_from(&rig, &site, "replaced");
+    std::fs::remove_dir_all(&site).expect("the old libraries go");
+    copy(&site);
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", ioc.pid())).expect("its mappings");
+    assert!(maps.lines().any(|line| line.contains("libdbCore") && line.ends_with(" (deleted)")), "{maps}");
+
+    let other = rig.ioc("other", PORT + 10, "puts.db", &[]);
+    let mut other_client = rig.client("libca", &[PORT + 10], &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--pid", &other.pid_argument()]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "ONE:SP", "both");
+    rig.wait_until_recording(&mut other_client, "PUT:DOUBLE", "both");
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+}
+
+/// In a container the libraries lie where nobody outside can open them by name.
+#[test]
+fn an_ioc_in_a_mount_namespace_of_its_own() {
+    let Some(rig) = Rig::new("attach-container") else { return };
+    let inside = rig.path("inside");
+    std::fs::create_dir_all(&inside).expect("a directory");
+    let ioc_py = python("ioc.py");
+    let mut command = Command::new("unshare");
+    let script = r#"mount -t tmpfs iocrec-test "$1" && cp -r "$2" "$1" && shift 2 && exec "$@""#;
+    command.args(["--mount", "sh", "-c", script, "sh", &inside]).arg(libraries());
+    command.arg(ioc_py.get_program()).args(ioc_py.get_args());
+    command.arg("inside").arg(PORT.to_string()).arg(rig_file("first.db")).env("PYTHONPATH", &inside);
+    let ioc = rig.ioc_by("inside", &mut command);
+    assert!(!Path::new(&inside).join("epicscorelibs").exists(), "nothing is tested");
+    assert_eq!(checked(&ioc)["name"], "inside");
+    is_recorded(&rig, &ioc);
+}

@@ -1,0 +1,44 @@
+//! What the recorder knows of channels and processes that were there before it.
+
+use crate::rig::{wait_until, Rig};
+use serde_json::{json, Value};
+
+/// The server that is not EPICS Base.
+const FOREIGN: u16 = 5099;
+
+/// A channel of a libca client, opened before the recorder came, to a server that cannot be read: the
+/// client's memory has its name.
+#[test]
+fn a_local_client_names_its_channels() {
+    let Some(rig) = Rig::new("channels-client") else { return };
+    let server = rig.foreign_server(FOREIGN, "FOREIGN:SP");
+    let mut client = rig.client("libca", &[FOREIGN], &[]);
+    let address = client.connect("FOREIGN:SP");
+    let mut recorder = rig.record(&["--pid", &server.pid().to_string()]);
+    rig.wait_until_recording(&mut client, "FOREIGN:SP", "packet");
+    client.put("FOREIGN:SP", 6, json!(-1.5), true);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let log = rig.puts(&[]);
+    assert!(log.iter().all(|put| put["pv"] == "FOREIGN:SP" && put["client"] == json!(address)), "{log:?}");
+    assert_eq!(log.last().map(|put| &put["requested"]), Some(&json!(-1.5)));
+}
+
+/// A client that is not libca keeps its names to itself; its puts are there without.
+#[test]
+fn what_nobody_names_is_recorded_all_the_same() {
+    let Some(rig) = Rig::new("channels-unnamed") else { return };
+    let server = rig.foreign_server(FOREIGN, "FOREIGN:SP");
+    let mut client = rig.client("caproto", &[FOREIGN], &[]);
+    let address = client.connect("FOREIGN:SP");
+    let mut recorder = rig.record(&["--pid", &server.pid().to_string()]);
+    let mut log = Vec::new();
+    wait_until("the recorder sees a put", || {
+        client.put("FOREIGN:SP", 6, json!(2.5), true);
+        log = rig.puts(&[]);
+        !log.is_empty()
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let nameless = |put: &Value| put["pv"].as_str().is_none_or(str::is_empty);
+    let seen = log.iter().all(|put| nameless(put) && put["client"] == json!(address));
+    assert!(seen && log[0]["requested"] == json!(2.5), "{log:?}");
+}
