@@ -24,6 +24,7 @@ use super::elf::Elf;
 use super::memory::Memory;
 use super::process::{self, Mapping};
 use super::sockets::{self, Connection};
+use super::width::{u32_at, Width};
 use crate::kernel::FileId;
 
 /// Virtual tables of `nciu` and `tcpiiu`. An object points behind the table's two first words (Itanium C++
@@ -217,12 +218,12 @@ fn read(
 /// An nciu: its circuit's address, and the channel.
 fn channel(memory: &Memory, object: u64) -> Option<(u64, ClientChannel)> {
     let bytes: [u8; CHANNEL_BYTES] = memory.bytes(object)?;
-    let sid = half(&bytes, CHANNEL_SID);
-    let pv = memory.string(word(&bytes, CHANNEL_NAME), MAX_NAME)?;
+    let sid = u32_at(&bytes, CHANNEL_SID);
+    let pv = memory.string(Width::Wide.pointer(&bytes, CHANNEL_NAME), MAX_NAME)?;
     // a name with other letters would have been escaped with backslashes, which no PV has
     let good = !pv.is_empty() && pv.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'\\');
-    let channel = ClientChannel { cid: half(&bytes, CHANNEL_CID), sid, pv };
-    (good && sid != NO_SID).then(|| (word(&bytes, CHANNEL_CIRCUIT), channel))
+    let channel = ClientChannel { cid: u32_at(&bytes, CHANNEL_CID), sid, pv };
+    (good && sid != NO_SID).then(|| (Width::Wide.pointer(&bytes, CHANNEL_CIRCUIT), channel))
 }
 
 /// A tcpiiu: the client's end and the server's.
@@ -234,7 +235,7 @@ fn ends(
 ) -> Option<(Address, Address)> {
     let bytes: [u8; CIRCUIT_BYTES] = memory.bytes(object)?;
     // a channel that looks for its server has a udpiiu in place of it
-    if !tables.circuit.contains(&word(&bytes, 0)) {
+    if !tables.circuit.contains(&Width::Wide.pointer(&bytes, 0)) {
         return None;
     }
     let address = bytes.get(CIRCUIT_SERVER..)?.first_chunk::<8>()?;
@@ -243,16 +244,8 @@ fn ends(
         return None;
     }
     let server = Address::new(Ipv4Addr::from(ip), u16::from_be_bytes([port0, port1]));
-    let connection = connection(half(&bytes, CIRCUIT_SOCKET))?;
+    let connection = connection(u32_at(&bytes, CIRCUIT_SOCKET))?;
     (connection.remote == server).then_some((connection.local, server))
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
-}
-
-fn half(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
 #[cfg(test)]

@@ -2,43 +2,77 @@
 //!
 //! rsrv keeps a list of its TCP clients, each with its channels (`struct client`, `struct
 //! channel_in_use`, rsrv/server.h). Their layout has been the same from Base 3.14.12 to 7.0.10, but for
-//! the thread (read by searching) and how a channel leads to its name. Offsets are for 64-bit processes.
+//! the thread (read by searching) and how a channel leads to its name.
 //!
 //! The lists change while they are read, under a lock that we don't take: a node may lead anywhere.
 //! So the walk is bounded and believes a client only if its address is one of an IPv4 socket.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
 use iocrec_log::event::Address;
 
-use super::layout::Fixed;
+use super::layout::{Fixed, Layout};
 use super::memory::Memory;
+use super::width::{u16_at, u32_at, Width};
 use super::{addresses, IocProcess};
 
-/// struct client.
-const CLIENT_CHANNELS: usize = 96;
-const CLIENT_CHANNELS_PENDING: usize = 120;
-const CLIENT_ADDRESS: usize = 168;
-const CLIENT_USER: usize = 208;
-const CLIENT_HOST: usize = 216;
-/// `tid`: 240 up to 3.15.1, 248 from 3.15.5 on.
-const CLIENT_THREAD: [usize; 2] = [240, 248];
-const CLIENT_BYTES: usize = 256;
-/// struct channel_in_use.
-const CHANNEL_CID: usize = 56;
-const CHANNEL_SID: usize = 60;
-const CHANNEL_DB: usize = 72;
-const CHANNEL_BYTES: usize = 96;
+/// Where the members lie.
+struct Offsets {
+    /// struct client: `chanList`, `chanPendingUpdateARList`, `addr`, `pUserName`, `pHostName`.
+    channels: [usize; 2],
+    address: usize,
+    user: usize,
+    host: usize,
+    /// `tid`, with and without the member `udpRecv` before it, which came after 3.15.1.
+    threads: [usize; 2],
+    client_bytes: usize,
+    /// struct channel_in_use.
+    cid: usize,
+    sid: usize,
+    /// From 3.15 on a dbChannel's address; in 3.14 a DBADDR in place: record's address, and two pointers
+    /// on the field description's.
+    db: usize,
+    channel_bytes: usize,
+}
+
+const NARROW: Offsets = Offsets {
+    channels: [64, 76],
+    address: 100,
+    user: 136,
+    host: 140,
+    threads: [156, 160],
+    client_bytes: 164,
+    cid: 28,
+    sid: 32,
+    db: 44,
+    channel_bytes: 56,
+};
+const WIDE: Offsets = Offsets {
+    channels: [96, 120],
+    address: 168,
+    user: 208,
+    host: 216,
+    threads: [240, 248],
+    client_bytes: 256,
+    cid: 56,
+    sid: 60,
+    db: 72,
+    channel_bytes: 96,
+};
+/// The larger of both structures in both widths.
+const MOST_BYTES: usize = WIDE.client_bytes;
 /// Members of an epicsThreadOSD that may hold the kernel's thread number (seen at 24 and 32).
 const THREAD_BYTES: usize = 96;
 
-/// An ELLLIST.
+/// An ELLLIST: first node, last node, count.
 const LIST_BYTES: usize = 24;
 
-/// More clients or channels of one client than can be.
+/// More clients than can be, and more channels of all of them than are kept (the decoder has room for
+/// 16,384).
 const MAX_CLIENTS: usize = 10_000;
-const MAX_CHANNELS: usize = 1_000_000;
+const MAX_CHANNELS: usize = 100_000;
 /// Longest name believed: PVs with filters can be long, CA allows user and host 512 bytes.
 const MAX_NAME: usize = 512;
 
@@ -71,80 +105,246 @@ pub struct ClientChannel {
 /// The clients now, or only the one that thread `only` serves. Empty where the IOC has no server, or
 /// nothing makes sense.
 pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> Vec<Client> {
-    let head = addresses(&ioc.modules, "clientQ")
-        .filter_map(|list| ioc.memory.bytes::<LIST_BYTES>(list))
-        .find(|head| word(head, 0) != 0);
-    head.map_or_else(Vec::new, |head| {
-        list(&ioc.memory, &head, MAX_CLIENTS).filter_map(|node| client(ioc, node, threads, only)).collect()
-    })
-}
-
-/// The nodes of an ELLLIST {first node, last node, int count}: each begins with the next one's address.
-/// Never more than it claims to have, nor than `limit`.
-fn list<'a>(memory: &'a Memory, head: &[u8], limit: usize) -> impl Iterator<Item = u64> + 'a {
-    let first = Some(word(head, 0)).filter(|&node| node != 0);
-    let count = limit.min(half(head, 16) as usize);
-    std::iter::successors(first, |&node| memory.pointer(node).filter(|&next| next != 0)).take(count)
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
-}
-
-fn half(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
-}
-
-fn client(ioc: &IocProcess, node: u64, threads: &HashSet<u32>, only: Option<u32>) -> Option<Client> {
-    let memory = &ioc.memory;
-    let bytes: [u8; CLIENT_BYTES] = memory.bytes(node)?;
-    let family = u16::from_ne_bytes([bytes[CLIENT_ADDRESS], bytes[CLIENT_ADDRESS + 1]]);
-    if family != libc::AF_INET as u16 {
-        return None;
-    }
-    let port = u16::from_be_bytes([bytes[CLIENT_ADDRESS + 2], bytes[CLIENT_ADDRESS + 3]]);
-    let ip: [u8; 4] = bytes[CLIENT_ADDRESS + 4..CLIENT_ADDRESS + 8].try_into().ok()?;
-    let text = |at| memory.string(word(&bytes, at), MAX_NAME).unwrap_or_default();
-    let tid = CLIENT_THREAD.iter().find_map(|&at| thread(memory, word(&bytes, at), threads));
-    if only.is_some() && tid != only {
-        return None;
-    }
-    let heads = [CLIENT_CHANNELS, CLIENT_CHANNELS_PENDING];
-    let channels =
-        heads.iter().flat_map(|&at| list(memory, bytes.get(at..).unwrap_or_default(), MAX_CHANNELS));
-    Some(Client {
-        address: Address::new(Ipv4Addr::from(ip), port),
-        user: text(CLIENT_USER),
-        host: text(CLIENT_HOST),
-        tid,
-        channels: channels.filter_map(|node| channel(ioc, node)).collect(),
-    })
-}
-
-/// The kernel's number of a thread: what in its epicsThreadOSD is a thread of this process.
-fn thread(memory: &Memory, address: u64, threads: &HashSet<u32>) -> Option<u32> {
-    let bytes: [u8; THREAD_BYTES] = memory.bytes(address)?;
-    (0..THREAD_BYTES / 4).map(|index| half(&bytes, index * 4)).find(|tid| threads.contains(tid))
-}
-
-fn channel(ioc: &IocProcess, node: u64) -> Option<ClientChannel> {
-    let bytes: [u8; CHANNEL_BYTES] = ioc.memory.bytes(node)?;
-    let pv = if ioc.fixed.channel_address == Fixed::BASE_3_14.channel_address {
-        // 3.14: a DBADDR in place: record and field description
-        let record = ioc.memory.string(word(&bytes, CHANNEL_DB), MAX_NAME)?;
-        let (_, field, _) = ioc.layout.as_ref().ok()?.field(&ioc.memory, word(&bytes, CHANNEL_DB + 16))?;
-        if field == "VAL" {
-            record
-        } else {
-            format!("{record}.{field}")
-        }
-    } else {
-        // dbChannel begins with the name as the client wrote it
-        ioc.memory.string(ioc.memory.pointer(word(&bytes, CHANNEL_DB))?, MAX_NAME)?
+    let server = Server {
+        memory: &ioc.memory,
+        layout: ioc.layout.as_ref().ok(),
+        base_3_14: ioc.fixed.channel_address == Fixed::BASE_3_14.channel_address,
+        threads,
+        room: Cell::new(MAX_CHANNELS),
     };
-    (!pv.is_empty()).then(|| ClientChannel {
-        cid: half(&bytes, CHANNEL_CID),
-        sid: half(&bytes, CHANNEL_SID),
-        pv,
-    })
+    addresses(&ioc.modules, "clientQ")
+        .find(|&list| ioc.memory.pointer(list).is_some_and(|first| first != 0))
+        .map_or_else(Vec::new, |list| server.clients(list, only))
+}
+
+/// What the tables are read with.
+struct Server<'a> {
+    memory: &'a Memory,
+    layout: Option<&'a Layout>,
+    base_3_14: bool,
+    /// The process's threads.
+    threads: &'a HashSet<u32>,
+    /// So many channels are still read.
+    room: Cell<usize>,
+}
+
+impl Server<'_> {
+    fn offsets(&self) -> &'static Offsets {
+        match self.memory.width() {
+            Width::Narrow => &NARROW,
+            Width::Wide => &WIDE,
+        }
+    }
+
+    fn clients(&self, list: u64, only: Option<u32>) -> Vec<Client> {
+        let Some(head) = self.memory.bytes::<LIST_BYTES>(list) else { return Vec::new() };
+        self.list(&head, MAX_CLIENTS).filter_map(|node| self.client(node, only)).collect()
+    }
+
+    /// The nodes of an ELLLIST: each begins with the next one's address. Never more than it claims to
+    /// have, nor than `limit`, nor the first a second time.
+    fn list(&self, head: &[u8], limit: usize) -> impl Iterator<Item = u64> + '_ {
+        let width = self.memory.width();
+        let first = width.pointer(head, 0);
+        let count = limit.min(u32_at(head, 2 * width.bytes()) as usize);
+        let next = move |&node: &u64| self.memory.pointer(node).filter(|&next| next != 0 && next != first);
+        std::iter::successors(Some(first).filter(|&node| node != 0), next).take(count)
+    }
+
+    fn client(&self, node: u64, only: Option<u32>) -> Option<Client> {
+        let (at, width) = (self.offsets(), self.memory.width());
+        let bytes: [u8; MOST_BYTES] = self.memory.head(node, at.client_bytes)?;
+        if u16_at(&bytes, at.address) != libc::AF_INET as u16 {
+            return None;
+        }
+        let port = u16::from_be(u16_at(&bytes, at.address + 2));
+        let ip = Ipv4Addr::from(u32::from_be(u32_at(&bytes, at.address + 4)));
+        let text = |at| self.memory.string(width.pointer(&bytes, at), MAX_NAME).unwrap_or_default();
+        let tid = at.threads.iter().find_map(|&at| self.thread(width.pointer(&bytes, at)));
+        if only.is_some() && tid != only {
+            return None;
+        }
+        let mut channels = Vec::new();
+        for at in at.channels {
+            let nodes = self.list(bytes.get(at..)?, self.room.get());
+            let nodes = nodes.inspect(|_| self.room.set(self.room.get().saturating_sub(1)));
+            channels.extend(nodes.filter_map(|node| self.channel(node)));
+        }
+        Some(Client {
+            address: Address::new(ip, port),
+            user: text(at.user),
+            host: text(at.host),
+            tid,
+            channels,
+        })
+    }
+
+    /// The kernel's number of a thread: what in its epicsThreadOSD is a thread of this process.
+    fn thread(&self, address: u64) -> Option<u32> {
+        let bytes: [u8; THREAD_BYTES] = self.memory.bytes(address)?;
+        (0..THREAD_BYTES).step_by(4).map(|at| u32_at(&bytes, at)).find(|tid| self.threads.contains(tid))
+    }
+
+    fn channel(&self, node: u64) -> Option<ClientChannel> {
+        let (at, width) = (self.offsets(), self.memory.width());
+        let bytes: [u8; MOST_BYTES] = self.memory.head(node, at.channel_bytes)?;
+        let pv = if self.base_3_14 {
+            let record = self.memory.string(width.pointer(&bytes, at.db), MAX_NAME)?;
+            let description = width.pointer(&bytes, at.db + 2 * width.bytes());
+            let (_, field, _) = self.layout?.field(self.memory, description)?;
+            if field == "VAL" {
+                record
+            } else {
+                format!("{record}.{field}")
+            }
+        } else {
+            // dbChannel begins with the name as the client wrote it
+            self.memory.string(self.memory.pointer(width.pointer(&bytes, at.db))?, MAX_NAME)?
+        };
+        let (cid, sid) = (u32_at(&bytes, at.cid), u32_at(&bytes, at.sid));
+        (!pv.is_empty()).then_some(ClientChannel { cid, sid, pv })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ioc::image::Image;
+    use proptest::prelude::*;
+    use Width::{Narrow, Wide};
+
+    const TID: u32 = 4711;
+
+    /// A server with two clients of two and one channels.
+    struct Tables {
+        image: Image,
+        queue: usize,
+        base: usize,
+        base_3_14: bool,
+    }
+
+    /// As Base lays it out: `tid` is at these offsets (rsrv/server.h of 3.14.12, 3.15.9 = 7.0.8).
+    fn tables(width: Width, base_3_14: bool) -> Tables {
+        let mut image = Image::new(width);
+        let (base, types) = image.base();
+        // as few fields as the layout can do with
+        let last = if base_3_14 { 15 } else { 17 };
+        let fields =
+            [("VAL", last - 7, 464, 8), ("RDES", last, 376, 8), ("STAT", 4, 298, 2), ("PACT", 2, 313, 1)];
+        let rtype = image.record_type(types, "ao", &fields);
+        let record = image.record(rtype, 376, "T:SP");
+        let queue = image.room(24);
+        let mut last_client = queue;
+        let mut sid: u32 = 10;
+        for (number, pvs) in [&["T:SP", "T:SP.STAT"][..], &["T:SP"]].into_iter().enumerate() {
+            let client = image.room(width.pick(170, 260));
+            image.point(last_client, client);
+            last_client = client;
+            let address = client + width.pick(100, 168);
+            image.put(address, &(libc::AF_INET as u16).to_ne_bytes());
+            image.put(address + 2, &(40_000 + number as u16).to_be_bytes());
+            image.put(address + 4, &[10, 0, 0, 7]);
+            image.point_to_string(client + width.pick(136, 208), "operator");
+            image.point_to_string(client + width.pick(140, 216), "console-3");
+            let thread = image.room(96);
+            image.put(thread + 24, &(TID + number as u32).to_ne_bytes());
+            let tid = if base_3_14 { width.pick(156, 240) } else { width.pick(160, 248) };
+            image.point(client + tid, thread);
+            let list = client + width.pick(64, 96);
+            image.put(list + width.pick(8, 16), &(pvs.len() as u32).to_ne_bytes());
+            let mut last = list;
+            for pv in pvs {
+                sid += 1;
+                let channel = image.room(width.pick(60, 100));
+                image.point(last, channel);
+                last = channel;
+                image.put(channel + width.pick(28, 56), &(sid + 100).to_ne_bytes());
+                image.put(channel + width.pick(32, 60), &sid.to_ne_bytes());
+                let db = channel + width.pick(44, 72);
+                if base_3_14 {
+                    image.point(db, record);
+                    let field = image.field(rtype, if pv.contains('.') { 2 } else { 0 });
+                    image.point(db + width.pick(8, 16), field);
+                } else {
+                    let channel = image.room(64);
+                    image.point_to_string(channel, pv);
+                    image.point(db, channel);
+                }
+            }
+        }
+        image.put(queue + width.pick(8, 16), &2u32.to_ne_bytes());
+        Tables { image, queue, base, base_3_14 }
+    }
+
+    impl Tables {
+        fn clients(&self, only: Option<u32>) -> Vec<Client> {
+            let memory = self.image.memory();
+            let layout = Layout::read(&memory, self.image.address(self.base)).ok();
+            let threads = HashSet::from([TID, TID + 1]);
+            let server = Server {
+                memory: &memory,
+                layout: layout.as_ref(),
+                base_3_14: self.base_3_14,
+                threads: &threads,
+                room: Cell::new(1000),
+            };
+            server.clients(self.image.address(self.queue), only)
+        }
+    }
+
+    #[test]
+    fn clients_and_channels_of_every_version_and_width() {
+        for (width, base_3_14) in [(Wide, true), (Wide, false), (Narrow, true), (Narrow, false)] {
+            let tables = tables(width, base_3_14);
+            let clients = tables.clients(None);
+            let [first, second] = clients.as_slice() else { panic!("{width:?} {base_3_14} {clients:?}") };
+            assert_eq!(first.address.to_string(), "10.0.0.7:40000");
+            assert_eq!((first.user.as_str(), first.host.as_str()), ("operator", "console-3"));
+            assert_eq!((first.tid, second.tid), (Some(TID), Some(TID + 1)));
+            let channel = |cid, sid, pv: &str| ClientChannel { cid, sid, pv: pv.into() };
+            let expected = [channel(111, 11, "T:SP"), channel(112, 12, "T:SP.STAT")];
+            assert_eq!(first.channels, expected, "{width:?} {base_3_14}");
+            assert_eq!(second.channels, [channel(113, 13, "T:SP")]);
+            assert_eq!(tables.clients(Some(TID + 1)), [second.clone()]);
+        }
+    }
+
+    #[test]
+    fn circles_end() {
+        let mut tables = tables(Wide, false);
+        let first = tables.image.memory().pointer(tables.image.address(tables.queue)).unwrap();
+        let second = tables.image.memory().pointer(first).unwrap();
+        tables.image.put(tables.queue + 16, &u32::MAX.to_ne_bytes());
+        let at = (second - tables.image.address(0)) as usize;
+        tables.image.put_pointer(at, first);
+        assert_eq!(tables.clients(None).len(), 2, "back to the first");
+        tables.image.put_pointer(at, second);
+        assert_eq!(tables.clients(None).len(), MAX_CLIENTS, "to itself");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+        /// Whatever the bytes are, reading ends and says no more than it may.
+        #[test]
+        fn no_memory_content_panics_or_hangs(
+            narrow in any::<bool>(),
+            base_3_14 in any::<bool>(),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 1..30),
+            inward in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..10),
+        ) {
+            let width = if narrow { Narrow } else { Wide };
+            let mut tables = tables(width, base_3_14);
+            let used = tables.image.used() - 8;
+            for (at, value) in changes {
+                tables.image.put(at.index(used), &value.to_ne_bytes());
+            }
+            for (at, to) in inward {
+                let at = at.index(used) / 8 * 8;
+                tables.image.point(at, to.index(used) / 8 * 8);
+            }
+            let clients = tables.clients(None);
+            prop_assert!(clients.len() <= MAX_CLIENTS);
+            prop_assert!(clients.iter().map(|client| client.channels.len()).sum::<usize>() <= 1000);
+        }
+    }
 }
