@@ -12,5 +12,6 @@ mod errors;
 mod life;
 mod live;
 mod paths;
+mod processing;
 mod puts;
 mod versions;

@@ -10,8 +10,12 @@ use iocrec_log::event::{SiteId, ThreadId};
 /// The function that called a probed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
+    /// Works off a scan list: periodic in a scan thread, of an event or I/O Intr in a callback thread.
+    ScanList,
     /// Begins processing by itself: nothing above it on the stack is a cause.
     Root(Trigger),
+    /// Asks for a scan list to be worked off.
+    Asks(Trigger),
     /// Follows a link of a record that is being processed.
     Link,
     /// `dbChannelPut`: a put from outside that does not go through `dbPutField` (PVA, and CA with
@@ -31,13 +35,16 @@ pub enum Caller {
 pub fn caller(context: &Context, site: SiteId) -> Caller {
     let Some(site) = context.site(site) else { return Caller::Unknown };
     match site.function.as_str() {
-        "scanList" | "periodicTask" => Caller::Root(Trigger::Scan),
+        "scanList" => Caller::ScanList,
+        "periodicTask" => Caller::Root(Trigger::Scan),
         "eventCallback" => Caller::Root(Trigger::Event),
         "ioscanCallback" => Caller::Root(Trigger::IoInterrupt),
         "ProcessCallback" | "myCallbackFunc" => Caller::Root(Trigger::Callback),
         "onceTask" => Caller::Root(Trigger::Once),
         "doRecordPini" | "piniProcess" | "piniProcessHook" => Caller::Root(Trigger::Pini),
         "dbtr" => Caller::Root(Trigger::Shell),
+        "postEvent" | "post_event" => Caller::Asks(Trigger::Event),
+        "scanIoRequest" | "scanIoImmediate" => Caller::Asks(Trigger::IoInterrupt),
         "dbScanPassive" | "processTarget" | "dbDbScanFwdLink" | "dbScanFwdLink" | "dbScanLink"
         | "dbDbPutValue" | "dbDbGetValue" | "dbPutLink" | "dbPutLinkValue" | "dbGetLink"
         | "dbGetLinkValue" => Caller::Link,

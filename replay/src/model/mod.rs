@@ -13,6 +13,7 @@ pub mod order;
 pub mod packets;
 pub mod putlog;
 pub mod pv;
+pub mod requests;
 pub mod run;
 pub mod source;
 pub mod span;

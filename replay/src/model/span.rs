@@ -131,9 +131,9 @@ pub enum Outcome {
     Open,
     /// The record was active already: nothing was done.
     Active,
-    /// It began, and began again before it ended: the record is disabled, or the completion was not
-    /// recorded.
-    NotCompleted,
+    /// It did not complete and yet was not active when it was to process the next time: the record was
+    /// disabled (or had nothing to pass on, as a compress record that still collects).
+    Skipped,
     /// Done.
     Completed(Completed),
 }
@@ -195,6 +195,8 @@ pub enum Trigger {
     Callback,
     /// `scanOnce`: a CP link, or a put while it was active.
     Once,
+    /// A CP or CPP link, in the thread of the CA links.
+    CpLink,
     /// PINI.
     Pini,
     /// `dbtr` in the IOC shell.
@@ -221,6 +223,7 @@ impl Trigger {
             Trigger::IoInterrupt => "io_intr",
             Trigger::Callback => "callback",
             Trigger::Once => "once",
+            Trigger::CpLink => "CP",
             Trigger::Pini => "pini",
             Trigger::Shell => "dbtr",
             Trigger::Completion => "completion",

@@ -315,7 +315,7 @@ fn node(text: &mut String, tree: &Tree, children: &[Vec<usize>], number: usize, 
             match &process.outcome {
                 Outcome::Open => text.push_str(" open"),
                 Outcome::Active => text.push_str(" active"),
-                Outcome::NotCompleted => text.push_str(" not completed"),
+                Outcome::Skipped => text.push_str(" not completed"),
                 Outcome::Completed(completed) => {
                     text.push_str(&format!(" = {}", value::text(&completed.value)))
                 }

@@ -312,7 +312,7 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
             }
         }
         Outcome::Active => text(attributes, "epics.process.outcome", "active already"),
-        Outcome::NotCompleted => text(attributes, "epics.process.outcome", "not completed"),
+        Outcome::Skipped => text(attributes, "epics.process.outcome", "skipped"),
         Outcome::Open => text(attributes, "epics.process.outcome", "not seen to complete"),
     }
     for phase in &process.phases {

@@ -69,6 +69,7 @@ pub fn cause(tree: &Tree, link: Option<&str>) -> String {
             Trigger::IoInterrupt => "I/O Intr".to_owned(),
             Trigger::Callback => format!("callback in {thread}"),
             Trigger::Once => "scanOnce (CP link, or put while active)".to_owned(),
+            Trigger::CpLink => "CP link".to_owned(),
             Trigger::Pini => "PINI".to_owned(),
             Trigger::Shell => "dbtr in the IOC shell".to_owned(),
             Trigger::Completion => "completion of what began earlier".to_owned(),
@@ -145,7 +146,7 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
     match &process.outcome {
         Outcome::Open => text.push_str(" not seen to complete"),
         Outcome::Active => text.push_str(" active already: nothing done"),
-        Outcome::NotCompleted => text.push_str(" not completed (disabled or still active)"),
+        Outcome::Skipped => text.push_str(" skipped: disabled, or nothing to pass on"),
         Outcome::Completed(completed) => {
             if completed.value != Value::Unknown && has_value(context, process.record) {
                 text.push_str(" = ");

@@ -12,6 +12,7 @@ mod puts;
 use super::caller::{self, Caller, Role};
 use super::forest::{At, Forest};
 use super::packets::Packets;
+use super::requests::Requests;
 use super::run::Run;
 use super::span::Tree;
 use super::stack::{Frame, In, Puts, Thread};
@@ -54,6 +55,10 @@ pub struct Engine {
     meanwhile: HashMap<RecordId, At>,
     /// `scanOnce` requests of each record.
     asked: HashMap<RecordId, VecDeque<Asked>>,
+    /// Processing that has asked for a delayed callback.
+    delayed: HashMap<RecordId, At>,
+    /// Requests to process the records of an event or of I/O Intr.
+    requests: Requests,
     packets: Packets,
     now: u64,
     swept: u64,
@@ -70,6 +75,8 @@ impl Engine {
             notifies: HashMap::new(),
             meanwhile: HashMap::new(),
             asked: HashMap::new(),
+            delayed: HashMap::new(),
+            requests: Requests::default(),
             packets: Packets::default(),
             now: 0,
             swept: 0,
@@ -113,6 +120,8 @@ impl Engine {
         self.open.clear();
         self.notifies.clear();
         self.meanwhile.clear();
+        self.delayed.clear();
+        self.requests = Requests::default();
         self.asked.clear();
         self.forest.clear(out);
     }
@@ -244,6 +253,7 @@ impl Engine {
             waiting.retain(|at| forest.put(*at).is_some_and(|put| !put.wrote));
             !waiting.is_empty()
         });
+        self.delayed.retain(|_, at| forest.resolve(*at).is_some());
         self.forest.harvest(now, out);
         if self.threads.len() > MAX_THREADS {
             let limit = now.saturating_sub(IDLE);

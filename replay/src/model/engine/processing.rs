@@ -3,6 +3,7 @@
 use super::{Asked, Engine, MAX_RECORDS, ONCE};
 use crate::model::caller::{Caller, Role};
 use crate::model::forest::At;
+use crate::model::requests::Request;
 use crate::model::span::{Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, Trigger, What};
 use crate::model::stack::{In, Thread};
 use crate::time::SECOND;
@@ -10,6 +11,8 @@ use iocrec_log::event::{CaLinkPut, Cause, CauseKind, Complete, Process, PutKind,
 
 /// How long a chain without a known cause is kept for the completion that explains it.
 const ORPHAN: u64 = SECOND;
+/// How long a chain is kept for what it has asked a callback thread for.
+const ASKED: u64 = SECOND;
 /// Requests of `scanOnce` that are remembered for a record.
 const MAX_ASKED: usize = 64;
 /// Phases that are kept of one processing.
@@ -39,7 +42,7 @@ impl Engine {
         }
         if let Some(older) = self.open.remove(&record) {
             if let Some(Span { what: What::Process(older), .. }) = self.forest.span_mut(older) {
-                older.outcome = Outcome::NotCompleted;
+                older.outcome = Outcome::Skipped;
             }
             self.forest.release(older);
         }
@@ -61,15 +64,24 @@ impl Engine {
     /// What made a record process.
     fn parent(&mut self, time: u64, process: Process, caller: Caller, role: Role) -> (Option<At>, Trigger) {
         let (thread, record) = (process.thread, process.record);
-        if let Caller::Root(trigger) = caller {
+        if matches!(caller, Caller::Root(_) | Caller::ScanList) {
             self.unwind(thread, time);
             let state = self.threads.entry(thread).or_default();
             state.orphans.clear();
             state.puts.clear();
-            return match trigger {
-                Trigger::Once => (self.who_asked(time, record), trigger),
-                _ => (None, trigger),
-            };
+        }
+        match caller {
+            Caller::Root(Trigger::Once) => return (self.who_asked(time, record), Trigger::Once),
+            // bo's HIGH: the callback that the record itself asked for, and no other uses this function.
+            Caller::Root(Trigger::Callback) => return (self.delayed(record), Trigger::Callback),
+            Caller::ScanList if role == Role::Callback => {
+                let (request, trigger) = self.requests.cause(time, thread, record);
+                let within = request.and_then(|request| request.within);
+                return (within.filter(|at| self.forest.resolve(*at).is_some()), trigger);
+            }
+            Caller::ScanList => return (None, Trigger::Scan),
+            Caller::Root(trigger) => return (None, trigger),
+            _ => {}
         }
         let followed = |state: &Thread| state.frames.last().is_some_and(|top| top.followed);
         if self.threads.get(&thread).is_some_and(followed) {
@@ -108,9 +120,18 @@ impl Engine {
         match role {
             Role::Scan => (None, Trigger::Scan),
             Role::ScanOnce => (self.who_asked(time, record), Trigger::Once),
-            Role::Callback => (None, Trigger::Callback),
+            Role::Callback => (self.delayed(record), Trigger::Callback),
+            // Where a CP link's source is of the same IOC, or the Base is of 7.0.8 or later, its own thread
+            // processes the record.
+            Role::CaLink => (None, Trigger::CpLink),
             _ => (None, Trigger::Unknown),
         }
+    }
+
+    /// The record's earlier processing, if that has asked for a delayed callback.
+    fn delayed(&mut self, record: RecordId) -> Option<At> {
+        let at = self.delayed.remove(&record)?;
+        self.forest.resolve(at)
     }
 
     /// The processing in which `scanOnce` was called for the record, the earliest call first.
@@ -196,11 +217,25 @@ impl Engine {
     /// Something is to be done later, or elsewhere.
     pub(super) fn cause(&mut self, time: u64, cause: Cause) {
         self.pop(cause.thread, cause.sp, time);
+        let (caller, _) = self.ask(cause.thread, cause.site);
         let state = self.threads.entry(cause.thread).or_default();
         let top = state.frames.last().filter(|top| matches!(top.within, In::Process | In::Complete));
         let mut within = top.map(|top| top.at);
         let completes = top.filter(|top| top.within == In::Complete).map(|top| top.record);
-        let processing = top.is_some_and(|top| top.within == In::Process);
+        let processing = top.filter(|top| top.within == In::Process).map(|top| top.record);
+        if let Some(at) = within {
+            // for what is asked for to happen
+            self.forest.hold_until(at, time.saturating_add(ASKED));
+        }
+        if let (CauseKind::CallbackRequest, Caller::Asks(trigger)) = (cause.kind, caller) {
+            self.requests.push(Request { time, callback: cause.object, trigger, within });
+            return;
+        }
+        if let (CauseKind::CallbackRequestDelayed, Some(record), Some(at)) = (cause.kind, processing, within) {
+            if self.delayed.len() < MAX_RECORDS {
+                self.delayed.insert(record, at);
+            }
+        }
         match (cause.kind, cause.record) {
             (CauseKind::ScanOnce, Some(record)) => {
                 if self.asked.len() >= MAX_RECORDS {
@@ -225,7 +260,7 @@ impl Engine {
             (CauseKind::ScanOnce, None) => {}
             (_, record) => {
                 let of_record = record.and_then(|record| self.open.get(&record).copied());
-                let at = of_record.or(within.filter(|_| processing));
+                let at = of_record.or(within.filter(|_| processing.is_some()));
                 let span = at.and_then(|at| self.forest.span_mut(at));
                 if let Some(Span { what: What::Process(process), .. }) = span {
                     note(process, Phase { time, thread: cause.thread, asked: Some(cause.kind) });
