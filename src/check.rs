@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use iocrec_log::event::{Host, Linkage, TierChoice};
+use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
 use crate::ca::capture::Capture;
 use crate::ca::servers;
-use crate::ioc::{process, Finder, IocProcess};
+use crate::ioc::width::Width;
+use crate::ioc::{process, records, user, Finder, IocProcess, NARROW};
 use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::place::Cost;
 use crate::kernel::{self, probe, Wish};
@@ -29,8 +30,11 @@ struct IocLine {
     base_version: String,
     linkage: Linkage,
     ca_ports: Vec<u16>,
-    /// Record types known, or why not.
-    layout: Result<usize, String>,
+    user: String,
+    /// Record types and records, or why they are not known.
+    known: Result<(usize, usize), String>,
+    /// What of the records could not be read.
+    unread: Option<String>,
     probes: Vec<String>,
     left_out: Vec<String>,
 }
@@ -66,7 +70,9 @@ fn look() -> Result<Report, String> {
         base_version: String::new(),
         linkage: Linkage::Foreign,
         ca_ports: server.ports,
-        layout: Err("not EPICS Base: puts are taken from packets".into()),
+        user: user::user(server.pid),
+        known: Err("not EPICS Base: puts are taken from packets".into()),
+        unread: None,
         probes: Vec::new(),
         left_out: Vec::new(),
     }));
@@ -76,23 +82,49 @@ fn look() -> Result<Report, String> {
 impl IocLine {
     fn new(ioc: &IocProcess, ca_ports: Vec<u16>) -> IocLine {
         let (mut probes, mut left_out) = (Vec::new(), Vec::new());
-        for function in &FUNCTIONS {
+        let narrow = ioc.memory.width() == Width::Narrow;
+        left_out.extend(narrow.then(|| NARROW.to_string()));
+        for function in FUNCTIONS.iter().filter(|_| !narrow) {
             match probe::target(ioc, function) {
                 Ok(target) if target.cost == Cost::Emulated => probes.push(target.symbol.to_string()),
                 Ok(target) => probes.push(format!("{} (single-stepped: slow)", target.symbol)),
                 Err(reason) => left_out.push(reason),
             }
         }
+        let mut unread = None;
+        let known = ioc.layout.as_ref().map(|layout| {
+            let mut count = 0;
+            let walked =
+                records::walk(&ioc.memory, layout, &mut |record| count += usize::from(!record.alias));
+            unread = walked.err();
+            (layout.types.len(), count)
+        });
         IocLine {
             pid: ioc.pid,
             name: ioc.name.clone(),
             base_version: ioc.base_version.clone(),
             linkage: ioc.linkage,
             ca_ports,
-            layout: ioc.layout.as_ref().map(|layout| layout.types.len()).map_err(Clone::clone),
+            user: user::user(ioc.pid),
+            known: known.map_err(Clone::clone),
+            unread,
             probes,
             left_out,
         }
+    }
+}
+
+impl IocLine {
+    /// What of it would be recorded, in words.
+    fn recorded(&self, tier: Tier, packets: bool) -> String {
+        let hits = tier != Tier::Packet && self.known.is_ok() && !self.probes.is_empty();
+        let mut what = Vec::new();
+        what.extend(hits.then_some("puts and processing inside the IOC"));
+        what.extend((packets && !self.ca_ports.is_empty()).then_some("puts by packets"));
+        if what.is_empty() {
+            what.push("nothing but that it is there");
+        }
+        what.join(", ")
     }
 }
 
@@ -136,10 +168,20 @@ impl Report {
                 linkage_name(ioc.linkage),
                 if ports.is_empty() { "none".into() } else { ports.join(" ") }
             ));
-            match &ioc.layout {
-                Ok(types) => line(format_args!("         records: {types} types, with values")),
-                Err(reason) => line(format_args!("         records: {reason}")),
+            line(format_args!("         user: {}", ioc.user));
+            match &ioc.known {
+                Ok((types, records)) => {
+                    line(format_args!("         records: {records} of {types} types, with values"));
+                }
+                Err(reason) => line(format_args!("         records: none: {reason}")),
             }
+            if let Some(reason) = &ioc.unread {
+                line(format_args!("         records: named when they are first seen: {reason}"));
+            }
+            line(format_args!(
+                "         recorded: {}",
+                ioc.recorded(self.tier.tier, self.no_packets.is_none())
+            ));
             if !ioc.probes.is_empty() {
                 line(format_args!("         probes: {}", ioc.probes.join(" ")));
             }
@@ -156,18 +198,22 @@ impl Report {
             format!("{{\"tier\":{},\"reason\":{}}}", string(name_of(*tier)), string(reason))
         });
         let iocs = self.iocs.iter().map(|ioc| {
-            let (types, reason) = match &ioc.layout {
-                Ok(types) => (types.to_string(), "null".into()),
-                Err(reason) => ("null".into(), string(reason)),
+            let (types, records, reason) = match &ioc.known {
+                Ok((types, records)) => (types.to_string(), records.to_string(), ioc.unread.as_deref()),
+                Err(reason) => ("null".into(), "null".into(), Some(reason.as_str())),
             };
+            let reason = reason.map_or("null".into(), string);
+            let recorded = string(&ioc.recorded(self.tier.tier, self.no_packets.is_none()));
             format!(
                 "{{\"pid\":{},\"name\":{},\"base_version\":{},\"linkage\":{},\"ca_ports\":{},\
-                 \"record_types\":{types},\"no_records\":{reason},\"probes\":{},\"not_probed\":{}}}",
+                 \"user\":{},\"record_types\":{types},\"records\":{records},\"no_records\":{reason},\
+                 \"recorded\":{recorded},\"probes\":{},\"not_probed\":{}}}",
                 ioc.pid,
                 string(&ioc.name),
                 string(&ioc.base_version),
                 string(linkage_name(ioc.linkage)),
                 array(ioc.ca_ports.iter().map(ToString::to_string)),
+                string(&ioc.user),
                 array(ioc.probes.iter().map(|probe| string(probe))),
                 array(ioc.left_out.iter().map(|reason| string(reason))),
             )
@@ -220,7 +266,9 @@ mod tests {
             base_version: "7.0.10".into(),
             linkage: Linkage::Shared,
             ca_ports: vec![5064, 5070],
-            layout: Err(odd.into()),
+            user: odd.into(),
+            known: Ok((3, 5)),
+            unread: Some(odd.into()),
             probes: vec!["dbPut".into()],
             left_out: vec![],
         };
@@ -237,6 +285,8 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(json["host"], odd);
         assert_eq!(json["iocs"][0]["name"], odd);
+        assert_eq!(json["iocs"][0]["records"], 5);
+        assert_eq!(json["iocs"][0]["no_records"], odd);
         assert_eq!(json["iocs"][0]["ca_ports"], serde_json::json!([5064, 5070]));
         assert!(report.text().contains("not probed") || report.text().contains("CA port 5064 5070"));
     }

@@ -30,6 +30,10 @@ pub enum Command {
     Traces(Traces),
     /// The cause of a change.
     Why(Why),
+    /// The IOCs.
+    Iocs(Iocs),
+    /// Their records.
+    Records(Records),
 }
 
 /// What is in the logs: hosts, IOCs, time span, counts, and what is missing (losses, gaps, damage).
@@ -163,6 +167,55 @@ pub struct Why {
     pub logs: Vec<PathBuf>,
 }
 
+/// The IOCs that were recorded: what each is, how it serves, how it ended, what of it could not be
+/// recorded.
+#[derive(FromArgs)]
+#[argh(subcommand, name = "iocs")]
+pub struct Iocs {
+    /// a JSON object a line
+    #[argh(switch)]
+    pub json: bool,
+    /// only IOCs whose names match
+    #[argh(option, arg_name = "name")]
+    pub ioc: Option<String>,
+    /// only hosts whose names match
+    #[argh(option, arg_name = "name")]
+    pub host: Option<String>,
+    /// times in UTC instead of this machine's zone
+    #[argh(switch)]
+    pub utc: bool,
+    /// write to this file instead of standard output
+    #[argh(option, short = 'o', arg_name = "file")]
+    pub output: Option<PathBuf>,
+    /// segments, or directories of segments
+    #[argh(positional, arg_name = "log")]
+    pub logs: Vec<PathBuf>,
+}
+
+/// The records of the IOCs that were recorded: type, other names, texts of states.
+#[derive(FromArgs)]
+#[argh(subcommand, name = "records")]
+pub struct Records {
+    /// a JSON object a line
+    #[argh(switch)]
+    pub json: bool,
+    /// only records with a name, or another name, that matches, with * ? [a-z]
+    #[argh(option, arg_name = "glob")]
+    pub pv: Option<String>,
+    /// only IOCs whose names match
+    #[argh(option, arg_name = "name")]
+    pub ioc: Option<String>,
+    /// only hosts whose names match
+    #[argh(option, arg_name = "name")]
+    pub host: Option<String>,
+    /// write to this file instead of standard output
+    #[argh(option, short = 'o', arg_name = "file")]
+    pub output: Option<PathBuf>,
+    /// segments, or directories of segments
+    #[argh(positional, arg_name = "log")]
+    pub logs: Vec<PathBuf>,
+}
+
 fn puts_format(name: &str) -> Result<puts::Format, String> {
     match name {
         "text" => Ok(puts::Format::Text),
@@ -187,6 +240,8 @@ impl Command {
             Command::Puts(puts) => &puts.logs,
             Command::Traces(traces) => &traces.logs,
             Command::Why(why) => &why.logs,
+            Command::Iocs(iocs) => &iocs.logs,
+            Command::Records(records) => &records.logs,
         }
     }
 
@@ -197,6 +252,8 @@ impl Command {
             Command::Puts(puts) => puts.output.as_ref(),
             Command::Traces(traces) => traces.output.as_ref(),
             Command::Why(why) => why.output.as_ref(),
+            Command::Iocs(iocs) => iocs.output.as_ref(),
+            Command::Records(records) => records.output.as_ref(),
         }
     }
 
@@ -206,6 +263,8 @@ impl Command {
             Command::Puts(_) => "puts",
             Command::Traces(_) => "traces",
             Command::Why(_) => "why",
+            Command::Iocs(_) => "iocs",
+            Command::Records(_) => "records",
         }
     }
 }
@@ -231,6 +290,22 @@ impl Why {
     pub fn filter(&self, zone: &Zone) -> Result<Filter, Failure> {
         let [ioc, host] = [&self.ioc, &self.host].map(glob);
         Ok(Filter { since: time(zone, &self.since)?, until: time(zone, &self.at)?, pv: None, ioc, host })
+    }
+}
+
+impl Iocs {
+    /// What is asked for.
+    pub fn filter(&self) -> Filter {
+        let [ioc, host] = [&self.ioc, &self.host].map(glob);
+        Filter { ioc, host, ..Filter::default() }
+    }
+}
+
+impl Records {
+    /// What is asked for.
+    pub fn filter(&self) -> Filter {
+        let [pv, ioc, host] = [&self.pv, &self.ioc, &self.host].map(glob);
+        Filter { pv, ioc, host, ..Filter::default() }
     }
 }
 

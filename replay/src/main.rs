@@ -125,6 +125,18 @@ fn execute(command: &Command, out: &mut impl Write, notices: &mut Notices) -> Re
             model::replay(input::sources(&traces.logs, notices)?, until, notices, &mut sink)?;
         }
         Command::Why(why) => write_why(why, out, notices)?,
+        Command::Iocs(iocs) => {
+            for files in input::runs(&iocs.logs, notices)? {
+                let found = output::inventory::Inventory::read(&files, notices);
+                found.iocs(out, &iocs.filter(), iocs.json, &Zone::new(iocs.utc))?;
+            }
+        }
+        Command::Records(records) => {
+            for files in input::runs(&records.logs, notices)? {
+                let found = output::inventory::Inventory::read(&files, notices);
+                found.records(out, &records.filter(), records.json)?;
+            }
+        }
     }
     Ok(())
 }

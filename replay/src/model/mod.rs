@@ -19,6 +19,7 @@ pub mod source;
 pub mod span;
 pub mod stack;
 pub mod value;
+pub mod words;
 
 #[cfg(test)]
 mod tests;

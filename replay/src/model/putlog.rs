@@ -4,7 +4,7 @@ use super::caller::{self, Caller, Role};
 use super::pv::Pv;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
 use super::span::{Completed, Outcome, ProcessSpan, PutSpan, Span, Tree, What};
-use super::{eca, value};
+use super::{eca, value, words};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, PutKind, Value};
 use std::borrow::Cow;
@@ -86,6 +86,10 @@ pub struct PutLine {
     pub old: Value,
     /// What it held after.
     pub new: Value,
+    /// The text that `old` stands for: a state, a menu's choice.
+    pub old_text: Option<String>,
+    /// The text that `new` stands for.
+    pub new_text: Option<String>,
     /// What became of it: `ok`, an ECA name, `denied`, `unknown`.
     pub status: Cow<'static, str>,
     /// Milliseconds from a put with callback to its answer.
@@ -243,6 +247,7 @@ fn line(
         let answer = packet.answer.as_ref()?;
         Some(answer.time.saturating_sub(packet.time) as f64 / 1e6)
     });
+    let word = |value| words::word(context, put.record, put.field, value);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     PutLine {
         time: tree.run.wall(span.start),
@@ -262,6 +267,8 @@ fn line(
         },
         count: put.count,
         requested: put.requested.clone(),
+        old_text: word(&put.old),
+        new_text: word(&new),
         old: put.old.clone(),
         new,
         status,

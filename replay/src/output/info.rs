@@ -346,7 +346,8 @@ fn tier_name(tier: Tier) -> &'static str {
     }
 }
 
-fn linkage_name(linkage: Linkage) -> &'static str {
+/// Where an IOC's record code is, in a word.
+pub fn linkage_name(linkage: Linkage) -> &'static str {
     match linkage {
         Linkage::Shared => "shared",
         Linkage::Static => "static",

@@ -1,6 +1,7 @@
 //! What is printed: one file an output.
 
 pub mod info;
+pub mod inventory;
 pub mod otlp;
 pub mod puts;
 pub mod tree;

@@ -1,7 +1,7 @@
 //! The put log: text for people, JSON lines for programs.
 
 use crate::model::putlog::{PutLine, Via};
-use crate::model::value;
+use crate::model::{value, words};
 use crate::time::Zone;
 use iocrec_log::event::{Dbf, Value};
 use serde::Serialize;
@@ -42,6 +42,8 @@ struct Line<'a> {
     source: &'a str,
     inexact: bool,
     cause_record: Option<&'a str>,
+    old_text: Option<&'a str>,
+    new_text: Option<&'a str>,
 }
 
 /// Writes a put.
@@ -79,6 +81,8 @@ fn json<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
         source: put.source,
         inexact: put.inexact,
         cause_record: put.cause_record.as_deref(),
+        old_text: put.old_text.as_deref(),
+        new_text: put.new_text.as_deref(),
     }
 }
 
@@ -112,6 +116,7 @@ pub fn change(put: &PutLine) -> String {
     let mut change = String::new();
     if old != Value::Unknown {
         value::push_text(&mut change, &old);
+        words::push(&mut change, put.old_text.as_deref());
         change.push(' ');
     }
     change.push_str("-> ");
@@ -120,9 +125,15 @@ pub fn change(put: &PutLine) -> String {
         return change;
     }
     value::push_text(&mut change, &new);
+    words::push(&mut change, put.new_text.as_deref());
     // A number sent as text is the number.
     let as_number = value::convert(&requested, Dbf::Double);
-    if value::same(&new, &requested) == Some(false) && value::same(&new, &as_number) != Some(true) {
+    let said = |word: &String| requested == Value::Text(word.clone().into_bytes());
+    let as_asked = put.new_text.as_ref().is_some_and(said);
+    if !as_asked
+        && value::same(&new, &requested) == Some(false)
+        && value::same(&new, &as_number) != Some(true)
+    {
         change.push_str(" (asked for ");
         value::push_text(&mut change, &requested);
         change.push(')');
@@ -182,6 +193,8 @@ mod tests {
             source: "both",
             inexact: false,
             cause_record: None,
+            old_text: None,
+            new_text: None,
         }
     }
 
@@ -214,7 +227,7 @@ mod tests {
                 r#""client":"10.0.0.5:41022","server":"10.0.0.9:5064","via":"ca_write_notify","#,
                 r#""dbr":"DBR_DOUBLE","count":1,"requested":"NaN","old":null,"new":null,"status":"ok","#,
                 r#""callback_ms":null,"thread":"CAS-client","source":"both","inexact":false,"#,
-                r#""cause_record":null}"#,
+                r#""cause_record":null,"old_text":null,"new_text":null}"#,
                 "\n"
             )
         );
@@ -226,6 +239,15 @@ mod tests {
         assert_eq!(change(&denied), "-> 12");
         let text = PutLine { requested: Value::Text(b"10".to_vec()), ..put() };
         assert_eq!(change(&text), "1.5 -> 10");
+        let states = PutLine {
+            requested: Value::Text(b"On".to_vec()),
+            old: Value::Int(0),
+            new: Value::Int(1),
+            old_text: Some("Off".into()),
+            new_text: Some("On".into()),
+            ..put()
+        };
+        assert_eq!(change(&states), r#"0 "Off" -> 1 "On""#);
         let bytes = |text: &[u8]| Value::Array(Array { dbf: Dbf::Char, count: 4, bytes: text.to_vec() });
         let long = PutLine {
             pv: Some("A.B$".into()),

@@ -9,20 +9,12 @@ use crate::model::caller::{self, Role};
 use crate::model::putlog::{ioc_of_span, root_put};
 use crate::model::run::{field_name, has_value, record_name};
 use crate::model::span::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
-use crate::model::value;
+use crate::model::{value, words};
 use crate::time::{duration, Zone};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CauseKind, Value};
 use std::fmt::Write as _;
 use std::io::{self, Write};
-
-/// Alarm severities as EPICS names them.
-const SEVERITIES: [&str; 4] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
-
-/// Name of an alarm severity.
-pub fn severity_name(severity: u16) -> &'static str {
-    SEVERITIES.get(usize::from(severity)).copied().unwrap_or("unknown severity")
-}
 
 /// Writes a chain.
 pub fn write(out: &mut impl Write, tree: &Tree, zone: &Zone) -> io::Result<()> {
@@ -151,9 +143,11 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
             if completed.value != Value::Unknown && has_value(context, process.record) {
                 text.push_str(" = ");
                 value::push_text(text, &completed.value);
+                let word = words::state(context, process.record, &completed.value);
+                words::push(text, word.as_deref());
             }
             if completed.severity != 0 {
-                let _ = write!(text, " {}", severity_name(completed.severity));
+                let _ = write!(text, " {}", words::alarm(completed.severity, completed.status));
             }
             let took = span.end.saturating_sub(span.start);
             if took > 0 {
@@ -182,9 +176,11 @@ fn describe_put(text: &mut String, context: &Context, put: &PutSpan) {
     if put.old != Value::Unknown {
         text.push(' ');
         value::push_text(text, &put.old);
+        words::push(text, words::word(context, put.record, put.field, &put.old).as_deref());
     }
     text.push_str(" -> ");
     value::push_text(text, &put.requested);
+    words::push(text, words::word(context, put.record, put.field, &put.requested).as_deref());
 }
 
 fn describe_link(text: &mut String, context: &Context, link: &LinkSpan) {

@@ -1,0 +1,124 @@
+//! The words that numbers stand for: states, menus' choices, device supports, alarms.
+
+use iocrec_log::context::Context;
+use iocrec_log::event::{Dbf, FieldId, RecordId, Value};
+
+/// Alarm severities (menuAlarmSevr).
+const SEVERITIES: [&str; 4] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
+/// Alarm status (menuAlarmStat): the same in all Bases from 3.14 on.
+const STATUS: [&str; 22] = [
+    "NO_ALARM",
+    "READ",
+    "WRITE",
+    "HIHI",
+    "HIGH",
+    "LOLO",
+    "LOW",
+    "STATE",
+    "COS",
+    "COMM",
+    "TIMEOUT",
+    "HWLIMIT",
+    "CALC",
+    "SCAN",
+    "LINK",
+    "SOFT",
+    "BAD_SUB",
+    "UDF",
+    "DISABLE",
+    "SIMM",
+    "READ_ACCESS",
+    "WRITE_ACCESS",
+];
+
+/// Name of an alarm severity.
+pub fn severity_name(severity: u16) -> &'static str {
+    SEVERITIES.get(usize::from(severity)).copied().unwrap_or("unknown severity")
+}
+
+/// Name of an alarm status.
+pub fn status_name(status: u16) -> &'static str {
+    STATUS.get(usize::from(status)).copied().unwrap_or("unknown status")
+}
+
+/// An alarm for people: its severity, and its status where it has one.
+pub fn alarm(severity: u16, status: u16) -> String {
+    match status {
+        0 => severity_name(severity).to_owned(),
+        status => format!("{} {}", severity_name(severity), status_name(status)),
+    }
+}
+
+/// The text of a value of a record's value field: what bi, bo, mbbi and mbbo records call it.
+pub fn state(context: &Context, record: RecordId, value: &Value) -> Option<String> {
+    some(context.states(record).get(index(value)?)?)
+}
+
+/// The text of a value of a field: a menu's choice, a device support, or a state of the record.
+pub fn word(
+    context: &Context,
+    record: Option<RecordId>,
+    field: Option<FieldId>,
+    value: &Value,
+) -> Option<String> {
+    let field = context.field(field?)?;
+    match field.dbf {
+        Dbf::Menu | Dbf::Device => some(context.menu(field.menu?)?.choices.get(index(value)?)?),
+        Dbf::Enum if field.name == "VAL" => state(context, record?, value),
+        _ => None,
+    }
+}
+
+/// ` "On"` behind a number that stands for it.
+pub fn push(text: &mut String, word: Option<&str>) {
+    if let Some(word) = word {
+        text.push(' ');
+        super::value::push_text(text, &Value::Text(word.as_bytes().to_vec()));
+    }
+}
+
+fn index(value: &Value) -> Option<usize> {
+    match value {
+        Value::Int(number) => usize::try_from(*number).ok(),
+        Value::UInt(number) => usize::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+fn some(word: &str) -> Option<String> {
+    (!word.is_empty()).then(|| word.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Fact, Field, Menu, States};
+
+    #[test]
+    fn numbers_that_stand_for_words() {
+        let mut context = Context::default();
+        let field = |id, name: &str, dbf, menu| {
+            Fact::Field(Field { id, ioc: 1, rtype: "bo".into(), name: name.into(), dbf, menu })
+        };
+        for fact in [
+            Fact::States(States { record: 7, states: vec!["Off".into(), "".into(), "On".into()] }),
+            Fact::Menu(Menu { id: 3, ioc: 1, name: "menuScan".into(), choices: vec!["Passive".into()] }),
+            field(1, "VAL", Dbf::Enum, None),
+            field(2, "SCAN", Dbf::Menu, Some(3)),
+            field(4, "RVAL", Dbf::Enum, None),
+        ] {
+            context.apply(0, &fact);
+        }
+        let word = |field, value| word(&context, Some(7), Some(field), &value);
+        assert_eq!(word(1, Value::Int(2)).as_deref(), Some("On"));
+        assert_eq!(word(1, Value::Int(1)), None, "a state without text");
+        assert_eq!(word(1, Value::Int(-1)), None);
+        assert_eq!(word(1, Value::Text(b"On".to_vec())), None);
+        assert_eq!(word(2, Value::UInt(0)).as_deref(), Some("Passive"));
+        assert_eq!(word(2, Value::Int(5)), None);
+        assert_eq!(word(4, Value::Int(0)), None, "no state, though a number of the record");
+        assert_eq!(state(&context, 7, &Value::Int(0)).as_deref(), Some("Off"));
+        assert_eq!((alarm(1, 4), alarm(3, 0)), ("MINOR HIGH".into(), "INVALID".into()));
+        assert_eq!((severity_name(9), status_name(99)), ("unknown severity", "unknown status"));
+    }
+}
