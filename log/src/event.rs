@@ -174,8 +174,8 @@ pub struct Ioc {
     /// TCP ports on which it serves PV Access.
     pub pva_ports: Vec<u16>,
     /// Those of its environment's variables, as they are now, that say what it is (IOC, TOP, ARCH,
-    /// ENGINEER, LOCATION, IOCSH_STARTUP_SCRIPT) and how it serves Channel Access (EPICS_CA*,
-    /// EPICS_CAS*): name and value.
+    /// ENGINEER, LOCATION, IOCSH_STARTUP_SCRIPT) and how it serves Channel Access and PV Access
+    /// (EPICS_CA*, EPICS_PVA*): name and value.
     pub environment: Vec<(String, String)>,
 }
 

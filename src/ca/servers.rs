@@ -30,6 +30,8 @@ pub struct Server {
     pub pid: u32,
     /// TCP ports that it listens on, sorted; not empty. Some may serve something else.
     pub ports: Vec<u16>,
+    /// UDP ports that it is bound to.
+    pub udp: Vec<u16>,
 }
 
 /// Finds the servers, in order of their process ids. `is_ioc` says which processes are known to be
@@ -67,7 +69,11 @@ fn find_in(proc: &Path, is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>>
         }
         let ports = if is_ioc(pid) { listening(&held) } else { serving(&process, &held) };
         if !ports.is_empty() {
-            servers.push(Server { pid, ports });
+            let udp = |socket: &Socket| match socket {
+                Socket::Udp(port) => Some(*port),
+                Socket::Tcp(_) => None,
+            };
+            servers.push(Server { pid, ports, udp: held.iter().filter_map(udp).collect() });
         }
     }
     servers.sort_by_key(|server| server.pid);
@@ -238,6 +244,7 @@ mod tests {
             ],
         );
         let found = find_in(&root, &|pid| pid == 19).expect("found");
+        assert_eq!(found[0].udp, [5064]);
         let found: Vec<_> = found.into_iter().map(|s| (s.pid, s.ports)).collect();
         let expected =
             [(10, vec![5064]), (11, vec![40001]), (12, vec![40001]), (13, vec![8080]), (19, vec![8080])];

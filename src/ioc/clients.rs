@@ -305,7 +305,7 @@ mod tests {
             let expected = [channel(111, 11, "T:SP"), channel(112, 12, "T:SP.STAT")];
             assert_eq!(first.channels, expected, "{width:?} {base_3_14}");
             assert_eq!(second.channels, [channel(113, 13, "T:SP")]);
-            assert_eq!(tables.clients(Some(TID + 1)), [second.clone()]);
+            assert_eq!(tables.clients(Some(TID + 1)), std::slice::from_ref(second));
         }
     }
 

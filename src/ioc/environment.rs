@@ -75,10 +75,11 @@ impl Environment {
         self.get("EPICS_VERSION_FULL").map(str::to_string)
     }
 
-    /// The variables that say what the IOC is and how it serves and uses Channel Access, by name.
+    /// The variables that say what the IOC is and how it serves and uses Channel Access and PV Access, by
+    /// name.
     pub fn telling(&self) -> Vec<(String, String)> {
         const NAMES: [&str; 6] = ["IOC", "TOP", "ARCH", "ENGINEER", "LOCATION", "IOCSH_STARTUP_SCRIPT"];
-        let tells = |name: &str| NAMES.contains(&name) || name.starts_with("EPICS_CA");
+        let tells = |name: &str| NAMES.contains(&name) || name.starts_with("EPICS_CA") || name.starts_with("EPICS_PVA");
         let mut telling: Vec<(String, String)> = self
             .0
             .iter()

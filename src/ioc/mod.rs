@@ -13,6 +13,7 @@ pub mod environment;
 mod image;
 pub mod layout;
 pub mod memory;
+pub mod ports;
 pub mod process;
 pub mod records;
 pub mod sockets;

@@ -35,9 +35,8 @@ pub fn connections(pid: u32) -> Vec<Connection> {
     table.lines().skip(1).filter_map(connection).collect()
 }
 
-/// This end of the connection of a server on one of `ports` with a client.
-pub fn local_end(pid: u32, client: Address, ports: &[u16]) -> Option<Address> {
-    let connections = connections(pid);
+/// The server's end of its connection with a client, if it is on one of `ports`.
+pub fn local_end(connections: &[Connection], client: Address, ports: &[u16]) -> Option<Address> {
     let ours = |c: &&Connection| c.remote == client && ports.contains(&c.local.port);
     connections.iter().find(ours).map(|connection| connection.local)
 }
@@ -89,10 +88,11 @@ mod tests {
         };
         let server = ours(listener.local_addr().unwrap());
         let client = ours(stream.local_addr().unwrap());
-        assert_eq!(local_end(std::process::id(), client, &[server.port]), Some(server));
-        assert_eq!(local_end(std::process::id(), client, &[1]), None);
         let pid = std::process::id();
-        let found = connections(pid).into_iter().find(|c| c.local == client).unwrap();
+        let connections = connections(pid);
+        assert_eq!(local_end(&connections, client, &[server.port]), Some(server));
+        assert_eq!(local_end(&connections, client, &[1]), None);
+        let found = connections.into_iter().find(|c| c.local == client).unwrap();
         assert_eq!(found.remote, server);
         let descriptor = std::os::fd::AsRawFd::as_raw_fd(&stream).cast_unsigned();
         assert_eq!(inode(pid, descriptor), Some(found.inode));

@@ -13,7 +13,7 @@ use crate::ioc::clients::{clients, Client};
 use crate::ioc::ending::{self, Ending};
 use crate::ioc::layout::Fixed;
 use crate::ioc::width::Width;
-use crate::ioc::{process, sockets, user, Finder, IocProcess, NARROW};
+use crate::ioc::{ports, process, sockets, user, Finder, IocProcess, NARROW};
 use crate::kernel::{probe, Kernel};
 
 /// A process that is no IOC may load EPICS Base later, or become another program: then the size of its
@@ -273,7 +273,7 @@ impl Watched {
         changed
     }
 
-    /// CA ports of IOCs, and CA servers that are no IOCs.
+    /// Ports of IOCs, and CA servers that are no IOCs.
     fn look_for_ports(
         &mut self,
         now: u64,
@@ -293,10 +293,15 @@ impl Watched {
                 let id = names.next_ioc();
                 Recorded { id, start, said: describe(id, server.pid, start), traced: true }
             });
-            if recorded.said.ca_ports == server.ports {
+            let (ca_ports, pva_ports) = match names.ioc(server.pid) {
+                Some(traced) => ports::divide(&traced.process, &server),
+                None => (server.ports, Vec::new()),
+            };
+            if recorded.said.ca_ports == ca_ports && recorded.said.pva_ports == pva_ports {
                 continue;
             }
-            recorded.said.ca_ports = server.ports;
+            recorded.said.ca_ports = ca_ports;
+            recorded.said.pva_ports = pva_ports;
             changed = true;
             sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
             if new {
@@ -311,8 +316,9 @@ impl Watched {
     /// Notes the clients that an IOC has already.
     fn read_clients(&mut self, ioc: &IocProcess, ports: &[u16]) {
         let threads = process::threads(ioc.pid).into_iter().collect();
+        let connections = sockets::connections(ioc.pid);
         for client in clients(ioc, &threads, None) {
-            if let Some(server) = sockets::local_end(ioc.pid, client.address, ports) {
+            if let Some(server) = sockets::local_end(&connections, client.address, ports) {
                 self.unseeded.push((server, client));
             }
         }
@@ -342,8 +348,9 @@ impl Watched {
             return;
         }
         let ports = recorded_ports(&self.recorded, pid);
+        let connections = sockets::connections(pid);
         for client in clients(&traced.process, &HashSet::from([tid]), Some(tid)) {
-            if let Some(server) = sockets::local_end(pid, client.address, &ports) {
+            if let Some(server) = sockets::local_end(&connections, client.address, &ports) {
                 self.untied.push(Untied { thread, time, client, server });
             }
         }
@@ -447,4 +454,37 @@ fn adopted(ioc: &Ioc) -> String {
         (_, version) => format!("EPICS Base {version}"),
     };
     format!("recording {} (pid {}, {what})", ioc.name, ioc.pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A process that is no IOC is not looked at while it stays as it is, and at once when it has become another
+    /// program, which is when it may be one.
+    #[test]
+    fn a_process_that_changes_is_looked_at_again() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo sh; read line; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let mut watched = Watched::default();
+        assert!(watched.is_due(child.id(), 0), "a new one");
+        assert!((1..1000).all(|second| !watched.is_due(child.id(), second * SECOND)));
+        let stdin = child.stdin.as_mut().unwrap();
+        stdin.write_all(b"\n").unwrap();
+        // cat is there when it has said something
+        stdin.write_all(b"cat\n").unwrap();
+        stdout.read_line(&mut line).unwrap();
+        assert!(watched.is_due(child.id(), 1000 * SECOND));
+        assert!(!watched.is_due(child.id(), 1000 * SECOND + 1));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }

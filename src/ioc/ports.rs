@@ -1,0 +1,69 @@
+//! Which of the TCP ports that an IOC listens on serve Channel Access, and which PV Access.
+//!
+//! A listening socket does not say what it is for. Channel Access's port is certain: rsrv keeps it in
+//! `ca_server_port`, also where the wished-for port was taken and it has another. What is left may be PV
+//! Access's if the process also holds the UDP socket on which PV Access servers are searched for; it is
+//! believed where it is the port that the environment says, or the only one left.
+
+use super::{addresses, IocProcess};
+use crate::ca::servers::Server;
+
+/// Ports of PV Access unless the environment says otherwise (PV Access specification; EPICS_PVA_*).
+const PVA_SERVER: u16 = 5075;
+const PVA_SEARCH: u16 = 5076;
+
+/// The Channel Access ports and the PV Access ports.
+pub fn divide(ioc: &IocProcess, server: &Server) -> (Vec<u16>, Vec<u16>) {
+    // 0 while the server has not started; the program's copy of the variable goes first, as everywhere
+    let ca_ports: Vec<u16> = addresses(&ioc.modules, "ca_server_port")
+        .filter_map(|address| ioc.memory.bytes(address).map(u16::from_ne_bytes))
+        .collect();
+    let ca_port = ca_ports.iter().copied().find(|&port| port != 0).or(ca_ports.first().copied());
+    let variable = |names: [&str; 2]| {
+        let value = |name| ioc.environment.iter().find(|(found, _)| found == name);
+        names.into_iter().find_map(|name| value(name)?.1.trim().parse().ok())
+    };
+    let search = variable(["EPICS_PVAS_BROADCAST_PORT", "EPICS_PVA_BROADCAST_PORT"]);
+    let serve = variable(["EPICS_PVAS_SERVER_PORT", "EPICS_PVA_SERVER_PORT"]);
+    let searched = server.udp.contains(&search.unwrap_or(PVA_SEARCH));
+    divided(&server.ports, ca_port, searched.then_some(serve.unwrap_or(PVA_SERVER)))
+}
+
+/// `ca_port` is `None` where the IOC does not tell, `pva_port` where it serves no PV Access.
+fn divided(ports: &[u16], ca_port: Option<u16>, pva_port: Option<u16>) -> (Vec<u16>, Vec<u16>) {
+    let mut left = ports.to_vec();
+    let certain: Option<Vec<u16>> =
+        ca_port.map(|port| left.extract_if(.., |&mut found| found == port).collect());
+    let pva = match pva_port {
+        Some(port) if left.contains(&port) => vec![port],
+        Some(_) if certain.is_some() && left.len() == 1 => left.clone(),
+        _ => Vec::new(),
+    };
+    left.retain(|port| !pva.contains(port));
+    // where nothing is certain each of the rest may serve Channel Access
+    (certain.unwrap_or(left), pva)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::divided;
+
+    #[test]
+    fn what_is_certain_and_what_is_left() {
+        let both = [5064, 5075];
+        assert_eq!(divided(&both, Some(5064), Some(5075)), (vec![5064], vec![5075]));
+        // both had to take other ports than those wished for
+        assert_eq!(divided(&[40001, 40002], Some(40002), Some(5075)), (vec![40002], vec![40001]));
+        // the IOC serves something else as well
+        assert_eq!(divided(&[5064, 7001, 7002], Some(5064), Some(5075)), (vec![5064], vec![]));
+        assert_eq!(divided(&[5064, 5075, 7001], Some(5064), Some(5075)), (vec![5064], vec![5075]));
+        assert_eq!(divided(&[5064, 7001], Some(5064), None), (vec![5064], vec![]));
+        // Channel Access has not started yet, or not here
+        assert_eq!(divided(&[7001], Some(0), None), (vec![], vec![]));
+        assert_eq!(divided(&[7001], Some(5064), None), (vec![], vec![]));
+        // nothing is known of Channel Access
+        assert_eq!(divided(&both, None, Some(5075)), (vec![5064], vec![5075]));
+        assert_eq!(divided(&[5064], None, Some(5075)), (vec![5064], vec![]));
+        assert_eq!(divided(&both, None, None), (vec![5064, 5075], vec![]));
+    }
+}
