@@ -228,6 +228,8 @@ impl Engine {
             self.forest.hold_until(at, time.saturating_add(ASKED));
         }
         if let (CauseKind::CallbackRequest, Caller::Asks(trigger)) = (cause.kind, caller) {
+            // What follows from a forward link is in the processing of another record.
+            let within = within.filter(|_| processing.is_some());
             self.requests.push(Request { time, callback: cause.object, trigger, within });
             return;
         }
