@@ -77,6 +77,8 @@ pub struct Recorder {
     /// The CA servers' ports that are captured.
     ports: Vec<u16>,
     wall_offset: i64,
+    /// Did the last look for IOCs find something new?
+    changed_before: bool,
     /// Filled and emptied again and again.
     events: Vec<Event>,
 }
@@ -121,6 +123,7 @@ impl Recorder {
             unwanted: HashSet::new(),
             ports: Vec::new(),
             wall_offset: 0,
+            changed_before: false,
             events: Vec::new(),
         };
         recorder.note_clock(now, sink);
@@ -271,8 +274,12 @@ impl Recorder {
         if changed {
             self.watched.seed(&mut self.decoder, now, &mut self.events);
             self.hand_over(sink);
+        }
+        // after a change, and once more when the log's thread has worked on what it brought
+        if changed || self.changed_before {
             give_memory_back();
         }
+        self.changed_before = changed;
     }
 
     fn note_clock(&mut self, now: u64, sink: &mut dyn Sink) {

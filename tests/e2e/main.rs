@@ -14,4 +14,5 @@ mod live;
 mod paths;
 mod processing;
 mod puts;
+mod records;
 mod versions;

@@ -186,8 +186,9 @@ impl Inventory {
             line.push_str(&format!("  also {}", names.join(" ")));
         }
         if !states.is_empty() {
-            let number = |(number, text): (usize, &Box<str>)| format!("{number} \"{}\"", shown(text));
-            let texts: Vec<String> = states.iter().enumerate().map(number).collect();
+            let numbered = states.iter().enumerate();
+            let texts: Vec<String> =
+                numbered.map(|(number, text)| format!("{number} \"{}\"", shown(text))).collect();
             line.push_str(&format!("  {}", texts.join(", ")));
         }
         writeln!(out, "{}", line.trim_end())
