@@ -14,6 +14,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::ioc::process::living_in;
+
 /// Where servers listen for searches if nobody says otherwise (EPICS_CA_SERVER_PORT).
 const SEARCH_PORT: u16 = 5064;
 /// Ports below this are reserved for the system.
@@ -58,9 +60,14 @@ fn find_in(proc: &Path, is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>>
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
-        let process = entry.path();
+        let mut process = entry.path();
         // Cheapest first: kernel threads and most programs hold no such socket.
-        let held = held(&process, &sockets);
+        let mut held = held(&process, &sockets);
+        let living = if held.is_empty() { living_in(proc, pid) } else { pid };
+        if living != pid {
+            process = proc.join(living.to_string());
+            held = self::held(&process, &sockets);
+        }
         if !held.iter().any(|socket| matches!(socket, Socket::Tcp(_))) {
             continue;
         }

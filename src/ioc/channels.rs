@@ -126,7 +126,7 @@ impl Libraries {
 
 /// The process's memory that may hold objects: private, writable, of no file.
 fn writable(pid: u32) -> Vec<(u64, u64)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = fs::read_to_string(format!("/proc/{}/maps", process::living(pid))).unwrap_or_default();
     let range = |line: &str| {
         // start-end perms offset device inode path (proc(5))
         let mut words = line.split_ascii_whitespace();
@@ -141,7 +141,9 @@ fn writable(pid: u32) -> Vec<(u64, u64)> {
 
 /// Addresses of the words that are one of `wanted`.
 fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> Vec<u64> {
-    let Ok(pagemap) = File::open(format!("/proc/{pid}/pagemap")) else { return Vec::new() };
+    let Ok(pagemap) = File::open(format!("/proc/{}/pagemap", process::living(pid))) else {
+        return Vec::new();
+    };
     let end = Instant::now() + MAX_TIME;
     let mut buffer = vec![0; CHUNK];
     let (mut found, mut bytes) = (Vec::new(), 0);

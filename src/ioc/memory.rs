@@ -5,15 +5,19 @@
 
 use std::io::IoSliceMut;
 
+use nix::errno::Errno;
 use nix::sys::uio::{process_vm_readv, RemoteIoVec};
 use nix::unistd::Pid;
 
+use super::process;
 use super::width::Width;
 
 /// The memory of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    pid: Pid,
+    pid: u32,
+    /// The thread that is asked.
+    thread: Pid,
     width: Width,
 }
 
@@ -25,7 +29,7 @@ impl Memory {
 
     /// Of a process with pointers of this width.
     pub fn of(pid: u32, width: Width) -> Memory {
-        Memory { pid: Pid::from_raw(pid.cast_signed()), width }
+        Memory { pid, thread: Pid::from_raw(process::living(pid).cast_signed()), width }
     }
 
     /// How wide the process's pointers are.
@@ -43,7 +47,14 @@ impl Memory {
     pub fn read_some(&self, address: u64, into: &mut [u8]) -> usize {
         let (Ok(base), len) = (usize::try_from(address), into.len()) else { return 0 };
         let remote = [RemoteIoVec { base, len }];
-        process_vm_readv(self.pid, &mut [IoSliceMut::new(into)], &remote).unwrap_or(0)
+        match process_vm_readv(self.thread, &mut [IoSliceMut::new(into)], &remote) {
+            // that thread has ended since, others may live
+            Err(Errno::ESRCH) => {
+                let thread = Pid::from_raw(process::living(self.pid).cast_signed());
+                process_vm_readv(thread, &mut [IoSliceMut::new(into)], &remote).unwrap_or(0)
+            }
+            read => read.unwrap_or(0),
+        }
     }
 
     /// A fixed number of bytes.
@@ -64,7 +75,7 @@ impl Memory {
         let mut bytes = vec![0; addresses.len() * N];
         let remote: Vec<RemoteIoVec> =
             addresses.iter().map(|&address| RemoteIoVec { base: address as usize, len: N }).collect();
-        let all = process_vm_readv(self.pid, &mut [IoSliceMut::new(&mut bytes)], &remote);
+        let all = process_vm_readv(self.thread, &mut [IoSliceMut::new(&mut bytes)], &remote);
         if all == Ok(bytes.len()) {
             return bytes.as_chunks::<N>().0.iter().copied().map(Some).collect();
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::memory::printable;
 use crate::kernel::FileId;
@@ -29,7 +29,10 @@ pub struct Mapping {
 /// # Errors
 /// The process is gone or may not be looked at.
 pub fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
-    let text = fs::read(format!("/proc/{pid}/maps"))?;
+    let mut text = fs::read(format!("/proc/{pid}/maps"))?;
+    if text.is_empty() {
+        text = fs::read(format!("/proc/{}/maps", living(pid)))?;
+    }
     Ok(text.split(|&byte| byte == b'\n').filter_map(|line| mapping(&printable(line))).collect())
 }
 
@@ -57,7 +60,7 @@ impl Mapping {
     /// A path that leads to this very file, whatever has happened to its name and whichever mount
     /// namespace it is in, as long as the process lives.
     pub fn open_path(&self, pid: u32) -> PathBuf {
-        format!("/proc/{pid}/map_files/{:x}-{:x}", self.start, self.end).into()
+        format!("/proc/{}/map_files/{:x}-{:x}", living(pid), self.start, self.end).into()
     }
 }
 
@@ -97,16 +100,40 @@ pub fn threads(pid: u32) -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
+/// The thread that shows what all threads of a process share: its memory, descriptors, namespaces. It is the
+/// first, whose number is the process's, and another one where the first has ended: epicsThreadExitMain
+/// ends it alone, and /proc/PID is empty then.
+pub fn living(pid: u32) -> u32 {
+    living_in(Path::new("/proc"), pid)
+}
+
+/// The same with /proc elsewhere.
+pub fn living_in(proc: &Path, pid: u32) -> u32 {
+    let ended = |tid: u32| {
+        // the state follows the name, which may hold blanks and brackets
+        let stat = fs::read(proc.join(tid.to_string()).join("stat")).unwrap_or_default();
+        let name_end = stat.iter().rposition(|&byte| byte == b')');
+        let state = name_end.and_then(|end| stat.get(end + 2).copied());
+        !state.is_some_and(|state| state != b'Z' && state != b'X')
+    };
+    if !ended(pid) {
+        return pid;
+    }
+    let threads = fs::read_dir(proc.join(pid.to_string()).join("task")).into_iter().flatten().flatten();
+    let mut threads = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    threads.find(|&tid| tid != pid && !ended(tid)).unwrap_or(pid)
+}
+
 /// The command line, word by word.
 pub fn command(pid: u32) -> Vec<String> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = fs::read(format!("/proc/{}/cmdline", living(pid))).unwrap_or_default();
     let line = line.strip_suffix(b"\0").unwrap_or(&line);
     line.split(|&byte| byte == 0).map(printable).collect()
 }
 
 /// Where a link such as /proc/PID/exe leads; empty where it cannot be told.
 pub fn link(pid: u32, name: &str) -> String {
-    fs::read_link(format!("/proc/{pid}/{name}"))
+    fs::read_link(format!("/proc/{}/{name}", living(pid)))
         .map(|path| path.to_string_lossy().into_owned())
         .unwrap_or_default()
 }
@@ -139,5 +166,7 @@ mod tests {
         assert!(!command(pid).is_empty());
         assert!(mappings(pid).unwrap().iter().any(|mapping| mapping.executable));
         assert_eq!(start(u32::MAX), None);
+        assert_eq!(living(pid), pid);
+        assert_eq!(living(u32::MAX), u32::MAX, "not there");
     }
 }

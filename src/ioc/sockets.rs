@@ -6,6 +6,8 @@ use std::net::Ipv4Addr;
 
 use iocrec_log::event::Address;
 
+use super::process;
+
 /// State of an established connection in /proc/net/tcp (TCP_ESTABLISHED).
 const ESTABLISHED: &str = "01";
 
@@ -22,7 +24,7 @@ pub struct Connection {
 
 /// The established IPv4 connections in a process's network namespace.
 pub fn connections(pid: u32) -> Vec<Connection> {
-    let table = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
+    let table = fs::read_to_string(format!("/proc/{}/net/tcp", process::living(pid))).unwrap_or_default();
     let connection = |line: &str| {
         // "sl: local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode", addresses in
         // hexadecimal (proc_pid_net(5))
@@ -43,14 +45,15 @@ pub fn local_end(connections: &[Connection], client: Address, ports: &[u16]) -> 
 
 /// Inode of the socket that a descriptor of a process is.
 pub fn inode(pid: u32, descriptor: u32) -> Option<u64> {
-    socket(&fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?)
+    socket(&fs::read_link(format!("/proc/{}/fd/{descriptor}", process::living(pid))).ok()?)
 }
 
 /// The processes that hold one of these sockets, with those they hold. Reads all processes' descriptors.
 pub fn holders(inodes: &HashSet<u64>) -> HashMap<u32, Vec<u64>> {
     let mut holders = HashMap::new();
-    for pid in super::process::pids().unwrap_or_default() {
-        let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    for pid in process::pids().unwrap_or_default() {
+        let descriptors =
+            fs::read_dir(format!("/proc/{}/fd", process::living(pid))).into_iter().flatten().flatten();
         let held = descriptors.filter_map(|descriptor| socket(&fs::read_link(descriptor.path()).ok()?));
         let held: Vec<u64> = held.filter(|inode| inodes.contains(inode)).collect();
         if !held.is_empty() {

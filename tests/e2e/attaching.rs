@@ -1,6 +1,6 @@
 //! Finding IOCs, however they were built and wherever they run.
 
-use crate::rig::{python, rig_file, run, Ioc, Rig, IOCREC};
+use crate::rig::{python, rig_file, run, wait_until, Ioc, Rig, Running, IOCREC};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -101,6 +101,38 @@ fn a_program_linked_to_the_libraries_also_when_stripped() {
         assert!(found["record_types"].as_u64().is_some_and(|types| types > 20), "{found}");
         is_recorded(&rig, &ioc);
     }
+}
+
+/// The kernel tells how a process ended from 6.15 on, if its parent has waited for it.
+#[test]
+fn the_end_of_an_ioc_is_told() {
+    let Some(rig) = Rig::new("attach-end") else { return };
+    let mut ioc = rig.ioc("ends", PORT, "first.db", &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let says = |recorder: &Running, what: &str| recorder.errors().lines().any(|line| line.contains(what));
+    wait_until("it is recorded", || says(&recorder, "recording ends"));
+    ioc.kill();
+    let begin = format!("ends (pid {}) has ended: ", ioc.pid());
+    wait_until("its end is told", || says(&recorder, &begin));
+    let how = ["killed by SIGKILL", "its process is gone"];
+    assert!(how.iter().any(|how| says(&recorder, &format!("{begin}{how}"))), "{}", recorder.errors());
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+}
+
+/// The first thread has ended, and /proc/PID shows nothing of the process any more.
+#[test]
+fn an_ioc_without_its_first_thread() {
+    let Some(rig) = Rig::new("attach-left") else { return };
+    let libraries = libraries();
+    let program = own_ioc(&rig, &libraries);
+    let ioc = run_own(&rig, &program, &libraries, &["leave"]);
+    wait_until("its first thread ends", || {
+        std::fs::read(format!("/proc/{}/maps", ioc.pid())).is_ok_and(|maps| maps.is_empty())
+    });
+    let found = checked(&ioc);
+    assert_eq!(found["name"], "own");
+    assert_eq!(found["ca_ports"], json!([PORT]));
+    is_recorded(&rig, &ioc);
 }
 
 /// An update of the libraries under a running IOC: what runs is the old file, which has no name any more.

@@ -4,8 +4,8 @@
  *     own_ioc DBD-DIRECTORY DATABASE [leave]
  *
  * Says "ready" on stdout once it serves; then carries out each line of stdin as an iocsh command and
- * says "done". With "leave" a thread does that, and the main thread ends (as that of softIoc -S does in
- * older Bases), which leaves a process without a living first thread.
+ * says "done". With "leave" a thread does that, and the main thread ends (as by
+ * epicsThreadExitMain), which leaves a process without a living first thread.
  */
 #include <pthread.h>
 #include <stdio.h>
