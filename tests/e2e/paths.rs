@@ -334,7 +334,7 @@ fn puts_over_pvaccess_to_pvxs() {
 }
 
 /// What the Python code that hosts an IOC does to its records. An output record's set() is a put; an input
-/// record's is none, but processes the record by I/O Intr.
+/// record's makes the record process by I/O Intr, and then fetch its value.
 #[test]
 fn puts_of_python_code() {
     let Some(rig) = Rig::new("paths-python") else { return };
@@ -352,6 +352,8 @@ fn puts_of_python_code() {
         &[
             json!({"pv": "PY:OUT", "via": "python", "field": "VAL", "old": 0.0, "requested": 3.5, "new": 3.5,
                 "user": null, "status": "ok", "inexact": false}),
+            json!({"pv": "PY:IN", "via": "python", "field": "VAL", "requested": 4.5, "new": 4.5, "user": null,
+                "status": "ok", "source": "probe", "inexact": false}),
             json!({"pv": "PY:BUSY", "via": "ca_write_notify", "old": 0.0, "requested": 5.5, "new": 5.5,
                 "status": "ok", "inexact": false}),
         ],

@@ -547,16 +547,6 @@ pub struct Running {
 }
 
 impl Running {
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.talk.pid()
-    }
-
-    /// The next line of its stdout.
-    pub fn line(&mut self) -> Option<String> {
-        self.talk.line()
-    }
-
     /// The next line of its stdout, if it comes in that time.
     pub fn line_within(&mut self, time: Duration) -> Option<String> {
         self.talk.stdout.recv_timeout(time).ok()

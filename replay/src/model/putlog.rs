@@ -3,10 +3,10 @@
 use super::caller::{self, Caller, Role};
 use super::pv::Pv;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
-use super::span::{Completed, Outcome, ProcessSpan, PutSpan, Span, Tree, What};
+use super::span::{Completed, Outcome, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
 use super::{eca, value, words};
 use iocrec_log::context::Context;
-use iocrec_log::event::{CircuitId, PutKind, Value};
+use iocrec_log::event::{CircuitId, Dbf, PutKind, Value};
 use std::borrow::Cow;
 
 /// How a put came to its record.
@@ -129,9 +129,45 @@ fn walk(tree: &Tree, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLi
                     walk(target, all, Some(record.as_deref().unwrap_or_default()), each);
                 }
             }
+            What::Process(process) if all && process.trigger == Trigger::Python => {
+                if let Outcome::Completed(Completed { value, .. }) = &process.outcome {
+                    each(set_by_python(tree, &context, number, span, process, value));
+                }
+            }
             What::Process(_) => {}
         }
     }
+}
+
+/// What Python code set: the record fetches its value as it processes, so no function for puts is passed.
+fn set_by_python(
+    tree: &Tree,
+    context: &Context,
+    number: usize,
+    span: &Span,
+    process: &ProcessSpan,
+    value: &Value,
+) -> PutLine {
+    let (dbf, count) = match value {
+        Value::Array(array) => (array.dbf, array.count),
+        Value::Text(_) => (Dbf::String, 1),
+        Value::Int(_) | Value::UInt(_) => (Dbf::Long, 1),
+        Value::Float(_) | Value::Double(_) | Value::Unknown => (Dbf::Double, 1),
+    };
+    let put = PutSpan {
+        kind: Some(PutKind::Put),
+        site: 0,
+        record: Some(process.record),
+        field: None,
+        dbf,
+        count,
+        requested: value.clone(),
+        old: Value::Unknown,
+        wrote: true,
+        packet: None,
+    };
+    let line = line(tree, context, number, span, &put, Via::Python, None);
+    PutLine { field: Some("VAL".to_owned()), inexact: false, ..line }
 }
 
 /// The line of the put that is the root of a chain.
@@ -229,7 +265,7 @@ fn line(
         Some(thread) => ioc_of_thread(context, thread),
         None => circuit_id.and_then(|circuit| ioc_of_circuit(context, circuit)),
     };
-    let links = definition.is_some_and(|field| field.dbf >= iocrec_log::event::Dbf::InLink);
+    let links = definition.is_some_and(|field| field.dbf >= Dbf::InLink);
     let status = status(put, links);
     let read = if field.as_deref() == Some("VAL") { processed(tree, number, put) } else { None };
     let (new, inexact) = match read {

@@ -191,6 +191,8 @@ pub enum Trigger {
     Event,
     /// I/O Intr.
     IoInterrupt,
+    /// I/O Intr that the Python code which hosts the IOC asked for: the `set()` of softioc's input records.
+    Python,
     /// A callback.
     Callback,
     /// `scanOnce`: a CP link, or a put while it was active.
@@ -221,6 +223,7 @@ impl Trigger {
             Trigger::Scan => "scan",
             Trigger::Event => "event",
             Trigger::IoInterrupt => "io_intr",
+            Trigger::Python => "python",
             Trigger::Callback => "callback",
             Trigger::Once => "once",
             Trigger::CpLink => "CP",

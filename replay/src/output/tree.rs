@@ -59,6 +59,7 @@ pub fn cause(tree: &Tree, link: Option<&str>) -> String {
             },
             Trigger::Event => "event".to_owned(),
             Trigger::IoInterrupt => "I/O Intr".to_owned(),
+            Trigger::Python => "I/O Intr asked for by Python code".to_owned(),
             Trigger::Callback => format!("callback in {thread}"),
             Trigger::Once => "scanOnce (CP link, or put while active)".to_owned(),
             Trigger::CpLink => "CP link".to_owned(),

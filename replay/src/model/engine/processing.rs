@@ -227,13 +227,22 @@ impl Engine {
             // for what is asked for to happen
             self.forest.hold_until(at, time.saturating_add(ASKED));
         }
+        if cause.kind == CauseKind::ScanIoRequest {
+            state.interrupt = Some((cause.sp, cause.site));
+            return;
+        }
         if let (CauseKind::CallbackRequest, Caller::Asks(trigger)) = (cause.kind, caller) {
+            let asked = state.interrupt.filter(|(sp, _)| *sp > cause.sp && trigger == Trigger::IoInterrupt);
+            let from = asked.map(|(_, site)| self.ask(cause.thread, site));
+            let python = matches!(from, Some((Caller::Python, _) | (Caller::Unknown, Role::Python)));
+            let trigger = if python { Trigger::Python } else { trigger };
             // What follows from a forward link is in the processing of another record.
             let within = within.filter(|_| processing.is_some());
             self.requests.push(Request { time, callback: cause.object, trigger, within });
             return;
         }
-        if let (CauseKind::CallbackRequestDelayed, Some(record), Some(at)) = (cause.kind, processing, within) {
+        if let (CauseKind::CallbackRequestDelayed, Some(record), Some(at)) = (cause.kind, processing, within)
+        {
             if self.delayed.len() < MAX_RECORDS {
                 self.delayed.insert(record, at);
             }

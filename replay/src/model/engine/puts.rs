@@ -162,7 +162,8 @@ impl Engine {
         let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
         // A put writes once: what is not called from its `dbPut` comes after it.
         let over = state.frames.last().is_some_and(|frame| {
-            matches!(frame.within, In::PutField | In::Notify) && frame.wrote.is_some_and(|deepest| sp >= deepest)
+            matches!(frame.within, In::PutField | In::Notify)
+                && frame.wrote.is_some_and(|deepest| sp >= deepest)
         });
         match top {
             Some((In::PutField | In::Notify, of, at))
