@@ -79,7 +79,9 @@ impl Environment {
     /// name.
     pub fn telling(&self) -> Vec<(String, String)> {
         const NAMES: [&str; 6] = ["IOC", "TOP", "ARCH", "ENGINEER", "LOCATION", "IOCSH_STARTUP_SCRIPT"];
-        let tells = |name: &str| NAMES.contains(&name) || name.starts_with("EPICS_CA") || name.starts_with("EPICS_PVA");
+        let tells = |name: &str| {
+            NAMES.contains(&name) || name.starts_with("EPICS_CA") || name.starts_with("EPICS_PVA")
+        };
         let mut telling: Vec<(String, String)> = self
             .0
             .iter()

@@ -16,7 +16,7 @@ use super::width::u32_at;
 /// DBRN_FLAGS_ISALIAS in `flags`.
 const IS_ALIAS: u32 = 2;
 /// More records and aliases than an IOC has: the largest known have some hundred thousand.
-const MAX_NODES: usize = 2_000_000;
+pub const MAX_NODES: usize = 2_000_000;
 /// PVNAME_STRINGSZ of dbDefs.h: `name` is the first member of dbCommon.
 const NAME_BYTES: usize = 61;
 /// Pieces of memory read by one system call (the kernel takes 1024).

@@ -240,7 +240,9 @@ impl Names {
             }
         });
         if let Err(reason) = &walked {
-            let count = claimed.saturating_sub(found);
+            // a list that claims nonsense does not tell how many are missing
+            let known = claimed <= records::MAX_NODES as u64;
+            let count = if known { claimed.saturating_sub(found) } else { 0 };
             let loss = Loss { source: LossSource::Names, count, since: time, cause: reason.clone() };
             sink.push(Event { time, fact: Fact::Loss(loss) });
         }

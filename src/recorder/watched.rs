@@ -192,8 +192,11 @@ impl Watched {
             return false;
         }
         passed.size = size;
-        passed.pause =
-            if now - passed.first < STARTING { SHORTEST_PAUSE } else { (passed.pause * 2).min(LONGEST_PAUSE) };
+        passed.pause = if now - passed.first < STARTING {
+            SHORTEST_PAUSE
+        } else {
+            (passed.pause * 2).min(LONGEST_PAUSE)
+        };
         passed.next = now + passed.pause;
         true
     }
@@ -259,7 +262,9 @@ impl Watched {
                 }
                 changed = true;
             }
-            if let (Some(kernel), Some(traced), false) = (kernel.as_deref_mut(), names.ioc(pid), recorded.traced) {
+            if let (Some(kernel), Some(traced), false) =
+                (kernel.as_deref_mut(), names.ioc(pid), recorded.traced)
+            {
                 recorded.traced = begin(&traced.process, kernel, &mut recorded.said);
                 if recorded.traced {
                     changed = true;
