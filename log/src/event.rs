@@ -272,7 +272,7 @@ pub struct Menu {
 /// The texts of a record's states, as they were when they were read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct States {
-    /// A bi, bo, mbbi or mbbo record.
+    /// A bi, bo, mbbi or mbbo record, or one that is like them.
     pub record: RecordId,
     /// The text of each value, from 0 on (ZNAM and ONAM, ZRST to FFST); empty ones at the end left out.
     pub states: Vec<String>,

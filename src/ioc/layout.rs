@@ -275,7 +275,7 @@ impl Layout {
             common = common.or_else(|| Some((offset("RDES")?, offset("STAT")?, offset("PACT")?)));
             let form = form(&fields, memory.width());
             let value = fields.get("VAL").cloned();
-            let states = states(&name, &fields);
+            let states = states(&fields);
             types.insert(node, TypeLayout { address: node, name, value, form, states });
             node = next;
         }
@@ -415,17 +415,17 @@ fn words(words: [u32; 8]) -> [u8; 32] {
     bytes
 }
 
-/// Where the texts of a record type's states lie, one behind the other.
-fn states(rtype: &str, fields: &HashMap<String, FieldAt>) -> Option<(u16, usize)> {
-    let (first, last, count) = match rtype {
-        "bi" | "bo" => ("ZNAM", "ONAM", 2),
-        "mbbi" | "mbbo" => ("ZRST", "FFST", 16),
-        _ => return None,
+/// Where the texts of a record type's states lie, one behind the other: bi, bo, mbbi, mbbo, and types of other
+/// makers that are like them (synApps' busy).
+fn states(fields: &HashMap<String, FieldAt>) -> Option<(u16, usize)> {
+    let between = |first: &str, last: &str, count: usize| {
+        let (first, last) = (fields.get(first)?, fields.get(last)?);
+        let distance = usize::from(last.offset.checked_sub(first.offset)?);
+        let together =
+            distance == (count - 1) * STATE_BYTES && usize::try_from(first.size) == Ok(STATE_BYTES);
+        together.then_some((first.offset, count))
     };
-    let (first, last) = (fields.get(first)?, fields.get(last)?);
-    let distance = usize::from(last.offset.checked_sub(first.offset)?);
-    let together = distance == (count - 1) * STATE_BYTES && usize::try_from(first.size) == Ok(STATE_BYTES);
-    together.then_some((first.offset, count))
+    between("ZNAM", "ONAM", 2).or_else(|| between("ZRST", "FFST", 16))
 }
 
 /// Texts of states out of their bytes; those at the end that are empty are left out.
