@@ -8,7 +8,7 @@ use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 use crate::ca::capture::Capture;
 use crate::ca::servers;
 use crate::ioc::width::Width;
-use crate::ioc::{process, records, user, Finder, IocProcess, NARROW};
+use crate::ioc::{ports, process, records, user, Finder, IocProcess, NARROW};
 use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::place::Cost;
 use crate::kernel::{self, probe, Wish};
@@ -30,6 +30,7 @@ struct IocLine {
     base_version: String,
     linkage: Linkage,
     ca_ports: Vec<u16>,
+    pva_ports: Vec<u16>,
     user: String,
     /// Record types and records, or why they are not known.
     known: Result<(usize, usize), String>,
@@ -60,9 +61,10 @@ fn look() -> Result<Report, String> {
     // those that ended meanwhile or are hidden from us are no concern
     let found: Vec<IocProcess> = others.filter_map(|pid| finder.look(pid).ok().flatten()).collect();
     let servers = servers::find(&|pid| found.iter().any(|ioc| ioc.pid == pid)).unwrap_or_default();
-    let ports = |pid| servers.iter().find(|server| server.pid == pid).map(|server| server.ports.clone());
+    let server = |pid| servers.iter().find(|server| server.pid == pid);
+    let ports = |ioc: &IocProcess| server(ioc.pid).map(|server| ports::divide(ioc, server));
     let mut iocs: Vec<IocLine> =
-        found.iter().map(|ioc| IocLine::new(ioc, ports(ioc.pid).unwrap_or_default())).collect();
+        found.iter().map(|ioc| IocLine::new(ioc, ports(ioc).unwrap_or_default())).collect();
     let foreign = servers.into_iter().filter(|server| found.iter().all(|ioc| ioc.pid != server.pid));
     iocs.extend(foreign.map(|server| IocLine {
         pid: server.pid,
@@ -70,6 +72,7 @@ fn look() -> Result<Report, String> {
         base_version: String::new(),
         linkage: Linkage::Foreign,
         ca_ports: server.ports,
+        pva_ports: Vec::new(),
         user: user::user(server.pid),
         known: Err("not EPICS Base: puts are taken from packets".into()),
         unread: None,
@@ -80,7 +83,7 @@ fn look() -> Result<Report, String> {
 }
 
 impl IocLine {
-    fn new(ioc: &IocProcess, ca_ports: Vec<u16>) -> IocLine {
+    fn new(ioc: &IocProcess, (ca_ports, pva_ports): (Vec<u16>, Vec<u16>)) -> IocLine {
         let (mut probes, mut left_out) = (Vec::new(), Vec::new());
         let narrow = ioc.memory.width() == Width::Narrow;
         left_out.extend(narrow.then(|| NARROW.to_string()));
@@ -105,6 +108,7 @@ impl IocLine {
             base_version: ioc.base_version.clone(),
             linkage: ioc.linkage,
             ca_ports,
+            pva_ports,
             user: user::user(ioc.pid),
             known: known.map_err(Clone::clone),
             unread,
@@ -168,6 +172,9 @@ impl Report {
                 linkage_name(ioc.linkage),
                 if ports.is_empty() { "none".into() } else { ports.join(" ") }
             ));
+            for port in &ioc.pva_ports {
+                line(format_args!("         PV Access port {port}"));
+            }
             line(format_args!("         user: {}", ioc.user));
             match &ioc.known {
                 Ok((types, records)) => {
@@ -205,7 +212,7 @@ impl Report {
             let reason = reason.map_or("null".into(), string);
             let recorded = string(&ioc.recorded(self.tier.tier, self.no_packets.is_none()));
             format!(
-                "{{\"pid\":{},\"name\":{},\"base_version\":{},\"linkage\":{},\"ca_ports\":{},\
+                "{{\"pid\":{},\"name\":{},\"base_version\":{},\"linkage\":{},\"ca_ports\":{},\"pva_ports\":{},\
                  \"user\":{},\"record_types\":{types},\"records\":{records},\"no_records\":{reason},\
                  \"recorded\":{recorded},\"probes\":{},\"not_probed\":{}}}",
                 ioc.pid,
@@ -213,6 +220,7 @@ impl Report {
                 string(&ioc.base_version),
                 string(linkage_name(ioc.linkage)),
                 array(ioc.ca_ports.iter().map(ToString::to_string)),
+                array(ioc.pva_ports.iter().map(ToString::to_string)),
                 string(&ioc.user),
                 array(ioc.probes.iter().map(|probe| string(probe))),
                 array(ioc.left_out.iter().map(|reason| string(reason))),
@@ -266,6 +274,7 @@ mod tests {
             base_version: "7.0.10".into(),
             linkage: Linkage::Shared,
             ca_ports: vec![5064, 5070],
+            pva_ports: vec![5075],
             user: odd.into(),
             known: Ok((3, 5)),
             unread: Some(odd.into()),
@@ -288,6 +297,7 @@ mod tests {
         assert_eq!(json["iocs"][0]["records"], 5);
         assert_eq!(json["iocs"][0]["no_records"], odd);
         assert_eq!(json["iocs"][0]["ca_ports"], serde_json::json!([5064, 5070]));
+        assert_eq!(json["iocs"][0]["pva_ports"], serde_json::json!([5075]));
         assert!(report.text().contains("not probed") || report.text().contains("CA port 5064 5070"));
     }
 }

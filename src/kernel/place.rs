@@ -57,8 +57,8 @@ fn x86_64(code: &[u8]) -> Place {
 }
 
 /// Instructions that arm64 kernels simulate are branches and PC-relative ones; all else is stepped, which is
-/// cheaper there than on x86, with no exit from a virtual machine. `bti c` and `paciasp` are fine
-/// places but are refused by kernels before 6.? in uprobes' decoder, so the probe goes behind.
+/// cheaper there than on x86, with no exit from a virtual machine. A landing pad
+/// (`bti c`, `paciasp`) is left alone, so the probe goes behind.
 fn aarch64(code: &[u8]) -> Result<Place, String> {
     /// bti c, bti jc, paciasp (Arm ARM, hint instructions)
     const LANDING: [u32; 3] = [0xd503_245f, 0xd503_24df, 0xd503_233f];

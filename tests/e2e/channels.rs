@@ -5,6 +5,7 @@ use serde_json::{json, Value};
 
 /// The server that is not EPICS Base.
 const FOREIGN: u16 = 5099;
+const PORT: u16 = 5074;
 
 /// A channel of a libca client, opened before the recorder came, to a server that cannot be read: the
 /// client's memory has its name.
@@ -21,6 +22,31 @@ fn a_local_client_names_its_channels() {
     let log = rig.puts(&[]);
     assert!(log.iter().all(|put| put["pv"] == "FOREIGN:SP" && put["client"] == json!(address)), "{log:?}");
     assert_eq!(log.last().map(|put| &put["requested"]), Some(&json!(-1.5)));
+}
+
+/// An IOC's CA links are such a client as well.
+#[test]
+fn an_ioc_names_the_targets_of_its_ca_links() {
+    let Some(rig) = Rig::new("channels-link") else { return };
+    let server = rig.foreign_server(FOREIGN, "FOREIGN:SP");
+    let mut ioc = rig.ioc("near", PORT, "foreign_link.db", &[FOREIGN]);
+    let mut client = rig.client("libca", &[FOREIGN], &[]);
+    let address = client.connect("FOREIGN:SP");
+    wait_until("the link is connected", || {
+        ioc.command("dbpf NEAR:OUT 1.5");
+        client.get("FOREIGN:SP") == json!(1.5)
+    });
+    // The server alone is selected, so nothing is recorded inside the IOC.
+    let mut recorder = rig.record(&["--pid", &server.pid().to_string()]);
+    let mut log = Vec::new();
+    wait_until("the recorder sees a put", || {
+        ioc.command("dbpf NEAR:OUT 2.5");
+        log = rig.puts(&[]);
+        !log.is_empty()
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    assert!(log.iter().all(|put| put["pv"] == "FOREIGN:SP" && put["requested"] == json!(2.5)), "{log:?}");
+    assert!(log.iter().all(|put| put["client"] != json!(address)), "it is the IOC that puts: {log:?}");
 }
 
 /// A client that is not libca keeps its names to itself; its puts are there without.
