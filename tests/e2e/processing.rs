@@ -2,7 +2,7 @@
 //! was processed (tests/rig/processing.db).
 
 use crate::rig::spans::{spans, Span};
-use crate::rig::{wait_until, Rig};
+use crate::rig::{epics_versions, wait_until, Rig};
 use serde_json::{json, Value};
 use std::thread;
 use std::time::Duration;
@@ -54,8 +54,20 @@ impl Processing<'_> {
 
 #[test]
 fn what_set_a_record_off_is_named() {
-    let Some(rig) = Rig::new("processing") else { return };
-    let ioc = rig.ioc("processing", PORT, "processing.db", &[]);
+    every_way("processing", &[], ("CP", "dbCaLink"));
+}
+
+#[test]
+fn what_set_a_record_off_is_named_in_the_oldest_base_too() {
+    if let Some(oldest) = epics_versions().first() {
+        every_way("processing-oldest", &["--epics", oldest], ("once", "scanOnce"));
+    }
+}
+
+/// `cp`: what processes for a CP link in that Base, and in which thread.
+fn every_way(name: &str, options: &[&str], cp: (&str, &str)) {
+    let Some(rig) = Rig::new(name) else { return };
+    let ioc = rig.ioc_with("processing", PORT, "processing.db", options);
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     let mut client = rig.client("libca", &[PORT], &[]);
     rig.wait_until_recording(&mut client, "PROC:READY", "both");
@@ -95,8 +107,8 @@ fn what_set_a_record_off_is_named() {
     assert_eq!(of("PROC:EVENTED").parents(), ["process PROC:POST"]);
 
     // The CP link, and what follows from it.
-    assert_eq!(of("PROC:WATCHES").triggers(), ["CP"]);
-    assert_eq!(of("PROC:WATCHES").threads(), ["dbCaLink"]);
+    assert_eq!(of("PROC:WATCHES").triggers(), [cp.0]);
+    assert_eq!(of("PROC:WATCHES").threads(), [cp.1]);
     assert_eq!(of("PROC:WATCHED").parents(), ["process PROC:WATCHES"]);
 
     // A bo's HIGH is a delayed callback of the record itself.
@@ -123,7 +135,6 @@ fn what_set_a_record_off_is_named() {
     for words in [
         "scan .2 second",
         "scan 1 second",
-        "CP link",
         "skipped: disabled",
         "active already: nothing done",
         "asynchronous",

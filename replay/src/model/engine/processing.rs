@@ -121,8 +121,7 @@ impl Engine {
             Role::Scan => (None, Trigger::Scan),
             Role::ScanOnce => (self.who_asked(time, record), Trigger::Once),
             Role::Callback => (self.delayed(record), Trigger::Callback),
-            // Where a CP link's source is of the same IOC, or the Base is of 7.0.8 or later, its own thread
-            // processes the record.
+            // For CP links 7.0.10 processes records here; 7.0.3 asks scanOnce to.
             Role::CaLink => (None, Trigger::CpLink),
             _ => (None, Trigger::Unknown),
         }
