@@ -58,13 +58,27 @@ impl Requests {
     }
 
     /// A callback thread processes a record of a scan list: for what request, and whether it was an event or
-    /// an interrupt. Either is known only where nothing else can be.
-    pub fn cause(&mut self, time: u64, thread: ThreadId, record: RecordId) -> (Option<Request>, Trigger) {
+    /// an interrupt (`sort`, where the caller tells). Either is known only where nothing else can be.
+    pub fn cause(
+        &mut self,
+        time: u64,
+        thread: ThreadId,
+        record: RecordId,
+        sort: Option<Trigger>,
+    ) -> (Option<Request>, Trigger) {
         self.forget(time);
         let list = self.lists.get(&record);
-        let known = list.and_then(|list| self.pending.iter().position(|p| p.request.callback == *list));
-        let only = if self.pending.len() == 1 { Some(0) } else { None };
-        let Some(found) = known.or(only).and_then(|number| self.pending.get_mut(number)) else {
+        let mut fits = (0..).zip(&self.pending).filter(|(_, pending)| {
+            let interrupt = matches!(pending.request.trigger, Trigger::IoInterrupt | Trigger::Python);
+            sort.is_none_or(|sort| (sort == Trigger::IoInterrupt) == interrupt)
+        });
+        let known = fits.clone().find(|(_, pending)| list == Some(&pending.request.callback));
+        let only = fits.next().filter(|_| fits.next().is_none());
+        let number = known.or(only).map(|(number, _)| number);
+        let Some(found) = number.and_then(|number: usize| self.pending.get_mut(number)) else {
+            if let Some(sort) = sort {
+                return (None, sort);
+            }
             let mut triggers = self.pending.iter().map(|pending| pending.request.trigger);
             let first = triggers.next().unwrap_or(Trigger::Callback);
             let same = triggers.all(|trigger| trigger == first);
@@ -103,17 +117,19 @@ mod tests {
     fn a_list_is_learned_when_nothing_else_can_be_the_cause() {
         let mut requests = Requests::default();
         requests.push(request(1, 0x10, Trigger::Event));
-        assert!(requests.cause(2, 7, 100).0.is_some_and(|cause| cause.callback == 0x10));
+        assert!(requests.cause(2, 7, 100, None).0.is_some_and(|cause| cause.callback == 0x10));
         // Now two can be; one record's list is known.
         requests.push(request(3, 0x10, Trigger::Event));
         requests.push(request(3, 0x20, Trigger::IoInterrupt));
-        let (cause, trigger) = requests.cause(4, 7, 200);
+        let (cause, trigger) = requests.cause(4, 7, 200, None);
         assert!(cause.is_none() && trigger == Trigger::Callback);
-        assert!(requests.cause(5, 7, 100).0.is_some_and(|cause| cause.callback == 0x10));
+        let (cause, trigger) = requests.cause(4, 8, 400, Some(Trigger::IoInterrupt));
+        assert!(cause.is_some_and(|cause| cause.callback == 0x20) && trigger == Trigger::IoInterrupt);
+        assert!(requests.cause(5, 7, 100, None).0.is_some_and(|cause| cause.callback == 0x10));
         // Both are of one sort: that much is known.
         requests.push(request(6, 0x30, Trigger::Event));
         requests.push(request(6, 0x20, Trigger::Event));
-        let (cause, trigger) = requests.cause(7, 8, 300);
+        let (cause, trigger) = requests.cause(7, 8, 300, None);
         assert!(cause.is_none() && trigger == Trigger::Event);
     }
 
@@ -121,6 +137,6 @@ mod tests {
     fn requests_are_not_kept_for_ever() {
         let mut requests = Requests::default();
         requests.push(request(1, 0x10, Trigger::Event));
-        assert!(requests.cause(WAIT + 2, 7, 100).0.is_none());
+        assert!(requests.cause(WAIT + 2, 7, 100, None).0.is_none());
     }
 }

@@ -133,7 +133,7 @@ fn story() -> Story {
     Story { run, events: Vec::new() }
 }
 
-const SITES: [(SiteId, &str); 8] = [
+const SITES: [(SiteId, &str); 9] = [
     (1, "dbChannel_put"),
     (2, "write_notify_action"),
     (3, "dbScanPassive"),
@@ -142,6 +142,7 @@ const SITES: [(SiteId, &str); 8] = [
     (6, "dbChannelPut"),
     (7, "dbpf"),
     (8, "onceTask"),
+    (9, "postEvent"),
 ];
 
 fn site(function: &str) -> SiteId {
@@ -580,6 +581,53 @@ fn a_put_with_callback_to_a_busy_record() {
         seen,
         [("T:SP", "both", &Value::Double(2.0), Some(903.0)), ("T:RB1", "both", &Value::Double(8.0), None)]
     );
+}
+
+/// The record was busy, and is processed once more because of the put (RPRO).
+#[test]
+fn a_put_to_a_busy_record() {
+    let mut story = story();
+    story
+        .put(SECOND, PutKind::PutField, CLIENT, -1000, "dbChannel_put", SP, 1.0)
+        .put(SECOND + 1, PutKind::Put, CLIENT, -1100, "", SP, 1.0)
+        .process(SECOND + 2, CLIENT, -1100, "", SP)
+        .put(SECOND + MS, PutKind::PutField, CLIENT2, -1000, "dbChannel_put", SP, 2.0)
+        .put(SECOND + MS + 1, PutKind::Put, CLIENT2, -1100, "", SP, 2.0)
+        .complete(SECOND + 300 * MS, CB_LOW, -200, SP, 1.0)
+        .cause(SECOND + 300 * MS + 1, CB_LOW, -300, CauseKind::ScanOnce, Some(SP))
+        .process(SECOND + 301 * MS, ONCE, -100, "onceTask", SP)
+        .complete(SECOND + 301 * MS + 1, ONCE, -200, SP, 2.0);
+    assert_eq!(story.sketch(), "put T:SP 1\n  T:SP put = 1 went on in cbLow\nput T:SP 2\n  T:SP once = 2\n");
+}
+
+/// A PVAccess server's thread writes with and without callback: what comes after a put is not in it.
+#[test]
+fn a_put_after_one_with_callback_is_its_own() {
+    let mut story = story();
+    story
+        .put(SECOND, PutKind::Notify, PVA, 700, "", SP, 0.0)
+        .put(SECOND + 1, PutKind::Put, PVA, -150, "", SP, 1.0)
+        .process(SECOND + 2, PVA, 650, "", SP)
+        .complete(SECOND + 3, PVA, 450, SP, 1.0)
+        .put(SECOND + MS, PutKind::Put, PVA, 0, "", STR, 2.0);
+    let puts = story.puts();
+    let seen: Vec<_> = puts.iter().map(|put| (put.record.as_deref(), put.via.name())).collect();
+    assert_eq!(seen, [(Some("T:SP"), "pva"), (Some("T:STR"), "pva")]);
+}
+
+/// What an event record posts is processed for it, in a callback thread.
+#[test]
+fn an_event_belongs_to_the_record_that_posted_it() {
+    let mut story = story();
+    story.process(SECOND, SCAN, -100, "scanList", SP);
+    let (kind, record) = (CauseKind::CallbackRequest, None);
+    let posted = Cause { thread: SCAN, sp: -200, site: site("postEvent"), kind, object: 0x40, record };
+    story
+        .push(SECOND + 1, Fact::Cause(posted))
+        .complete(SECOND + 2, SCAN, -150, SP, 1.0)
+        .process(SECOND + 3, CB_LOW, -100, "scanList", CALC)
+        .complete(SECOND + 4, CB_LOW, -200, CALC, 3.0);
+    assert_eq!(story.sketch(), "T:SP scan = 1\n  T:CALC event = 3\n");
 }
 
 #[test]

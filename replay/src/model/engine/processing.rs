@@ -74,8 +74,11 @@ impl Engine {
             Caller::Root(Trigger::Once) => return (self.who_asked(time, record), Trigger::Once),
             // bo's HIGH: the callback that the record itself asked for, and no other uses this function.
             Caller::Root(Trigger::Callback) => return (self.delayed(record), Trigger::Callback),
-            Caller::ScanList if role == Role::Callback => {
-                let (request, trigger) = self.requests.cause(time, thread, record);
+            Caller::ScanList | Caller::Root(Trigger::Event | Trigger::IoInterrupt)
+                if role == Role::Callback =>
+            {
+                let sort = if let Caller::Root(sort) = caller { Some(sort) } else { None };
+                let (request, trigger) = self.requests.cause(time, thread, record, sort);
                 let within = request.and_then(|request| request.within);
                 return (within.filter(|at| self.forest.resolve(*at).is_some()), trigger);
             }
