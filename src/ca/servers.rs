@@ -4,8 +4,8 @@
 //! IOC, if it holds the UDP socket on which servers are searched for (port 5064, or what its own
 //! environment says), or if it holds TCP and UDP sockets on one port, as caproto's and other
 //! portable servers do. Port 5065, on which clients' repeaters listen, says nothing. Privileged
-//! ports are none of Channel Access. Only our own network namespace counts: other namespaces'
-//! packets are not seen here.
+//! ports are none of Channel Access. In other network namespaces, whose packets are mostly not seen
+//! here, only IOCs count.
 //!
 //! Nothing in it blocks; processes that vanish or can't be looked into are passed over.
 
@@ -61,20 +61,27 @@ fn find_in(proc: &Path, is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>>
             continue;
         };
         let mut process = entry.path();
-        // Cheapest first: kernel threads and most programs hold no such socket.
-        let mut held = held(&process, &sockets);
-        let living = if held.is_empty() { living_in(proc, pid) } else { pid };
+        let living = living_in(proc, pid);
         if living != pid {
             process = proc.join(living.to_string());
-            held = self::held(&process, &sockets);
         }
-        if !held.iter().any(|socket| matches!(socket, Socket::Tcp(_))) {
+        let ioc = is_ioc(pid);
+        // What is no IOC is looked at by its sockets first: that is cheap, most have none.
+        let mut held = held(&process, &sockets);
+        let listens = |held: &[Socket]| held.iter().any(|socket| matches!(socket, Socket::Tcp(_)));
+        if !ioc && !listens(&held) {
             continue;
         }
         if namespace.is_some() && fs::read_link(process.join("ns/net")).ok() != namespace {
+            if !ioc {
+                continue;
+            }
+            held = self::held(&process, &self::sockets(&process.join("net")).unwrap_or_default());
+        }
+        if !listens(&held) {
             continue;
         }
-        let ports = if is_ioc(pid) { listening(&held) } else { serving(&process, &held) };
+        let ports = if ioc { listening(&held) } else { serving(&process, &held) };
         if !ports.is_empty() {
             let udp = |socket: &Socket| match socket {
                 Socket::Udp(port) => Some(*port),
@@ -194,6 +201,10 @@ mod tests {
         assert!(!own_ports(false).contains(&plain.0));
     }
 
+    fn line(port: u16, state: &str, inode: u64) -> String {
+        format!("   0: 0100007F:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 {inode} 1 0000000000000000 100 0 0 10 0\n")
+    }
+
     /// A /proc of our own: each process with its sockets' inodes, its namespace and environment.
     fn proc(name: &str, processes: &[(u32, &[u64], &str, &[u8])]) -> PathBuf {
         let root = std::env::temp_dir().join(format!("iocrec-servers-{}-{name}", std::process::id()));
@@ -203,9 +214,6 @@ mod tests {
             fs::write(path, text).expect("write");
         };
         let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
-        let line = |port: u16, state: &str, inode: u64| {
-            format!("   0: 0100007F:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 {inode} 1 0000000000000000 100 0 0 10 0\n")
-        };
         let tcp = [
             line(5064, "0A", 1),
             line(40001, "0A", 2),
@@ -248,13 +256,23 @@ mod tests {
                 (18, &[3], "net:[1]", b""),
                 (19, &[5], "net:[1]", b""),
                 (20, &[4, 11], "net:[1]", b""),
+                (21, &[21], "net:[2]", b""),
             ],
         );
-        let found = find_in(&root, &|pid| pid == 19).expect("found");
+        // an IOC in a namespace of its own, which has sockets of its own
+        fs::create_dir_all(root.join("21/net")).expect("directory");
+        fs::write(root.join("21/net/tcp"), format!("head\n{}", line(6000, "0A", 21))).expect("write");
+        let found = find_in(&root, &|pid| pid == 19 || pid == 21).expect("found");
         assert_eq!(found[0].udp, [5064]);
         let found: Vec<_> = found.into_iter().map(|s| (s.pid, s.ports)).collect();
-        let expected =
-            [(10, vec![5064]), (11, vec![40001]), (12, vec![40001]), (13, vec![8080]), (19, vec![8080])];
+        let expected = [
+            (10, vec![5064]),
+            (11, vec![40001]),
+            (12, vec![40001]),
+            (13, vec![8080]),
+            (19, vec![8080]),
+            (21, vec![6000]),
+        ];
         assert_eq!(found, expected);
         fs::remove_dir_all(root).expect("removed");
         assert!(find_in(Path::new("/nowhere"), &|_| false).is_err());

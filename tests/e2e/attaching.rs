@@ -103,6 +103,25 @@ fn a_program_linked_to_the_libraries_also_when_stripped() {
     }
 }
 
+/// A container's network is not the recorder's: no packets are seen, but the IOC's own tables tell who
+/// puts.
+#[test]
+fn an_ioc_in_a_network_of_its_own() {
+    let Some(inside) = Rig::new("attach-network") else { return };
+    let ioc = inside.ioc("networked", PORT, "first.db", &[]);
+    let mut client = inside.client("libca", &[PORT], &["--uid", "65534", "--host", "console-3"]);
+    let address = client.connect("ONE:SP");
+    // From here on this thread, and so the recorder, is in another.
+    let Some(rig) = Rig::new("attach-network") else { return };
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut client, "ONE:SP", "probe");
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let put = rig.puts(&["--pv", "ONE:SP"]).pop().expect("a put");
+    assert_eq!(put["client"], json!(address), "{put}");
+    assert_eq!(put["user"], "nobody", "{put}");
+    assert_eq!(put["client_host"], "console-3", "{put}");
+}
+
 /// The kernel tells how a process ended from 6.15 on, if its parent has waited for it.
 #[test]
 fn the_end_of_an_ioc_is_told() {
