@@ -65,6 +65,10 @@ fn look() -> Result<Report, String> {
     let ports = |ioc: &IocProcess| server(ioc.pid).map(|server| ports::divide(ioc, server));
     let mut iocs: Vec<IocLine> =
         found.iter().map(|ioc| IocLine::new(ioc, ports(ioc).unwrap_or_default())).collect();
+    // nor those that ended while they were looked at
+    iocs.retain(|line| {
+        found.iter().any(|ioc| ioc.pid == line.pid && process::start(ioc.pid) == Some(ioc.start))
+    });
     let foreign = servers.into_iter().filter(|server| found.iter().all(|ioc| ioc.pid != server.pid));
     iocs.extend(foreign.map(|server| IocLine {
         pid: server.pid,
