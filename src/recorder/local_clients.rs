@@ -5,7 +5,7 @@
 //! ([`crate::ioc::channels`]). Clients whose circuit is not known yet are read when servers' ports become
 //! known; and any when a put is seen on a channel without a name.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use iocrec_log::event::{CircuitId, Event, Fact};
 
@@ -19,12 +19,16 @@ const PAUSE: u64 = 5_000_000_000;
 /// The clients are not looked for more often, nanoseconds: it means reading all processes' descriptors.
 const LOOK: u64 = 1_000_000_000;
 
+/// A client is read for a circuit's names so often at most: on a busy machine a search may end before it has found
+/// them, and a client that is not libca will never tell.
+const TRIES: u32 = 3;
+
 /// The clients on this machine.
 #[derive(Default)]
 pub struct LocalClients {
     libraries: Libraries,
-    /// Circuits with channels that have no name.
-    unnamed: HashSet<CircuitId>,
+    /// Circuits with channels that have no name, and how often their clients were to be read for one.
+    unnamed: HashMap<CircuitId, u32>,
     /// All clients are to be read, whether or not a channel without a name has been seen.
     all: bool,
     next_look: u64,
@@ -43,7 +47,8 @@ impl LocalClients {
     /// Sees what the decoder made of packets.
     pub fn notice(&mut self, event: &Event) {
         match &event.fact {
-            Fact::Channel(channel) if channel.pv.is_empty() => _ = self.unnamed.insert(channel.circuit),
+            Fact::Channel(channel) if channel.pv.is_empty() => _ = self.unnamed.insert(channel.circuit, 0),
+            Fact::Channel(channel) => _ = self.unnamed.remove(&channel.circuit),
             Fact::CircuitEnd(circuit) => _ = self.unnamed.remove(circuit),
             _ => {}
         }
@@ -84,7 +89,7 @@ impl LocalClients {
         let circuit = |c: &Connection| decoder.circuit(c.local, c.remote);
         let wanted = connections.iter().filter(|connection| {
             let named = match circuit(connection) {
-                Some(circuit) => !self.unnamed.contains(&circuit),
+                Some(circuit) => !self.unnamed.contains_key(&circuit),
                 None => !self.all,
             };
             !named && ports.binary_search(&connection.remote.port).is_ok()
@@ -92,17 +97,21 @@ impl LocalClients {
         let wanted: HashMap<u64, Connection> =
             wanted.map(|connection| (connection.inode, *connection)).collect();
         self.read.retain(|&pid, _| process::start(pid).is_some());
-        let mut later = HashSet::new();
+        // those without a client here are of no more concern
+        let mut again = HashMap::new();
         if !wanted.is_empty() {
             for (pid, held) in sockets::holders(&wanted.keys().copied().collect()) {
-                if self.read.get(&pid).is_none_or(|read| now >= read.saturating_add(PAUSE)) {
+                let is_due = self.read.get(&pid).is_none_or(|read| now >= read.saturating_add(PAUSE));
+                if is_due {
                     self.due.push_back(pid);
-                } else {
-                    later.extend(held.iter().filter_map(|inode| circuit(wanted.get(inode)?)));
+                }
+                for circuit in held.iter().filter_map(|inode| circuit(wanted.get(inode)?)) {
+                    let tries = self.unnamed.get(&circuit).map(|tries| tries + u32::from(is_due));
+                    again.extend(tries.filter(|&tries| tries < TRIES).map(|tries| (circuit, tries)));
                 }
             }
         }
-        self.unnamed.retain(|circuit| later.contains(circuit));
+        self.unnamed = again;
         self.all = false;
     }
 }
