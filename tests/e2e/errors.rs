@@ -210,7 +210,8 @@ fn a_cut_log_is_read_as_far_as_it_goes() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
     assert_eq!(rig.puts(&[]).len(), before + 1);
 
-    let segment = fs::read_dir(rig.log()).expect("the log").next().expect("a segment").expect("its name").path();
+    let segment =
+        fs::read_dir(rig.log()).expect("the log").next().expect("a segment").expect("its name").path();
     let bytes = fs::read(&segment).expect("the segment");
     fs::write(&segment, &bytes[..bytes.len() - 1]).expect("the segment is cut");
     let output = reader(&["puts", &rig.log()]);
