@@ -33,8 +33,8 @@ demo:
 test:
 	$(call need_root,the tests load BPF programs and capture packets)
 	@scripts/setup
-	@scripts/check
 	@$(CARGO) test --workspace --locked
+	@scripts/check
 
 bench:
 	$(call need_root,it loads BPF programs and installs bpftrace)

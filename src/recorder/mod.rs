@@ -36,8 +36,8 @@ use crate::signals;
 const BEAT: Duration = Duration::from_millis(50);
 /// How often IOCs are looked for: an IOC that starts is seen within this.
 const SCAN: u64 = 1_000_000_000;
-/// Takes before a look for ended IOCs: more than the ring holds; under a load that fills it as fast the look
-/// must not wait.
+/// Takes before a look for ended IOCs and at the end: more than the ring holds. Under a load that fills it as
+/// fast there must be an end all the same.
 const MOST_TAKEN: usize = 8;
 /// How often the wall clock is noted: a step of it is known to this.
 const CLOCK: u64 = 10_000_000_000;
@@ -178,7 +178,7 @@ impl Recorder {
         if self.capture.is_some() {
             std::thread::sleep(BEAT);
         }
-        while self.take(sink) {}
+        self.take_all(sink);
         self.decoder.finish(clock::monotonic(), &mut self.events);
         self.hand_over(sink);
         self.note_losses(clock::monotonic(), sink);
@@ -200,6 +200,15 @@ impl Recorder {
             .collect();
         // interrupted by a signal, or out of memory: the loop looks at everything either way
         let _ = poll(&mut polled, PollTimeout::try_from(BEAT).unwrap_or(PollTimeout::ZERO));
+    }
+
+    /// Takes over what waits now, however much comes meanwhile.
+    fn take_all(&mut self, sink: &mut dyn Sink) {
+        for _ in 0..MOST_TAKEN {
+            if !self.take(sink) {
+                break;
+            }
+        }
     }
 
     /// Takes over what waits, packets first: they tell the names of channels. True if there may be more.
@@ -254,11 +263,7 @@ impl Recorder {
     /// Looks for IOCs and servers that came and went.
     fn scan(&mut self, now: u64, sink: &mut dyn Sink, said: &mut Vec<String>) {
         // what an IOC did last comes before its end
-        for _ in 0..MOST_TAKEN {
-            if !self.take(sink) {
-                break;
-            }
-        }
+        self.take_all(sink);
         let changed =
             self.watched.scan(now, &self.options, &mut self.names, self.kernel.as_mut(), sink, said);
         self.names.sweep_threads();

@@ -1,7 +1,7 @@
 //! A log writer on a thread of its own.
 //!
 //! Writing may block: an SD card can take seconds to sync. The recorder must go on taking hits and packets
-//! over meanwhile, so events wait in memory, up to [`MOST_WAITING`]. Beyond that hits are dropped and
+//! over meanwhile, so events wait in memory, up to a limit. Beyond that hits are dropped and
 //! counted, and the log says how many; definitions, which later hits need, never are.
 
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender, TrySendError};

@@ -1,7 +1,7 @@
 //! Every mistake that a user can make: one line that names the thing and the remedy, and the right
 //! exit code.
 
-use crate::rig::{self, iocreplay, run, Rig, IOCREC};
+use crate::rig::{self, iocreplay, run, wait_until, Rig, IOCREC};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -144,10 +144,13 @@ fn no_ioc_is_said_and_packets_are_recorded() {
     let Some(rig) = Rig::new("no-ioc") else { return };
     let mut server = rig.foreign_server(5099, "FOREIGN:SP");
     let mut client = rig.client("libca", &[5099], &[]);
-    client.connect("FOREIGN:SP");
     // A process namespace of its own, so that it finds no IOC of other tests.
     let mut recorder =
         rig.isolated_agent(&["record", "--dir", &rig.log(), "--flush", "200ms", "--port", "5099"]);
+    // Nothing is written before packets are captured, and only then is the channel's name seen.
+    let segment = || fs::read_dir(rig.log()).is_ok_and(|mut entries| entries.next().is_some());
+    wait_until("the recorder writes", segment);
+    client.connect("FOREIGN:SP");
     rig.wait_until_recording(&mut client, "FOREIGN:SP", "packet");
     assert!(recorder.stop().success(), "{}", recorder.errors());
     assert!(recorder.errors().contains("no IOC"), "{}", recorder.errors());

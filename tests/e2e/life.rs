@@ -58,6 +58,27 @@ fn a_stopped_recorder_leaves_nothing_out_and_can_go_on() {
     }
 }
 
+/// It ends when it is told to, though hits and packets never stop coming.
+#[test]
+fn a_busy_ioc_does_not_keep_it_from_ending() {
+    let Some(rig) = Rig::new("busy") else { return };
+    let ioc = rig.ioc("busy", PORT, "first.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    for tier in ["ring", "perf"] {
+        let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
+        rig.wait_until_recording(&mut client, "ONE:READY", "both");
+        let mut flooder = rig.client("libca", &[PORT], &[]);
+        flooder.begin_flood("ONE:SP", 100_000_000);
+        let before = rig.log_bytes();
+        wait_until("the flood is recorded", || rig.log_bytes() > before + 100_000);
+        let begin = Instant::now();
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+        assert!(begin.elapsed() < Duration::from_secs(10), "{tier}: {:?}", begin.elapsed());
+        // Big by now, and the next one has to be read again and again.
+        std::fs::remove_dir_all(rig.log()).expect("the log goes");
+    }
+}
+
 #[test]
 fn duration_ends_it() {
     let Some(rig) = Rig::new("duration") else { return };

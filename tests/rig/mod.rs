@@ -58,6 +58,12 @@ impl Rig {
         self.path("log")
     }
 
+    /// Bytes in the log's files.
+    pub fn log_bytes(&self) -> u64 {
+        let files = fs::read_dir(self.log()).expect("the log");
+        files.filter_map(|file| file.ok()?.metadata().ok()).map(|file| file.len()).sum()
+    }
+
     /// A path in the rig's directory, as an argument.
     pub fn path(&self, name: &str) -> String {
         self.dir.join(name).to_str().expect("a UTF-8 path").to_string()
@@ -538,6 +544,11 @@ impl Client {
     /// Puts 0, 1, 2 ... without callback, and waits until all are carried out.
     pub fn flood(&mut self, pv: &str, count: u32) {
         self.ask(json!({"do": "flood", "pv": pv, "count": count}));
+    }
+
+    /// Begins what [`flood`](Self::flood) does; nothing else can be asked of this client after it.
+    pub fn begin_flood(&mut self, pv: &str, count: u32) {
+        self.talk.say(&json!({"do": "flood", "pv": pv, "count": count}).to_string());
     }
 }
 
