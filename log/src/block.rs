@@ -6,7 +6,7 @@
 //! everything that came after it, and an end after everything that came before it, whatever their
 //! times say. So reading in order never meets a number that is not defined.
 
-use crate::event::{Event, Fact};
+use crate::event::{Event, Fact, Sort};
 use crate::format::{
     BlockHeader, BLOCK_HEADER, ENCODING_TIMES_FACTS, FLAG_DEFINES, FLAG_KEYFRAME, MAX_EVENTS, MAX_RAW,
     WINDOW_LOG,
@@ -20,46 +20,6 @@ pub(crate) const MAX_TIME: usize = 10;
 pub(crate) const MAX_FACT: usize = MAX_RAW - MAX_TIME;
 /// Bytes that a time is taken to need when a batch's size is reckoned; hits are microseconds apart.
 const USUAL_TIME: usize = 3;
-
-/// What a fact's place in a block depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
-    /// Gives a number its meaning: must come before what was pushed after it.
-    Definition,
-    /// Takes a number's meaning away: must come after what was pushed before it.
-    End,
-    /// Happened.
-    Hit,
-}
-
-fn sort_of(fact: &Fact) -> Sort {
-    match fact {
-        Fact::Host(_)
-        | Fact::Clock(_)
-        | Fact::Tier(_)
-        | Fact::Ioc(_)
-        | Fact::Thread(_)
-        | Fact::Record(_)
-        | Fact::Field(_)
-        | Fact::Alias(_)
-        | Fact::Menu(_)
-        | Fact::States(_)
-        | Fact::Site(_)
-        | Fact::Circuit(_)
-        | Fact::Channel(_)
-        | Fact::Serves(_) => Sort::Definition,
-        Fact::IocEnd(_) | Fact::CircuitEnd(_) | Fact::ChannelEnd(_) => Sort::End,
-        Fact::CaPut(_)
-        | Fact::CaAnswer(_)
-        | Fact::Put(_)
-        | Fact::Process(_)
-        | Fact::Complete(_)
-        | Fact::Cause(_)
-        | Fact::CaLinkPut(_)
-        | Fact::Loss(_)
-        | Fact::Mark(_) => Sort::Hit,
-    }
-}
 
 /// Where an encoded fact lies in its batch.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +82,7 @@ impl Batch {
     }
 
     pub fn push(&mut self, event: &Event, encoded: &Encoded) {
-        let sort = sort_of(&event.fact);
+        let sort = event.fact.sort();
         self.defines |= sort != Sort::Hit;
         self.entries.push(Entry {
             time: event.time,

@@ -100,6 +100,49 @@ pub enum Fact {
     States(States),
 }
 
+/// What becomes of a fact when facts are put into order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// Gives a number its meaning: must come before what was pushed after it.
+    Definition,
+    /// Takes a number's meaning away: must come after what was pushed before it.
+    End,
+    /// Happened.
+    Hit,
+}
+
+impl Fact {
+    /// Which sort it is of.
+    pub fn sort(&self) -> Sort {
+        match self {
+            Fact::Host(_)
+            | Fact::Clock(_)
+            | Fact::Tier(_)
+            | Fact::Ioc(_)
+            | Fact::Thread(_)
+            | Fact::Record(_)
+            | Fact::Field(_)
+            | Fact::Alias(_)
+            | Fact::Menu(_)
+            | Fact::States(_)
+            | Fact::Site(_)
+            | Fact::Circuit(_)
+            | Fact::Channel(_)
+            | Fact::Serves(_) => Sort::Definition,
+            Fact::IocEnd(_) | Fact::CircuitEnd(_) | Fact::ChannelEnd(_) => Sort::End,
+            Fact::CaPut(_)
+            | Fact::CaAnswer(_)
+            | Fact::Put(_)
+            | Fact::Process(_)
+            | Fact::Complete(_)
+            | Fact::Cause(_)
+            | Fact::CaLinkPut(_)
+            | Fact::Loss(_)
+            | Fact::Mark(_) => Sort::Hit,
+        }
+    }
+}
+
 /// The machine and the recorder's run on it. One a run, repeated at the head of each segment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {

@@ -8,7 +8,7 @@ use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender, TryS
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use iocrec_log::event::{Event, Fact, Loss, LossSource};
+use iocrec_log::event::{Event, Fact, Loss, LossSource, Sort};
 use iocrec_log::storage::Storage;
 use iocrec_log::writer::{Status, Writer};
 
@@ -85,18 +85,9 @@ impl Store {
     }
 }
 
-/// May it be dropped? What defines something may not, nor what tells of a loss.
+/// May it be dropped? What defines or ends something may not, nor what people are to read.
 fn is_hit(fact: &Fact) -> bool {
-    matches!(
-        fact,
-        Fact::CaPut(_)
-            | Fact::CaAnswer(_)
-            | Fact::Put(_)
-            | Fact::Process(_)
-            | Fact::Complete(_)
-            | Fact::Cause(_)
-            | Fact::CaLinkPut(_)
-    )
+    fact.sort() == Sort::Hit && !matches!(fact, Fact::Loss(_) | Fact::Mark(_))
 }
 
 impl Sink for Store {

@@ -10,7 +10,7 @@ use super::forest;
 use super::run::Run;
 use crate::notices::Notices;
 use crate::time::SECOND;
-use iocrec_log::event::{Event, Fact};
+use iocrec_log::event::{Event, Fact, Sort};
 use iocrec_log::reader::{Block, Cause, Segment, SegmentFile};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -99,7 +99,7 @@ fn begins(files: &VecDeque<SegmentFile>) -> i64 {
     };
     let run = Run::default();
     block.events.iter().for_each(|event| run.apply(event.time, &event.fact));
-    let hits = block.events.iter().filter(|event| !is_definition(&event.fact));
+    let hits = block.events.iter().filter(|event| event.fact.sort() != Sort::Definition);
     let first = hits.map(|event| event.time).min().or(block.events.first().map(|event| event.time));
     let wall = first.and_then(|first| run.context().wall(first));
     wall.unwrap_or(created)
@@ -249,7 +249,7 @@ impl Source {
         let mut latest = self.pending.back().map_or(0, |event| event.time);
         for event in block.events {
             self.newest = self.newest.max(event.time);
-            if is_definition(&event.fact) {
+            if event.fact.sort() == Sort::Definition {
                 if !repeats {
                     self.run.apply(event.time, &event.fact);
                     if let Some(name) = defines(&event.fact) {
@@ -269,26 +269,6 @@ impl Source {
             self.pending.make_contiguous().sort_by_key(|event| event.time);
         }
     }
-}
-
-fn is_definition(fact: &Fact) -> bool {
-    matches!(
-        fact,
-        Fact::Host(_)
-            | Fact::Clock(_)
-            | Fact::Tier(_)
-            | Fact::Ioc(_)
-            | Fact::Thread(_)
-            | Fact::Record(_)
-            | Fact::Alias(_)
-            | Fact::States(_)
-            | Fact::Menu(_)
-            | Fact::Field(_)
-            | Fact::Site(_)
-            | Fact::Circuit(_)
-            | Fact::Channel(_)
-            | Fact::Serves(_)
-    )
 }
 
 fn ends(fact: &Fact) -> Option<Name> {
