@@ -167,12 +167,15 @@ impl Rig {
     /// Waits until the recorder records the IOC: puts to a record until the log shows one of them
     /// as seen from where `source` says (`both`, or `packet` where there are no probes).
     pub fn wait_until_recording(&self, client: &mut Client, pv: &str, source: &str) {
-        let mut number = 0;
+        // A value for each put, so that none of an earlier run or another test is taken for ours.
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let (address, first) = (client.connect(pv), NUMBER.load(Ordering::Relaxed));
         wait_until("the recorder sees a put", || {
-            number += 1;
-            client.put(pv, 6, json!(number), false);
+            client.put(pv, 6, json!(NUMBER.fetch_add(1, Ordering::Relaxed)), false);
             thread::sleep(Duration::from_millis(300));
-            self.puts(&["--pv", pv]).iter().any(|put| put["source"] == source)
+            let ours =
+                |put: &Value| put["client"] == *address && put["requested"].as_f64() >= Some(first.into());
+            self.puts(&["--pv", pv]).iter().any(|put| ours(put) && put["source"] == source)
         });
     }
 
