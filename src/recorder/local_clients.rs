@@ -6,11 +6,13 @@
 //! known; and any when a put is seen on a channel without a name.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::thread;
 
 use iocrec_log::event::{CircuitId, Event, Fact};
 
 use crate::ca::{Decoder, SeedChannel};
-use crate::ioc::channels::Libraries;
+use crate::ioc::channels::{Libraries, OpenCircuit};
 use crate::ioc::process;
 use crate::ioc::sockets::{self, Connection};
 
@@ -23,16 +25,44 @@ const LOOK: u64 = 1_000_000_000;
 /// them, and a client that is not libca will never tell.
 const TRIES: u32 = 3;
 
+/// Reads clients on a thread of its own: a heap takes up to 0.3 s, for which hits and packets can't wait.
+struct Searcher {
+    wanted: Sender<u32>,
+    found: Receiver<Vec<OpenCircuit>>,
+    /// A process is being read.
+    busy: bool,
+}
+
+impl Searcher {
+    /// `None` if the system gives no thread: then names stay unknown.
+    fn start() -> Option<Searcher> {
+        let (wanted, pids) = channel();
+        let (result, found) = channel();
+        let work = move || {
+            let mut libraries = Libraries::default();
+            // ends with the recorder, whose ends of the channels are gone then
+            while let Ok(pid) = pids.recv() {
+                if result.send(libraries.circuits(pid)).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name("clients".into()).spawn(work).ok()?;
+        Some(Searcher { wanted, found, busy: false })
+    }
+}
+
 /// The clients on this machine.
 #[derive(Default)]
 pub struct LocalClients {
-    libraries: Libraries,
+    /// Started when first needed.
+    searcher: Option<Searcher>,
     /// Circuits with channels that have no name, and how often their clients were to be read for one.
     unnamed: HashMap<CircuitId, u32>,
     /// All clients are to be read, whether or not a channel without a name has been seen.
     all: bool,
     next_look: u64,
-    /// Processes to read: one at a time, so that hits are taken over in between.
+    /// Processes to read, one at a time.
     due: VecDeque<u32>,
     /// When each was read last.
     read: HashMap<u32, u64>,
@@ -54,16 +84,31 @@ impl LocalClients {
         }
     }
 
-    /// Does a little of what is to be done: reads at most one process. `ports` are those of all servers,
-    /// sorted.
+    /// Does a little of what is to be done: asks for at most one process, and takes over what has been
+    /// found. `ports` are those of all servers, sorted.
     pub fn step(&mut self, now: u64, ports: &[u16], decoder: &mut Decoder, events: &mut Vec<Event>) {
         if (self.all || !self.unnamed.is_empty()) && now >= self.next_look {
             self.next_look = now.saturating_add(LOOK);
             self.look(now, ports, decoder);
         }
-        let Some(pid) = self.due.pop_front() else { return };
-        self.read.insert(pid, now);
-        for circuit in self.libraries.circuits(pid) {
+        if self.searcher.is_none() && !self.due.is_empty() {
+            self.searcher = Searcher::start();
+        }
+        let Some(searcher) = &mut self.searcher else { return };
+        let found = match searcher.found.try_recv() {
+            Ok(found) => {
+                searcher.busy = false;
+                found
+            }
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => Vec::new(),
+        };
+        if !searcher.busy {
+            if let Some(pid) = self.due.pop_front() {
+                self.read.insert(pid, now);
+                searcher.busy = searcher.wanted.send(pid).is_ok();
+            }
+        }
+        for circuit in found {
             if ports.binary_search(&circuit.server.port).is_err() || circuit.channels.is_empty() {
                 continue;
             }

@@ -24,6 +24,9 @@ const HOST_SKEW: i64 = SECOND / 10;
 /// By how much times of one host may be out of order: hits and packets are timed in different places
 /// of the kernel.
 const OWN_SKEW: i64 = SECOND / 1000;
+/// Puts to one PV that are looked at for a copy of another: more than a client can make in [`HOST_SKEW`] by
+/// waiting for each, few enough for a flood of them.
+const MOST_COPIES: usize = 1000;
 /// Links that are followed one after the other: IOCs can write to each other in circles for ever.
 const MAX_DEPTH: usize = 8;
 
@@ -57,6 +60,8 @@ pub struct Order {
     cleared: i64,
     /// Circuits that belong to an IOC's links, as has been learned.
     link_circuits: HashSet<Ends>,
+    /// Runs that chains have come from, as addresses.
+    runs: HashSet<usize>,
 }
 
 impl Order {
@@ -65,6 +70,7 @@ impl Order {
         let Some(root) = tree.root() else { return };
         let key = (tree.run.wall(root.start), self.count);
         self.count += 1;
+        self.runs.insert(address(&tree));
         if let Some(target) = put_target(&tree) {
             self.puts.entry(target).or_default().insert(key);
         }
@@ -122,6 +128,9 @@ impl Order {
     /// The recorders on both ends of a circuit see the same message. Is there a better account of this
     /// put? Drops those that are no better.
     fn is_copy(&mut self, key: Key, tree: &Tree) -> bool {
+        if self.runs.len() < 2 {
+            return false;
+        }
         let (Some(ends), Some(target)) = (ends(tree), put_target(tree)) else { return false };
         let Some(Span { what: What::Put(put), .. }) = tree.root() else { return false };
         let near = around(key.0, HOST_SKEW, HOST_SKEW);
@@ -135,7 +144,9 @@ impl Order {
             same.then_some(theirs.kind.is_some())
         };
         let mut copies = Vec::new();
-        for other in self.puts.get(&target).into_iter().flat_map(|keys| keys.range(near.clone())) {
+        for other in
+            self.puts.get(&target).into_iter().flat_map(|keys| keys.range(near.clone()).take(MOST_COPIES))
+        {
             match self.trees.get(other).and_then(same_put) {
                 Some(true) if put.kind.is_none() => return true,
                 // One for one: a client may write the same twice in that time.

@@ -22,6 +22,12 @@ const PACKET_WAIT: u64 = SECOND / 2;
 /// Messages and hits that wait at most, for each sort; the oldest go without their counterpart.
 const MAX_WAITING: usize = 50_000;
 
+/// Messages on a circuit that a hit is compared with, the first and the latest before it: with more, a log
+/// whose hits were lost by the million takes for ever.
+const WINDOW: usize = 256;
+/// A message is captured before its hit, but by another clock (1 ms is generous).
+const CLOCK_ERROR: u64 = SECOND / 1000;
+
 /// Hits that are looked at for each message; more wait for the next sweep.
 const FEW: usize = 64;
 
@@ -30,6 +36,19 @@ const FEW: usize = 64;
 struct Waiting {
     time: u64,
     at: At,
+}
+
+/// A hit that is looked for.
+#[derive(Clone, Copy)]
+struct Hit<'a> {
+    time: u64,
+    put: &'a PutSpan,
+}
+
+impl<'a> Hit<'a> {
+    fn of(forest: &'a Forest, at: At) -> Option<Hit<'a>> {
+        Some(Hit { time: forest.span(at)?.start, put: forest.put(at)? })
+    }
 }
 
 /// A message that fits a hit: its circuit, its place in the queue, its time.
@@ -194,8 +213,8 @@ impl Packets {
     /// Learns which circuit `thread` serves from a hit in it, if messages on one circuit only fit.
     /// Tells whether it is news.
     pub fn learn(&mut self, forest: &Forest, context: &Context, thread: ThreadId, hit: At) -> bool {
-        let Some(put) = forest.put(hit) else { return false };
-        let fitting = self.fitting(forest, context, thread, put).take(2).collect::<Vec<_>>();
+        let Some(hit) = Hit::of(forest, hit) else { return false };
+        let fitting = self.fitting(forest, context, thread, hit).take(2).collect::<Vec<_>>();
         match (self.circuit(thread), fitting.as_slice()) {
             (None, [only]) => {
                 let circuit = only.circuit;
@@ -218,15 +237,15 @@ impl Packets {
         last: bool,
         mut release: impl FnMut(At),
     ) -> Match {
-        let Some(put) = forest.put(hit) else { return Match::None };
+        let Some(hit) = Hit::of(forest, hit) else { return Match::None };
         let found = match self.circuit(thread) {
             Some(circuit) => {
-                let place = |named| self.place(forest, context, circuit, put, named);
+                let place = |named| self.place(forest, context, circuit, hit, named);
                 place(true).or_else(|| place(false)).map(|place| (circuit, place))
             }
             None if last => {
                 let first =
-                    self.fitting(forest, context, thread, put).min_by_key(|fits| (fits.time, fits.circuit));
+                    self.fitting(forest, context, thread, hit).min_by_key(|fits| (fits.time, fits.circuit));
                 first.map(|first| (first.circuit, first.place))
             }
             None => None,
@@ -237,7 +256,7 @@ impl Packets {
         let Some(message) = queue.pop_front() else { return Match::None };
         release(message.at);
         let channel = forest.put(message.at).and_then(|put| put.packet.as_ref()).map(|packet| packet.channel);
-        if let (Some(channel), Some(record)) = (channel, put.record) {
+        if let (Some(channel), Some(record)) = (channel, hit.put.record) {
             let name = context.channel(channel).map_or("", |channel| channel.pv.as_str());
             if context.record(record).is_none_or(|record| record.name != Pv::new(name).record) {
                 self.records.insert(channel, record);
@@ -252,7 +271,7 @@ impl Packets {
         forest: &'a Forest,
         context: &'a Context,
         thread: ThreadId,
-        put: &'a PutSpan,
+        hit: Hit<'a>,
     ) -> impl Iterator<Item = Fitting> + 'a {
         let ports =
             run::ioc_of_thread(context, thread).map(|ioc| ioc.ca_ports.as_slice()).unwrap_or_default();
@@ -261,7 +280,7 @@ impl Packets {
             if self.threads.contains_key(&circuit) || !(ports.is_empty() || ports.contains(&port)) {
                 return None;
             }
-            let place = self.place(forest, context, circuit, put, true)?;
+            let place = self.place(forest, context, circuit, hit, true)?;
             Some(Fitting { circuit, place, time: queue.get(place)?.time })
         })
     }
@@ -272,13 +291,18 @@ impl Packets {
         forest: &Forest,
         context: &Context,
         circuit: CircuitId,
-        put: &PutSpan,
+        hit: Hit,
         named: bool,
     ) -> Option<usize> {
         let queue = self.queues.get(&circuit)?;
-        queue.iter().position(|waiting| {
-            forest.put(waiting.at).is_some_and(|message| self.fits(context, message, put, named))
-        })
+        let fits = |waiting: &Waiting| {
+            forest.put(waiting.at).is_some_and(|message| self.fits(context, message, hit.put, named))
+        };
+        // where hits were lost the message is that of a moment ago rather than the first
+        let ago = queue.partition_point(|waiting| waiting.time <= hit.time.saturating_add(CLOCK_ERROR));
+        let first = queue.iter().take(WINDOW).position(fits);
+        let recent = ago.saturating_sub(WINDOW).max(WINDOW)..ago;
+        first.or_else(|| recent.into_iter().find(|&place| queue.get(place).is_some_and(fits)))
     }
 
     /// Can `message` have made `put`?
