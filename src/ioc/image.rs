@@ -107,7 +107,7 @@ impl Image {
         self.put(node + width.pick(60, 120), &(fields.len() as u16).to_ne_bytes());
         self.put(node + width.pick(96, 184), &1000u32.to_ne_bytes());
         let list = self.room(fields.len() * width.bytes());
-        self.point(node + width.pick(84, 168), list);
+        self.point(node + width.pick(88, 168), list);
         for (index, (name, dbf, offset, size)) in fields.iter().enumerate() {
             let field = self.room(width.pick(52, 80));
             self.point(list + index * width.bytes(), field);
@@ -122,7 +122,7 @@ impl Image {
 
     /// Where the description of a record type's field number `index` is.
     pub fn field(&self, rtype: usize, index: usize) -> usize {
-        let list = self.memory().pointer(self.address(rtype + self.width.pick(84, 168))).unwrap();
+        let list = self.memory().pointer(self.address(rtype + self.width.pick(88, 168))).unwrap();
         let field = self.memory().pointer(list + (index * self.width.bytes()) as u64).unwrap();
         (field - self.at as u64) as usize
     }

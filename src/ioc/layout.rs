@@ -90,7 +90,7 @@ const NARROW: Offsets = Offsets {
     type_records: 20,
     type_name: 56,
     type_fields: 60,
-    type_descriptions: 84,
+    type_descriptions: 88,
     type_record_size: 96,
     type_bytes: 100,
     field_name: 4,

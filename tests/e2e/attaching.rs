@@ -1,52 +1,12 @@
 //! Finding IOCs, however they were built and wherever they run.
 
+use crate::rig::own::{libraries, succeed, Build, Own};
 use crate::rig::{python, rig_file, run, wait_until, Ioc, Rig, Running, IOCREC};
 use serde_json::{json, Value};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const PORT: u16 = 5074;
-
-/// Where the interpreter has EPICS Base from.
-fn libraries() -> PathBuf {
-    let interpreter = python("ioc.py").get_program().to_owned();
-    let mut command = Command::new(interpreter);
-    let output = run(command.args(["-c", "import epicscorelibs; print(epicscorelibs.__path__[0])"]));
-    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
-}
-
-fn succeed(command: &mut Command) {
-    let output = run(command);
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Compiles own_ioc.c; it finds its libraries where they are.
-fn own_ioc(rig: &Rig, libraries: &Path) -> String {
-    let program = rig.path("own_ioc");
-    let (include, lib) = (libraries.join("include"), libraries.join("lib"));
-    let mut command = Command::new("cc");
-    // not position-independent, as IOCs are built by default: so the program has the live `pdbbase`
-    command.args(["-no-pie", "-fno-pic", "-Wno-deprecated-declarations", "-o", &program]);
-    command.arg(rig_file("own_ioc.c"));
-    for directory in [include.clone(), include.join("os/Linux"), include.join("compiler/gcc")] {
-        command.arg("-I").arg(directory);
-    }
-    command.arg("-L").arg(&lib).arg(format!("-Wl,--no-as-needed,-rpath,{}", lib.display()));
-    succeed(command.args(["-ldbRecStd", "-ldbCore", "-lca", "-lCom", "-lpthread"]));
-    program
-}
-
-/// Starts it on loopback.
-fn run_own(rig: &Rig, program: &str, libraries: &Path, more: &[&str]) -> Ioc {
-    let mut command = Command::new(program);
-    command.arg(libraries.join("dbd")).arg(rig_file("first.db")).args(more);
-    command.env("IOC", "own").env("EPICS_CAS_SERVER_PORT", PORT.to_string());
-    for variable in ["EPICS_CAS_INTF_ADDR_LIST", "EPICS_CAS_BEACON_ADDR_LIST", "EPICS_CA_ADDR_LIST"] {
-        command.env(variable, "127.0.0.1");
-    }
-    command.env("EPICS_CAS_AUTO_BEACON_ADDR_LIST", "NO").env("EPICS_CA_AUTO_ADDR_LIST", "NO");
-    rig.ioc_by("own", &mut command)
-}
 
 /// Starts ioc.py with the epicscorelibs in a directory of the test's own.
 fn run_from(rig: &Rig, site: &str, name: &str) -> Ioc {
@@ -56,7 +16,7 @@ fn run_from(rig: &Rig, site: &str, name: &str) -> Ioc {
 }
 
 /// What `iocrec check` says of an IOC.
-fn checked(ioc: &Ioc) -> Value {
+pub fn checked(ioc: &Ioc) -> Value {
     let output = run(Command::new(IOCREC).args(["check", "--json"]));
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let iocs = json["iocs"].as_array().cloned().unwrap_or_default();
@@ -64,7 +24,7 @@ fn checked(ioc: &Ioc) -> Value {
 }
 
 /// A channel opened before the recorder comes, a put after: it is known inside and outside, by name.
-fn is_recorded(rig: &Rig, ioc: &Ioc) {
+pub fn is_recorded(rig: &Rig, ioc: &Ioc) {
     let mut client = rig.client("libca", &[PORT], &[]);
     let address = client.connect("ONE:SP");
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
@@ -85,16 +45,15 @@ fn is_recorded(rig: &Rig, ioc: &Ioc) {
 fn a_program_linked_to_the_libraries_also_when_stripped() {
     for strip in [false, true] {
         let Some(rig) = Rig::new("attach-own") else { return };
-        let libraries = libraries();
-        let program = own_ioc(&rig, &libraries);
-        let symbols = run(Command::new("readelf").args(["-W", "-r", &program]));
+        let Some(own) = Own::build(&rig, Build::Shared) else { return };
+        let symbols = run(Command::new("readelf").args(["-W", "-r", &own.program]));
         let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
         let copied = |line: &str| line.contains("_COPY") && line.contains("pdbbase");
         assert!(symbols.lines().any(copied), "nothing is tested: {symbols}");
         if strip {
-            succeed(Command::new("strip").arg(&program));
+            own.strip();
         }
-        let ioc = run_own(&rig, &program, &libraries, &[]);
+        let ioc = own.start(&rig, PORT, "first.db", &[]);
         let found = checked(&ioc);
         assert_eq!(found["name"], "own");
         assert_eq!(found["linkage"], "shared");
@@ -142,9 +101,8 @@ fn the_end_of_an_ioc_is_told() {
 #[test]
 fn an_ioc_without_its_first_thread() {
     let Some(rig) = Rig::new("attach-left") else { return };
-    let libraries = libraries();
-    let program = own_ioc(&rig, &libraries);
-    let ioc = run_own(&rig, &program, &libraries, &["leave"]);
+    let Some(own) = Own::build(&rig, Build::Shared) else { return };
+    let ioc = own.start(&rig, PORT, "first.db", &["leave"]);
     wait_until("its first thread ends", || {
         std::fs::read(format!("/proc/{}/maps", ioc.pid())).is_ok_and(|maps| maps.is_empty())
     });

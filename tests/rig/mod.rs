@@ -8,6 +8,7 @@
 //! A test that can't run here says `NOT RUN` on stderr; with CI=true or IOCREC_REQUIRE_ALL=1 it
 //! fails instead.
 
+pub mod own;
 pub mod spans;
 
 use serde_json::{json, Value};
@@ -283,6 +284,11 @@ fn interpreter() -> PathBuf {
     python
 }
 
+/// The virtual environment.
+fn environment() -> PathBuf {
+    interpreter().parent().and_then(Path::parent).expect("bin/python").to_path_buf()
+}
+
 /// A script of tests/rig, ready to be given arguments.
 pub fn python(script: &str) -> Command {
     let mut command = Command::new(interpreter());
@@ -294,11 +300,13 @@ pub fn python(script: &str) -> Command {
 pub fn epics_versions() -> Vec<String> {
     let list = fs::read_to_string(rig_file("epics-versions.txt")).expect("the list is there");
     let versions = list.lines().filter(|line| !line.starts_with('#'));
-    let versions: Vec<String> =
-        versions.filter_map(|line| Some(line.split_whitespace().next()?.to_string())).collect();
-    let environment = interpreter().parent().and_then(Path::parent).expect("bin/python").to_path_buf();
+    let of_this_machine = |line: &str| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [version, python] if python != "source" => Some(version.to_string()),
+        _ => None,
+    };
+    let versions: Vec<String> = versions.filter_map(of_this_machine).collect();
     for version in &versions {
-        let libraries = environment.join("epics").join(version);
+        let libraries = environment().join("epics").join(version);
         assert!(libraries.exists(), "{} is missing; run scripts/setup", libraries.display());
     }
     versions

@@ -1,11 +1,13 @@
 /* An IOC with a main program of its own, as sites build them, linked to the shared libraries of
- * epicscorelibs.
+ * epicscorelibs or with EPICS Base in it (-DREGISTER=register_all, see static_base.py).
  *
- *     own_ioc DBD-DIRECTORY DATABASE [leave]
+ *     own_ioc DBD-DIRECTORY DATABASE [leave | slow]
  *
  * Says "ready" on stdout once it serves; then carries out each line of stdin as an iocsh command and
  * says "done". With "leave" a thread does that, and the main thread ends (as by
- * epicsThreadExitMain), which leaves a process without a living first thread.
+ * epicsThreadExitMain), which leaves a process without a living first thread. With "slow" it waits for a line of
+ * stdin before each step of its start, and says "step" before it waits. The command "reload DATABASE" ends the
+ * IOC in the process and starts it anew with another database.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -18,6 +20,40 @@
 #include <iocsh.h>
 #include <iocshRegisterCommon.h>
 
+#ifndef REGISTER
+#define REGISTER registerAllRecordDeviceDrivers
+#endif
+
+long REGISTER(DBBASE *);
+void testdbCleanup(void);
+
+static const char *definitions;
+static int slow;
+
+static void step(void)
+{
+    char line[100];
+
+    if (!slow)
+        return;
+    printf("step\n");
+    fflush(stdout);
+    if (!fgets(line, sizeof line, stdin))
+        exit(1);
+}
+
+static int start(const char *database)
+{
+    step();
+    if (dbLoadDatabase("base.dbd", definitions, NULL))
+        return 1;
+    step();
+    if (REGISTER(pdbbase) || dbLoadRecords(database, ""))
+        return 1;
+    step();
+    return iocInit();
+}
+
 static void *obey(void *unused)
 {
     char line[1000];
@@ -27,7 +63,14 @@ static void *obey(void *unused)
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
-        iocshCmd(line);
+        if (strncmp(line, "reload ", 7)) {
+            iocshCmd(line);
+        } else {
+            iocShutdown();
+            testdbCleanup();
+            if (start(line + 7))
+                exit(1);
+        }
         printf("done\n");
         fflush(stdout);
     }
@@ -40,11 +83,12 @@ int main(int argc, char **argv)
 
     if (argc < 3)
         return 2;
+    definitions = argv[1];
+    slow = argc > 3 && !strcmp(argv[3], "slow");
     iocshRegisterCommon();
-    if (dbLoadDatabase("base.dbd", argv[1], NULL) || registerAllRecordDeviceDrivers(pdbbase)
-        || dbLoadRecords(argv[2], "") || iocInit())
+    if (start(argv[2]))
         return 1;
-    if (argc == 3)
+    if (argc == 3 || slow)
         obey(NULL);
     if (pthread_create(&thread, NULL, obey, NULL))
         return 1;
