@@ -4,7 +4,7 @@
 //! of class `nciu` for each channel, and in it the channel's name, both ids and the circuit (`tcpiiu`). The
 //! object begins with the address of its class's virtual table, a number that appears nowhere else, so a
 //! search of the process's heap finds all channels. The members lie where they lie in all of libca from
-//! Base 3.14.12 to 7.0.10 (nciu.h, tcpiiu.h; compared in six builds). 64-bit processes only.
+//! Base 3.14.12 to 7.0.10 (nciu.h, virtualCircuit.h).
 //!
 //! Nothing is stopped or changed: pages that are not in memory (never touched, or swapped out) are passed
 //! over, so that none is brought in. The search is bounded in bytes and time. What it finds is believed if
@@ -31,20 +31,56 @@ use crate::kernel::FileId;
 /// ABI: offset to top, type information).
 const CHANNEL_TABLE: &str = "_ZTV4nciu";
 const CIRCUIT_TABLE: &str = "_ZTV6tcpiiu";
-const TABLE_HEAD: u64 = 16;
 
-/// nciu.
-const CHANNEL_CID: usize = 16;
-const CHANNEL_NAME: usize = 104;
-const CHANNEL_CIRCUIT: usize = 112;
-const CHANNEL_SID: usize = 120;
-const CHANNEL_BYTES: usize = 128;
+/// Where the members lie.
+struct Offsets {
+    /// The table's words that objects don't point to.
+    table_head: u64,
+    /// nciu.
+    cid: usize,
+    name: usize,
+    circuit: usize,
+    sid: usize,
+    channel_bytes: usize,
+    /// tcpiiu: the server's sockaddr_in, and where the socket's descriptor is, the first that it may be and the
+    /// last: structures with doubles lie before it, which 32-bit ARM aligns to 8 bytes and i386 to 4.
+    server: usize,
+    sockets: (usize, usize),
+    circuit_bytes: usize,
+}
+
+/// Compared in libca of six builds from 3.14.12 to 7.0.10.
+const WIDE: Offsets = Offsets {
+    table_head: 16,
+    cid: 16,
+    name: 104,
+    circuit: 112,
+    sid: 120,
+    channel_bytes: 128,
+    server: 32,
+    sockets: (888, 888),
+    circuit_bytes: 896,
+};
+/// Seen in libca 7.0.7 for i386.
+const NARROW: Offsets = Offsets {
+    table_head: 8,
+    cid: 8,
+    name: 52,
+    circuit: 56,
+    sid: 60,
+    channel_bytes: 64,
+    server: 16,
+    sockets: (536, 596),
+    circuit_bytes: 600,
+};
+/// Bytes of the larger of both structures.
+const MOST_BYTES: usize = WIDE.circuit_bytes;
 /// The sid of a channel that the server has not answered for.
 const NO_SID: u32 = u32::MAX;
-/// tcpiiu: the server's sockaddr_in, the socket's descriptor.
-const CIRCUIT_SERVER: usize = 32;
-const CIRCUIT_SOCKET: usize = 888;
-const CIRCUIT_BYTES: usize = 896;
+
+fn offsets(memory: &Memory) -> &'static Offsets {
+    memory.width().pick(&NARROW, &WIDE)
+}
 
 /// Longest name believed: PVs with filters can be long.
 const MAX_NAME: usize = 512;
@@ -83,6 +119,7 @@ pub struct Libraries {
 struct Tables {
     channel: Vec<u64>,
     circuit: Vec<u64>,
+    narrow: bool,
 }
 
 impl Libraries {
@@ -93,7 +130,7 @@ impl Libraries {
         if tables.channel.is_empty() {
             return Vec::new();
         }
-        let memory = Memory::new(pid);
+        let memory = Memory::of(pid, if tables.narrow { Width::Narrow } else { Width::Wide });
         let objects = search(pid, &memory, &writable(pid), &tables.channel);
         let connections = sockets::connections(pid);
         let connection = |descriptor| {
@@ -108,16 +145,18 @@ impl Libraries {
         for code in mappings.iter().filter(|mapping| mapping.executable) {
             let elf = self.files.entry(code.file).or_insert_with(|| {
                 let elf = Elf::read(&code.open_path(pid), &[CHANNEL_TABLE, CIRCUIT_TABLE]).ok()?;
-                (elf.wide && elf.symbol(CHANNEL_TABLE).is_some()).then_some(elf)
+                elf.symbol(CHANNEL_TABLE).is_some().then_some(elf)
             });
             let Some(elf) = elf else { continue };
             let Some(bias) = elf.bias(mappings.iter().filter(|mapping| mapping.file == code.file)) else {
                 continue;
             };
+            let head = if elf.wide { WIDE.table_head } else { NARROW.table_head };
             let first_word = |name| {
                 let table = elf.symbol(name).filter(|symbol| !symbol.function)?;
-                Some(table.address.wrapping_add(bias).wrapping_add(TABLE_HEAD))
+                Some(table.address.wrapping_add(bias).wrapping_add(head))
             };
+            tables.narrow |= !elf.wide;
             tables.channel.extend(first_word(CHANNEL_TABLE));
             tables.circuit.extend(first_word(CIRCUIT_TABLE));
         }
@@ -159,10 +198,20 @@ fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> V
                 let Some(into) = buffer.get_mut(..length) else { continue };
                 let have = memory.read_some(from, into);
                 bytes += have;
-                let words = into.get(..have).unwrap_or_default().as_chunks::<8>().0;
-                let hits = (from..).step_by(8).zip(words);
-                let hits = hits.filter(|(_, word)| wanted.contains(&u64::from_ne_bytes(**word)));
-                found.extend(hits.map(|(address, _)| address));
+                let words = into.get(..have).unwrap_or_default();
+                match memory.width() {
+                    Width::Wide => {
+                        let hits = (from..).step_by(8).zip(words.as_chunks::<8>().0);
+                        let hits = hits.filter(|(_, word)| wanted.contains(&u64::from_ne_bytes(**word)));
+                        found.extend(hits.map(|(address, _)| address));
+                    }
+                    Width::Narrow => {
+                        let hits = (from..).step_by(4).zip(words.as_chunks::<4>().0);
+                        let hits =
+                            hits.filter(|(_, word)| wanted.contains(&u32::from_ne_bytes(**word).into()));
+                        found.extend(hits.map(|(address, _)| address));
+                    }
+                }
             }
             chunk = upto;
         }
@@ -220,13 +269,14 @@ fn read(
 
 /// An nciu: its circuit's address, and the channel.
 fn channel(memory: &Memory, object: u64) -> Option<(u64, ClientChannel)> {
-    let bytes: [u8; CHANNEL_BYTES] = memory.bytes(object)?;
-    let sid = u32_at(&bytes, CHANNEL_SID);
-    let pv = memory.string(Width::Wide.pointer(&bytes, CHANNEL_NAME), MAX_NAME)?;
+    let (at, width) = (offsets(memory), memory.width());
+    let bytes: [u8; MOST_BYTES] = memory.head(object, at.channel_bytes)?;
+    let sid = u32_at(&bytes, at.sid);
+    let pv = memory.string(width.pointer(&bytes, at.name), MAX_NAME)?;
     // a name with other letters would have been escaped with backslashes, which no PV has
     let good = !pv.is_empty() && pv.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'\\');
-    let channel = ClientChannel { cid: u32_at(&bytes, CHANNEL_CID), sid, pv };
-    (good && sid != NO_SID).then(|| (Width::Wide.pointer(&bytes, CHANNEL_CIRCUIT), channel))
+    let channel = ClientChannel { cid: u32_at(&bytes, at.cid), sid, pv };
+    (good && sid != NO_SID).then(|| (width.pointer(&bytes, at.circuit), channel))
 }
 
 /// A tcpiiu: the client's end and the server's.
@@ -236,31 +286,35 @@ fn ends(
     tables: &Tables,
     connection: &dyn Fn(u32) -> Option<Connection>,
 ) -> Option<(Address, Address)> {
-    let bytes: [u8; CIRCUIT_BYTES] = memory.bytes(object)?;
+    let at = offsets(memory);
+    let bytes: [u8; MOST_BYTES] = memory.head(object, at.circuit_bytes)?;
     // a channel that looks for its server has a udpiiu in place of it
-    if !tables.circuit.contains(&Width::Wide.pointer(&bytes, 0)) {
+    if !tables.circuit.contains(&memory.width().pointer(&bytes, 0)) {
         return None;
     }
-    let address = bytes.get(CIRCUIT_SERVER..)?.first_chunk::<8>()?;
+    let address = bytes.get(at.server..)?.first_chunk::<8>()?;
     let [family0, family1, port0, port1, ip @ ..] = *address;
     if u16::from_ne_bytes([family0, family1]) != libc::AF_INET as u16 {
         return None;
     }
     let server = Address::new(Ipv4Addr::from(ip), u16::from_be_bytes([port0, port1]));
-    let connection = connection(u32_at(&bytes, CIRCUIT_SOCKET))?;
-    (connection.remote == server).then_some((connection.local, server))
+    let (first, last) = at.sockets;
+    let mut connections = (first..=last).step_by(4).filter_map(|at| connection(u32_at(&bytes, at)));
+    let to_server = connections.find(|connection| connection.remote == server)?;
+    Some((to_server.local, server))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ioc::image::Image;
     use proptest::prelude::*;
 
     const CHANNEL: u64 = 0x7f00_1111_2220;
     const CIRCUIT: u64 = 0x7f00_1111_3330;
 
     fn tables() -> Tables {
-        Tables { channel: vec![CHANNEL], circuit: vec![CIRCUIT] }
+        Tables { channel: vec![CHANNEL], circuit: vec![CIRCUIT], narrow: false }
     }
 
     fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
@@ -269,22 +323,22 @@ mod tests {
 
     /// A circuit to 10.0.0.7:5064 on descriptor 5.
     fn circuit() -> Vec<u8> {
-        let mut bytes = vec![0; CIRCUIT_BYTES];
+        let mut bytes = vec![0; WIDE.circuit_bytes];
         put(&mut bytes, 0, &CIRCUIT.to_ne_bytes());
-        put(&mut bytes, CIRCUIT_SERVER, &(libc::AF_INET as u16).to_ne_bytes());
-        put(&mut bytes, CIRCUIT_SERVER + 2, &5064u16.to_be_bytes());
-        put(&mut bytes, CIRCUIT_SERVER + 4, &[10, 0, 0, 7]);
-        put(&mut bytes, CIRCUIT_SOCKET, &5u32.to_ne_bytes());
+        put(&mut bytes, WIDE.server, &(libc::AF_INET as u16).to_ne_bytes());
+        put(&mut bytes, WIDE.server + 2, &5064u16.to_be_bytes());
+        put(&mut bytes, WIDE.server + 4, &[10, 0, 0, 7]);
+        put(&mut bytes, WIDE.sockets.0, &5u32.to_ne_bytes());
         bytes
     }
 
     fn channel(circuit: &[u8], name: &[u8], cid: u32, sid: u32) -> Vec<u8> {
-        let mut bytes = vec![0; CHANNEL_BYTES];
+        let mut bytes = vec![0; WIDE.channel_bytes];
         put(&mut bytes, 0, &CHANNEL.to_ne_bytes());
-        put(&mut bytes, CHANNEL_CID, &cid.to_ne_bytes());
-        put(&mut bytes, CHANNEL_NAME, &(name.as_ptr() as u64).to_ne_bytes());
-        put(&mut bytes, CHANNEL_CIRCUIT, &(circuit.as_ptr() as u64).to_ne_bytes());
-        put(&mut bytes, CHANNEL_SID, &sid.to_ne_bytes());
+        put(&mut bytes, WIDE.cid, &cid.to_ne_bytes());
+        put(&mut bytes, WIDE.name, &(name.as_ptr() as u64).to_ne_bytes());
+        put(&mut bytes, WIDE.circuit, &(circuit.as_ptr() as u64).to_ne_bytes());
+        put(&mut bytes, WIDE.sid, &sid.to_ne_bytes());
         bytes
     }
 
@@ -317,6 +371,31 @@ mod tests {
         assert_eq!(channels, [(1, 11, "T:SP"), (2, 12, "T:RB.DESC")]);
     }
 
+    /// In an image below 4 GiB, as a 32-bit process has it.
+    #[test]
+    fn channels_of_a_32_bit_process() {
+        let mut image = Image::new(Width::Narrow);
+        let circuit = image.room(600);
+        image.put_pointer(circuit, 0xf7f0_2220);
+        image.put(circuit + 16, &(libc::AF_INET as u16).to_ne_bytes());
+        image.put(circuit + 18, &5064u16.to_be_bytes());
+        image.put(circuit + 20, &[10, 0, 0, 7]);
+        image.put(circuit + 536, &5u32.to_ne_bytes());
+        let channel = image.room(64);
+        image.put_pointer(channel, 0xf7f0_1110);
+        image.put(channel + 8, &1u32.to_ne_bytes());
+        image.point_to_string(channel + 52, "T:SP");
+        image.point(channel + 56, circuit);
+        image.put(channel + 60, &11u32.to_ne_bytes());
+        let tables = Tables { channel: vec![0xf7f0_1110], circuit: vec![0xf7f0_2220], narrow: true };
+        let ranges = [(image.address(0), image.address(PAGE as usize))];
+        let objects = search(std::process::id(), &image.memory(), &ranges, &tables.channel);
+        assert_eq!(objects, [image.address(channel)]);
+        let found = read(&image.memory(), &objects, &tables, &connected);
+        let expected = ClientChannel { cid: 1, sid: 11, pv: "T:SP".into() };
+        assert_eq!((found[0].client, found[0].channels.as_slice()), (LOCAL, &[expected][..]));
+    }
+
     #[test]
     fn what_does_not_fit_is_not_believed() {
         let good = circuit();
@@ -324,7 +403,7 @@ mod tests {
         let odd_name = channel(&good, b"T:\xffSP\0", 1, 11);
         let no_name = channel(&good, b"\0", 1, 11);
         assert_eq!(read_all(&[&searching, &odd_name, &no_name]), []);
-        for (at, byte) in [(0, 9), (CIRCUIT_SERVER, 10), (CIRCUIT_SERVER + 4, 11), (CIRCUIT_SOCKET, 6)] {
+        for (at, byte) in [(0, 9), (WIDE.server, 10), (WIDE.server + 4, 11), (WIDE.sockets.0, 6)] {
             let mut bad = circuit();
             bad[at] = byte;
             assert_eq!(read_all(&[&channel(&bad, b"T:SP\0", 1, 11)]), [], "byte {at}");
@@ -354,8 +433,8 @@ mod tests {
         #[test]
         fn garbage_names_nothing(
             mut circuit in Just(circuit()),
-            changes in prop::collection::vec((0usize..CIRCUIT_BYTES, any::<u8>()), 1..20),
-            channel_changes in prop::collection::vec((8usize..CHANNEL_BYTES, any::<u8>()), 0..20),
+            changes in prop::collection::vec((0usize..WIDE.circuit_bytes, any::<u8>()), 1..20),
+            channel_changes in prop::collection::vec((8usize..WIDE.channel_bytes, any::<u8>()), 0..20),
         ) {
             for (at, byte) in changes {
                 circuit[at] = byte;

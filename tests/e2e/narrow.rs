@@ -1,8 +1,8 @@
-//! A 32-bit IOC (i386, from a wheel of PyPI) on a 64-bit machine.
+//! 32-bit programs (i386, from a wheel of PyPI) on a 64-bit machine.
 
 use crate::attaching::checked;
-use crate::rig::own::{Build, Own};
-use crate::rig::{json_lines, Rig};
+use crate::rig::own::{client32, Build, Own};
+use crate::rig::{json_lines, wait_until, Rig};
 use serde_json::{json, Value};
 
 const PORT: u16 = 5074;
@@ -69,4 +69,25 @@ fn a_32_bit_ioc_is_known_and_its_puts_are_recorded() {
     let [own] = iocs.as_slice() else { panic!("{iocs:?}") };
     assert!(own["base_version"].as_str().is_some_and(|version| version.starts_with("7.0.7")), "{own}");
     assert_eq!(own["environment"]["EPICS_CAS_SERVER_PORT"], PORT.to_string());
+}
+
+/// A 32-bit client tells the names of its channels, where the server is not EPICS Base.
+#[test]
+fn a_32_bit_client_names_its_channels() {
+    const FOREIGN: u16 = 5099;
+    let Some(rig) = Rig::new("narrow-client") else { return };
+    let server = rig.foreign_server(FOREIGN, "FOREIGN:SP");
+    let Some(mut command) = client32(&rig) else { return };
+    command.arg("FOREIGN:SP").env("EPICS_CA_AUTO_ADDR_LIST", "NO");
+    command.env("EPICS_CA_ADDR_LIST", "127.0.0.1").env("EPICS_CA_SERVER_PORT", FOREIGN.to_string());
+    let mut client = rig.ioc_by("client32", &mut command);
+    let mut recorder = rig.record(&["--pid", &server.pid().to_string()]);
+    let mut log = Vec::new();
+    wait_until("a put has a name", || {
+        client.command("2.5");
+        log = rig.puts(&["--pv", "FOREIGN:SP"]);
+        !log.is_empty()
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    assert_eq!(log[0]["requested"], json!(2.5), "{log:?}");
 }

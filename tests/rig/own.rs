@@ -1,7 +1,7 @@
 //! IOCs with a main program of their own (own_ioc.c), built in the ways that sites build theirs.
 
 use super::{environment, not_run, python, rig_file, run, Ioc, Rig};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// How a program has EPICS Base.
@@ -31,26 +31,17 @@ impl Own {
         let shared = matches!(build, Build::Shared | Build::Shared32);
         let base = match build {
             Build::Shared => libraries(),
-            Build::Shared32 if cfg!(not(target_arch = "x86_64")) => {
-                return not_run("32-bit IOC", "this machine is not x86_64")
-            }
-            Build::Shared32 => environment_of("7.0.7.99.1.2-i686").join("epicscorelibs"),
+            Build::Shared32 => libraries32()?,
             Build::Static | Build::Hidden => environment_of("7.0.10.99.0.2-static"),
         };
         let program = rig.path(&format!("{build:?}").to_lowercase());
-        let (include, lib) = (base.join("include"), base.join("lib"));
-        let mut command = Command::new("gcc");
-        command.args(["-O2", "-Wno-deprecated-declarations", "-o", &program]);
-        for directory in [include.clone(), include.join("os/Linux"), include.join("compiler/gcc")] {
-            command.arg("-I").arg(directory);
-        }
+        let mut command = compiler(&base, &program);
+        command.arg(rig_file("own_ioc.c"));
         if shared {
             command.args(["-no-pie", "-fno-pic"]).args((build == Build::Shared32).then_some("-m32"));
-            command.arg(rig_file("own_ioc.c"));
-            command.arg("-L").arg(&lib).arg(format!("-Wl,--no-as-needed,-rpath,{}", lib.display()));
-            command.args(["-ldbRecStd", "-ldbCore", "-lca", "-lCom", "-lpthread"]);
+            libraries_of(&mut command, &base, &["-ldbRecStd", "-ldbCore", "-lca", "-lCom"]);
         } else {
-            command.args(["-DREGISTER=register_all"]).arg(rig_file("own_ioc.c"));
+            command.args(["-DREGISTER=register_all"]);
             command.arg(base.join("register.c")).arg(base.join("libBase.a"));
             command.args(["-lstdc++", "-lpthread", "-lm", "-ldl", "-lrt"]);
             command.args((build == Build::Static).then_some("-rdynamic"));
@@ -80,6 +71,41 @@ impl Own {
     pub fn start(&self, rig: &Rig, port: u16, database: &str, more: &[&str]) -> Ioc {
         rig.ioc_by("own", &mut self.command(port, database, more))
     }
+}
+
+/// Compiles own_client.c as a 32-bit program; `None` if that can't be done on this machine.
+pub fn client32(rig: &Rig) -> Option<Command> {
+    let base = libraries32()?;
+    let program = rig.path("own_client");
+    let mut command = compiler(&base, &program);
+    command.arg("-m32").arg(rig_file("own_client.c"));
+    libraries_of(&mut command, &base, &["-lca", "-lCom"]);
+    succeed(&mut command);
+    Some(Command::new(program))
+}
+
+fn compiler(base: &Path, program: &str) -> Command {
+    let include = base.join("include");
+    let mut command = Command::new("gcc");
+    command.args(["-O2", "-Wno-deprecated-declarations", "-o", program]);
+    for directory in [include.clone(), include.join("os/Linux"), include.join("compiler/gcc")] {
+        command.arg("-I").arg(directory);
+    }
+    command
+}
+
+/// Links libraries that are found where they are now.
+fn libraries_of(command: &mut Command, base: &Path, names: &[&str]) {
+    let lib = base.join("lib");
+    command.arg("-L").arg(&lib).arg(format!("-Wl,--no-as-needed,-rpath,{}", lib.display()));
+    command.args(names).arg("-lpthread");
+}
+
+fn libraries32() -> Option<PathBuf> {
+    if cfg!(not(target_arch = "x86_64")) {
+        return not_run("32-bit programs", "this machine is not x86_64");
+    }
+    Some(environment_of("7.0.7.99.1.2-i686").join("epicscorelibs"))
 }
 
 /// Where the interpreter has EPICS Base from.
