@@ -509,7 +509,7 @@ pub struct CaAnswer {
 }
 
 /// Which function a put was seen in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PutKind {
     /// `dbPut`: writes the field, no more. Every put but those to link fields gets here.
     Put,
@@ -579,7 +579,7 @@ pub struct Complete {
 }
 
 /// Which function asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CauseKind {
     /// `callbackRequest`.
     CallbackRequest,

@@ -216,8 +216,10 @@ pub(crate) const FLAG_KEYFRAME: u16 = 1;
 /// The block holds definitions or ends of them, so that a reader which looks for a time must not
 /// pass over it.
 pub(crate) const FLAG_DEFINES: u16 = 2;
-/// The body: zstd of all times, then all facts.
+/// The body: all times, then all facts. Not written any more.
 pub(crate) const ENCODING_TIMES_FACTS: u16 = 1;
+/// The body: by columns.
+pub(crate) const ENCODING_COLUMNS: u16 = 2;
 
 /// What a block says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

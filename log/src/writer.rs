@@ -17,8 +17,9 @@
 //! - **A segment can be read alone**: before its first event it holds the definitions that were in
 //!   force (a keyframe), so the deletion of older ones loses nothing that it needs.
 //!
-//! Memory, beside the context: about 1 MiB at the default level (760 KiB for packing, 64 KiB for a
-//! batch and 32 bytes for each event in it), and a keyframe's packed bytes while it is written.
+//! Memory, beside the context, at the default level and 20,000 hits/s: 0.7 MiB for packing (0.2 MiB of them
+//! zstd's) and 0.6 MiB for a batch (24 bytes an event, and what is hit); at 100 hits/s a tenth of that. And a
+//! keyframe's packed bytes while it is written.
 
 mod losses;
 mod options;
@@ -213,7 +214,8 @@ impl<S: Storage> Writer<S> {
             self.losses.because("an event too large for a block");
             return false;
         }
-        if !self.batch.is_empty() && !self.batch.has_room(self.encoded.len(), self.batch_limit()) {
+        if !self.batch.is_empty() && !self.batch.has_room(event.time, self.encoded.len(), self.batch_limit())
+        {
             self.end_block();
         }
         if self.status.state != State::Ok {

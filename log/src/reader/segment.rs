@@ -5,8 +5,8 @@ use super::window::Window;
 use crate::block::Unpacker;
 use crate::event::Event;
 use crate::format::{
-    BadHeader, BlockHeader, SegmentHeader, BLOCK_HEADER, BLOCK_MAGIC, ENCODING_TIMES_FACTS, FACTS,
-    FIRST_BLOCK, FLAG_DEFINES, FLAG_KEYFRAME, KNOWN_INCOMPATIBLE, SEGMENT_HEADER, SEGMENT_MAGIC, VERSION,
+    BadHeader, BlockHeader, SegmentHeader, BLOCK_HEADER, BLOCK_MAGIC, FACTS, FIRST_BLOCK, FLAG_DEFINES,
+    FLAG_KEYFRAME, KNOWN_INCOMPATIBLE, SEGMENT_HEADER, SEGMENT_MAGIC, VERSION,
 };
 use std::collections::VecDeque;
 use std::fs::File;
@@ -159,7 +159,7 @@ impl<R: Read + Seek> Segment<R> {
         };
         let outcome = if crc32fast::hash(body) != header.body_crc {
             Err(Cause::Checksum)
-        } else if header.encoding != ENCODING_TIMES_FACTS {
+        } else if !Unpacker::knows(header.encoding) {
             Err(Cause::Newer)
         } else {
             let newer = self.header.facts > FACTS;

@@ -34,7 +34,7 @@ impl Default for Options {
             flush: Duration::from_secs(1),
             sync: Duration::from_secs(5),
             segment: None,
-            level: 3,
+            level: 1,
         }
     }
 }

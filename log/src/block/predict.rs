@@ -1,0 +1,283 @@
+//! What comes next, as far as can be told from what came before in the same block. Writer and reader
+//! both keep these and tell them the same, so what is as predicted need not be stored.
+
+use super::template::{Number, Owner};
+use std::collections::BTreeMap;
+
+/// Shapes in a block are numbered from 1; 0 is what every block has: a fact stored whole.
+pub(super) const WHOLE: u32 = 0;
+/// No shape, no owner.
+const NONE: u32 = u32::MAX;
+/// How many threads (or circuits) are followed at a time: as many as hit at once on a usual box, which has
+/// two to four CPUs.
+const FOLLOWED: usize = 4;
+
+/// What is known of a shape, apart from what it means.
+#[derive(Clone, Debug)]
+struct Shape {
+    owner: u32,
+    /// The shape that came after it the last time.
+    next: u32,
+    seen: bool,
+}
+
+/// The order of shapes: in a thread, each is mostly followed by the one that followed it before.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    shapes: Vec<Shape>,
+    /// The last shape of each owner.
+    last: Vec<u32>,
+    owners: BTreeMap<Owner, u32>,
+    /// The owners that came last, the latest first.
+    recent: [u32; FOLLOWED],
+    /// The lowest number that was not seen yet, or one below it.
+    fresh: u32,
+}
+
+/// How a shape is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The one that followed the last time in the thread that hit before, or in the one before that ...
+    Next(usize),
+    /// The lowest number that was not seen before.
+    Fresh,
+    /// By its number.
+    Number(u32),
+}
+
+impl Step {
+    /// As a number: 0 and 2 to 4 for `Next`, 1 for `Fresh`, 5 and more for numbers.
+    pub fn code(self) -> u64 {
+        match self {
+            Step::Next(0) => 0,
+            Step::Fresh => 1,
+            Step::Next(rank) => rank as u64 + 1,
+            Step::Number(shape) => u64::from(shape) + FOLLOWED as u64 + 1,
+        }
+    }
+
+    pub fn of(code: u64) -> Option<Step> {
+        Some(match code {
+            0 => Step::Next(0),
+            1 => Step::Fresh,
+            _ => match usize::try_from(code - 1).ok().filter(|rank| *rank < FOLLOWED) {
+                Some(rank) => Step::Next(rank),
+                None => Step::Number(u32::try_from(code - FOLLOWED as u64 - 1).ok()?),
+            },
+        })
+    }
+}
+
+impl Order {
+    /// Forgets all and knows one shape: [`WHOLE`], which has an owner of its own.
+    pub fn begin(&mut self) {
+        self.shapes.clear();
+        self.owners.clear();
+        self.last.clear();
+        self.last.push(NONE);
+        self.shapes.push(Shape { owner: 0, next: NONE, seen: true });
+        self.recent = [NONE; FOLLOWED];
+        self.fresh = 1;
+    }
+
+    /// The next number stands for a shape of this owner.
+    pub fn add(&mut self, owner: Owner) {
+        let new = self.last.len() as u32;
+        let owner = *self.owners.entry(owner).or_insert(new);
+        if owner == new {
+            self.last.push(NONE);
+        }
+        self.shapes.push(Shape { owner, next: NONE, seen: false });
+    }
+
+    fn predicted(&self, rank: usize) -> Option<u32> {
+        let owner = *self.recent.get(rank)?;
+        let last = *self.last.get(owner as usize)?;
+        let next = self.shapes.get(last as usize)?.next;
+        (next != NONE).then_some(next)
+    }
+
+    /// How to tell that `shape` comes now.
+    pub fn step(&self, shape: u32) -> Step {
+        for rank in 0..FOLLOWED {
+            if self.predicted(rank) == Some(shape) {
+                return Step::Next(rank);
+            }
+        }
+        if shape == self.fresh {
+            Step::Fresh
+        } else {
+            Step::Number(shape)
+        }
+    }
+
+    /// The shape that comes now; `None` if there is none.
+    pub fn shape(&self, step: Step) -> Option<u32> {
+        let shape = match step {
+            Step::Next(rank) => self.predicted(rank)?,
+            Step::Fresh => self.fresh,
+            Step::Number(shape) => shape,
+        };
+        ((shape as usize) < self.shapes.len()).then_some(shape)
+    }
+
+    /// `shape` has come. Gives whether it came for the first time.
+    pub fn came(&mut self, shape: u32) -> bool {
+        let Some(this) = self.shapes.get_mut(shape as usize) else { return false };
+        let first = !std::mem::replace(&mut this.seen, true);
+        let owner = this.owner;
+        while self.shapes.get(self.fresh as usize).is_some_and(|shape| shape.seen) {
+            self.fresh += 1;
+        }
+        if let Some(last) = self.last.get_mut(owner as usize) {
+            let before = std::mem::replace(last, shape);
+            if let Some(before) = self.shapes.get_mut(before as usize) {
+                before.next = shape;
+            }
+        }
+        let place = self.recent.iter().position(|recent| *recent == owner).unwrap_or(FOLLOWED - 1);
+        if let Some(upto) = self.recent.get_mut(..=place) {
+            upto.rotate_right(1);
+        }
+        if let Some(first) = self.recent.first_mut() {
+            *first = owner;
+        }
+        first
+    }
+
+    /// Bytes that it holds, but for the few owners.
+    pub fn memory(&self) -> usize {
+        self.shapes.capacity() * size_of::<Shape>() + self.last.capacity() * size_of::<u32>()
+    }
+}
+
+/// The last two of a row of numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Past {
+    last: u64,
+    older: u64,
+}
+
+/// How a number is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It is the last one.
+    Last,
+    /// It is as much more than the last one as that was more than the one before.
+    Onward,
+    /// It is the one before the last.
+    Older,
+    /// By its difference from the last one.
+    Difference(u64),
+}
+
+impl Past {
+    fn onward(self, number: Number) -> Option<u64> {
+        if !number.is_double() {
+            return Some(self.last.wrapping_add(self.last.wrapping_sub(self.older)));
+        }
+        let (last, older) = (f64::from_bits(self.last), f64::from_bits(self.older));
+        let onward = last + (last - older);
+        // Which bits a NaN has depends on the machine.
+        (!onward.is_nan()).then(|| onward.to_bits())
+    }
+
+    /// How to tell `value`.
+    pub fn tell(self, number: Number, value: u64) -> Told {
+        if value == self.last {
+            Told::Last
+        } else if self.onward(number) == Some(value) {
+            Told::Onward
+        } else if value == self.older {
+            Told::Older
+        } else {
+            Told::Difference(value.wrapping_sub(self.last))
+        }
+    }
+
+    /// The value that was told so; `None` if it can't have been.
+    pub fn value(self, number: Number, told: Told) -> Option<u64> {
+        Some(match told {
+            Told::Last => self.last,
+            Told::Onward => self.onward(number)?,
+            Told::Older => self.older,
+            Told::Difference(difference) => self.last.wrapping_add(difference),
+        })
+    }
+
+    fn add(&mut self, value: u64) {
+        *self = Past { last: value, older: self.last };
+    }
+}
+
+/// A hit: the numbers of its shape and template, and whether the shape comes for the first time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hit {
+    pub shape: u32,
+    pub template: u32,
+    pub first: bool,
+}
+
+/// The numbers of hits: like those of the last hit of the same shape, or, if that is the first, of the last
+/// hit with the same template.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    shapes: Vec<[Past; 2]>,
+    templates: Vec<[Past; 2]>,
+    requests: Past,
+}
+
+impl Numbers {
+    /// Forgets all: there are so many shapes, [`WHOLE`] included, and templates.
+    pub fn begin(&mut self, shapes: usize, templates: usize) {
+        self.shapes.clear();
+        self.shapes.resize(shapes, Default::default());
+        self.templates.clear();
+        self.templates.resize(templates, Default::default());
+        self.requests = Past::default();
+    }
+
+    fn own(&self, hit: Hit) -> [Past; 2] {
+        let own = if hit.first {
+            self.templates.get(hit.template as usize)
+        } else {
+            self.shapes.get(hit.shape as usize)
+        };
+        own.copied().unwrap_or_default()
+    }
+
+    /// What the first or second number of a hit is compared with.
+    pub fn past(&self, hit: Hit, number: Number) -> Past {
+        let [first, second] = self.own(hit);
+        match number {
+            Number::None => Past::default(),
+            Number::First { .. } => first,
+            Number::Second { .. } => second,
+            Number::Before { .. } => Past { last: first.last, older: second.last },
+            Number::Request => self.requests,
+        }
+    }
+
+    /// A hit had these.
+    pub fn came(&mut self, hit: Hit, numbers: [Number; 2], values: [u64; 2]) {
+        let mut own = self.own(hit);
+        for ((past, number), value) in own.iter_mut().zip(numbers).zip(values) {
+            match number {
+                Number::None => {}
+                Number::Request => self.requests.add(value),
+                _ => past.add(value),
+            }
+        }
+        if let Some(shape) = self.shapes.get_mut(hit.shape as usize) {
+            *shape = own;
+        }
+        if let Some(template) = self.templates.get_mut(hit.template as usize) {
+            *template = own;
+        }
+    }
+
+    /// Bytes that it holds.
+    pub fn memory(&self) -> usize {
+        (self.shapes.capacity() + self.templates.capacity()) * size_of::<[Past; 2]>()
+    }
+}

@@ -1,0 +1,331 @@
+//! Hits taken apart: into a *template*, which says all that hits of one kind from one place of the code
+//! have in common, a record, and numbers.
+//!
+//! A running IOC hits the same few places again and again, so a block names each template once
+//! ([`Template::skeleton`]) and each pair of template and record once (a *shape*), and an event is little more
+//! than the number of its shape.
+
+use crate::event::{
+    CaAnswer, CaPut, Cause, CauseKind, Complete, Dbf, Fact, FieldId, Process, Put, PutKind, Value,
+};
+
+/// Where in the code of an IOC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    thread: u32,
+    sp: i64,
+    site: u32,
+}
+
+/// How a value is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Class {
+    /// Not at all: it is not known.
+    Unknown,
+    Int,
+    UInt,
+    Float,
+    Double,
+    /// Text or array: as postcard.
+    Bytes,
+}
+
+/// A hit but for its record, and for what it was that was hit: values, pointers, request numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Template {
+    Process {
+        place: Place,
+        active: bool,
+    },
+    Complete {
+        place: Place,
+        value: Class,
+        severity: u16,
+        status: u16,
+    },
+    Put {
+        place: Place,
+        kind: PutKind,
+        field: Option<FieldId>,
+        dbf: Dbf,
+        count: u32,
+        requested: Class,
+        old: Class,
+    },
+    Cause {
+        place: Place,
+        kind: CauseKind,
+        named: bool,
+    },
+    CaPut {
+        circuit: u32,
+        notify: bool,
+        dbr: u16,
+        count: u32,
+        length: u32,
+        eight: bool,
+    },
+    CaAnswer {
+        circuit: u32,
+        notify: bool,
+        status: u32,
+    },
+}
+
+/// Whose hits follow each other: a thread's, or a circuit's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Owner {
+    Thread(u32),
+    Circuit(u32),
+}
+
+/// What a number of a hit is, which is to say what it is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Number {
+    /// There is none.
+    None,
+    /// The hit's own first value: with those of its shape. As a 64-bit float, or as an integer.
+    First { double: bool },
+    /// The second value, with those of its shape.
+    Second { double: bool },
+    /// What was before the first value: with the first value of the hit before.
+    Before { double: bool },
+    /// A client's request: with the requests before, whatever their shape.
+    Request,
+}
+
+impl Number {
+    pub fn is_there(self) -> bool {
+        self != Number::None
+    }
+
+    pub fn is_double(self) -> bool {
+        match self {
+            Number::None | Number::Request => false,
+            Number::First { double } | Number::Second { double } | Number::Before { double } => double,
+        }
+    }
+}
+
+/// What of a hit is neither in its template nor in the facts' bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rest {
+    pub record: u32,
+    pub numbers: [u64; 2],
+}
+
+/// DBR_DOUBLE: of the types in a client's put, the only one that is a 64-bit float.
+const DBR_DOUBLE: u16 = 6;
+/// Two empty texts, and an empty payload, as postcard: what a skeleton has for [`Class::Bytes`].
+const NO_TEXTS: &[u8] = &[5, 0, 5, 0];
+const NO_PAYLOAD: &[u8] = &[0];
+
+impl Template {
+    /// Takes a fact apart. Values that are no numbers are appended to `bytes`. `None`, and nothing
+    /// appended, if facts like it are stored whole.
+    pub fn of(fact: &Fact, bytes: &mut Vec<u8>) -> Option<(Template, Rest)> {
+        let place = |thread, sp, site| Place { thread, sp, site };
+        let mut numbers = [0, 0];
+        let [first, second] = &mut numbers;
+        let (template, record) = match fact {
+            Fact::Process(hit) => {
+                let place = place(hit.thread, hit.sp, hit.site);
+                (Template::Process { place, active: hit.active }, hit.record)
+            }
+            Fact::Complete(hit) => {
+                let place = place(hit.thread, hit.sp, hit.site);
+                let value = take_value(&hit.value, first, bytes);
+                let (severity, status) = (hit.severity, hit.status);
+                (Template::Complete { place, value, severity, status }, hit.record)
+            }
+            Fact::Put(hit) => {
+                let place = place(hit.thread, hit.sp, hit.site);
+                let requested = take_value(&hit.requested, first, bytes);
+                let old = take_value(&hit.old, second, bytes);
+                let (kind, field, dbf, count) = (hit.kind, hit.field, hit.dbf, hit.count);
+                (Template::Put { place, kind, field, dbf, count, requested, old }, hit.record)
+            }
+            Fact::Cause(hit) => {
+                let place = place(hit.thread, hit.sp, hit.site);
+                *first = hit.object;
+                let named = hit.record.is_some();
+                (Template::Cause { place, kind: hit.kind, named }, hit.record.unwrap_or(0))
+            }
+            Fact::CaPut(put) => {
+                *first = put.ioid.into();
+                let eight = put.payload.as_slice().try_into().map(u64::from_be_bytes);
+                match eight {
+                    Ok(payload) => *second = payload,
+                    Err(_) => append(&put.payload, bytes),
+                }
+                let (circuit, notify, dbr, count) = (put.circuit, put.notify, put.dbr, put.count);
+                let template =
+                    Template::CaPut { circuit, notify, dbr, count, length: put.length, eight: eight.is_ok() };
+                (template, put.channel)
+            }
+            Fact::CaAnswer(answer) if answer.text.is_empty() => {
+                *first = answer.ioid.into();
+                let (circuit, notify, status) = (answer.circuit, answer.notify, answer.status);
+                (Template::CaAnswer { circuit, notify, status }, 0)
+            }
+            _ => return None,
+        };
+        Some((template, Rest { record, numbers }))
+    }
+
+    /// The fact of which this is the template. Values that are no numbers are taken off the front of
+    /// `bytes`. `None` if they are not there, or a number is none that the fact can have.
+    pub fn fact(&self, rest: Rest, bytes: &mut &[u8]) -> Option<Fact> {
+        let Rest { record, numbers: [first, second] } = rest;
+        Some(match *self {
+            Template::Process { place: Place { thread, sp, site }, active } => {
+                Fact::Process(Process { thread, sp, site, record, active })
+            }
+            Template::Complete { place: Place { thread, sp, site }, value, severity, status } => {
+                let value = give_value(value, first, bytes)?;
+                Fact::Complete(Complete { thread, sp, site, record, value, severity, status })
+            }
+            Template::Put { place: Place { thread, sp, site }, kind, field, dbf, count, requested, old } => {
+                let requested = give_value(requested, first, bytes)?;
+                let old = give_value(old, second, bytes)?;
+                Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+            }
+            Template::Cause { place: Place { thread, sp, site }, kind, named } => {
+                let record = named.then_some(record);
+                Fact::Cause(Cause { thread, sp, site, kind, object: first, record })
+            }
+            Template::CaPut { circuit, notify, dbr, count, length, eight } => {
+                let ioid = u32::try_from(first).ok()?;
+                let payload = if eight { second.to_be_bytes().to_vec() } else { take_postcard(bytes)? };
+                Fact::CaPut(CaPut { circuit, channel: record, notify, dbr, count, ioid, length, payload })
+            }
+            Template::CaAnswer { circuit, notify, status } => {
+                let ioid = u32::try_from(first).ok()?;
+                Fact::CaAnswer(CaAnswer { circuit, ioid, notify, status, text: String::new() })
+            }
+        })
+    }
+
+    /// The template as a fact: all that it does not say is zero or empty, and its stack pointer is told as
+    /// the difference from `sp`, which is then its own.
+    pub fn skeleton(&self, sp: &mut i64) -> Option<Fact> {
+        let mut template = *self;
+        if let Some(place) = template.place() {
+            let own = place.sp;
+            place.sp = own.wrapping_sub(*sp);
+            *sp = own;
+        }
+        let bytes = if matches!(template, Template::CaPut { .. }) { NO_PAYLOAD } else { NO_TEXTS };
+        template.fact(Rest { record: 0, numbers: [0, 0] }, &mut { bytes })
+    }
+
+    /// The template that a skeleton stands for.
+    pub fn of_skeleton(fact: &Fact, sp: &mut i64) -> Option<Template> {
+        let (mut template, _) = Template::of(fact, &mut Vec::new())?;
+        if let Some(place) = template.place() {
+            place.sp = place.sp.wrapping_add(*sp);
+            *sp = place.sp;
+        }
+        Some(template)
+    }
+
+    fn place(&mut self) -> Option<&mut Place> {
+        match self {
+            Template::Process { place, .. }
+            | Template::Complete { place, .. }
+            | Template::Put { place, .. }
+            | Template::Cause { place, .. } => Some(place),
+            Template::CaPut { .. } | Template::CaAnswer { .. } => None,
+        }
+    }
+
+    /// Whose hits these are.
+    pub fn owner(&self) -> Owner {
+        match *self {
+            Template::Process { place, .. }
+            | Template::Complete { place, .. }
+            | Template::Put { place, .. }
+            | Template::Cause { place, .. } => Owner::Thread(place.thread),
+            Template::CaPut { circuit, .. } | Template::CaAnswer { circuit, .. } => Owner::Circuit(circuit),
+        }
+    }
+
+    /// What its numbers are.
+    pub fn numbers(&self) -> [Number; 2] {
+        let double = |class| class == Class::Double;
+        let first = |class| match class {
+            Class::Unknown | Class::Bytes => Number::None,
+            _ => Number::First { double: double(class) },
+        };
+        match *self {
+            Template::Process { .. } => [Number::None, Number::None],
+            Template::Complete { value, .. } => [first(value), Number::None],
+            Template::Put { requested, old, .. } => {
+                let second = match first(old) {
+                    Number::None => Number::None,
+                    _ if requested == old => Number::Before { double: double(old) },
+                    _ => Number::Second { double: double(old) },
+                };
+                [first(requested), second]
+            }
+            Template::Cause { .. } => [Number::First { double: false }, Number::None],
+            Template::CaPut { dbr, eight, .. } => {
+                let payload = if eight { Number::Second { double: dbr == DBR_DOUBLE } } else { Number::None };
+                [Number::Request, payload]
+            }
+            Template::CaAnswer { .. } => [Number::Request, Number::None],
+        }
+    }
+}
+
+/// A value's number, if it has one, or its bytes.
+fn take_value(value: &Value, number: &mut u64, bytes: &mut Vec<u8>) -> Class {
+    match value {
+        Value::Unknown => Class::Unknown,
+        Value::Int(value) => {
+            *number = *value as u64;
+            Class::Int
+        }
+        Value::UInt(value) => {
+            *number = *value;
+            Class::UInt
+        }
+        Value::Float(value) => {
+            *number = value.to_bits().into();
+            Class::Float
+        }
+        Value::Double(value) => {
+            *number = value.to_bits();
+            Class::Double
+        }
+        Value::Text(_) | Value::Array(_) => {
+            append(value, bytes);
+            Class::Bytes
+        }
+    }
+}
+
+fn give_value(class: Class, number: u64, bytes: &mut &[u8]) -> Option<Value> {
+    Some(match class {
+        Class::Unknown => Value::Unknown,
+        Class::Int => Value::Int(number as i64),
+        Class::UInt => Value::UInt(number),
+        Class::Float => Value::Float(f32::from_bits(u32::try_from(number).ok()?)),
+        Class::Double => Value::Double(f64::from_bits(number)),
+        Class::Bytes => take_postcard(bytes)?,
+    })
+}
+
+/// Appends as postcard. Encoding into memory can't fail.
+pub(super) fn append(thing: &impl serde::Serialize, bytes: &mut Vec<u8>) {
+    if let Ok(longer) = postcard::to_extend(thing, std::mem::take(bytes)) {
+        *bytes = longer;
+    }
+}
+
+/// Takes a thing off the front of `bytes`.
+pub(super) fn take_postcard<T: serde::de::DeserializeOwned>(bytes: &mut &[u8]) -> Option<T> {
+    let (thing, rest) = postcard::take_from_bytes(bytes).ok()?;
+    *bytes = rest;
+    Some(thing)
+}
