@@ -11,7 +11,8 @@
 
 use crate::event::{
     Alias, Channel, ChannelId, Circuit, CircuitId, Clock, Event, Fact, Field, FieldId, Host, Ioc, IocId,
-    Menu, MenuId, Record, RecordId, Site, SiteId, States, Thread, ThreadId, TierChoice,
+    Menu, MenuId, Record, RecordId, ScanList, ScanListId, Scanned, Site, SiteId, States, Thread, ThreadId,
+    TierChoice,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::size_of;
@@ -93,6 +94,11 @@ impl Weight for Menu {
 impl Weight for Box<[Box<str>]> {
     fn weight(&self) -> usize {
         size_of::<Self>() + weight_of(self.iter().map(|text| text.len()))
+    }
+}
+impl Weight for ScanList {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.name.len()
     }
 }
 impl Weight for Site {
@@ -177,6 +183,9 @@ pub struct Context {
     aliases: Table<Box<[Box<str>]>>,
     states: Table<Box<[Box<str>]>>,
     menus: Table<Menu>,
+    scan_lists: Table<ScanList>,
+    /// The list that a record is on.
+    scanned: Table<ScanListId>,
     /// Names of record types, each once, and the way back to their index. An IOC has some tens of
     /// them; they never shrink, and their bytes count in `types_weight`.
     types: Vec<Box<str>>,
@@ -211,6 +220,8 @@ impl Context {
             aliases: Table::default(),
             states: Table::default(),
             menus: Table::default(),
+            scan_lists: Table::default(),
+            scanned: Table::default(),
             types: Vec::new(),
             type_index: BTreeMap::new(),
             types_weight: 0,
@@ -255,6 +266,17 @@ impl Context {
                     self.menus.put(menu.id, menu.clone());
                 }
             }
+            Fact::ScanList(list) => {
+                if self.has_room(list.weight()) {
+                    self.scan_lists.put(list.id, list.clone());
+                }
+            }
+            Fact::Scanned(Scanned { record, list: None }) => _ = self.scanned.take(*record),
+            Fact::Scanned(Scanned { record, list: Some(list) }) => {
+                if self.has_room(list.weight()) {
+                    self.scanned.put(*record, *list);
+                }
+            }
             Fact::Field(field) => {
                 if self.has_room(field.weight()) {
                     self.fields.put(field.id, field.clone());
@@ -291,6 +313,7 @@ impl Context {
             | Fact::Complete(_)
             | Fact::Cause(_)
             | Fact::CaLinkPut(_)
+            | Fact::Inspected(_)
             | Fact::Loss(_)
             | Fact::Mark(_) => {}
         }
@@ -303,6 +326,7 @@ impl Context {
         let at = move |fact| Event { time: now, fact };
         let records = self.records.map.keys().filter_map(|id| self.record(*id));
         let serves = self.serves.map.iter();
+        let scanned = self.scanned.map.iter();
         let aliases = self.aliases.map.iter().flat_map(|(&record, names)| {
             names.iter().map(move |name| Fact::Alias(Alias { record, name: name.to_string() }))
         });
@@ -326,6 +350,12 @@ impl Context {
             .chain(
                 serves
                     .map(|(&thread, &circuit)| Fact::Serves(crate::event::Serves { thread, circuit }))
+                    .map(at),
+            )
+            .chain(self.scan_lists.map.values().cloned().map(Fact::ScanList).map(at))
+            .chain(
+                scanned
+                    .map(|(&record, &list)| Fact::Scanned(Scanned { record, list: Some(list) }))
                     .map(at),
             )
     }
@@ -388,6 +418,16 @@ impl Context {
         self.menus.map.get(&id)
     }
 
+    /// A scan list.
+    pub fn scan_list(&self, id: ScanListId) -> Option<&ScanList> {
+        self.scan_lists.map.get(&id)
+    }
+
+    /// The list that a record is on.
+    pub fn scanned(&self, record: RecordId) -> Option<&ScanList> {
+        self.scan_list(*self.scanned.map.get(&record)?)
+    }
+
     /// A field.
     pub fn field(&self, id: FieldId) -> Option<&Field> {
         self.fields.map.get(&id)
@@ -434,6 +474,8 @@ impl Context {
             self.aliases.weight,
             self.states.weight,
             self.menus.weight,
+            self.scan_lists.weight,
+            self.scanned.weight,
             self.types_weight,
             self.fields.weight,
             self.sites.weight,
@@ -502,6 +544,8 @@ impl Context {
         self.aliases.keep(|record, _| records.contains_key(record));
         self.states.keep(|record, _| records.contains_key(record));
         self.menus.keep(|_, menu| menu.ioc != ioc);
+        self.scanned.keep(|record, _| records.contains_key(record));
+        self.scan_lists.keep(|_, list| list.ioc != ioc);
         self.fields.keep(|_, field| field.ioc != ioc);
         self.sites.keep(|_, site| site.ioc != ioc);
         let threads = &self.threads.map;

@@ -26,6 +26,8 @@ pub type RecordId = u32;
 pub type FieldId = u32;
 /// Number of a [`Menu`].
 pub type MenuId = u32;
+/// Number of a [`ScanList`].
+pub type ScanListId = u32;
 /// Number of a [`Site`]; 0 means that the caller is not known.
 pub type SiteId = u32;
 /// Number of a [`Circuit`].
@@ -98,6 +100,12 @@ pub enum Fact {
     Menu(Menu),
     /// The texts of a bi, bo, mbbi or mbbo record's states.
     States(States),
+    /// A list of records that an IOC processes together.
+    ScanList(ScanList),
+    /// The list that a record is on.
+    Scanned(Scanned),
+    /// The recorder looked at a record that was not seen to complete.
+    Inspected(Inspected),
 }
 
 /// What becomes of a fact when facts are put into order.
@@ -125,6 +133,8 @@ impl Fact {
             | Fact::Alias(_)
             | Fact::Menu(_)
             | Fact::States(_)
+            | Fact::ScanList(_)
+            | Fact::Scanned(_)
             | Fact::Site(_)
             | Fact::Circuit(_)
             | Fact::Channel(_)
@@ -137,6 +147,7 @@ impl Fact {
             | Fact::Complete(_)
             | Fact::Cause(_)
             | Fact::CaLinkPut(_)
+            | Fact::Inspected(_)
             | Fact::Loss(_)
             | Fact::Mark(_) => Sort::Hit,
         }
@@ -319,6 +330,43 @@ pub struct States {
     pub record: RecordId,
     /// The text of each value, from 0 on (ZNAM and ONAM, ZRST to FFST); empty ones at the end left out.
     pub states: Vec<String>,
+}
+
+/// What a [`ScanList`] waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScanKind {
+    /// A period.
+    Periodic,
+    /// A database event.
+    Event,
+    /// Device support (I/O Intr).
+    IoInterrupt,
+}
+
+/// A list of records that an IOC processes one after the other (scan_list of dbScan.c): of a period, or of an
+/// event or a device support's IOSCANPVT and a priority.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScanList {
+    /// Its number.
+    pub id: ScanListId,
+    /// Whose.
+    pub ioc: IocId,
+    /// What it waits for.
+    pub kind: ScanKind,
+    /// The period as SCAN has it (`.1 second`), the event's name or number; empty for I/O Intr.
+    pub name: String,
+    /// Address of the CALLBACK that has it processed: [`Cause::object`] of the `callbackRequest` that asks for
+    /// that. 0 for a period.
+    pub callback: u64,
+}
+
+/// The list that a record is on, as it was when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scanned {
+    /// The record.
+    pub record: RecordId,
+    /// Its list; none any more.
+    pub list: Option<ScanListId>,
 }
 
 /// A caller of a probed function, from the return address.
@@ -633,6 +681,17 @@ pub struct CaLinkPut {
     pub count: u32,
     /// What is sent.
     pub value: Value,
+}
+
+/// What a record was doing some time after it had begun to process and was not seen to complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inspected {
+    /// The record.
+    pub record: RecordId,
+    /// PACT is set: it has yet to complete.
+    pub active: bool,
+    /// DISA equals DISV: it is disabled.
+    pub disabled: bool,
 }
 
 /// Where something was lost.

@@ -29,7 +29,7 @@ pub const MAX_EVENTS: u32 = 32 << 10;
 /// that a decoder needs.
 pub const WINDOW_LOG: u32 = 18;
 /// How many sorts of facts this version knows; a segment says how many its writer knew.
-pub const FACTS: u16 = 26;
+pub const FACTS: u16 = 29;
 
 const _: () = {
     assert!(SEGMENT_HEADER == 8 + 2 + 2 + 2 + 2 + 4 + 4 + 16 + 16 + 8 + 8 + 4 + 4);
@@ -69,6 +69,9 @@ pub fn fact_number(fact: &Fact) -> u16 {
         Fact::Alias(_) => 23,
         Fact::Menu(_) => 24,
         Fact::States(_) => 25,
+        Fact::ScanList(_) => 26,
+        Fact::Scanned(_) => 27,
+        Fact::Inspected(_) => 28,
     }
 }
 

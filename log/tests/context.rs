@@ -76,6 +76,9 @@ fn ends_take_what_belongs_to_them() {
             context.apply(0, &Fact::Alias(Alias { record: ioc, name: name.into() }));
         }
         context.apply(0, &Fact::States(States { record: ioc, states: vec!["Off".into()] }));
+        let kind = ScanKind::Event;
+        context.apply(0, &Fact::ScanList(ScanList { id: ioc, ioc, kind, name: "7".into(), callback: 9 }));
+        context.apply(0, &Fact::Scanned(Scanned { record: ioc, list: Some(ioc) }));
         context.apply(0, &channel(ioc, ioc));
         context.apply(0, &channel(ioc + 10, ioc));
         context.apply(0, &Fact::Serves(Serves { thread: ioc, circuit: ioc }));
@@ -88,6 +91,8 @@ fn ends_take_what_belongs_to_them() {
         assert_eq!(context.menu(id).is_some(), there);
         assert_eq!(context.aliases(id).len(), if there { 2 } else { 0 });
         assert_eq!(context.states(id).len(), usize::from(there));
+        assert_eq!(context.scan_list(id).is_some(), there);
+        assert_eq!(context.scanned(id).is_some(), there);
         assert_eq!(context.site(id).is_some(), there);
         assert_eq!(context.serves(id).is_some(), there);
         assert!(context.circuit(id).is_some() && context.channel(id).is_some());
@@ -100,6 +105,8 @@ fn ends_take_what_belongs_to_them() {
     context.apply(0, &channel(1, 7));
     context.apply(0, &Fact::CircuitEnd(1));
     assert!(context.channel(1).is_some() && context.channel(11).is_none());
+    context.apply(0, &Fact::Scanned(Scanned { record: 2, list: None }));
+    assert!(context.scanned(2).is_none() && context.scan_list(2).is_some());
     context.apply(0, &record(2, 2, "renamed"));
     assert_eq!(context.record(2).unwrap().name, "renamed");
 }

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 2] = ["v1", "v1-columns"];
+const GOLDEN: [&str; 3] = ["v1", "v1-columns", "v1-scans"];
 
 fn path(name: &str, ending: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.{ending}"))
@@ -97,6 +97,14 @@ fn definitions() -> Vec<Fact> {
             name: "menuScan".into(),
             choices: vec!["Passive".into(), "Event".into()],
         }),
+        Fact::ScanList(ScanList {
+            id: 9,
+            ioc: 1,
+            kind: ScanKind::IoInterrupt,
+            name: String::new(),
+            callback: 0x55AA_0000_0800,
+        }),
+        Fact::Scanned(Scanned { record: 3, list: Some(9) }),
         Fact::Field(Field {
             id: 4,
             ioc: 1,
@@ -211,6 +219,7 @@ fn hits() -> Vec<Fact> {
             severity: 0,
             status: 0,
         }),
+        Fact::Inspected(Inspected { record, active: false, disabled: true }),
         Fact::Loss(Loss { source: LossSource::Hits, count: 12, since: 5, cause: "ring buffer full".into() }),
         Fact::Mark("beam lost".into()),
         Fact::ChannelEnd(7),

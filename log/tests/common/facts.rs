@@ -88,6 +88,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         LossSource::Names,
         LossSource::Storage,
     ]);
+    let scan_kind = one_of(&[ScanKind::Periodic, ScanKind::Event, ScanKind::IoInterrupt]);
     vec![
         host.prop_map(|(name, kernel, arch, boot_id, recorder, utc_offset)| {
             Fact::Host(Host { name, kernel, arch, boot_id, recorder, utc_offset })
@@ -194,6 +195,17 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         (id(), vec(text(), 0..4))
             .prop_map(|(record, states)| Fact::States(States { record, states }))
+            .boxed(),
+        (id(), id(), scan_kind, text(), any::<u64>())
+            .prop_map(|(id, ioc, kind, name, callback)| {
+                Fact::ScanList(ScanList { id, ioc, kind, name, callback })
+            })
+            .boxed(),
+        (id(), any::<Option<u32>>())
+            .prop_map(|(record, list)| Fact::Scanned(Scanned { record, list }))
+            .boxed(),
+        (id(), any::<bool>(), any::<bool>())
+            .prop_map(|(record, active, disabled)| Fact::Inspected(Inspected { record, active, disabled }))
             .boxed(),
     ]
 }
