@@ -354,9 +354,7 @@ impl Context {
             )
             .chain(self.scan_lists.map.values().cloned().map(Fact::ScanList).map(at))
             .chain(
-                scanned
-                    .map(|(&record, &list)| Fact::Scanned(Scanned { record, list: Some(list) }))
-                    .map(at),
+                scanned.map(|(&record, &list)| Fact::Scanned(Scanned { record, list: Some(list) })).map(at),
             )
     }
 

@@ -226,7 +226,25 @@ pub struct Layout {
     /// RDES in dbCommon.
     pub rdes: u16,
     stat: u16,
-    pact: u16,
+    /// PACT in dbCommon.
+    pub pact: u16,
+    /// What scanning and disabling need; `None` if a field of these is not described.
+    pub scanning: Option<Scanning>,
+}
+
+/// Where the fields of dbCommon lie that say when a record is processed. Offsets in the record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scanning {
+    /// SCAN: an index of menuScan.
+    pub scan: FieldAt,
+    /// SPVT: its scan_element, or NULL.
+    pub spvt: u16,
+    /// EVNT: the event's name, before 3.15 its number (short).
+    pub evnt: u16,
+    /// DISA (short).
+    pub disa: u16,
+    /// DISV (short).
+    pub disv: u16,
 }
 
 /// Offsets in structures that describe themselves nowhere, by version of Base.
@@ -252,6 +270,7 @@ impl Layout {
     /// What did not make sense, in words.
     pub fn read(memory: &Memory, pdbbase: u64) -> Result<Layout, String> {
         let mut common = None;
+        let mut scanning = None;
         let mut highest = 0;
         let mut types = HashMap::new();
         let offsets = Offsets::of(memory.width());
@@ -273,6 +292,7 @@ impl Layout {
             highest = fields.values().map(|field| field.dbf).max().unwrap_or(0).max(highest);
             let offset = |name: &str| fields.get(name).map(|field| field.offset);
             common = common.or_else(|| Some((offset("RDES")?, offset("STAT")?, offset("PACT")?)));
+            scanning = scanning.or_else(|| self::scanning(&fields));
             let form = form(&fields, memory.width());
             let value = fields.get("VAL").cloned();
             let states = states(&fields);
@@ -285,12 +305,20 @@ impl Layout {
             17 => Numbering::Since3161,
             other => return Err(format!("field types end at {other}, not 15 or 17")),
         };
-        Ok(Layout { numbering, types, rdes, stat, pact })
+        Ok(Layout { numbering, types, rdes, stat, pact, scanning })
     }
 
     /// The record type of a record, from its RDES.
     pub fn type_of(&self, memory: &Memory, record: u64) -> Option<&TypeLayout> {
         self.types.get(&memory.pointer(record.checked_add(self.rdes.into())?)?)
+    }
+
+    /// What a record is at: is it active (PACT), and is it disabled (DISA equals DISV)?
+    pub fn state(&self, memory: &Memory, record: u64) -> Option<(bool, bool)> {
+        let fields = self.scanning.as_ref()?;
+        let [pact] = memory.bytes(record.checked_add(self.pact.into())?)?;
+        let short = |offset: u16| memory.bytes::<2>(record.checked_add(offset.into())?);
+        Some((pact != 0, short(fields.disa)? == short(fields.disv)?))
     }
 
     /// A field description by its address: record type, name, type.
@@ -388,6 +416,13 @@ impl TypeLayout {
     }
 }
 
+/// The states' texts of a record, read again.
+pub fn states_of(memory: &Memory, rtype: &TypeLayout, record: u64) -> Option<Vec<String>> {
+    let (offset, count) = rtype.states?;
+    let mut bytes = vec![0; count * STATE_BYTES];
+    memory.read(record.checked_add(offset.into())?, &mut bytes).then(|| state_texts(&bytes))
+}
+
 /// Which form a record type's value has.
 fn form(fields: &HashMap<String, FieldAt>, width: Width) -> Form {
     let offset = |name: &str| fields.get(name).map(|field| field.offset);
@@ -426,6 +461,18 @@ fn states(fields: &HashMap<String, FieldAt>) -> Option<(u16, usize)> {
         together.then_some((first.offset, count))
     };
     between("ZNAM", "ONAM", 2).or_else(|| between("ZRST", "FFST", 16))
+}
+
+/// The fields of dbCommon that say when a record is processed.
+fn scanning(fields: &HashMap<String, FieldAt>) -> Option<Scanning> {
+    let offset = |name: &str| fields.get(name).map(|field| field.offset);
+    Some(Scanning {
+        scan: fields.get("SCAN").filter(|scan| scan.size == 2)?.clone(),
+        spvt: offset("SPVT")?,
+        evnt: offset("EVNT")?,
+        disa: offset("DISA")?,
+        disv: offset("DISV")?,
+    })
 }
 
 /// Texts of states out of their bytes; those at the end that are empty are left out.

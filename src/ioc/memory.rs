@@ -82,6 +82,31 @@ impl Memory {
         addresses.into_iter().map(|address| self.bytes(address)).collect()
     }
 
+    /// As [`Memory::each`], but the first `some` of the bytes alone; the rest are zero.
+    pub fn each_head<const N: usize>(
+        &self,
+        addresses: impl Iterator<Item = u64>,
+        some: usize,
+    ) -> Vec<Option<[u8; N]>> {
+        let addresses: Vec<u64> = addresses.collect();
+        if addresses.is_empty() || some == 0 || some > N {
+            return vec![None; addresses.len()];
+        }
+        let mut bytes = vec![0; addresses.len() * some];
+        let remote: Vec<RemoteIoVec> =
+            addresses.iter().map(|&address| RemoteIoVec { base: address as usize, len: some }).collect();
+        let all = process_vm_readv(self.thread, &mut [IoSliceMut::new(&mut bytes)], &remote);
+        if all != Ok(bytes.len()) {
+            return addresses.into_iter().map(|address| self.head(address, some)).collect();
+        }
+        let heads = bytes.chunks_exact(some).map(|head| {
+            let mut whole = [0; N];
+            whole.iter_mut().zip(head).for_each(|(into, byte)| *into = *byte);
+            Some(whole)
+        });
+        heads.collect()
+    }
+
     /// A pointer, 0 included.
     pub fn pointer(&self, address: u64) -> Option<u64> {
         match self.width {

@@ -16,6 +16,7 @@ pub mod memory;
 pub mod ports;
 pub mod process;
 pub mod records;
+pub mod scanning;
 pub mod sockets;
 pub mod user;
 pub mod version;

@@ -35,9 +35,12 @@ pub struct RecordAt<'a> {
     pub alias: bool,
     /// The texts of its states, where its type has such; none for an alias.
     pub states: Vec<String>,
+    /// Address of its dbRecordNode.
+    pub node: u64,
 }
 
 struct Node {
+    address: u64,
     record: u64,
     name: u64,
     alias: bool,
@@ -97,6 +100,7 @@ fn nodes(
             passed = next;
         }
         batch.push(Node {
+            address: next,
             record: width.pointer(&bytes, offsets.node_record),
             name: width.pointer(&bytes, offsets.node_name),
             alias: u32_at(&bytes, offsets.node_flags) & IS_ALIAS != 0,
@@ -146,7 +150,7 @@ fn believed(
             continue;
         };
         let states = if node.alias { Vec::new() } else { states };
-        hand(RecordAt { address: node.record, name, rtype, alias: node.alias, states });
+        hand(RecordAt { address: node.record, name, rtype, alias: node.alias, states, node: node.address });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use iocrec_log::event::{CaLinkPut, Cause, Complete, Event, Fact, Process, Put, PutKind, Value};
 
-use super::names::{Names, NewThread};
+use super::names::{Names, NewThread, Step};
 use super::selection::Selection;
 use super::sink::Sink;
 use super::value::{dbf, text, value};
@@ -22,7 +22,12 @@ pub fn hit(
     // an IOC that ended with hits still on the way
     let numbering =
         names.ioc(pid)?.process.layout.as_ref().map_or(Numbering::Since3161, |layout| layout.numbering);
-    let (thread, new) = names.thread(time, pid, head.tid, head.sp, sink)?;
+    let step = match body {
+        Body::Process if !head.active => Step::Process(head.object),
+        Body::Complete { .. } => Step::Complete(head.object),
+        _ => Step::Other,
+    };
+    let (thread, new) = names.thread(time, pid, head.tid, head.sp, step, sink)?;
     let sp = thread.relative(head.sp);
     let thread = thread.id;
     let fact = match body {
@@ -45,6 +50,7 @@ pub fn hit(
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
             let site = names.site(time, pid, head.caller, sink);
             let field = names.field(time, pid, field, sink);
+            names.note_put(time, pid, head.object, record, field);
             let dbf = dbf(&requested, numbering);
             let count = requested.count;
             // dbProcessNotify is handed no value: the dbPut inside it is

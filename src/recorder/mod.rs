@@ -4,6 +4,7 @@
 //! done at a slow beat. It survives IOCs that come and go; what is lost is said in the log.
 
 mod hits;
+mod lists;
 mod local_clients;
 mod names;
 pub mod selection;
@@ -161,6 +162,8 @@ impl Recorder {
             if now - scanned >= SCAN {
                 scanned = now;
                 self.scan(now, sink, &mut said);
+                self.names.look_for_lists(now, sink);
+                self.names.inspect(now, now - SCAN, sink);
                 self.note_losses(now, sink);
             }
             if now - clocked >= CLOCK || self.wall_offset.abs_diff(clock::wall_offset()) >= CLOCK_STEP {
@@ -179,6 +182,8 @@ impl Recorder {
             std::thread::sleep(BEAT);
         }
         self.take_all(sink);
+        let now = clock::monotonic();
+        self.names.inspect(now, now, sink);
         self.decoder.finish(clock::monotonic(), &mut self.events);
         self.hand_over(sink);
         self.note_losses(clock::monotonic(), sink);
@@ -225,6 +230,7 @@ impl Recorder {
         for thread in new {
             self.watched.new_thread(&self.names, thread);
         }
+        self.names.read_again(clock::monotonic(), sink);
         self.watched.tie(&mut self.decoder, &mut self.events, sink);
         self.hand_over(sink);
         more

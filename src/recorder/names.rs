@@ -8,14 +8,17 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use iocrec_log::event::{
-    Alias, Event, Fact, Field, FieldId, IocId, Loss, LossSource, Menu, MenuId, Record, RecordId, Site,
-    SiteId, States, Thread, ThreadId,
+    Alias, Event, Fact, Field, FieldId, Inspected, IocId, Loss, LossSource, Menu, MenuId, Record, RecordId,
+    ScanListId, Site, SiteId, States, Thread, ThreadId,
 };
 
+use super::lists::Lists;
 use super::selection::Selection;
 use super::sink::Sink;
 use crate::ioc::elf::function_at;
+use crate::ioc::layout;
 use crate::ioc::records::{self, RecordAt};
+use crate::ioc::scanning;
 use crate::ioc::{process, IocProcess};
 
 /// PVNAME_STRINGSZ of dbDefs.h, 61 with the NUL: a record's name is the first member of dbCommon.
@@ -23,6 +26,11 @@ const RECORD_NAME: usize = 60;
 /// A program has a handful of places that call the probed functions. Something that jumps in from
 /// everywhere (generated code) is not worth a definition each.
 const MAX_SITES: usize = 4096;
+
+/// When what a put has changed is read again, nanoseconds after it: dbPut works within microseconds, but may wait for
+/// the lock of a scan list that is long; and once more, in case it did.
+const SOON: u64 = 20_000_000;
+const LATER: u64 = 1_000_000_000;
 
 /// Records are defined so many at a time before the sink may pass them on.
 const RECORDS_AT_ONCE: usize = 1024;
@@ -50,7 +58,8 @@ impl Hasher for AddressHasher {
     }
 }
 
-type AddressMap<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
+/// A map by numbers and addresses.
+pub type AddressMap<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
 
 /// A traced IOC.
 pub struct Traced {
@@ -60,6 +69,7 @@ pub struct Traced {
     pub process: IocProcess,
     /// What its lists of records claimed to hold when they were last walked.
     claimed: u64,
+    lists: Lists,
 }
 
 /// A thread that hits come from.
@@ -69,6 +79,56 @@ pub struct KnownThread {
     pub id: ThreadId,
     pid: u32,
     stack: u64,
+    /// The record that has begun to process last and may still be at it.
+    begun: Option<Begun>,
+}
+
+/// A record that has begun to process.
+#[derive(Clone, Copy)]
+struct Begun {
+    address: u64,
+    sp: u64,
+    time: u64,
+}
+
+/// What a hit means for what its thread is at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A record, by its address, begins to process.
+    Process(u64),
+    /// A record is done.
+    Complete(u64),
+    /// Something else.
+    Other,
+}
+
+/// What is to be read again of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Again {
+    /// On which scan list it is.
+    Scan,
+    /// The texts of its states.
+    States,
+}
+
+impl Again {
+    /// What a put to a field of that name makes worth reading again.
+    fn after(field: &str) -> Option<Again> {
+        match field {
+            "SCAN" | "PRIO" | "EVNT" => Some(Again::Scan),
+            "ZNAM" | "ONAM" | "ZRST" | "ONST" | "TWST" | "THST" | "FRST" | "FVST" | "SXST" | "SVST"
+            | "EIST" | "NIST" | "TEST" | "ELST" | "TVST" | "TTST" | "FTST" | "FFST" => Some(Again::States),
+            _ => None,
+        }
+    }
+}
+
+/// When something is to be read again.
+struct Due {
+    record: RecordId,
+    next: u64,
+    /// And a last time.
+    last: u64,
 }
 
 impl KnownThread {
@@ -100,12 +160,20 @@ pub struct Names {
     /// `None`: its description made no sense.
     fields: AddressMap<(u32, u64), Option<FieldId>>,
     menus: AddressMap<(u32, u64), MenuId>,
+    /// Nodes of other names that the log has.
+    aliases: HashSet<(u32, u64), BuildHasherDefault<AddressHasher>>,
+    /// Fields whose puts make something else worth reading again.
+    telling: HashMap<FieldId, Again>,
+    again: HashMap<(u32, u64, Again), Due>,
+    /// Records that have begun to process and came back without being done, and when.
+    undone: AddressMap<(u32, u64), u64>,
     sites: AddressMap<(u32, u64), SiteId>,
     last_ioc: IocId,
     last_thread: ThreadId,
     last_record: RecordId,
     last_field: FieldId,
     last_menu: MenuId,
+    last_list: ScanListId,
     last_site: SiteId,
 }
 
@@ -118,7 +186,7 @@ impl Names {
 
     /// Takes an IOC in.
     pub fn add(&mut self, id: IocId, process: IocProcess) {
-        self.iocs.insert(process.pid, Traced { id, process, claimed: 0 });
+        self.iocs.insert(process.pid, Traced { id, process, claimed: 0, lists: Lists::default() });
     }
 
     /// The traced IOC of a process.
@@ -143,6 +211,9 @@ impl Names {
         self.records.retain(|key, _| key.0 != pid);
         self.fields.retain(|key, _| key.0 != pid);
         self.menus.retain(|key, _| key.0 != pid);
+        self.aliases.retain(|key| key.0 != pid);
+        self.again.retain(|key, _| key.0 != pid);
+        self.undone.retain(|key, _| key.0 != pid);
         self.sites.retain(|key, _| key.0 != pid);
         Some(gone)
     }
@@ -160,15 +231,37 @@ impl Names {
         pid: u32,
         tid: u32,
         sp: u64,
+        step: Step,
         sink: &mut dyn Sink,
     ) -> Option<(KnownThread, Option<NewThread>)> {
-        if let Some(known) = self.threads.get(&tid).filter(|thread| thread.pid == pid) {
+        if let Step::Complete(address) = step {
+            if !self.undone.is_empty() {
+                self.undone.remove(&(pid, address));
+            }
+        }
+        let begins = match step {
+            Step::Process(address) => Some(Begun { address, sp, time }),
+            _ => None,
+        };
+        if let Some(known) = self.threads.get_mut(&tid).filter(|thread| thread.pid == pid) {
+            if let Some(begun) = known.begun {
+                let done = step == Step::Complete(begun.address);
+                // called from the same depth or above: the record's processing has come back
+                let back = sp >= begun.sp;
+                if back && !done {
+                    self.undone.insert((pid, begun.address), begun.time);
+                }
+                if back || step != Step::Other {
+                    known.begun = None;
+                }
+            }
+            known.begun = begins.or(known.begun);
             return Some((*known, None));
         }
         let ioc = self.iocs.get(&pid)?.id;
         self.last_thread += 1;
         let id = self.last_thread;
-        let known = KnownThread { id, pid, stack: sp };
+        let known = KnownThread { id, pid, stack: sp, begun: begins };
         self.threads.insert(tid, known);
         let name = process::thread_name(pid, tid);
         sink.push(Event { time, fact: Fact::Thread(Thread { id, ioc, tid, name, stack: sp }) });
@@ -229,16 +322,26 @@ impl Names {
         }
         ioc.claimed = claimed;
         let (id, records, last) = (ioc.id, &mut self.records, &mut self.last_record);
+        let (lists, last_list) = (&mut ioc.lists, &mut self.last_list);
+        let mut fresh: Vec<(RecordId, u64)> = Vec::with_capacity(scanning::BATCH);
         let (mut seen, mut found) = (0, 0u64);
         let walked = records::walk(memory, layout, &mut |record| {
             found += 1;
-            define(id, pid, time, record, selection, records, last, sink);
+            let address = record.address;
+            let alias = record.alias;
+            let known = define(id, pid, time, record, selection, records, &mut self.aliases, last, sink);
+            fresh.extend(known.filter(|_| !alias).map(|record| (record, address)));
+            if fresh.len() == scanning::BATCH {
+                lists.look(time, id, &ioc.process, &fresh, last_list, sink);
+                fresh.clear();
+            }
             seen += 1;
             if seen == RECORDS_AT_ONCE {
                 seen = 0;
                 sink.tick(time);
             }
         });
+        lists.look(time, id, &ioc.process, &fresh, last_list, sink);
         if let Err(reason) = &walked {
             // a list that claims nonsense does not tell how many are missing
             let known = claimed <= records::MAX_NODES as u64;
@@ -275,8 +378,88 @@ impl Names {
         });
         self.last_field += 1;
         let id = self.last_field;
+        if let Some(again) = Again::after(&name) {
+            self.telling.insert(id, again);
+        }
         sink.push(Event { time, fact: Fact::Field(Field { id, ioc: ioc.id, rtype, name, dbf, menu }) });
         *place.insert(Some(id))
+    }
+
+    /// A put was made: what it changes besides its field is read again when the IOC has carried it out.
+    pub fn note_put(&mut self, time: u64, pid: u32, address: u64, record: RecordId, field: Option<FieldId>) {
+        let Some(&again) = field.and_then(|field| self.telling.get(&field)) else { return };
+        let soon = time.saturating_add(SOON);
+        let due = self.again.entry((pid, address, again)).or_insert(Due { record, next: soon, last: soon });
+        due.next = due.next.min(soon);
+        due.last = time.saturating_add(LATER);
+    }
+
+    /// Reads again what is due. To be called some times a second.
+    pub fn read_again(&mut self, now: u64, sink: &mut dyn Sink) {
+        if self.again.is_empty() {
+            return;
+        }
+        let (iocs, last_list) = (&mut self.iocs, &mut self.last_list);
+        self.again.retain(|&(pid, address, again), due| {
+            if due.next > now {
+                return true;
+            }
+            let Some(ioc) = iocs.get_mut(&pid) else { return false };
+            let record = due.record;
+            match again {
+                Again::Scan => {
+                    ioc.lists.look(now, ioc.id, &ioc.process, &[(record, address)], last_list, sink);
+                }
+                Again::States => {
+                    let (memory, layout) = (&ioc.process.memory, ioc.process.layout.as_ref().ok());
+                    let rtype = layout.and_then(|layout| layout.type_of(memory, address));
+                    let states = rtype.and_then(|rtype| layout::states_of(memory, rtype, address));
+                    if let Some(states) = states {
+                        sink.push(Event { time: now, fact: Fact::States(States { record, states }) });
+                    }
+                }
+            }
+            let more = due.last > due.next;
+            due.next = due.last;
+            more
+        });
+    }
+
+    /// Looks up the scan lists of records that were on none yet.
+    pub fn look_for_lists(&mut self, now: u64, sink: &mut dyn Sink) {
+        for ioc in self.iocs.values_mut() {
+            ioc.lists.look_again(now, ioc.id, &ioc.process, &mut self.last_list, sink);
+        }
+    }
+
+    /// Looks at records that have begun to process before `before` and were not seen to be done: what they are
+    /// at. Those that have not come back are told of only where PACT or DISA says why.
+    pub fn inspect(&mut self, now: u64, before: u64, sink: &mut dyn Sink) {
+        let mut look: Vec<(u32, u64, bool)> = Vec::new();
+        self.undone.retain(|&(pid, address), time| {
+            let due = *time < before;
+            if due {
+                look.push((pid, address, true));
+            }
+            !due
+        });
+        for thread in self.threads.values_mut() {
+            if let Some(begun) = thread.begun.take_if(|begun| begun.time < before) {
+                look.push((thread.pid, begun.address, false));
+            }
+        }
+        for (pid, address, back) in look {
+            let (Some(ioc), Some(record)) = (self.iocs.get(&pid), self.known_record(pid, address)) else {
+                continue;
+            };
+            let state = ioc.process.layout.as_ref().ok().and_then(|l| l.state(&ioc.process.memory, address));
+            let Some((active, disabled)) = state.filter(|(active, disabled)| back || *active || *disabled)
+            else {
+                continue;
+            };
+            let fact = Fact::Inspected(Inspected { record, active, disabled });
+            sink.push(Event { time: now, fact });
+        }
     }
 
     /// The place that called; 0 where not known.
@@ -311,7 +494,7 @@ impl Names {
     }
 }
 
-/// Defines a record that was found in an IOC's lists, or another name of one.
+/// Defines a record that was found in an IOC's lists, or another name of one; its number, if it is wanted.
 #[allow(clippy::too_many_arguments)] // parts of Names, of which others are borrowed meanwhile
 fn define(
     ioc: IocId,
@@ -320,21 +503,25 @@ fn define(
     found: RecordAt<'_>,
     selection: &Selection,
     records: &mut AddressMap<(u32, u64), Option<RecordId>>,
+    aliases: &mut HashSet<(u32, u64), BuildHasherDefault<AddressHasher>>,
     last: &mut RecordId,
     sink: &mut dyn Sink,
-) {
-    let RecordAt { address, name, rtype, alias, states } = found;
+) -> Option<RecordId> {
+    let RecordAt { address, name, rtype, alias, states, node } = found;
     if alias {
         // of a record that is not wanted or was not believed: nothing to tie the name to
-        if let Some(&Some(record)) = records.get(&(pid, address)) {
+        let record = records.get(&(pid, address)).copied().flatten()?;
+        if aliases.insert((pid, node)) {
             sink.push(Event { time, fact: Fact::Alias(Alias { record, name }) });
         }
-        return;
+        return Some(record);
     }
-    let Entry::Vacant(place) = records.entry((pid, address)) else { return };
+    let place = match records.entry((pid, address)) {
+        Entry::Occupied(known) => return *known.get(),
+        Entry::Vacant(place) => place,
+    };
     if !selection.record(&name) {
-        place.insert(None);
-        return;
+        return *place.insert(None);
     }
     *last += 1;
     let id = *last;
@@ -344,4 +531,5 @@ fn define(
     if !states.is_empty() {
         sink.push(Event { time, fact: Fact::States(States { record: id, states }) });
     }
+    Some(id)
 }

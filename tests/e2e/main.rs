@@ -17,4 +17,5 @@ mod paths;
 mod processing;
 mod puts;
 mod records;
+mod scanning;
 mod versions;

@@ -1,7 +1,9 @@
 //! What the recorder learns of an IOC by looking: all its records before anything happens to them, their other
 //! names, and the words that their numbers stand for.
 
-use crate::rig::{json_lines, wait_until, Ioc, Rig};
+use crate::rig::{json_lines, python, rig_file, wait_until, Ioc, Rig};
+use iocrec_log::event::Fact;
+use iocrec_log::reader::{find, Segment};
 use serde_json::{json, Value};
 
 const PORT: u16 = 5074;
@@ -47,6 +49,45 @@ fn records_are_known_before_they_are_hit() {
     assert_eq!(iocs[0]["user"], "root");
     assert_eq!(iocs[0]["environment"]["EPICS_CAS_SERVER_PORT"], PORT.to_string());
     assert!(iocs[0]["base_version"].as_str().is_some_and(|version| version.starts_with('7')), "{iocs:?}");
+}
+
+/// Records that come while the recorder looks are learned without a hit, and what was known is not told again.
+#[test]
+fn records_that_come_later_are_learned_too() {
+    let Some(rig) = Rig::new("records_that_come_later") else { return };
+    let mut command = python("scan_ioc.py");
+    let mut ioc = rig.ioc_by("late", command.arg("late").arg(PORT.to_string()));
+    let mut agent = rig.record(&["--pid", &ioc.pid_argument()]);
+    let known = || -> Vec<String> {
+        let records = json_lines(&rig.replay("records", &["--json"]).stdout);
+        records.iter().filter_map(|record| Some(record["record"].as_str()?.to_string())).collect()
+    };
+    let has = |name: &str| known().iter().any(|known| known == name);
+    wait_until("the first records", || has("SCAN:READY"));
+    let load = |ioc: &mut Ioc, database: &str| {
+        let path = rig_file(database);
+        ioc.command(&format!("shell dbLoadRecords {}", path.display()));
+    };
+    load(&mut ioc, "records.db");
+    wait_until("the records that came", || has("REC:ARRAY"));
+    load(&mut ioc, "processing.db");
+    wait_until("those that came last", || has("PROC:LOOPED"));
+    assert!(agent.stop().success(), "{}", agent.errors());
+    let names = known();
+    assert_eq!(names.iter().filter(|name| *name == "REC:VALVE").count(), 1, "{names:?}");
+    let (mut aliases, mut scanned) = (0, 0);
+    for file in find(&rig.dir.join("log")).expect("the log") {
+        let mut segment = Segment::open(&file.path).expect("a segment");
+        while let Some(block) = segment.next_block() {
+            let block = block.expect("a block");
+            for event in block.events.iter().filter(|_| !block.keyframe) {
+                aliases += usize::from(matches!(event.fact, Fact::Alias(_)));
+                scanned += usize::from(matches!(event.fact, Fact::Scanned(_)));
+            }
+        }
+    }
+    assert_eq!(aliases, 1, "REC:V1");
+    assert_eq!(scanned, 0, "nothing is scanned before iocInit");
 }
 
 #[test]

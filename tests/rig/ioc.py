@@ -41,13 +41,14 @@ class Libraries:
             self.packages = os.path.dirname(os.path.dirname(origin))
         libraries = {name: self.load("epicscorelibs", name) for name in RECORD_LIBRARIES}
         self.com, self.core = libraries["Com"], libraries["dbCore"]
+        self.standard = libraries["dbRecStd"]
 
     def load(self, package, name):
         # The full name, as other libraries ask for it: the wheel has each file twice.
         (path,) = glob.glob(os.path.join(self.packages, package, "lib", f"lib{name}.so.*"))
         return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
 
-    def start(self, database, macros, pva, access):
+    def load_records(self, database, macros, pva):
         definitions = [("epicscorelibs", "base.dbd")]
         if pva:
             package, names, files = PVA[pva]
@@ -65,6 +66,9 @@ class Libraries:
             register = self.core.dynamic_registerRecordDeviceDriver
         expect_zero("register record types", register(pdbbase))
         expect_zero(f"load {database}", self.core.dbLoadRecords(database.encode(), macros.encode()))
+
+    def start(self, database, macros, pva, access):
+        self.load_records(database, macros, pva)
         if access:
             expect_zero(f"load {access}", self.core.asSetFilename(access.encode()))
         expect_zero("start", self.core.iocInit())

@@ -38,7 +38,8 @@ pub fn caller(context: &Context, site: SiteId) -> Caller {
         "scanList" => Caller::ScanList,
         "periodicTask" => Caller::Root(Trigger::Scan),
         "eventCallback" => Caller::Root(Trigger::Event),
-        "ioscanCallback" => Caller::Root(Trigger::IoInterrupt),
+        // 3.14 calls it ioeventCallback
+        "ioscanCallback" | "ioeventCallback" => Caller::Root(Trigger::IoInterrupt),
         "ProcessCallback" | "myCallbackFunc" => Caller::Root(Trigger::Callback),
         "onceTask" => Caller::Root(Trigger::Once),
         "doRecordPini" | "piniProcess" | "piniProcessHook" => Caller::Root(Trigger::Pini),

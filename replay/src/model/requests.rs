@@ -1,24 +1,34 @@
 //! Requests for scanning: which event or interrupt (I/O Intr) made a callback thread process a record.
 //!
-//! `postEvent` and `scanIoRequest` hand a CALLBACK to `callbackRequest`; a callback thread then processes
-//! the records of the scan list that belongs to it. The hits name the CALLBACK and, later, the records,
-//! but not both. So a record's list is learned when only one CALLBACK was asked for, and known from then
-//! on; where more than one can be the cause, none is named.
+//! `postEvent` and `scanIoRequest` hand a CALLBACK to `callbackRequest`; a callback thread then processes the
+//! records of the scan list that belongs to it. The log tells which list a record is on and which CALLBACK that
+//! has, so the two are tied by a pointer. Requests of one CALLBACK are worked off in their order, each
+//! record once: a record that comes again begins the next.
+//!
+//! Where the log does not tell the list (it was read from an IOC that could not be looked into, or is old), the list
+//! is learned when only one CALLBACK was asked for, and known from then on; where more than one can be the
+//! cause, none is named.
 
 use super::forest::At;
 use super::span::Trigger;
 use crate::time::SECOND;
-use iocrec_log::event::{RecordId, ThreadId};
-use std::collections::HashMap;
+use iocrec_log::event::{IocId, RecordId, ScanKind, ScanList, ScanListId, SiteId, ThreadId};
+use std::collections::{HashMap, VecDeque};
 
 /// How long a request may wait for its callback thread.
 const WAIT: u64 = 10 * SECOND;
-/// How long the records of a list that is being worked off may take.
+/// How long a list's next record may be waited for, when it is not known from memory to be on the list.
 const WORK: u64 = SECOND;
-/// Requests that are remembered. More at once are too many to tell which is which.
-const MAX_PENDING: usize = 64;
-/// Records whose lists are remembered; a bound for hostile logs.
+/// A callback thread that does nothing for so long has no more to do: what it was asked for before was refused,
+/// since its queue was full.
+const QUIET: u64 = SECOND;
+/// Requests that are remembered: a callback thread's queue holds 2000.
+const MAX_PENDING: usize = 20_000;
+/// Records whose lists are remembered, and lists; a bound for hostile logs.
 const MAX_LISTS: usize = 1_000_000;
+
+/// A CALLBACK: its address is one process's own.
+pub type Callback = (IocId, u64);
 
 /// A request for the records of a scan list.
 #[derive(Clone, Copy, Debug)]
@@ -26,35 +36,103 @@ pub struct Request {
     /// When.
     pub time: u64,
     /// The CALLBACK: one a list.
-    pub callback: u64,
+    pub callback: Callback,
     /// Event or I/O Intr.
     pub trigger: Trigger,
     /// In this record's processing, if in any.
     pub within: Option<At>,
+    /// Who asked.
+    pub thread: ThreadId,
+    /// Its function, which called `scanIoRequest` or `postEvent`; 0 where not known.
+    pub site: SiteId,
 }
 
-struct Pending {
+/// The list that a record is on, by the IOC's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The list.
+    pub list: ScanListId,
+    /// What processes it.
+    pub trigger: Trigger,
+    /// Its CALLBACK; `None` for a period.
+    pub callback: Option<Callback>,
+}
+
+/// A list that a thread works off.
+struct Run {
     request: Request,
-    /// The thread that works it off, and since when.
-    working: Option<(ThreadId, u64)>,
+    /// Rises with each run.
+    serial: u64,
+    /// When it processed a record last.
+    last: u64,
 }
 
 /// The requests that may yet set records off.
 #[derive(Default)]
 pub struct Requests {
-    pending: Vec<Pending>,
-    lists: HashMap<RecordId, u64>,
+    places: HashMap<RecordId, Place>,
+    /// All lists' CALLBACKs.
+    callbacks: HashMap<Callback, Trigger>,
+    /// Of each CALLBACK those that have yet to be worked off, the oldest first; none is empty.
+    pending: HashMap<Callback, VecDeque<Request>>,
+    count: usize,
+    runs: HashMap<ThreadId, Run>,
+    /// The thread that worked a CALLBACK off last.
+    served: HashMap<Callback, ThreadId>,
+    /// The run that a record was processed in last.
+    done: HashMap<RecordId, u64>,
+    serial: u64,
+    /// Where the log does not tell it: a record's CALLBACK, as learned.
+    learned: HashMap<RecordId, Callback>,
 }
 
 impl Requests {
-    /// A scan was asked for.
-    pub fn push(&mut self, request: Request) {
-        self.forget(request.time);
-        self.pending.retain(|pending| pending.request.callback != request.callback);
-        if self.pending.len() == MAX_PENDING {
-            self.pending.remove(0);
+    /// The log tells on which list a record is.
+    pub fn place(&mut self, record: RecordId, list: Option<&ScanList>) {
+        let Some(list) = list else {
+            self.places.remove(&record);
+            return;
+        };
+        let trigger = match list.kind {
+            ScanKind::Periodic => Trigger::Scan,
+            ScanKind::Event => Trigger::Event,
+            ScanKind::IoInterrupt => Trigger::IoInterrupt,
+        };
+        let callback = (list.callback != 0).then_some((list.ioc, list.callback));
+        if self.places.len() < MAX_LISTS {
+            self.places.insert(record, Place { list: list.id, trigger, callback });
+            self.callbacks.extend(callback.map(|callback| (callback, trigger)));
         }
-        self.pending.push(Pending { request, working: None });
+    }
+
+    /// The list that a record is on, where the log tells.
+    pub fn place_of(&self, record: RecordId) -> Option<Place> {
+        self.places.get(&record).copied()
+    }
+
+    /// What a CALLBACK is for, if it is a list's.
+    pub fn trigger_of(&self, callback: Callback) -> Option<Trigger> {
+        self.callbacks.get(&callback).copied()
+    }
+
+    /// The thread that worked the CALLBACK's list off last.
+    pub fn served(&self, callback: Callback) -> Option<ThreadId> {
+        self.served.get(&callback).copied()
+    }
+
+    /// A scan was asked for. `last`: when the thread that worked this list off last was last heard of.
+    pub fn push(&mut self, request: Request, last: Option<u64>) {
+        if self.count >= MAX_PENDING {
+            self.clear();
+        }
+        let waiting = self.pending.entry(request.callback).or_default();
+        if let Some(last) = last.filter(|last| last.saturating_add(QUIET) < request.time) {
+            let before = waiting.len();
+            waiting.retain(|refused| refused.time > last);
+            self.count -= before - waiting.len();
+        }
+        waiting.push_back(request);
+        self.count += 1;
     }
 
     /// A callback thread processes a record of a scan list: for what request, and whether it was an event or
@@ -66,42 +144,92 @@ impl Requests {
         record: RecordId,
         sort: Option<Trigger>,
     ) -> (Option<Request>, Trigger) {
-        self.forget(time);
-        let list = self.lists.get(&record);
-        let mut fits = (0..).zip(&self.pending).filter(|(_, pending)| {
-            let interrupt = matches!(pending.request.trigger, Trigger::IoInterrupt | Trigger::Python);
-            sort.is_none_or(|sort| (sort == Trigger::IoInterrupt) == interrupt)
-        });
-        let known = fits.clone().find(|(_, pending)| list == Some(&pending.request.callback));
-        let only = fits.next().filter(|_| fits.next().is_none());
-        let number = known.or(only).map(|(number, _)| number);
-        let Some(found) = number.and_then(|number: usize| self.pending.get_mut(number)) else {
-            if let Some(sort) = sort {
-                return (None, sort);
-            }
-            let mut triggers = self.pending.iter().map(|pending| pending.request.trigger);
-            let first = triggers.next().unwrap_or(Trigger::Callback);
-            let same = triggers.all(|trigger| trigger == first);
-            return (None, if same { first } else { Trigger::Callback });
-        };
-        found.working.get_or_insert((thread, time));
-        let request = found.request;
-        if self.lists.len() < MAX_LISTS {
-            self.lists.insert(record, request.callback);
+        if let Some(Place { callback: Some(callback), trigger, .. }) = self.place_of(record) {
+            let request = self.take(time, thread, record, callback);
+            return (request, request.map_or(trigger, |request| request.trigger));
         }
-        // A thread works one list off after the other.
-        self.pending.retain(|pending| {
-            let other = pending.request.callback != request.callback;
-            !(other && pending.working.is_some_and(|(by, _)| by == thread))
-        });
-        (Some(request), request.trigger)
+        let learned = self.learned.get(&record).copied();
+        if let Some(request) = learned.and_then(|callback| self.take(time, thread, record, callback)) {
+            return (Some(request), request.trigger);
+        }
+        let fits = |request: &&Request| {
+            let interrupt = matches!(request.trigger, Trigger::IoInterrupt | Trigger::Python);
+            let fresh = request.time.saturating_add(WAIT) > time;
+            fresh && sort.is_none_or(|sort| (sort == Trigger::IoInterrupt) == interrupt)
+        };
+        let own = self.runs.get(&thread).filter(|run| run.last.saturating_add(WORK) > time);
+        let own = own.map(|run| &run.request).filter(fits).map(|request| (request.callback, request.trigger));
+        let others = self.pending.values().filter_map(|waiting| waiting.iter().find(fits));
+        let others = others.map(|request| (request.callback, request.trigger));
+        let mut candidates =
+            own.into_iter().chain(others.filter(|(callback, _)| own.is_none_or(|(own, _)| own != *callback)));
+        let Some((callback, trigger)) = candidates.next() else {
+            return (None, sort.unwrap_or(Trigger::Callback));
+        };
+        if let Some((_, second)) = candidates.next() {
+            let same = trigger == second && candidates.all(|(_, other)| trigger == other);
+            return (None, sort.unwrap_or(if same { trigger } else { Trigger::Callback }));
+        }
+        let request = self.take(time, thread, record, callback);
+        if request.is_some() && self.learned.len() < MAX_LISTS {
+            self.learned.insert(record, callback);
+        }
+        (request, trigger)
     }
 
-    fn forget(&mut self, now: u64) {
-        self.pending.retain(|pending| match pending.working {
-            Some((_, since)) => since.saturating_add(WORK) > now,
-            None => pending.request.time.saturating_add(WAIT) > now,
+    /// The request that the thread works off when it processes the record for this CALLBACK.
+    fn take(&mut self, time: u64, thread: ThreadId, record: RecordId, callback: Callback) -> Option<Request> {
+        if let Some(run) = self.runs.get_mut(&thread) {
+            let new = self.done.get(&record) != Some(&run.serial);
+            if run.request.callback == callback && new && run.last.saturating_add(WORK) > time {
+                run.last = time;
+                self.done.insert(record, run.serial);
+                return Some(run.request);
+            }
+        }
+        self.runs.remove(&thread);
+        let waiting = self.pending.get_mut(&callback)?;
+        let mut next = None;
+        while let Some(request) = waiting.pop_front() {
+            self.count -= 1;
+            if request.time.saturating_add(WAIT) > time {
+                next = Some(request);
+                break;
+            }
+        }
+        if waiting.is_empty() {
+            self.pending.remove(&callback);
+        }
+        let request = next?;
+        self.serial += 1;
+        if self.done.len() < MAX_LISTS {
+            self.done.insert(record, self.serial);
+        }
+        if self.served.len() < MAX_LISTS {
+            self.served.insert(callback, thread);
+        }
+        self.runs.insert(thread, Run { request, serial: self.serial, last: time });
+        Some(request)
+    }
+
+    /// Requests that have waited too long are given up.
+    pub fn forget(&mut self, now: u64) {
+        let count = &mut self.count;
+        self.pending.retain(|_, waiting| {
+            let before = waiting.len();
+            waiting.retain(|request| request.time.saturating_add(WAIT) > now);
+            *count -= before - waiting.len();
+            !waiting.is_empty()
         });
+        self.runs.retain(|_, run| run.last.saturating_add(WORK) > now);
+    }
+
+    /// Something was lost, so that requests may be missing, or have been worked off unseen. Which list a record
+    /// is on stays known.
+    pub fn clear(&mut self) {
+        self.pending.clear();
+        self.count = 0;
+        self.runs.clear();
     }
 }
 
@@ -110,33 +238,73 @@ mod tests {
     use super::*;
 
     fn request(time: u64, callback: u64, trigger: Trigger) -> Request {
-        Request { time, callback, trigger, within: None }
+        Request { time, callback: (1, callback), trigger, within: None, thread: 1, site: 0 }
+    }
+
+    fn list(id: ScanListId, kind: ScanKind, callback: u64) -> ScanList {
+        ScanList { id, ioc: 1, kind, name: String::new(), callback }
     }
 
     #[test]
     fn a_list_is_learned_when_nothing_else_can_be_the_cause() {
         let mut requests = Requests::default();
-        requests.push(request(1, 0x10, Trigger::Event));
-        assert!(requests.cause(2, 7, 100, None).0.is_some_and(|cause| cause.callback == 0x10));
+        let is = |cause: (Option<Request>, Trigger), callback| {
+            cause.0.is_some_and(|cause| cause.callback == (1, callback))
+        };
+        requests.push(request(1, 0x10, Trigger::Event), None);
+        assert!(is(requests.cause(2, 7, 100, None), 0x10));
         // Now two can be; one record's list is known.
-        requests.push(request(3, 0x10, Trigger::Event));
-        requests.push(request(3, 0x20, Trigger::IoInterrupt));
-        let (cause, trigger) = requests.cause(4, 7, 200, None);
+        requests.push(request(3, 0x10, Trigger::Event), None);
+        requests.push(request(3, 0x20, Trigger::IoInterrupt), None);
+        let (cause, trigger) = requests.cause(4, 9, 200, None);
         assert!(cause.is_none() && trigger == Trigger::Callback);
-        let (cause, trigger) = requests.cause(4, 8, 400, Some(Trigger::IoInterrupt));
-        assert!(cause.is_some_and(|cause| cause.callback == 0x20) && trigger == Trigger::IoInterrupt);
-        assert!(requests.cause(5, 7, 100, None).0.is_some_and(|cause| cause.callback == 0x10));
+        assert!(is(requests.cause(4, 8, 400, Some(Trigger::IoInterrupt)), 0x20));
+        assert!(is(requests.cause(5, 7, 100, None), 0x10));
         // Both are of one sort: that much is known.
-        requests.push(request(6, 0x30, Trigger::Event));
-        requests.push(request(6, 0x20, Trigger::Event));
-        let (cause, trigger) = requests.cause(7, 8, 300, None);
+        requests.push(request(6, 0x30, Trigger::Event), None);
+        requests.push(request(6, 0x20, Trigger::Event), None);
+        let (cause, trigger) = requests.cause(7, 9, 300, None);
         assert!(cause.is_none() && trigger == Trigger::Event);
+    }
+
+    /// Two lists, asked for at the same time by several threads, worked off by two.
+    #[test]
+    fn a_pointer_tells_among_many() {
+        let mut requests = Requests::default();
+        for (record, on) in [(100, 1), (101, 1), (200, 2)] {
+            requests.place(record, Some(&list(on, ScanKind::Event, 0x10 * u64::from(on))));
+        }
+        requests.place(300, Some(&list(3, ScanKind::Periodic, 0)));
+        for time in [1, 2, 3] {
+            requests.push(request(time, 0x10, Trigger::Event), None);
+            requests.push(request(time + 10, 0x20, Trigger::Event), None);
+        }
+        let mut when = |time, thread, record| requests.cause(time, thread, record, None).0.map(|r| r.time);
+        assert_eq!(when(20, 7, 100), Some(1));
+        assert_eq!(when(21, 8, 200), Some(11));
+        assert_eq!(when(22, 7, 101), Some(1));
+        // again: the next request, in the order in which they were made
+        assert_eq!((when(23, 7, 100), when(24, 7, 101)), (Some(2), Some(2)));
+        assert_eq!((when(25, 8, 200), when(26, 9, 100)), (Some(12), Some(3)));
+        assert_eq!((when(27, 9, 200), when(28, 9, 100)), (Some(13), None), "asked for three times");
+        assert_eq!(requests.place_of(300).map(|place| place.trigger), Some(Trigger::Scan));
+        requests.place(300, None);
+        assert!(requests.place_of(300).is_none());
     }
 
     #[test]
     fn requests_are_not_kept_for_ever() {
         let mut requests = Requests::default();
-        requests.push(request(1, 0x10, Trigger::Event));
+        requests.push(request(1, 0x10, Trigger::Event), None);
         assert!(requests.cause(WAIT + 2, 7, 100, None).0.is_none());
+        // What a full queue has refused is not taken for what was asked for later.
+        requests.place(100, Some(&list(1, ScanKind::Event, 0x10)));
+        let start = 2 * WAIT;
+        (0..3).for_each(|time| requests.push(request(start + time, 0x10, Trigger::Event), None));
+        assert!(requests.cause(start + 5, 7, 100, None).0.is_some());
+        let later = start + 5 + 2 * QUIET;
+        requests.push(request(later, 0x10, Trigger::Event), Some(start + 5));
+        assert_eq!(requests.cause(later + 1, 7, 100, None).0.map(|request| request.time), Some(later));
+        assert_eq!(requests.count, 0);
     }
 }

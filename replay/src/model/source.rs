@@ -256,8 +256,13 @@ impl Source {
                         self.last_end.remove(&name);
                     }
                 }
-                // Which thread serves whom is for the chains as well.
-                if !matches!(event.fact, Fact::Serves(_)) {
+                // Which thread serves whom, and which list a record is on at that moment, is for the chains as well.
+                let for_chains = match event.fact {
+                    Fact::Serves(_) => true,
+                    Fact::Scanned(_) => !repeats,
+                    _ => false,
+                };
+                if !for_chains {
                     continue;
                 }
             }

@@ -6,7 +6,7 @@
 
 use super::run::Run;
 use iocrec_log::event::{
-    CauseKind, ChannelId, CircuitId, Dbf, FieldId, PutKind, RecordId, SiteId, ThreadId, Value,
+    CauseKind, ChannelId, CircuitId, Dbf, FieldId, PutKind, RecordId, ScanListId, SiteId, ThreadId, Value,
 };
 use std::rc::Rc;
 
@@ -123,6 +123,21 @@ pub struct ProcessSpan {
     pub outcome: Outcome,
     /// What happened between start and end of an asynchronous record.
     pub phases: Vec<Phase>,
+    /// The scan list that it was processed for, where the log tells.
+    pub list: Option<ScanListId>,
+    /// Who asked for that.
+    pub asked: Option<Asked>,
+}
+
+/// Who asked for an event or for I/O Intr.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Monotonic time.
+    pub time: u64,
+    /// In this thread.
+    pub thread: ThreadId,
+    /// Caller of `postEvent` or `scanIoRequest`; 0 where not known.
+    pub site: SiteId,
 }
 
 /// What became of a record's processing.
@@ -134,6 +149,10 @@ pub enum Outcome {
     /// It did not complete and yet was not active when it was to process the next time: the record was
     /// disabled (or had nothing to pass on, as a compress record that still collects).
     Skipped,
+    /// The record was disabled (DISA equalled DISV): nothing was done.
+    Disabled,
+    /// It was still active (PACT) when the recorder looked, and not seen to complete.
+    Waiting,
     /// Done.
     Completed(Completed),
 }

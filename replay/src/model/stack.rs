@@ -83,7 +83,7 @@ pub struct Thread {
     /// Trees without a known cause that look like the work of an asynchronous record's links, and
     /// their stack pointers: its completion will tell.
     pub orphans: Vec<(i64, At)>,
-    /// Its last `scanIoRequest`: stack pointer, caller.
+    /// Its last `scanIoRequest` or `postEvent`: stack pointer, caller.
     pub interrupt: Option<(i64, SiteId)>,
     /// Where puts from outside came in: caller, function, stack pointer.
     entries: Vec<(SiteId, PutKind, i64)>,

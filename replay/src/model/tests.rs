@@ -317,6 +317,8 @@ fn node(text: &mut String, tree: &Tree, children: &[Vec<usize>], number: usize, 
                 Outcome::Open => text.push_str(" open"),
                 Outcome::Active => text.push_str(" active"),
                 Outcome::Skipped => text.push_str(" not completed"),
+                Outcome::Disabled => text.push_str(" disabled"),
+                Outcome::Waiting => text.push_str(" waiting"),
                 Outcome::Completed(completed) => {
                     text.push_str(&format!(" = {}", value::text(&completed.value)))
                 }

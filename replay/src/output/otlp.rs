@@ -9,7 +9,7 @@ use crate::model::span::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, Wh
 use crate::model::value;
 use crate::model::words::{self, severity_name, status_name};
 use iocrec_log::context::Context;
-use iocrec_log::event::{CauseKind, Ioc, Value};
+use iocrec_log::event::{CauseKind, Ioc, ScanKind, Value};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::rc::Rc;
@@ -299,6 +299,23 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
     text(attributes, "epics.record.name", &record);
     text(attributes, "epics.record.type", context.record(process.record).map_or("", |record| record.rtype));
     text(attributes, "epics.process.trigger", process.trigger.name());
+    if let Some(list) = process.list.and_then(|list| context.scan_list(list)) {
+        let key = if list.kind == ScanKind::Event { "epics.scan.event" } else { "epics.scan.period" };
+        text(attributes, key, &list.name);
+    }
+    if let Some(asked) = &process.asked {
+        if let Some(thread) = context.thread(asked.thread) {
+            int(attributes, "epics.cause.thread.id", i64::from(thread.tid));
+            text(attributes, "epics.cause.thread.name", &thread.name);
+        }
+        let function = context.site(asked.site).map_or("", |site| site.function.as_str());
+        text(attributes, "epics.cause.function", function);
+        otlp.events.push(OtlpEvent {
+            time_unix_nano: tree.run.wall(asked.time).max(0).to_string(),
+            name: "scan requested",
+            attributes: Vec::new(),
+        });
+    }
     let active = matches!(process.outcome, Outcome::Active);
     attributes.push(Attribute { key: "epics.process.pact", value: AnyValue::Bool(active) });
     match &process.outcome {
@@ -317,6 +334,8 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
         }
         Outcome::Active => text(attributes, "epics.process.outcome", "active already"),
         Outcome::Skipped => text(attributes, "epics.process.outcome", "skipped"),
+        Outcome::Disabled => text(attributes, "epics.process.outcome", "disabled"),
+        Outcome::Waiting => text(attributes, "epics.process.outcome", "has yet to complete"),
         Outcome::Open => text(attributes, "epics.process.outcome", "not seen to complete"),
     }
     for phase in &process.phases {

@@ -53,13 +53,16 @@ pub fn cause(tree: &Tree, link: Option<&str>) -> String {
     let thread = thread.map_or("", |thread| thread.name.as_str());
     match &root.what {
         What::Process(process) => match process.trigger {
-            Trigger::Scan => match caller::scan_period(thread) {
+            Trigger::Scan => match caller::scan_period(thread).as_deref().or(list_name(&context, process)) {
                 Some(period) => format!("scan {period}"),
                 None => "scan".to_owned(),
             },
-            Trigger::Event => "event".to_owned(),
-            Trigger::IoInterrupt => "I/O Intr".to_owned(),
-            Trigger::Python => "I/O Intr asked for by Python code".to_owned(),
+            Trigger::Event => {
+                let name = list_name(&context, process).map(|name| format!(" {name}")).unwrap_or_default();
+                format!("event{name}{}", asker(&context, process))
+            }
+            Trigger::IoInterrupt => format!("I/O Intr{}", asker(&context, process)),
+            Trigger::Python => format!("I/O Intr by Python code{}", asker(&context, process)),
             Trigger::Callback => format!("callback in {thread}"),
             Trigger::Once => "scanOnce (CP link, or put while active)".to_owned(),
             Trigger::CpLink => "CP link".to_owned(),
@@ -73,6 +76,31 @@ pub fn cause(tree: &Tree, link: Option<&str>) -> String {
             },
         },
         _ => format!("CA link, in thread {thread}"),
+    }
+}
+
+/// The event or period that the record was processed for.
+fn list_name<'a>(context: &'a Context, process: &ProcessSpan) -> Option<&'a str> {
+    let name = context.scan_list(process.list?)?.name.as_str();
+    (!name.is_empty()).then_some(name)
+}
+
+/// Who asked for an event or for I/O Intr, where known.
+fn asker(context: &Context, process: &ProcessSpan) -> String {
+    let Some(asked) = &process.asked else { return String::new() };
+    let site = context.site(asked.site).filter(|site| !site.function.is_empty() || !site.module.is_empty());
+    let by = site.map(|site| match (site.function.as_str(), site.module.as_str()) {
+        ("", module) => format!(" by {module}"),
+        (function, module) => format!(" by {function} ({module})"),
+    });
+    // one that had ended when its name was to be read
+    let thread = context.thread(asked.thread).map(|thread| match thread.name.as_str() {
+        "" => format!(" in thread {}", thread.tid),
+        name => format!(" in thread {name}"),
+    });
+    match (by, thread) {
+        (None, None) => String::new(),
+        (by, thread) => format!(", asked for{}{}", by.unwrap_or_default(), thread.unwrap_or_default()),
     }
 }
 
@@ -139,6 +167,8 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
     match &process.outcome {
         Outcome::Open => text.push_str(" not seen to complete"),
         Outcome::Active => text.push_str(" active already: nothing done"),
+        Outcome::Disabled => text.push_str(" disabled: nothing done"),
+        Outcome::Waiting => text.push_str(" active: has yet to complete"),
         Outcome::Skipped => text.push_str(" skipped: disabled, or nothing to pass on"),
         Outcome::Completed(completed) => {
             if completed.value != Value::Unknown && has_value(context, process.record) {

@@ -17,7 +17,7 @@ use super::run::Run;
 use super::span::Tree;
 use super::stack::{Frame, In, Puts, Thread};
 use crate::time::SECOND;
-use iocrec_log::event::{CircuitId, Event, Fact, RecordId, ThreadId};
+use iocrec_log::event::{CircuitId, Event, Fact, Loss, LossSource, RecordId, ThreadId};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
@@ -34,7 +34,7 @@ const MAX_THREADS: usize = 10_000;
 const MAX_RECORDS: usize = 1_000_000;
 
 /// `scanOnce` was called for a record.
-struct Asked {
+struct Once {
     time: u64,
     /// In this record's processing, if in any.
     within: Option<At>,
@@ -54,7 +54,7 @@ pub struct Engine {
     /// (RPRO).
     meanwhile: HashMap<RecordId, At>,
     /// `scanOnce` requests of each record.
-    asked: HashMap<RecordId, VecDeque<Asked>>,
+    asked: HashMap<RecordId, VecDeque<Once>>,
     /// Processing that has asked for a delayed callback.
     delayed: HashMap<RecordId, At>,
     /// Requests to process the records of an event or of I/O Intr.
@@ -100,6 +100,14 @@ impl Engine {
             Fact::Complete(complete) => self.complete(time, complete),
             Fact::Cause(cause) => self.cause(time, cause),
             Fact::CaLinkPut(put) => self.link(time, put),
+            Fact::Scanned(scanned) => {
+                let context = self.run.context();
+                let list = scanned.list.and_then(|list| context.scan_list(list));
+                self.requests.place(scanned.record, list);
+            }
+            Fact::Inspected(inspected) => self.inspected(time, inspected),
+            // Requests may be among what is missing: what is left of them would be taken for others'.
+            Fact::Loss(Loss { source: LossSource::Hits, .. }) => self.requests.clear(),
             _ => {}
         }
     }
@@ -121,7 +129,7 @@ impl Engine {
         self.notifies.clear();
         self.meanwhile.clear();
         self.delayed.clear();
-        self.requests = Requests::default();
+        self.requests.clear();
         self.asked.clear();
         self.forest.clear(out);
     }
@@ -248,6 +256,7 @@ impl Engine {
         for at in done {
             self.forest.release(at);
         }
+        self.requests.forget(now);
         let forest = &self.forest;
         self.notifies.retain(|_, waiting| {
             waiting.retain(|at| forest.put(*at).is_some_and(|put| !put.wrote));

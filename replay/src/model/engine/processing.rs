@@ -1,13 +1,15 @@
 //! Processing: what made a record process, when it was done, and what it asked for meanwhile.
 
-use super::{Asked, Engine, MAX_RECORDS, ONCE};
+use super::{Engine, Once, MAX_RECORDS, ONCE};
 use crate::model::caller::{Caller, Role};
 use crate::model::forest::At;
 use crate::model::requests::Request;
-use crate::model::span::{Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, Trigger, What};
+use crate::model::span::{Asked, Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, Trigger, What};
 use crate::model::stack::{In, Thread};
 use crate::time::SECOND;
-use iocrec_log::event::{CaLinkPut, Cause, CauseKind, Complete, Process, PutKind, RecordId, ThreadId};
+use iocrec_log::event::{
+    CaLinkPut, Cause, CauseKind, Complete, Inspected, Process, PutKind, RecordId, ThreadId,
+};
 
 /// How long a chain without a known cause is kept for the completion that explains it.
 const ORPHAN: u64 = SECOND;
@@ -18,20 +20,30 @@ const MAX_ASKED: usize = 64;
 /// Phases that are kept of one processing.
 const MAX_PHASES: usize = 32;
 
+/// What made a record process.
+struct Origin {
+    parent: Option<At>,
+    trigger: Trigger,
+    asked: Option<Asked>,
+}
+
 impl Engine {
     /// `dbProcess`.
     pub(super) fn process(&mut self, time: u64, process: Process) {
         let (thread, record) = (process.thread, process.record);
         self.pop(thread, process.sp, time);
         let (caller, role) = self.ask(thread, process.site);
-        let (parent, trigger) = self.parent(time, process, caller, role);
+        let Origin { parent, trigger, asked } = self.origin(time, process, caller, role);
+        let scanned =
+            matches!(trigger, Trigger::Scan | Trigger::Event | Trigger::IoInterrupt | Trigger::Python);
+        let list = self.requests.place_of(record).filter(|_| scanned).map(|place| place.list);
         let outcome = if process.active { Outcome::Active } else { Outcome::Open };
         let span = Span {
             parent: None,
             thread: Some(thread),
             start: time,
             end: time,
-            what: What::Process(ProcessSpan { record, trigger, outcome, phases: Vec::new() }),
+            what: What::Process(ProcessSpan { record, trigger, outcome, phases: Vec::new(), list, asked }),
         };
         let at = match parent {
             Some(parent) => self.forest.add(parent, span),
@@ -61,27 +73,55 @@ impl Engine {
         }
     }
 
+    /// What made a record process, and who asked for it.
+    fn origin(&mut self, time: u64, process: Process, caller: Caller, role: Role) -> Origin {
+        let (thread, record) = (process.thread, process.record);
+        let by_caller =
+            matches!(caller, Caller::ScanList | Caller::Root(Trigger::Event | Trigger::IoInterrupt));
+        let place = self.requests.place_of(record);
+        let periodic = place.is_some_and(|place| place.callback.is_none());
+        // A list of an event or of I/O Intr: what the record's place says, else the thread.
+        if by_caller && !periodic && (place.is_some() || role == Role::Callback) {
+            self.begin_root(thread, time);
+            let sort = if let Caller::Root(sort) = caller { Some(sort) } else { None };
+            let (request, trigger) = self.requests.cause(time, thread, record, sort);
+            return self.asked_for(request, trigger);
+        }
+        let (parent, trigger) = self.parent(time, process, caller, role);
+        // A stripped IOC does not tell the caller. The record is on a list that was asked for.
+        let unexplained = parent.is_none() && matches!(trigger, Trigger::Callback | Trigger::Unknown);
+        if unexplained && caller == Caller::Unknown && place.is_some() && !periodic {
+            if let (Some(request), trigger) = self.requests.cause(time, thread, record, None) {
+                return self.asked_for(Some(request), trigger);
+            }
+        }
+        Origin { parent, trigger, asked: None }
+    }
+
+    fn asked_for(&self, request: Option<Request>, trigger: Trigger) -> Origin {
+        let parent = request.and_then(|request| request.within);
+        let asked = request.map(|Request { time, thread, site, .. }| Asked { time, thread, site });
+        Origin { parent: parent.filter(|at| self.forest.resolve(*at).is_some()), trigger, asked }
+    }
+
+    /// What begins now is called by nothing that is on the thread's stack.
+    fn begin_root(&mut self, thread: ThreadId, time: u64) {
+        self.unwind(thread, time);
+        let state = self.threads.entry(thread).or_default();
+        state.orphans.clear();
+        state.puts.clear();
+    }
+
     /// What made a record process.
     fn parent(&mut self, time: u64, process: Process, caller: Caller, role: Role) -> (Option<At>, Trigger) {
         let (thread, record) = (process.thread, process.record);
         if matches!(caller, Caller::Root(_) | Caller::ScanList) {
-            self.unwind(thread, time);
-            let state = self.threads.entry(thread).or_default();
-            state.orphans.clear();
-            state.puts.clear();
+            self.begin_root(thread, time);
         }
         match caller {
             Caller::Root(Trigger::Once) => return (self.who_asked(time, record), Trigger::Once),
             // bo's HIGH: the callback that the record itself asked for, and no other uses this function.
             Caller::Root(Trigger::Callback) => return (self.delayed(record), Trigger::Callback),
-            Caller::ScanList | Caller::Root(Trigger::Event | Trigger::IoInterrupt)
-                if role == Role::Callback =>
-            {
-                let sort = if let Caller::Root(sort) = caller { Some(sort) } else { None };
-                let (request, trigger) = self.requests.cause(time, thread, record, sort);
-                let within = request.and_then(|request| request.within);
-                return (within.filter(|at| self.forest.resolve(*at).is_some()), trigger);
-            }
             Caller::ScanList => return (None, Trigger::Scan),
             Caller::Root(trigger) => return (None, trigger),
             _ => {}
@@ -173,7 +213,10 @@ impl Engine {
         let Some(at) = open else {
             // It began before the recorder, or so long ago that its chain has been given out.
             let trigger = Trigger::Completion;
-            let what = What::Process(ProcessSpan { record, trigger, outcome: completed, phases: Vec::new() });
+            let phases = Vec::new();
+            let (list, asked) = (None, None);
+            let what =
+                What::Process(ProcessSpan { record, trigger, outcome: completed, phases, list, asked });
             let at =
                 self.forest.plant(Span { parent: None, thread: Some(thread), start: time, end: time, what });
             self.adopt(time, thread, sp, at);
@@ -220,6 +263,8 @@ impl Engine {
     pub(super) fn cause(&mut self, time: u64, cause: Cause) {
         self.pop(cause.thread, cause.sp, time);
         let (caller, _) = self.ask(cause.thread, cause.site);
+        let ioc = self.run.context().thread(cause.thread).map_or(0, |thread| thread.ioc);
+        let callback = (ioc, cause.object);
         let state = self.threads.entry(cause.thread).or_default();
         let top = state.frames.last().filter(|top| matches!(top.within, In::Process | In::Complete));
         let mut within = top.map(|top| top.at);
@@ -229,18 +274,26 @@ impl Engine {
             // for what is asked for to happen
             self.forest.hold_until(at, time.saturating_add(ASKED));
         }
-        if cause.kind == CauseKind::ScanIoRequest {
+        if matches!(cause.kind, CauseKind::ScanIoRequest | CauseKind::PostEvent) {
             state.interrupt = Some((cause.sp, cause.site));
             return;
         }
-        if let (CauseKind::CallbackRequest, Caller::Asks(trigger)) = (cause.kind, caller) {
-            let asked = state.interrupt.filter(|(sp, _)| *sp > cause.sp && trigger == Trigger::IoInterrupt);
-            let from = asked.map(|(_, site)| self.ask(cause.thread, site));
+        let by_caller = if let Caller::Asks(trigger) = caller { Some(trigger) } else { None };
+        let asks = self.requests.trigger_of(callback).or(by_caller);
+        if let (CauseKind::CallbackRequest, Some(trigger)) = (cause.kind, asks) {
+            // `scanIoRequest` and `postEvent` tell who called them, where they are probed.
+            let asked = state.interrupt.filter(|(sp, _)| *sp > cause.sp).map(|(_, site)| site);
+            let site = asked.or((by_caller.is_none()).then_some(cause.site)).unwrap_or_default();
+            let from =
+                asked.filter(|_| trigger == Trigger::IoInterrupt).map(|site| self.ask(cause.thread, site));
             let python = matches!(from, Some((Caller::Python, _) | (Caller::Unknown, Role::Python)));
             let trigger = if python { Trigger::Python } else { trigger };
             // What follows from a forward link is in the processing of another record.
             let within = within.filter(|_| processing.is_some());
-            self.requests.push(Request { time, callback: cause.object, trigger, within });
+            let served = self.requests.served(callback).and_then(|thread| self.threads.get(&thread));
+            let last = served.map(|thread| thread.last);
+            let thread = cause.thread;
+            self.requests.push(Request { time, callback, trigger, within, thread, site }, last);
             return;
         }
         if let (CauseKind::CallbackRequestDelayed, Some(record), Some(at)) = (cause.kind, processing, within)
@@ -263,7 +316,7 @@ impl Engine {
                     self.forest.release(at);
                 }
                 let asked = self.asked.entry(record).or_default();
-                asked.push_back(Asked { time, within });
+                asked.push_back(Once { time, within });
                 if asked.len() > MAX_ASKED {
                     if let Some(at) = asked.pop_front().and_then(|first| first.within) {
                         self.forest.release(at);
@@ -279,6 +332,21 @@ impl Engine {
                     note(process, Phase { time, thread: cause.thread, asked: Some(cause.kind) });
                 }
             }
+        }
+    }
+
+    /// The recorder has looked at a record that it had not seen to complete.
+    pub(super) fn inspected(&mut self, _time: u64, inspected: Inspected) {
+        let Some(&at) = self.open.get(&inspected.record) else { return };
+        let Some(Span { what: What::Process(process), .. }) = self.forest.span_mut(at) else { return };
+        process.outcome = match (inspected.active, inspected.disabled) {
+            (true, _) => Outcome::Waiting,
+            (false, true) => Outcome::Disabled,
+            (false, false) => Outcome::Skipped,
+        };
+        if !inspected.active {
+            self.open.remove(&inspected.record);
+            self.forest.release(at); // its completion
         }
     }
 

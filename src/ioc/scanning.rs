@@ -1,0 +1,205 @@
+//! On which scan list a record is, read from outside (dbScan.c).
+//!
+//! A record whose SCAN is not Passive has in SPVT a scan_element, which points to a scan_list and back to the
+//! record. A scan list is part of the structure of what it waits for, and that has the CALLBACK by which a
+//! callback thread is asked to process the list. That CALLBACK is what `callbackRequest` is called with, so it ties
+//! the request to the records that it processes.
+//!
+//! | list of | Base | the CALLBACK |
+//! |---|---|---|
+//! | a period | all | none: a thread of its own |
+//! | I/O Intr | all | right before the scan_list (io_scan_list) |
+//! | an event | 3.14 | right before the scan_list (event_scan_list) |
+//! | an event | from 3.15 on | event_list: three CALLBACKs, three scan_lists, next, the name |
+//!
+//! Compared in the sources of 3.14.12.8, 3.15.5, 3.15.9, 3.16.1, 3.16.2 and 7.0.2 to 7.0.10: the layouts differ by
+//! the width of pointers alone. Nothing is believed that does not fit: an element must point back to its record, a
+//! CALLBACK must have a priority that there is and a user pointer that leads to its list.
+
+use iocrec_log::event::ScanKind;
+
+use super::layout::{Layout, Scanning};
+use super::memory::Memory;
+use super::width::{u32_at, Width};
+
+/// The first choices of menuScan; periods follow. Sites add periods, never before these.
+const PASSIVE: u16 = 0;
+const EVENT: u16 = 1;
+const IO_INTERRUPT: u16 = 2;
+/// NUM_CALLBACK_PRIORITIES.
+const PRIORITIES: u64 = 3;
+/// Longest name of an event: EVNT is a string of 40 characters.
+const MAX_EVENT: usize = 40;
+/// Records that are read by one system call, as for their names.
+pub const BATCH: usize = 512;
+
+/// Sizes and offsets in dbScan.c's structures, in bytes.
+struct Offsets {
+    /// CALLBACK: `priority` (int), `user`, its size.
+    priority: usize,
+    user: usize,
+    callback: u64,
+    /// scan_list: {epicsMutexId, ELLLIST, short}.
+    list: u64,
+    /// scan_element: behind its ELLNODE `pscan_list` and `precord`.
+    element_list: usize,
+    element_record: usize,
+    element: usize,
+}
+
+const WIDE: Offsets = Offsets {
+    priority: 8,
+    user: 16,
+    callback: 32,
+    list: 40,
+    element_list: 16,
+    element_record: 24,
+    element: 32,
+};
+
+const NARROW: Offsets = Offsets {
+    priority: 4,
+    user: 8,
+    callback: 16,
+    list: 20,
+    element_list: 8,
+    element_record: 12,
+    element: 16,
+};
+
+impl Offsets {
+    fn of(width: Width) -> &'static Offsets {
+        width.pick(&NARROW, &WIDE)
+    }
+}
+
+/// What is known of a record's scanning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// SCAN is Passive.
+    Passive,
+    /// On the list at `list`.
+    On {
+        /// Address of the scan_list.
+        list: u64,
+        /// SCAN.
+        scan: u16,
+    },
+    /// SCAN says that it is on a list, and it is on none: the IOC has not got so far, or there is no such event.
+    None,
+}
+
+/// A scan list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListAt {
+    /// What it waits for.
+    pub kind: ScanKind,
+    /// The period as SCAN has it, the event's name or number; empty for I/O Intr.
+    pub name: String,
+    /// Address of its CALLBACK; 0 for a period.
+    pub callback: u64,
+}
+
+/// Where records are, by three system calls for all as long as all can be read. `None`: it could not be told.
+pub fn places(memory: &Memory, fields: &Scanning, records: &[u64]) -> Vec<Option<Place>> {
+    let (offsets, width) = (Offsets::of(memory.width()), memory.width());
+    let scans = memory.each::<2>(records.iter().map(|record| record.wrapping_add(fields.scan.offset.into())));
+    let scans: Vec<Option<u16>> = scans.into_iter().map(|scan| scan.map(u16::from_ne_bytes)).collect();
+    // what is yet to be looked up: the record's number in the list, its address, SCAN
+    let scanned: Vec<(usize, u64, u16)> = (0..)
+        .zip(records.iter().zip(&scans))
+        .filter_map(|(number, (record, scan))| Some((number, *record, scan.filter(|scan| *scan != PASSIVE)?)))
+        .collect();
+    let mut places: Vec<Option<Place>> = scans.into_iter().map(|scan| scan.map(|_| Place::Passive)).collect();
+    let mut put = |number: usize, found| {
+        if let Some(place) = places.get_mut(number) {
+            *place = found;
+        }
+    };
+    let elements =
+        pointers(memory, scanned.iter().map(|(_, record, _)| record.wrapping_add(fields.spvt.into())));
+    let mut with_element = Vec::with_capacity(scanned.len());
+    for (element, place) in elements.into_iter().zip(scanned) {
+        match element {
+            Some(0) => put(place.0, Some(Place::None)),
+            None => put(place.0, None),
+            Some(element) => with_element.push((element, place)),
+        }
+    }
+    let bytes = memory.each_head::<32>(with_element.iter().map(|(element, _)| *element), offsets.element);
+    for (bytes, (_, (number, record, scan))) in bytes.into_iter().zip(with_element) {
+        let pointer = |at| bytes.map(|bytes| width.pointer(&bytes, at));
+        let own = pointer(offsets.element_record) == Some(record);
+        let found = pointer(offsets.element_list).filter(|_| own);
+        put(number, found.map(|list| if list == 0 { Place::None } else { Place::On { list, scan } }));
+    }
+    places
+}
+
+fn pointers(memory: &Memory, addresses: impl Iterator<Item = u64>) -> Vec<Option<u64>> {
+    let width = memory.width();
+    let bytes = memory.each_head::<8>(addresses, width.bytes());
+    bytes.into_iter().map(|bytes| bytes.map(|bytes| width.pointer(&bytes, 0))).collect()
+}
+
+/// The list of a record that is on one; `None` if it does not make sense. `periods` are the choices of menuScan.
+pub fn list(
+    memory: &Memory,
+    layout: &Layout,
+    record: u64,
+    list: u64,
+    scan: u16,
+    periods: &[String],
+) -> Option<ListAt> {
+    match scan {
+        PASSIVE => None,
+        EVENT => event(memory, layout, record, list),
+        IO_INTERRUPT => {
+            let callback = right_before(memory, list)?;
+            Some(ListAt { kind: ScanKind::IoInterrupt, name: String::new(), callback })
+        }
+        period => {
+            let name = periods.get(usize::from(period))?.clone();
+            Some(ListAt { kind: ScanKind::Periodic, name, callback: 0 })
+        }
+    }
+}
+
+/// A CALLBACK's priority and user pointer.
+fn callback(memory: &Memory, address: u64) -> Option<(u64, u64)> {
+    let offsets = Offsets::of(memory.width());
+    let bytes: [u8; 32] = memory.head(address, usize::try_from(offsets.callback).ok()?)?;
+    let priority = u64::from(u32_at(&bytes, offsets.priority));
+    (priority < PRIORITIES).then(|| (priority, memory.width().pointer(&bytes, offsets.user)))
+}
+
+/// The CALLBACK of a list that it stands right before. Its user is itself in 3.14; later the ioscan_head, which has
+/// such a pair for each priority behind its first pointer.
+fn right_before(memory: &Memory, list: u64) -> Option<u64> {
+    let offsets = Offsets::of(memory.width());
+    let at = list.checked_sub(offsets.callback)?;
+    let (priority, user) = callback(memory, at)?;
+    let head = at.checked_sub(memory.width().bytes() as u64 + priority * (offsets.callback + offsets.list));
+    (user == at || Some(user) == head).then_some(at)
+}
+
+fn event(memory: &Memory, layout: &Layout, record: u64, list: u64) -> Option<ListAt> {
+    let offsets = Offsets::of(memory.width());
+    let found = |name: String, callback| Some(ListAt { kind: ScanKind::Event, name, callback });
+    for priority in 0..PRIORITIES {
+        let lists = PRIORITIES * offsets.callback;
+        let Some(start) = list.checked_sub(lists + priority * offsets.list) else { continue };
+        let at = start + priority * offsets.callback;
+        if callback(memory, at) == Some((priority, list)) {
+            let name = start + lists + PRIORITIES * offsets.list + memory.width().bytes() as u64;
+            return found(memory.string(name, MAX_EVENT).unwrap_or_default(), at);
+        }
+    }
+    // 3.14: events are numbers
+    let at = right_before(memory, list)?;
+    let number = memory.bytes::<2>(record.wrapping_add(layout.scanning.as_ref()?.evnt.into()))?;
+    found(i16::from_ne_bytes(number).to_string(), at)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! What asked for an event or an I/O interrupt is told by pointers, also when many are asked for at the same time
+//! (tests/rig/scanning.db, scan_ioc.py).
+
+use crate::rig::spans::{spans, Span};
+use crate::rig::{epics_versions, json_lines, python, wait_until, Client, Ioc, Rig};
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+const PORT: u16 = 5074;
+
+/// DBR types, the protocol's numbers.
+const STRING: u16 = 0;
+const ENUM: u16 = 3;
+const LONG: u16 = 5;
+
+/// What is asked for at once, in each of these rounds.
+const ALL: [&str; 6] = ["event:on", "io:1", "event:7", "io:2", "event:off", "io:3"];
+const ROUNDS: usize = 20;
+
+/// A put to a field, and that the recorder has had time to look what it changed.
+fn change(client: &mut Client, pv: &str, dbr: u16, value: Value) {
+    client.put(pv, dbr, value, true);
+    thread::sleep(Duration::from_millis(400));
+}
+
+/// Processings of a record, in the order of time.
+fn of<'a>(spans: &'a [Span], record: &str) -> Vec<&'a Span> {
+    let name = format!("process {record}");
+    spans.iter().filter(|span| span.name == name).collect()
+}
+
+fn words(spans: &[&Span], key: &str) -> Vec<String> {
+    let word = |span: &&Span| match span.attributes.get(key) {
+        Some(Value::String(word)) => word.clone(),
+        _ => String::new(),
+    };
+    spans.iter().map(word).collect()
+}
+
+/// Asks for everything, round by round, without waiting in between: the threads that asked, by what for.
+fn ask(ioc: &mut Ioc) -> BTreeMap<String, Vec<String>> {
+    let mut asked: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for _ in 0..ROUNDS {
+        for line in ioc.command(&format!("ask {}", ALL.join(" "))) {
+            if let Some((what, tid)) = line.split_once(' ').filter(|_| line.contains(':')) {
+                asked.entry(what.into()).or_default().push(tid.into());
+            }
+        }
+    }
+    asked
+}
+
+fn scene(name: &str, epics: Option<&str>, tier: &str) {
+    let Some(rig) = Rig::new(name) else { return };
+    let mut command = python("scan_ioc.py");
+    command.arg("scanning").arg(PORT.to_string());
+    command.args(epics.into_iter().flat_map(|version| ["--epics", version]));
+    let mut ioc = rig.ioc_by("scanning", &mut command);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
+    // Its records are known before they are on their lists.
+    wait_until("the log has the records", || {
+        !json_lines(&rig.replay("records", &["--json"]).stdout).is_empty()
+    });
+    ioc.command("init");
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "SCAN:READY", "both");
+    // Lists are looked for again at most some seconds after.
+    thread::sleep(Duration::from_secs(2));
+
+    let asked = ask(&mut ioc);
+    thread::sleep(Duration::from_millis(300));
+    client.put("POST:ALL.PROC", LONG, json!(1), true);
+    thread::sleep(Duration::from_millis(300));
+    change(&mut client, "MOVES.EVNT", STRING, json!("off"));
+    client.put("POST:ALL.PROC", LONG, json!(1), true);
+    thread::sleep(Duration::from_millis(300));
+    change(&mut client, "MOVES.PRIO", ENUM, json!(2));
+    client.put("POST:ALL.PROC", LONG, json!(1), true);
+    thread::sleep(Duration::from_millis(300));
+    change(&mut client, "MOVES.SCAN", ENUM, json!(0));
+    client.put("MOVES.PROC", LONG, json!(1), true);
+    change(&mut client, "STATES.ONST", STRING, json!("Open"));
+    client.put("STATES", LONG, json!(1), true);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+
+    let spans = spans(&rig);
+    let parents = |of: &[&Span]| -> Vec<String> {
+        let parent = |span: &&Span| spans.iter().find(|parent| parent.id == span.parent);
+        of.iter().map(|span| parent(span).map_or(String::new(), |parent| parent.name.clone())).collect()
+    };
+    for (record, what, trigger) in [
+        ("EV:on:A", "event:on", "event"),
+        ("EV:on:B", "event:on", "event"),
+        ("EV:on:HIGH", "event:on", "event"),
+        ("EV:off:A", "event:off", "event"),
+        ("EV:off:HIGH", "event:off", "event"),
+        ("EV:7:A", "event:7", "event"),
+        ("EV:7:B", "event:7", "event"),
+        ("IO:1:A", "io:1", "io_intr"),
+        ("IO:1:B", "io:1", "io_intr"),
+        ("IO:2:A", "io:2", "io_intr"),
+        ("IO:2:B", "io:2", "io_intr"),
+        ("IO:3:A", "io:3", "io_intr"),
+    ] {
+        let mut of = of(&spans, record);
+        let chained = of.split_off(ROUNDS.min(of.len()));
+        assert_eq!(words(&of, "epics.cause.thread.id"), asked[what], "{name}: who asked for {record}");
+        let triggers = words(&of, "epics.process.trigger");
+        // that Python code asked is seen where scanIoRequest can be probed
+        let fits = |word: &String| word == trigger || trigger == "io_intr" && word == "python";
+        assert!(triggers.iter().all(fits), "{name}: {record}: {triggers:?}");
+        assert!(parents(&of).iter().all(String::is_empty), "{name}: {record}");
+        let Some(event) = what.strip_prefix("event:") else { continue };
+        assert!(words(&of, "epics.scan.event").iter().all(|word| word == event), "{name}: {record}");
+        // Three events were waiting: the pointer tells which.
+        assert_eq!(parents(&chained), vec![format!("process POST:{event}"); 3], "{name}: {record}");
+    }
+    assert_eq!(parents(&of(&spans, "EV:on:AFTER")), vec!["process EV:on:A"; ROUNDS + 3]);
+    let moves = of(&spans, "MOVES").split_off(ROUNDS);
+    let expected = ["process POST:on", "process POST:off", "process POST:off", "caput MOVES.PROC"];
+    assert_eq!(parents(&moves), expected, "{name}");
+    let period = of(&spans, "PERIOD:2");
+    assert!(!period.is_empty() && words(&period, "epics.process.trigger").iter().all(|word| word == "scan"));
+    assert!(words(&period, "epics.scan.period").iter().all(|word| word == "2 second"));
+    let states = rig.puts(&["--pv", "STATES"]);
+    assert_eq!(states.last().expect("the put")["new_text"], "Open", "{states:?}");
+    let text = rig.replay("traces", &["--pv", "EV:7:B"]);
+    let text = String::from_utf8_lossy(&text.stdout);
+    assert!(text.contains("event 7, asked for"), "{text}");
+}
+
+#[test]
+fn what_asked_for_a_scan_is_known_by_pointers() {
+    scene("scanning", None, "ring");
+}
+
+#[test]
+fn what_asked_for_a_scan_is_known_by_pointers_over_perf_buffers() {
+    scene("scanning-perf", None, "perf");
+}
+
+#[test]
+fn what_asked_for_a_scan_is_known_in_earlier_generations() {
+    for version in epics_versions() {
+        scene(&format!("scanning-{version}"), Some(&version), "ring");
+    }
+}
