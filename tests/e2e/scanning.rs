@@ -143,7 +143,7 @@ fn what_asked_for_a_scan_is_known_by_pointers_over_perf_buffers() {
 
 #[test]
 fn what_asked_for_a_scan_is_known_in_earlier_generations() {
-    for version in epics_versions() {
+    for version in epics_versions().into_iter().step_by(2) {
         scene(&format!("scanning-{version}"), Some(&version), "ring");
     }
 }
