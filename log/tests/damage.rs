@@ -4,7 +4,7 @@ mod common;
 
 use common::disk::Disk;
 use common::{bytes, facts, read_segment, SECOND};
-use iocrec_log::event::{Event, Fact, Host, Record};
+use iocrec_log::event::{Complete, Event, Fact, Host, Process, Record, Value};
 use iocrec_log::format::{FIRST_BLOCK, SEGMENT_HEADER};
 use iocrec_log::reader::{Block, Cause, Damage, ReadError};
 use iocrec_log::writer::{Options, Writer};
@@ -35,6 +35,15 @@ fn segment(run: u128, blocks: u64) -> Vec<u8> {
             Record { id: 1, ioc: 1, address: 9, name: format!("r{run}:{block}"), rtype: "ai".into() };
         writer.push(Event { time: now, fact: Fact::Record(record) });
         writer.push(Event { time: now + 1, fact: Fact::Mark(format!("mark {block} of {run}")) });
+        for hit in 0..4 {
+            let time = now + 1000 * u64::from(hit) + 2;
+            let (thread, sp, site, record) = (1, -64 * i64::from(hit % 2), 1, hit % 2);
+            let process = Process { thread, sp, site, record, active: false };
+            writer.push(Event { time, fact: Fact::Process(process) });
+            let value = Value::Double(1.5 * (block + u64::from(hit)) as f64);
+            let complete = Complete { thread, sp: sp - 9, site, record, value, severity: 0, status: 0 };
+            writer.push(Event { time: time + 700, fact: Fact::Complete(complete) });
+        }
     }
     writer.close(SECOND * 2 * (blocks + 2));
     let mut segments = disk.segments();

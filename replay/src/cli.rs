@@ -24,6 +24,8 @@ struct Arguments {
 pub enum Command {
     /// What is in the log.
     Info(Info),
+    /// Is it sound.
+    Verify(Verify),
     /// The put log.
     Puts(Puts),
     /// Process chains.
@@ -40,6 +42,25 @@ pub enum Command {
 #[derive(FromArgs)]
 #[argh(subcommand, name = "info")]
 pub struct Info {
+    /// write JSON
+    #[argh(switch)]
+    pub json: bool,
+    /// times in UTC instead of this machine's zone
+    #[argh(switch)]
+    pub utc: bool,
+    /// write to this file instead of standard output
+    #[argh(option, short = 'o', arg_name = "file")]
+    pub output: Option<PathBuf>,
+    /// segments, or directories of segments
+    #[argh(positional, arg_name = "log")]
+    pub logs: Vec<PathBuf>,
+}
+
+/// Reads every byte of the logs and lists what is damaged or missing: where, why, and which time is gone with it.
+/// Exit code 0 if all is as the recorder wrote it, else 1.
+#[derive(FromArgs)]
+#[argh(subcommand, name = "verify")]
+pub struct Verify {
     /// write JSON
     #[argh(switch)]
     pub json: bool,
@@ -237,6 +258,7 @@ impl Command {
     pub fn logs(&self) -> &[PathBuf] {
         match self {
             Command::Info(info) => &info.logs,
+            Command::Verify(verify) => &verify.logs,
             Command::Puts(puts) => &puts.logs,
             Command::Traces(traces) => &traces.logs,
             Command::Why(why) => &why.logs,
@@ -249,6 +271,7 @@ impl Command {
     pub fn output(&self) -> Option<&PathBuf> {
         match self {
             Command::Info(info) => info.output.as_ref(),
+            Command::Verify(verify) => verify.output.as_ref(),
             Command::Puts(puts) => puts.output.as_ref(),
             Command::Traces(traces) => traces.output.as_ref(),
             Command::Why(why) => why.output.as_ref(),
@@ -260,6 +283,7 @@ impl Command {
     fn name(&self) -> &'static str {
         match self {
             Command::Info(_) => "info",
+            Command::Verify(_) => "verify",
             Command::Puts(_) => "puts",
             Command::Traces(_) => "traces",
             Command::Why(_) => "why",

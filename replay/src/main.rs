@@ -16,6 +16,7 @@ mod time;
 
 use cli::{Asked, Command, TraceFormat};
 use failure::Failure;
+use iocrec_log::reader;
 use model::putlog::{each_put, PutLine};
 use model::span::Tree;
 use notices::Notices;
@@ -110,6 +111,7 @@ fn execute(command: &Command, out: &mut impl Write, notices: &mut Notices) -> Re
                 output::info::text(out, &runs)?;
             }
         }
+        Command::Verify(verify) => write_verdict(verify, out)?,
         Command::Puts(puts) => write_puts(puts, out, notices)?,
         Command::Traces(traces) => {
             let zone = Zone::new(traces.utc);
@@ -122,7 +124,7 @@ fn execute(command: &Command, out: &mut impl Write, notices: &mut Notices) -> Re
                     TraceFormat::Otlp => output::otlp::write(out, &tree),
                 }
             };
-            model::replay(input::sources(&traces.logs, notices)?, until, notices, &mut sink)?;
+            model::replay(input::sources(&traces.logs, filter.since, notices)?, until, notices, &mut sink)?;
         }
         Command::Why(why) => write_why(why, out, notices)?,
         Command::Iocs(iocs) => {
@@ -139,6 +141,20 @@ fn execute(command: &Command, out: &mut impl Write, notices: &mut Notices) -> Re
         }
     }
     Ok(())
+}
+
+/// What is wrong is the answer here, so it is not said on stderr as well.
+fn write_verdict(verify: &cli::Verify, out: &mut impl Write) -> Result<(), Stop> {
+    let zone = Zone::new(verify.utc);
+    let (runs, unreadable) = input::all(&verify.logs);
+    let runs: Vec<_> = runs.into_iter().map(|(run, files)| (run, reader::verify(&files))).collect();
+    if verify.json {
+        output::verify::json(out, &runs, &unreadable, &zone)?;
+    } else {
+        output::verify::text(out, &runs, &unreadable, &zone)?;
+    }
+    let sound = output::verify::is_sound(&runs, &unreadable);
+    sound.then_some(()).ok_or(Stop::Failure(Failure::Said))
 }
 
 /// Chains come by when they began; the puts in them are later than that, so they wait until no
@@ -162,7 +178,7 @@ fn write_puts(puts: &cli::Puts, out: &mut impl Write, notices: &mut Notices) -> 
         });
         Ok(())
     };
-    model::replay(input::sources(&puts.logs, notices)?, until, notices, &mut sink)?;
+    model::replay(input::sources(&puts.logs, filter.since, notices)?, until, notices, &mut sink)?;
     for put in waiting.into_values() {
         output::puts::write(out, &put, puts.format, &zone)?;
     }
@@ -172,13 +188,13 @@ fn write_puts(puts: &cli::Puts, out: &mut impl Write, notices: &mut Notices) -> 
 fn write_why(why: &cli::Why, out: &mut impl Write, notices: &mut Notices) -> Result<(), Stop> {
     let zone = Zone::new(why.utc);
     let filter = why.filter(&zone)?;
-    let until = filter.until.unwrap_or(i64::MAX);
+    let (since, until) = (filter.since, filter.until.unwrap_or(i64::MAX));
     let mut search = output::why::Why::new(&why.pv, filter);
     let mut sink = |tree: Tree| -> io::Result<()> {
         search.take(tree);
         Ok(())
     };
-    model::replay(input::sources(&why.logs, notices)?, until, notices, &mut sink)?;
+    model::replay(input::sources(&why.logs, since, notices)?, until, notices, &mut sink)?;
     match search.answer(&zone) {
         Some(answer) if why.json => answer.write_json(out)?,
         Some(answer) => answer.write_text(out)?,

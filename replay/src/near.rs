@@ -15,6 +15,7 @@ pub fn names(runs: &[Vec<SegmentFile>]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for file in runs.iter().flatten() {
         let Ok(mut segment) = Segment::open(&file.path) else { continue };
+        segment.only_definitions();
         while let Some(block) = segment.next_block() {
             let Ok(block) = block else { continue };
             for event in block.events {

@@ -5,7 +5,7 @@ mod common;
 use common::{happenings, iocreplay, outcome, run, segments, write_events, write_log, MS, SECOND};
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tempfile::TempDir;
 
@@ -52,7 +52,7 @@ fn help_on_every_level() {
 fn bad_usage_is_exit_code_2() {
     let directory = logged();
     let here = directory.path();
-    fails(here, &[], 2, &["info puts traces why", "--help"]);
+    fails(here, &[], 2, &["info verify puts traces why", "--help"]);
     fails(here, &["fly"], 2, &["fly"]);
     fails(here, &["puts"], 2, &["no LOG", "iocreplay puts LOG"]);
     fails(here, &["why"], 2, &["pv"]);
@@ -126,17 +126,13 @@ fn a_damaged_block_costs_itself() {
     assert!(code == 1 && out.contains("\ndamage    "), "{out}");
 }
 
-#[test]
-fn segments_that_are_missing() {
-    let directory = tempfile::tempdir().unwrap();
-    let here = directory.path();
-    // Enough, and of values that don't compress, for several segments.
+/// Puts at a steady pace, of values that don't compress, for several segments.
+fn many_puts(directory: &Path, pace: u64) -> Vec<PathBuf> {
     let mut state = 1_u64;
     let mut facts = Vec::new();
     for n in 0..30_000_u64 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let v = f64::from_bits(state >> 2);
-        let time = SECOND + n * MS;
         let put = iocrec_log::event::CaPut {
             circuit: 1,
             channel: 1,
@@ -147,11 +143,19 @@ fn segments_that_are_missing() {
             length: 8,
             payload: v.to_be_bytes().to_vec(),
         };
-        facts.push((time, iocrec_log::event::Fact::CaPut(put)));
+        facts.push((SECOND + n * pace, iocrec_log::event::Fact::CaPut(put)));
     }
-    write_events(&here.join("log"), "box1", 7, facts);
-    let files = segments(&here.join("log"));
+    write_events(directory, "box1", 7, facts);
+    let files = segments(directory);
     assert!(files.len() >= 4, "{}", files.len());
+    files
+}
+
+#[test]
+fn segments_that_are_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let files = many_puts(&here.join("log"), MS);
     let all = works(here, &["puts", "log"]).lines().count();
     assert_eq!(all, 30_000);
     fs::remove_file(&files[1]).unwrap();
@@ -426,4 +430,81 @@ fn otlp_is_json_lines_with_stable_ids() {
     assert!(spans[0].get("parentSpanId").is_none());
     assert_eq!(spans[1]["parentSpanId"], spans[0]["spanId"]);
     assert!(!out.contains("NaN\":") && out.contains("\"stringValue\":\"NaN\""));
+}
+
+/// With a time, what is long before it is not even read.
+#[test]
+fn from_a_time_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let files = many_puts(&here.join("log"), 20 * MS);
+    let all = works(here, &["puts", "log", "--utc", "--format", "jsonl"]);
+    // Puts begin at 14:13:21 and go on for 600 s.
+    let since = "2026-09-21T14:20:00";
+    let arguments = ["puts", "log", "--utc", "--format", "jsonl", "--since", since];
+    let late: Vec<&str> = all.lines().filter(|line| line["{\"time\":\"".len()..] >= *since).collect();
+    assert!(late.len() > 5000 && late.len() < 15_000);
+    assert!(works(here, &arguments).lines().eq(late.iter().copied()));
+
+    // Nor is anybody told of damage there: in the first segment, and in what is early in the first that is read.
+    let read_from = files.iter().rposition(|file| {
+        let info = works(here, &["info", "--utc", "--json", file.to_str().unwrap()]);
+        let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+        info["runs"][0]["first"].as_str().unwrap() < "2026-09-21T14:18:00"
+    });
+    for file in [&files[0], &files[read_from.unwrap()]] {
+        let mut bytes = fs::read(file).unwrap();
+        let place = bytes.len() / 20;
+        bytes[place] ^= 0x10;
+        fs::write(file, bytes).unwrap();
+    }
+    assert!(works(here, &arguments).lines().eq(late));
+    assert_eq!(run(here, &["puts", "log"]).0, 1);
+}
+
+#[test]
+fn verify_says_what_is_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let files = many_puts(&here.join("log"), MS);
+    let good = works(here, &["verify", "log", "--utc"]);
+    assert!(
+        good.starts_with("sound     box1, 2026-09-21T14:13:20.000+00:00 to 2026-09-21T14:13:50.999"),
+        "{good}"
+    );
+    assert_eq!(good.lines().count(), 1, "{good}");
+
+    let mut bytes = fs::read(&files[1]).unwrap();
+    let length = bytes.len();
+    bytes[length / 2] ^= 1;
+    fs::write(&files[1], bytes).unwrap();
+    fs::remove_file(&files[2]).unwrap();
+    let last = files.last().unwrap();
+    let whole = fs::read(last).unwrap();
+    fs::write(last, &whole[..whole.len() - 5]).unwrap();
+    fs::write(here.join("log/none.iocrec"), "no segment").unwrap();
+
+    let (code, out, err) = run(here, &["verify", "log", "--utc"]);
+    assert_eq!((code, err.as_str()), (1, ""), "{out}");
+    let lines: Vec<&str> = out.lines().collect();
+    let parts: [&[&str]; 5] = [
+        &["DAMAGED   box1, "],
+        &["  damage  ", "wrong checksum", "; 1 blocks gone; from 2026-09-21T14:13:", " at byte "],
+        &["  damage  ", "segments are missing", "; 1 segments gone; from 2026-09-21T14:13:", " to 2026-"],
+        &["  note    ", "was being written when the recorder stopped", "; after 2026-09-21T14:13:"],
+        &["UNREADABLE ", "none.iocrec is not an iocrec segment"],
+    ];
+    assert_eq!(lines.len(), parts.len(), "{out}");
+    for (line, parts) in lines.iter().zip(parts) {
+        assert!(parts.iter().all(|part| line.contains(part)), "{parts:?}: {line}");
+    }
+
+    let (code, out, _) = run(here, &["verify", "log", "--json", "--utc"]);
+    let json: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &json["sound"]), (1, &serde_json::Value::Bool(false)));
+    let findings = json["runs"][0]["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 3);
+    assert!(findings[0]["offset"].as_u64().unwrap() < length as u64 / 2 && findings[0]["blocks"] == 1);
+    assert_eq!(findings.iter().filter(|finding| finding["harmless"] == true).count(), 1);
+    assert_eq!(json["unreadable"].as_array().unwrap().len(), 1);
 }

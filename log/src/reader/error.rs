@@ -87,6 +87,8 @@ pub struct Damage {
     pub length: u64,
     /// How many blocks are known to be gone with it, by the numbers of those around it.
     pub blocks: u32,
+    /// The earliest and latest monotonic time of what is gone, where a header tells.
+    pub times: Option<(u64, u64)>,
     /// What is wrong.
     pub cause: Cause,
 }

@@ -95,6 +95,11 @@ impl<R: Read + Seek> Segment<R> {
         (self.since, self.until) = (since, until);
     }
 
+    /// From now on, passes over blocks without definitions and ends.
+    pub fn only_definitions(&mut self) {
+        self.only(u64::MAX, u64::MAX);
+    }
+
     /// The next block, or what is in its place; `None` at the end.
     pub fn next_block(&mut self) -> Option<Result<Block, Damage>> {
         loop {
@@ -112,7 +117,7 @@ impl<R: Read + Seek> Segment<R> {
                     self.ended = true;
                     let cause = Cause::Io(error.to_string());
                     let (offset, length) = (self.window.offset(), self.window.left());
-                    return Some(Err(Damage { offset, length, blocks: 0, cause }));
+                    return Some(Err(Damage { offset, length, blocks: 0, times: None, cause }));
                 }
             }
         }
@@ -124,7 +129,10 @@ impl<R: Read + Seek> Segment<R> {
             return self.resynchronise();
         };
         let length = (BLOCK_HEADER as u64) + u64::from(header.stored);
-        let bad = |length, blocks, cause| Ok(Found::Damage(Damage { offset, length, blocks, cause }));
+        let bad = |length, blocks: u32, cause| {
+            let times = (blocks > 0 && cause != Cause::Missing).then_some((header.first, header.last));
+            Ok(Found::Damage(Damage { offset, length, blocks, times, cause }))
+        };
         let whole = length <= self.window.left();
         if !header.plausible() {
             // A writer's checksum over lengths that no writer makes: nothing to go by.
@@ -216,7 +224,7 @@ impl<R: Read + Seek> Segment<R> {
         self.expected = self.expected.saturating_add(missing);
         let length = self.window.offset() - offset;
         let cause = if torn { Cause::Cut } else { Cause::Garbage };
-        Ok(Found::Damage(Damage { offset, length, blocks: missing, cause }))
+        Ok(Found::Damage(Damage { offset, length, blocks: missing, times: None, cause }))
     }
 }
 
@@ -238,7 +246,7 @@ fn read_header(head: &[u8], path: PathBuf) -> Result<(SegmentHeader, u32, VecDeq
         let offset = number * SEGMENT_HEADER;
         let length = head.len().saturating_sub(offset).min(SEGMENT_HEADER) as u64;
         let cause = if head.len() < FIRST_BLOCK { Cause::Cut } else { Cause::Header };
-        damage.push_back(Damage { offset: offset as u64, length, blocks: 0, cause });
+        damage.push_back(Damage { offset: offset as u64, length, blocks: 0, times: None, cause });
     };
     let (header, tag) = match (first, second) {
         (Ok(first), second) => {

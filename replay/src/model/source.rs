@@ -5,13 +5,17 @@
 //! another by as long as a flush and a turn of the loop; [`WINDOW`] is twice that. Definitions come into
 //! force when they are read, so they may be a little early, never late. Ends come into force
 //! [`KEEP`] later than they say, when no chain that is still to be printed refers to what has ended.
+//!
+//! Segments are decoded on other threads, a few ahead of the one that is worked on. With a time from which on
+//! events are wanted, segments and blocks that are [`KEEP`] older are not read.
 
 use super::forest;
 use super::run::Run;
 use crate::notices::Notices;
 use crate::time::SECOND;
 use iocrec_log::event::{Event, Fact, Sort};
-use iocrec_log::reader::{Block, Cause, Segment, SegmentFile};
+use iocrec_log::format::SegmentHeader;
+use iocrec_log::reader::{Ahead, Block, Cause, ReadError, Segment, SegmentFile};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -22,6 +26,9 @@ const WINDOW: u64 = 2 * SECOND;
 const MAX_PENDING: usize = 500_000;
 /// How long definitions stay in force after their end.
 const KEEP: u64 = forest::LIMIT + 30 * SECOND;
+
+/// Segments that are opened ahead of the one that is worked on.
+const AHEAD: usize = 4;
 
 /// What a run has next.
 pub enum Item {
@@ -46,7 +53,11 @@ pub struct Source {
     /// Where the definitions go.
     pub run: Rc<Run>,
     files: VecDeque<SegmentFile>,
-    segment: Option<(Segment, PathBuf)>,
+    /// Segments that are decoded ahead, or could not be opened.
+    ahead: VecDeque<(Result<Ahead, ReadError>, PathBuf)>,
+    segment: Option<(Ahead, PathBuf)>,
+    /// Monotonic time of the earliest hits that are wanted.
+    since: u64,
     /// Wall-clock time of the first event, once looked for.
     begins: Option<i64>,
     started: bool,
@@ -105,14 +116,40 @@ fn begins(files: &VecDeque<SegmentFile>) -> i64 {
     wall.unwrap_or(created)
 }
 
+/// Drops the segments in which all is too long before `since` (wall-clock time) to matter. Gives the
+/// monotonic time before which that is so in the first that is left.
+fn pass_over(files: &mut VecDeque<SegmentFile>, since: i64) -> u64 {
+    let since = since.saturating_sub(i64::try_from(KEEP).unwrap_or(i64::MAX));
+    // What the wall clock showed when the monotonic clock was at zero: rises when the wall clock is set forward.
+    let zero = |header: &SegmentHeader| i128::from(header.created_wall) - i128::from(header.created);
+    let header = |file: Option<&SegmentFile>| file.and_then(|file| file.header);
+    // What is in a segment was before the next one was begun.
+    while let (Some(this), Some(next)) = (header(files.front()), header(files.get(1))) {
+        let set_back = zero(&this) - zero(&next) > i128::from(SECOND);
+        if next.created_wall > since || set_back {
+            // If the clock was not set in this segment, its begin tells the time of all that is in it.
+            let set = (zero(&this) - zero(&next)).unsigned_abs() > u128::from(SECOND);
+            let since = i128::from(since) - zero(&this);
+            return if set { 0 } else { u64::try_from(since).unwrap_or(0) };
+        }
+        files.pop_front();
+    }
+    0
+}
+
 impl Source {
-    /// The events in a run's segments, which are in order.
-    pub fn new(files: Vec<SegmentFile>) -> Self {
+    /// The events in a run's segments, which are in order. Of what is before `since` (wall-clock time) no more
+    /// comes than is needed for what began later.
+    pub fn new(files: Vec<SegmentFile>, since: Option<i64>) -> Self {
+        let mut files = files.into();
+        let since = since.map_or(0, |since| pass_over(&mut files, since));
         Source {
             run: Rc::new(Run::default()),
             begins: None,
-            files: files.into(),
+            files,
+            ahead: VecDeque::new(),
             segment: None,
+            since,
             started: false,
             expected: None,
             complete: true,
@@ -218,8 +255,13 @@ impl Source {
 
     /// Opens the next segment; `false` if there is none.
     fn open(&mut self, notices: &mut Notices) -> bool {
-        let Some(file) = self.files.pop_front() else { return false };
-        let segment = match Segment::open(&file.path) {
+        while self.ahead.len() < AHEAD {
+            let Some(file) = self.files.pop_front() else { break };
+            let opened = Ahead::open(&file.path, |segment| segment.only(self.since, u64::MAX));
+            self.ahead.push_back((opened, file.path));
+        }
+        let Some((opened, path)) = self.ahead.pop_front() else { return false };
+        let segment = match opened {
             Ok(segment) => segment,
             Err(error) => {
                 notices.failure(&error);
@@ -230,12 +272,12 @@ impl Source {
         };
         let sequence = segment.header().sequence;
         if let Some(expected) = self.expected.filter(|expected| *expected != sequence) {
-            notices.missing(&file.path, expected, sequence);
+            notices.missing(&path, expected, sequence);
             self.complete = false;
             self.gap = true;
         }
         self.expected = Some(sequence.saturating_add(1));
-        self.segment = Some((segment, file.path));
+        self.segment = Some((segment, path));
         true
     }
 
@@ -265,6 +307,9 @@ impl Source {
                 if !for_chains {
                     continue;
                 }
+            }
+            if event.time < self.since && event.fact.sort() == Sort::Hit {
+                continue; // it came with a block that has something that is wanted
             }
             sorted &= event.time >= latest;
             latest = event.time;

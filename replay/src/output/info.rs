@@ -355,7 +355,8 @@ pub fn linkage_name(linkage: Linkage) -> &'static str {
     }
 }
 
-fn source_name(source: LossSource) -> &'static str {
+/// What was lost, in a word.
+pub fn source_name(source: LossSource) -> &'static str {
     match source {
         LossSource::Hits => "hits",
         LossSource::Packets => "packets",

@@ -71,6 +71,7 @@ impl Inventory {
                     continue;
                 }
             };
+            segment.only_definitions();
             while let Some(block) = segment.next_block() {
                 match block {
                     Ok(block) => block.events.iter().for_each(|event| found.take(event.time, &event.fact)),

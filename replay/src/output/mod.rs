@@ -5,4 +5,5 @@ pub mod inventory;
 pub mod otlp;
 pub mod puts;
 pub mod tree;
+pub mod verify;
 pub mod why;

@@ -2,11 +2,14 @@
 //! records, an asynchronous record, a put with callback, a denied put, a CA link into a second IOC.
 
 use iocrec_log::event::*;
-use iocrec_log::storage::Directory;
+use iocrec_log::storage::{Directory, Storage};
 use iocrec_log::writer::{Options, Writer};
+use std::cell::Cell;
+use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::rc::Rc;
 
 /// Where the wall clock stood at monotonic time 0: 2026-09-21T14:13:20 UTC.
 pub const WALL: i64 = 1_790_000_000_000_000_000;
@@ -213,6 +216,33 @@ pub fn happenings() -> Vec<(u64, Fact)> {
     facts
 }
 
+/// A directory whose wall clock agrees with the log's.
+struct Clocked {
+    directory: Directory,
+    wall: Rc<Cell<i64>>,
+}
+
+impl Storage for Clocked {
+    fn list(&mut self) -> io::Result<Vec<(String, u64)>> {
+        self.directory.list()
+    }
+    fn create(&mut self, name: &str) -> io::Result<()> {
+        self.directory.create(name)
+    }
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.directory.append(bytes)
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        self.directory.sync()
+    }
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.directory.remove(name)
+    }
+    fn wall_clock(&self) -> i64 {
+        self.wall.get()
+    }
+}
+
 /// Writes a log of what happens.
 pub fn write_log(directory: &Path, host: &str, run: u128) {
     write_events(directory, host, run, happenings());
@@ -221,14 +251,17 @@ pub fn write_log(directory: &Path, host: &str, run: u128) {
 /// Writes a log of certain events.
 pub fn write_events(directory: &Path, host: &str, run: u128, happenings: Vec<(u64, Fact)>) {
     let options = Options { segment: Some(64 << 10), ..Options::default() };
-    let mut writer = Writer::open(Directory::open(directory).unwrap(), options, run).unwrap();
+    let wall = Rc::new(Cell::new(WALL));
+    let clocked = Clocked { directory: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
+    let mut writer = Writer::open(clocked, options, run).unwrap();
     for fact in definitions(host) {
         writer.push(Event { time: 0, fact });
     }
     let mut now = 0;
     for (time, fact) in happenings {
-        now = now.max(time);
         writer.push(Event { time, fact });
+        now = now.max(time);
+        wall.set(WALL + now as i64);
         writer.tick(now);
     }
     writer.close(now);

@@ -1,0 +1,103 @@
+//! Segments that are decoded on threads of their own while others are worked on.
+//!
+//! Promises: what comes is what [`Segment::next_block`] gives, in that order. All of a process's [`Ahead`]s
+//! together use no more threads than it has CPUs (and no more than [`MOST_THREADS`]); each thread holds at most
+//! three blocks, of at most 9 MB. Where no thread is to be had, blocks are decoded when they are asked for.
+
+use super::error::{Damage, ReadError};
+use super::segment::{Block, Segment};
+use crate::format::SegmentHeader;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{sync_channel, Receiver};
+use std::sync::OnceLock;
+use std::thread;
+
+/// More would hold more blocks in memory (27 MB a thread at the most, 14 MB with blocks as the recorder makes
+/// them) than what is done with the events could keep up with.
+const MOST_THREADS: usize = 8;
+/// Blocks that wait to be fetched from a thread.
+const WAITING: usize = 1;
+
+/// Threads that decode now, in all of the process.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+type Found = Result<Block, Damage>;
+
+/// A segment that is being read ahead.
+pub struct Ahead {
+    header: SegmentHeader,
+    from: From,
+}
+
+enum From {
+    Thread(Receiver<Found>),
+    Here(Box<Segment>),
+}
+
+/// The right to one thread.
+struct Permit;
+
+impl Permit {
+    fn get() -> Option<Permit> {
+        static MOST: OnceLock<usize> = OnceLock::new();
+        // With one CPU there is nothing to win.
+        let most = *MOST.get_or_init(|| match thread::available_parallelism() {
+            Ok(count) if count.get() > 1 => count.get().min(MOST_THREADS),
+            _ => 0,
+        });
+        THREADS.fetch_update(Relaxed, Relaxed, |used| (used < most).then_some(used + 1)).ok().map(|_| Permit)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        THREADS.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Ahead {
+    /// Opens a segment and begins to decode it. `prepare` may tell it what to [pass over](Segment::only).
+    ///
+    /// # Errors
+    /// As [`Segment::open`].
+    pub fn open(path: &Path, prepare: impl Fn(&mut Segment)) -> Result<Self, ReadError> {
+        let mut segment = Segment::open(path)?;
+        prepare(&mut segment);
+        let header = *segment.header();
+        let Some(permit) = Permit::get() else {
+            return Ok(Ahead { header, from: From::Here(Box::new(segment)) });
+        };
+        let (send, receive) = sync_channel(WAITING);
+        let work = move || {
+            let _permit = permit;
+            while let Some(found) = segment.next_block() {
+                if send.send(found).is_err() {
+                    return; // nobody wants the rest
+                }
+            }
+        };
+        match thread::Builder::new().name("decode".into()).spawn(work) {
+            Ok(_) => Ok(Ahead { header, from: From::Thread(receive) }),
+            // The segment went with the thread that did not come to be.
+            Err(_) => {
+                let mut segment = Segment::open(path)?;
+                prepare(&mut segment);
+                Ok(Ahead { header, from: From::Here(Box::new(segment)) })
+            }
+        }
+    }
+
+    /// What the segment says of itself.
+    pub fn header(&self) -> &SegmentHeader {
+        &self.header
+    }
+
+    /// As [`Segment::next_block`].
+    pub fn next_block(&mut self) -> Option<Found> {
+        match &mut self.from {
+            From::Thread(receive) => receive.recv().ok(),
+            From::Here(segment) => segment.next_block(),
+        }
+    }
+}

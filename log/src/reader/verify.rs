@@ -1,0 +1,229 @@
+//! Is a run's log sound, and if not, what is gone?
+//!
+//! It is sound if every byte is as it was written and nothing is missing in between. What is no damage: losses
+//! that the recorder noted itself, the oldest segments, which it deletes to stay under its cap, and a last block that
+//! was being written when it stopped.
+
+use super::ahead::Ahead;
+use super::error::{Cause, Damage};
+use super::find::SegmentFile;
+use super::segment::Block;
+use crate::context::Context;
+use crate::event::{Fact, Host, Loss};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Findings and losses that are kept of a run, a bound for hostile logs. All are counted.
+const MAX_KEPT: usize = 10_000;
+
+/// What is wrong in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The file.
+    pub segment: PathBuf,
+    /// Where in it.
+    pub offset: u64,
+    /// Bytes that gave no events.
+    pub length: u64,
+    /// Blocks that are known to be gone.
+    pub blocks: u32,
+    /// Segments that are gone before this one.
+    pub segments: u32,
+    /// What is wrong.
+    pub fault: Fault,
+    /// Wall-clock times, ns since 1970 UTC, between which something may be gone; `None` where nothing is, or
+    /// where nothing tells.
+    pub from: Option<i64>,
+    /// The other end.
+    pub to: Option<i64>,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// With a stretch of a segment.
+    Damage(Cause),
+    /// The file ends within the last block of the run: the recorder was writing it when it stopped.
+    Unfinished,
+    /// Segments are missing before this one.
+    Segments,
+    /// The segment is there twice.
+    Twice,
+    /// The segment can't be read; the line says why.
+    Unreadable(String),
+}
+
+impl Fault {
+    /// Is the log no worse for it?
+    pub fn is_harmless(&self) -> bool {
+        matches!(self, Fault::Unfinished | Fault::Twice)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Damage(cause) => cause.fmt(f),
+            Fault::Unfinished => f.write_str("the last block was being written when the recorder stopped"),
+            Fault::Segments => f.write_str("segments are missing before this one"),
+            Fault::Twice => f.write_str("the segment is there twice; this one was left out"),
+            Fault::Unreadable(line) => f.write_str(line),
+        }
+    }
+}
+
+/// What was found in a run's segments.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// The host and the recorder, if the log tells.
+    pub host: Option<Host>,
+    /// Segments that could be read.
+    pub segments: usize,
+    /// The number of the first of them in the run: as many were deleted, or not copied.
+    pub first_segment: u32,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Blocks that are sound.
+    pub blocks: u64,
+    /// Events in them, without those that a keyframe repeats.
+    pub events: u64,
+    /// Wall-clock times of the first and the last of them.
+    pub span: Option<(i64, i64)>,
+    /// What is wrong, in the order of the files.
+    pub list: Vec<Finding>,
+    /// How many of it there is, kept or not.
+    pub count: u64,
+    /// Losses that the recorder noted, with the wall-clock times of their begin and end.
+    pub losses: Vec<(i64, i64, Loss)>,
+    harmed: bool,
+    context: Context,
+    /// The latest monotonic time so far.
+    newest: Option<u64>,
+    /// Places in the list of those that don't know yet when what comes after them begins.
+    waiting: Vec<usize>,
+}
+
+/// Reads a run's segments, which are in order.
+pub fn verify(files: &[SegmentFile]) -> Findings {
+    let mut found = Findings::default();
+    let mut before: Option<u32> = None;
+    let last = files.iter().rposition(|file| file.header.is_some());
+    for (number, file) in files.iter().enumerate() {
+        found.bytes += file.size;
+        let mut segment = match Ahead::open(&file.path, |_| {}) {
+            Ok(segment) => segment,
+            Err(error) => {
+                found.add(&file.path, 0, file.size, 0, Fault::Unreadable(error.to_string()));
+                continue;
+            }
+        };
+        let header = *segment.header();
+        if before == Some(header.sequence) {
+            found.add(&file.path, 0, file.size, 0, Fault::Twice);
+            continue;
+        }
+        match before {
+            None => found.first_segment = header.sequence,
+            Some(before) => {
+                let missing = header.sequence.saturating_sub(before.saturating_add(1));
+                if missing > 0 {
+                    found.add(&file.path, 0, 0, missing, Fault::Segments);
+                }
+            }
+        }
+        let alone = before.is_none();
+        before = Some(header.sequence);
+        found.segments += 1;
+        let mut cut = None;
+        while let Some(part) = segment.next_block() {
+            match part {
+                Ok(block) => found.block(&block, alone),
+                Err(damage) if damage.cause == Cause::Cut && Some(number) == last => cut = Some(damage),
+                Err(damage) => found.damage(&file.path, damage),
+            }
+        }
+        if let Some(cut) = cut {
+            let length = cut.length;
+            found.add(&file.path, cut.offset, length, 0, Fault::Unfinished);
+        }
+    }
+    found
+}
+
+impl Findings {
+    /// Is every byte as it was written, and nothing missing in between?
+    pub fn is_sound(&self) -> bool {
+        !self.harmed
+    }
+
+    fn add(&mut self, path: &Path, offset: u64, length: u64, segments: u32, fault: Fault) {
+        let loses = fault != Fault::Twice;
+        let segment = path.to_owned();
+        self.keep(
+            Finding { segment, offset, length, blocks: 0, segments, fault, from: None, to: None },
+            loses,
+        );
+    }
+
+    fn damage(&mut self, path: &Path, damage: Damage) {
+        let Damage { offset, length, blocks, times, cause } = damage;
+        let loses = times.is_none() && !matches!(cause, Cause::Header | Cause::Stray | Cause::Repeated);
+        let wall = |time| self.context.wall(time);
+        let (from, to) = times.map_or((None, None), |(from, to)| (wall(from), wall(to)));
+        let (segment, fault) = (path.to_owned(), Fault::Damage(cause));
+        self.keep(Finding { segment, offset, length, blocks, segments: 0, fault, from, to }, loses);
+    }
+
+    /// Keeps a finding. If it `loses` something, it is not known of what time, but after all that was read so
+    /// far and before what will be.
+    fn keep(&mut self, mut finding: Finding, loses: bool) {
+        self.count += 1;
+        self.harmed |= !finding.fault.is_harmless();
+        if self.list.len() >= MAX_KEPT {
+            return;
+        }
+        if loses {
+            finding.from = self.newest.and_then(|newest| self.context.wall(newest));
+            self.waiting.push(self.list.len());
+        }
+        self.list.push(finding);
+    }
+
+    /// What comes after the findings that wait for it begins at a monotonic time.
+    fn close(&mut self, time: u64) {
+        let to = self.context.wall(time);
+        for place in self.waiting.drain(..) {
+            if let Some(finding) = self.list.get_mut(place) {
+                finding.to = to;
+            }
+        }
+    }
+
+    fn block(&mut self, block: &Block, alone: bool) {
+        self.blocks += 1;
+        for event in &block.events {
+            match &event.fact {
+                Fact::Clock(_) | Fact::Host(_) => self.context.apply(event.time, &event.fact),
+                Fact::Loss(loss) if self.losses.len() < MAX_KEPT => {
+                    let wall = |time| self.context.wall(time).unwrap_or(0);
+                    self.losses.push((wall(loss.since), wall(event.time), loss.clone()));
+                }
+                _ => {}
+            }
+        }
+        self.host = self.context.host().cloned().or(self.host.take());
+        if block.keyframe && !alone {
+            return; // says when the segment was begun, not when something happened
+        }
+        self.events += block.events.len() as u64;
+        let times = || block.events.iter().map(|event| event.time);
+        if let (Some(first), Some(last)) = (times().min(), times().max()) {
+            self.close(first);
+            self.newest = Some(self.newest.map_or(last, |newest| newest.max(last)));
+            if let (Some(first), Some(last)) = (self.context.wall(first), self.context.wall(last)) {
+                let (earliest, latest) = self.span.unwrap_or((first, last));
+                self.span = Some((earliest.min(first), latest.max(last)));
+            }
+        }
+    }
+}

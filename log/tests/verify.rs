@@ -1,0 +1,251 @@
+//! `verify` finds everything that happened to a run's files, says where, and which time is gone.
+
+mod common;
+
+use common::disk::{Disk, Faults};
+use common::{read_segment, SECOND};
+use iocrec_log::event::*;
+use iocrec_log::format::FIRST_BLOCK;
+use iocrec_log::reader::{find, verify, Block, Cause, Fault, Finding, Findings};
+use iocrec_log::writer::{Options, Writer};
+use std::fs;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// What the wall clock showed at monotonic time 0.
+const WALL: i64 = 1_790_000_000_000_000_000;
+const SEGMENTS: usize = 3;
+
+/// A run of three small segments: a disk error ends each but the last, without a loss.
+fn run() -> Vec<(String, Vec<u8>)> {
+    let disk = Disk::default();
+    disk.set_wall(WALL);
+    let mut writer = Writer::open(disk.clone(), Options::default(), 7).unwrap();
+    let mut now = SECOND;
+    let host = Host {
+        name: "box".into(),
+        kernel: "6.1".into(),
+        arch: "armv7l".into(),
+        boot_id: String::new(),
+        recorder: "0.1.0".into(),
+        utc_offset: 0,
+    };
+    writer.push(Event { time: now, fact: Fact::Host(host) });
+    writer.push(Event { time: now, fact: Fact::Clock(Clock { wall: WALL + now as i64 }) });
+    for segment in 0..SEGMENTS {
+        for block in 0..3_u32 {
+            for hit in 0..3_u32 {
+                let (thread, sp, site, record) = (1, -64, 1, hit);
+                let process = Process { thread, sp, site, record, active: false };
+                writer.push(Event { time: now, fact: Fact::Process(process) });
+                let value = Value::Double(f64::from(block) / 3.0);
+                let complete = Complete { thread, sp, site, record, value, severity: 0, status: 0 };
+                now += 1234;
+                writer.push(Event { time: now, fact: Fact::Complete(complete) });
+            }
+            now += 2 * SECOND;
+            writer.tick(now);
+        }
+        if segment + 1 < SEGMENTS {
+            writer.push(Event { time: now, fact: Fact::Mark(format!("end of segment {segment}")) });
+            now += 10 * SECOND;
+            let first = disk.operations() + 1; // appending goes well, syncing does not
+            disk.set_faults(Some(Faults { first, count: 1, kind: std::io::ErrorKind::Other }));
+            writer.tick(now);
+            disk.set_faults(None);
+            now += 60 * SECOND;
+            writer.tick(now);
+        }
+    }
+    writer.close(now);
+    assert_eq!(writer.status().lost, 0);
+    let segments = disk.segments();
+    assert_eq!(segments.len(), SEGMENTS);
+    segments
+}
+
+/// The run in a directory.
+struct Stored {
+    directory: TempDir,
+    segments: Vec<(String, Vec<u8>)>,
+}
+
+impl Stored {
+    fn new() -> Stored {
+        let stored = Stored { directory: tempfile::tempdir().unwrap(), segments: run() };
+        (0..SEGMENTS).for_each(|number| stored.put(number, &stored.segments[number].1));
+        stored
+    }
+
+    fn path(&self, number: usize) -> PathBuf {
+        self.directory.path().join(&self.segments[number].0)
+    }
+
+    fn put(&self, number: usize, bytes: &[u8]) {
+        fs::write(self.path(number), bytes).unwrap();
+    }
+
+    fn verify(&self) -> Findings {
+        verify(&find(self.directory.path()).unwrap())
+    }
+
+    fn blocks(&self, number: usize) -> Vec<Block> {
+        read_segment(&self.segments[number].1).unwrap().into_iter().map(Result::unwrap).collect()
+    }
+}
+
+#[track_caller]
+fn one(found: &Findings) -> &Finding {
+    let [finding] = &found.list[..] else { panic!("{:?}", found.list) };
+    assert_eq!(found.count, 1);
+    finding
+}
+
+/// The times that a finding says are gone hold those of all events of a block.
+#[track_caller]
+fn assert_gone(finding: &Finding, block: &Block) {
+    let times = block.events.iter().map(|event| WALL + event.time as i64);
+    let (from, to) = (finding.from.unwrap(), finding.to.unwrap());
+    assert!(times.clone().all(|time| from <= time && time <= to), "{finding:?}: {block:?}");
+    // Not much more: the recorder's pause between two segments is the longest time without events.
+    assert!(to - from < 80 * SECOND as i64, "{finding:?}");
+}
+
+#[test]
+fn a_sound_run() {
+    let found = Stored::new().verify();
+    assert!(found.is_sound() && found.list.is_empty(), "{:?}", found.list);
+    assert_eq!((found.segments, found.first_segment), (SEGMENTS, 0));
+    assert_eq!(found.host.as_ref().unwrap().name, "box");
+    // The interruptions are told.
+    assert_eq!(found.losses.len(), SEGMENTS - 1);
+    let (first, last) = found.span.unwrap();
+    assert!(first == WALL + SECOND as i64 && last > first + 120 * SECOND as i64);
+}
+
+#[test]
+fn every_bit_flipped() {
+    let stored = Stored::new();
+    let whole = &stored.segments[1].1;
+    let blocks = stored.blocks(1);
+    for bit in 0..whole.len() * 8 {
+        let place = bit as u64 / 8;
+        let mut flipped = whole.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        stored.put(1, &flipped);
+        let found = stored.verify();
+        assert!(!found.is_sound(), "bit {bit}");
+        let finding = one(&found);
+        assert_eq!(finding.segment, stored.path(1));
+        assert!((finding.offset..finding.offset + finding.length).contains(&place), "bit {bit}: {finding:?}");
+        match blocks.iter().find(|block| (block.offset..block.offset + block.length).contains(&place)) {
+            Some(block) if block.keyframe => {}
+            Some(block) => assert_gone(finding, block),
+            None => {
+                assert!(place < FIRST_BLOCK as u64);
+                assert_eq!((finding.from, finding.to), (None, None), "bit {bit}");
+            }
+        }
+    }
+}
+
+#[test]
+fn truncated_at_every_byte() {
+    let stored = Stored::new();
+    for number in [1, 2] {
+        let whole = &stored.segments[number].1;
+        let blocks = stored.blocks(number);
+        for length in 0..whole.len() {
+            stored.put(number, &whole[..length]);
+            let found = stored.verify();
+            let at_an_end = length == FIRST_BLOCK
+                || blocks.iter().any(|block| block.offset + block.length == length as u64);
+            if at_an_end {
+                continue; // as if the recorder had been stopped there
+            }
+            let (last, headed) = (number + 1 == SEGMENTS, length >= FIRST_BLOCK / 2);
+            let finding = found.list.last().unwrap();
+            assert_eq!(finding.segment, stored.path(number));
+            match &finding.fault {
+                Fault::Unfinished => assert!(last && headed, "{length}"),
+                Fault::Damage(Cause::Cut) => assert!(headed && !last, "{length}"),
+                Fault::Unreadable(_) => assert!(!headed, "{length}"),
+                fault => panic!("cut at {length}: {fault:?}"),
+            }
+            assert_eq!(found.is_sound(), last && headed, "cut at {length}: {finding:?}");
+        }
+        stored.put(number, whole);
+    }
+}
+
+#[test]
+fn blocks_removed_swapped_repeated_and_garbage() {
+    let stored = Stored::new();
+    let whole = &stored.segments[1].1;
+    let blocks = stored.blocks(1);
+    let pieces: Vec<&[u8]> =
+        blocks.iter().map(|block| &whole[block.offset as usize..][..block.length as usize]).collect();
+    assert!(pieces.len() >= 4);
+    let head = &whole[..FIRST_BLOCK];
+    let verify = |parts: &[&[u8]]| {
+        stored.put(1, &[&[head], parts].concat().concat());
+        stored.verify()
+    };
+
+    let found = verify(&[&pieces[..1], &pieces[2..]].concat());
+    assert_eq!((&one(&found).fault, one(&found).blocks), (&Fault::Damage(Cause::Missing), 1));
+    assert_gone(one(&found), &blocks[1]);
+    assert!(!found.is_sound());
+
+    let found = verify(&[&pieces[..2], &pieces[1..]].concat());
+    assert_eq!((&one(&found).fault, one(&found).blocks), (&Fault::Damage(Cause::Repeated), 0));
+    assert_eq!((one(&found).from, found.is_sound()), (None, false));
+
+    let mut swapped = pieces.clone();
+    swapped.swap(1, 2);
+    let found = verify(&swapped);
+    assert_eq!(found.list.len(), 2, "{:?}", found.list);
+    assert_gone(&found.list[0], &blocks[1]);
+
+    let other = &stored.segments[0].1[stored.blocks(0)[1].offset as usize..];
+    let found = verify(&[&pieces[..], &[other]].concat());
+    assert!(
+        found.list.iter().all(|finding| finding.fault == Fault::Damage(Cause::Stray)),
+        "{:?}",
+        found.list
+    );
+    assert!(!found.is_sound() && !found.list.is_empty());
+
+    let found = verify(&[&pieces[..], &[&[0x55; 777]]].concat());
+    assert_eq!(one(&found).fault, Fault::Damage(Cause::Garbage));
+    assert_eq!((one(&found).offset, one(&found).length), (whole.len() as u64, 777));
+}
+
+#[test]
+fn segments_removed_repeated_and_exchanged() {
+    let stored = Stored::new();
+    fs::remove_file(stored.path(1)).unwrap();
+    let found = stored.verify();
+    assert_eq!((&one(&found).fault, one(&found).segments), (&Fault::Segments, 1));
+    let (from, to) = (one(&found).from.unwrap(), one(&found).to.unwrap());
+    for block in stored.blocks(1).iter().filter(|block| !block.keyframe) {
+        assert!(block.events.iter().all(|event| (from..=to).contains(&(WALL + event.time as i64))));
+    }
+    assert!(!found.is_sound());
+
+    // Of the oldest, which the recorder deletes, only the number is told.
+    fs::remove_file(stored.path(0)).unwrap();
+    let found = stored.verify();
+    assert!(found.is_sound() && found.first_segment == 2);
+
+    // Names say nothing: the segments are known by their headers.
+    let stored = Stored::new();
+    stored.put(0, &stored.segments[2].1);
+    stored.put(2, &stored.segments[0].1);
+    assert!(stored.verify().is_sound());
+
+    let stored = Stored::new();
+    fs::write(stored.directory.path().join("copy.iocrec"), &stored.segments[1].1).unwrap();
+    let found = stored.verify();
+    assert_eq!((&one(&found).fault, found.is_sound()), (&Fault::Twice, true));
+}

@@ -1,0 +1,185 @@
+//! Are the logs sound, and if not, what is wrong where, and what is gone.
+
+use super::info::source_name;
+use crate::time::Zone;
+use iocrec_log::reader::{Fault, Finding, Findings};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// A log or file that can't be read at all.
+#[derive(Serialize)]
+pub struct Unreadable {
+    /// Its path.
+    pub path: PathBuf,
+    /// Why, and what to do.
+    pub reason: String,
+}
+
+#[derive(Serialize)]
+struct RunLine<'a> {
+    host: Option<&'a str>,
+    recorder: Option<&'a str>,
+    run: String,
+    sound: bool,
+    segments: usize,
+    first_segment: u32,
+    bytes: u64,
+    blocks: u64,
+    events: u64,
+    first: Option<String>,
+    last: Option<String>,
+    /// How many findings there are, in case not all are listed.
+    count: u64,
+    findings: Vec<FindingLine<'a>>,
+    losses: Vec<LossLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct FindingLine<'a> {
+    segment: &'a Path,
+    offset: u64,
+    length: u64,
+    blocks: u32,
+    segments: u32,
+    cause: String,
+    harmless: bool,
+    from: Option<String>,
+    to: Option<String>,
+}
+
+#[derive(Serialize)]
+struct LossLine<'a> {
+    source: &'static str,
+    count: u64,
+    cause: &'a str,
+    from: String,
+    to: String,
+}
+
+/// Is all of it sound?
+pub fn is_sound(runs: &[(u128, Findings)], unreadable: &[Unreadable]) -> bool {
+    unreadable.is_empty() && runs.iter().all(|(_, found)| found.is_sound())
+}
+
+fn line<'a>(run: u128, found: &'a Findings, zone: &Zone) -> RunLine<'a> {
+    let time = |time: i64| zone.format(time, 3);
+    let finding = |finding: &'a Finding| FindingLine {
+        segment: &finding.segment,
+        offset: finding.offset,
+        length: finding.length,
+        blocks: finding.blocks,
+        segments: finding.segments,
+        cause: finding.fault.to_string(),
+        harmless: finding.fault.is_harmless(),
+        from: finding.from.map(time),
+        to: finding.to.map(time),
+    };
+    let losses = found.losses.iter().map(|(from, to, loss)| LossLine {
+        source: source_name(loss.source),
+        count: loss.count,
+        cause: &loss.cause,
+        from: time(*from),
+        to: time(*to),
+    });
+    RunLine {
+        host: found.host.as_ref().map(|host| host.name.as_str()),
+        recorder: found.host.as_ref().map(|host| host.recorder.as_str()),
+        run: format!("{run:032x}"),
+        sound: found.is_sound(),
+        segments: found.segments,
+        first_segment: found.first_segment,
+        bytes: found.bytes,
+        blocks: found.blocks,
+        events: found.events,
+        first: found.span.map(|(first, _)| time(first)),
+        last: found.span.map(|(_, last)| time(last)),
+        count: found.count,
+        findings: found.list.iter().map(finding).collect(),
+        losses: losses.collect(),
+    }
+}
+
+/// Writes what was found as one JSON object.
+pub fn json(
+    out: &mut impl Write,
+    runs: &[(u128, Findings)],
+    unreadable: &[Unreadable],
+    zone: &Zone,
+) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct All<'a> {
+        sound: bool,
+        runs: Vec<RunLine<'a>>,
+        unreadable: &'a [Unreadable],
+    }
+    let lines = runs.iter().map(|(run, found)| line(*run, found, zone)).collect();
+    let all = All { sound: is_sound(runs, unreadable), runs: lines, unreadable };
+    serde_json::to_writer_pretty(&mut *out, &all)?;
+    writeln!(out)
+}
+
+/// Writes what was found, for people.
+pub fn text(
+    out: &mut impl Write,
+    runs: &[(u128, Findings)],
+    unreadable: &[Unreadable],
+    zone: &Zone,
+) -> io::Result<()> {
+    for (run, found) in runs {
+        let run = line(*run, found, zone);
+        let unknown = "(not told)";
+        let [host, first, last] =
+            [run.host, run.first.as_deref(), run.last.as_deref()].map(|text| text.unwrap_or(unknown));
+        let word = if run.sound { "sound" } else { "DAMAGED" };
+        writeln!(
+            out,
+            "{word:<9} {host}, {first} to {last}: {} segments, {} blocks, {} events",
+            run.segments, run.blocks, run.events
+        )?;
+        if run.first_segment > 0 {
+            let count = run.first_segment;
+            writeln!(
+                out,
+                "  note    its first {count} segments were deleted to stay under the cap, or not copied"
+            )?;
+        }
+        found.list.iter().zip(&run.findings).try_for_each(|(found, line)| one(out, found, line))?;
+        let listed = run.findings.len() as u64;
+        if listed < run.count {
+            writeln!(out, "  ...     and {} more", run.count - listed)?;
+        }
+        for LossLine { source, count, cause, from, to } in &run.losses {
+            writeln!(out, "  loss    {source}: {count}, from {from} to {to}: {cause}")?;
+        }
+    }
+    for Unreadable { reason, .. } in unreadable {
+        writeln!(out, "UNREADABLE {reason}")?;
+    }
+    Ok(())
+}
+
+fn one(out: &mut impl Write, found: &Finding, line: &FindingLine) -> io::Result<()> {
+    let word = if line.harmless { "note  " } else { "damage" };
+    if let Fault::Unreadable(reason) = &found.fault {
+        write!(out, "  {word}  {reason}")?; // names the file
+    } else {
+        write!(out, "  {word}  {}", line.segment.display())?;
+        if line.length > 0 {
+            write!(out, " at byte {}, {} bytes", line.offset, line.length)?;
+        }
+        write!(out, ": {}", line.cause)?;
+    }
+    match (line.segments, line.blocks) {
+        (0, 0) => {}
+        (0, blocks) => write!(out, "; {blocks} blocks gone")?,
+        (segments, _) => write!(out, "; {segments} segments gone")?,
+    }
+    match (&line.from, &line.to) {
+        (Some(from), Some(to)) => write!(out, "; from {from} to {to}")?,
+        (Some(from), None) => write!(out, "; after {from}")?,
+        (None, Some(to)) => write!(out, "; before {to}")?,
+        (None, None) => {}
+    }
+    writeln!(out)
+}
