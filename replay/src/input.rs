@@ -50,10 +50,11 @@ pub fn all(logs: &[PathBuf]) -> (Vec<(u128, Vec<SegmentFile>)>, Vec<Unreadable>)
     for file in files {
         match file.header {
             Some(header) => runs.entry(header.run).or_default().push(file),
-            None => match Segment::open(&file.path) {
-                Err(error) => cannot(&file.path, error),
-                Ok(_) => {} // it has become readable just now
-            },
+            None => {
+                if let Err(error) = Segment::open(&file.path) {
+                    cannot(&file.path, error);
+                }
+            }
         }
     }
     let mut runs: Vec<_> = runs.into_iter().collect();
