@@ -1,4 +1,5 @@
-//! Compiles bpf/ with clang and leaves the objects in OUT_DIR, to be embedded by src/kernel.
+//! Compiles bpf/ with clang for each kernel that the binary may meet, and leaves the objects in OUT_DIR with a
+//! table of them (programs.rs), to be embedded by src/kernel.
 //!
 //! Runs again only when bpf/, this file or $CLANG changes.
 
@@ -22,24 +23,62 @@ fn variable(name: &str) -> Result<String, String> {
     std::env::var(name).map_err(|e| format!("{name}: {e}"))
 }
 
+/// A kernel that a binary may meet, and the buffers through which its hits can be taken.
+struct Kernel {
+    /// As bpf/registers.h names it.
+    registers: &'static str,
+    /// What `uname -m` begins with there.
+    machines: &'static [&'static str],
+    tiers: &'static [&'static str],
+}
+
+const X86_64: Kernel = Kernel { registers: "x86", machines: &["x86_64"], tiers: &["ring", "perf"] };
+const ARM64: Kernel = Kernel { registers: "arm64", machines: &["aarch64"], tiers: &["ring", "perf"] };
+const RISCV64: Kernel = Kernel { registers: "riscv", machines: &["riscv64"], tiers: &["ring", "perf"] };
+// In a 32-bit process libbpf's consumer of the ring buffer stalls after 4 GiB: its positions are compared as
+// `unsigned long`. So 32-bit binaries have perf buffers only, whatever the kernel.
+const I386: Kernel = Kernel { registers: "i386", machines: &["i386", "i486", "i586", "i686"], tiers: &["perf"] };
+const ARM: Kernel = Kernel { registers: "arm", machines: &["arm"], tiers: &["perf"] };
+const X86_64_FROM_32: Kernel = Kernel { tiers: &["perf"], ..X86_64 };
+const ARM64_FROM_32: Kernel = Kernel { tiers: &["perf"], ..ARM64 };
+
 fn build() -> Result<(), String> {
     let out = variable("OUT_DIR")?;
     // bpf_helpers.h of the very libbpf that is linked (set by libbpf-sys, its `links` metadata)
     let headers = variable("DEP_BPF_INCLUDE")?;
-    let machine = variable("CARGO_CFG_TARGET_ARCH")?;
-    let registers = match machine.as_str() {
-        "x86_64" => "x86",
-        "aarch64" => "arm64",
-        other => return Err(format!("no BPF programs for {other} yet; x86_64 and aarch64 are supported")),
+    // Which programs are right depends on the kernel that runs, not on the binary.
+    let kernels: &[Kernel] = match variable("CARGO_CFG_TARGET_ARCH")?.as_str() {
+        "x86_64" => &[X86_64],
+        "x86" => &[I386, X86_64_FROM_32],
+        "aarch64" => &[ARM64],
+        "arm" => &[ARM, ARM64_FROM_32],
+        "riscv64" => &[RISCV64],
+        other => return Err(format!("there are no BPF programs for {other}: see bpf/registers.h")),
     };
-    // <linux/types.h> pulls in <asm/types.h>, which Debian keeps in a directory a target
-    let multiarch = format!("/usr/include/{machine}-linux-gnu");
-    for (name, defines) in [("ring", &["-DIOCREC_RING"][..]), ("perf", &[])] {
-        let object = Path::new(&out).join(format!("{name}.bpf.o"));
-        compile(&object, &headers, &multiarch, registers, defines)?;
-        strip(&object);
-    }
-    Ok(())
+    // Any machine's <asm/types.h> serves: BPF is a target of its own. Debian keeps them in a directory a machine.
+    let host = variable("HOST")?;
+    let multiarch = format!("/usr/include/{}-linux-gnu", host.split('-').next().unwrap_or_default());
+    let table = |name: &str, kernels: &[Kernel]| {
+        let mut rows = String::new();
+        for kernel in kernels {
+            for tier in kernel.tiers {
+                let object = Path::new(&out).join(format!("{}-{tier}.bpf.o", kernel.registers));
+                let defines = if *tier == "ring" { &["-DIOCREC_RING"][..] } else { &[] };
+                compile(&object, &headers, &multiarch, kernel.registers, defines)?;
+                strip(&object);
+                let machines = kernel.machines;
+                let tier = if *tier == "ring" { "Ring" } else { "Perf" };
+                rows += &format!(
+                    "Programs {{ machines: &{machines:?}, tier: Tier::{tier}, object: &Aligned(*include_bytes!({object:?})) }},"
+                );
+            }
+        }
+        let path = Path::new(&out).join(name);
+        std::fs::write(&path, format!("&[{rows}]")).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    table("programs.rs", kernels)?;
+    // for the tests of src/kernel/rules.rs
+    table("programs_of_all.rs", &[X86_64, ARM64, RISCV64, I386, ARM])
 }
 
 fn compile(

@@ -120,12 +120,21 @@ INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
 
 #endif
 
-/* DBADDR: the same in every Base from 3.14 on, LP64 (dbAddr.h) */
+/* Reads a pointer of the process; what cannot be read is 0. */
+INLINE __u64 read_pointer(__u64 from)
+{
+	__pointer pointer = 0;
+
+	bpf_probe_read_user(&pointer, sizeof(pointer), (void *)from);
+	return pointer;
+}
+
+/* DBADDR: the same in every Base from 3.14 on (dbAddr.h) */
 struct db_address {
-	__u64 record;
-	__u64 pfield;
-	__u64 field;
-	__s64 elements;
+	__pointer record;
+	__pointer pfield;
+	__pointer field;
+	__long elements;
 	__s16 field_type;
 	__s16 field_size;
 	__s16 special;
@@ -174,10 +183,8 @@ INLINE __u32 element_bytes(struct process_layout *process, __u32 dbf)
 
 INLINE struct value_layout *value_of(struct process_layout *process, __u64 record)
 {
-	struct type_key key = {};
+	struct type_key key = { .rdes = read_pointer(record + process->rdes) };
 
-	if (bpf_probe_read_user(&key.rdes, sizeof(key.rdes), (void *)(record + process->rdes)) < 0)
-		return 0;
 	key.pid = bpf_get_current_pid_tgid() >> 32;
 	return bpf_map_lookup_elem(&types, &key);
 }
@@ -244,7 +251,7 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 
 		begin(&complete->hit, regs, KIND_COMPLETE, record);
 		read_alarm(&complete->hit, process);
-		bpf_probe_read_user(&array, sizeof(array), (void *)(record + layout->value));
+		array = read_pointer(record + layout->value);
 		bpf_probe_read_user(&count, sizeof(count), (void *)(record + layout->nord));
 		if (layout->form == FORM_ARRAY)
 			bpf_probe_read_user(&ftvl, sizeof(ftvl), (void *)(record + layout->ftvl));
@@ -265,11 +272,11 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 	struct db_address address = {};
 	__u16 dbr = ARGUMENT2(regs);
 	__u64 count = ARGUMENT4(regs);
-	const void *requested = (void *)ARGUMENT3(regs);
+	const void *requested = (void *)(__u64)ARGUMENT3(regs);
 
 	if (!process)
 		return 0;
-	bpf_probe_read_user(&address, sizeof(address), (void *)ARGUMENT1(regs));
+	bpf_probe_read_user(&address, sizeof(address), (void *)(__u64)ARGUMENT1(regs));
 	if (count <= 1 && address.elements <= 1) {
 		OPEN(put, put);
 		begin(&put->hit, regs, kind, address.record);
@@ -291,9 +298,9 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 				put->requested_bytes = 8;
 		}
 		if (address.field_size > 8) {
-			if (bpf_probe_read_user(put->old, STRING_BYTES, (void *)address.pfield) == 0)
+			if (bpf_probe_read_user(put->old, STRING_BYTES, (void *)(__u64)address.pfield) == 0)
 				put->old_bytes = STRING_BYTES;
-		} else if (bpf_probe_read_user(put->old, 8, (void *)address.pfield) == 0) {
+		} else if (bpf_probe_read_user(put->old, 8, (void *)(__u64)address.pfield) == 0) {
 			put->old_bytes = 8;
 		}
 		SEND(regs, put);
@@ -312,8 +319,8 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		put->requested_bytes = read_array(put->requested, requested, count * element_bytes(process, dbr));
 		if (layout && layout->form == FORM_ARRAY && layout->field == address.field) {
 			/* an array record's buffer: DBADDR.pfield is brought up to date inside dbPut only */
-			bpf_probe_read_user(&old, sizeof(old), (void *)(address.record + layout->value));
-			bpf_probe_read_user(&old_count, sizeof(old_count), (void *)(address.record + layout->nord));
+			old = read_pointer(address.record + layout->value);
+			bpf_probe_read_user(&old_count, sizeof(old_count), (void *)((__u64)address.record + layout->nord));
 		}
 		put->old_count = old_count;
 		put->old_bytes = read_array(put->old, (void *)old, (__u64)old_count * (__u16)address.field_size);
@@ -337,11 +344,11 @@ SEC("uprobe") int db_process_notify(struct pt_regs *regs)
 {
 	struct process_layout *process = traced();
 	struct db_address address = {};
-	__u64 channel = 0;
+	__u64 channel;
 
 	if (!process)
 		return 0;
-	bpf_probe_read_user(&channel, sizeof(channel), (void *)(ARGUMENT1(regs) + process->notify_chan));
+	channel = read_pointer((__u64)ARGUMENT1(regs) + process->notify_chan);
 	bpf_probe_read_user(&address, sizeof(address), (void *)(channel + process->chan_address));
 	OPEN(put, put);
 	begin(&put->hit, regs, KIND_NOTIFY, address.record);
@@ -362,8 +369,8 @@ SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
 	struct process_layout *process = traced();
 	__u64 link = ARGUMENT1(regs);
 	__u16 dbr = ARGUMENT2(regs);
-	__u64 name = 0;
-	const void *value = (void *)ARGUMENT3(regs);
+	__u64 name;
+	const void *value = (void *)(__u64)ARGUMENT3(regs);
 
 	if (!process)
 		return 0;
@@ -374,8 +381,8 @@ SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
 	put->bytes = 0;
 	put->record = 0;
 	if (process->link_record != NO_OFFSET)
-		bpf_probe_read_user(&put->record, sizeof(put->record), (void *)(link + process->link_record));
-	bpf_probe_read_user(&name, sizeof(name), (void *)(link + process->link_pvname));
+		put->record = read_pointer(link + process->link_record);
+	name = read_pointer(link + process->link_pvname);
 	if (bpf_probe_read_user(put->pv, NAME_BYTES, (void *)name) < 0)
 		put->pv[0] = 0;
 	if (bpf_probe_read_user(put->value, STRING_BYTES, value) == 0)
@@ -386,8 +393,8 @@ SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
 	return 0;
 }
 
-/* CALLBACK.user: callback.h, LP64 {function, int priority, void *user, ...} */
-#define CALLBACK_USER 16
+/* CALLBACK.user: callback.h, {function, int priority, void *user, ...} */
+#define CALLBACK_USER (2 * sizeof(__pointer))
 
 INLINE int cause(struct pt_regs *regs, __u16 kind, __u64 object, __u64 user, int read_user)
 {
@@ -397,7 +404,7 @@ INLINE int cause(struct pt_regs *regs, __u16 kind, __u64 object, __u64 user, int
 	begin(&cause->hit, regs, kind, object);
 	cause->user = user;
 	if (read_user)
-		bpf_probe_read_user(&cause->user, sizeof(cause->user), (void *)(object + CALLBACK_USER));
+		cause->user = read_pointer(object + CALLBACK_USER);
 	SEND(regs, cause);
 	return 0;
 }

@@ -1,10 +1,12 @@
 //! The clocks that events are timed by.
 
+use std::time::Duration;
+
 use nix::time::{clock_gettime, ClockId};
 
 fn nanoseconds(clock: ClockId) -> i64 {
     // these clocks exist on every kernel; zero would only misplace an event
-    clock_gettime(clock).map_or(0, |time| time.tv_sec() * 1_000_000_000 + time.tv_nsec())
+    clock_gettime(clock).map_or(0, |time| Duration::from(time).as_nanos() as i64)
 }
 
 /// CLOCK_MONOTONIC, nanoseconds: what bpf_ktime_get_ns() reads.
@@ -26,7 +28,8 @@ pub fn wall_offset() -> i64 {
 
 /// Seconds east of UTC of local time now.
 pub fn utc_offset() -> i32 {
-    let now: libc::time_t = nanoseconds(ClockId::CLOCK_REALTIME) / 1_000_000_000;
+    // its type is the C library's: 32 bits in some
+    let now = clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |time| time.tv_sec());
     // SAFETY: a tm of zeroes is a valid one (its zone pointer may be NULL).
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to live values of the right types; localtime_r writes only the second.

@@ -26,8 +26,18 @@ use self::transport::Transport;
 #[repr(C, align(8))]
 struct Aligned<T: ?Sized>(T);
 
-static RING: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/ring.bpf.o")));
-static PERF: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/perf.bpf.o")));
+/// BPF programs for a kernel.
+struct Programs {
+    /// What the kernel's machine (`uname -m`) begins with.
+    machines: &'static [&'static str],
+    /// The buffers that they send hits through.
+    tier: Tier,
+    /// The ELF object.
+    object: &'static Aligned<[u8]>,
+}
+
+/// All that this binary carries, better tiers first: made by build.rs.
+static PROGRAMS: &[Programs] = include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
 /// What libbpf said last, for the reason of a failure.
 static SAID: Mutex<String> = Mutex::new(String::new());
@@ -94,18 +104,37 @@ pub enum Wish {
 /// [`Tier::Packet`] and there is no [`Kernel`].
 pub fn open(wish: Wish) -> (Option<Kernel>, TierChoice) {
     let mut refused = Vec::new();
-    for (tier, bytes) in [(Tier::Ring, &RING.0), (Tier::Perf, &PERF.0)] {
+    let machine = machine();
+    for tier in [Tier::Ring, Tier::Perf] {
         match wish {
             Wish::Only(Tier::Packet) => continue,
             Wish::Only(Tier::Perf) if tier == Tier::Ring => continue,
             _ => {}
         }
-        match load(bytes) {
+        match programs(&machine, tier).and_then(load) {
             Ok(kernel) => return (Some(kernel), TierChoice { tier, refused }),
             Err(reason) => refused.push((tier, reason)),
         }
     }
     (None, TierChoice { tier: Tier::Packet, refused })
+}
+
+/// The running kernel's machine, as `uname -m`.
+fn machine() -> String {
+    nix::sys::utsname::uname().map(|name| name.machine().to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The object for a kernel.
+fn programs(machine: &str, tier: Tier) -> Result<&'static [u8], String> {
+    let fits = |programs: &&Programs| programs.machines.iter().any(|begin| machine.starts_with(begin));
+    let mut fitting = PROGRAMS.iter().filter(fits).peekable();
+    if fitting.peek().is_none() {
+        return Err(format!("this binary has no BPF programs for a kernel of machine {machine:?}"));
+    }
+    match fitting.find(|programs| programs.tier == tier) {
+        Some(programs) => Ok(&programs.object.0),
+        None => Err("a 32-bit binary cannot follow a ring buffer for more than 4 GiB".into()),
+    }
 }
 
 fn load(bytes: &[u8]) -> Result<Kernel, String> {

@@ -6,7 +6,16 @@
 
 use object::read::{Object, ObjectSection};
 
-use super::PERF;
+use super::{Aligned, Programs, Tier};
+
+/// The objects for all kernels, not only for that of the machine that the tests run on.
+static PROGRAMS_OF_ALL: &[Programs] = include!(concat!(env!("OUT_DIR"), "/programs_of_all.rs"));
+
+/// The perf tier's, each with the kernel's machine.
+fn objects() -> impl Iterator<Item = (&'static str, object::File<'static>)> {
+    let perf = PROGRAMS_OF_ALL.iter().filter(|programs| programs.tier == Tier::Perf);
+    perf.map(|programs| (programs.machines[0], object::File::parse(&programs.object.0).unwrap()))
+}
 
 /// An instruction (struct bpf_insn): operation, source register, offset, immediate.
 struct Instruction {
@@ -17,20 +26,20 @@ struct Instruction {
 }
 
 fn programs() -> Vec<(String, Vec<Instruction>)> {
-    let object = object::File::parse(&PERF.0).unwrap();
-    let sections = object.sections().filter(|section| section.name().unwrap().starts_with("uprobe"));
-    let programs: Vec<_> = sections
-        .map(|section| {
+    let mut programs = Vec::new();
+    for (machine, object) in objects() {
+        let before = programs.len();
+        for section in object.sections().filter(|section| section.name().unwrap().starts_with("uprobe")) {
             let instructions = section.data().unwrap().chunks_exact(8).map(|bytes| Instruction {
                 code: bytes[0],
                 source: bytes[1] >> 4,
                 offset: i16::from_le_bytes([bytes[2], bytes[3]]),
                 immediate: i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
             });
-            (section.name().unwrap().to_string(), instructions.collect())
-        })
-        .collect();
-    assert!(!programs.is_empty());
+            programs.push((format!("{machine}: {}", section.name().unwrap()), instructions.collect()));
+        }
+        assert!(programs.len() > before, "{machine}: no programs");
+    }
     programs
 }
 
@@ -49,12 +58,13 @@ fn each_instruction(mut check: impl FnMut(&Instruction)) {
 
 #[test]
 fn no_global_data() {
-    let object = object::File::parse(&PERF.0).unwrap();
-    for section in object.sections() {
-        let name = section.name().unwrap();
-        let global =
-            [".rodata", ".data", ".bss", ".kconfig", ".ksyms"].iter().any(|bad| name.starts_with(bad));
-        assert!(!global || section.size() == 0, "{name}: global data needs kernel 5.2");
+    for (machine, object) in objects() {
+        for section in object.sections() {
+            let name = section.name().unwrap();
+            let global =
+                [".rodata", ".data", ".bss", ".kconfig", ".ksyms"].iter().any(|bad| name.starts_with(bad));
+            assert!(!global || section.size() == 0, "{machine}: {name}: global data needs kernel 5.2");
+        }
     }
 }
 
@@ -145,7 +155,9 @@ fn only_old_helpers() {
 
 #[test]
 fn short_enough() {
-    let total: usize = programs().iter().map(|(_, instructions)| instructions.len()).sum();
-    // all of them share a section; together they are below what one program may have
-    assert!(total < 4096, "{total} instructions: 4096 are the limit before kernel 5.2");
+    for (name, instructions) in programs() {
+        // all programs of a kernel share a section; together they are below what one may have
+        let total = instructions.len();
+        assert!(total < 4096, "{name}: {total} instructions: 4096 are the limit before kernel 5.2");
+    }
 }
