@@ -19,6 +19,8 @@ use std::sync::Mutex;
 use iocrec_log::event::{Tier, TierChoice};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, UprobeOpts};
 
+use object::Architecture;
+
 use self::functions::Function;
 use self::transport::Transport;
 
@@ -122,6 +124,19 @@ pub fn open(wish: Wish) -> (Option<Kernel>, TierChoice) {
 /// The running kernel's machine, as `uname -m`.
 fn machine() -> String {
     nix::sys::utsname::uname().map(|name| name.machine().to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// What code the running kernel puts probes into: its own machine's. `None` for one that is not known.
+pub fn architecture() -> Option<Architecture> {
+    match machine().as_str() {
+        "x86_64" => Some(Architecture::X86_64),
+        "i386" | "i486" | "i586" | "i686" => Some(Architecture::I386),
+        "aarch64" => Some(Architecture::Aarch64),
+        "riscv64" => Some(Architecture::Riscv64),
+        // armv5tel, armv6l, armv7l ...
+        arm if arm.starts_with("arm") => Some(Architecture::Arm),
+        _ => None,
+    }
 }
 
 /// The object for a kernel.

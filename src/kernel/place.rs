@@ -29,23 +29,41 @@ pub struct Place {
 /// Bytes of a function that [`place`] wants to see.
 pub const LOOK: usize = 16;
 
-/// Reads the first instruction of a function in code for `machine`.
+/// Reads the first instruction of a function in code for `machine`. `offset` is where in its file the function's
+/// symbol says that it begins.
 ///
 /// # Errors
 /// A reason in words, if no probe may be put there.
-pub fn place(machine: Architecture, code: &[u8]) -> Result<Place, String> {
+pub fn place(machine: Architecture, offset: u64, code: &[u8]) -> Result<Place, String> {
     match machine {
-        Architecture::X86_64 => Ok(x86_64(code)),
+        Architecture::X86_64 => Ok(x86(&ENDBR64, code)),
+        Architecture::I386 => Ok(x86(&ENDBR32, code)),
         Architecture::Aarch64 => aarch64(code),
+        Architecture::Arm => arm(offset),
+        // what an instruction costs there has not been measured
+        Architecture::Riscv64 => Ok(Place { offset: 0, cost: Cost::Emulated }),
         other => Err(format!("no probes are placed in {other:?} code")),
+    }
+}
+
+/// Kernels take Thumb code for ARM code, accept a probe in it, and overwrite the middle of an instruction: the
+/// process dies or computes wrong values (seen on 4.19, 5.4, 6.1 and 6.12). So Thumb is refused here. The lowest
+/// bit of a function's symbol tells it (ELF for the Arm architecture, 5.5.3); ARM code lies on multiples of four.
+fn arm(offset: u64) -> Result<Place, String> {
+    match offset % 4 {
+        0 => Ok(Place { offset: 0, cost: Cost::Emulated }),
+        _ => Err("Thumb code, which kernels damage when they put a probe into it".into()),
     }
 }
 
 /// endbr64 (Intel SDM, "ENDBR64": F3 0F 1E FA).
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+/// endbr32 (Intel SDM, "ENDBR32": F3 0F 1E FB).
+const ENDBR32: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfb];
 
-fn x86_64(code: &[u8]) -> Place {
-    let offset = if code.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
+/// On 32 bits 41 is an instruction of its own (`inc %ecx`), which no compiler begins a function with.
+fn x86(landing: &[u8], code: &[u8]) -> Place {
+    let offset = if code.starts_with(landing) { landing.len() } else { 0 };
     let cost = match code.get(offset..).unwrap_or_default() {
         // push r64, and with REX.B push r8..r15 (emulated from 4.10 on)
         [0x50..=0x57, ..] | [0x41, 0x50..=0x57, ..] => Cost::Emulated,
@@ -74,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_first_instruction_decides() {
-        let at = |code: &[u8]| place(Architecture::X86_64, code).unwrap();
+        let at = |code: &[u8]| place(Architecture::X86_64, 0, code).unwrap();
         assert_eq!(at(&[0x41, 0x57, 0x66]), Place { offset: 0, cost: Cost::Emulated }, "push %r15");
         assert_eq!(at(&[0x53, 0x48]), Place { offset: 0, cost: Cost::Emulated }, "push %rbx");
         assert_eq!(at(&[0x31, 0xd2]), Place { offset: 0, cost: Cost::Stepped }, "xor: scanOnce of 7.0.10");
@@ -93,7 +111,15 @@ mod tests {
     }
 
     #[test]
+    fn thumb_is_refused() {
+        let at = |offset| place(Architecture::Arm, offset, &[0; 16]);
+        assert_eq!(at(0x1000), Ok(Place { offset: 0, cost: Cost::Emulated }));
+        assert!(at(0x1001).unwrap_err().contains("Thumb code"), "as a symbol of Thumb code is");
+        assert!(at(0x1002).unwrap_err().contains("Thumb code"), "no ARM code begins there");
+    }
+
+    #[test]
     fn unknown_machines_are_refused() {
-        assert!(place(Architecture::Arm, &[0; 16]).unwrap_err().contains("Arm code"));
+        assert!(place(Architecture::Mips, 0, &[0; 16]).unwrap_err().contains("Mips code"));
     }
 }

@@ -1,7 +1,5 @@
 //! Probes placed in an IOC, one function after the other, each looked at before.
 
-use object::Architecture;
-
 use super::functions::{Function, FUNCTIONS};
 use super::place::{place, Cost};
 use super::Kernel;
@@ -28,22 +26,16 @@ pub fn target<'a>(ioc: &'a IocProcess, function: &Function) -> Result<Target<'a>
     let (symbol, (module, offset)) =
         found.ok_or_else(|| format!("{}: no such symbol", function.symbols[0]))?;
     let machine = module.elf.machine;
-    if machine != HOST_MACHINE {
+    if Some(machine) != super::architecture() {
         return Err(format!("{symbol}: code for another machine than the kernel's ({machine:?})"));
     }
     let place =
-        place(machine, &elf::code(&module.open, offset)).map_err(|reason| format!("{symbol}: {reason}"))?;
+        place(machine, offset, &elf::code(&module.open, offset)).map_err(|reason| format!("{symbol}: {reason}"))?;
     if place.cost == Cost::Stepped && !function.core {
         return Err(format!("{symbol}: left out, the kernel would single-step its first instruction"));
     }
     Ok(Target { symbol, offset: offset + place.offset, module, cost: place.cost })
 }
-
-/// Machine of the code that this kernel probes.
-#[cfg(target_arch = "x86_64")]
-const HOST_MACHINE: Architecture = Architecture::X86_64;
-#[cfg(target_arch = "aarch64")]
-const HOST_MACHINE: Architecture = Architecture::Aarch64;
 
 /// Places all probes; gives back what is not in place and why, a line each.
 pub fn attach(kernel: &mut Kernel, ioc: &IocProcess, puts: bool, process: bool) -> Vec<String> {
