@@ -37,7 +37,8 @@ const ARM64: Kernel = Kernel { registers: "arm64", machines: &["aarch64"], tiers
 const RISCV64: Kernel = Kernel { registers: "riscv", machines: &["riscv64"], tiers: &["ring", "perf"] };
 // In a 32-bit process libbpf's consumer of the ring buffer stalls after 4 GiB: its positions are compared as
 // `unsigned long`. So 32-bit binaries have perf buffers only, whatever the kernel.
-const I386: Kernel = Kernel { registers: "i386", machines: &["i386", "i486", "i586", "i686"], tiers: &["perf"] };
+const I386: Kernel =
+    Kernel { registers: "i386", machines: &["i386", "i486", "i586", "i686"], tiers: &["perf"] };
 const ARM: Kernel = Kernel { registers: "arm", machines: &["arm"], tiers: &["perf"] };
 const X86_64_FROM_32: Kernel = Kernel { tiers: &["perf"], ..X86_64 };
 const ARM64_FROM_32: Kernel = Kernel { tiers: &["perf"], ..ARM64 };

@@ -7,8 +7,7 @@ use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
 use crate::ca::capture::Capture;
 use crate::ca::servers;
-use crate::ioc::width::Width;
-use crate::ioc::{ports, process, records, user, Finder, IocProcess, NARROW};
+use crate::ioc::{ports, process, records, user, Finder, IocProcess};
 use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::place::Cost;
 use crate::kernel::{self, probe, Wish};
@@ -89,9 +88,9 @@ fn look() -> Result<Report, String> {
 impl IocLine {
     fn new(ioc: &IocProcess, (ca_ports, pva_ports): (Vec<u16>, Vec<u16>)) -> IocLine {
         let (mut probes, mut left_out) = (Vec::new(), Vec::new());
-        let narrow = ioc.memory.width() == Width::Narrow;
-        left_out.extend(narrow.then(|| NARROW.to_string()));
-        for function in FUNCTIONS.iter().filter(|_| !narrow) {
+        let unprobed = ioc.unprobed();
+        left_out.extend(unprobed.map(str::to_string));
+        for function in FUNCTIONS.iter().filter(|_| unprobed.is_none()) {
             match probe::target(ioc, function) {
                 Ok(target) if target.cost == Cost::Emulated => probes.push(target.symbol.to_string()),
                 Ok(target) => probes.push(format!("{} (single-stepped: slow)", target.symbol)),

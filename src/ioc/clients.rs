@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 
 use iocrec_log::event::Address;
 
-use super::layout::{Fixed, Layout};
+use super::layout::Layout;
 use super::memory::Memory;
 use super::width::{u16_at, u32_at, Width};
 use super::{addresses, IocProcess};
@@ -108,7 +108,7 @@ pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> V
     let server = Server {
         memory: &ioc.memory,
         layout: ioc.layout.as_ref().ok(),
-        base_3_14: ioc.fixed.channel_address == Fixed::BASE_3_14.channel_address,
+        base_3_14: ioc.fixed.is_3_14(),
         threads,
         room: Cell::new(MAX_CHANNELS),
     };

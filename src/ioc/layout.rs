@@ -254,13 +254,25 @@ pub struct Fixed {
     pub notify_channel: u32,
     /// In dbChannel: the DBADDR; 0 in 3.14.
     pub channel_address: u32,
+    /// The pointers that these offsets are for.
+    width: Width,
 }
 
 impl Fixed {
     /// For 3.14, which has no dbChannel.
-    pub const BASE_3_14: Fixed = Fixed { notify_channel: 32, channel_address: 0 };
+    pub fn base_3_14(width: Width) -> Fixed {
+        Fixed { notify_channel: width.pick(16, 32), channel_address: 0, width }
+    }
+
     /// For 3.15 and later.
-    pub const BASE_3_15: Fixed = Fixed { notify_channel: 48, channel_address: 8 };
+    pub fn base_3_15(width: Width) -> Fixed {
+        Fixed { notify_channel: width.pick(28, 48), channel_address: width.pick(4, 8), width }
+    }
+
+    /// Are these for 3.14?
+    pub fn is_3_14(self) -> bool {
+        self.channel_address == 0
+    }
 }
 
 impl Layout {
@@ -371,7 +383,7 @@ impl Layout {
         const NO_OFFSET: u32 = u32::MAX;
         let old = self.numbering == Numbering::Before3161;
         // struct link: before 3.16.1 it has no record and begins with its value (link.h)
-        let (link_record, link_pvname) = if old { (NO_OFFSET, 0) } else { (0, 48) };
+        let (link_record, link_pvname) = if old { (NO_OFFSET, 0) } else { (0, fixed.width.pick(24, 48)) };
         let process = words([
             self.rdes.into(),
             self.stat.into(),

@@ -34,7 +34,7 @@ use self::memory::Memory;
 use self::process::Mapping;
 use self::width::Width;
 use crate::kernel::functions::FUNCTIONS;
-use crate::kernel::FileId;
+use crate::kernel::{self, FileId};
 
 /// Data symbols that are read.
 const DATA: [&str; 5] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port"];
@@ -43,9 +43,13 @@ const CORE_RELEASE: &str = "coreRelease";
 /// Its absence tells Base 3.14.
 const DB_CHANNEL: &str = "dbChannelCreate";
 
-/// Why a 32-bit process is not probed. (Some kernels would kill it at the first hit, too.)
-pub const NARROW: &str =
-    "a 32-bit process: its records are named, but the probes of this version read 64-bit processes only";
+/// Why a 32-bit process on a 64-bit kernel is not probed: the programs are made for the kernel's own width of
+/// pointers. (x86_64 kernels from 4.15 to 5.3 would kill it at the first hit, and arm64 kernels refuse.)
+const NARROW: &str =
+    "a 32-bit process on a 64-bit kernel: its records are named, but only 64-bit processes are probed there";
+
+/// Why a 64-bit process is left alone by a 32-bit agent.
+const WIDE: &str = "a 64-bit process, whose memory a 32-bit iocrec cannot read: use the 64-bit one";
 
 /// A program or library of an IOC, as mapped.
 #[derive(Clone, Debug)]
@@ -178,7 +182,8 @@ impl Finder {
 
 fn describe(pid: u32, start: u64, modules: Vec<Module>) -> IocProcess {
     let narrow = modules.iter().any(|module| !module.elf.wide);
-    let memory = Memory::of(pid, if narrow { Width::Narrow } else { Width::Wide });
+    let width = if narrow { Width::Narrow } else { Width::Wide };
+    let memory = Memory::of(pid, width);
     let environment = environment::Environment::read(&memory, &modules, pid);
     let has = |name| modules.iter().any(|module| module.elf.symbol(name).is_some());
     let exe = process::link(pid, "exe");
@@ -193,7 +198,7 @@ fn describe(pid: u32, start: u64, modules: Vec<Module>) -> IocProcess {
         linkage: if statically { Linkage::Static } else { Linkage::Shared },
         memory,
         layout: read_layout(&memory, &modules),
-        fixed: if has(DB_CHANNEL) { Fixed::BASE_3_15 } else { Fixed::BASE_3_14 },
+        fixed: if has(DB_CHANNEL) { Fixed::base_3_15(width) } else { Fixed::base_3_14(width) },
         modules,
     }
 }
@@ -218,6 +223,15 @@ pub fn addresses<'a>(modules: &'a [Module], name: &'a str) -> impl Iterator<Item
 }
 
 impl IocProcess {
+    /// Why no probes are put into it at all; `None` if they may be.
+    pub fn unprobed(&self) -> Option<&'static str> {
+        match self.memory.width() {
+            Width::Narrow if !kernel::is_narrow() => Some(NARROW),
+            Width::Wide if size_of::<usize>() < 8 => Some(WIDE),
+            _ => None,
+        }
+    }
+
     /// The module that defines a function, and its file offset there.
     pub fn function(&self, name: &str) -> Option<(&Module, u64)> {
         self.modules.iter().find_map(|module| {

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use iocrec_log::event::{Tier, TierChoice};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, UprobeOpts};
 
-use object::Architecture;
+use object::{AddressSize, Architecture};
 
 use self::functions::Function;
 use self::transport::Transport;
@@ -137,6 +137,11 @@ pub fn architecture() -> Option<Architecture> {
         arm if arm.starts_with("arm") => Some(Architecture::Arm),
         _ => None,
     }
+}
+
+/// Does the running kernel have 4-byte pointers?
+pub fn is_narrow() -> bool {
+    architecture().and_then(|machine| machine.address_size()) == Some(AddressSize::U32)
 }
 
 /// The object for a kernel.

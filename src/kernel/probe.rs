@@ -29,8 +29,8 @@ pub fn target<'a>(ioc: &'a IocProcess, function: &Function) -> Result<Target<'a>
     if Some(machine) != super::architecture() {
         return Err(format!("{symbol}: code for another machine than the kernel's ({machine:?})"));
     }
-    let place =
-        place(machine, offset, &elf::code(&module.open, offset)).map_err(|reason| format!("{symbol}: {reason}"))?;
+    let place = place(machine, offset, &elf::code(&module.open, offset))
+        .map_err(|reason| format!("{symbol}: {reason}"))?;
     if place.cost == Cost::Stepped && !function.core {
         return Err(format!("{symbol}: left out, the kernel would single-step its first instruction"));
     }

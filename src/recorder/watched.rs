@@ -11,9 +11,7 @@ use crate::ca::{servers, Decoder, SeedChannel};
 use crate::clock;
 use crate::ioc::clients::{clients, Client};
 use crate::ioc::ending::{self, Ending};
-use crate::ioc::layout::Fixed;
-use crate::ioc::width::Width;
-use crate::ioc::{ports, process, sockets, user, Finder, IocProcess, NARROW};
+use crate::ioc::{ports, process, sockets, user, Finder, IocProcess};
 use crate::kernel::{probe, Kernel};
 
 /// A process that is no IOC may load EPICS Base later, or become another program: then the size of its
@@ -219,10 +217,12 @@ impl Watched {
         self.ports_often_until = now + YOUNG;
         identify(&ioc, &mut said);
         said.linkage = ioc.linkage;
-        match kernel {
-            Some(_) if ioc.memory.width() == Width::Narrow => said.not_probed.push(NARROW.into()),
-            Some(kernel) => said.not_probed = probe::attach(kernel, &ioc, options.puts, options.process),
-            None => {}
+        match (kernel, ioc.unprobed()) {
+            (Some(_), Some(reason)) => said.not_probed.push(reason.into()),
+            (Some(kernel), None) => {
+                said.not_probed = probe::attach(kernel, &ioc, options.puts, options.process);
+            }
+            (None, _) => {}
         }
         sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
         self.recorded.insert(pid, Recorded { id, start: ioc.start, said, traced: false });
@@ -348,7 +348,7 @@ impl Watched {
         }
         let Some(traced) = names.ioc(pid) else { return };
         // Base 3.14 does not name its threads
-        let unnamed = traced.process.fixed.channel_address == Fixed::BASE_3_14.channel_address;
+        let unnamed = traced.process.fixed.is_3_14();
         if !(unnamed || process::thread_name(pid, tid) == "CAS-client") {
             return;
         }
@@ -438,7 +438,7 @@ fn identify(ioc: &IocProcess, said: &mut Ioc) {
 fn begin(ioc: &IocProcess, kernel: &mut Kernel, said: &mut Ioc) -> bool {
     const NO_LAYOUT: &str = "no values or records: ";
     said.not_probed.retain(|line| !line.starts_with(NO_LAYOUT));
-    if ioc.memory.width() == Width::Narrow {
+    if ioc.unprobed().is_some() {
         return false;
     }
     let done = match &ioc.layout {
