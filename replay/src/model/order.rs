@@ -3,7 +3,7 @@
 //! A record's CA link that writes makes a put in the target's IOC, be it the same, another on the
 //! host, or on another host. Nothing in Channel Access says that the two belong together, so they
 //! are joined only if nothing else fits: the same PV, a value that can have become the other, in
-//! order and within [`LINK_WAIT`]. A chain is given out when all puts that its links can have made
+//! order and within [`LINK_WAIT`], and no other put of a link that could have become it. A chain is given out when all puts that its links can have made
 //! are known; until then it is held, so memory is bounded by how much happens in that time.
 
 use super::caller::{self, Role};
@@ -11,7 +11,7 @@ use super::pv::{link_target, Pv};
 use super::run;
 use super::span::{LinkSpan, PutSpan, Span, Tree, What};
 use super::value;
-use iocrec_log::event::Address;
+use iocrec_log::event::{Address, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -27,6 +27,11 @@ const OWN_SKEW: i64 = SECOND / 1000;
 /// Puts to one PV that are looked at for a copy of another: more than a client can make in [`HOST_SKEW`] by
 /// waiting for each, few enough for a flood of them.
 const MOST_COPIES: usize = 1000;
+/// Puts that a link can have made, and later puts of the link, that are looked at for each put of a link: more
+/// than are under way at a time, few enough for a flood of them.
+const MOST_UNDER_WAY: usize = 256;
+/// Links that write to one PV and are told apart.
+const MOST_SENDERS: usize = 16;
 /// Links that are followed one after the other: IOCs can write to each other in circles for ever.
 const MAX_DEPTH: usize = 8;
 
@@ -42,10 +47,14 @@ type Ends = (Address, Address);
 
 /// A put through a link.
 struct Sent {
-    of: LinkOf,
     /// The chain that it is in.
     tree: Key,
+    /// What was sent.
+    value: Value,
 }
+
+/// Puts through the links to one target, link by link.
+type Senders = HashMap<LinkOf, BTreeMap<Key, Sent>>;
 
 /// Holds chains until they can be given out.
 #[derive(Default)]
@@ -55,7 +64,7 @@ pub struct Order {
     /// Puts that can have been made by a link: the roots of chains that are held.
     puts: HashMap<Target, BTreeSet<Key>>,
     /// Links' puts in all chains that are held or were given out less than [`LINK_WAIT`] ago.
-    sent: HashMap<Target, BTreeMap<Key, Sent>>,
+    sent: HashMap<Target, Senders>,
     /// When `sent` was last cleared of what is too old.
     cleared: i64,
     /// Circuits that belong to an IOC's links, as has been learned.
@@ -79,7 +88,8 @@ impl Order {
                 let place = (tree.run.wall(span.start), self.count);
                 self.count += 1;
                 let of = (address(&tree), link.record.unwrap_or(u32::MAX));
-                self.sent.entry(link_key(link)).or_default().insert(place, Sent { of, tree: key });
+                let sent = Sent { tree: key, value: link.value.clone() };
+                self.sent.entry(link_key(link)).or_default().entry(of).or_default().insert(place, sent);
             }
         }
         self.trees.insert(key, tree);
@@ -108,9 +118,12 @@ impl Order {
             self.cleared = until;
             let oldest = self.trees.first_key_value().map_or(until, |(key, _)| key.0.min(until));
             let keep = oldest.saturating_sub(2 * LINK_WAIT);
-            self.sent.retain(|_, sent| {
-                *sent = sent.split_off(&(keep, 0));
-                !sent.is_empty()
+            self.sent.retain(|_, senders| {
+                senders.retain(|_, sent| {
+                    *sent = sent.split_off(&(keep, 0));
+                    !sent.is_empty()
+                });
+                !senders.is_empty()
             });
         }
         Ok(())
@@ -119,10 +132,11 @@ impl Order {
     /// A chain whose link has made this put, though by its host's clock it began later.
     fn leader(&self, key: Key, tree: &Tree) -> Option<Key> {
         let after = (key.0.saturating_add(1), 0)..=(key.0.saturating_add(HOST_SKEW), u64::MAX);
-        let mut later = self.sent.get(&put_target(tree)?)?.range(after);
         let own = address(tree);
-        let leader = later.find(|(_, sent)| sent.of.0 != own && self.trees.contains_key(&sent.tree));
-        leader.map(|(_, sent)| sent.tree)
+        let others = self.sent.get(&put_target(tree)?)?.iter().filter(|(of, _)| of.0 != own);
+        let later = others.flat_map(|(_, sent)| sent.range(after.clone()).take(MOST_UNDER_WAY));
+        let held = later.filter(|(_, sent)| self.trees.contains_key(&sent.tree));
+        held.min_by_key(|(time, _)| **time).map(|(_, sent)| sent.tree)
     }
 
     /// The recorders on both ends of a circuit see the same message. Is there a better account of this
@@ -199,7 +213,8 @@ impl Order {
         let mine = (own, link.record.unwrap_or(u32::MAX));
         let mut found: Vec<(Key, Option<Ends>, bool)> = Vec::new();
         let in_time = around(time, HOST_SKEW, LINK_WAIT);
-        for key in self.puts.get(&target)?.range(in_time) {
+        let senders = self.sent.get(&target)?;
+        for key in self.puts.get(&target)?.range(in_time).take(MOST_UNDER_WAY) {
             let tree = self.trees.get(key)?;
             let skew = if address(tree) == own { OWN_SKEW } else { HOST_SKEW };
             let Some(Span { what: What::Put(put), .. }) = tree.root() else { continue };
@@ -207,13 +222,7 @@ impl Order {
             if key.0 < time.saturating_sub(skew) || differs {
                 continue;
             }
-            // A later put of the same link explains it better; one of another record makes it doubtful.
-            let before = around(key.0, LINK_WAIT, skew);
-            let rival = self.sent.get(&target).is_some_and(|sent| {
-                let mut sent = sent.range(before);
-                sent.any(|(one, sent)| sent.of != mine || (one.0 > time && one.0 <= key.0))
-            });
-            if !rival {
+            if !has_rival(senders, mine, time, key.0, skew, &put.requested) {
                 found.push((*key, ends(tree), put.kind.is_some()));
             }
         }
@@ -230,6 +239,22 @@ impl Order {
         let copies = found.iter().filter(|(key, ..)| key.0 <= first.0.saturating_add(HOST_SKEW));
         copies.filter(|(.., inside)| *inside).map(|(key, ..)| *key).min().or(Some(first))
     }
+}
+
+/// Is there another put of a link that can have made the put `requested` at `put`, which link `mine` can have made
+/// at `time`? One of another link makes it doubtful; a later one of the same link explains it better, if it sent
+/// the same.
+fn has_rival(senders: &Senders, mine: LinkOf, time: i64, put: i64, skew: i64, requested: &Value) -> bool {
+    let before = around(put, LINK_WAIT, skew);
+    let mut others = senders.iter().filter(|(of, _)| **of != mine);
+    if senders.len() > MOST_SENDERS || others.any(|(_, sent)| sent.range(before.clone()).next().is_some()) {
+        return true;
+    }
+    let Some(own) = senders.get(&mine) else { return false };
+    let later = (time.saturating_add(1), 0)..=(put.max(time.saturating_add(1)), u64::MAX);
+    let same = |sent: &Sent| value::same_through_link(&sent.value, requested) != Some(false);
+    let mut looked = own.range(later).take(MOST_UNDER_WAY + 1).enumerate();
+    looked.any(|(number, (_, sent))| number == MOST_UNDER_WAY || same(sent))
 }
 
 /// From `before` earlier than `time` to `after` later.

@@ -892,6 +892,106 @@ fn a_ca_link_that_writes_the_same_again_and_again() {
     assert_eq!(story.sketch(), "T:CALC scan = 2\n  link to R:FAR\n    put - 2 circuit 3\n".repeat(5));
 }
 
+/// A ramp at 20,000 puts/s, each carried out 5 ms later: all are under way together, and the values tell which is
+/// which. (Were each compared with all others, this would not end.)
+#[test]
+fn a_flood_through_a_ca_link() {
+    const PUTS: u64 = 10_000;
+    let mut story = story();
+    for n in 0..PUTS {
+        let (time, value) = (SECOND + n * 50_000, n as f64);
+        story
+            .process(time, SCAN, -100, "scanList", CALC)
+            .link(time + 1, SCAN, -300, CALC, "T:SP", value)
+            .complete(time + 2, SCAN, -200, CALC, value)
+            .write(time + 5 * MS, CA_LINK, SP, value);
+    }
+    let trees = story.trees();
+    assert_eq!(trees.len() as u64, PUTS);
+    for (n, tree) in trees.iter().enumerate() {
+        let expected = format!("T:CALC scan = {n}\n  link to T:SP\n    put T:SP {n}\n      T:SP put = {n}\n");
+        assert_eq!(sketch(tree, 0), expected);
+    }
+}
+
+/// The same value twice, under way together: the later put of the link explains the first write, and no write is
+/// claimed twice.
+#[test]
+fn a_ca_link_that_writes_the_same_twice_at_once() {
+    let mut story = story();
+    for n in 0..2 {
+        let time = SECOND + n * MS;
+        story
+            .process(time, SCAN, -100, "scanList", CALC)
+            .link(time + 1, SCAN, -300, CALC, "T:SP", 2.0)
+            .complete(time + 2, SCAN, -200, CALC, 2.0)
+            .write(SECOND + (5 + n) * MS, CA_LINK, SP, 2.0);
+    }
+    assert_eq!(
+        story.sketch(),
+        "T:CALC scan = 2\n  link to T:SP\nT:CALC scan = 2\n  link to T:SP\n    put T:SP 2\n      \
+         T:SP put = 2\nput T:SP 2\n  T:SP put = 2\n"
+    );
+}
+
+/// Two events asked for in one chain, and a third by nobody that was seen: which list a record is on tells.
+#[test]
+fn events_that_were_asked_for_at_once() {
+    let mut story = story();
+    let list = |id, kind, callback| {
+        Fact::ScanList(ScanList { id, ioc: 1, kind, name: format!("event {id}"), callback })
+    };
+    story.run.apply(0, &list(1, ScanKind::Event, 0x100));
+    story.run.apply(0, &list(2, ScanKind::Event, 0x200));
+    story.run.apply(0, &list(3, ScanKind::IoInterrupt, 0x300));
+    for (record, on) in [(RB1, 1), (STR, 2), (SP, 3)] {
+        story.push(1, Fact::Scanned(Scanned { record, list: Some(on) }));
+    }
+    let asks = |time, object| {
+        let (kind, site) = (CauseKind::CallbackRequest, site("postEvent"));
+        (time, Fact::Cause(Cause { thread: SCAN, sp: -400, site, kind, object, record: None }))
+    };
+    let (first, second) = (asks(SECOND + 1, 0x100), asks(SECOND + 11, 0x200));
+    story
+        .process(SECOND, SCAN, -100, "scanList", CALC)
+        .push(first.0, first.1)
+        .complete(SECOND + 2, SCAN, -200, CALC, 1.0)
+        .process(SECOND + 10, SCAN, -100, "scanList", FAN)
+        .push(second.0, second.1)
+        .complete(SECOND + 12, SCAN, -200, FAN, 0.0)
+        .process(SECOND + 20, CB_LOW, -100, "scanList", STR)
+        .complete(SECOND + 21, CB_LOW, -200, STR, 5.0)
+        .process(SECOND + 30, CB_LOW, -100, "eventCallback", RB1)
+        .complete(SECOND + 31, CB_LOW, -200, RB1, 6.0)
+        .process(SECOND + 40, CB_LOW, -100, "scanList", SP)
+        .complete(SECOND + 41, CB_LOW, -200, SP, 7.0)
+        // moved to a period, and the thread says the rest
+        .push(SECOND + 50, Fact::Scanned(Scanned { record: STR, list: None }))
+        .process(SECOND + 60, SCAN, -100, "scanList", STR)
+        .complete(SECOND + 61, SCAN, -200, STR, 8.0);
+    assert_eq!(
+        story.sketch(),
+        "T:CALC scan = 1\n  T:RB1 event = 6\nT:FAN scan = 0\n  T:STR event = 5\nT:SP io_intr = 7\n\
+         T:STR scan = 8\n"
+    );
+}
+
+/// The recorder has looked at records that it did not see complete.
+#[test]
+fn records_that_were_looked_at() {
+    let mut story = story();
+    let looked = |record, active, disabled| Fact::Inspected(Inspected { record, active, disabled });
+    for (n, record) in (0..).zip([SP, CALC, RB1]) {
+        story.process(SECOND + n * MS, SCAN, -100, "scanList", record);
+    }
+    story
+        .push(2 * SECOND, looked(SP, false, true))
+        .push(2 * SECOND, looked(CALC, true, false))
+        .push(2 * SECOND, looked(RB1, true, false))
+        .complete(3 * SECOND, CB_LOW, -200, RB1, 1.0);
+    assert_eq!(story.sketch(), "T:SP scan disabled\nT:CALC scan waiting\nT:RB1 scan = 1 went on in cbLow\n");
+}
+
 #[test]
 fn scan_once_belongs_to_what_asked_for_it() {
     let mut story = story();
