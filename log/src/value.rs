@@ -10,10 +10,14 @@ const STRING: usize = 40;
 /// How many elements of an array a line of text shows.
 const SHOWN: usize = 8;
 
-/// What the payload of a WRITE holds: `dbr` and `count` of the request, payload big endian. Types
-/// that are no plain values (STS, TIME, GR, CTRL forms) and payloads too short are `Unknown`.
+/// What the payload of a WRITE holds: `dbr` and `count` of the request, payload big endian. Types that are none, and
+/// payloads too short, are `Unknown`.
 pub fn from_channel_access(dbr: u16, count: u32, payload: &[u8]) -> Value {
     let Some(dbf) = dbf_of_dbr(dbr) else { return Value::Unknown };
+    let Some(payload) = payload.get(before_value(dbr)..) else { return Value::Unknown };
+    if payload.is_empty() && before_value(dbr) > 0 {
+        return Value::Unknown;
+    }
     if dbf == Dbf::String && count <= 1 {
         // A scalar string ends with its NUL or with the payload (facts: libca sends strlen + 1).
         return Value::Text(until_nul(payload.get(..STRING.min(payload.len())).unwrap_or(payload)).to_vec());
@@ -31,9 +35,24 @@ pub fn from_channel_access(dbr: u16, count: u32, payload: &[u8]) -> Value {
     Value::Array(Array { dbf, count, bytes })
 }
 
-/// The IOC's type for a plain DBR type of the protocol.
+/// Bytes before the value in a payload of that type: status, time, limits and the like of the STS, TIME, GR and CTRL
+/// forms, which servers take in a WRITE as well (dbr_value_offset of EPICS Base's db_access.h).
+fn before_value(dbr: u16) -> usize {
+    const BEFORE: [[usize; 7]; 5] = [
+        // STRING, SHORT, FLOAT, ENUM, CHAR, LONG, DOUBLE
+        [0; 7],
+        [4, 4, 4, 4, 5, 4, 8],
+        [12, 14, 12, 14, 15, 12, 16],
+        [4, 24, 40, 422, 19, 36, 64],
+        [4, 28, 48, 422, 21, 44, 80],
+    ];
+    BEFORE.get(usize::from(dbr / 7)).and_then(|form| form.get(usize::from(dbr % 7))).copied().unwrap_or(0)
+}
+
+/// The IOC's type for a DBR type of the protocol, whatever its form.
 pub fn dbf_of_dbr(dbr: u16) -> Option<Dbf> {
-    Some(match dbr {
+    let plain = if dbr < 35 { dbr % 7 } else { dbr };
+    Some(match plain {
         0 => Dbf::String,
         1 => Dbf::Short,
         2 => Dbf::Float,

@@ -63,11 +63,10 @@ fn wait_for(client: &mut Client, pv: &str, value: f64) {
     wait_until(pv, || client.get(pv) == json!(value));
 }
 
-#[test]
-fn puts_of_channel_access_and_the_shell() {
-    let Some(rig) = Rig::new("paths-ca") else { return };
+fn puts_of_channel_access_and_the_shell(tier: &str) {
+    let Some(rig) = Rig::new(&format!("paths-ca-{tier}")) else { return };
     let mut ioc = rig.ioc("paths", PORT, "paths.db", &[]);
-    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
     let mut client = rig.client("libca", &[PORT], &["--uid", "65534", "--host", "console-3"]);
     rig.wait_until_recording(&mut client, "PATH:READY", "both");
     client.put("PATH:SP", DOUBLE, json!(5.0), WRITE);
@@ -132,9 +131,8 @@ fn puts_of_channel_access_and_the_shell() {
     );
 }
 
-#[test]
-fn puts_through_links() {
-    let Some(rig) = Rig::new("paths-links") else { return };
+fn puts_through_links(tier: &str) {
+    let Some(rig) = Rig::new(&format!("paths-links-{tier}")) else { return };
     let far = rig.ioc("far", FAR, "second.db", &[]);
     let near = rig.ioc("near", PORT, "paths.db", &[FAR]);
     let mut client = rig.client("libca", &[PORT, FAR], &[]);
@@ -146,7 +144,8 @@ fn puts_through_links() {
             client.get(target) == json!(1.0)
         });
     }
-    let mut recorder = rig.record(&["--pid", &near.pid_argument(), "--pid", &far.pid_argument()]);
+    let mut recorder =
+        rig.record(&["--pid", &near.pid_argument(), "--pid", &far.pid_argument(), "--tier", tier]);
     rig.wait_until_recording(&mut client, "PATH:READY", "both");
     rig.wait_until_recording(&mut client, "TWO:READY", "both");
     client.put("PATH:OUT", DOUBLE, json!(3.0), WRITE);
@@ -212,13 +211,12 @@ fn puts_through_links() {
     );
 }
 
-#[test]
-fn puts_that_are_refused_or_find_the_record_disabled_or_busy() {
-    let Some(rig) = Rig::new("paths-refused") else { return };
+fn puts_that_are_refused_or_find_the_record_disabled_or_busy(tier: &str) {
+    let Some(rig) = Rig::new(&format!("paths-refused-{tier}")) else { return };
     let access = crate::rig::rig_file("access.acf");
     let access = access.to_str().expect("a UTF-8 path");
     let ioc = rig.ioc_with("paths", PORT, "paths.db", &["--access", access]);
-    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
     let mut client = rig.client("caproto", &[PORT], &[]);
     rig.wait_until_recording(&mut client, "PATH:READY", "both");
     client.put("PATH:SECURE", DOUBLE, json!(1.0), WRITE);
@@ -277,11 +275,41 @@ fn puts_that_are_refused_or_find_the_record_disabled_or_busy() {
     );
 }
 
+#[test]
+fn channel_access_and_the_shell_over_the_ring_buffer() {
+    puts_of_channel_access_and_the_shell("ring");
+}
+
+#[test]
+fn channel_access_and_the_shell_over_perf_buffers() {
+    puts_of_channel_access_and_the_shell("perf");
+}
+
+#[test]
+fn links_over_the_ring_buffer() {
+    puts_through_links("ring");
+}
+
+#[test]
+fn links_over_perf_buffers() {
+    puts_through_links("perf");
+}
+
+#[test]
+fn refused_disabled_and_busy_over_the_ring_buffer() {
+    puts_that_are_refused_or_find_the_record_disabled_or_busy("ring");
+}
+
+#[test]
+fn refused_disabled_and_busy_over_perf_buffers() {
+    puts_that_are_refused_or_find_the_record_disabled_or_busy("perf");
+}
+
 /// PVAccess, by both servers that an IOC can have for it.
-fn puts_over_pvaccess(server: &str) {
+fn puts_over_pvaccess(server: &str, tier: &str) {
     let Some(rig) = Rig::new(&format!("paths-{server}")) else { return };
     let ioc = rig.ioc_with("paths", PORT, "paths.db", &["--pva", server]);
-    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
     let mut client = rig.client("libca", &[PORT], &[]);
     let mut pva = rig.client("p4p", &[PORT], &[]);
     rig.wait_until_recording(&mut client, "PATH:READY", "both");
@@ -325,12 +353,12 @@ fn puts_over_pvaccess(server: &str) {
 
 #[test]
 fn puts_over_pvaccess_to_qsrv() {
-    puts_over_pvaccess("qsrv");
+    puts_over_pvaccess("qsrv", "ring");
 }
 
 #[test]
 fn puts_over_pvaccess_to_pvxs() {
-    puts_over_pvaccess("pvxs");
+    puts_over_pvaccess("pvxs", "perf");
 }
 
 /// What the Python code that hosts an IOC does to its records. An output record's set() is a put; an input

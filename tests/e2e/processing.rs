@@ -1,7 +1,7 @@
 //! Every way that a record can process is named in the traces, and what was skipped is told apart from what
 //! was processed (tests/rig/processing.db).
 
-use crate::rig::spans::{spans, Span};
+use crate::rig::spans::{shape, spans, Span};
 use crate::rig::{epics_versions, wait_until, Rig};
 use serde_json::{json, Value};
 use std::thread;
@@ -54,21 +54,26 @@ impl Processing<'_> {
 
 #[test]
 fn what_set_a_record_off_is_named() {
-    every_way("processing", &[], ("CP", "dbCaLink"));
+    every_way("processing", &[], "ring", ("CP", "dbCaLink"));
+}
+
+#[test]
+fn what_set_a_record_off_is_named_over_perf_buffers() {
+    every_way("processing-perf", &[], "perf", ("CP", "dbCaLink"));
 }
 
 #[test]
 fn what_set_a_record_off_is_named_in_the_oldest_base_too() {
     if let Some(oldest) = epics_versions().first() {
-        every_way("processing-oldest", &["--epics", oldest], ("once", "scanOnce"));
+        every_way("processing-oldest", &["--epics", oldest], "ring", ("once", "scanOnce"));
     }
 }
 
 /// `cp`: what processes for a CP link in that Base, and in which thread.
-fn every_way(name: &str, options: &[&str], cp: (&str, &str)) {
+fn every_way(name: &str, options: &[&str], tier: &str, cp: (&str, &str)) {
     let Some(rig) = Rig::new(name) else { return };
     let ioc = rig.ioc_with("processing", PORT, "processing.db", options);
-    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
     let mut client = rig.client("libca", &[PORT], &[]);
     rig.wait_until_recording(&mut client, "PROC:READY", "both");
     client.put("PROC:PASSIVE", DOUBLE, json!(1.0), false);
@@ -85,6 +90,8 @@ fn every_way(name: &str, options: &[&str], cp: (&str, &str)) {
     client.put("PROC:TODISABLED", DOUBLE, json!(5.0), false);
     client.put("PROC:TODISABLED", DOUBLE, json!(6.0), true);
     client.put("PROC:LOOP", DOUBLE, json!(6.0), true);
+    client.put("PROC:SEQ.PROC", ENUM, json!(1), true);
+    client.put("PROC:READS.PROC", ENUM, json!(1), true);
     thread::sleep(Duration::from_millis(1200));
     assert!(recorder.stop().success(), "{}", recorder.errors());
 
@@ -130,6 +137,22 @@ fn every_way(name: &str, options: &[&str], cp: (&str, &str)) {
     assert_eq!(of("PROC:LOOP").outcomes(), ["", "active already"]);
     assert_eq!(of("PROC:LOOP").triggers(), ["put", "FLNK"]);
     assert_eq!(of("PROC:LOOPED").outcomes(), [""]);
+    // Delayed groups belong to their sequence; a record that another reads from was not put to.
+    let chain = |root: &str| {
+        let root = spans.iter().find(|span| span.name == root && span.parent.is_empty());
+        shape(&spans, root.expect("the put"))
+    };
+    assert_eq!(
+        chain("caput PROC:SEQ.PROC"),
+        "caput PROC:SEQ.PROC\n  process PROC:SEQ\n    process PROC:SEQ1\n      process PROC:SEQ1AFTER\n    \
+         process PROC:SEQ2\n    process PROC:SEQ3\n    process PROC:SEQEND\n"
+    );
+    assert_eq!(
+        chain("caput PROC:READS.PROC"),
+        "caput PROC:READS.PROC\n  process PROC:READS\n    request process PROC:READ\n      \
+         process PROC:READ\n    process PROC:READEND\n"
+    );
+    assert_eq!(rig.puts(&["--all", "--pv", "PROC:READ"]), [] as [Value; 0]);
     let text = rig.replay("traces", &["--pv", "PROC:*"]);
     let text = String::from_utf8_lossy(&text.stdout);
     for words in [

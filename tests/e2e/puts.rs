@@ -77,6 +77,10 @@ fn series() -> Vec<Put> {
         put("PUT:TEXT", STRING, json!(""), WRITE),
         put("PUT:TEXT", DOUBLE, json!(4.5), WRITE).becomes(json!("4.500000")),
         put("PUT:DOUBLE", STRING, json!("12.75"), WRITE).becomes(json!(12.75)),
+        // Numbers that are none, and one that a double has not.
+        put("PUT:PLAIN", STRING, json!("nan"), NOTIFY).becomes(json!("NaN")),
+        put("PUT:PLAIN", STRING, json!("-Inf"), WRITE).becomes(json!("-Infinity")),
+        put("PUT:INT64", STRING, json!("9007199254740993"), WRITE).becomes(json!(9_007_199_254_740_993i64)),
         // Beyond DRVH: the record takes it, and cuts it.
         put("PUT:DOUBLE", DOUBLE, json!(5000.0), NOTIFY).becomes(json!(1000.0)),
         // Fields other than the value.
@@ -165,6 +169,7 @@ fn initial_fields() -> HashMap<String, Value> {
         ("PUT:DOUBLE.VAL", json!(0.0)),
         ("PUT:LONG.VAL", json!(0)),
         ("PUT:INT64.VAL", json!(0)),
+        ("PUT:PLAIN.VAL", json!(0.0)),
         ("PUT:ENUM.VAL", json!(0)),
         ("PUT:BINARY.VAL", json!(0)),
         ("PUT:TEXT.VAL", json!("at first")),

@@ -7,7 +7,8 @@ use iocrec_log::reader::{find, Segment};
 use serde_json::{json, Value};
 
 const PORT: u16 = 5074;
-/// DBR_ENUM and DBR_DOUBLE of the protocol.
+/// DBR_STRING, DBR_ENUM and DBR_DOUBLE of the protocol.
+const STRING: u16 = 0;
 const ENUM: u16 = 3;
 const DOUBLE: u16 = 6;
 
@@ -99,6 +100,8 @@ fn numbers_are_shown_with_their_words() {
     rig.wait_until_recording(&mut client, "REC:READY", "both");
     client.put("REC:VALVE", ENUM, json!(1), true);
     client.put("REC:MODE.SCAN", ENUM, json!(1), true);
+    client.put("REC:READY.DTYP", ENUM, json!(1), true);
+    client.put("REC:READY.DTYP", STRING, json!("Soft Channel"), true);
     client.put("REC:CALC.A", DOUBLE, json!(9), true);
     let puts = |pv: &str| rig.puts(&["--pv", pv]);
     wait_until("the log has the puts", || !puts("REC:CALC.A").is_empty());
@@ -107,6 +110,10 @@ fn numbers_are_shown_with_their_words() {
     let valve = puts("REC:VALVE");
     assert_eq!(words(&valve[0]), [json!(0), json!("Closed"), json!(1), json!("Open")]);
     assert_eq!(words(&puts("REC:MODE.SCAN")[0]), [json!(0), json!("Passive"), json!(1), json!("Event")]);
+    let (soft, raw) = ([json!(0), json!("Soft Channel")], [json!(1), json!("Raw Soft Channel")]);
+    let support = puts("REC:READY.DTYP");
+    assert_eq!(words(&support[0])[..], [soft.clone(), raw.clone()].concat());
+    assert_eq!(words(&support[1])[..], [raw, soft].concat());
     assert_eq!(puts("REC:CALC.A")[0]["new_text"], Value::Null);
     let text = String::from_utf8(rig.replay("puts", &["--pv", "REC:VALVE"]).stdout).expect("text");
     assert!(text.contains(r#"0 "Closed" -> 1 "Open""#), "{text}");

@@ -121,6 +121,7 @@ fn scene(name: &str, epics: Option<&str>, tier: &str) {
     let moves = of(&spans, "MOVES").split_off(ROUNDS);
     let expected = ["process POST:on", "process POST:off", "process POST:off", "caput MOVES.PROC"];
     assert_eq!(parents(&moves), expected, "{name}");
+    assert_eq!(words(&of(&spans, "AT:START"), "epics.process.trigger"), ["pini"], "{name}");
     let period = of(&spans, "PERIOD:2");
     assert!(!period.is_empty() && words(&period, "epics.process.trigger").iter().all(|word| word == "scan"));
     assert!(words(&period, "epics.scan.period").iter().all(|word| word == "2 second"));

@@ -62,6 +62,15 @@ pub fn caller(context: &Context, site: SiteId) -> Caller {
     }
 }
 
+/// A caller that is [`Caller::Unknown`] and can't be the CA server: its function is known, or the library, which is
+/// not that of the server (libdbCore, in 3.14 librsrvIoc).
+pub fn is_other(context: &Context, site: SiteId) -> bool {
+    context.site(site).is_some_and(|site| {
+        let of_server = ["libdbCore.", "librsrvIoc."].iter().any(|library| site.module.starts_with(library));
+        !site.function.is_empty() || site.module.starts_with("lib") && !of_server
+    })
+}
+
 /// What is known of a caller by the library that it is in: where `dbChannelPut` ends in a jump to `dbPut`, the
 /// caller is that of `dbChannelPut`.
 fn by_module(module: &str) -> Caller {

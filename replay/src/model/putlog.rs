@@ -114,6 +114,7 @@ fn walk(tree: &Tree, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLi
     let context = tree.run.context();
     for (number, span) in tree.spans.iter().enumerate() {
         match &span.what {
+            What::Put(put) if put.only_processes => {}
             What::Put(put) => {
                 let via = via(&context, span, put, cause.is_some());
                 // A bare `dbPut` out of nowhere is a link's, whose record is not known.
@@ -164,6 +165,7 @@ fn set_by_python(
         requested: value.clone(),
         old: Value::Unknown,
         wrote: true,
+        only_processes: false,
         packet: None,
     };
     let line = line(tree, context, number, span, &put, Via::Python, None);
@@ -284,6 +286,8 @@ fn line(
         Some(answer.time.saturating_sub(packet.time) as f64 / 1e6)
     });
     let word = |value| words::word(context, put.record, put.field, value);
+    // a menu's choice that was asked for by its name
+    let new = definition.and_then(|field| words::number(context, field, &new)).unwrap_or(new);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     PutLine {
         time: tree.run.wall(span.start),

@@ -85,6 +85,9 @@ pub struct PutSpan {
     pub old: Value,
     /// `dbPut` was reached, which writes the field.
     pub wrote: bool,
+    /// It is no put: `dbProcessNotify` was asked to process the record, and to write nothing (a record with
+    /// `Async Soft Channel` reads so).
+    pub only_processes: bool,
     /// The message that asked for it.
     pub packet: Option<Box<Packet>>,
 }

@@ -200,6 +200,17 @@ mod tests {
             (35, "00 01 00 00 00 00 00 00", Value::Int(1)),
             (36, "00 02 00 00 00 00 00 00", Value::Int(2)),
             (20, "00 02 00 00 00 00 00 00", Value::Unknown),
+            // with what stands before the value: STS_LONG, STS_CHAR, TIME_DOUBLE, STS_STRING
+            (12, "00 00 00 00 00 00 00 07", Value::Int(7)),
+            (11, "00 00 00 00 00 c8 00 00", Value::Int(200)),
+            (
+                20,
+                "00 00 00 00 00 00 00 01 00 00 00 02 00 00 00 00 3f f8 00 00 00 00 00 00",
+                Value::Double(1.5),
+            ),
+            (7, "00 00 00 00 6f 6e 00 00", Value::Text(b"on".to_vec())),
+            (7, "00 00 00 00", Value::Unknown),
+            (37, "00 00 00 00 00 00 00 00", Value::Unknown),
             (6, "3f f8", Value::Unknown),
         ] {
             assert_eq!(from_channel_access(dbr, 1, &hex(payload)), expected, "dbr {dbr}");

@@ -1,7 +1,7 @@
 //! The words that numbers stand for: states, menus' choices, device supports, alarms.
 
 use iocrec_log::context::Context;
-use iocrec_log::event::{Dbf, FieldId, RecordId, Value};
+use iocrec_log::event::{Dbf, Field, FieldId, RecordId, Value};
 
 /// Alarm severities (menuAlarmSevr).
 const SEVERITIES: [&str; 4] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
@@ -67,6 +67,14 @@ pub fn word(
         Dbf::Enum if field.name == "VAL" => state(context, record?, value),
         _ => None,
     }
+}
+
+/// The number of a menu's choice, or a device support, that is given by its name.
+pub fn number(context: &Context, field: &Field, value: &Value) -> Option<Value> {
+    let Value::Text(text) = value else { return None };
+    let menu = context.menu(field.menu.filter(|_| matches!(field.dbf, Dbf::Menu | Dbf::Device))?)?;
+    let index = menu.choices.iter().position(|choice| choice.as_bytes() == text.as_slice())?;
+    i64::try_from(index).ok().map(Value::Int)
 }
 
 /// ` "On"` behind a number that stands for it.

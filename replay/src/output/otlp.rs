@@ -159,6 +159,11 @@ fn push_tree(data: &mut TracesData, tree: &Tree, trace: &str, link: Option<&Link
             status: None,
         };
         match &span.what {
+            What::Put(put) if put.only_processes => {
+                let record = put.record.map(|record| record_name(&context, record)).unwrap_or_default();
+                otlp.name = format!("request process {record}");
+                text(&mut otlp.attributes, "epics.record.name", &record);
+            }
             What::Put(put) if number == 0 => {
                 match root_put(tree, link.map(|l| l.record.as_deref().unwrap_or(""))) {
                     Some(line) => root(&mut otlp, put, &line),

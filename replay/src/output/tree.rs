@@ -42,6 +42,9 @@ pub fn cause(tree: &Tree, link: Option<&str>) -> String {
     let Some(root) = tree.root() else { return String::new() };
     if let Some(put) = root_put(tree, link) {
         let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
+        if matches!(&root.what, What::Put(root) if root.only_processes) {
+            return format!("processing of {pv} asked for by {}", who(&put));
+        }
         let mut text = format!("{} {pv} {} by {}", put.via.name(), change(&put), who(&put));
         if put.status != "ok" {
             let _ = write!(text, ", {}", put.status);
@@ -202,6 +205,10 @@ fn is_delay(asked: Option<CauseKind>) -> bool {
 fn describe_put(text: &mut String, context: &Context, put: &PutSpan) {
     let record = put.record.map(|record| record_name(context, record)).unwrap_or_default();
     let field = field_name(context, put.field).unwrap_or("?");
+    if put.only_processes {
+        let _ = write!(text, "{record:<16} processing asked for");
+        return;
+    }
     let target = format!("{record}.{field}");
     let _ = write!(text, "{target:<16} put     ");
     if put.old != Value::Unknown {

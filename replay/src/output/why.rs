@@ -88,7 +88,11 @@ impl<'a> Why<'a> {
                     Outcome::Completed(completed) => (Some(process.record), completed.value.clone()),
                     _ => (None, Value::Unknown),
                 },
-                What::Put(put) if self.is_field(&context, put) && !processes(tree, number, put) => {
+                What::Put(put)
+                    if !put.only_processes
+                        && self.is_field(&context, put)
+                        && !processes(tree, number, put) =>
+                {
                     (put.record, accepted(tree, number, put))
                 }
                 What::Link(link) => {
@@ -315,6 +319,7 @@ fn step(tree: &Tree, number: usize, span: &Span, link: Option<&str>, zone: &Zone
             step.old = value::json(&put.old);
             step.value = value::json(&put.requested);
             step.text = match &line {
+                _ if put.only_processes => format!("processing of {} asked for", step.record),
                 Some(line) => format!(
                     "{} {} {} by {}",
                     line.via.name(),

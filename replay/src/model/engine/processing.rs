@@ -130,6 +130,7 @@ impl Engine {
         if self.threads.get(&thread).is_some_and(followed) {
             self.leave_forward_link(thread, time);
         }
+        self.note_request(thread, record);
         let rtype_is_fanout = |at: At| {
             let Some(Span { what: What::Process(parent), .. }) = self.forest.span(at) else { return None };
             let context = self.run.context();
@@ -167,6 +168,17 @@ impl Engine {
             // For CP links 7.0.10 processes records here; 7.0.3 asks scanOnce to.
             Role::CaLink => (None, Trigger::CpLink),
             _ => (None, Trigger::Unknown),
+        }
+    }
+
+    /// A `dbProcessNotify` that processes its record before it has written to it was asked for that alone.
+    fn note_request(&mut self, thread: ThreadId, record: RecordId) {
+        let Some(top) = self.threads.get(&thread).and_then(|state| state.frames.last()) else { return };
+        if top.within == In::Notify && top.record == record && top.wrote.is_none() {
+            let at = top.at;
+            if let Some(put) = self.forest.put_mut(at).filter(|put| !put.wrote && put.packet.is_none()) {
+                put.only_processes = true;
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Puts: messages on the network, hits inside the IOC, and the two joined.
 
 use super::{Engine, MAX_RECORDS};
-use crate::model::caller::{Caller, Role};
+use crate::model::caller::{self, Caller, Role};
 use crate::model::forest::At;
 use crate::model::packets::Match;
 use crate::model::span::{Answer, Packet, PutSpan, Span, What};
@@ -43,6 +43,7 @@ impl Engine {
                 requested: value::from_channel_access(put.dbr, put.count, &put.payload),
                 old: Value::Unknown,
                 wrote: false,
+                only_processes: false,
                 packet: Some(Box::new(packet)),
             }),
         });
@@ -92,7 +93,8 @@ impl Engine {
         let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
         // What these threads do begins with a put; unless code of the site's own called it.
         let served = matches!(role, Role::CaServer | Role::CaLink)
-            && matches!(caller, Caller::Server | Caller::Unknown);
+            && (caller == Caller::Server
+                || caller == Caller::Unknown && !caller::is_other(&self.run.context(), put.site));
         let entry = served || caller == Caller::Shell || state.is_entry(put.site, kind, sp);
         if let (Some((In::Notify, of, at)), PutKind::PutField) = (top, kind) {
             // A put with callback to a link field.
@@ -280,6 +282,7 @@ fn put_span(time: u64, put: Put) -> Span {
             requested: put.requested,
             old: put.old,
             wrote: put.kind == PutKind::Put,
+            only_processes: false,
             packet: None,
         }),
     }
