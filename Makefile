@@ -37,8 +37,8 @@ test:
 	@scripts/check
 
 bench:
-	$(call need_root,it loads BPF programs and installs bpftrace)
-	@scripts/setup bpftrace
+	$(call need_root,it loads BPF programs and installs bpftrace and perf)
+	@scripts/setup bpftrace linux-perf
 	@$(CARGO) build --release --workspace --locked
 	@benches/run
 

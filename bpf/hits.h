@@ -22,6 +22,7 @@ enum kind {
 	KIND_SCAN_ONCE = 11,
 	KIND_SCAN_IO_REQUEST = 12,
 	KIND_POST_EVENT = 13,
+	KIND_THINNED = 14,
 };
 
 /* A scalar string field or DBR_STRING element: MAX_STRING_SIZE of epicsTypes.h */
@@ -31,12 +32,12 @@ enum kind {
 #define NAME_BYTES 64
 /*
  * How much of an array is carried. caPutLog prints the first 400 bytes. The perf tier's event lies on
- * the 512-byte BPF stack, twice an array and 72 bytes of header beside the spilled registers.
+ * the 512-byte BPF stack, twice an array and 72 bytes of header beside what is looked up before.
  */
 #ifdef IOCREC_RING
 #define ARRAY_BYTES 400
 #else
-#define ARRAY_BYTES 160
+#define ARRAY_BYTES 152
 #endif
 
 /* Begins every event. */
@@ -117,6 +118,13 @@ struct cause {
 	__u64 user;     /* the record it names, or CALLBACK.user, which may be one */
 };
 
+/* Chains that were left out; told with a later one that is kept. */
+struct thinned {
+	struct hit hit; /* object: the record that they began with */
+	__u64 since;    /* when the first of them began */
+	__u64 count;
+};
+
 _Static_assert(sizeof(struct hit) == 48, "hit");
 _Static_assert(sizeof(struct complete) == 64, "complete");
 _Static_assert(sizeof(struct complete_string) == 96, "complete_string");
@@ -125,6 +133,7 @@ _Static_assert(sizeof(struct put) == 152, "put");
 _Static_assert(sizeof(struct put_array) == 72 + 2 * ARRAY_BYTES, "put_array");
 _Static_assert(sizeof(struct link_put) == 168, "link_put");
 _Static_assert(sizeof(struct cause) == 56, "cause");
+_Static_assert(sizeof(struct thinned) == 64, "thinned");
 
 /* Told by the agent for each traced process (map `processes`, key: pid). Offsets in bytes. */
 struct process_layout {
@@ -136,9 +145,35 @@ struct process_layout {
 	__u32 link_record;  /* in struct link: dbCommon *; NO_OFFSET: it has none */
 	__u32 link_pvname;  /* in struct link: char * */
 	__u32 no_int64;     /* field types are numbered as before Base 3.16.1 */
+	__u64 window;       /* of each record's chains so many are kept in so many ns ... */
+	__u32 chains;       /* 0: all */
+	__u32 selects;      /* some records are not wanted: look in map `records` */
 };
 
 #define NO_OFFSET 0xffffffff
+
+/*
+ * Both maps are hash tables, which have room for all. In front of each stands an array in which a key has
+ * one place: an array costs a third of a hash table. What finds its place taken is in the table alone.
+ */
+struct process_place {
+	__u32 pid; /* 0: empty */
+	__u32 unused;
+	struct process_layout layout;
+};
+
+/* Knuth's multiplicative hash, the upper bits. */
+#define PLACE(number, bits) ((__u32)((number) * 0x9e3779b1u) >> (32 - (bits)))
+#ifdef IOCREC_RING
+#define PROCESS_BITS 8
+#define TYPE_BITS 10
+#define RECORD_BITS 14 /* 128 KiB */
+#else
+#define PROCESS_BITS 6
+#define TYPE_BITS 9
+#define RECORD_BITS 12
+#endif
+#define PROCESS_PLACE(pid) PLACE((__u32)(pid), PROCESS_BITS)
 
 /* Told by the agent for each record type of a process (map `types`, key: type_key). */
 struct type_key {
@@ -164,7 +199,59 @@ struct value_layout {
 	__u32 unused;
 };
 
-_Static_assert(sizeof(struct process_layout) == 32, "process_layout");
+struct type_place {
+	struct type_key key;
+	struct value_layout layout;
+};
+
+#define TYPE_PLACE(rdes, pid) PLACE((__u32)((rdes) >> 4) ^ (__u32)(pid), TYPE_BITS)
+
+/*
+ * Where the BPF programs note the places of types of records that they have seen, so that RDES need not be read
+ * again: a record's address, whose lowest four bits are zero, above the place of its type.
+ */
+#define RECORD_PLACE(record) PLACE((__u32)((record) >> 4), RECORD_BITS)
+#define SEEN(record, type) ((record) >> 4 << TYPE_BITS | (type))
+
+/* What is known of a record (map `records`, key: record_key), where chains are thinned or records selected. */
+struct record_key {
+	__u64 record; /* dbCommon * */
+	__u64 pid;
+};
+
+enum open {
+	OPEN_KEPT = 0,
+	OPEN_LEFT_OUT = 1, /* it is being processed, in a chain that is left out */
+	OPEN_BY_PUT = 2,   /* the same, in what a put has caused */
+};
+
+struct record_state {
+	__u64 window;   /* when the window began in which chains are counted */
+	__u64 since;    /* when the first chain was left out of which the agent has not been told */
+	__u64 left_out; /* how many since */
+	__u32 chains;   /* kept in this window */
+	__u8 unwanted;
+	__u8 open;      /* enum open */
+	__u8 exempt;    /* a put has caused what it will do next */
+	__u8 unused;
+};
+
+/* What a thread is doing (map `threads`, key: thread id): the outermost of its frames. */
+struct thread_state {
+	__u64 sp;
+	__u64 caller;     /* its return address, which lies at `sp` as long as the frame lives */
+	__u64 put_record; /* the record last put to outside of any chain */
+	__u32 pid;
+	__u16 left_out;
+	__u16 by_put;
+};
+
+_Static_assert(sizeof(struct record_key) == 16, "record_key");
+_Static_assert(sizeof(struct record_state) == 32, "record_state");
+_Static_assert(sizeof(struct thread_state) == 32, "thread_state");
+_Static_assert(sizeof(struct process_place) == 56, "process_place");
+_Static_assert(sizeof(struct type_place) == 48, "type_place");
+_Static_assert(sizeof(struct process_layout) == 48, "process_layout");
 _Static_assert(sizeof(struct type_key) == 16, "type_key");
 _Static_assert(sizeof(struct value_layout) == 32, "value_layout");
 

@@ -29,15 +29,31 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-#ifdef IOCREC_RING
-	__uint(max_entries, 8192); /* record types of all of them: Base has 35, a big IOC 100 */
-	__uint(map_flags, BPF_F_NO_PREALLOC); /* most of it is never used; kernel 4.6 */
-#else
-	__uint(max_entries, 2048);
-#endif
+	__uint(max_entries, 2048); /* record types of all of them: Base has 35, a big IOC 100 */
 	__type(key, struct type_key);
 	__type(value, struct value_layout);
 } types SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << PROCESS_BITS);
+	__type(key, __u32);
+	__type(value, struct process_place);
+} process_places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << TYPE_BITS);
+	__type(key, __u32);
+	__type(value, struct type_place);
+} type_places SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << RECORD_BITS);
+	__type(key, __u32);
+	__type(value, __u64);
+} record_places SEC(".maps");
 
 #ifdef IOCREC_RING
 
@@ -71,9 +87,19 @@ INLINE int count_lost(void)
 	if (!name) \
 		return count_lost()
 
-#define SEND(regs, name) \
-	bpf_ringbuf_submit(name, bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= WAKE_AT ? \
-					 BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)
+/*
+ * Notes the time, and says whether to wake the agent. Looking how full the ring is costs as much as the rest, so
+ * it is done for the hits of one microsecond in 16 only.
+ */
+INLINE __u64 now(struct hit *hit)
+{
+	hit->time = bpf_ktime_get_ns();
+	return (hit->time & 0x3c00) == 0 && bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= WAKE_AT ?
+		       BPF_RB_FORCE_WAKEUP :
+		       BPF_RB_NO_WAKEUP;
+}
+
+#define SEND(regs, name, hit) bpf_ringbuf_submit(name, now(hit))
 
 /* Reads up to ARRAY_BYTES; returns how many. */
 INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
@@ -98,8 +124,9 @@ struct {
 	struct type *name = &name##_event
 
 /* 4.4 does not know BPF_F_CURRENT_CPU (4.7) */
-#define SEND(regs, name) \
-	bpf_perf_event_output(regs, &hits, bpf_get_smp_processor_id(), name, sizeof(*name))
+#define SEND(regs, name, hit) \
+	((hit)->time = bpf_ktime_get_ns(), \
+	 bpf_perf_event_output(regs, &hits, bpf_get_smp_processor_id(), name, sizeof(*name)))
 
 /* Constant sizes only. Reading past a short array is harmless: what isn't its own is cut by `bytes`. */
 INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
@@ -141,30 +168,40 @@ struct db_address {
 	__s16 dbr_field_type;
 };
 
-INLINE struct process_layout *traced(void)
+INLINE struct process_layout *traced(__u64 id)
 {
-	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+	__u32 pid = id >> 32;
+	__u32 at = PROCESS_PLACE(pid);
+	struct process_place *place = bpf_map_lookup_elem(&process_places, &at);
 
+	if (place && place->pid == pid)
+		return &place->layout;
 	return bpf_map_lookup_elem(&processes, &pid);
 }
 
-INLINE void begin(struct hit *hit, struct pt_regs *regs, __u16 kind, __u64 object)
+/*
+ * All of a hit's head but the alarm and the time, which is noted last: reading the clock waits for all reads
+ * before it, so it is cheapest there. `id` is bpf_get_current_pid_tgid().
+ */
+INLINE void begin(struct hit *hit, struct pt_regs *regs, __u64 id, __u16 kind, __u64 object)
 {
-	__u64 id = bpf_get_current_pid_tgid();
-
-	hit->time = bpf_ktime_get_ns();
 	hit->sp = STACK_POINTER(regs);
 	hit->caller = 0;
-	RETURN_ADDRESS(&hit->caller, regs);
 	hit->object = object;
 	hit->pid = id >> 32;
 	hit->tid = (__u32)id;
 	hit->kind = kind;
-	hit->status = 0;
-	hit->severity = 0;
 	hit->detail = 0;
 	hit->dbf = NO_VALUE;
 }
+
+INLINE void no_alarm(struct hit *hit)
+{
+	hit->status = 0;
+	hit->severity = 0;
+}
+
+#include "chains.h"
 
 /* Bytes of an element of a DBF or DBR type. */
 INLINE __u32 element_bytes(struct process_layout *process, __u32 dbf)
@@ -181,49 +218,80 @@ INLINE __u32 element_bytes(struct process_layout *process, __u32 dbf)
 	}
 }
 
-INLINE struct value_layout *value_of(struct process_layout *process, __u64 record)
+INLINE struct value_layout *value_of(struct process_layout *process, __u64 id, __u64 record)
 {
-	struct type_key key = { .rdes = read_pointer(record + process->rdes) };
+	__u32 record_at = RECORD_PLACE(record);
+	__u64 *seen = bpf_map_lookup_elem(&record_places, &record_at);
+	struct type_key key = {};
+	struct type_place *place;
+	__u32 at;
 
-	key.pid = bpf_get_current_pid_tgid() >> 32;
+	key.pid = id >> 32;
+	if (seen) {
+		at = *seen & ((1 << TYPE_BITS) - 1);
+		if (*seen == SEEN(record, at)) {
+			place = bpf_map_lookup_elem(&type_places, &at);
+			if (place && place->key.pid == key.pid)
+				return &place->layout;
+		}
+	}
+	key.rdes = read_pointer(record + process->rdes);
+	at = TYPE_PLACE(key.rdes, key.pid);
+	place = bpf_map_lookup_elem(&type_places, &at);
+	if (place && place->key.rdes == key.rdes && place->key.pid == key.pid) {
+		if (seen)
+			*seen = SEEN(record, at);
+		return &place->layout;
+	}
 	return bpf_map_lookup_elem(&types, &key);
 }
 
 SEC("uprobe") int db_process(struct pt_regs *regs)
 {
-	struct process_layout *process = traced();
+	__u64 id = bpf_get_current_pid_tgid();
+	struct process_layout *process = traced(id);
+	__u64 record = ARGUMENT1(regs);
 
 	if (!process)
 		return 0;
+	if ((process->chains || process->selects) && process_left_out(regs, process, id, record))
+		return 0;
 	OPEN(hit, hit);
-	begin(hit, regs, KIND_PROCESS, ARGUMENT1(regs));
-	bpf_probe_read_user(&hit->detail, 1, (void *)(hit->object + process->pact));
-	SEND(regs, hit);
+	begin(hit, regs, id, KIND_PROCESS, record);
+	no_alarm(hit);
+	RETURN_ADDRESS(&hit->caller, regs);
+	bpf_probe_read_user(&hit->detail, 1, (void *)(record + process->pact));
+	SEND(regs, hit, hit);
 	return 0;
 }
 
-INLINE void read_alarm(struct hit *hit, struct process_layout *process)
+/*
+ * STAT and SEVR, which lie side by side in the record as in the hit. Read to where they stay: reading
+ * them somewhere else first costs more than the reading.
+ */
+INLINE void read_alarm(struct hit *hit, struct process_layout *process, __u64 record)
 {
-	__u16 alarm[2] = {};
-
-	bpf_probe_read_user(alarm, sizeof(alarm), (void *)(hit->object + process->stat));
-	hit->status = alarm[0];
-	hit->severity = alarm[1];
+	bpf_probe_read_user((__u8 *)hit + __builtin_offsetof(struct hit, status), 2 * sizeof(__u16),
+			    (void *)(record + process->stat));
 }
 
+/* The caller of recGblFwdLink is the record's own process(), so it is not noted. */
 SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 {
-	struct process_layout *process = traced();
+	__u64 id = bpf_get_current_pid_tgid();
+	struct process_layout *process = traced(id);
 	__u64 record = ARGUMENT1(regs);
 	struct value_layout *layout;
 
 	if (!process)
 		return 0;
-	layout = value_of(process, record);
+	if ((process->chains || process->selects) && completion_left_out(regs, process, id, record))
+		return 0;
+	layout = value_of(process, id, record);
 	if (!layout || layout->form == FORM_NONE || layout->form == FORM_SCALAR) {
 		OPEN(complete, complete);
-		begin(&complete->hit, regs, KIND_COMPLETE, record);
-		read_alarm(&complete->hit, process);
+		begin(&complete->hit, regs, id, KIND_COMPLETE, record);
+		read_alarm(&complete->hit, process, record);
 		complete->count = 0;
 		complete->bytes = 0;
 		if (layout && layout->form == FORM_SCALAR &&
@@ -232,25 +300,25 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 			complete->count = 1;
 			complete->bytes = 8;
 		}
-		SEND(regs, complete);
+		SEND(regs, complete, &complete->hit);
 	} else if (layout->form == FORM_STRING) {
 		OPEN(complete_string, complete);
-		begin(&complete->hit, regs, KIND_COMPLETE, record);
-		read_alarm(&complete->hit, process);
+		begin(&complete->hit, regs, id, KIND_COMPLETE, record);
+		read_alarm(&complete->hit, process, record);
 		complete->hit.dbf = layout->dbf;
 		complete->count = 1;
 		complete->bytes = STRING_BYTES;
 		if (bpf_probe_read_user(complete->value, STRING_BYTES, (void *)(record + layout->value)) < 0)
 			complete->bytes = 0;
-		SEND(regs, complete);
+		SEND(regs, complete, &complete->hit);
 	} else {
 		OPEN(complete_array, complete);
 		__u64 array = 0;
 		__u32 count = 0;
 		__u16 ftvl = layout->dbf;
 
-		begin(&complete->hit, regs, KIND_COMPLETE, record);
-		read_alarm(&complete->hit, process);
+		begin(&complete->hit, regs, id, KIND_COMPLETE, record);
+		read_alarm(&complete->hit, process, record);
 		array = read_pointer(record + layout->value);
 		bpf_probe_read_user(&count, sizeof(count), (void *)(record + layout->nord));
 		if (layout->form == FORM_ARRAY)
@@ -260,7 +328,7 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 		complete->count = count;
 		complete->bytes = read_array(complete->value, (void *)array,
 					     (__u64)count * element_bytes(process, ftvl));
-		SEND(regs, complete);
+		SEND(regs, complete, &complete->hit);
 	}
 	return 0;
 }
@@ -268,7 +336,8 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 /* dbPut and dbPutField: (DBADDR *, short dbrType, const void *buffer, long count) */
 INLINE int put(struct pt_regs *regs, __u16 kind)
 {
-	struct process_layout *process = traced();
+	__u64 id = bpf_get_current_pid_tgid();
+	struct process_layout *process = traced(id);
 	struct db_address address = {};
 	__u16 dbr = ARGUMENT2(regs);
 	__u64 count = ARGUMENT4(regs);
@@ -277,9 +346,13 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 	if (!process)
 		return 0;
 	bpf_probe_read_user(&address, sizeof(address), (void *)(__u64)ARGUMENT1(regs));
+	if (put_left_out(regs, process, id, address.record))
+		return 0;
 	if (count <= 1 && address.elements <= 1) {
 		OPEN(put, put);
-		begin(&put->hit, regs, kind, address.record);
+		begin(&put->hit, regs, id, kind, address.record);
+		no_alarm(&put->hit);
+		RETURN_ADDRESS(&put->hit.caller, regs);
 		put->hit.dbf = dbr;
 		put->field = address.field;
 		put->count = count;
@@ -303,14 +376,16 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		} else if (bpf_probe_read_user(put->old, 8, (void *)(__u64)address.pfield) == 0) {
 			put->old_bytes = 8;
 		}
-		SEND(regs, put);
+		SEND(regs, put, &put->hit);
 	} else {
-		struct value_layout *layout = value_of(process, address.record);
+		struct value_layout *layout = value_of(process, id, address.record);
 		__u64 old = address.pfield;
 		__u32 old_count = address.elements;
 		OPEN(put_array, put);
 
-		begin(&put->hit, regs, kind, address.record);
+		begin(&put->hit, regs, id, kind, address.record);
+		no_alarm(&put->hit);
+		RETURN_ADDRESS(&put->hit.caller, regs);
 		put->hit.dbf = dbr;
 		put->field = address.field;
 		put->count = count;
@@ -324,7 +399,7 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		}
 		put->old_count = old_count;
 		put->old_bytes = read_array(put->old, (void *)old, (__u64)old_count * (__u16)address.field_size);
-		SEND(regs, put);
+		SEND(regs, put, &put->hit);
 	}
 	return 0;
 }
@@ -342,7 +417,8 @@ SEC("uprobe") int db_put_field(struct pt_regs *regs)
 /* dbProcessNotify(processNotify *); 3.14: dbPutNotify(putNotify *) */
 SEC("uprobe") int db_process_notify(struct pt_regs *regs)
 {
-	struct process_layout *process = traced();
+	__u64 id = bpf_get_current_pid_tgid();
+	struct process_layout *process = traced(id);
 	struct db_address address = {};
 	__u64 channel;
 
@@ -350,8 +426,12 @@ SEC("uprobe") int db_process_notify(struct pt_regs *regs)
 		return 0;
 	channel = read_pointer((__u64)ARGUMENT1(regs) + process->notify_chan);
 	bpf_probe_read_user(&address, sizeof(address), (void *)(channel + process->chan_address));
+	if (put_left_out(regs, process, id, address.record))
+		return 0;
 	OPEN(put, put);
-	begin(&put->hit, regs, KIND_NOTIFY, address.record);
+	begin(&put->hit, regs, id, KIND_NOTIFY, address.record);
+	no_alarm(&put->hit);
+	RETURN_ADDRESS(&put->hit.caller, regs);
 	put->field = address.field;
 	put->count = 0;
 	put->old_count = 0;
@@ -359,23 +439,25 @@ SEC("uprobe") int db_process_notify(struct pt_regs *regs)
 	put->requested_bytes = 0;
 	put->old_bytes = 0;
 	put->unused = 0;
-	SEND(regs, put);
+	SEND(regs, put, &put->hit);
 	return 0;
 }
 
 /* dbCaPutLinkCallback(struct link *, short dbrType, const void *buffer, long count, ...) */
 SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
 {
-	struct process_layout *process = traced();
+	__u64 id = bpf_get_current_pid_tgid();
+	struct process_layout *process = traced(id);
 	__u64 link = ARGUMENT1(regs);
 	__u16 dbr = ARGUMENT2(regs);
 	__u64 name;
 	const void *value = (void *)(__u64)ARGUMENT3(regs);
 
-	if (!process)
+	if (!process || request_left_out(regs, process, id, 0, 0))
 		return 0;
 	OPEN(link_put, put);
-	begin(&put->hit, regs, KIND_LINK_PUT, link);
+	begin(&put->hit, regs, id, KIND_LINK_PUT, link);
+	no_alarm(&put->hit);
 	put->hit.dbf = dbr;
 	put->count = ARGUMENT4(regs);
 	put->bytes = 0;
@@ -389,7 +471,7 @@ SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
 		put->bytes = STRING_BYTES;
 	else if (bpf_probe_read_user(put->value, 8, value) == 0)
 		put->bytes = 8;
-	SEND(regs, put);
+	SEND(regs, put, &put->hit);
 	return 0;
 }
 
@@ -398,14 +480,21 @@ SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
 
 INLINE int cause(struct pt_regs *regs, __u16 kind, __u64 object, __u64 user, int read_user)
 {
-	if (!traced())
+	__u64 id = bpf_get_current_pid_tgid();
+	struct process_layout *process = traced(id);
+
+	if (!process)
+		return 0;
+	if (read_user)
+		user = read_pointer(object + CALLBACK_USER);
+	if (request_left_out(regs, process, id, user, kind == KIND_SCAN_ONCE))
 		return 0;
 	OPEN(cause, cause);
-	begin(&cause->hit, regs, kind, object);
+	begin(&cause->hit, regs, id, kind, object);
+	no_alarm(&cause->hit);
+	RETURN_ADDRESS(&cause->hit.caller, regs);
 	cause->user = user;
-	if (read_user)
-		cause->user = read_pointer(object + CALLBACK_USER);
-	SEND(regs, cause);
+	SEND(regs, cause, &cause->hit);
 	return 0;
 }
 

@@ -25,6 +25,8 @@ struct pt_regs {
 #define STACK_POINTER(regs) ((regs)->sp)
 /* The caller's address was just pushed by `call`; a probe behind endbr64 still finds it there. */
 #define RETURN_ADDRESS(into, regs) bpf_probe_read_user(into, sizeof(__u64), (void *)(regs)->sp)
+/* What lies at the stack pointer of a frame that was entered earlier. */
+#define AT_STACK_POINTER(into, sp) bpf_probe_read_user(into, sizeof(__u64), (void *)(sp))
 
 #elif defined(__TARGET_ARCH_arm64)
 /* arch/arm64/include/uapi/asm/ptrace.h, struct user_pt_regs; AAPCS64 */
@@ -39,6 +41,8 @@ struct pt_regs {
 #define ARGUMENT4(r) ((r)->regs[3])
 #define STACK_POINTER(r) ((r)->sp)
 #define RETURN_ADDRESS(into, r) (*(into) = (r)->regs[30], 0)
+/* The return address is in a register at entry; where the function puts it is not known. */
+#define AT_STACK_POINTER(into, sp) (-1)
 
 #elif defined(__TARGET_ARCH_riscv)
 /* arch/riscv/include/uapi/asm/ptrace.h, struct user_regs_struct; LP64D calling convention */
@@ -54,6 +58,7 @@ struct pt_regs {
 #define ARGUMENT4(regs) ((regs)->a3)
 #define STACK_POINTER(regs) ((regs)->sp)
 #define RETURN_ADDRESS(into, regs) (*(into) = (regs)->ra, 0)
+#define AT_STACK_POINTER(into, sp) (-1) /* as arm64 */
 
 #elif defined(__TARGET_ARCH_arm)
 /* arch/arm/include/uapi/asm/ptrace.h: r0 to r15; AAPCS. (libbpf's PT_REGS_IP reads r12 there.) */
@@ -68,6 +73,7 @@ struct pt_regs {
 #define ARGUMENT4(regs) ((regs)->uregs[3])
 #define STACK_POINTER(regs) ((regs)->uregs[13])
 #define RETURN_ADDRESS(into, regs) (*(into) = (regs)->uregs[14], 0)
+#define AT_STACK_POINTER(into, sp) (-1) /* as arm64 */
 
 #elif defined(__TARGET_ARCH_i386)
 /* arch/x86/include/asm/ptrace.h, 32 bits; the arguments lie on the stack above the return address */
@@ -89,6 +95,8 @@ static __attribute__((always_inline)) __u32 stack_word(struct pt_regs *regs, __u
 #define ARGUMENT4(regs) stack_word(regs, 4)
 #define STACK_POINTER(regs) ((regs)->sp)
 #define RETURN_ADDRESS(into, regs) (*(into) = stack_word(regs, 0), 0)
+/* the low half of what is zero before */
+#define AT_STACK_POINTER(into, sp) bpf_probe_read_user(into, sizeof(__u32), (void *)(sp))
 
 #else
 #error "no register layout for this architecture"

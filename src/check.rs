@@ -10,6 +10,7 @@ use crate::ca::servers;
 use crate::ioc::{ports, process, records, user, Finder, IocProcess};
 use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::place::Cost;
+use crate::kernel::tables::LeavesOut;
 use crate::kernel::{self, probe, Wish};
 use crate::recorder::{host, name_of};
 
@@ -52,7 +53,7 @@ pub fn run(json: bool) -> Result<(), String> {
 }
 
 fn look() -> Result<Report, String> {
-    let (_, tier) = kernel::open(Wish::Auto);
+    let (_, tier) = kernel::open(Wish::Auto, LeavesOut::default());
     let no_packets = Capture::open(&["any".into()], &[]).err().map(|error| error.to_string());
     let mut finder = Finder::default();
     let pids = process::pids().map_err(|error| error.to_string())?;

@@ -16,6 +16,7 @@ use crate::kernel::Wish;
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
 use crate::recorder::store::Store;
+use crate::recorder::thinning::Retain;
 use crate::recorder::{self, Recorder};
 use crate::{check, signals, watch};
 
@@ -55,6 +56,10 @@ struct Record {
     #[argh(option, default = "Duration::from_secs(5)", from_str_fn(duration))]
     sync: Duration,
 
+    /// leave out as many process chains as needed for --max-disk to hold this long, e.g. 24h
+    #[argh(option, from_str_fn(duration))]
+    retain: Option<Duration>,
+
     /// end after this time, e.g. 30s (default: at SIGINT or SIGTERM)
     #[argh(option, from_str_fn(duration))]
     duration: Option<Duration>,
@@ -86,6 +91,11 @@ struct Record {
     /// do not record processing
     #[argh(switch)]
     no_process: bool,
+
+    /// keep at most so many process chains a second of each record that begins them, as wholes; puts and what
+    /// they cause are all kept
+    #[argh(option, from_str_fn(chains))]
+    thin: Option<u32>,
 
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
     #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
@@ -127,6 +137,10 @@ struct Watch {
     /// no processing
     #[argh(switch)]
     no_process: bool,
+
+    /// at most so many process chains a second of each record that begins them; all puts
+    #[argh(option, from_str_fn(chains))]
+    thin: Option<u32>,
 
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
     #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
@@ -230,6 +244,8 @@ fn record(record: Record) -> Result<(), Failure> {
         puts: !record.no_puts,
         process: !record.no_process,
         duration: record.duration,
+        thin: record.thin,
+        retain: record.retain.map(|time| Retain { max_disk: record.max_disk, time }),
     };
     signals::catch();
     let outcome = drive(options, &mut store);
@@ -254,6 +270,8 @@ fn watch(watch: Watch) -> Result<(), Failure> {
         puts: !watch.no_puts,
         process: !watch.no_process,
         duration: watch.duration,
+        thin: watch.thin,
+        retain: None,
     };
     signals::catch();
     let mut sink = watch::on_stdout();
@@ -328,6 +346,15 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A number of chains a second, at least 1.
+fn chains(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("0 chains would be none; to record no processing use --no-process".into()),
+        Ok(chains) => Ok(chains),
+        Err(_) => Err(format!("{text} is no number of chains a second; write it as 1 or 10")),
+    }
+}
+
 fn tier(text: &str) -> Result<Wish, String> {
     match text {
         "auto" => Ok(Wish::Auto),
@@ -355,6 +382,12 @@ mod tests {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("24h"), Ok(Duration::from_secs(86_400)));
         assert!(duration("5").is_err() && duration("0s").is_err() && duration("99999999999999999h").is_err());
+    }
+
+    #[test]
+    fn chains_a_second() {
+        assert_eq!(chains("2"), Ok(2));
+        assert!(chains("0").is_err() && chains("-1").is_err() && chains("1.5").is_err());
     }
 
     #[test]

@@ -224,6 +224,11 @@ impl<W: Write> Sink for Watch<W> {
                 let line = format!("Link: {from} writes {} to {}", text(&put.value), put.pv);
                 self.line(&line);
             }
+            Fact::Thinned(thinned) => {
+                let line =
+                    format!("Thinned: {} chains of {} left out", thinned.count, self.record(thinned.record));
+                self.line(&line);
+            }
             Fact::Loss(loss) => {
                 let line = format!("Lost: {} {:?}: {}", loss.count, loss.source, loss.cause);
                 self.line(&line);

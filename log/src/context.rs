@@ -6,13 +6,16 @@
 //!
 //! Promises: numbers are keys of maps, never indices, so no number makes it allocate; what it
 //! holds is bounded by [`MAX_HELD`] whatever is applied; a keyframe made from [`Context::events`] and
-//! applied to an empty context gives the same answers. 10,000 records cost about 1 MiB
+//! applied to an empty context gives the same answers. 10,000 records cost about half a MiB
 //! (tests/context.rs measures).
 
+mod records;
+
+use self::records::Records;
 use crate::event::{
     Alias, Channel, ChannelId, Circuit, CircuitId, Clock, Event, Fact, Field, FieldId, Host, Ioc, IocId,
-    Menu, MenuId, Record, RecordId, ScanList, ScanListId, Scanned, Site, SiteId, States, Thread, ThreadId,
-    TierChoice,
+    Menu, MenuId, Record, RecordId, ScanList, ScanListId, Scanned, Site, SiteId, States, Thinning, Thread,
+    ThreadId, TierChoice,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::size_of;
@@ -41,16 +44,6 @@ pub struct RecordRef<'a> {
     pub rtype: &'a str,
 }
 
-/// A record as it is kept: records are by far the most numerous, so their types are shared.
-#[derive(Clone, Debug)]
-struct KeptRecord {
-    name: Box<str>,
-    address: u64,
-    ioc: IocId,
-    /// Index in `Context::types`.
-    rtype: u32,
-}
-
 /// Roughly how many bytes keeping a thing costs.
 trait Weight {
     fn weight(&self) -> usize;
@@ -71,11 +64,6 @@ impl Weight for Ioc {
     }
 }
 impl Weight for Thread {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + self.name.len()
-    }
-}
-impl Weight for KeptRecord {
     fn weight(&self) -> usize {
         size_of::<Self>() + self.name.len()
     }
@@ -175,22 +163,18 @@ pub struct Context {
     limit: usize,
     host: Option<Host>,
     tier: Option<TierChoice>,
+    thinning: Option<Thinning>,
     /// Pairs of monotonic and wall time, in the order in which they were noted.
     clocks: VecDeque<(u64, i64)>,
     iocs: Table<Ioc>,
     threads: Table<Thread>,
-    records: Table<KeptRecord>,
+    records: Records,
     aliases: Table<Box<[Box<str>]>>,
     states: Table<Box<[Box<str>]>>,
     menus: Table<Menu>,
     scan_lists: Table<ScanList>,
     /// The list that a record is on.
     scanned: Table<ScanListId>,
-    /// Names of record types, each once, and the way back to their index. An IOC has some tens of
-    /// them; they never shrink, and their bytes count in `types_weight`.
-    types: Vec<Box<str>>,
-    type_index: BTreeMap<Box<str>, u32>,
-    types_weight: usize,
     fields: Table<Field>,
     sites: Table<Site>,
     circuits: Table<Circuit>,
@@ -213,18 +197,16 @@ impl Context {
             limit,
             host: None,
             tier: None,
+            thinning: None,
             clocks: VecDeque::new(),
             iocs: Table::default(),
             threads: Table::default(),
-            records: Table::default(),
+            records: Records::default(),
             aliases: Table::default(),
             states: Table::default(),
             menus: Table::default(),
             scan_lists: Table::default(),
             scanned: Table::default(),
-            types: Vec::new(),
-            type_index: BTreeMap::new(),
-            types_weight: 0,
             fields: Table::default(),
             sites: Table::default(),
             circuits: Table::default(),
@@ -242,6 +224,7 @@ impl Context {
             Fact::Host(host) => self.host = Some(host.clone()),
             Fact::Clock(clock) => self.note_clock(time, clock.wall),
             Fact::Tier(tier) => self.tier = Some(tier.clone()),
+            Fact::Thinning(thinning) => self.thinning = Some(thinning.clone()),
             Fact::Ioc(ioc) => {
                 if self.has_room(ioc.weight()) {
                     self.iocs.put(ioc.id, ioc.clone());
@@ -315,6 +298,7 @@ impl Context {
             | Fact::CaLinkPut(_)
             | Fact::Inspected(_)
             | Fact::Loss(_)
+            | Fact::Thinned(_)
             | Fact::Mark(_) => {}
         }
     }
@@ -324,7 +308,7 @@ impl Context {
     pub fn events(&self, now: u64) -> impl Iterator<Item = Event> + '_ {
         let clock = self.clocks.back().map(|&(time, wall)| Event { time, fact: Fact::Clock(Clock { wall }) });
         let at = move |fact| Event { time: now, fact };
-        let records = self.records.map.keys().filter_map(|id| self.record(*id));
+        let records = self.records.iter();
         let serves = self.serves.map.iter();
         let scanned = self.scanned.map.iter();
         let aliases = self.aliases.map.iter().flat_map(|(&record, names)| {
@@ -337,6 +321,7 @@ impl Context {
         (self.host.iter().cloned().map(Fact::Host).map(at))
             .chain(clock)
             .chain(self.tier.iter().cloned().map(Fact::Tier).map(at))
+            .chain(self.thinning.iter().cloned().map(Fact::Thinning).map(at))
             .chain(self.iocs.map.values().cloned().map(Fact::Ioc).map(at))
             .chain(self.threads.map.values().cloned().map(Fact::Thread).map(at))
             .chain(records.map(Record::from).map(Fact::Record).map(at))
@@ -374,6 +359,11 @@ impl Context {
         self.tier.as_ref()
     }
 
+    /// How many chains are kept, if that was ever said.
+    pub fn thinning(&self) -> Option<&Thinning> {
+        self.thinning.as_ref()
+    }
+
     /// All IOCs, by their number.
     pub fn iocs(&self) -> impl Iterator<Item = &Ioc> + '_ {
         self.iocs.map.values()
@@ -391,14 +381,12 @@ impl Context {
 
     /// A record.
     pub fn record(&self, id: RecordId) -> Option<RecordRef<'_>> {
-        let kept = self.records.map.get(&id)?;
-        let rtype = self.types.get(kept.rtype as usize)?;
-        Some(RecordRef { id, ioc: kept.ioc, address: kept.address, name: &kept.name, rtype })
+        self.records.get(id)
     }
 
     /// All records, by their number.
     pub fn records(&self) -> impl Iterator<Item = RecordRef<'_>> + '_ {
-        self.records.map.keys().filter_map(|id| self.record(*id))
+        self.records.iter()
     }
 
     /// A record's other names.
@@ -468,13 +456,12 @@ impl Context {
         let tables = [
             self.iocs.weight,
             self.threads.weight,
-            self.records.weight,
+            self.records.weight(),
             self.aliases.weight,
             self.states.weight,
             self.menus.weight,
             self.scan_lists.weight,
             self.scanned.weight,
-            self.types_weight,
             self.fields.weight,
             self.sites.weight,
             self.circuits.weight,
@@ -498,15 +485,10 @@ impl Context {
     }
 
     fn put_record(&mut self, record: &Record) {
-        let kept = KeptRecord {
-            name: record.name.as_str().into(),
-            address: record.address,
-            ioc: record.ioc,
-            rtype: 0,
-        };
-        if self.has_room(kept.weight() + 2 * (size_of::<Box<str>>() + record.rtype.len())) {
-            let rtype = self.intern(&record.rtype);
-            self.records.put(record.id, KeptRecord { rtype, ..kept });
+        match self.records.cost(record) {
+            Some(cost) if self.has_room(cost) => self.records.put(record),
+            Some(_) => {}
+            None => self.refused += 1,
         }
     }
 
@@ -521,28 +503,15 @@ impl Context {
         }
     }
 
-    /// The index of a record type's name.
-    fn intern(&mut self, rtype: &str) -> u32 {
-        if let Some(&index) = self.type_index.get(rtype) {
-            return index;
-        }
-        // MAX_HELD keeps this far below u32::MAX.
-        let index = self.types.len() as u32;
-        self.types_weight += 2 * (size_of::<Box<str>>() + rtype.len());
-        self.types.push(rtype.into());
-        self.type_index.insert(rtype.into(), index);
-        index
-    }
-
     fn drop_ioc(&mut self, ioc: IocId) {
         self.iocs.take(ioc);
         self.threads.keep(|_, thread| thread.ioc != ioc);
-        self.records.keep(|_, record| record.ioc != ioc);
-        let records = &self.records.map;
-        self.aliases.keep(|record, _| records.contains_key(record));
-        self.states.keep(|record, _| records.contains_key(record));
+        self.records.drop_ioc(ioc);
+        let records = &self.records;
+        self.aliases.keep(|record, _| records.contains(*record));
+        self.states.keep(|record, _| records.contains(*record));
         self.menus.keep(|_, menu| menu.ioc != ioc);
-        self.scanned.keep(|record, _| records.contains_key(record));
+        self.scanned.keep(|record, _| records.contains(*record));
         self.scan_lists.keep(|_, list| list.ioc != ioc);
         self.fields.keep(|_, field| field.ioc != ioc);
         self.sites.keep(|_, site| site.ioc != ioc);
@@ -607,6 +576,7 @@ mod tests {
             context.apply(0, &Fact::CircuitEnd(turn));
         }
         context.apply(0, &Fact::IocEnd(crate::event::IocEnd { ioc: 1, how: String::new() }));
-        assert_eq!(context.held(), context.types_weight);
+        let types = 2 * (size_of::<Box<str>>() + "type1".len());
+        assert_eq!(context.held(), types);
     }
 }

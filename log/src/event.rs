@@ -106,6 +106,10 @@ pub enum Fact {
     Scanned(Scanned),
     /// The recorder looked at a record that was not seen to complete.
     Inspected(Inspected),
+    /// How many chains are kept from now on.
+    Thinning(Thinning),
+    /// Chains that were left out.
+    Thinned(Thinned),
 }
 
 /// What becomes of a fact when facts are put into order.
@@ -135,6 +139,7 @@ impl Fact {
             | Fact::States(_)
             | Fact::ScanList(_)
             | Fact::Scanned(_)
+            | Fact::Thinning(_)
             | Fact::Site(_)
             | Fact::Circuit(_)
             | Fact::Channel(_)
@@ -149,6 +154,7 @@ impl Fact {
             | Fact::CaLinkPut(_)
             | Fact::Inspected(_)
             | Fact::Loss(_)
+            | Fact::Thinned(_)
             | Fact::Mark(_) => Sort::Hit,
         }
     }
@@ -720,4 +726,27 @@ pub struct Loss {
     pub since: u64,
     /// In words, for people.
     pub cause: String,
+}
+
+/// How many of the chains that begin with the same record are kept. A chain is what a `dbProcess` that nothing
+/// recorded has called sets off on its thread, and the completion of its asynchronous records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Thinning {
+    /// So many; 0 if none is left out.
+    pub chains: u32,
+    /// In so long, nanoseconds.
+    pub window: u64,
+    /// Why, in words for people.
+    pub cause: String,
+}
+
+/// Chains that were left out as [`Thinning`] says; as wholes, and not those that puts from outside began.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Thinned {
+    /// The record that they began with.
+    pub record: RecordId,
+    /// How many.
+    pub count: u64,
+    /// Monotonic time at which the first of them began; the last began before the time of this event.
+    pub since: u64,
 }

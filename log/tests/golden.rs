@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 3] = ["v1", "v1-columns", "v1-scans"];
+const GOLDEN: [&str; 4] = ["v1", "v1-columns", "v1-scans", "v1-thinning"];
 
 fn path(name: &str, ending: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.{ending}"))
@@ -81,6 +81,7 @@ fn definitions() -> Vec<Fact> {
             pva_ports: vec![5075],
             environment: vec![("TOP".into(), "/opt/ioc".into())],
         }),
+        Fact::Thinning(Thinning { chains: 1, window: SECOND, cause: "--thin 1".into() }),
         Fact::Thread(Thread { id: 2, ioc: 1, tid: 4250, name: "CAS-client".into(), stack: 0x7FFC_0000_1000 }),
         Fact::Record(Record {
             id: 3,
@@ -221,6 +222,7 @@ fn hits() -> Vec<Fact> {
         }),
         Fact::Inspected(Inspected { record, active: false, disabled: true }),
         Fact::Loss(Loss { source: LossSource::Hits, count: 12, since: 5, cause: "ring buffer full".into() }),
+        Fact::Thinned(Thinned { record, count: 90, since: 20 * SECOND }),
         Fact::Mark("beam lost".into()),
         Fact::ChannelEnd(7),
         Fact::CircuitEnd(6),

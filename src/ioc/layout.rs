@@ -14,7 +14,7 @@ use iocrec_log::event::Dbf;
 
 use super::memory::{printable, Memory};
 use super::width::{u16_at, u32_at, Width};
-use crate::kernel::Told;
+use crate::kernel::tables::Told;
 
 /// Where things lie in dbBase.h's structures, in bytes.
 #[derive(Debug)]

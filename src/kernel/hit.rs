@@ -91,6 +91,13 @@ pub enum Body<'a> {
         /// What is sent.
         value: Raw<'a>,
     },
+    /// Chains that began with a record and were left out.
+    Thinned {
+        /// When the first of them began.
+        since: u64,
+        /// How many.
+        count: u64,
+    },
     /// A request to process something later.
     Cause {
         /// Which function.
@@ -150,6 +157,7 @@ pub fn parse(sample: &[u8]) -> Option<(Head, Body<'_>)> {
         11 => cause(CauseKind::ScanOnce)?,
         12 => cause(CauseKind::ScanIoRequest)?,
         13 => cause(CauseKind::PostEvent)?,
+        14 => Body::Thinned { since: u64_at(sample, HEAD)?, count: u64_at(sample, HEAD + 8)? },
         _ => return None,
     };
     Some((head, body))
@@ -245,8 +253,8 @@ mod tests {
         for half in [9u16, 24, 8, 0] {
             sample.extend_from_slice(&half.to_ne_bytes());
         }
-        sample.extend((0..160).map(|_| 1u8));
-        sample.extend((0..160).map(|_| 2u8));
+        sample.extend((0..152).map(|_| 1u8));
+        sample.extend((0..152).map(|_| 2u8));
         sample.extend_from_slice(&[0; 4]);
         let Some((_, Body::Put { kind, field, requested, old })) = parse(&sample) else { panic!() };
         assert_eq!((kind, field), (PutKind::PutField, 0x1234));
@@ -256,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_sample_panics(sample in prop::collection::vec(any::<u8>(), 0..500), kind in 0u16..16) {
+        fn no_sample_panics(sample in prop::collection::vec(any::<u8>(), 0..500), kind in 0u16..17) {
             let mut sample = sample;
             if sample.len() > 42 {
                 sample[40..42].copy_from_slice(&kind.to_ne_bytes());

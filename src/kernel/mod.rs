@@ -10,6 +10,7 @@ pub mod place;
 pub mod probe;
 #[cfg(test)]
 mod rules;
+pub mod tables;
 pub mod transport;
 
 use std::collections::HashMap;
@@ -17,11 +18,12 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use iocrec_log::event::{Tier, TierChoice};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, UprobeOpts};
+use libbpf_rs::{Link, Object, ObjectBuilder, PrintLevel, UprobeOpts};
 
 use object::{AddressSize, Architecture};
 
 use self::functions::Function;
+use self::tables::{LeavesOut, Tables};
 use self::transport::Transport;
 
 /// libelf reads the object's tables where they lie, so they must lie aligned.
@@ -76,21 +78,14 @@ fn explained<T>(work: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, String
 /// A file as the kernel knows it: device and inode. A probe belongs to one.
 pub type FileId = (u64, u64);
 
-/// What the BPF programs are told of a process; the bytes of bpf/hits.h.
-pub struct Told {
-    /// `struct process_layout`.
-    pub process: [u8; 32],
-    /// `struct type_key` and `struct value_layout` of each record type.
-    pub types: Vec<([u8; 16], [u8; 32])>,
-}
-
 /// The loaded programs and what they watch.
 pub struct Kernel {
     object: Object,
     /// Where hits come out.
     pub transport: Transport,
+    /// What the programs are told.
+    pub tables: Tables,
     links: HashMap<FileId, Vec<(u64, &'static str, Link)>>,
-    types: HashMap<u32, Vec<[u8; 16]>>,
 }
 
 /// The tier that a user asked for.
@@ -104,7 +99,7 @@ pub enum Wish {
 
 /// Loads the programs of the best tier that works here. Without any the tier is
 /// [`Tier::Packet`] and there is no [`Kernel`].
-pub fn open(wish: Wish) -> (Option<Kernel>, TierChoice) {
+pub fn open(wish: Wish, leaves_out: LeavesOut) -> (Option<Kernel>, TierChoice) {
     let mut refused = Vec::new();
     let machine = machine();
     for tier in [Tier::Ring, Tier::Perf] {
@@ -113,7 +108,7 @@ pub fn open(wish: Wish) -> (Option<Kernel>, TierChoice) {
             Wish::Only(Tier::Perf) if tier == Tier::Ring => continue,
             _ => {}
         }
-        match programs(&machine, tier).and_then(load) {
+        match programs(&machine, tier).and_then(|bytes| load(bytes, leaves_out, tier == Tier::Perf)) {
             Ok(kernel) => return (Some(kernel), TierChoice { tier, refused }),
             Err(reason) => refused.push((tier, reason)),
         }
@@ -157,11 +152,16 @@ fn programs(machine: &str, tier: Tier) -> Result<&'static [u8], String> {
     }
 }
 
-fn load(bytes: &[u8]) -> Result<Kernel, String> {
+fn load(bytes: &[u8], leaves_out: LeavesOut, perf: bool) -> Result<Kernel, String> {
     raise_memory_limit();
-    let object = explained(|| ObjectBuilder::default().open_memory(bytes)?.load())?;
+    let object = explained(|| {
+        let mut object = ObjectBuilder::default().open_memory(bytes)?;
+        tables::size(&mut object, leaves_out, perf)?;
+        object.load()
+    })?;
     let transport = explained(|| Transport::open(&object))?;
-    Ok(Kernel { object, transport, links: HashMap::new(), types: HashMap::new() })
+    let tables = explained(|| Tables::open(&object, leaves_out))?;
+    Ok(Kernel { object, transport, tables, links: HashMap::new() })
 }
 
 /// Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB. Not being allowed to
@@ -203,38 +203,5 @@ impl Kernel {
     /// Takes the probes out of a file that no traced process maps any more.
     pub fn detach(&mut self, file: FileId) {
         self.links.remove(&file);
-    }
-
-    /// Begins to record hits of a process.
-    ///
-    /// # Errors
-    /// A reason in words: the maps are full.
-    pub fn trace(&mut self, pid: u32, told: &Told) -> Result<(), String> {
-        self.forget(pid);
-        for (key, layout) in &told.types {
-            self.update("types", key, layout)?;
-            self.types.entry(pid).or_default().push(*key);
-        }
-        self.update("processes", &pid.to_ne_bytes(), &told.process)
-    }
-
-    fn update(&self, name: &str, key: &[u8], value: &[u8]) -> Result<(), String> {
-        let map =
-            self.object.maps().find(|map| map.name() == name).ok_or_else(|| format!("no map {name}"))?;
-        map.update(key, value, MapFlags::ANY).map_err(|e| format!("the BPF map of {name} takes no more: {e}"))
-    }
-
-    /// Stops recording hits of a process.
-    pub fn forget(&mut self, pid: u32) {
-        for map in self.object.maps() {
-            // a key that is not there is what we want
-            if map.name() == "processes" {
-                let _ = map.delete(&pid.to_ne_bytes());
-            } else if map.name() == "types" {
-                for key in self.types.remove(&pid).unwrap_or_default() {
-                    let _ = map.delete(&key);
-                }
-            }
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Hits turned into events: addresses into numbers, bytes into values.
 
-use iocrec_log::event::{CaLinkPut, Cause, Complete, Event, Fact, Process, Put, PutKind, Value};
+use iocrec_log::event::{CaLinkPut, Cause, Complete, Event, Fact, Process, Put, PutKind, Thinned, Value};
 
 use super::names::{Names, NewThread, Step};
 use super::selection::Selection;
@@ -38,13 +38,12 @@ pub fn hit(
         }
         Body::Complete { form, value: raw } => {
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
-            let site = names.site(time, pid, head.caller, sink);
             let value = raw.map_or(Value::Unknown, |raw| match form {
                 Form::Text => text(&raw),
                 form => value(&raw, numbering, form == Form::Array),
             });
             let (severity, status) = (head.severity, head.status);
-            Fact::Complete(Complete { thread, sp, site, record, value, severity, status })
+            Fact::Complete(Complete { thread, sp, site: 0, record, value, severity, status })
         }
         Body::Put { kind, field, requested, old } => {
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
@@ -68,10 +67,13 @@ pub fn hit(
                     known => known,
                 },
             };
-            let site = names.site(time, pid, head.caller, sink);
             let pv = printable(pv);
             let (dbf, count, value) = (dbf(&raw, numbering), raw.count, value(&raw, numbering, false));
-            Fact::CaLinkPut(CaLinkPut { thread, sp, site, record, pv, dbf, count, value })
+            Fact::CaLinkPut(CaLinkPut { thread, sp, site: 0, record, pv, dbf, count, value })
+        }
+        Body::Thinned { since, count } => {
+            let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
+            Fact::Thinned(Thinned { record, count, since })
         }
         Body::Cause { kind, user } => {
             let record = names.known_record(pid, user);

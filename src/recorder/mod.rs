@@ -10,6 +10,7 @@ mod names;
 pub mod selection;
 pub mod sink;
 pub mod store;
+pub mod thinning;
 mod value;
 mod watched;
 
@@ -17,7 +18,7 @@ use std::collections::HashSet;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
 
-use iocrec_log::event::{Clock, Event, Fact, Host, Loss, LossSource, Tier, TierChoice};
+use iocrec_log::event::{Clock, Event, Fact, Host, Loss, LossSource, Thinning, Tier, TierChoice};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::utsname::uname;
 
@@ -25,10 +26,12 @@ use self::local_clients::LocalClients;
 use self::names::Names;
 use self::selection::Selection;
 use self::sink::Sink;
+use self::thinning::{in_words, Change, Retain, Thinner};
 use self::watched::Watched;
 use crate::ca::capture::{Capture, CaptureError};
 use crate::ca::{Decoder, Limits};
 use crate::clock;
+use crate::kernel::tables::LeavesOut;
 use crate::kernel::{self, Kernel, Wish};
 use crate::signals;
 
@@ -63,6 +66,10 @@ pub struct Options {
     pub process: bool,
     /// End after so long.
     pub duration: Option<Duration>,
+    /// Keep at most so many chains a second of each record that begins them.
+    pub thin: Option<u32>,
+    /// Thin chains as much as needed for the log to hold so long.
+    pub retain: Option<Retain>,
 }
 
 /// A recorder that has been set up.
@@ -77,6 +84,7 @@ pub struct Recorder {
     unwanted: HashSet<u32>,
     /// The CA servers' ports that are captured.
     ports: Vec<u16>,
+    thinner: Thinner,
     wall_offset: i64,
     /// Did the last look for IOCs find something new?
     changed_before: bool,
@@ -91,7 +99,9 @@ impl Recorder {
     /// Nothing can be recorded at all; the reason in words.
     pub fn new(options: Options, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), String> {
         let mut said = Vec::new();
-        let (kernel, choice) = kernel::open(options.wish);
+        let thinner = Thinner::new(options.thin, options.retain);
+        let leaves_out = LeavesOut { chains: thinner.thins(), records: !options.selection.is_all() };
+        let (kernel, choice) = kernel::open(options.wish, leaves_out);
         let mut no_packets = None;
         let capture = match Capture::open(&options.interfaces, &[]) {
             _ if !options.puts => None,
@@ -108,6 +118,9 @@ impl Recorder {
             return Err(format!("nothing can be recorded: {}", reasons.join("; ")));
         }
         said.extend(lower_tier(options.wish, &choice));
+        if kernel.is_none() && thinner.thins() {
+            said.push("nothing is thinned: without probes there are no chains".into());
+        }
         said.extend(
             no_packets.map(|error| format!("no packets, puts are recorded inside the IOCs only: {error}")),
         );
@@ -118,17 +131,19 @@ impl Recorder {
             kernel,
             capture,
             decoder: Decoder::new(Limits::default()),
-            names: Names::default(),
+            names: Names::new(leaves_out.any()),
             watched: Watched::default(),
             local_clients: LocalClients::default(),
             unwanted: HashSet::new(),
             ports: Vec::new(),
+            thinner,
             wall_offset: 0,
             changed_before: false,
             events: Vec::new(),
         };
         recorder.note_clock(now, sink);
         sink.push(Event { time: now, fact: Fact::Tier(choice) });
+        recorder.thin(now, sink, &mut said);
         recorder.scan(now, sink, &mut said);
         let wrong: Vec<u32> =
             recorder.options.pids.iter().copied().filter(|&pid| !recorder.watched.has(pid)).collect();
@@ -165,6 +180,7 @@ impl Recorder {
                 self.names.look_for_lists(now, sink);
                 self.names.inspect(now, now - SCAN, sink);
                 self.note_losses(now, sink);
+                self.thin(now, sink, &mut said);
             }
             if now - clocked >= CLOCK || self.wall_offset.abs_diff(clock::wall_offset()) >= CLOCK_STEP {
                 clocked = now;
@@ -181,9 +197,11 @@ impl Recorder {
         if self.capture.is_some() {
             std::thread::sleep(BEAT);
         }
+        let left_out = self.kernel.as_mut().map(|kernel| kernel.tables.forget_all()).unwrap_or_default();
         self.take_all(sink);
         let now = clock::monotonic();
         self.names.inspect(now, now, sink);
+        self.names.thinned(now, &left_out, sink);
         self.decoder.finish(clock::monotonic(), &mut self.events);
         self.hand_over(sink);
         self.note_losses(clock::monotonic(), sink);
@@ -272,7 +290,21 @@ impl Recorder {
         self.take_all(sink);
         let changed =
             self.watched.scan(now, &self.options, &mut self.names, self.kernel.as_mut(), sink, said);
-        self.names.sweep_threads();
+        let alive = self.names.sweep_threads();
+        if let Some(kernel) = &mut self.kernel {
+            kernel.tables.sweep(&alive);
+            if let Some(new) = &mut self.names.new_records {
+                // those of processes that are not traced yet wait
+                new.retain(|record| !kernel.tables.record(record.pid, record.address, record.wanted));
+                new.shrink_to_fit();
+            }
+            let unknown = kernel.tables.unknown();
+            if unknown > 0 {
+                said.push(format!(
+                    "{unknown} records are too many for the kernel to be told of: none of their chains is thinned"
+                ));
+            }
+        }
         let ports = self.watched.ports(&self.options.ports);
         if ports != self.ports {
             self.decoder.set_servers(&ports);
@@ -291,6 +323,21 @@ impl Recorder {
             give_memory_back();
         }
         self.changed_before = changed;
+    }
+
+    /// Changes how many chains are kept, if it is time to.
+    fn thin(&mut self, now: u64, sink: &mut dyn Sink, said: &mut Vec<String>) {
+        let Some(kernel) = &mut self.kernel else { return };
+        let Some(Change { thinning, cause, aloud }) = self.thinner.step(now, sink.written()) else { return };
+        if let Err(reason) = kernel.tables.thin(thinning) {
+            said.push(format!("chains could not be thinned: {reason}"));
+            return;
+        }
+        if aloud {
+            said.push(format!("{}: {cause}", in_words(thinning)));
+        }
+        let (chains, window) = thinning.map_or((0, 0), |thinning| (thinning.chains, thinning.window));
+        sink.push(Event { time: now, fact: Fact::Thinning(Thinning { chains, window, cause }) });
     }
 
     fn note_clock(&mut self, now: u64, sink: &mut dyn Sink) {

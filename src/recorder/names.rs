@@ -9,7 +9,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use iocrec_log::event::{
     Alias, Event, Fact, Field, FieldId, Inspected, IocId, Loss, LossSource, Menu, MenuId, Record, RecordId,
-    ScanListId, Site, SiteId, States, Thread, ThreadId,
+    ScanListId, Site, SiteId, States, Thinned, Thread, ThreadId,
 };
 
 use super::lists::Lists;
@@ -20,6 +20,7 @@ use crate::ioc::layout;
 use crate::ioc::records::{self, RecordAt};
 use crate::ioc::scanning;
 use crate::ioc::{process, IocProcess};
+use crate::kernel::tables::LeftOut;
 
 /// PVNAME_STRINGSZ of dbDefs.h, 61 with the NUL: a record's name is the first member of dbCommon.
 const RECORD_NAME: usize = 60;
@@ -150,9 +151,21 @@ pub struct NewThread {
     pub time: u64,
 }
 
+/// A record that the BPF programs are to be told of.
+pub struct NewRecord {
+    /// Its process.
+    pub pid: u32,
+    /// Address of its dbCommon.
+    pub address: u64,
+    /// Is it one that the user wants?
+    pub wanted: bool,
+}
+
 /// Everything that has a number.
 #[derive(Default)]
 pub struct Names {
+    /// Records that have come up since this was last emptied; `None` where nobody wants to know.
+    pub new_records: Option<Vec<NewRecord>>,
     iocs: HashMap<u32, Traced>,
     threads: AddressMap<u32, KnownThread>,
     /// `None`: not wanted.
@@ -178,6 +191,11 @@ pub struct Names {
 }
 
 impl Names {
+    /// Without any; collects new records for the BPF programs if these want to know.
+    pub fn new(collects: bool) -> Names {
+        Names { new_records: collects.then(Vec::new), ..Names::default() }
+    }
+
     /// A number for an IOC.
     pub fn next_ioc(&mut self) -> IocId {
         self.last_ioc += 1;
@@ -207,6 +225,9 @@ impl Names {
     /// An IOC is gone, and all that was its.
     pub fn remove(&mut self, pid: u32) -> Option<Traced> {
         let gone = self.iocs.remove(&pid)?;
+        if let Some(new) = &mut self.new_records {
+            new.retain(|record| record.pid != pid);
+        }
         self.threads.retain(|_, thread| thread.pid != pid);
         self.records.retain(|key, _| key.0 != pid);
         self.fields.retain(|key, _| key.0 != pid);
@@ -218,10 +239,11 @@ impl Names {
         Some(gone)
     }
 
-    /// Forgets threads that have ended, since the kernel gives their numbers out again.
-    pub fn sweep_threads(&mut self) {
+    /// Forgets threads that have ended, since the kernel gives their numbers out again. Gives back those that live.
+    pub fn sweep_threads(&mut self) -> HashSet<u32> {
         let alive: HashSet<u32> = self.iocs.keys().flat_map(|&pid| process::threads(pid)).collect();
         self.threads.retain(|tid, _| alive.contains(tid));
+        alive
     }
 
     /// A thread, defined at its first hit; the second of the pair then.
@@ -289,7 +311,11 @@ impl Names {
             let loss = Loss { source: LossSource::Names, count: 1, since: time, cause };
             sink.push(Event { time, fact: Fact::Loss(loss) });
         }
-        if !selection.record(&name) {
+        let wanted = selection.record(&name);
+        if let Some(new) = &mut self.new_records {
+            new.push(NewRecord { pid, address, wanted });
+        }
+        if !wanted {
             return *place.insert(None);
         }
         self.last_record += 1;
@@ -323,13 +349,14 @@ impl Names {
         ioc.claimed = claimed;
         let (id, records, last) = (ioc.id, &mut self.records, &mut self.last_record);
         let (lists, last_list) = (&mut ioc.lists, &mut self.last_list);
+        let new = &mut self.new_records;
         let mut fresh: Vec<(RecordId, u64)> = Vec::with_capacity(scanning::BATCH);
         let (mut seen, mut found) = (0, 0u64);
         let walked = records::walk(memory, layout, &mut |record| {
             found += 1;
             let address = record.address;
             let alias = record.alias;
-            let known = define(id, pid, time, record, selection, records, &mut self.aliases, last, sink);
+            let known = define(id, pid, time, record, selection, records, &mut self.aliases, new, last, sink);
             fresh.extend(known.filter(|_| !alias).map(|record| (record, address)));
             if fresh.len() == scanning::BATCH {
                 lists.look(time, id, &ioc.process, &fresh, last_list, sink);
@@ -350,6 +377,15 @@ impl Names {
             sink.push(Event { time, fact: Fact::Loss(loss) });
         }
         Some(walked)
+    }
+
+    /// Tells of chains that were left out, of records that have numbers.
+    pub fn thinned(&self, time: u64, left_out: &[LeftOut], sink: &mut dyn Sink) {
+        for &LeftOut { pid, record, since, count } in left_out {
+            if let Some(record) = self.known_record(pid, record) {
+                sink.push(Event { time, fact: Fact::Thinned(Thinned { record, count, since }) });
+            }
+        }
     }
 
     /// A record that has a number already.
@@ -504,6 +540,7 @@ fn define(
     selection: &Selection,
     records: &mut AddressMap<(u32, u64), Option<RecordId>>,
     aliases: &mut HashSet<(u32, u64), BuildHasherDefault<AddressHasher>>,
+    new: &mut Option<Vec<NewRecord>>,
     last: &mut RecordId,
     sink: &mut dyn Sink,
 ) -> Option<RecordId> {
@@ -520,7 +557,11 @@ fn define(
         Entry::Occupied(known) => return *known.get(),
         Entry::Vacant(place) => place,
     };
-    if !selection.record(&name) {
+    let wanted = selection.record(&name);
+    if let Some(new) = new {
+        new.push(NewRecord { pid, address, wanted });
+    }
+    if !wanted {
         return *place.insert(None);
     }
     *last += 1;

@@ -16,6 +16,11 @@ impl Selection {
         Selection { only: globs(only), exclude: globs(exclude) }
     }
 
+    /// Is everything wanted?
+    pub fn is_all(&self) -> bool {
+        self.only.is_empty() && self.exclude.is_empty()
+    }
+
     /// Is a record wanted? A name that is not known (empty) is, unless only certain ones are.
     pub fn record(&self, name: &str) -> bool {
         (self.only.is_empty() || self.only.iter().any(|glob| glob.matches(name)))

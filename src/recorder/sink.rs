@@ -10,6 +10,11 @@ pub trait Sink {
     /// Called some twenty times a second with the monotonic time.
     fn tick(&mut self, now: u64);
 
+    /// Bytes that it has put on a disk so far, where it does.
+    fn written(&self) -> Option<u64> {
+        None
+    }
+
     /// Something that a person should read now, if there is.
     fn notice(&mut self) -> Option<String> {
         None

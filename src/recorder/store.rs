@@ -4,7 +4,9 @@
 //! over meanwhile, so events wait in memory, up to a limit. Beyond that hits are dropped and
 //! counted, and the log says how many; definitions, which later hits need, never are.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -20,6 +22,8 @@ use crate::clock;
 const MOST_WAITING: usize = 60_000;
 /// Batches under way to the writer. One is worked on while the next is made.
 const UNDER_WAY: usize = 2;
+/// Events are handed to the writer when there are so many, at the latest at the next tick: 100 KiB each batch.
+const BATCH: usize = 1024;
 /// How often the writer looks at its clocks when nothing comes.
 const BEAT: Duration = Duration::from_millis(50);
 
@@ -31,6 +35,8 @@ pub struct Store {
     writer: JoinHandle<Status>,
     dropped: u64,
     dropped_since: u64,
+    /// Bytes written so far.
+    written: Arc<AtomicU64>,
 }
 
 impl Store {
@@ -42,6 +48,8 @@ impl Store {
         let (sender, events) = sync_channel::<Vec<Event>>(UNDER_WAY);
         // few notices come, rate-limited by the writer; one too many is dropped rather than waited for
         let (notice, notices) = sync_channel(16);
+        let written = Arc::new(AtomicU64::new(0));
+        let tell_written = written.clone();
         let thread = thread::Builder::new().name("log".into()).spawn(move || {
             loop {
                 match events.recv_timeout(BEAT) {
@@ -50,6 +58,7 @@ impl Store {
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
                 writer.tick(clock::monotonic());
+                tell_written.store(writer.status().written, Ordering::Relaxed);
                 if let Some(line) = writer.take_notice() {
                     let _ = notice.try_send(line);
                 }
@@ -61,7 +70,7 @@ impl Store {
             writer.status().clone()
         })?;
         let waiting = Vec::new();
-        Ok(Store { waiting, sender, notices, writer: thread, dropped: 0, dropped_since: 0 })
+        Ok(Store { waiting, sender, notices, writer: thread, dropped: 0, dropped_since: 0, written })
     }
 
     /// Waits until everything is written; how the writer did, and what it last said.
@@ -73,6 +82,17 @@ impl Store {
         let status =
             self.writer.join().map_err(|_| "the log writer failed; the log ends early".to_string())?;
         Ok((status, self.notices.try_iter().collect()))
+    }
+
+    /// Hands what waits to the writer, if that has room.
+    fn hand_over(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        match self.sender.try_send(std::mem::take(&mut self.waiting)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => self.waiting = batch,
+        }
     }
 
     fn tell_of_dropped(&mut self, now: u64) {
@@ -87,13 +107,16 @@ impl Store {
 
 /// May it be dropped? What defines or ends something may not, nor what people are to read.
 fn is_hit(fact: &Fact) -> bool {
-    fact.sort() == Sort::Hit && !matches!(fact, Fact::Loss(_) | Fact::Mark(_))
+    fact.sort() == Sort::Hit && !matches!(fact, Fact::Loss(_) | Fact::Thinned(_) | Fact::Mark(_))
 }
 
 impl Sink for Store {
     fn push(&mut self, event: Event) {
         if self.waiting.len() < MOST_WAITING || !is_hit(&event.fact) {
             self.waiting.push(event);
+            if self.waiting.len().is_multiple_of(BATCH) {
+                self.hand_over();
+            }
             return;
         }
         if self.dropped == 0 {
@@ -106,13 +129,11 @@ impl Sink for Store {
         if self.waiting.len() < MOST_WAITING {
             self.tell_of_dropped(now);
         }
-        if self.waiting.is_empty() {
-            return;
-        }
-        match self.sender.try_send(std::mem::take(&mut self.waiting)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => self.waiting = batch,
-        }
+        self.hand_over();
+    }
+
+    fn written(&self) -> Option<u64> {
+        Some(self.written.load(Ordering::Relaxed))
     }
 
     fn notice(&mut self) -> Option<String> {

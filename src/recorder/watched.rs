@@ -161,11 +161,12 @@ impl Watched {
             .collect();
         for pid in &gone {
             let Some(recorded) = self.recorded.remove(pid) else { continue };
+            let left_out = kernel.as_deref_mut().map(|kernel| kernel.tables.forget(*pid)).unwrap_or_default();
+            names.thinned(now, &left_out, sink);
             let how = self.endings.remove(pid).map(|ending| ending.how()).unwrap_or_default();
             said.push(format!("{} (pid {pid}) has ended: {how}", recorded.said.name));
             sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: recorded.id, how }) });
             let (Some(traced), Some(kernel)) = (names.remove(*pid), kernel.as_deref_mut()) else { continue };
-            kernel.forget(*pid);
             let used: HashSet<_> =
                 names.iocs().flat_map(|ioc| ioc.process.modules.iter().map(|module| module.file)).collect();
             let files = traced.process.modules.iter().map(|module| module.file);
@@ -442,7 +443,7 @@ fn begin(ioc: &IocProcess, kernel: &mut Kernel, said: &mut Ioc) -> bool {
         return false;
     }
     let done = match &ioc.layout {
-        Ok(layout) => kernel.trace(ioc.pid, &layout.told(ioc.pid, ioc.fixed)),
+        Ok(layout) => kernel.tables.trace(ioc.pid, &layout.told(ioc.pid, ioc.fixed)),
         Err(reason) => Err(reason.clone()),
     };
     if let Err(reason) = &done {

@@ -68,7 +68,7 @@ fn end_while_busy(tier: &str) {
     rig.wait_until_recording(&mut client, "ONE:READY", "both");
     let before = rig.log_bytes();
     client.begin_flood("ONE:SP", 100_000_000);
-    wait_until("the flood is recorded", || rig.log_bytes() > before + 100_000);
+    wait_until("the flood is recorded", || rig.log_bytes() > before + 10_000);
     // Fails after the rig's patience; the flood would last for hours.
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }

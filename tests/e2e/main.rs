@@ -18,4 +18,5 @@ mod processing;
 mod puts;
 mod records;
 mod scanning;
+mod thinning;
 mod versions;

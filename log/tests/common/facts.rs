@@ -207,6 +207,12 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         (id(), any::<bool>(), any::<bool>())
             .prop_map(|(record, active, disabled)| Fact::Inspected(Inspected { record, active, disabled }))
             .boxed(),
+        (0u32..9, any::<u64>(), text())
+            .prop_map(|(chains, window, cause)| Fact::Thinning(Thinning { chains, window, cause }))
+            .boxed(),
+        (id(), any::<u64>(), any::<u64>())
+            .prop_map(|(record, count, since)| Fact::Thinned(Thinned { record, count, since }))
+            .boxed(),
     ]
 }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 
 /// Names of the facts, by their number in the log.
-const FACTS: [&str; 26] = [
+const FACTS: [&str; 31] = [
     "host",
     "clock",
     "tier",
@@ -39,6 +39,11 @@ const FACTS: [&str; 26] = [
     "alias",
     "menu",
     "states",
+    "scan_list",
+    "scanned",
+    "inspected",
+    "thinning",
+    "thinned",
 ];
 /// Numbers of the facts that are no definitions: `CaPut` to `Mark`.
 const HITS: std::ops::RangeInclusive<u16> = 14..=22;
@@ -66,6 +71,8 @@ pub struct RunInfo {
     iocs: Vec<IocInfo>,
     facts: BTreeMap<&'static str, u64>,
     losses: Vec<LossInfo>,
+    thinning: Option<ThinningInfo>,
+    thinned: Option<ThinnedInfo>,
     marks: Vec<MarkInfo>,
 }
 
@@ -95,6 +102,26 @@ struct LossInfo {
     cause: String,
     first: String,
     last: String,
+}
+
+/// Chains that were left out on purpose.
+#[derive(Serialize)]
+struct ThinnedInfo {
+    /// How many.
+    chains: u64,
+    /// Records that they began with.
+    records: usize,
+    first: String,
+    last: String,
+}
+
+/// How many chains of a record were kept, as it was last.
+#[derive(Serialize)]
+struct ThinningInfo {
+    chains: u32,
+    /// In so long, nanoseconds.
+    window: u64,
+    cause: String,
 }
 
 #[derive(Serialize)]
@@ -154,6 +181,15 @@ struct Looking {
     ended: HashSet<u32>,
     losses: BTreeMap<(&'static str, String), Lost>,
     marks: Vec<(i64, String)>,
+    thinned: Thinned,
+    span: Option<(i64, i64)>,
+}
+
+/// Chains that were left out.
+#[derive(Default)]
+struct Thinned {
+    chains: u64,
+    records: HashSet<u32>,
     span: Option<(i64, i64)>,
 }
 
@@ -183,6 +219,13 @@ impl Looking {
                 self.records.entry(record.ioc).or_default().insert(record.id);
             }
             Fact::Loss(loss) => self.loss(loss, wall),
+            Fact::Thinned(thinned) => {
+                let since = self.context.wall(thinned.since).unwrap_or(wall);
+                let (first, last) = self.thinned.span.unwrap_or((since, wall));
+                self.thinned.span = Some((first.min(since), last.max(wall)));
+                self.thinned.chains = self.thinned.chains.saturating_add(thinned.count);
+                self.thinned.records.insert(thinned.record);
+            }
             Fact::Mark(text) if self.marks.len() < MAX_LISTED => self.marks.push((wall, text.clone())),
             _ => {}
         }
@@ -244,6 +287,17 @@ impl Looking {
             iocs: self.iocs.into_values().map(ioc).collect(),
             facts: FACTS.into_iter().zip(self.counts).filter(|(_, count)| *count > 0).collect(),
             losses: self.losses.into_iter().map(loss).collect(),
+            thinning: self.context.thinning().map(|thinning| ThinningInfo {
+                chains: thinning.chains,
+                window: thinning.window,
+                cause: thinning.cause.clone(),
+            }),
+            thinned: self.thinned.span.map(|(first, last)| ThinnedInfo {
+                chains: self.thinned.chains,
+                records: self.thinned.records.len(),
+                first: zone.format(first, 3),
+                last: zone.format(last, 3),
+            }),
             marks: self
                 .marks
                 .into_iter()
@@ -311,6 +365,20 @@ fn one(out: &mut impl Write, run: &RunInfo) -> io::Result<()> {
     for loss in &run.losses {
         let LossInfo { source, count, cause, first, last } = loss;
         writeln!(out, "loss      {source}: {count} from {first} to {last}: {cause}")?;
+    }
+    if let Some(ThinningInfo { chains, window, cause }) = &run.thinning {
+        match chains {
+            0 => writeln!(out, "thinning  all chains are kept ({cause})")?,
+            _ => writeln!(
+                out,
+                "thinning  {chains} {} in {} kept of those that a record begins ({cause})",
+                if *chains == 1 { "chain" } else { "chains" },
+                duration(*window)
+            )?,
+        }
+    }
+    if let Some(ThinnedInfo { chains, records, first, last }) = &run.thinned {
+        writeln!(out, "thinned   {chains} chains of {records} records left out from {first} to {last}")?;
     }
     for mark in &run.marks {
         let mut note = String::new();

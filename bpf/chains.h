@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * Which hits are left out: those of chains beyond the number that a record may begin in a while (--thin,
+ * --retain), and those of records that are not wanted (--only, --exclude).
+ *
+ * A chain is what happens below a dbProcess that nothing recorded on its thread has called. It is kept or left
+ * out as a whole: what its thread does in deeper frames, as the stack pointers tell, and the later completion of
+ * its asynchronous records with what follows from that. A put from outside is never left out, nor what happens
+ * below it, nor what it asks scanOnce to process.
+ *
+ * Where something is not known (a map is full, a record is new) the hit is kept.
+ */
+#ifndef IOCREC_CHAINS_H
+#define IOCREC_CHAINS_H
+
+/* The agent makes these maps as large as they must be; they need no room where nothing is left out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct record_key);
+	__type(value, struct record_state);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct thread_state);
+} threads SEC(".maps");
+
+/* Chains that were left out are told at most so often for each record, ns. */
+#define TELL_PAUSE 10000000000
+
+INLINE struct record_state *state_of(__u64 id, __u64 record)
+{
+	struct record_key key = {};
+
+	key.record = record;
+	key.pid = id >> 32;
+	return bpf_map_lookup_elem(&records, &key);
+}
+
+INLINE struct thread_state *thread_of(__u64 id)
+{
+	__u32 tid = id;
+	struct thread_state *thread = bpf_map_lookup_elem(&threads, &tid);
+
+	if (!thread) {
+		struct thread_state new = {};
+
+		bpf_map_update_elem(&threads, &tid, &new, BPF_ANY);
+		thread = bpf_map_lookup_elem(&threads, &tid);
+	}
+	return thread;
+}
+
+/*
+ * Is a hit below the outermost frame that is known of its thread? That one may have returned long ago, and the
+ * hit have come another way that is deeper: then something else lies by now where its return address was.
+ */
+INLINE int is_below(struct thread_state *thread, struct pt_regs *regs, __u64 id)
+{
+	__u64 there = 0;
+
+	if (thread->pid != id >> 32 || STACK_POINTER(regs) >= thread->sp)
+		return 0;
+	return AT_STACK_POINTER(&there, thread->sp) < 0 || there == thread->caller;
+}
+
+INLINE void enter(struct thread_state *thread, struct pt_regs *regs, __u64 id, int left_out, int by_put)
+{
+	__u64 caller = 0;
+
+	RETURN_ADDRESS(&caller, regs);
+	thread->sp = STACK_POINTER(regs);
+	thread->caller = caller;
+	thread->pid = id >> 32;
+	thread->left_out = left_out;
+	thread->by_put = by_put;
+}
+
+/* Is a chain that begins now one too many? */
+INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, struct record_state *state,
+		       __u64 id, __u64 record)
+{
+	__u64 time = bpf_ktime_get_ns();
+	__u64 since = time - state->window;
+
+	if (since >= process->window) {
+		/* windows follow each other as long as they can, so that jitter of a scan costs no chain */
+		state->window = since < 2 * process->window ? state->window + process->window : time;
+		state->chains = 0;
+	}
+	if (state->chains >= process->chains) {
+		if (!state->left_out)
+			state->since = time;
+		state->left_out++;
+		return 1;
+	}
+	state->chains++;
+	if (state->left_out && time - state->since >= TELL_PAUSE) {
+		OPEN(thinned, thinned);
+		begin(&thinned->hit, regs, id, KIND_THINNED, record);
+		no_alarm(&thinned->hit);
+		thinned->since = state->since;
+		thinned->count = state->left_out;
+		SEND(regs, thinned, &thinned->hit);
+		state->left_out = 0;
+	}
+	return 0;
+}
+
+/* dbProcess */
+INLINE int process_left_out(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record)
+{
+	struct record_state *state = state_of(id, record);
+	struct thread_state *thread;
+	int left_out, by_put;
+	__u8 active = 0;
+
+	if (!process->chains)
+		return state && state->unwanted;
+	thread = thread_of(id);
+	if (!thread)
+		return state && state->unwanted;
+	if (is_below(thread, regs, id)) {
+		left_out = thread->left_out;
+		by_put = thread->by_put;
+	} else {
+		by_put = thread->put_record == record || (state && state->exempt);
+		left_out = state && !by_put && is_too_many(regs, process, state, id, record);
+		enter(thread, regs, id, left_out, by_put);
+		if (state)
+			state->exempt = 0;
+	}
+	if (!state)
+		return left_out;
+	/* one that is active does nothing, and is still to complete what it did before */
+	bpf_probe_read_user(&active, 1, (void *)(record + process->pact));
+	if (!active)
+		state->open = left_out ? OPEN_LEFT_OUT : by_put ? OPEN_BY_PUT : OPEN_KEPT;
+	return left_out || state->unwanted;
+}
+
+/* recGblFwdLink */
+INLINE int completion_left_out(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record)
+{
+	struct record_state *state = state_of(id, record);
+	struct thread_state *thread;
+	int left_out = 0, open;
+
+	if (!process->chains)
+		return state && state->unwanted;
+	thread = thread_of(id);
+	open = state ? state->open : OPEN_KEPT;
+	if (thread && is_below(thread, regs, id)) {
+		left_out = thread->left_out;
+	} else if (thread) {
+		/* an asynchronous record, on whichever thread it is done */
+		left_out = open == OPEN_LEFT_OUT;
+		enter(thread, regs, id, left_out, open == OPEN_BY_PUT);
+	}
+	if (!state)
+		return left_out;
+	state->open = OPEN_KEPT;
+	return left_out || state->unwanted;
+}
+
+/* dbPut, dbPutField, dbProcessNotify */
+INLINE int put_left_out(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record)
+{
+	struct thread_state *thread = process->chains ? thread_of(id) : 0;
+	int left_out = 0;
+
+	if (thread && is_below(thread, regs, id)) {
+		left_out = thread->left_out;
+	} else if (thread) {
+		enter(thread, regs, id, 0, 1);
+		thread->put_record = record;
+	}
+	if (process->selects && !left_out) {
+		struct record_state *state = state_of(id, record);
+
+		left_out = state && state->unwanted;
+	}
+	return left_out;
+}
+
+/*
+ * What asks for something to be done later. `record` is one that it names, or what may be one; `once`: it is
+ * scanOnce, which will process it.
+ */
+INLINE int request_left_out(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record,
+			    int once)
+{
+	struct thread_state *thread = process->chains ? thread_of(id) : 0;
+	struct record_state *state;
+
+	if (!thread)
+		return 0;
+	state = state_of(id, record);
+	if (!is_below(thread, regs, id)) {
+		thread->sp = 0;
+		/* the timer passes on what an asynchronous record has asked for */
+		return !once && state && state->open == OPEN_LEFT_OUT;
+	}
+	if (once && state && thread->by_put)
+		state->exempt = 1;
+	return thread->left_out;
+}
+
+#endif

@@ -1,0 +1,231 @@
+//! The records of a context, packed: by far the most numerous of what it holds.
+//!
+//! A record costs 24 bytes and those of its name: it lies in a list in the order of the records' numbers, its name among all
+//! names, its type among the types. The recorder gives numbers out in rising order; records whose numbers come late
+//! go into a tree beside the list, so no order of numbers makes it slow.
+
+use super::RecordRef;
+use crate::event::{IocId, Record, RecordId};
+use std::collections::BTreeMap;
+use std::mem::size_of;
+
+/// A record as it is kept.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    address: u64,
+    id: RecordId,
+    ioc: IocId,
+    /// Where its name begins in `names`.
+    name: u32,
+    /// Bytes of its name.
+    length: u16,
+    /// Index in `types`.
+    rtype: u16,
+}
+
+const _: () = assert!(size_of::<Kept>() == 24);
+
+/// What a record in the tree weighs, with its share of the nodes.
+const LATE: usize = 2 * size_of::<Kept>();
+/// Names of records that are gone are cleared away when they are more than this and half of all.
+const GONE: usize = 4096;
+
+/// All records.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Records {
+    in_order: Vec<Kept>,
+    late: BTreeMap<RecordId, Kept>,
+    names: String,
+    /// Bytes of `names` that belong to no record any more.
+    gone: usize,
+    /// Names of record types, each once, and the way back to their index. An IOC has some tens of them; they never
+    /// shrink.
+    types: Vec<Box<str>>,
+    type_index: BTreeMap<Box<str>, u16>,
+    types_weight: usize,
+}
+
+impl Records {
+    /// Roughly how many bytes they cost.
+    pub fn weight(&self) -> usize {
+        self.in_order.len() * size_of::<Kept>()
+            + self.late.len() * LATE
+            + self.names.len()
+            + self.types_weight
+    }
+
+    /// How many more a record would cost at most; `None` if it is not like any record: its name is longer than 64 KiB,
+    /// or there are as many types.
+    pub fn cost(&self, record: &Record) -> Option<usize> {
+        u16::try_from(record.name.len()).ok()?;
+        u32::try_from(self.names.len() + record.name.len()).ok()?;
+        let rtype = match self.type_index.contains_key(record.rtype.as_str()) {
+            true => 0,
+            false => {
+                u16::try_from(self.types.len()).ok()?;
+                type_weight(&record.rtype)
+            }
+        };
+        Some(LATE + record.name.len() + rtype)
+    }
+
+    /// Keeps a record that [`Records::cost`] has found possible.
+    pub fn put(&mut self, record: &Record) {
+        let (Ok(length), Ok(name)) = (u16::try_from(record.name.len()), u32::try_from(self.names.len()))
+        else {
+            return;
+        };
+        let rtype = self.intern(&record.rtype);
+        make_room(record.name.len(), self.names.len(), self.names.capacity(), |more| {
+            self.names.reserve_exact(more);
+        });
+        self.names.push_str(&record.name);
+        let kept = Kept { address: record.address, id: record.id, ioc: record.ioc, name, length, rtype };
+        let place = match self.in_order.last() {
+            Some(last) if last.id >= kept.id => self.in_order.binary_search_by_key(&kept.id, |kept| kept.id),
+            _ => Err(self.in_order.len()),
+        };
+        let old = match place {
+            Ok(at) => self.in_order.get_mut(at).map(|old| std::mem::replace(old, kept)),
+            Err(end) if end == self.in_order.len() => {
+                make_room(1, self.in_order.len(), self.in_order.capacity(), |more| {
+                    self.in_order.reserve_exact(more);
+                });
+                self.in_order.push(kept);
+                // it may have come late when the list was longer
+                self.late.remove(&kept.id)
+            }
+            Err(_) => self.late.insert(kept.id, kept),
+        };
+        self.gone += old.map_or(0, |old| usize::from(old.length));
+        if self.gone > GONE && self.gone > self.names.len() / 2 {
+            self.pack();
+        }
+    }
+
+    /// A record.
+    pub fn get(&self, id: RecordId) -> Option<RecordRef<'_>> {
+        self.kept(id).and_then(|kept| self.record(kept))
+    }
+
+    /// Is there such a record?
+    pub fn contains(&self, id: RecordId) -> bool {
+        self.kept(id).is_some()
+    }
+
+    /// All, by their number.
+    pub fn iter(&self) -> impl Iterator<Item = RecordRef<'_>> + '_ {
+        let (mut in_order, mut late) = (self.in_order.iter().peekable(), self.late.values().peekable());
+        let next = move || match (in_order.peek(), late.peek()) {
+            (Some(one), Some(other)) if one.id > other.id => late.next(),
+            (Some(_), _) => in_order.next(),
+            (None, _) => late.next(),
+        };
+        std::iter::from_fn(next).filter_map(|kept| self.record(kept))
+    }
+
+    /// An IOC is gone, and its records.
+    pub fn drop_ioc(&mut self, ioc: IocId) {
+        self.in_order.retain(|kept| kept.ioc != ioc);
+        self.late.retain(|_, kept| kept.ioc != ioc);
+        self.in_order.shrink_to_fit();
+        self.pack();
+    }
+
+    fn kept(&self, id: RecordId) -> Option<&Kept> {
+        match self.in_order.binary_search_by_key(&id, |kept| kept.id) {
+            Ok(at) => self.in_order.get(at),
+            Err(_) => self.late.get(&id),
+        }
+    }
+
+    fn record(&self, kept: &Kept) -> Option<RecordRef<'_>> {
+        let &Kept { address, id, ioc, name, length, rtype } = kept;
+        let name = self.names.get(name as usize..name as usize + usize::from(length))?;
+        Some(RecordRef { id, ioc, address, name, rtype: self.types.get(usize::from(rtype))? })
+    }
+
+    /// Clears names away that belong to no record any more.
+    fn pack(&mut self) {
+        let length = |kept: &Kept| usize::from(kept.length);
+        let needed = self.in_order.iter().chain(self.late.values()).map(length).sum();
+        let mut names = String::with_capacity(needed);
+        for kept in self.in_order.iter_mut().chain(self.late.values_mut()) {
+            let from = kept.name as usize;
+            // no longer than before, so it fits
+            kept.name = names.len() as u32;
+            names.push_str(self.names.get(from..from + usize::from(kept.length)).unwrap_or_default());
+        }
+        self.names = names;
+        self.gone = 0;
+    }
+
+    /// The index of a record type's name.
+    fn intern(&mut self, rtype: &str) -> u16 {
+        if let Some(&index) = self.type_index.get(rtype) {
+            return index;
+        }
+        let index = self.types.len() as u16;
+        self.types_weight += type_weight(rtype);
+        self.types.push(rtype.into());
+        self.type_index.insert(rtype.into(), index);
+        index
+    }
+}
+
+/// What the name of a type costs.
+fn type_weight(rtype: &str) -> usize {
+    2 * (size_of::<Box<str>>() + rtype.len())
+}
+
+/// Makes room for `more`, and for an eighth of what is there: half of what doubling leaves unused would be a good part of
+/// what the recorder may take.
+fn make_room(more: usize, length: usize, capacity: usize, reserve: impl FnOnce(usize)) {
+    if capacity - length < more {
+        reserve(more.max(length / 8));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(id: RecordId, ioc: IocId, name: String) -> Record {
+        Record { id, ioc, address: id.into(), name, rtype: format!("type{}", id % 3) }
+    }
+
+    proptest! {
+        /// As a tree would keep them, whatever the order of numbers.
+        #[test]
+        fn as_a_tree(steps in prop::collection::vec((0u32..40, 0u32..3, 0usize..300, any::<bool>()), 0..300)) {
+            let (mut records, mut tree) = (Records::default(), BTreeMap::new());
+            for (id, ioc, length, ends) in steps {
+                if ends && id == 0 {
+                    records.drop_ioc(ioc);
+                    tree.retain(|_, record: &mut Record| record.ioc != ioc);
+                } else {
+                    let new = record(id, ioc, "x".repeat(length));
+                    let before = records.weight();
+                    let cost = records.cost(&new).unwrap();
+                    records.put(&new);
+                    prop_assert!(records.weight() <= before + cost);
+                    tree.insert(id, new);
+                }
+                let all: Vec<Record> = records.iter().map(Record::from).collect();
+                prop_assert_eq!(all, tree.values().cloned().collect::<Vec<_>>());
+                prop_assert_eq!(records.get(id).map(Record::from), tree.get(&id).cloned());
+                prop_assert_eq!(records.contains(id), tree.contains_key(&id));
+                let names: usize = tree.values().map(|record| record.name.len()).sum();
+                prop_assert!(records.names.len() <= 2 * names + GONE + 300);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_is_not_kept() {
+        let records = Records::default();
+        assert!(records.cost(&record(1, 1, "x".repeat(65_535))).is_some());
+        assert_eq!(records.cost(&record(1, 1, "x".repeat(65_536))), None);
+    }
+}
