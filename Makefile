@@ -1,17 +1,20 @@
 # What people run. `make help` lists it; scripts/setup installs what it needs.
 
 CARGO := scripts/cargo
+# How long make fuzz takes for each of its targets.
+SECONDS ?= 60
 
 # Says why before anything is started, so that nothing fails halfway.
 define need_root
 	@[ "$$(id -u)" = 0 ] || { echo "make $@: needs root: $(1); run: sudo make $@" >&2; exit 1; }
 endef
 
-.PHONY: help demo test bench build check setup clean
+.PHONY: help demo test fuzz bench build check setup clean
 
 help:
 	@echo "make demo    record two IOCs while clients write to them, and replay what happened (root)"
 	@echo "make test    everything that must hold: unit tests and whole-program tests with real IOCs (root)"
+	@echo "make fuzz    the readers against changed logs, SECONDS=60 for each target"
 	@echo "make bench   the numbers of docs/benchmarks.md (root)"
 	@echo "make build   release binaries: iocrec and iocreplay"
 	@echo "make check   formatting, clippy and documentation"
@@ -35,6 +38,15 @@ test:
 	@scripts/setup
 	@$(CARGO) test --workspace --locked
 	@scripts/check
+
+# Each target by itself, so that each has its time. Without the release profile's LTO, which takes minutes.
+fuzz: export CARGO_PROFILE_RELEASE_LTO := off
+fuzz: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
+fuzz: setup
+	@for target in bytes_of_segments bodies_of_blocks; do \
+		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec-log --test fuzz $$target -- --nocapture || exit 1; \
+	done
+	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocreplay logs_that_nobody_would_write -- --nocapture
 
 bench:
 	$(call need_root,it loads BPF programs and installs bpftrace and perf)

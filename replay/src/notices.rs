@@ -11,10 +11,17 @@ const MAX_LINES: usize = 5;
 #[derive(Default)]
 pub struct Notices {
     failed: bool,
+    quiet: bool,
     lines: HashMap<PathBuf, usize>,
 }
 
 impl Notices {
+    /// Says nothing.
+    #[cfg(test)]
+    pub fn quiet() -> Self {
+        Notices { quiet: true, ..Notices::default() }
+    }
+
     /// Was there anything that could not be read?
     pub fn failed(&self) -> bool {
         self.failed
@@ -61,6 +68,9 @@ impl Notices {
 
     /// Anything else.
     pub fn say(&self, line: &str) {
+        if self.quiet {
+            return;
+        }
         // Nothing can be done if stderr is closed.
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("iocreplay: {line}\n"));
     }

@@ -3,6 +3,7 @@
 
 pub mod disk;
 pub mod facts;
+pub mod mutate;
 
 use disk::Disk;
 use iocrec_log::event::{Event, Fact};

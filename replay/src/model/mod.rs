@@ -22,6 +22,8 @@ pub mod value;
 pub mod words;
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;
 
 use crate::notices::Notices;
