@@ -3,13 +3,15 @@
 CARGO := scripts/cargo
 # How long make fuzz takes for each of its targets.
 SECONDS ?= 60
+# For booting other kernels (cross/boot-test).
+QEMU := qemu-system-x86 qemu-system-arm qemu-system-misc cpio
 
 # Says why before anything is started, so that nothing fails halfway.
 define need_root
 	@[ "$$(id -u)" = 0 ] || { echo "make $@: needs root: $(1); run: sudo make $@" >&2; exit 1; }
 endef
 
-.PHONY: help demo test fuzz bench build check setup clean
+.PHONY: help demo test test-kernels fuzz bench build dist check setup clean
 
 help:
 	@echo "make demo    record two IOCs while clients write to them, and replay what happened (root)"
@@ -17,6 +19,8 @@ help:
 	@echo "make fuzz    the readers against changed logs, SECONDS=60 for each target"
 	@echo "make bench   the numbers of docs/benchmarks.md (root)"
 	@echo "make build   release binaries: iocrec and iocreplay"
+	@echo "make dist    static binaries of both for every target in targets/, into dist/"
+	@echo "make test-kernels  the binaries on Debian's kernels of all architectures, under QEMU (root)"
 	@echo "make check   formatting, clippy and documentation"
 	@echo "make setup   install what all of these need (root where Debian packages are missing)"
 	@echo "make clean   remove what they made"
@@ -35,9 +39,19 @@ demo:
 
 test:
 	$(call need_root,the tests load BPF programs and capture packets)
-	@scripts/setup
+	@scripts/setup $(QEMU)
 	@$(CARGO) test --workspace --locked
 	@scripts/check
+	@cross/boot-test quick
+
+test-kernels:
+	$(call need_root,it installs QEMU where it is missing)
+	@scripts/setup $(QEMU)
+	@cross/build all
+	@cross/boot-test all
+
+dist: setup
+	@cross/build all
 
 # Each target by itself, so that each has its time. Without the release profile's LTO, which takes minutes.
 fuzz: export CARGO_PROFILE_RELEASE_LTO := off
@@ -58,4 +72,4 @@ check: setup
 	@scripts/check
 
 clean:
-	rm -rf target .venv demo-out
+	rm -rf target dist .venv demo-out
