@@ -112,3 +112,35 @@ fn a_busy_segment() {
     std::fs::write(&path, &segments[0].1).unwrap();
     compare("busy", &path);
 }
+
+/// The example in docs/format.md.
+#[test]
+fn the_example() {
+    let page = include_str!("../../docs/format.md");
+    let (_, example) = page.split_once("\n## An example\n").unwrap();
+    let lines =
+        example.lines().skip_while(|line| !line.starts_with("    0000")).take_while(|line| !line.is_empty());
+    let mut bytes = Vec::new();
+    for line in lines {
+        let (place, hex) = line.trim().split_once("  ").unwrap();
+        assert_eq!(usize::from_str_radix(place, 16), Ok(bytes.len()));
+        bytes.extend(hex.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()));
+    }
+    assert!(example.contains(&format!(" {} bytes", bytes.len())));
+    let (thread, record) = (1, 5);
+    let events = [(1_000_000, 40), (1_010_000, 340)].into_iter().flat_map(|(time, value)| {
+        let process = Process { thread, sp: -8, site: 2, record, active: false };
+        let value = Value::Int(value);
+        let complete = Complete { thread, sp: -24, site: 3, record, value, severity: 0, status: 0 };
+        [
+            Event { time, fact: Fact::Process(process) },
+            Event { time: time + 700, fact: Fact::Complete(complete) },
+        ]
+    });
+    let read = read_segment(&bytes).unwrap().into_iter().flat_map(|block| block.unwrap().events);
+    assert!(read.eq(events));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("example.iocrec");
+    std::fs::write(&path, bytes).unwrap();
+    compare("example", &path);
+}
