@@ -10,6 +10,7 @@ pub mod place;
 pub mod probe;
 #[cfg(test)]
 mod rules;
+mod self_test;
 pub mod tables;
 pub mod transport;
 
@@ -108,7 +109,8 @@ pub fn open(wish: Wish, leaves_out: LeavesOut) -> (Option<Kernel>, TierChoice) {
             Wish::Only(Tier::Perf) if tier == Tier::Ring => continue,
             _ => {}
         }
-        match programs(&machine, tier).and_then(|bytes| load(bytes, leaves_out, tier == Tier::Perf)) {
+        let loaded = programs(&machine, tier).and_then(|bytes| load(bytes, leaves_out, tier == Tier::Perf));
+        match loaded.and_then(tested) {
             Ok(kernel) => return (Some(kernel), TierChoice { tier, refused }),
             Err(reason) => refused.push((tier, reason)),
         }
@@ -164,6 +166,11 @@ fn load(bytes: &[u8], leaves_out: LeavesOut, perf: bool) -> Result<Kernel, Strin
     Ok(Kernel { object, transport, tables, links: HashMap::new() })
 }
 
+/// The same, if it does what it must on this kernel.
+fn tested(mut kernel: Kernel) -> Result<Kernel, String> {
+    self_test::run(&mut kernel).map(|()| kernel)
+}
+
 /// Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB. Not being allowed to
 /// raise it is no error: newer ones don't need it, older ones will say EPERM when loading.
 fn raise_memory_limit() {
@@ -201,7 +208,12 @@ impl Kernel {
     }
 
     /// Takes the probes out of a file that no traced process maps any more.
+    ///
+    /// The kernel takes a probe out after a grace period, a tenth of a second each, so that is waited for elsewhere.
     pub fn detach(&mut self, file: FileId) {
-        self.links.remove(&file);
+        if let Some(links) = self.links.remove(&file) {
+            // where there can be no thread the links are dropped here
+            let _ = std::thread::Builder::new().name("detach".into()).spawn(move || drop(links));
+        }
     }
 }
