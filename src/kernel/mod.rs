@@ -3,27 +3,32 @@
 //! A tier is chosen by loading its programs, not by version numbers. Everything here goes with the
 //! process: probes and maps disappear when the agent ends, however it ends.
 
+mod config;
 pub mod functions;
 pub mod hit;
+pub mod leftovers;
 mod perf_buffer;
 pub mod place;
 pub mod probe;
+mod reasons;
 #[cfg(test)]
 mod rules;
 mod self_test;
 pub mod tables;
 pub mod transport;
+mod version;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Mutex;
 
 use iocrec_log::event::{Tier, TierChoice};
-use libbpf_rs::{Link, Object, ObjectBuilder, PrintLevel, UprobeOpts};
+use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, ObjectBuilder, PrintLevel, UprobeOpts};
 
 use object::{AddressSize, Architecture};
 
 use self::functions::Function;
+use self::reasons::Step;
 use self::tables::{LeavesOut, Tables};
 use self::transport::Transport;
 
@@ -56,24 +61,27 @@ fn remember(_: PrintLevel, message: String) {
     }
 }
 
-/// Runs something of libbpf's; its complaint becomes part of the error.
-fn explained<T>(work: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, String> {
+/// Runs something of libbpf's; what it complains of becomes a reason.
+fn explained<T>(step: Step, work: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, String> {
     libbpf_rs::set_print(Some((PrintLevel::Warn, remember)));
     if let Ok(mut said) = SAID.lock() {
         said.clear();
     }
     work().map_err(|error| {
-        if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
-            return "not allowed to use BPF: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
-                .into();
-        }
         let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
-        if said.is_empty() {
-            error.to_string()
-        } else {
-            format!("{error} ({said})")
+        match errno(&error) {
+            Some(errno) => reasons::reason(step, errno, &said),
+            None if said.is_empty() => error.to_string(),
+            None => format!("{error} ({said})"),
         }
     })
+}
+
+/// The system's number of an error: libbpf-rs gives it away in the text of the innermost one alone, which is that of
+/// [`std::io::Error`].
+fn errno(error: &libbpf_rs::Error) -> Option<i32> {
+    let text = format!("{error:#}");
+    text.rsplit_once("(os error ")?.1.split_once(')')?.0.parse().ok()
 }
 
 /// A file as the kernel knows it: device and inode. A probe belongs to one.
@@ -141,6 +149,13 @@ pub fn is_narrow() -> bool {
     architecture().and_then(|machine| machine.address_size()) == Some(AddressSize::U32)
 }
 
+/// Is this the PID namespace whose numbers the BPF programs see? (So where it cannot be told.)
+fn is_first_pid_namespace() -> bool {
+    /// PROC_PID_INIT_INO of linux/proc_ns.h.
+    const FIRST: &str = "pid:[4026531836]";
+    std::fs::read_link("/proc/self/ns/pid").map_or(true, |namespace| namespace.as_os_str() == FIRST)
+}
+
 /// The object for a kernel.
 fn programs(machine: &str, tier: Tier) -> Result<&'static [u8], String> {
     let fits = |programs: &&Programs| programs.machines.iter().any(|begin| machine.starts_with(begin));
@@ -156,13 +171,17 @@ fn programs(machine: &str, tier: Tier) -> Result<&'static [u8], String> {
 
 fn load(bytes: &[u8], leaves_out: LeavesOut, perf: bool) -> Result<Kernel, String> {
     raise_memory_limit();
-    let object = explained(|| {
+    let object = explained(Step::Load, || {
         let mut object = ObjectBuilder::default().open_memory(bytes)?;
         tables::size(&mut object, leaves_out, perf)?;
+        if let Some(code) = version::vdso_code() {
+            // SAFETY: the object is open and not loaded; the call only notes the number.
+            unsafe { libbpf_sys::bpf_object__set_kversion(object.as_libbpf_object().as_ptr(), code) };
+        }
         object.load()
     })?;
-    let transport = explained(|| Transport::open(&object))?;
-    let tables = explained(|| Tables::open(&object, leaves_out))?;
+    let transport = explained(Step::Buffers, || Transport::open(&object))?;
+    let tables = explained(Step::Load, || Tables::open(&object, leaves_out))?;
     Ok(Kernel { object, transport, tables, links: HashMap::new() })
 }
 
@@ -202,7 +221,8 @@ impl Kernel {
             .ok_or_else(|| format!("no BPF program {}", function.program))?;
         let at = usize::try_from(offset).map_err(|_| format!("offset {offset:#x} is out of range"))?;
         // any process: the programs look at whose hit it is, and one event serves all CPUs
-        let link = explained(|| program.attach_uprobe_with_opts(-1, path, at, UprobeOpts::default()))?;
+        let link =
+            explained(Step::Probe, || program.attach_uprobe_with_opts(-1, path, at, UprobeOpts::default()))?;
         links.push((offset, function.program, link));
         Ok(())
     }

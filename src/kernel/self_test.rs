@@ -53,7 +53,7 @@ pub fn run(kernel: &mut Kernel) -> Result<(), String> {
     let record = Record { rdes: rdes.as_ptr(), status: STATUS, severity: SEVERITY, active: 0, value: TEXT };
     let record = black_box(&raw const record);
     let told = told(rdes.as_ptr() as usize as u64, offset_of!(Record, value) as u32);
-    ask(kernel, &told, record).map_err(|reason| format!("the self-test failed: {reason}"))
+    ask(kernel, &told, record)
 }
 
 /// Does uname tell the kernel's own machine? (`linux32` makes a 64-bit kernel claim to be a 32-bit one.)
@@ -112,20 +112,17 @@ fn ask(kernel: &mut Kernel, told: &Told, record: *const Record) -> Result<(), St
             answer = judge(&head, &body, record as usize as u64);
         }
     }) {}
-    answer
+    answer.map_err(|reason| format!("the self-test failed: {reason}"))
 }
 
 /// Why no hit has come.
 fn no_hit() -> String {
-    /// Inode of the first PID namespace (include/linux/proc_ns.h: PROC_PID_INIT_INO).
-    const FIRST: &str = "pid:[4026531836]";
-    match std::fs::read_link("/proc/self/ns/pid") {
-        Ok(namespace) if namespace.as_os_str() != FIRST => {
-            "iocrec runs in a PID namespace of its own, where hits cannot be told apart; start its container \
-             with the PID namespace of the host"
-                .into()
-        }
-        _ => "a probe in iocrec itself was accepted, but no hit of it came".into(),
+    if super::is_first_pid_namespace() {
+        "a probe in iocrec itself was accepted, but no hit of it came".into()
+    } else {
+        "iocrec runs in a PID namespace of its own, where hits cannot be told apart; start its container in that of \
+         the host"
+            .into()
     }
 }
 

@@ -99,6 +99,7 @@ impl Recorder {
     /// Nothing can be recorded at all; the reason in words.
     pub fn new(options: Options, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), String> {
         let mut said = Vec::new();
+        kernel::leftovers::remove();
         let thinner = Thinner::new(options.thin, options.retain);
         let leaves_out = LeavesOut { chains: thinner.thins(), records: !options.selection.is_all() };
         let (kernel, choice) = kernel::open(options.wish, leaves_out);
@@ -373,10 +374,16 @@ fn give_memory_back() {
     }
 }
 
-/// A line for the user where the tier is lower than asked for.
+/// A line for the user where the tier is lower than asked for; a reason that two tiers share is given once.
 fn lower_tier(wish: Wish, choice: &TierChoice) -> Option<String> {
-    let reasons: Vec<String> =
-        choice.refused.iter().map(|(tier, reason)| format!("{}: {reason}", name_of(*tier))).collect();
+    let mut reasons: Vec<(String, &str)> = Vec::new();
+    for (tier, reason) in &choice.refused {
+        match reasons.last_mut() {
+            Some((names, same)) if same == reason => *names = format!("{names} and {}", name_of(*tier)),
+            _ => reasons.push((name_of(*tier).into(), reason)),
+        }
+    }
+    let reasons: Vec<String> = reasons.iter().map(|(names, reason)| format!("{names}: {reason}")).collect();
     (!reasons.is_empty() && wish != Wish::Only(choice.tier)).then(|| {
         format!("recording on the {} tier; refused were {}", name_of(choice.tier), reasons.join("; "))
     })

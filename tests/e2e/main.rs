@@ -18,5 +18,6 @@ mod processing;
 mod puts;
 mod records;
 mod scanning;
+mod surroundings;
 mod thinning;
 mod versions;

@@ -165,6 +165,11 @@ impl Rig {
         Running { talk: Talk::start("iocrec", &mut command, &self.dir) }
     }
 
+    /// Starts `iocrec` by a command of one's own.
+    pub fn by(&self, name: &str, command: &mut Command) -> Running {
+        Running { talk: Talk::start(name, command, &self.dir) }
+    }
+
     /// Waits until the recorder records the IOC: puts to a record until the log shows one of them
     /// as seen from where `source` says (`both`, or `packet` where there are no probes).
     pub fn wait_until_recording(&self, client: &mut Client, pv: &str, source: &str) {

@@ -1,0 +1,285 @@
+//! Why the kernel refuses: what a person must know to change it, in one line.
+//!
+//! The kernel says EPERM, ENOSYS or EINVAL and no more. What it may mean is looked up where the kernel tells of itself:
+//! its configuration, lockdown, sysctls, our capabilities and limits. Nothing is decided by it, tiers are chosen by
+//! trying; so what cannot be read only makes the reason less exact.
+
+use std::fs;
+use std::path::Path;
+
+use super::config::{Config, Setting};
+use super::leftovers::TRACEFS;
+use super::version::{self, Version};
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Maps made and programs loaded.
+    Load,
+    /// The buffers for hits opened.
+    Buffers,
+    /// A probe placed.
+    Probe,
+}
+
+/// What is known of the machine.
+#[derive(Default)]
+struct Surroundings {
+    version: Version,
+    /// Effective capabilities, a bit each.
+    capabilities: u64,
+    /// /sys/kernel/security/lockdown is `confidentiality`.
+    confidential: bool,
+    /// kernel.perf_event_paranoid.
+    paranoid: Option<i32>,
+    /// RLIMIT_MEMLOCK in KiB, where there is one.
+    locked: Option<u64>,
+    config: Config,
+    /// Is there a /sys?
+    sys: bool,
+    /// The uprobes PMU (from 4.17 on).
+    pmu: bool,
+    /// tracefs with uprobe events.
+    tracefs: bool,
+}
+
+/// Bits of capabilities (linux/capability.h).
+mod capability {
+    pub const SYS_ADMIN: u64 = 1 << 21;
+    pub const PERFMON: u64 = 1 << 38;
+    pub const BPF: u64 = 1 << 39;
+}
+
+/// The reason for what libbpf gave as `errno` and `said` first.
+pub fn reason(step: Step, errno: i32, said: &str) -> String {
+    Surroundings::read(Path::new("/")).reason(step, errno, said)
+}
+
+impl Surroundings {
+    fn read(root: &Path) -> Surroundings {
+        let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+        let exists = |path: &str| root.join(path.trim_start_matches('/')).exists();
+        let status = text("proc/self/status");
+        let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let limits = text("proc/self/limits");
+        let locked = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
+        let locked: Option<u64> = locked.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        let version = version::running();
+        Surroundings {
+            capabilities: capabilities
+                .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+                // without /proc: all of them, so that nothing is blamed on their lack
+                .unwrap_or(u64::MAX),
+            confidential: text("sys/kernel/security/lockdown").contains("[confidentiality]"),
+            paranoid: text("proc/sys/kernel/perf_event_paranoid").trim().parse().ok(),
+            locked: locked.map(|bytes| bytes / 1024),
+            config: Config::read(root, &version.release),
+            sys: exists("sys/kernel"),
+            pmu: exists("sys/bus/event_source/devices/uprobe/type"),
+            tracefs: TRACEFS.iter().any(|tracefs| exists(&format!("{tracefs}/uprobe_events"))),
+            version,
+        }
+    }
+
+    fn reason(&self, step: Step, errno: i32, said: &str) -> String {
+        let known = match (step, errno) {
+            (_, libc::ENOSYS) => Some(self.no_system_call(step)),
+            (_, libc::EPERM | libc::EACCES) => Some(self.not_allowed(step)),
+            (Step::Load, libc::EINVAL) => self.programs_refused(said),
+            (Step::Load, libc::ENOMEM) => Some("not enough memory for BPF maps".into()),
+            (Step::Load | Step::Buffers, libc::ENOENT) if !self.sys => Some(NO_SYS.into()),
+            (Step::Probe, libc::EIO) => Some(
+                "the kernel places no probes into files of this file system (overlay file systems before 4.18, for one)"
+                    .into(),
+            ),
+            (Step::Probe, _) if !self.pmu => self.nowhere_to_probe(),
+            (Step::Probe, libc::ENOENT | libc::EOPNOTSUPP) => self.without("CONFIG_BPF_EVENTS"),
+            _ => None,
+        };
+        known.unwrap_or_else(|| {
+            let error = std::io::Error::from_raw_os_error(errno);
+            if said.is_empty() {
+                error.to_string()
+            } else {
+                format!("{error} ({said})")
+            }
+        })
+    }
+
+    /// `None` if the kernel was built with the option, or does not tell.
+    fn without(&self, option: &str) -> Option<String> {
+        (self.config.get(option) == Setting::Off).then(|| format!("the kernel was built without {option}"))
+    }
+
+    fn no_system_call(&self, step: Step) -> String {
+        let (call, option) = match step {
+            Step::Load => ("bpf()", "CONFIG_BPF_SYSCALL"),
+            Step::Buffers | Step::Probe => ("perf_event_open()", "CONFIG_PERF_EVENTS"),
+        };
+        match self.config.get(option) {
+            Setting::On => format!(
+                "{call} is forbidden here, though the kernel has it: by a container's seccomp filter?"
+            ),
+            Setting::Off => format!("the kernel was built without {option}"),
+            Setting::Unknown => format!("there is no {call}: the kernel was built without {option}"),
+        }
+    }
+
+    fn not_allowed(&self, step: Step) -> String {
+        let has = |capability| self.capabilities & capability != 0;
+        let all = has(capability::SYS_ADMIN) || (has(capability::BPF) && has(capability::PERFMON));
+        let paranoid = match self.paranoid {
+            Some(level @ 3..) if step != Step::Load => format!(" (kernel.perf_event_paranoid is {level})"),
+            _ => String::new(),
+        };
+        if !all {
+            return format!(
+                "not allowed to use BPF{paranoid}: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
+            );
+        }
+        if step != Step::Load && !has(capability::SYS_ADMIN) {
+            return format!("not allowed to place probes{paranoid}: this kernel wants CAP_SYS_ADMIN for them; run as root");
+        }
+        if self.confidential {
+            return "kernel lockdown is in confidentiality mode (/sys/kernel/security/lockdown), which forbids it".into();
+        }
+        match self.locked {
+            Some(locked) if step == Step::Load && self.version.is_before(5, 11) => format!(
+                "memory for BPF maps counts as locked before kernel 5.11, and RLIMIT_MEMLOCK is {locked} KiB: \
+                 ulimit -l unlimited, or LimitMEMLOCK=infinity for systemd"
+            ),
+            _ => {
+                let call = if step == Step::Load { "bpf()" } else { "perf_event_open()" };
+                format!(
+                    "{call} is forbidden here, though iocrec has the capabilities{paranoid}: by a container's seccomp \
+                     filter or a security module?"
+                )
+            }
+        }
+    }
+
+    /// EINVAL at loading.
+    fn programs_refused(&self, said: &str) -> Option<String> {
+        // libbpf: "map 'hits': failed to create"
+        if said.contains("'hits'") && self.version.is_before(5, 8) {
+            return Some(format!("BPF ring buffers came with kernel 5.8; this is {}", self.version.release));
+        }
+        self.without("CONFIG_BPF_EVENTS").or_else(|| {
+            // a kernel that is as old as that, or claims to be, or cannot be told
+            self.version.is_before(5, 0).then(|| {
+                let Version { release, source, .. } = &self.version;
+                format!(
+                    "programs for kernels before 5.0 must name its exact version, and it refused {} (from {source}, \
+                     release {release:?}){}",
+                    self.version.number(),
+                    if said.is_empty() { String::new() } else { format!(": {said}") },
+                )
+            })
+        })
+    }
+
+    /// There is no uprobes PMU.
+    fn nowhere_to_probe(&self) -> Option<String> {
+        if !self.sys {
+            return Some(NO_SYS.into());
+        }
+        let without = self.without("CONFIG_UPROBE_EVENTS").or_else(|| self.without("CONFIG_PERF_EVENTS"));
+        if without.is_some() || self.tracefs {
+            return without;
+        }
+        Some(
+            "the kernel has no uprobes PMU (4.17), and there is no tracefs: mount -t tracefs tracefs \
+             /sys/kernel/tracing; or it was built without CONFIG_UPROBE_EVENTS"
+                .into(),
+        )
+    }
+}
+
+/// Both probes and perf buffers are found through it.
+const NO_SYS: &str =
+    "there is no /sys, where the kernel tells how probes are made: mount -t sysfs sysfs /sys";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Root on a kernel 6.1 that has everything.
+    fn root() -> Surroundings {
+        Surroundings {
+            version: Version::of(6, 1, 0),
+            capabilities: u64::MAX,
+            sys: true,
+            pmu: true,
+            tracefs: true,
+            ..Surroundings::default()
+        }
+    }
+
+    #[track_caller]
+    fn expect(surroundings: &Surroundings, step: Step, errno: i32, words: &[&str]) {
+        let reason = surroundings.reason(step, errno, "map 'hits': failed to create");
+        assert!(!reason.contains('\n'));
+        for word in words {
+            assert!(reason.contains(word), "no {word:?} in {reason:?}");
+        }
+    }
+
+    #[test]
+    fn missing_options_are_named() {
+        let with = |text: &str| Surroundings { config: Config::of(text), ..root() };
+        expect(&root(), Step::Load, libc::ENOSYS, &["CONFIG_BPF_SYSCALL"]);
+        expect(
+            &with("# CONFIG_BPF_SYSCALL is not set\n"),
+            Step::Load,
+            libc::ENOSYS,
+            &["without CONFIG_BPF_SYSCALL"],
+        );
+        expect(&with("CONFIG_BPF_SYSCALL=y\n"), Step::Load, libc::ENOSYS, &["seccomp"]);
+        expect(&root(), Step::Buffers, libc::ENOSYS, &["CONFIG_PERF_EVENTS"]);
+        expect(&with("CONFIG_BPF_SYSCALL=y\n"), Step::Load, libc::EINVAL, &["without CONFIG_BPF_EVENTS"]);
+        let no_events = Surroundings { pmu: false, tracefs: false, ..with("CONFIG_PERF_EVENTS=y\n") };
+        expect(&no_events, Step::Probe, libc::ENOENT, &["without CONFIG_UPROBE_EVENTS"]);
+        let unknown = Surroundings { pmu: false, tracefs: false, ..root() };
+        expect(&unknown, Step::Probe, libc::ENOENT, &["tracefs", "CONFIG_UPROBE_EVENTS"]);
+        let no_sys = Surroundings { pmu: false, tracefs: false, sys: false, ..root() };
+        expect(&no_sys, Step::Probe, libc::ENOENT, &["no /sys", "mount -t sysfs"]);
+        expect(&no_sys, Step::Buffers, libc::ENOENT, &["no /sys"]);
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_told_apart() {
+        let user = Surroundings { capabilities: 0, paranoid: Some(3), ..root() };
+        expect(&user, Step::Load, libc::EPERM, &["root", "CAP_BPF"]);
+        expect(&user, Step::Probe, libc::EACCES, &["root", "perf_event_paranoid is 3"]);
+        let capabilities = capability::BPF | capability::PERFMON;
+        let some = Surroundings { capabilities, paranoid: Some(4), ..root() };
+        expect(&some, Step::Probe, libc::EPERM, &["CAP_SYS_ADMIN", "perf_event_paranoid is 4"]);
+        expect(&Surroundings { confidential: true, ..root() }, Step::Load, libc::EPERM, &["lockdown"]);
+        let old = Surroundings { version: Version::of(5, 10, 262), locked: Some(64), ..root() };
+        expect(&old, Step::Load, libc::EPERM, &["RLIMIT_MEMLOCK is 64 KiB", "LimitMEMLOCK"]);
+        let new = Surroundings { locked: Some(64), ..root() };
+        expect(&new, Step::Load, libc::EPERM, &["seccomp"]);
+        expect(&root(), Step::Buffers, libc::EPERM, &["perf_event_open() is forbidden", "seccomp"]);
+    }
+
+    #[test]
+    fn old_kernels() {
+        let at = |major, minor, patch| Surroundings { version: Version::of(major, minor, patch), ..root() };
+        expect(&at(5, 4, 59), Step::Load, libc::EINVAL, &["5.8", "this is 5.4.59"]);
+        let reason = at(4, 19, 48).reason(Step::Load, libc::EINVAL, "prog 'db_put': failed to load");
+        for word in ["4.19.48", "release", "db_put"] {
+            assert!(reason.contains(word), "{reason}");
+        }
+        expect(&root(), Step::Load, libc::EINVAL, &["Invalid argument", "'hits'"]);
+        expect(&root(), Step::Probe, libc::EIO, &["file system"]);
+    }
+
+    #[test]
+    fn a_machine_without_anything_is_read() {
+        let empty = tempfile::tempdir().unwrap();
+        let nothing = Surroundings::read(empty.path());
+        assert!(!nothing.sys && !nothing.pmu && !nothing.tracefs && !nothing.confidential);
+        assert_eq!((nothing.paranoid, nothing.locked), (None, None));
+        expect(&nothing, Step::Buffers, libc::ENOENT, &["no /sys"]);
+    }
+}
