@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""What it costs to read all records of a running IOC: the IOC, and the recorder.
+
+    benches/walk.py [--runs N] [--seconds S] [--records N,...]
+
+For each number of records: an IOC with as many, of which ten are scanned ten times a second. One recorder writes down when
+the scan begins. It does so while nothing else happens, and while other recorders attach one after the other, each of which
+reads all records; in turns, so that what else the machine does falls on both alike. Printed as Markdown: by how much
+the scan's intervals are off, and how long a recorder takes from its start to all records in its log, less
+that for an IOC of ten records.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TOP, "tests/rig"))
+import private_net
+from processes import Ioc, Recorder, program
+
+SCANNED = 10
+PERIOD = 0.1
+
+
+def database(path, records):
+    with open(path, "w", encoding="ascii") as file:
+        for number in range(SCANNED):
+            file.write(f'record(calc, "WALK:TICK{number}") {{ field(SCAN, ".1 second") field(CALC, "1") }}\n')
+        for number in range(records - SCANNED):
+            file.write(f'record(calc, "WALK:{number}") {{ }}\n')
+
+
+def attach(pid, into):
+    """A recorder that reads all records and ends; seconds that it took."""
+    begin = time.monotonic()
+    command = [program("iocrec"), "record", "--dir", into, "--pid", str(pid), "--tier", "packet", "--duration", "1ms"]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    return time.monotonic() - begin
+
+
+def intervals(log, windows):
+    """Of each window of wall-clock time (seconds), by how much the scan's intervals in it are off, µs."""
+    command = [program("iocreplay"), "traces", log, "--format", "otlp", "--pv", "WALK:TICK0"]
+    starts = []
+    for line in subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines():
+        for resource in json.loads(line)["resourceSpans"]:
+            for scope in resource["scopeSpans"]:
+                spans = [span for span in scope["spans"] if span["name"] == "process WALK:TICK0"]
+                starts += [int(span["startTimeUnixNano"]) for span in spans]
+    starts.sort()
+    off = []
+    for begin, end in windows:
+        inside = [start / 1e9 for start in starts if begin <= start / 1e9 <= end]
+        off.append([abs(later - earlier - PERIOD) * 1e6 for earlier, later in zip(inside, inside[1:])])
+    return off
+
+
+def measure(records, runs, seconds):
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "walk.db")
+        database(path, records)
+        ioc = Ioc("walk", 5074, path)
+        log = os.path.join(directory, "log")
+        recorder = Recorder(log, [ioc.pid], "--only", "WALK:TICK0", "--no-puts")
+        quiet, busy, took = [], [], []
+        for run in range(runs):
+            begin = time.time()
+            time.sleep(seconds)
+            quiet.append((begin, time.time()))
+            begin = time.time()
+            while time.time() < begin + seconds:
+                took.append(attach(ioc.pid, os.path.join(directory, f"walk{run}-{len(took)}")))
+            busy.append((begin, time.time()))
+        recorder.stop()
+        off = intervals(log, quiet + busy)
+        ioc.stop()
+    return off[:runs], off[runs:], took
+
+
+def line(what, records, runs):
+    medians = [statistics.median(run) for run in runs if run]
+    most = [max(run) for run in runs if run]
+    count = sum(map(len, runs))
+    print(f"| {records} | {what} | {count} | {statistics.median(medians):.0f} ({min(medians):.0f}-{max(medians):.0f}) "
+          f"| {statistics.median(most):.0f} ({min(most):.0f}-{max(most):.0f}) |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--records", default="10,10000,100000")
+    args = parser.parse_args()
+    private_net.enter()
+    print("| records | meanwhile | scans | interval off, µs: median of runs' medians | of runs' maxima |")
+    print("|---|---|---|---|---|")
+    lines, base = [], None
+    for records in map(int, args.records.split(",")):
+        quiet, busy, took = measure(records, args.runs, args.seconds)
+        line("nothing", records, quiet)
+        line(f"{len(took)} recorders attach", records, busy)
+        median = statistics.median(took) * 1e3
+        base = median if base is None else base
+        lines.append(f"| {records} | {median:.0f} ({min(took) * 1e3:.0f}-{max(took) * 1e3:.0f}) | {median - base:.0f} |")
+    print("\n| records | start to log closed, ms | less that of the first line |\n|---|---|---|")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
