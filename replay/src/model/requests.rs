@@ -5,6 +5,9 @@
 //! has, so the two are tied by a pointer. Requests of one CALLBACK are worked off in their order, each
 //! record once: a record that comes again begins the next.
 //!
+//! Where chains were thinned, a request's records may have been left out: then the newest request counts, which a
+//! callback thread that keeps up works off at once.
+//!
 //! Where the log does not tell the list (it was read from an IOC that could not be looked into, or is old), the list
 //! is learned when only one CALLBACK was asked for, and known from then on; where more than one can be the
 //! cause, none is named.
@@ -82,6 +85,8 @@ pub struct Requests {
     /// The run that a record was processed in last.
     done: HashMap<RecordId, u64>,
     serial: u64,
+    /// Chains are left out of the log.
+    thinned: bool,
     /// Where the log does not tell it: a record's CALLBACK, as learned.
     learned: HashMap<RecordId, Callback>,
 }
@@ -108,6 +113,11 @@ impl Requests {
     /// The list that a record is on, where the log tells.
     pub fn place_of(&self, record: RecordId) -> Option<Place> {
         self.places.get(&record).copied()
+    }
+
+    /// Are chains left out of the log from now on?
+    pub fn thin(&mut self, thinned: bool) {
+        self.thinned = thinned;
     }
 
     /// What a CALLBACK is for, if it is a list's.
@@ -189,6 +199,10 @@ impl Requests {
         }
         self.runs.remove(&thread);
         let waiting = self.pending.get_mut(&callback)?;
+        if self.thinned {
+            self.count -= waiting.len().saturating_sub(1);
+            waiting.drain(..waiting.len().saturating_sub(1));
+        }
         let mut next = None;
         while let Some(request) = waiting.pop_front() {
             self.count -= 1;
@@ -290,6 +304,22 @@ mod tests {
         assert_eq!(requests.place_of(300).map(|place| place.trigger), Some(Trigger::Scan));
         requests.place(300, None);
         assert!(requests.place_of(300).is_none());
+    }
+
+    /// Of ten requests one's records are in the log.
+    #[test]
+    fn the_newest_request_counts_where_chains_are_left_out() {
+        let mut requests = Requests::default();
+        requests.place(100, Some(&list(1, ScanKind::IoInterrupt, 0x10)));
+        requests.thin(true);
+        for time in 1..=30 {
+            requests.push(request(time * 1000, 0x10, Trigger::IoInterrupt), None);
+            if time % 10 == 0 {
+                let cause = requests.cause(time * 1000 + 1, 7, 100, None).0;
+                assert_eq!(cause.map(|request| request.time), Some(time * 1000));
+            }
+        }
+        assert_eq!(requests.count, 0);
     }
 
     #[test]
