@@ -59,7 +59,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 19); /* 300 ms of 25,000 hits/s; both its mappings count as resident memory */
+	__uint(max_entries, 1 << 19); /* 300 ms of 25,000 hits/s; it counts as resident memory */
 } hits SEC(".maps");
 
 struct {

@@ -11,6 +11,7 @@ mod perf_buffer;
 pub mod place;
 pub mod probe;
 mod reasons;
+mod ring;
 #[cfg(test)]
 mod rules;
 mod self_test;

@@ -42,7 +42,7 @@ unsafe extern "C" fn hit(inlet: *mut c_void, _cpu: i32, data: *mut c_void, size:
     // SAFETY: libbpf promises `size` bytes at `data` during this call.
     let sample = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size as usize) };
     // What waits in the kernel's buffers is bounded, so there is no need to stop in between.
-    let _ = inlet.batch.borrow_mut().push(sample);
+    let _ = inlet.batch.borrow_mut().push(sample, &[]);
 }
 
 /// Called by libbpf for hits that found no room.

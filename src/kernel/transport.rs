@@ -7,9 +7,10 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, RawFd};
 use std::rc::Rc;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 
 use super::perf_buffer::PerfBuffer;
+use super::ring::Ring;
 
 /// Bytes taken over from the kernel at a time. The ring holds four times as much.
 const BATCH: usize = 128 * 1024;
@@ -23,10 +24,11 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Takes a hit; false if it is enough for now.
-    pub(super) fn push(&mut self, sample: &[u8]) -> bool {
+    /// Takes a hit, in one or two pieces; false if it is enough for now.
+    pub(super) fn push(&mut self, sample: &[u8], rest: &[u8]) -> bool {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(sample);
+        self.bytes.extend_from_slice(rest);
         self.places.push((start, self.bytes.len() as u32));
         self.bytes.len() < BATCH
     }
@@ -53,7 +55,7 @@ impl Batch {
 }
 
 enum Buffer {
-    Ring { ring: RingBuffer<'static>, lost: MapHandle },
+    Ring { ring: Ring, lost: MapHandle },
     Perf(PerfBuffer),
 }
 
@@ -64,9 +66,6 @@ pub struct Transport {
     lost_before: u64,
 }
 
-/// Returned by a ring callback to stop for now: libbpf hands it back as the result of the poll.
-const STOP: i32 = -libc::EAGAIN;
-
 impl Transport {
     /// Opens the `hits` map of a loaded object, whichever kind it is.
     pub fn open(object: &Object) -> libbpf_rs::Result<Transport> {
@@ -76,10 +75,8 @@ impl Transport {
         let batch = Rc::new(RefCell::new(Batch::default()));
         let buffer = match map("lost") {
             Some(lost) => {
-                let into = batch.clone();
-                let mut builder = RingBufferBuilder::new();
-                builder.add(&hits, move |sample| if into.borrow_mut().push(sample) { 0 } else { STOP })?;
-                Buffer::Ring { ring: builder.build()?, lost: MapHandle::try_from(&lost)? }
+                let ring = Ring::open(MapHandle::try_from(&hits)?)?;
+                Buffer::Ring { ring, lost: MapHandle::try_from(&lost)? }
             }
             None => Buffer::Perf(PerfBuffer::open(hits.as_fd(), batch.clone())?),
         };
@@ -89,7 +86,7 @@ impl Transport {
     /// Becomes readable when hits wait and it is worth while.
     pub fn fd(&self) -> RawFd {
         match &self.buffer {
-            Buffer::Ring { ring, .. } => ring.epoll_fd(),
+            Buffer::Ring { ring, .. } => ring.fd(),
             Buffer::Perf(perf) => perf.epoll_fd(),
         }
     }
@@ -98,7 +95,10 @@ impl Transport {
     pub fn drain(&mut self, mut work: impl FnMut(&Batch)) -> bool {
         self.batch.borrow_mut().clear();
         match &self.buffer {
-            Buffer::Ring { ring, .. } => _ = ring.consume_raw(),
+            Buffer::Ring { ring, .. } => {
+                let mut batch = self.batch.borrow_mut();
+                ring.consume(|first, second| batch.push(first, second));
+            }
             Buffer::Perf(perf) => {
                 perf.consume();
                 self.batch.borrow_mut().sort();
@@ -136,7 +136,7 @@ mod tests {
         for time in [1u64, 4, 6, 2, 3, 5] {
             let mut sample = time.to_ne_bytes().to_vec();
             sample.resize(8 + time as usize, 0);
-            assert!(batch.push(&sample));
+            assert!(batch.push(&sample, &[]));
         }
         batch.sort();
         let lengths: Vec<usize> = batch.samples().map(<[u8]>::len).collect();

@@ -4,9 +4,8 @@
 //! over meanwhile, so events wait in memory, up to a limit. Beyond that hits are dropped and
 //! counted, and the log says how many; definitions, which later hits need, never are.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender, TrySendError};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -36,7 +35,7 @@ pub struct Store {
     dropped: u64,
     dropped_since: u64,
     /// Bytes written so far.
-    written: Arc<AtomicU64>,
+    written: Arc<Mutex<u64>>,
 }
 
 impl Store {
@@ -48,7 +47,7 @@ impl Store {
         let (sender, events) = sync_channel::<Vec<Event>>(UNDER_WAY);
         // few notices come, rate-limited by the writer; one too many is dropped rather than waited for
         let (notice, notices) = sync_channel(16);
-        let written = Arc::new(AtomicU64::new(0));
+        let written = Arc::new(Mutex::new(0));
         let tell_written = written.clone();
         let thread = thread::Builder::new().name("log".into()).spawn(move || {
             loop {
@@ -58,7 +57,9 @@ impl Store {
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
                 writer.tick(clock::monotonic());
-                tell_written.store(writer.status().written, Ordering::Relaxed);
+                if let Ok(mut written) = tell_written.lock() {
+                    *written = writer.status().written;
+                }
                 if let Some(line) = writer.take_notice() {
                     let _ = notice.try_send(line);
                 }
@@ -133,7 +134,7 @@ impl Sink for Store {
     }
 
     fn written(&self) -> Option<u64> {
-        Some(self.written.load(Ordering::Relaxed))
+        self.written.lock().ok().map(|written| *written)
     }
 
     fn notice(&mut self) -> Option<String> {

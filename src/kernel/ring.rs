@@ -1,0 +1,132 @@
+//! The reading end of the BPF ring buffer.
+//!
+//! libbpf has one, but it maps the data twice, one behind the other, so that no hit is ever in two pieces: half a MiB
+//! that counts as the agent's. Hits are copied out here anyway, so pieces do no harm.
+//!
+//! The layout is the kernel's promise to user space (kernel/bpf/ringbuf.c, "ring buffer memory layout"): a page with the
+//! consumer's position, writable; a page with the producers' position, and the data behind it, read-only. In front of each
+//! hit stand its length, with two flags on top, and four bytes of the kernel's own; the next begins at a multiple of 8.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use libbpf_rs::{MapCore, MapHandle};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
+
+/// BPF_RINGBUF_HDR_SZ.
+const HEADER: usize = 8;
+/// BPF_RINGBUF_BUSY_BIT: still being written.
+const BUSY: u32 = 1 << 31;
+/// BPF_RINGBUF_DISCARD_BIT: given up by its writer.
+const DISCARDED: u32 = 1 << 30;
+
+/// A mapping of whole pages.
+struct Pages {
+    at: NonNull<u8>,
+    length: usize,
+}
+
+impl Pages {
+    fn map(map: &MapHandle, offset: usize, length: usize, protection: ProtFlags) -> io::Result<Pages> {
+        let bytes = NonZeroUsize::new(length).ok_or(io::ErrorKind::InvalidInput)?;
+        // SAFETY: a new mapping, at a place that the kernel chooses, disturbs no other.
+        let at = unsafe { mmap(None, bytes, protection, MapFlags::MAP_SHARED, map.as_fd(), offset as _) }?;
+        Ok(Pages { at: at.cast(), length })
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, whole, and nobody refers to it any more. That it fails is not possible then.
+        let _ = unsafe { munmap(self.at.cast(), self.length) };
+    }
+}
+
+/// The reading end.
+pub struct Ring {
+    consumer: Pages,
+    /// The producers' page, then the data.
+    producer: Pages,
+    page: usize,
+    /// Bytes of data, a power of two.
+    size: usize,
+    epoll: Epoll,
+    /// Keeps the file open that `epoll` watches.
+    _map: MapHandle,
+}
+
+impl Ring {
+    /// Of a map of type RINGBUF.
+    ///
+    /// # Errors
+    /// The kernel gives no mapping or no descriptor.
+    pub fn open(map: MapHandle) -> io::Result<Ring> {
+        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.unwrap_or(4096) as usize;
+        let size = map.max_entries() as usize;
+        let consumer = Pages::map(&map, 0, page, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
+        let producer = Pages::map(&map, page, page + size, ProtFlags::PROT_READ)?;
+        // The map itself is readable as soon as there is a single hit; through epoll it is when the programs say so.
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        epoll.add(map.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        Ok(Ring { consumer, producer, page, size, epoll, _map: map })
+    }
+
+    /// Readable when the programs have woken us.
+    pub fn fd(&self) -> RawFd {
+        self.epoll.0.as_raw_fd()
+    }
+
+    /// Hands over the hits that are there, each in one or two pieces, until `take` has enough (false).
+    pub fn consume(&self, mut take: impl FnMut(&[u8], &[u8]) -> bool) {
+        // SAFETY: both pages are mapped as long as `self` lives, begin with a position (unsigned long, 64 bits: the ring
+        // tier is for 64-bit binaries), and are aligned as pages are.
+        let (consumed, produced) = unsafe {
+            (
+                &*self.consumer.at.as_ptr().cast::<AtomicUsize>(),
+                &*self.producer.at.as_ptr().cast::<AtomicUsize>(),
+            )
+        };
+        // nobody else writes it
+        let mut position = consumed.load(Ordering::Relaxed);
+        while position != produced.load(Ordering::Acquire) {
+            let at = position & (self.size - 1);
+            // SAFETY: `at` is below `size` and a multiple of 8, as positions are, so 4 bytes from there lie in the mapping.
+            let header = unsafe { &*self.producer.at.as_ptr().add(self.page + at).cast::<AtomicU32>() }
+                .load(Ordering::Acquire);
+            if header & BUSY != 0 {
+                break;
+            }
+            let length = (header & !(BUSY | DISCARDED)) as usize;
+            let more = header & DISCARDED != 0 || {
+                let (first, second) = self.pieces(at + HEADER, length);
+                take(first, second)
+            };
+            position = position.wrapping_add((length + HEADER).next_multiple_of(8));
+            // from here on producers may write there
+            consumed.store(position, Ordering::Release);
+            if !more {
+                break;
+            }
+        }
+    }
+
+    /// `length` bytes of the data from `at`, which may lie behind its end: it goes on at its beginning.
+    fn pieces(&self, at: usize, length: usize) -> (&[u8], &[u8]) {
+        let at = at & (self.size - 1);
+        let length = length.min(self.size);
+        let first = length.min(self.size - at);
+        // SAFETY: both pieces lie within the data, `size` bytes behind the producers' page; the kernel does not change a
+        // hit between its writer's commit and our store of the consumer's position, before which the pieces are given up.
+        unsafe {
+            let data = self.producer.at.as_ptr().add(self.page);
+            (
+                std::slice::from_raw_parts(data.add(at), first),
+                std::slice::from_raw_parts(data, length - first),
+            )
+        }
+    }
+}
