@@ -23,6 +23,7 @@ enum kind {
 	KIND_SCAN_IO_REQUEST = 12,
 	KIND_POST_EVENT = 13,
 	KIND_THINNED = 14,
+	KIND_ROUTINE = 15,
 };
 
 /* A scalar string field or DBR_STRING element: MAX_STRING_SIZE of epicsTypes.h */
@@ -51,7 +52,7 @@ struct hit {
 	__u16 kind;
 	__u16 status;   /* complete: dbCommon.stat */
 	__u16 severity; /* complete: dbCommon.sevr */
-	__u8 detail;    /* process: dbCommon.pact; complete: enum form */
+	__u8 detail;    /* process, routine: dbCommon.pact; complete: enum form */
 	__u8 dbf;       /* type of the (first) value, numbered as in the traced process; 0xff: no value */
 };
 

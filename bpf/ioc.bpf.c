@@ -246,7 +246,7 @@ INLINE struct value_layout *value_of(struct process_layout *process, __u64 id, _
 	return bpf_map_lookup_elem(&types, &key);
 }
 
-SEC("uprobe") int db_process(struct pt_regs *regs)
+INLINE int begins(struct pt_regs *regs, __u16 kind)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct process_layout *process = traced(id);
@@ -257,12 +257,23 @@ SEC("uprobe") int db_process(struct pt_regs *regs)
 	if ((process->chains || process->selects) && process_left_out(regs, process, id, record))
 		return 0;
 	OPEN(hit, hit);
-	begin(hit, regs, id, KIND_PROCESS, record);
+	begin(hit, regs, id, kind, record);
 	no_alarm(hit);
 	RETURN_ADDRESS(&hit->caller, regs);
 	bpf_probe_read_user(&hit->detail, 1, (void *)(record + process->pact));
 	SEND(regs, hit, hit);
 	return 0;
+}
+
+SEC("uprobe") int db_process(struct pt_regs *regs)
+{
+	return begins(regs, KIND_PROCESS);
+}
+
+/* A record type's rset->process(dbCommon *), where dbProcess cannot be found */
+SEC("uprobe") int process_routine(struct pt_regs *regs)
+{
+	return begins(regs, KIND_ROUTINE);
 }
 
 /*

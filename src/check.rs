@@ -37,6 +37,8 @@ struct IocLine {
     /// What of the records could not be read.
     unread: Option<String>,
     probes: Vec<String>,
+    /// Of processing only the entry of records' process routines is seen.
+    by_routines: bool,
     left_out: Vec<String>,
 }
 
@@ -81,6 +83,7 @@ fn look() -> Result<Report, String> {
         known: Err("not EPICS Base: puts are taken from packets".into()),
         unread: None,
         probes: Vec::new(),
+        by_routines: false,
         left_out: Vec::new(),
     }));
     Ok(Report { host: host()?, tier, no_packets, iocs })
@@ -91,13 +94,23 @@ impl IocLine {
         let (mut probes, mut left_out) = (Vec::new(), Vec::new());
         let unprobed = ioc.unprobed();
         left_out.extend(unprobed.map(str::to_string));
-        for function in FUNCTIONS.iter().filter(|_| unprobed.is_none()) {
+        let hidden = ioc.is_hidden();
+        left_out.extend((hidden && unprobed.is_none()).then(|| probe::NO_SYMBOLS.to_string()));
+        for function in FUNCTIONS.iter().filter(|_| unprobed.is_none() && !hidden) {
             match probe::target(ioc, function) {
                 Ok(target) if target.cost == Cost::Emulated => probes.push(target.symbol.to_string()),
                 Ok(target) => probes.push(format!("{} (single-stepped: slow)", target.symbol)),
                 Err(reason) => left_out.push(reason),
             }
         }
+        let (routines, no_routines) =
+            if unprobed.is_some() { Default::default() } else { probe::routines(ioc) };
+        let slow = routines.iter().filter(|target| target.cost == Cost::Stepped).count();
+        let of_them = if slow > 0 { format!(" ({slow} single-stepped: slow)") } else { String::new() };
+        let named = format!("process routines of {} record types{of_them}", routines.len());
+        probes.extend((!routines.is_empty()).then_some(named));
+        left_out.extend(no_routines);
+        let by_routines = !routines.is_empty();
         let mut unread = None;
         let known = ioc.layout.as_ref().map(|layout| {
             let mut count = 0;
@@ -117,6 +130,7 @@ impl IocLine {
             known: known.map_err(Clone::clone),
             unread,
             probes,
+            by_routines,
             left_out,
         }
     }
@@ -127,7 +141,10 @@ impl IocLine {
     fn recorded(&self, tier: Tier, packets: bool) -> String {
         let hits = tier != Tier::Packet && self.known.is_ok() && !self.probes.is_empty();
         let mut what = Vec::new();
-        what.extend(hits.then_some("puts and processing inside the IOC"));
+        let puts = self.probes.iter().any(|probe| probe.starts_with("dbPut"));
+        what.extend((hits && puts && !self.by_routines).then_some("puts and processing inside the IOC"));
+        what.extend((hits && puts && self.by_routines).then_some("puts inside the IOC"));
+        what.extend((hits && self.by_routines).then_some("which records begin to process"));
         what.extend((packets && !self.ca_ports.is_empty()).then_some("puts by packets"));
         if what.is_empty() {
             what.push("nothing but that it is there");
@@ -283,6 +300,7 @@ mod tests {
             known: Ok((3, 5)),
             unread: Some(odd.into()),
             probes: vec!["dbPut".into()],
+            by_routines: false,
             left_out: vec![],
         };
         let host = Host {

@@ -294,6 +294,7 @@ impl Context {
             | Fact::Put(_)
             | Fact::Process(_)
             | Fact::Complete(_)
+            | Fact::Routine(_)
             | Fact::Cause(_)
             | Fact::CaLinkPut(_)
             | Fact::Inspected(_)

@@ -110,6 +110,9 @@ pub enum Fact {
     Thinning(Thinning),
     /// Chains that were left out.
     Thinned(Thinned),
+    /// A record type's process routine (`rset->process`) was entered, in an IOC whose `dbProcess` cannot be
+    /// found. `active`: the record was active already, so it goes on with what it has begun.
+    Routine(Process),
 }
 
 /// What becomes of a fact when facts are put into order.
@@ -149,6 +152,7 @@ impl Fact {
             | Fact::CaAnswer(_)
             | Fact::Put(_)
             | Fact::Process(_)
+            | Fact::Routine(_)
             | Fact::Complete(_)
             | Fact::Cause(_)
             | Fact::CaLinkPut(_)
@@ -598,7 +602,7 @@ pub struct Put {
     pub old: Value,
 }
 
-/// `dbProcess` entered.
+/// `dbProcess` entered, or a process routine ([`Fact::Routine`]).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// Thread.

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 4] = ["v1", "v1-columns", "v1-scans", "v1-thinning"];
+const GOLDEN: [&str; 5] = ["v1", "v1-columns", "v1-scans", "v1-thinning", "v1-routine"];
 
 fn path(name: &str, ending: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.{ending}"))
@@ -183,6 +183,7 @@ fn hits() -> Vec<Fact> {
             old: Value::Text(b"on\xFF".to_vec()),
         }),
         Fact::Process(Process { thread, sp: -640, site, record, active: true }),
+        Fact::Routine(Process { thread: 4, sp: -560, site: 5, record, active: true }),
         Fact::Complete(Complete {
             thread,
             sp: 64,

@@ -12,7 +12,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
+use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -131,7 +131,7 @@ impl Libraries {
             return Vec::new();
         }
         let memory = Memory::of(pid, if tables.narrow { Width::Narrow } else { Width::Wide });
-        let objects = search(pid, &memory, &writable(pid), &tables.channel);
+        let objects = search(pid, &memory, &process::writable(pid), &tables.channel);
         let connections = sockets::connections(pid);
         let connection = |descriptor| {
             let inode = sockets::inode(pid, descriptor)?;
@@ -162,21 +162,6 @@ impl Libraries {
         }
         tables
     }
-}
-
-/// The process's memory that may hold objects: private, writable, of no file.
-fn writable(pid: u32) -> Vec<(u64, u64)> {
-    let text = fs::read_to_string(format!("/proc/{}/maps", process::living(pid))).unwrap_or_default();
-    let range = |line: &str| {
-        // start-end perms offset device inode path (proc(5))
-        let mut words = line.split_ascii_whitespace();
-        let (start, end) = words.next()?.split_once('-')?;
-        let permissions = words.next()?;
-        let anonymous = words.nth(2)? == "0";
-        let hex = |text| u64::from_str_radix(text, 16).ok();
-        (permissions == "rw-p" && anonymous).then_some((hex(start)?, hex(end)?))
-    };
-    text.lines().filter_map(range).collect()
 }
 
 /// Addresses of the words that are one of `wanted`.
@@ -425,7 +410,7 @@ mod tests {
         let wanted = places.map(|place| &raw const image[place] as u64);
         assert!(wanted.iter().all(|address| found.contains(address)), "{wanted:x?} in {found:x?}");
         assert_eq!(found.len(), wanted.len());
-        assert!(writable(std::process::id()).iter().any(|&(from, to)| from <= start && end <= to));
+        assert!(process::writable(std::process::id()).iter().any(|&(from, to)| from <= start && end <= to));
     }
 
     proptest! {

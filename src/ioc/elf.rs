@@ -7,8 +7,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache};
-use object::{Architecture, SymbolKind};
+use object::read::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
+use object::{elf, Architecture, SegmentFlags, SymbolKind};
 
 use super::process::Mapping;
 use crate::kernel::place::LOOK;
@@ -27,6 +27,10 @@ struct Segment {
     address: u64,
     offset: u64,
     bytes: u64,
+    /// Size in memory: what is more than `bytes` is zero at first (.bss).
+    memory: u64,
+    writable: bool,
+    executable: bool,
 }
 
 /// What is wanted of an ELF file.
@@ -37,6 +41,8 @@ pub struct Elf {
     /// 64-bit?
     pub wide: bool,
     segments: Vec<Segment>,
+    /// Offset and size of .rodata.
+    constants: Option<(u64, u64)>,
     symbols: HashMap<&'static str, Symbol>,
 }
 
@@ -57,9 +63,19 @@ impl Elf {
             .segments()
             .map(|segment| {
                 let (offset, bytes) = segment.file_range();
-                Segment { address: segment.address(), offset, bytes }
+                let SegmentFlags::Elf { p_flags, .. } = segment.flags() else { return None };
+                Some(Segment {
+                    address: segment.address(),
+                    offset,
+                    bytes,
+                    memory: segment.size(),
+                    writable: p_flags & elf::PF_W == elf::PF_W,
+                    executable: p_flags & elf::PF_X == elf::PF_X,
+                })
             })
-            .collect();
+            .collect::<Option<_>>()
+            .ok_or("not ELF")?;
+        let constants = object.section_by_name(".rodata").and_then(|section| section.file_range());
         let mut symbols = HashMap::new();
         let note = |symbols: &mut HashMap<&'static str, Symbol>, symbol: object::Symbol<'_, '_, _>| {
             if symbol.is_undefined() || !symbol.is_global() {
@@ -79,7 +95,7 @@ impl Elf {
         if wanted.first().is_some_and(|first| !symbols.contains_key(first)) {
             object.symbols().for_each(|symbol| note(&mut symbols, symbol));
         }
-        Ok(Elf { machine: object.architecture(), wide: object.is_64(), segments, symbols })
+        Ok(Elf { machine: object.architecture(), wide: object.is_64(), segments, constants, symbols })
     }
 
     /// A symbol that was asked for and is there.
@@ -93,6 +109,26 @@ impl Elf {
             let within = address.checked_sub(segment.address)?;
             (within < segment.bytes).then(|| segment.offset.checked_add(within))?
         })
+    }
+
+    /// The same for an address of code; `None` for data.
+    pub fn code_offset(&self, address: u64) -> Option<u64> {
+        let executable = |segment: &&Segment| {
+            segment.executable
+                && address.checked_sub(segment.address).is_some_and(|within| within < segment.bytes)
+        };
+        self.segments.iter().find(executable).and_then(|_| self.offset(address))
+    }
+
+    /// Where in the file its constants are, and how many bytes: .rodata, which `strip` leaves its name.
+    pub fn constants(&self) -> Option<(u64, u64)> {
+        self.constants
+    }
+
+    /// Where its variables are in memory, from and to, before the bias is added.
+    pub fn variables(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let writable = self.segments.iter().filter(|segment| segment.writable);
+        writable.map(|segment| (segment.address, segment.address.saturating_add(segment.memory)))
     }
 
     /// What is to be added to the file's addresses in a process that has it mapped so.

@@ -28,6 +28,9 @@ pub(super) struct Offsets {
     type_descriptions: usize,
     type_record_size: usize,
     type_bytes: usize,
+    /// dbRecordType.prset, and in the rset its fourth function, `process`.
+    type_functions: u64,
+    routine: u64,
     /// dbFldDes: `name`, `pdbRecordType`, `field_type` (int), `ftPvt`, `size` (short), `offset` (short).
     field_name: usize,
     field_type: usize,
@@ -63,6 +66,8 @@ const WIDE: Offsets = Offsets {
     type_descriptions: 168,
     type_record_size: 184,
     type_bytes: 192,
+    type_functions: 176,
+    routine: 32,
     field_name: 8,
     field_type: 24,
     field_dbf: 36,
@@ -93,6 +98,8 @@ const NARROW: Offsets = Offsets {
     type_descriptions: 88,
     type_record_size: 96,
     type_bytes: 100,
+    type_functions: 92,
+    routine: 16,
     field_name: 4,
     field_type: 12,
     field_dbf: 20,
@@ -367,6 +374,17 @@ impl Layout {
         let texts = pointers.chunks_exact(width).map(|pointer| memory.width().pointer(pointer, 0));
         let choices = texts.map(|text| memory.string(text, MAX_CHOICE).unwrap_or_default());
         read.then(|| MenuAt { address, name, choices: choices.collect() })
+    }
+
+    /// Addresses of the functions that process the records of each type (`rset->process`), with the types'
+    /// names. Whether they are code is for the caller to look at.
+    pub fn routines<'a>(&'a self, memory: &'a Memory) -> impl Iterator<Item = (&'a str, u64)> {
+        let offsets = Offsets::of(memory.width());
+        self.types.values().filter_map(move |rtype| {
+            let functions = memory.pointer(rtype.address.wrapping_add(offsets.type_functions))?;
+            let routine = memory.pointer(functions.wrapping_add(offsets.routine))?;
+            (functions != 0 && routine != 0).then_some((rtype.name.as_str(), routine))
+        })
     }
 
     /// How many nodes the lists of records claim to have: changes when records are added. Other names of

@@ -1,14 +1,16 @@
 //! IOCs: finding them among the processes, and knowing them from outside.
 //!
 //! An IOC is a process that maps code with the global symbols `pdbbase` and `dbProcess`: a program
-//! with EPICS Base in it or a shared libdbCore (3.14: libdbIoc and others). Nothing in it is changed
-//! or stopped; whatever is read from it is checked before it is believed.
+//! with EPICS Base in it or a shared libdbCore (3.14: libdbIoc and others). Where one of them is missing, a process
+//! counts whose program has Base in it ([`hidden`]) and a record database that makes sense. Nothing in it is
+//! changed or stopped; whatever is read from it is checked before it is believed.
 
 pub mod channels;
 pub mod clients;
 pub mod elf;
 pub mod ending;
 pub mod environment;
+pub mod hidden;
 #[cfg(test)]
 mod image;
 pub mod layout;
@@ -22,14 +24,14 @@ pub mod user;
 pub mod version;
 pub mod width;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use iocrec_log::event::Linkage;
 
 use self::elf::Elf;
-use self::layout::{Fixed, Layout};
+use self::layout::{Fixed, Layout, Numbering};
 use self::memory::Memory;
 use self::process::Mapping;
 use self::width::Width;
@@ -87,25 +89,41 @@ pub struct IocProcess {
     pub memory: Memory,
     /// What defines the symbols, the program first.
     pub modules: Vec<Module>,
+    /// Address of the variable that points to its record database, where it has no symbol and had to be
+    /// searched for.
+    database: Option<u64>,
     /// Its record layout, or why it could not be read.
     pub layout: Result<Layout, String>,
     /// Offsets that depend on the version.
     pub fixed: Fixed,
 }
 
-/// What a file is to us.
-#[derive(Clone, Debug)]
-enum Known {
-    /// Defines none of the symbols that are wanted, or cannot be read.
-    Nothing,
-    /// Defines some.
-    Module(Rc<Elf>),
-}
+/// Constants of programs that are read at once, and then in every second, bytes: reading those of all programs of a
+/// machine from an SD card is not to be felt.
+const CONSTANTS_AT_ONCE: u64 = 64 << 20;
+const CONSTANTS_A_SECOND: u64 = 4 << 20;
 
 /// Finds IOCs; remembers every file that it has looked into.
-#[derive(Default)]
 pub struct Finder {
-    files: HashMap<FileId, Known>,
+    /// `None`: cannot be read, or is no ELF file.
+    files: HashMap<FileId, Option<Rc<Elf>>>,
+    /// Programs that don't define `pdbbase`: is EPICS Base in them all the same?
+    programs: HashMap<FileId, bool>,
+    /// Constants of programs that may still be read.
+    left: u64,
+    /// Processes whose programs were not looked into for this.
+    postponed: HashSet<u32>,
+}
+
+impl Default for Finder {
+    fn default() -> Finder {
+        Finder {
+            files: HashMap::new(),
+            programs: HashMap::new(),
+            left: CONSTANTS_AT_ONCE,
+            postponed: HashSet::new(),
+        }
+    }
 }
 
 impl Finder {
@@ -119,17 +137,67 @@ impl Finder {
             _ => format!("process {pid}: {e}"),
         };
         let mappings = process::mappings(pid).map_err(gone)?;
-        let modules = self.modules(pid, &mappings);
-        let has = |name| modules.iter().any(|module| module.elf.symbol(name).is_some());
-        if !(has("pdbbase") && has("dbProcess")) {
-            return Ok(None);
+        let mut modules = self.modules(pid, &mappings);
+        let defined =
+            |modules: &[Module], name| modules.iter().any(|module| module.elf.symbol(name).is_some());
+        let mut database = None;
+        if !defined(&modules, "pdbbase") {
+            let Some(program) = self.program(pid, &mappings) else { return Ok(None) };
+            database = program.find_base(pid);
+            if database.is_none() {
+                return Ok(None);
+            }
+            modules.retain(|module| module.file != program.file);
+            modules.insert(0, program);
         }
-        Ok(process::start(pid).map(|start| describe(pid, start, modules)))
+        let Some(start) = process::start(pid) else { return Ok(None) };
+        let ioc = describe(pid, start, modules, database);
+        // others than IOCs may have a database of definitions alone
+        let certain = defined(&ioc.modules, "dbProcess") || ioc.layout.is_ok();
+        Ok(certain.then_some(ioc))
+    }
+
+    /// A second has passed.
+    pub fn tick(&mut self) {
+        self.left = self.left.max(CONSTANTS_A_SECOND);
+    }
+
+    /// Should a process that was found to be no IOC be looked at again, though it has not changed?
+    pub fn is_postponed(&self, pid: u32) -> bool {
+        self.left > 0 && self.postponed.contains(&pid)
+    }
+
+    /// The program of a process, if EPICS Base is in it.
+    fn program(&mut self, pid: u32, mappings: &[Mapping]) -> Option<Module> {
+        let exe = process::link(pid, "exe");
+        let code = mappings.iter().find(|mapping| mapping.executable && mapping.path == exe)?;
+        let elf = self.files.get(&code.file)?.clone()?;
+        let open = code.open_path(pid);
+        self.postponed.remove(&pid);
+        if !self.programs.contains_key(&code.file) {
+            let bytes = elf.constants().map_or(0, |(_, bytes)| bytes);
+            if self.left == 0 {
+                self.postponed.insert(pid);
+                return None;
+            }
+            self.left = self.left.saturating_sub(bytes);
+            self.programs.insert(code.file, hidden::has_base(&open, &elf));
+        }
+        let here = || mappings.iter().filter(|mapping| mapping.file == code.file);
+        self.programs.get(&code.file).filter(|&&has_base| has_base)?;
+        Some(Module {
+            file: code.file,
+            path: code.path.clone(),
+            bias: elf.bias(here())?,
+            range: (here().next()?.start, here().next_back()?.end),
+            elf,
+            open,
+        })
     }
 
     /// What an IOC's record layout is now, if it was not to be read before.
     pub fn layout_again(&self, ioc: &mut IocProcess) {
-        ioc.layout = read_layout(&ioc.memory, &ioc.modules);
+        ioc.layout = read_layout(&ioc.memory, &ioc.modules, ioc.database);
     }
 
     /// What an IOC says of itself now: its start-up script may have set the environment meanwhile.
@@ -157,13 +225,9 @@ impl Finder {
             .filter_map(|(file, mappings)| {
                 let code = mappings.iter().find(|mapping| mapping.executable)?;
                 let open = code.open_path(pid);
-                let known = self.files.entry(file).or_insert_with(|| match Elf::read(&open, &wanted) {
-                    Ok(elf) if wanted.iter().any(|name| elf.symbol(name).is_some()) => {
-                        Known::Module(Rc::new(elf))
-                    }
-                    _ => Known::Nothing,
-                });
-                let Known::Module(elf) = known else { return None };
+                let read = || Elf::read(&open, &wanted).ok().map(Rc::new);
+                let elf = self.files.entry(file).or_insert_with(read).as_ref()?;
+                wanted.iter().find(|name| elf.symbol(name).is_some())?;
                 Some(Module {
                     file,
                     path: code.path.clone(),
@@ -180,31 +244,40 @@ impl Finder {
     }
 }
 
-fn describe(pid: u32, start: u64, modules: Vec<Module>) -> IocProcess {
+fn describe(pid: u32, start: u64, modules: Vec<Module>, database: Option<u64>) -> IocProcess {
     let narrow = modules.iter().any(|module| !module.elf.wide);
     let width = if narrow { Width::Narrow } else { Width::Wide };
     let memory = Memory::of(pid, width);
     let environment = environment::Environment::read(&memory, &modules, pid);
     let has = |name| modules.iter().any(|module| module.elf.symbol(name).is_some());
     let exe = process::link(pid, "exe");
-    let statically =
-        modules.iter().any(|module| module.path == exe && module.elf.symbol("dbProcess").is_some());
+    // where no file defines dbProcess it is in the program that has the database
+    let inside = |module: &Module| {
+        module.path == exe && (module.elf.symbol("dbProcess").is_some() || !has("dbProcess"))
+    };
+    let layout = read_layout(&memory, &modules, database);
+    // without symbols 3.14 cannot be told from 3.15
+    let since_3_15 = has(DB_CHANNEL)
+        || database.is_some() && layout.as_ref().is_ok_and(|found| found.numbering == Numbering::Since3161);
     IocProcess {
         pid,
         start,
         name: environment.ioc_name(&process::command(pid)),
         base_version: environment.base_version().unwrap_or_else(|| version::of(&modules)),
         environment: environment.telling(),
-        linkage: if statically { Linkage::Static } else { Linkage::Shared },
+        linkage: if modules.iter().any(inside) { Linkage::Static } else { Linkage::Shared },
         memory,
-        layout: read_layout(&memory, &modules),
-        fixed: if has(DB_CHANNEL) { Fixed::base_3_15(width) } else { Fixed::base_3_14(width) },
+        database,
+        layout,
+        fixed: if since_3_15 { Fixed::base_3_15(width) } else { Fixed::base_3_14(width) },
         modules,
     }
 }
 
-fn read_layout(memory: &Memory, modules: &[Module]) -> Result<Layout, String> {
-    let pdbbase = variable(memory, modules, "pdbbase").ok_or("its record database is not loaded yet")?;
+fn read_layout(memory: &Memory, modules: &[Module], database: Option<u64>) -> Result<Layout, String> {
+    let found = database.and_then(|at| memory.pointer(at)).filter(|&to| to != 0);
+    let pdbbase = found.or_else(|| variable(memory, modules, "pdbbase"));
+    let pdbbase = pdbbase.ok_or("its record database is not loaded yet")?;
     Layout::read(memory, pdbbase)
 }
 
@@ -222,6 +295,16 @@ pub fn addresses<'a>(modules: &'a [Module], name: &'a str) -> impl Iterator<Item
     })
 }
 
+impl Module {
+    /// Looks for the variable of this program that points to the record database.
+    fn find_base(&self, pid: u32) -> Option<u64> {
+        let memory = Memory::of(pid, if self.elf.wide { Width::Wide } else { Width::Narrow });
+        let here = |(start, end): (u64, u64)| (start.wrapping_add(self.bias), end.wrapping_add(self.bias));
+        let variables: Vec<(u64, u64)> = self.elf.variables().map(here).collect();
+        hidden::find_base(pid, &memory, &variables)
+    }
+}
+
 impl IocProcess {
     /// Why no probes are put into it at all; `None` if they may be.
     pub fn unprobed(&self) -> Option<&'static str> {
@@ -230,6 +313,11 @@ impl IocProcess {
             Width::Wide if size_of::<usize>() < 8 => Some(WIDE),
             _ => None,
         }
+    }
+
+    /// Its record database was searched for, since it has no symbols.
+    pub fn is_hidden(&self) -> bool {
+        self.database.is_some()
     }
 
     /// The module that defines a function, and its file offset there.

@@ -64,6 +64,22 @@ impl Mapping {
     }
 }
 
+/// Where a process's memory is that its objects may lie in: private, writable, of no file; in the order of
+/// addresses.
+pub fn writable(pid: u32) -> Vec<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{}/maps", living(pid))).unwrap_or_default();
+    let range = |line: &str| {
+        // start-end perms offset device inode path (proc(5))
+        let mut words = line.split_ascii_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let permissions = words.next()?;
+        let anonymous = words.nth(2)? == "0";
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        (permissions == "rw-p" && anonymous).then_some((hex(start)?, hex(end)?))
+    };
+    text.lines().filter_map(range).collect()
+}
+
 /// Numbers of the processes there are.
 ///
 /// # Errors

@@ -15,6 +15,11 @@ pub struct Function {
     pub core: bool,
 }
 
+/// In place of `dbProcess`, where that cannot be found: the function that processes the records of a type, whose
+/// address each record type has.
+pub const ROUTINE: Function =
+    Function { symbols: &["rset->process"], program: "process_routine", core: true };
+
 /// All of them.
 pub const FUNCTIONS: [Function; 13] = [
     Function { symbols: &["dbProcess"], program: "db_process", core: true },

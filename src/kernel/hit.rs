@@ -31,7 +31,7 @@ pub struct Head {
     pub status: u16,
     /// Alarm severity at completion.
     pub severity: u16,
-    /// PACT at dbProcess.
+    /// PACT at dbProcess or in the process routine.
     pub active: bool,
     /// Type of the first value as the traced process numbers it.
     pub dbf: Option<u8>,
@@ -64,6 +64,8 @@ pub enum Form {
 pub enum Body<'a> {
     /// dbProcess.
     Process,
+    /// A record type's process routine.
+    Routine,
     /// recGblFwdLink.
     Complete {
         /// What the value is.
@@ -145,6 +147,7 @@ pub fn parse(sample: &[u8]) -> Option<(Head, Body<'_>)> {
     let cause = |kind| Some(Body::Cause { kind, user: u64_at(sample, HEAD)? });
     let body = match u16_at(sample, 40)? {
         1 => Body::Process,
+        15 => Body::Routine,
         2 => Body::Complete { form: form(*sample.get(46)?), value: complete(sample, head.dbf) },
         3 => put(sample, PutKind::Put, head.dbf)?,
         4 => put(sample, PutKind::PutField, head.dbf)?,

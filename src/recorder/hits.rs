@@ -31,10 +31,15 @@ pub fn hit(
     let sp = thread.relative(head.sp);
     let thread = thread.id;
     let fact = match body {
-        Body::Process => {
+        Body::Process | Body::Routine => {
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
             let site = names.site(time, pid, head.caller, sink);
-            Fact::Process(Process { thread, sp, site, record, active: head.active })
+            let process = Process { thread, sp, site, record, active: head.active };
+            if body == Body::Routine {
+                Fact::Routine(process)
+            } else {
+                Fact::Process(process)
+            }
         }
         Body::Complete { form, value: raw } => {
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };

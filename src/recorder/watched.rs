@@ -114,6 +114,7 @@ impl Watched {
         sink: &mut dyn Sink,
         said: &mut Vec<String>,
     ) -> bool {
+        self.finder.tick();
         let pids: HashSet<u32> = if options.pids.is_empty() {
             let pids = process::pids().unwrap_or_else(|error| {
                 said.push(format!("{error}; processes cannot be seen"));
@@ -187,7 +188,7 @@ impl Watched {
             pause: SHORTEST_PAUSE,
             size: None,
         });
-        if now < passed.next || passed.size == size {
+        if now < passed.next || passed.size == size && !self.finder.is_postponed(pid) {
             return false;
         }
         passed.size = size;
@@ -266,7 +267,7 @@ impl Watched {
             if let (Some(kernel), Some(traced), false) =
                 (kernel.as_deref_mut(), names.ioc(pid), recorded.traced)
             {
-                recorded.traced = begin(&traced.process, kernel, &mut recorded.said);
+                recorded.traced = begin(&traced.process, kernel, options.process, &mut recorded.said);
                 if recorded.traced {
                     changed = true;
                     lines.push(adopted(&recorded.said));
@@ -436,11 +437,16 @@ fn identify(ioc: &IocProcess, said: &mut Ioc) {
 }
 
 /// Begins to record an IOC's hits, if its layout is known; else says why not.
-fn begin(ioc: &IocProcess, kernel: &mut Kernel, said: &mut Ioc) -> bool {
+fn begin(ioc: &IocProcess, kernel: &mut Kernel, process: bool, said: &mut Ioc) -> bool {
     const NO_LAYOUT: &str = "no values or records: ";
     said.not_probed.retain(|line| !line.starts_with(NO_LAYOUT));
     if ioc.unprobed().is_some() {
         return false;
+    }
+    if process {
+        let lines = probe::attach_routines(kernel, ioc);
+        said.not_probed.retain(|line| !lines.contains(line));
+        said.not_probed.extend(lines);
     }
     let done = match &ioc.layout {
         Ok(layout) => kernel.tables.trace(ioc.pid, &layout.told(ioc.pid, ioc.fixed)),

@@ -3,8 +3,9 @@
 use crate::attaching::{checked, is_recorded};
 use crate::rig::own::{Build, Own};
 use crate::rig::spans::{shape, spans};
-use crate::rig::Rig;
-use serde_json::json;
+use crate::rig::{run, wait_until, Rig};
+use serde_json::{json, Value};
+use std::process::Command;
 
 const PORT: u16 = 5074;
 
@@ -56,4 +57,89 @@ fn a_static_ioc_that_exports_nothing() {
     let ioc = own.start(&rig, PORT, "first.db", &[]);
     assert_eq!(checked(&ioc)["linkage"], "static");
     is_recorded(&rig, &ioc);
+}
+
+/// No symbol is left: the record database is found in memory, and the process routines of the record types are
+/// probed, which their addresses there tell. Nothing is said of what they don't show.
+#[test]
+fn a_static_ioc_without_any_symbol() {
+    let Some(rig) = Rig::new("linkage-none") else { return };
+    let Some(own) = Own::build(&rig, Build::Hidden) else { return };
+    own.strip();
+    let symbols = run(Command::new("nm").args(["-D", &own.program]));
+    let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
+    assert!(!symbols.contains("pdbbase") && !symbols.contains("dbP"), "nothing is tested: {symbols}");
+    let mut ioc = own.start(&rig, PORT, "first.db", &[]);
+    let found = checked(&ioc);
+    assert_eq!((&found["name"], &found["linkage"]), (&json!("own"), &json!("static")), "{found}");
+    assert_eq!((&found["records"], &found["ca_ports"]), (&json!(16), &json!([PORT])), "{found}");
+    assert_eq!(found["recorded"], "which records begin to process, puts by packets", "{found}");
+    assert!(
+        found["not_probed"][0].as_str().is_some_and(|why| why.starts_with("its program has no symbols")),
+        "{found}"
+    );
+
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let address = client.connect("ONE:SP");
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut client, "ONE:READY", "packet");
+    client.put("ONE:SP", 6, json!(-8.5), true);
+    wait_until("the slow record is done", || client.get("ONE:LATE") == json!(-17.0));
+    ioc.command("dbtr ONE:PULL");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+
+    // its table of clients is not found: who this one is was said before the recorder came
+    let put = rig.puts(&["--pv", "ONE:SP"]).pop().expect("the put");
+    assert_eq!((&put["client"], &put["requested"]), (&json!(address), &json!(-8.5)), "{put}");
+    assert_eq!((&put["user"], &put["source"]), (&Value::Null, &json!("packet")), "{put}");
+    let spans = spans(&rig);
+    let begun = |name: &str| spans.iter().filter(|span| span.name == format!("process {name}")).count();
+    for once in [
+        "ONE:SP",
+        "ONE:CALC",
+        "ONE:FAN",
+        "ONE:A",
+        "ONE:A1",
+        "ONE:B",
+        "ONE:LATE",
+        "ONE:AFTERSLOW",
+        "ONE:LAST",
+        "ONE:PULL",
+        "ONE:PULLED",
+    ] {
+        assert_eq!(begun(once), 1, "{once}");
+    }
+    // its process routine is entered once more when the delay is over
+    let slow: Vec<_> = spans.iter().filter(|span| span.name == "process ONE:SLOW").collect();
+    let active: Vec<_> = slow.iter().map(|span| &span.attributes["epics.process.pact"]).collect();
+    assert_eq!(active, [&json!(false), &json!(true)]);
+    assert!(begun("ONE:TICK") > 3, "ten times a second");
+    for span in spans.iter().filter(|span| span.name.starts_with("process")) {
+        assert_eq!(
+            (span.parent.as_str(), &span.attributes["epics.process.outcome"]),
+            ("", &json!("not recorded"))
+        );
+        assert_eq!(span.attributes["epics.process.trigger"], "unknown");
+    }
+}
+
+/// Only `pdbbase` has a symbol.
+#[test]
+fn a_static_ioc_with_a_database_but_no_functions() {
+    let Some(rig) = Rig::new("linkage-database") else { return };
+    let Some(own) = Own::build(&rig, Build::Hidden) else { return };
+    own.strip_but("pdbbase");
+    let ioc = own.start(&rig, PORT, "first.db", &[]);
+    let found = checked(&ioc);
+    assert_eq!((&found["records"], &found["linkage"]), (&json!(16), &json!("static")), "{found}");
+    assert_eq!(found["recorded"], "which records begin to process, puts by packets", "{found}");
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    wait_until("processing is recorded", || {
+        String::from_utf8_lossy(&rig.replay("traces", &[]).stdout).contains("ONE:TICK")
+    });
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let text = String::from_utf8_lossy(&rig.replay("traces", &["--pv", "ONE:TICK"]).stdout).into_owned();
+    let mut ticks = text.lines().filter(|line| line.contains("ONE:TICK"));
+    assert!(ticks.all(|line| line.ends_with("begun; no more is recorded")), "{text}");
 }

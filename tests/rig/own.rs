@@ -55,6 +55,11 @@ impl Own {
         succeed(Command::new("strip").arg(&self.program));
     }
 
+    /// Takes away all symbols but this one.
+    pub fn strip_but(&self, symbol: &str) {
+        succeed(Command::new("strip").args(["--keep-symbol", symbol, &self.program]));
+    }
+
     /// The command that starts it on loopback with a database of tests/rig.
     pub fn command(&self, port: u16, database: &str, more: &[&str]) -> Command {
         let mut command = Command::new(&self.program);

@@ -213,6 +213,11 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         (id(), any::<u64>(), any::<u64>())
             .prop_map(|(record, count, since)| Fact::Thinned(Thinned { record, count, since }))
             .boxed(),
+        (place(), id(), any::<bool>())
+            .prop_map(|((thread, sp, site), record, active)| {
+                Fact::Routine(Process { thread, sp, site, record, active })
+            })
+            .boxed(),
     ]
 }
 

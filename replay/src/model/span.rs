@@ -158,6 +158,12 @@ pub enum Outcome {
     Waiting,
     /// Done.
     Completed(Completed),
+    /// All that was recorded is that the record type's process routine was entered: the IOC has no symbols that
+    /// would tell what called it, or of its end.
+    Entered {
+        /// The record was active already, and went on with what it had begun.
+        again: bool,
+    },
 }
 
 /// The end of a record's processing.

@@ -178,6 +178,10 @@ impl Story {
         self.push(time, Fact::Process(process))
     }
 
+    fn routine(&mut self, time: u64, thread: ThreadId, sp: i64, record: RecordId, active: bool) -> &mut Self {
+        self.push(time, Fact::Routine(Process { thread, sp, site: 0, record, active }))
+    }
+
     fn complete(&mut self, time: u64, thread: ThreadId, sp: i64, record: RecordId, value: f64) -> &mut Self {
         let value = Value::Double(value);
         let complete = Complete { thread, sp, site: 0, record, value, severity: 0, status: 0 };
@@ -319,6 +323,9 @@ fn node(text: &mut String, tree: &Tree, children: &[Vec<usize>], number: usize, 
                 Outcome::Skipped => text.push_str(" not completed"),
                 Outcome::Disabled => text.push_str(" disabled"),
                 Outcome::Waiting => text.push_str(" waiting"),
+                Outcome::Entered { again } => {
+                    text.push_str(if *again { " entered again" } else { " entered" })
+                }
                 Outcome::Completed(completed) => {
                     text.push_str(&format!(" = {}", value::text(&completed.value)))
                 }
@@ -391,6 +398,21 @@ fn forward_links_of_the_root_are_siblings_of_what_it_wrote_to() {
         .process(SECOND + 5, SCAN, -100, "scanList", FAN)
         .complete(SECOND + 6, SCAN, -200, FAN, 0.0);
     assert_eq!(story.sketch(), "T:SP scan = 7\n  put T:RB1 7\n  T:CALC FLNK = 8\nT:FAN scan = 0\n");
+}
+
+/// Where only process routines are probed, one below another's stack pointer need not be called by it: nothing
+/// is claimed, and none is taken for skipped.
+#[test]
+fn process_routines_stand_alone() {
+    let mut story = story();
+    story
+        .routine(SECOND, CLIENT, -100, SP, false)
+        .routine(SECOND + 1, CLIENT, -300, CALC, false)
+        .routine(SECOND + 2, CB_LOW, -100, CALC, true)
+        .routine(2 * SECOND, CLIENT, -100, SP, false);
+    let expected =
+        "T:SP unknown entered\nT:CALC unknown entered\nT:CALC unknown entered again\nT:SP unknown entered\n";
+    assert_eq!(story.sketch(), expected);
 }
 
 #[test]

@@ -321,7 +321,7 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
             attributes: Vec::new(),
         });
     }
-    let active = matches!(process.outcome, Outcome::Active);
+    let active = matches!(process.outcome, Outcome::Active | Outcome::Entered { again: true });
     attributes.push(Attribute { key: "epics.process.pact", value: AnyValue::Bool(active) });
     match &process.outcome {
         Outcome::Completed(completed) => {
@@ -342,6 +342,7 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
         Outcome::Disabled => text(attributes, "epics.process.outcome", "disabled"),
         Outcome::Waiting => text(attributes, "epics.process.outcome", "has yet to complete"),
         Outcome::Open => text(attributes, "epics.process.outcome", "not seen to complete"),
+        Outcome::Entered { .. } => text(attributes, "epics.process.outcome", "not recorded"),
     }
     for phase in &process.phases {
         let mut attributes = Vec::new();

@@ -173,6 +173,8 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
         Outcome::Disabled => text.push_str(" disabled: nothing done"),
         Outcome::Waiting => text.push_str(" active: has yet to complete"),
         Outcome::Skipped => text.push_str(" skipped: disabled, or nothing to pass on"),
+        Outcome::Entered { again: false } => text.push_str(" begun; no more is recorded"),
+        Outcome::Entered { again: true } => text.push_str(" goes on; no more is recorded"),
         Outcome::Completed(completed) => {
             if completed.value != Value::Unknown && has_value(context, process.record) {
                 text.push_str(" = ");

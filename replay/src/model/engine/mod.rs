@@ -97,6 +97,7 @@ impl Engine {
             Fact::CaAnswer(answer) => self.answer(time, &answer),
             Fact::Put(put) => self.put(time, put),
             Fact::Process(process) => self.process(time, process),
+            Fact::Routine(process) => self.routine(time, process),
             Fact::Complete(complete) => self.complete(time, complete),
             Fact::Cause(cause) => self.cause(time, cause),
             Fact::CaLinkPut(put) => self.link(time, put),

@@ -114,6 +114,22 @@ impl Engine {
         state.puts.clear();
     }
 
+    /// A process routine. Without the hits of `dbProcess` and of its callers nothing tells which frames of the
+    /// thread still live, so it is a chain of its own.
+    pub(super) fn routine(&mut self, time: u64, process: Process) {
+        let outcome = Outcome::Entered { again: process.active };
+        let (record, trigger) = (process.record, Trigger::Unknown);
+        let what = What::Process(ProcessSpan {
+            record,
+            trigger,
+            outcome,
+            phases: Vec::new(),
+            list: None,
+            asked: None,
+        });
+        self.forest.plant(Span { parent: None, thread: Some(process.thread), start: time, end: time, what });
+    }
+
     /// What made a record process.
     fn parent(&mut self, time: u64, process: Process, caller: Caller, role: Role) -> (Option<At>, Trigger) {
         let (thread, record) = (process.thread, process.record);
