@@ -14,6 +14,7 @@ use iocrec_log::event::Dbf;
 
 use super::memory::{printable, Memory};
 use super::width::{u16_at, u32_at, Width};
+use super::Database;
 use crate::kernel::tables::Told;
 
 /// Where things lie in dbBase.h's structures, in bytes.
@@ -230,6 +231,9 @@ pub struct Layout {
     pub numbering: Numbering,
     /// Record types by the address of their dbRecordType.
     pub types: HashMap<u64, TypeLayout>,
+    /// The dbBase that it was read from, and the first of its record types.
+    base: u64,
+    first: u64,
     /// RDES in dbCommon.
     pub rdes: u16,
     stat: u16,
@@ -293,8 +297,9 @@ impl Layout {
         let mut highest = 0;
         let mut types = HashMap::new();
         let offsets = Offsets::of(memory.width());
-        let base = pdbbase.wrapping_add(offsets.base_types);
-        let mut node = memory.pointer(base).ok_or("pdbbase points to nothing")?;
+        let list = pdbbase.wrapping_add(offsets.base_types);
+        let first = memory.pointer(list).ok_or("pdbbase points to nothing")?;
+        let mut node = first;
         while node != 0 {
             if types.len() >= MAX_TYPES || types.contains_key(&node) {
                 return Err(format!("the list of record types does not end (after {})", types.len()));
@@ -324,7 +329,26 @@ impl Layout {
             17 => Numbering::Since3161,
             other => return Err(format!("field types end at {other}, not 15 or 17")),
         };
-        Ok(Layout { numbering, types, rdes, stat, pact, scanning })
+        Ok(Layout { numbering, types, base: pdbbase, first, rdes, stat, pact, scanning })
+    }
+
+    /// The address that `pdbbase` held.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// What has become of the list of record types.
+    pub fn compare(&self, memory: &Memory) -> Database {
+        let offsets = Offsets::of(memory.width());
+        let at = self.base.wrapping_add(offsets.base_types);
+        let Some(list) = memory.head::<32>(at, offsets.list_bytes) else { return Database::Same };
+        if memory.width().pointer(&list, 0) != self.first {
+            Database::Gone
+        } else if u32_at(&list, offsets.list_count) as usize > self.types.len() {
+            Database::Extended
+        } else {
+            Database::Same
+        }
     }
 
     /// The record type of a record, from its RDES.

@@ -58,8 +58,9 @@ const WIDE: &str = "a 64-bit process, whose memory a 32-bit iocrec cannot read: 
 pub struct Module {
     /// Which file.
     pub file: FileId,
-    /// A path that opens it as long as the process lives.
-    pub open: PathBuf,
+    /// Its code in the process.
+    code: Mapping,
+    pid: u32,
     /// Its name in the process, for people.
     pub path: String,
     /// Its symbols.
@@ -111,8 +112,9 @@ pub struct Finder {
     programs: HashMap<FileId, bool>,
     /// Constants of programs that may still be read.
     left: u64,
-    /// Processes whose programs were not looked into for this.
-    postponed: HashSet<u32>,
+    /// Processes that may be IOCs all the same: their programs were not looked into for this, or have EPICS Base
+    /// in them and no record database yet.
+    undecided: HashSet<u32>,
 }
 
 impl Default for Finder {
@@ -121,7 +123,7 @@ impl Default for Finder {
             files: HashMap::new(),
             programs: HashMap::new(),
             left: CONSTANTS_AT_ONCE,
-            postponed: HashSet::new(),
+            undecided: HashSet::new(),
         }
     }
 }
@@ -145,6 +147,7 @@ impl Finder {
             let Some(program) = self.program(pid, &mappings) else { return Ok(None) };
             database = program.find_base(pid);
             if database.is_none() {
+                self.undecided.insert(pid);
                 return Ok(None);
             }
             modules.retain(|module| module.file != program.file);
@@ -157,14 +160,15 @@ impl Finder {
         Ok(certain.then_some(ioc))
     }
 
-    /// A second has passed.
-    pub fn tick(&mut self) {
+    /// A second has passed, and these processes live.
+    pub fn tick(&mut self, pids: &HashSet<u32>) {
         self.left = self.left.max(CONSTANTS_A_SECOND);
+        self.undecided.retain(|pid| pids.contains(pid));
     }
 
     /// Should a process that was found to be no IOC be looked at again, though it has not changed?
-    pub fn is_postponed(&self, pid: u32) -> bool {
-        self.left > 0 && self.postponed.contains(&pid)
+    pub fn is_undecided(&self, pid: u32) -> bool {
+        self.undecided.contains(&pid)
     }
 
     /// The program of a process, if EPICS Base is in it.
@@ -173,11 +177,11 @@ impl Finder {
         let code = mappings.iter().find(|mapping| mapping.executable && mapping.path == exe)?;
         let elf = self.files.get(&code.file)?.clone()?;
         let open = code.open_path(pid);
-        self.postponed.remove(&pid);
+        self.undecided.remove(&pid);
         if !self.programs.contains_key(&code.file) {
             let bytes = elf.constants().map_or(0, |(_, bytes)| bytes);
             if self.left == 0 {
-                self.postponed.insert(pid);
+                self.undecided.insert(pid);
                 return None;
             }
             self.left = self.left.saturating_sub(bytes);
@@ -191,13 +195,24 @@ impl Finder {
             bias: elf.bias(here())?,
             range: (here().next()?.start, here().next_back()?.end),
             elf,
-            open,
+            code: code.clone(),
+            pid,
         })
     }
 
     /// What an IOC's record layout is now, if it was not to be read before.
     pub fn layout_again(&self, ioc: &mut IocProcess) {
         ioc.layout = read_layout(&ioc.memory, &ioc.modules, ioc.database);
+    }
+
+    /// Takes in record types that have come since; false as long as they cannot be read.
+    pub fn layout_extended(&self, ioc: &mut IocProcess) -> bool {
+        let layout = read_layout(&ioc.memory, &ioc.modules, ioc.database);
+        let read = layout.is_ok();
+        if read {
+            ioc.layout = layout;
+        }
+        read
     }
 
     /// What an IOC says of itself now: its start-up script may have set the environment meanwhile.
@@ -234,7 +249,8 @@ impl Finder {
                     elf: elf.clone(),
                     bias: elf.bias(mappings.iter().copied())?,
                     range: (mappings.first()?.start, mappings.last()?.end),
-                    open,
+                    code: (*code).clone(),
+                    pid,
                 })
             })
             .collect();
@@ -274,6 +290,17 @@ fn describe(pid: u32, start: u64, modules: Vec<Module>, database: Option<u64>) -
     }
 }
 
+/// What has become of a record database whose layout was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// It is as it was.
+    Same,
+    /// It has more record types.
+    Extended,
+    /// It is not there any more, or another one is.
+    Gone,
+}
+
 fn read_layout(memory: &Memory, modules: &[Module], database: Option<u64>) -> Result<Layout, String> {
     let found = database.and_then(|at| memory.pointer(at)).filter(|&to| to != 0);
     let pdbbase = found.or_else(|| variable(memory, modules, "pdbbase"));
@@ -296,6 +323,11 @@ pub fn addresses<'a>(modules: &'a [Module], name: &'a str) -> impl Iterator<Item
 }
 
 impl Module {
+    /// A path that opens this very file as long as the process lives. Not for keeping: it names a thread.
+    pub fn open(&self) -> PathBuf {
+        self.code.open_path(self.pid)
+    }
+
     /// Looks for the variable of this program that points to the record database.
     fn find_base(&self, pid: u32) -> Option<u64> {
         let memory = Memory::of(pid, if self.elf.wide { Width::Wide } else { Width::Narrow });
@@ -313,6 +345,21 @@ impl IocProcess {
             Width::Wide if size_of::<usize>() < 8 => Some(WIDE),
             _ => None,
         }
+    }
+
+    /// What has become of its record database.
+    pub fn database(&self) -> Database {
+        let Ok(layout) = &self.layout else { return Database::Same };
+        let at = self.database.into_iter().chain(addresses(&self.modules, "pdbbase"));
+        let values: Vec<u64> = at.filter_map(|at| self.memory.pointer(at)).collect();
+        // a process that ends cannot be read
+        if values.is_empty() {
+            return Database::Same;
+        }
+        if !values.contains(&layout.base()) {
+            return Database::Gone;
+        }
+        layout.compare(&self.memory)
     }
 
     /// Its record database was searched for, since it has no symbols.

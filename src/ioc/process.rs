@@ -99,6 +99,17 @@ pub fn start(pid: u32) -> Option<u64> {
     Some(ticks.saturating_mul(1_000_000_000 / hertz))
 }
 
+/// Where the code and the stack of the program begin that a process runs: another pair where it has become
+/// another program (exec), or the same one anew. `None` if that cannot be told.
+pub fn image(pid: u32) -> Option<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{}/stat", living(pid))).ok()?;
+    // fields 26 and 28 (proc(5)), zero for who may not know
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let code = fields.nth(23)?.parse().ok()?;
+    let stack = fields.nth(1)?.parse().ok()?;
+    ((code, stack) != (0, 0)).then_some((code, stack))
+}
+
 /// Size of a process's address space, pages: it changes with everything that is loaded.
 pub fn size(pid: u32) -> Option<u64> {
     fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split(' ').next()?.parse().ok()
@@ -178,6 +189,11 @@ mod tests {
         assert!(pids().unwrap().contains(&pid));
         assert!(start(pid).unwrap() > 0);
         assert!(size(pid).unwrap() > 0);
+        let (code, stack) = image(pid).unwrap();
+        let local = 0;
+        assert!(code < this_process as *const () as u64 && stack > &raw const local as u64 - (1 << 40));
+        assert_eq!(image(pid), image(pid));
+        assert_eq!(image(u32::MAX), None);
         assert_eq!(size(u32::MAX), None);
         assert!(!command(pid).is_empty());
         assert!(mappings(pid).unwrap().iter().any(|mapping| mapping.executable));

@@ -23,7 +23,7 @@ const CHUNK: usize = 64 << 10;
 /// The version that an IOC's modules tell; empty where none does.
 pub fn of(modules: &[Module]) -> String {
     let knows = |module: &&Module| module.elf.symbol(super::CORE_RELEASE).is_some();
-    let text = modules.iter().filter(knows).find_map(|module| in_file(&module.open));
+    let text = modules.iter().filter(knows).find_map(|module| in_file(&module.open()));
     let by_name = || {
         modules.iter().find_map(|module| {
             let name = module.path.rsplit('/').next()?;

@@ -40,7 +40,7 @@ pub fn target<'a>(ioc: &'a IocProcess, function: &Function) -> Result<Target<'a>
     if Some(machine) != super::architecture() {
         return Err(format!("{symbol}: code for another machine than the kernel's ({machine:?})"));
     }
-    let place = place(machine, offset, &elf::code(&module.open, offset))
+    let place = place(machine, offset, &elf::code(&module.open(), offset))
         .map_err(|reason| format!("{symbol}: {reason}"))?;
     if place.cost == Cost::Stepped && !function.core {
         return Err(format!("{symbol}: left out, the kernel would single-step its first instruction"));
@@ -63,7 +63,7 @@ pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<String>) {
             if Some(machine) != super::architecture() {
                 return Err(format!("code for another machine than the kernel's ({machine:?})"));
             }
-            let place = place(machine, offset, &elf::code(&module.open, offset))?;
+            let place = place(machine, offset, &elf::code(&module.open(), offset))?;
             Ok(Target { symbol, module, offset: offset + place.offset, cost: place.cost })
         };
         match place_of() {
@@ -78,7 +78,7 @@ pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<String>) {
 pub fn attach_routines(kernel: &mut Kernel, ioc: &IocProcess) -> Vec<String> {
     let (targets, mut left_out) = routines(ioc);
     for target in targets {
-        let attached = kernel.attach(&ROUTINE, target.module.file, &target.module.open, target.offset);
+        let attached = kernel.attach(&ROUTINE, target.module.file, &target.module.open(), target.offset);
         left_out.extend(attached.err().map(|reason| format!("{}: {reason}", target.symbol)));
     }
     left_out
@@ -92,7 +92,7 @@ pub fn attach(kernel: &mut Kernel, ioc: &IocProcess, puts: bool, process: bool) 
     let wanted = |function: &&Function| if is_put(function) { puts } else { process };
     let place = |function: &Function| {
         let target = target(ioc, function)?;
-        let attached = kernel.attach(function, target.module.file, &target.module.open, target.offset);
+        let attached = kernel.attach(function, target.module.file, &target.module.open(), target.offset);
         attached.map_err(|reason| format!("{}: {reason}", target.symbol))
     };
     FUNCTIONS.iter().filter(wanted).map(place).filter_map(Result::err).collect()

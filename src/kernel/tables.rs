@@ -141,16 +141,28 @@ impl Tables {
     /// A reason in words: the maps are full.
     pub fn trace(&mut self, pid: u32, told: &Told) -> Result<(), String> {
         self.forget(pid);
-        let types = told.types.iter().map(|(key, _)| *key).collect();
-        self.traced.insert(pid, Process { told: told.process, types, records: Vec::new() });
-        for (key, layout) in &told.types {
+        self.traced.insert(pid, Process { told: told.process, types: Vec::new(), records: Vec::new() });
+        self.extend(pid, told)?;
+        self.tell(pid)
+    }
+
+    /// Takes in record types that a traced process has loaded since.
+    ///
+    /// # Errors
+    /// A reason in words: the maps are full.
+    pub fn extend(&mut self, pid: u32, told: &Told) -> Result<(), String> {
+        let Some(process) = self.traced.get_mut(&pid) else { return Ok(()) };
+        let known: HashSet<[u8; 16]> = process.types.iter().copied().collect();
+        let new: Vec<_> = told.types.iter().filter(|(key, _)| !known.contains(key)).collect();
+        process.types.extend(new.iter().map(|(key, _)| *key));
+        for (key, layout) in new {
             update(&self.types, "types", key, layout)?;
             let at = self.type_place(key);
             if self.is_free(&self.type_places, at) {
                 update(&self.type_places, "type_places", &at, &[&key[..], layout].concat())?;
             }
         }
-        self.tell(pid)
+        Ok(())
     }
 
     /// TYPE_PLACE.

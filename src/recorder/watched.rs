@@ -11,7 +11,7 @@ use crate::ca::{servers, Decoder, SeedChannel};
 use crate::clock;
 use crate::ioc::clients::{clients, Client};
 use crate::ioc::ending::{self, Ending};
-use crate::ioc::{ports, process, sockets, user, Finder, IocProcess};
+use crate::ioc::{ports, process, sockets, user, Database, Finder, IocProcess};
 use crate::kernel::{probe, Kernel};
 
 /// A process that is no IOC may load EPICS Base later, or become another program: then the size of its
@@ -44,9 +44,13 @@ struct Passed {
 struct Recorded {
     id: IocId,
     start: u64,
+    /// What program it runs.
+    image: Option<(u64, u64)>,
     /// As the log has it.
     said: Ioc,
     traced: bool,
+    /// How many record types' process routines are probed.
+    routines: usize,
 }
 
 /// A server thread whose circuit has no number yet.
@@ -114,7 +118,6 @@ impl Watched {
         sink: &mut dyn Sink,
         said: &mut Vec<String>,
     ) -> bool {
-        self.finder.tick();
         let pids: HashSet<u32> = if options.pids.is_empty() {
             let pids = process::pids().unwrap_or_else(|error| {
                 said.push(format!("{error}; processes cannot be seen"));
@@ -124,6 +127,7 @@ impl Watched {
         } else {
             options.pids.iter().copied().collect()
         };
+        self.finder.tick(&pids);
         let mut changed = self.let_go(now, &pids, names, kernel.as_deref_mut(), sink, said);
         for &pid in &pids {
             if pid != std::process::id() && self.is_due(pid, now) {
@@ -152,19 +156,22 @@ impl Watched {
         said: &mut Vec<String>,
     ) -> bool {
         self.passed.retain(|pid, _| pids.contains(pid));
-        let gone: Vec<u32> = self
+        let gone: Vec<(u32, Option<&str>)> = self
             .recorded
             .iter()
-            .filter(|(pid, recorded)| {
-                process::start(**pid) != Some(recorded.start) || ending::is_zombie(**pid)
+            .filter_map(|(&pid, recorded)| {
+                if process::start(pid) != Some(recorded.start) || ending::is_zombie(pid) {
+                    return Some((pid, None));
+                }
+                Some((pid, Some(over(pid, recorded, names)?)))
             })
-            .map(|(pid, _)| *pid)
             .collect();
-        for pid in &gone {
+        for (pid, why) in &gone {
             let Some(recorded) = self.recorded.remove(pid) else { continue };
             let left_out = kernel.as_deref_mut().map(|kernel| kernel.tables.forget(*pid)).unwrap_or_default();
             names.thinned(now, &left_out, sink);
-            let how = self.endings.remove(pid).map(|ending| ending.how()).unwrap_or_default();
+            let ending = self.endings.remove(pid).map(|ending| ending.how());
+            let how = why.map(str::to_string).or(ending).unwrap_or_default();
             said.push(format!("{} (pid {pid}) has ended: {how}", recorded.said.name));
             sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: recorded.id, how }) });
             let (Some(traced), Some(kernel)) = (names.remove(*pid), kernel.as_deref_mut()) else { continue };
@@ -188,7 +195,7 @@ impl Watched {
             pause: SHORTEST_PAUSE,
             size: None,
         });
-        if now < passed.next || passed.size == size && !self.finder.is_postponed(pid) {
+        if now < passed.next || passed.size == size && !self.finder.is_undecided(pid) {
             return false;
         }
         passed.size = size;
@@ -227,7 +234,8 @@ impl Watched {
             (None, _) => {}
         }
         sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
-        self.recorded.insert(pid, Recorded { id, start: ioc.start, said, traced: false });
+        let image = process::image(pid);
+        self.recorded.insert(pid, Recorded { id, start: ioc.start, image, said, traced: false, routines: 0 });
         names.add(id, ioc);
         true
     }
@@ -252,6 +260,15 @@ impl Watched {
             let before = recorded.said.clone();
             if traced.process.layout.is_err() {
                 self.finder.layout_again(&mut traced.process);
+            } else if traced.process.database() == Database::Extended {
+                // as long as the new record types are not registered the old layout serves
+                let read = self.finder.layout_extended(&mut traced.process);
+                let ioc = &traced.process;
+                let tables = kernel.as_deref_mut().map(|kernel| &mut kernel.tables);
+                if let (Ok(layout), Some(tables), true) = (&ioc.layout, tables, read && recorded.traced) {
+                    let told = tables.extend(pid, &layout.told(pid, ioc.fixed));
+                    recorded.said.not_probed.extend(told.err());
+                }
             }
             if let Some(walked) = names.walk(now, pid, &options.selection, sink) {
                 let named = "records are named when they are first seen: ";
@@ -267,11 +284,16 @@ impl Watched {
             if let (Some(kernel), Some(traced), false) =
                 (kernel.as_deref_mut(), names.ioc(pid), recorded.traced)
             {
-                recorded.traced = begin(&traced.process, kernel, options.process, &mut recorded.said);
+                recorded.traced = begin(&traced.process, kernel, &mut recorded.said);
                 if recorded.traced {
                     changed = true;
                     lines.push(adopted(&recorded.said));
                 }
+            }
+            if let (Some(kernel), Some(traced), true) =
+                (kernel.as_deref_mut(), names.ioc(pid), options.process)
+            {
+                probe_routines(&traced.process, kernel, recorded);
             }
             if recorded.said != before {
                 sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
@@ -298,7 +320,8 @@ impl Watched {
             let new = !self.recorded.contains_key(&server.pid);
             let recorded = self.recorded.entry(server.pid).or_insert_with(|| {
                 let id = names.next_ioc();
-                Recorded { id, start, said: describe(id, server.pid, start), traced: true }
+                let said = describe(id, server.pid, start);
+                Recorded { id, start, image: process::image(server.pid), said, traced: true, routines: 0 }
             });
             let (ca_ports, pva_ports) = match names.ioc(server.pid) {
                 Some(traced) => ports::divide(&traced.process, &server),
@@ -384,6 +407,17 @@ impl Watched {
     }
 }
 
+/// Why an IOC is no more what it was, though its process lives.
+fn over(pid: u32, recorded: &Recorded, names: &Names) -> Option<&'static str> {
+    // neither can be told of a process that is just ending
+    let image = process::image(pid);
+    if image.is_some() && recorded.image.is_some() && image != recorded.image {
+        return Some("its process runs another program, or the same anew");
+    }
+    let gone = names.ioc(pid)?.process.database() == Database::Gone;
+    gone.then_some("its record database was taken away, or replaced by another")
+}
+
 fn recorded_ports(recorded: &HashMap<u32, Recorded>, pid: u32) -> Vec<u16> {
     recorded.get(&pid).map(|recorded| recorded.said.ca_ports.clone()).unwrap_or_default()
 }
@@ -437,16 +471,11 @@ fn identify(ioc: &IocProcess, said: &mut Ioc) {
 }
 
 /// Begins to record an IOC's hits, if its layout is known; else says why not.
-fn begin(ioc: &IocProcess, kernel: &mut Kernel, process: bool, said: &mut Ioc) -> bool {
+fn begin(ioc: &IocProcess, kernel: &mut Kernel, said: &mut Ioc) -> bool {
     const NO_LAYOUT: &str = "no values or records: ";
     said.not_probed.retain(|line| !line.starts_with(NO_LAYOUT));
     if ioc.unprobed().is_some() {
         return false;
-    }
-    if process {
-        let lines = probe::attach_routines(kernel, ioc);
-        said.not_probed.retain(|line| !lines.contains(line));
-        said.not_probed.extend(lines);
     }
     let done = match &ioc.layout {
         Ok(layout) => kernel.tables.trace(ioc.pid, &layout.told(ioc.pid, ioc.fixed)),
@@ -456,6 +485,18 @@ fn begin(ioc: &IocProcess, kernel: &mut Kernel, process: bool, said: &mut Ioc) -
         said.not_probed.push(format!("{NO_LAYOUT}{reason}"));
     }
     done.is_ok()
+}
+
+/// Probes process routines where there is no `dbProcess`, as soon as record types have them, which is in iocInit.
+fn probe_routines(ioc: &IocProcess, kernel: &mut Kernel, recorded: &mut Recorded) {
+    let layout = ioc.layout.as_ref().ok().filter(|_| recorded.traced && ioc.function("dbProcess").is_none());
+    let count = layout.map_or(0, |layout| layout.routines(&ioc.memory).count());
+    if count != recorded.routines {
+        recorded.routines = count;
+        let lines = probe::attach_routines(kernel, ioc);
+        recorded.said.not_probed.retain(|line| !lines.contains(line));
+        recorded.said.not_probed.extend(lines);
+    }
 }
 
 /// A line about a process that is recorded from now on.

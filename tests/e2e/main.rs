@@ -7,6 +7,7 @@ mod rig;
 
 mod attaching;
 mod chains;
+mod changing;
 mod channels;
 mod errors;
 mod life;

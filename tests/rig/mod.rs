@@ -101,8 +101,13 @@ impl Rig {
 
     /// Starts an IOC by a command that says `ready` and `done` as ioc.py does, and waits until it serves.
     pub fn ioc_by(&self, name: &str, command: &mut Command) -> Ioc {
+        self.ioc_at(name, command, "ready")
+    }
+
+    /// Starts an IOC by a command and waits until it says a word.
+    pub fn ioc_at(&self, name: &str, command: &mut Command, word: &str) -> Ioc {
         let mut ioc = Ioc { talk: Talk::start(name, command, &self.dir) };
-        ioc.talk.lines_until("ready");
+        ioc.talk.lines_until(word);
         ioc
     }
 
@@ -509,6 +514,12 @@ impl Ioc {
     pub fn command(&mut self, line: &str) -> Vec<String> {
         self.talk.say(line);
         self.talk.lines_until("done")
+    }
+
+    /// Says a line and waits for a word.
+    pub fn command_until(&mut self, line: &str, word: &str) {
+        self.talk.say(line);
+        self.talk.lines_until(word);
     }
 
     /// Kills it.

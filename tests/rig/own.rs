@@ -72,6 +72,11 @@ impl Own {
         command
     }
 
+    /// Starts it up to the first step of its start.
+    pub fn start_slowly(&self, rig: &Rig, port: u16, database: &str) -> Ioc {
+        rig.ioc_at("own", &mut self.command(port, database, &["slow"]), "step")
+    }
+
     /// Starts it and waits until it serves.
     pub fn start(&self, rig: &Rig, port: u16, database: &str, more: &[&str]) -> Ioc {
         rig.ioc_by("own", &mut self.command(port, database, more))

@@ -1,18 +1,20 @@
 /* An IOC with a main program of its own, as sites build them, linked to the shared libraries of
  * epicscorelibs or with EPICS Base in it (-DREGISTER=register_all, see static_base.py).
  *
- *     own_ioc DBD-DIRECTORY DATABASE [leave | slow]
+ *     own_ioc DBD-DIRECTORY DATABASE [leave | slow | alone]
  *
  * Says "ready" on stdout once it serves; then carries out each line of stdin as an iocsh command and
  * says "done". With "leave" a thread does that, and the main thread ends (as by
  * epicsThreadExitMain), which leaves a process without a living first thread. With "slow" it waits for a line of
- * stdin before each step of its start, and says "step" before it waits. The command "reload DATABASE" ends the
- * IOC in the process and starts it anew with another database.
+ * stdin before each step of its start, and says "step" before it waits. The command "exec DATABASE" starts the
+ * program anew in the process, with another database. So does "reload DATABASE" with the IOC in the process, if it
+ * was started "alone", which means without Channel Access: Base can end no other.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <dbAccess.h>
 #include <dbStaticLib.h>
@@ -27,8 +29,8 @@
 long REGISTER(DBBASE *);
 void testdbCleanup(void);
 
-static const char *definitions;
-static int slow;
+static const char *program, *definitions;
+static int slow, alone;
 
 static void step(void)
 {
@@ -51,7 +53,7 @@ static int start(const char *database)
     if (REGISTER(pdbbase) || dbLoadRecords(database, ""))
         return 1;
     step();
-    return iocInit();
+    return alone ? iocBuildIsolated() || iocRun() : iocInit();
 }
 
 static void *obey(void *unused)
@@ -63,7 +65,10 @@ static void *obey(void *unused)
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
-        if (strncmp(line, "reload ", 7)) {
+        if (!strncmp(line, "exec ", 5)) {
+            execl(program, program, definitions, line + 5, NULL);
+            exit(1);
+        } else if (strncmp(line, "reload ", 7)) {
             iocshCmd(line);
         } else {
             iocShutdown();
@@ -83,12 +88,14 @@ int main(int argc, char **argv)
 
     if (argc < 3)
         return 2;
+    program = argv[0];
     definitions = argv[1];
     slow = argc > 3 && !strcmp(argv[3], "slow");
+    alone = argc > 3 && !strcmp(argv[3], "alone");
     iocshRegisterCommon();
     if (start(argv[2]))
         return 1;
-    if (argc == 3 || slow)
+    if (argc == 3 || slow || alone)
         obey(NULL);
     if (pthread_create(&thread, NULL, obey, NULL))
         return 1;

@@ -1,0 +1,96 @@
+//! IOCs that come to be, or become others, while the recorder watches.
+
+use crate::rig::own::{Build, Own};
+use crate::rig::{json_lines, rig_file, wait_until, Ioc, Rig, Running};
+use serde_json::{json, Value};
+use std::time::Duration;
+
+const PORT: u16 = 5074;
+/// Longer than the recorder takes to notice a change: it looks once a second.
+const NOTICED: Duration = Duration::from_millis(2500);
+
+fn records(rig: &Rig) -> Vec<Value> {
+    json_lines(&rig.replay("records", &["--json", "--ioc", "own"]).stdout)
+}
+
+/// The log's word on the IOC, and on those that were in its process before.
+fn iocs(rig: &Rig, ioc: &Ioc) -> Vec<Value> {
+    let iocs = json_lines(&rig.replay("iocs", &["--json"]).stdout);
+    iocs.into_iter().filter(|found| found["pid"] == ioc.pid()).collect()
+}
+
+fn traces(rig: &Rig, pv: &str) -> String {
+    String::from_utf8_lossy(&rig.replay("traces", &["--pv", pv]).stdout).into_owned()
+}
+
+/// An IOC whose start takes its time is known by the end of it: the records have names and types from the first hit on,
+/// and what iocInit itself sets off is there.
+#[test]
+fn an_ioc_that_starts_slowly() {
+    for (build, strip) in [(Build::Shared, false), (Build::Hidden, true)] {
+        let Some(rig) = Rig::new("changing-slow") else { return };
+        let Some(own) = Own::build(&rig, build) else { return };
+        if strip {
+            own.strip();
+        }
+        // before its record types are loaded, before the records, before iocInit
+        let mut ioc = own.start_slowly(&rig, PORT, "starting.db");
+        // a process that is no IOC yet may be named beside one that is
+        let other = rig.ioc("other", PORT + 10, "second.db", &[]);
+        let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--pid", &other.pid_argument()]);
+        for word in ["step", "step", "ready"] {
+            std::thread::sleep(NOTICED);
+            ioc.command_until("", word);
+        }
+        wait_until("it is recorded", || traces(&rig, "START:TICK").lines().count() > 4);
+        assert!(recorder.stop().success(), "{}", recorder.errors());
+        let records = records(&rig);
+        let types: Vec<_> =
+            records.iter().map(|found| (found["record"].as_str(), found["type"].as_str())).collect();
+        let expected = [("START:FIRST", "ai"), ("START:NEXT", "calc"), ("START:TICK", "calc")];
+        assert_eq!(types, expected.map(|(record, rtype)| (Some(record), Some(rtype))), "{build:?}");
+        // without symbols the process routines are known only when iocInit has set them
+        if build == Build::Shared {
+            let first = traces(&rig, "START:FIRST");
+            assert!(first.contains("pini") && first.contains("START:NEXT"), "{first}");
+            assert!(traces(&rig, "START:TICK").contains("= 1"), "the first scan");
+        }
+        assert_eq!(iocs(&rig, &ioc).len(), 1);
+    }
+}
+
+/// Another database in the same process, with other records at the same addresses, perhaps: nothing is named after
+/// those that were there.
+#[test]
+fn an_ioc_that_is_loaded_anew() {
+    becomes_another("reload", "its record database was taken away", "done");
+}
+
+/// The process runs the program once more.
+#[test]
+fn an_ioc_that_becomes_another_program() {
+    becomes_another("exec", "its process runs another program", "ready");
+}
+
+fn becomes_another(command: &str, why: &str, word: &str) {
+    let Some(rig) = Rig::new(&format!("changing-{command}")) else { return };
+    let Some(own) = Own::build(&rig, Build::Shared) else { return };
+    let how: &[&str] = if command == "reload" { &["alone"] } else { &[] };
+    let mut ioc = own.start(&rig, PORT, "starting.db", how);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
+    wait_until("it is recorded", || traces(&rig, "START:TICK").contains("START:TICK"));
+    ioc.command_until(&format!("{command} {}", rig_file("first.db").display()), word);
+    let said = |recorder: &Running| recorder.errors().lines().any(|line| line.contains(why));
+    wait_until("the change is noticed", || said(&recorder));
+    wait_until("the new records are recorded", || traces(&rig, "ONE:TOCK").contains("ONE:TOCK"));
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let found = iocs(&rig, &ioc);
+    let [old, new] = found.as_slice() else { panic!("{found:?}") };
+    assert!(old["end"].as_str().is_some_and(|how| how.starts_with(why)), "{old}");
+    assert_eq!((&old["ended"].is_null(), &new["ended"]), (&false, &Value::Null), "{found:?}");
+    assert_eq!(records(&rig).iter().filter(|record| record["ioc"] == json!("own")).count(), 3 + 16);
+    // each hit since has the name of a record of now
+    let output = rig.replay("traces", &["--pv", "ONE:*"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("ONE:TICK") && !text.contains("START:"), "{text}");
+}
