@@ -63,10 +63,11 @@ fuzz: setup
 	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocreplay logs_that_nobody_would_write -- --nocapture
 
 bench:
-	$(call need_root,it loads BPF programs and installs bpftrace and perf)
-	@scripts/setup bpftrace linux-perf
+	$(call need_root,it loads BPF programs and installs bpftrace, perf and tcpdump)
+	@scripts/setup bpftrace linux-perf tcpdump zstd
 	@$(CARGO) build --release --workspace --locked
 	@benches/run
+	@benches/size
 
 check: setup
 	@scripts/check
