@@ -8,6 +8,7 @@ use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 use crate::ca::capture::Capture;
 use crate::ca::servers;
 use crate::ioc::{ports, process, records, user, Finder, IocProcess};
+use crate::json::{array, string};
 use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::place::Cost;
 use crate::kernel::tables::LeavesOut;
@@ -261,25 +262,6 @@ impl Report {
             array(iocs),
         )
     }
-}
-
-/// A JSON array of values that are JSON already. (The agent does without a JSON crate for one page.)
-fn array(values: impl Iterator<Item = String>) -> String {
-    format!("[{}]", values.collect::<Vec<_>>().join(","))
-}
-
-/// A JSON string (RFC 8259, section 7).
-fn string(text: &str) -> String {
-    let mut json = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => json.extend(['\\', letter]),
-            control if control < ' ' => _ = write!(json, "\\u{:04x}", control as u32),
-            other => json.push(other),
-        }
-    }
-    json.push('"');
-    json
 }
 
 #[cfg(test)]

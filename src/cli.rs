@@ -11,14 +11,18 @@ use argh::FromArgs;
 use iocrec_log::event::Tier;
 use iocrec_log::storage::Directory;
 use iocrec_log::writer::{self, Writer};
+use nix::errno::Errno;
+use nix::fcntl::{fallocate, FallocateFlags};
 
 use crate::kernel::Wish;
+use crate::recorder::report::Report;
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
 use crate::recorder::store::Store;
 use crate::recorder::thinning::Retain;
+use crate::recorder::triggers::Triggers;
 use crate::recorder::{self, Recorder};
-use crate::{check, signals, watch};
+use crate::{check, control, mark, signals, status, watch};
 
 /// A flight recorder for EPICS IOCs: watches running IOCs from outside, without changing them.
 #[derive(FromArgs, Debug)]
@@ -33,6 +37,8 @@ enum Command {
     Record(Record),
     Watch(Watch),
     Check(Check),
+    Mark(Mark),
+    Status(ShowStatus),
     Version(Version),
 }
 
@@ -47,6 +53,31 @@ struct Record {
     /// most bytes that the log may take, e.g. 64M: the oldest goes first (default 64M)
     #[argh(option, default = "64 << 20", from_str_fn(size))]
     max_disk: u64,
+
+    /// delete what is older, e.g. 30d (default: only the size counts); pins stay
+    #[argh(option, from_str_fn(duration))]
+    max_age: Option<Duration>,
+
+    /// how much before a mark or another cause is kept when older parts of the log go (default 5m)
+    #[argh(option, default = "Duration::from_secs(300)", from_str_fn(duration))]
+    pin_before: Duration,
+
+    /// how much after it is kept (default 1m)
+    #[argh(option, default = "Duration::from_secs(60)", from_str_fn(duration))]
+    pin_after: Duration,
+
+    /// percent of the log that what is kept may have, at most 75; the oldest goes first (default 25; 0: keep nothing)
+    #[argh(option, default = "25")]
+    pin_share: u8,
+
+    /// keep what is around a MAJOR or INVALID alarm of records whose names match; repeatable. What is around the
+    /// death of an IOC is always kept
+    #[argh(option)]
+    pin_on: Vec<String>,
+
+    /// keep what is around a put from outside to PVs or records whose names match; repeatable
+    #[argh(option)]
+    pin_on_put: Vec<String>,
 
     /// longest time that an event stays in memory (default 1s): what a crash of the recorder costs
     #[argh(option, default = "Duration::from_secs(1)", from_str_fn(duration))]
@@ -156,6 +187,32 @@ struct Check {
     json: bool,
 }
 
+/// write a mark into the log of the running recorder; what is around it is kept
+#[derive(FromArgs, Debug)]
+#[argh(subcommand, name = "mark")]
+struct Mark {
+    /// directory of the log
+    #[argh(option)]
+    dir: PathBuf,
+
+    /// the mark's text, e.g. "beam lost"
+    #[argh(positional)]
+    text: Vec<String>,
+}
+
+/// say if a recorder is running on a directory, and how it does
+#[derive(FromArgs, Debug)]
+#[argh(subcommand, name = "status")]
+struct ShowStatus {
+    /// directory of the log
+    #[argh(option)]
+    dir: PathBuf,
+
+    /// as JSON
+    #[argh(switch)]
+    json: bool,
+}
+
 /// print the version
 #[derive(FromArgs, Debug)]
 #[argh(subcommand, name = "version")]
@@ -215,6 +272,11 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Record(record) => self::record(record),
         Command::Watch(watch) => self::watch(watch),
         Command::Check(check) => check::run(check.json).map_err(Failure::Failed),
+        Command::Mark(mark) if mark.text.is_empty() => {
+            Err(Failure::Usage("a mark needs a text, e.g. iocrec mark --dir DIR \"beam lost\"".into()))
+        }
+        Command::Mark(mark) => mark::run(&mark.dir, &mark.text).map_err(Failure::Failed),
+        Command::Status(status) => status::run(&status.dir, status.json).map_err(Failure::Failed),
         Command::Version(_) => {
             let _ = writeln!(std::io::stdout(), "iocrec {}", env!("CARGO_PKG_VERSION"));
             Ok(())
@@ -224,17 +286,26 @@ fn execute(command: Command) -> Result<(), Failure> {
 
 fn record(record: Record) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
-    let directory = Directory::open(&record.dir).map_err(|error| failed(&error))?;
+    let directory = Directory::open(&record.dir).map_err(|error| failed(&error))?.reserving(set_aside);
     let options = writer::Options {
         max_disk: record.max_disk,
+        max_age: record.max_age,
+        pin_before: record.pin_before,
+        pin_after: record.pin_after,
+        pin_share: record.pin_share,
         flush: record.flush,
         sync: record.sync,
         ..writer::Options::default()
     };
     let run = run_number().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;
     let writer = Writer::open(directory, options, run).map_err(|error| failed(&error))?;
-    let mut store =
-        Store::start(writer).map_err(|error| Failure::Failed(format!("no thread for the log: {error}")))?;
+    let report = Report::new(record.dir.to_string_lossy().into_owned(), record.max_disk);
+    let triggers = Triggers::new(&record.pin_on, &record.pin_on_put);
+    let no_thread = |error| Failure::Failed(format!("no thread for the log: {error}"));
+    let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
+    let (desk, notices) = (store.desk(), store.notices());
+    let no_socket = move |line| _ = notices.try_send(line);
+    control::serve(&record.dir, move |request| desk.answer(request), no_socket).map_err(no_thread)?;
     let options = recorder::Options {
         wish: record.tier,
         interfaces: interfaces(record.iface),
@@ -306,6 +377,16 @@ fn interfaces(given: Vec<String>) -> Vec<String> {
     }
 }
 
+/// Sets space aside for a segment.
+fn set_aside(file: &std::fs::File, bytes: u64) -> std::io::Result<()> {
+    let bytes = libc::off_t::try_from(bytes).map_err(|_| std::io::ErrorKind::Unsupported)?;
+    match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, bytes) {
+        // what file systems answer that can't: UBIFS, JFFS2, old FAT
+        Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Err(std::io::ErrorKind::Unsupported.into()),
+        outcome => Ok(outcome?),
+    }
+}
+
 /// A number that no other run has: segments of one run belong together by it.
 fn run_number() -> std::io::Result<u128> {
     use std::io::Read;
@@ -328,7 +409,7 @@ fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("{text} is more than any disk has"))
 }
 
-/// `500ms`, `30s`, `5m`, `24h`; at least a millisecond.
+/// `500ms`, `30s`, `5m`, `24h`, `30d`; at least a millisecond.
 fn duration(text: &str) -> Result<Duration, String> {
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let milliseconds: u64 = match unit {
@@ -336,7 +417,8 @@ fn duration(text: &str) -> Result<Duration, String> {
         "s" => 1000,
         "m" => 60_000,
         "h" => 3_600_000,
-        _ => return Err(format!("{text} is no time; write it as 500ms, 30s, 5m or 24h")),
+        "d" => 86_400_000,
+        _ => return Err(format!("{text} is no time; write it as 500ms, 30s, 5m, 24h or 30d")),
     };
     let number: u64 = digits.parse().map_err(|_| format!("{text} is no time; write it as 30s"))?;
     match number.checked_mul(milliseconds) {
@@ -381,6 +463,7 @@ mod tests {
     fn durations() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("24h"), Ok(Duration::from_secs(86_400)));
+        assert_eq!(duration("30d"), Ok(Duration::from_secs(30 * 86_400)));
         assert!(duration("5").is_err() && duration("0s").is_err() && duration("99999999999999999h").is_err());
     }
 

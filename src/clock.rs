@@ -28,11 +28,36 @@ pub fn wall_offset() -> i64 {
 
 /// Seconds east of UTC of local time now.
 pub fn utc_offset() -> i32 {
-    // its type is the C library's: 32 bits in some
-    let now = clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |time| time.tv_sec());
+    i32::try_from(local(nanoseconds(ClockId::CLOCK_REALTIME)).tm_gmtoff).unwrap_or(0)
+}
+
+/// The calendar's local time at nanoseconds since 1970.
+#[allow(clippy::useless_conversion)] // on some machines it is none
+fn local(wall: i64) -> libc::tm {
+    // years whose seconds do not fit into a 32-bit box's time_t can't be shown there
+    // (its type is the C library's: 32 bits in some)
+    let time = wall.div_euclid(1_000_000_000).try_into().unwrap_or(0);
     // SAFETY: a tm of zeroes is a valid one (its zone pointer may be NULL).
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to live values of the right types; localtime_r writes only the second.
-    unsafe { libc::localtime_r(&now, &mut local) };
-    i32::try_from(local.tm_gmtoff).unwrap_or(0)
+    unsafe { libc::localtime_r(&time, &mut local) };
+    local
+}
+
+/// Nanoseconds since 1970 as ISO 8601 in local time, to the second.
+pub fn iso(wall: i64) -> String {
+    let local = local(wall);
+    let minutes = local.tm_gmtoff / 60;
+    let sign = if minutes < 0 { '-' } else { '+' };
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{sign}{:02}:{:02}",
+        i64::from(local.tm_year) + 1900,
+        local.tm_mon + 1,
+        local.tm_mday,
+        local.tm_hour,
+        local.tm_min,
+        local.tm_sec,
+        minutes.abs() / 60,
+        minutes.abs() % 60
+    )
 }

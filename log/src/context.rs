@@ -300,6 +300,8 @@ impl Context {
             | Fact::Inspected(_)
             | Fact::Loss(_)
             | Fact::Thinned(_)
+            | Fact::Pinned(_)
+            | Fact::Unpinned(_)
             | Fact::Mark(_) => {}
         }
     }

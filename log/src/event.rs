@@ -113,6 +113,10 @@ pub enum Fact {
     /// A record type's process routine (`rset->process`) was entered, in an IOC whose `dbProcess` cannot be
     /// found. `active`: the record was active already, so it goes on with what it has begun.
     Routine(Process),
+    /// Segments are kept.
+    Pinned(Pinned),
+    /// Segments are kept no longer.
+    Unpinned(Unpinned),
 }
 
 /// What becomes of a fact when facts are put into order.
@@ -159,6 +163,8 @@ impl Fact {
             | Fact::Inspected(_)
             | Fact::Loss(_)
             | Fact::Thinned(_)
+            | Fact::Pinned(_)
+            | Fact::Unpinned(_)
             | Fact::Mark(_) => Sort::Hit,
         }
     }
@@ -753,4 +759,22 @@ pub struct Thinned {
     pub count: u64,
     /// Monotonic time at which the first of them began; the last began before the time of this event.
     pub since: u64,
+}
+
+/// From now on the segments of a span of time are kept when older ones are deleted to make room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pinned {
+    /// Begin of the span, monotonic.
+    pub from: u64,
+    /// Its end, mostly to come.
+    pub to: u64,
+    /// Why, in words, for people.
+    pub cause: String,
+}
+
+/// Kept segments had more than their share of the disk, so the oldest of them are kept no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unpinned {
+    /// How many.
+    pub segments: u32,
 }

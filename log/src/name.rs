@@ -1,4 +1,5 @@
-//! Names of segment files: `20260131T235959Z-0000000042.iocrec`.
+//! Names of segment files: `20260131T235959Z-0000000042.iocrec`, and with a word for those that are kept:
+//! `20260131T235959Z-0000000042-mark.iocrec`.
 //!
 //! The time is when the file was begun, UTC, for people; the number counts the files that a directory
 //! has seen and makes names unique. Order of names is order of creation, always: when the wall clock
@@ -15,12 +16,37 @@ const DIGITS: usize = 10;
 const LAST_SECOND: u64 = 253_402_300_799;
 const DAY: u64 = 86_400;
 
+/// Whether a segment is kept when older ones are deleted to make room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pin {
+    /// It goes when it is the oldest.
+    #[default]
+    No,
+    /// It is kept for something that the recorder noticed by itself.
+    Auto,
+    /// It is kept for an operator's mark.
+    Mark,
+}
+
+impl Pin {
+    /// What names of such segments have behind the number.
+    fn word(self) -> &'static str {
+        match self {
+            Pin::No => "",
+            Pin::Auto => "-auto",
+            Pin::Mark => "-mark",
+        }
+    }
+}
+
 /// A segment file's name. Ordered as the names are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentName {
     /// The time as the decimal number YYYYMMDDhhmmss.
     stamp: u64,
     number: u64,
+    /// Is it kept?
+    pub pin: Pin,
 }
 
 impl SegmentName {
@@ -28,16 +54,34 @@ impl SegmentName {
     pub fn next(newest: Option<SegmentName>, wall: i64) -> Self {
         let now = stamp(wall);
         match newest {
-            None => SegmentName { stamp: now, number: 0 },
-            Some(newest) => {
-                SegmentName { stamp: newest.stamp.max(now), number: newest.number.saturating_add(1) }
-            }
+            None => SegmentName { stamp: now, number: 0, pin: Pin::No },
+            Some(newest) => SegmentName {
+                stamp: newest.stamp.max(now),
+                number: newest.number.saturating_add(1),
+                pin: Pin::No,
+            },
         }
+    }
+
+    /// The same file's name when it is kept like that.
+    pub fn kept(self, pin: Pin) -> Self {
+        SegmentName { pin, ..self }
+    }
+
+    /// What tells files apart and never changes, in the order of names.
+    pub fn order(&self) -> (u64, u64) {
+        (self.stamp, self.number)
     }
 
     /// Reads a name; `None` if the recorder would not have given it.
     pub fn parse(name: &str) -> Option<Self> {
         let (stamp, number) = name.strip_suffix(SUFFIX)?.split_once('-')?;
+        let (number, pin) = match number.split_once('-') {
+            None => (number, Pin::No),
+            Some((number, "auto")) => (number, Pin::Auto),
+            Some((number, "mark")) => (number, Pin::Mark),
+            Some(_) => return None,
+        };
         let (date, time) = stamp.strip_suffix('Z')?.split_once('T')?;
         if date.len() != 8 || time.len() != 6 || number.len() != DIGITS {
             return None;
@@ -45,14 +89,14 @@ impl SegmentName {
         let digits =
             |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten();
         let (date, time): (u64, u64) = (digits(date)?, digits(time)?);
-        Some(SegmentName { stamp: date * 1_000_000 + time, number: digits(number)? })
+        Some(SegmentName { stamp: date * 1_000_000 + time, number: digits(number)?, pin })
     }
 }
 
 impl fmt::Display for SegmentName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (date, time) = (self.stamp / 1_000_000, self.stamp % 1_000_000);
-        write!(f, "{date:08}T{time:06}Z-{:0DIGITS$}{SUFFIX}", self.number)
+        write!(f, "{date:08}T{time:06}Z-{:0DIGITS$}{}{SUFFIX}", self.number, self.pin.word())
     }
 }
 
@@ -112,6 +156,8 @@ mod tests {
             "20250101T000000Z-1.iocrec",
             "20250101T000000Z-0000000001",
             "+0250101T000000Z-0000000001.iocrec",
+            "20250101T000000Z-0000000001-.iocrec",
+            "20250101T000000Z-0000000001-pin.iocrec",
             "20250101T000000Z-000000000\u{0663}.iocrec",
         ] {
             assert_eq!(SegmentName::parse(name), None, "{name}");
@@ -121,11 +167,12 @@ mod tests {
     proptest! {
         /// Whatever the clock does, names are unique and sort in the order in which they were given.
         #[test]
-        fn sorted_and_unique(walls in proptest::collection::vec(any::<i64>(), 1..20)) {
+        fn sorted_and_unique(walls in proptest::collection::vec((any::<i64>(), 0..3), 1..20)) {
             let mut newest: Option<SegmentName> = None;
             let mut before = String::new();
-            for wall in walls {
-                let name = SegmentName::next(newest, wall);
+            for (wall, pin) in walls {
+                let pin = [Pin::No, Pin::Auto, Pin::Mark][pin as usize];
+                let name = SegmentName::next(newest, wall).kept(pin);
                 let text = name.to_string();
                 prop_assert!(text > before);
                 prop_assert_eq!(SegmentName::parse(&text), Some(name));

@@ -1,19 +1,26 @@
 //! Writes events into segments.
 //!
-//! What it promises:
+//! What it promises, as long as [`Writer::tick`] is called often (several times within a flush interval):
 //!
 //! - **A crash of the recorder** (kill -9, out of memory) costs the events pushed since the last flush
 //!   ([`Options::flush`], 1 s) and nothing else. **A power cut** costs what came since the last sync
-//!   ([`Options::sync`], 5 s) and nothing else. Both hold as long as [`Writer::tick`] is called often.
-//! - **The cap** ([`Options::max_disk`]): the lengths of all segments in the directory, those of
-//!   earlier runs and the open one included, are never more in sum, not for a moment. Room is made,
-//!   oldest segment first, before anything is written. Files whose names the recorder would not
-//!   have given are neither counted nor touched.
+//!   ([`Options::sync`], 5 s) and nothing else. This is so whatever the disk kept of what was not synced: any
+//!   part, in any order, torn at any sector; and of created, renamed and deleted files, too. It is supposed
+//!   that a sector of 512 bytes is written as a whole, and that a disk that says that it has synced has.
+//! - **The cap** ([`Options::max_disk`]): what the directory takes of the disk, as `du` counts it, is never more,
+//!   not for a moment: all segments, those of earlier runs and the open one included, in whole units of the
+//!   disk (4096 bytes), and their entries in the directory. Room is made before anything is written, and a
+//!   deletion has reached the disk before its room is used. The open segment's bytes are set aside when it is
+//!   begun, where the disk can do that. Files whose names the recorder would not have given are neither
+//!   counted nor touched.
+//! - **Order of deletion**: the oldest that is not kept (pinned) goes first. Kept ones have a share of the cap
+//!   ([`Options::pin_share`]); beyond it the oldest lose that again, those of operators' marks last.
 //! - **Errors of the disk are states**, not failures: the writer pauses, counts what it can't store,
 //!   and comes back by itself, in a new segment that says how much is missing. It never goes on
-//!   in a segment after an error, and never changes or repairs what is written.
+//!   in a segment after an error, and never changes or repairs what is written. If others have filled the
+//!   file system, it first deletes its own oldest segments that are not kept, one at a time.
 //! - **Every event pushed is counted** once, in [`Status::stored`] or [`Status::lost`], as soon as its
-//!   batch is written or given up.
+//!   batch is written or given up. What the writer notes itself counts as stored too, but for losses.
 //! - **A segment can be read alone**: before its first event it holds the definitions that were in
 //!   force (a keyframe), so the deletion of older ones loses nothing that it needs.
 //!
@@ -23,10 +30,12 @@
 
 mod losses;
 mod options;
+mod pins;
 mod segment;
 mod shelf;
 mod status;
 
+pub use crate::name::Pin;
 pub use options::{Options, WriteError, MIN_DISK, MIN_SEGMENT};
 pub use status::{State, Status};
 
@@ -36,21 +45,35 @@ use crate::event::{Event, Fact};
 use crate::name::SegmentName;
 use crate::storage::Storage;
 use losses::Losses;
+use pins::Window;
 use segment::Open;
 use shelf::Shelf;
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
 /// Nanoseconds between tries to store again: the first, and the longest. A try may pack all
 /// definitions, 20 ms for 10,000 records on a small box.
 const RETRY: (u64, u64) = (1_000_000_000, 30_000_000_000);
+/// Nanoseconds of undisturbed storing after which the next trouble is taken for a new one. Before, tries get rarer
+/// and rarer, and so do the lines about them.
+const CALM: u64 = 60_000_000_000;
+/// Nanoseconds between looks for what is too old.
+const AGE_BEAT: u64 = 10_000_000_000;
+/// Lines that wait to be read at most; who does not read them misses the oldest.
+const MOST_NOTICES: usize = 16;
 
 /// Why something could not be stored.
-struct Failure(String);
+struct Failure {
+    reason: String,
+    /// Is it want of space on the file system?
+    full: bool,
+}
 
 impl Failure {
     fn of(doing: &str, error: &io::Error) -> Self {
-        Failure(format!("{doing}: {error}"))
+        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        Failure { reason: format!("{doing}: {error}"), full }
     }
 }
 
@@ -79,7 +102,21 @@ pub struct Writer<S: Storage> {
     /// When to try again, and how long to wait after that.
     retry_at: u64,
     retry_after: u64,
-    notice: Option<String>,
+    /// When storing began again, or at all.
+    resumed: u64,
+    /// When to look again for what is too old.
+    age_at: u64,
+    /// When to say again that segments are deleted early.
+    early_line_at: u64,
+    /// Until when segments are kept from the beginning.
+    window: Option<Window>,
+    /// Marks that came while nothing could be stored, with their times.
+    waiting_marks: VecDeque<(u64, String)>,
+    /// What the writer has to say in the log about what it did.
+    notes: Vec<Fact>,
+    /// When to try again to rename files.
+    rename_at: u64,
+    notices: VecDeque<String>,
 }
 
 impl<S: Storage> Writer<S> {
@@ -89,10 +126,11 @@ impl<S: Storage> Writer<S> {
     /// # Errors
     /// If the options can't work, or the directory can't be listed or brought below the cap.
     pub fn open(mut storage: S, options: Options, run: u128) -> Result<Self, WriteError> {
-        options.check()?;
+        options.check(storage.unit())?;
         let packer = Packer::new(options.level).map_err(WriteError::Compressor)?;
-        let mut shelf = Shelf::new(options.max_disk);
+        let mut shelf = Shelf::new(options.max_disk, storage.unit());
         shelf.look(&mut storage).map_err(WriteError::List)?;
+        shelf.trim(&mut storage).map_err(WriteError::List)?;
         shelf.make_room(&mut storage, 0, false).map_err(WriteError::Delete)?;
         let mut writer = Writer {
             newest: shelf.newest(),
@@ -113,7 +151,14 @@ impl<S: Storage> Writer<S> {
             losses: Losses::default(),
             retry_at: 0,
             retry_after: RETRY.0,
-            notice: None,
+            resumed: 0,
+            age_at: 0,
+            early_line_at: 0,
+            window: None,
+            waiting_marks: VecDeque::new(),
+            notes: Vec::new(),
+            rename_at: 0,
+            notices: VecDeque::new(),
         };
         writer.take_stock();
         Ok(writer)
@@ -144,8 +189,20 @@ impl<S: Storage> Writer<S> {
         if self.status.state != State::Ok && now >= self.retry_at {
             self.resume();
         }
+        self.tend_pins();
+        self.drop_old();
         if self.status.state == State::Ok {
+            self.tell_notes();
             self.tell_losses();
+            if self.should_rotate() {
+                self.end_block();
+                if self.status.state == State::Ok {
+                    self.sync();
+                    self.close_segment();
+                }
+            }
+        }
+        if self.status.state == State::Ok {
             if !self.batch.is_empty()
                 && now.saturating_sub(self.batch_since) >= nanoseconds(self.options.flush)
             {
@@ -166,7 +223,9 @@ impl<S: Storage> Writer<S> {
         if self.status.state != State::Ok {
             self.resume();
         }
+        self.tend_pins();
         if self.status.state == State::Ok {
+            self.tell_notes();
             self.tell_losses();
             self.end_block();
         }
@@ -177,6 +236,7 @@ impl<S: Storage> Writer<S> {
         if self.status.state == State::Ok {
             self.sync();
         }
+        self.close_segment();
         self.take_stock();
     }
 
@@ -190,9 +250,16 @@ impl<S: Storage> Writer<S> {
         &self.status
     }
 
-    /// One line about the last change of [`Status::state`], once.
+    /// A line about a change of [`Status::state`] or of what is kept, each once.
     pub fn take_notice(&mut self) -> Option<String> {
-        self.notice.take()
+        self.notices.pop_front()
+    }
+
+    fn say(&mut self, line: String) {
+        if self.notices.len() >= MOST_NOTICES {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(line);
     }
 
     /// The disk that it writes to.
@@ -246,15 +313,16 @@ impl<S: Storage> Writer<S> {
         self.batch.clear();
         if written {
             self.status.stored += pushed;
-            self.retry_after = RETRY.0;
             return;
         }
         self.lose(pushed, first);
         // Definitions may be lost with it, so the next event needs a segment with a new keyframe.
-        self.open = None;
         match outcome {
             Err(failure) => self.pause(failure),
-            Ok(_) => self.losses.because("a block too large for what --max-disk allows"),
+            Ok(_) => {
+                self.close_segment();
+                self.losses.because("a block too large for what --max-disk allows");
+            }
         }
     }
 
@@ -308,16 +376,21 @@ impl<S: Storage> Writer<S> {
     }
 
     /// Stops storing.
-    fn pause(&mut self, Failure(reason): Failure) {
-        self.open = None;
-        self.retry_at = self.now.saturating_add(self.retry_after);
+    fn pause(&mut self, Failure { reason, full }: Failure) {
+        self.abandon_segment();
+        if self.status.state == State::Ok && self.now.saturating_sub(self.resumed) >= CALM {
+            self.retry_after = RETRY.0;
+        }
+        // A new segment may help at once: for it the oldest goes.
+        let soon = full && self.status.state == State::Ok && self.retry_after == RETRY.0;
+        self.retry_at = if soon { self.now } else { self.now.saturating_add(self.retry_after) };
         self.retry_after = (2 * self.retry_after).min(RETRY.1);
         self.losses.because(&reason);
-        let notice = format!("storing paused: {reason}; events are counted until it works again");
+        let line = format!("storing paused: {reason}; events are counted until it works again");
         let state = State::Paused { reason };
         if self.status.state != state {
             self.status.state = state;
-            self.notice = Some(notice);
+            self.say(line);
         }
     }
 
@@ -326,7 +399,9 @@ impl<S: Storage> Writer<S> {
         match self.look_again().and_then(|()| self.begin_segment()) {
             Ok(()) => {
                 self.status.state = State::Ok;
-                self.notice = Some(format!("storing again; {} events were lost", self.losses.untold()));
+                self.resumed = self.now;
+                self.say(format!("storing again; {} events were lost", self.losses.untold()));
+                self.store_waiting_marks();
             }
             Err(failure) => self.pause(failure),
         }
@@ -339,10 +414,26 @@ impl<S: Storage> Writer<S> {
         Ok(())
     }
 
+    /// Deletes what is too old.
+    fn drop_old(&mut self) {
+        let Some(most) = self.options.max_age.filter(|_| self.now >= self.age_at) else { return };
+        self.age_at = self.now.saturating_add(AGE_BEAT);
+        let (storage, open) = (&mut self.storage, self.open.is_some());
+        if let Err(error) = self.shelf.drop_old(storage, most, self.now, open) {
+            self.pause(Failure::of("deleting an old segment", &error));
+        }
+    }
+
     fn take_stock(&mut self) {
-        self.status.on_disk = self.shelf.total();
+        let sums = self.shelf.sums();
+        self.status.on_disk = sums.length;
+        self.status.taken = self.shelf.taken();
         self.status.segments = self.shelf.count();
+        self.status.kept = sums.kept;
+        self.status.kept_taken = sums.kept_taken;
+        self.status.kept_share = self.share();
         self.status.deleted = self.shelf.deleted();
+        self.status.waiting_marks = self.waiting_marks.len();
     }
 }
 

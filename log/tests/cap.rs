@@ -1,14 +1,16 @@
-//! The cap on disk use, checked by the simulated disk at every operation.
+//! The cap on disk use, checked by the simulated disk at every operation: what `du` would show, with marks and
+//! pins, a largest age, full disks and failing ones.
 
 mod common;
 
 use common::disk::{Disk, Faults};
 use common::{noise_mark, read_all, split_losses, SECOND};
 use iocrec_log::event::{Channel, Event, Fact, Origin, Record};
-use iocrec_log::writer::{Options, State, WriteError, Writer, MIN_DISK, MIN_SEGMENT};
+use iocrec_log::writer::{Options, Pin, State, WriteError, Writer, MIN_DISK, MIN_SEGMENT};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::io::ErrorKind;
+use std::time::Duration;
 
 fn options(max_disk: u64) -> Options {
     Options { max_disk, level: 1, ..Options::default() }
@@ -24,6 +26,12 @@ enum Step {
     Tick(u64),
     /// The wall clock is set.
     Wall(i64),
+    /// An operator's mark of so many bytes.
+    Mark(usize),
+    /// The recorder noticed something.
+    Pin,
+    /// The disk has room for so many bytes more; for any number.
+    Fill(Option<u64>),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -34,12 +42,17 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..800u16).prop_map(Step::Define),
         8 => (0..3 * SECOND).prop_map(Step::Tick),
         1 => any::<i64>().prop_map(Step::Wall),
+        3 => (0..300usize).prop_map(Step::Mark),
+        2 => Just(Step::Pin),
+        1 => proptest::option::of(0..200_000u64).prop_map(Step::Fill),
     ]
 }
 
 /// Files that are there before: segments of earlier runs, and what isn't ours.
 fn earlier() -> impl Strategy<Value = Vec<(String, usize)>> {
-    let name = (1970..2040u64, 0..100u64).prop_map(|(year, n)| format!("{year}0101T000000Z-{n:010}.iocrec"));
+    let word = proptest::sample::select(&["", "-auto", "-mark"][..]);
+    let name = (1970..2040u64, 0..100u64, word)
+        .prop_map(|(year, n, word)| format!("{year}0101T000000Z-{n:010}{word}.iocrec"));
     vec((name, 0..200_000usize), 0..6)
 }
 
@@ -52,13 +65,23 @@ proptest! {
         max_disk in MIN_DISK..1 << 20,
         earlier in earlier(),
         fault in proptest::option::of((0..60u64, 1..6u64)),
+        pin_share in 0..=75u8,
+        max_age in proptest::option::of(1..20u64),
+        reserving in any::<bool>(),
         seed in 1..u64::MAX,
     ) {
-        let disk = Disk::default();
+        let disk = if reserving { Disk::default().reserving() } else { Disk::default() };
         for (name, size) in &earlier {
             disk.put(name, vec![7; *size]);
         }
-        let mut writer = Writer::open(disk.clone(), options(max_disk), 1).unwrap();
+        let options = Options {
+            pin_share,
+            max_age: max_age.map(Duration::from_secs),
+            pin_before: Duration::from_secs(5),
+            pin_after: Duration::from_secs(2),
+            ..options(max_disk)
+        };
+        let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
         disk.watch_cap(max_disk);
         disk.set_faults(fault.map(|(first, count)| Faults { first, count, kind: ErrorKind::Other }));
         let (mut now, mut seed, mut pushed, mut records) = (SECOND, seed, 0, 0);
@@ -81,15 +104,24 @@ proptest! {
                     writer.tick(now);
                 }
                 Step::Wall(wall) => disk.set_wall(wall),
+                Step::Mark(size) => {
+                    let Fact::Mark(text) = noise_mark(now, size, &mut seed).fact else { unreachable!() };
+                    let _ = writer.mark(now, &text);
+                }
+                Step::Pin => writer.pin(Pin::Auto, now, "noticed"),
+                Step::Fill(free) => disk.set_capacity(free.map(|free| disk.taken() + free)),
             }
-            let (status, found) = (writer.status(), disk.used());
-            prop_assert!(status.on_disk >= found, "{status:?} {found}");
+            let status = writer.status();
+            prop_assert!(status.taken >= disk.taken(), "{status:?} {}", disk.taken());
         }
         disk.set_faults(None);
+        disk.set_capacity(None);
         writer.close(now);
         let status = writer.status();
-        prop_assert_eq!(status.stored + status.lost, pushed);
-        prop_assert!(status.state == State::Ok || pushed > 0);
+        // What it notes itself is counted as well.
+        prop_assert!(status.stored + status.lost >= pushed);
+        let open = status.kept_share.max(max_disk / 2);
+        prop_assert!(status.kept_taken <= open, "pins take more than their share: {status:?}");
     }
 }
 
@@ -97,8 +129,8 @@ proptest! {
 #[test]
 fn the_oldest_go_first() {
     let disk = Disk::default();
-    disk.watch_cap(MIN_SEGMENT * 8);
-    let opt = Options { segment: Some(MIN_SEGMENT), ..options(MIN_SEGMENT * 8) };
+    disk.watch_cap(64 * 1024 * 8);
+    let opt = Options { segment: Some(64 * 1024 - 4096), ..options(64 * 1024 * 8) };
     let mut writer = Writer::open(disk.clone(), opt, 1).unwrap();
     let mut seed = 1;
     let count = 2000;
@@ -128,8 +160,10 @@ fn earlier_segments_count_and_other_files_stay() {
     }
     disk.put("incident.iocrec", vec![0; 10]);
     disk.put("notes.txt", vec![0; 10]);
-    let mut writer = Writer::open(disk.clone(), options(200_000), 1).unwrap();
+    // Each takes 13 pages and is reckoned with one more, 57344; the directory takes one.
+    let mut writer = Writer::open(disk.clone(), options(4 * 57344 + 4096), 1).unwrap();
     assert_eq!((writer.status().segments, writer.status().on_disk), (4, 200_000));
+    assert_eq!(writer.status().taken, 4 * 57344 + 4096);
     writer.push(noise_mark(1, 10, &mut 1));
     writer.close(2);
     assert!(disk.has("incident.iocrec") && disk.has("notes.txt"));
@@ -141,26 +175,31 @@ fn earlier_segments_count_and_other_files_stay() {
 #[test]
 fn the_least_cap() {
     let error = Writer::open(Disk::default(), options(MIN_DISK - 1), 1).err().unwrap();
-    assert!(matches!(error, WriteError::DiskTooSmall(_)));
+    assert!(matches!(error, WriteError::DiskTooSmall(_, MIN_DISK)));
     assert_eq!(
         error.to_string(),
-        "a log of at most 131071 bytes can't work; give --max-disk at least 131072 (128K)"
+        "a log of at most 131071 bytes can't work here; give --max-disk at least 131072 (128K)"
     );
-    for segment in [MIN_SEGMENT - 1, MIN_DISK] {
-        let options = Options { segment: Some(segment), ..options(MIN_DISK) };
-        let error = Writer::open(Disk::default(), options, 1).err().unwrap().to_string();
-        assert_eq!(error, format!("a segment can't have {segment} bytes; choose between 65536 and 65536"));
+    let small = Options { segment: Some(MIN_SEGMENT - 1), ..options(MIN_DISK) };
+    let error = Writer::open(Disk::default(), small, 1).err().unwrap().to_string();
+    assert_eq!(error, "a segment can't have 32767 bytes; the least are 32768");
+    let greedy = Options { pin_share: 76, ..options(MIN_DISK) };
+    let error = Writer::open(Disk::default(), greedy, 1).err().unwrap().to_string();
+    assert_eq!(error, "pins can't have 76 percent of the log; give --pin-share at most 75");
+    // Segments that would not fit twice are made smaller.
+    for segment in [None, Some(MIN_DISK), Some(1 << 30)] {
+        let disk = Disk::default().reserving();
+        disk.watch_cap(MIN_DISK);
+        let options = Options { segment, ..options(MIN_DISK) };
+        let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
+        let mut seed = 1;
+        for number in 0..1000 {
+            writer.push(noise_mark(SECOND + number, 1000, &mut seed));
+        }
+        writer.close(2 * SECOND);
+        assert_eq!(writer.status().lost, 0);
+        assert!(read_all(&disk).len() > 80, "hardly anything is kept");
     }
-    let disk = Disk::default();
-    disk.watch_cap(MIN_DISK);
-    let mut writer = Writer::open(disk.clone(), options(MIN_DISK), 1).unwrap();
-    let mut seed = 1;
-    for number in 0..1000 {
-        writer.push(noise_mark(SECOND + number, 1000, &mut seed));
-    }
-    writer.close(2 * SECOND);
-    assert_eq!(writer.status().lost, 0);
-    assert!(read_all(&disk).len() > 80, "hardly anything is kept");
 }
 
 fn channels(count: u32, mut push: impl FnMut(Event)) {
@@ -203,7 +242,7 @@ fn a_keyframe_bigger_than_the_cap() {
         writer.push(event);
     });
     let State::Paused { reason } = writer.status().state.clone() else { panic!("{:?}", writer.status()) };
-    assert!(reason.contains("--max-disk allows 131072; raise it"), "{reason}");
+    assert!(reason.contains("more than fit into --max-disk 131072; raise it"), "{reason}");
     assert_eq!(writer.take_notice().as_deref().map(|line| line.starts_with("storing paused: ")), Some(true));
     let tries = disk.operations();
     for second in 2..100 {

@@ -5,7 +5,7 @@ mod common;
 use common::disk::{Disk, Faults};
 use common::{noise_mark, read_all, split_losses, SECOND};
 use iocrec_log::event::{Event, Fact, Record};
-use iocrec_log::writer::{Options, State, Writer, MIN_SEGMENT};
+use iocrec_log::writer::{Options, State, Writer, MIN_DISK, MIN_SEGMENT};
 use std::io::ErrorKind;
 
 const KINDS: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::ReadOnlyFilesystem];
@@ -31,8 +31,8 @@ fn load(writer: &mut Writer<Disk>, size: usize) -> u64 {
 /// `keep`: nothing needs to be deleted, so that all that is stored can be read at the end.
 fn run(keep: bool, faults: Faults) -> (Disk, Writer<Disk>, u64) {
     let disk = Disk::default();
-    let max_disk = if keep { 64 << 20 } else { 2 * MIN_SEGMENT };
-    let options = Options { max_disk, segment: Some(MIN_SEGMENT), level: 1, ..Options::default() };
+    let max_disk = if keep { 64 << 20 } else { MIN_DISK };
+    let options = Options { max_disk, segment: Some(64 << 10), level: 1, ..Options::default() };
     let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
     disk.watch_cap(max_disk);
     disk.set_faults(Some(Faults { first: faults.first.saturating_add(disk.operations()), ..faults }));
@@ -60,9 +60,14 @@ fn at_every_operation() {
                 assert_eq!(status.state, State::Ok, "{context}");
                 assert_eq!(status.stored + status.lost, pushed, "{context}");
                 let (read, lost) = split_losses(read_all(&disk));
-                assert_eq!((read.len() as u64, lost), (status.stored, status.lost), "{context}");
-                assert_eq!(status.on_disk, disk.used(), "{context}");
-                assert!(writer.take_notice().is_some() || disk.failed() == 0, "{context}");
+                if status.deleted_early == 0 {
+                    assert_eq!((read.len() as u64, lost), (status.stored, status.lost), "{context}");
+                } else {
+                    // Where the disk seems full for good, what was stored makes way for what is new.
+                    assert!(kind == ErrorKind::StorageFull && lost <= status.lost, "{context}");
+                }
+                assert_eq!((status.on_disk, status.taken >= disk.taken()), (disk.used(), true), "{context}");
+                assert!(status.lost == 0 || writer.take_notice().is_some(), "{context}");
             }
         }
     }
@@ -96,7 +101,10 @@ fn for_good() {
             line.starts_with("storing paused: ") && line.ends_with("counted until it works again"),
             "{line}"
         );
-        assert_eq!(writer.take_notice(), None);
+        // Another when the reason is another.
+        while let Some(line) = writer.take_notice() {
+            assert!(line.starts_with("storing paused: "), "{line}");
+        }
         writer.close(50 * SECOND);
         let status = writer.status();
         assert!(matches!(status.state, State::Paused { .. }));
@@ -105,30 +113,39 @@ fn for_good() {
     }
 }
 
-/// A disk that runs full and is freed again: full means full, not one operation.
+/// A disk that runs full and is freed again: full means full, not one operation. What is new makes way for what is
+/// old as far as there is anything, and no litter is left.
 #[test]
 fn a_full_disk() {
-    for capacity in (0..200_000).step_by(3777) {
-        let disk = Disk::default();
+    for (capacity, reserving) in (0..200_000).step_by(3777).flat_map(|size| [(size, false), (size, true)]) {
+        let context = format!("{capacity} bytes, reserving: {reserving}");
+        let disk = if reserving { Disk::default().reserving() } else { Disk::default() };
         let options = Options { segment: Some(MIN_SEGMENT), level: 1, ..Options::default() };
         let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
         disk.set_capacity(Some(capacity));
         let mut pushed = load(&mut writer, 700);
-        assert!(disk.used() <= capacity);
-        let full = matches!(writer.status().state, State::Paused { .. });
-        assert_eq!(full, writer.status().lost > 0);
-        // No litter: tries on the full disk leave no segments behind.
-        assert!(disk.segments().len() < 6, "{} segments", disk.segments().len());
+        assert!(disk.used() <= capacity, "{context}");
+        let status = writer.status().clone();
+        let paused = matches!(status.state, State::Paused { .. });
+        // With room for two segments and what they are reckoned with, it goes on as with a smaller cap.
+        let enough = 3 * (MIN_SEGMENT + 4096);
+        assert!(!paused || capacity < enough && status.lost > 0, "{context} {status:?}");
+        assert!(!(reserving && capacity >= enough) || status.lost == 0, "{context} {status:?}");
+        assert!(capacity < enough || status.lost < 150, "{context} {status:?}");
+        assert!(disk.segments().len() < 6, "{context}: {} segments", disk.segments().len());
         disk.set_capacity(None);
         writer.tick(1000 * SECOND);
-        assert_eq!(writer.status().state, State::Ok);
+        assert_eq!(writer.status().state, State::Ok, "{context}");
         writer.push(noise_mark(1000 * SECOND, 100, &mut 5));
         pushed += 1;
         writer.close(1001 * SECOND);
         let status = writer.status();
+        assert_eq!(status.stored + status.lost, pushed, "{context}");
         let (read, lost) = split_losses(read_all(&disk));
-        assert_eq!((read.len() as u64, lost), (status.stored, status.lost));
-        assert_eq!(read.len() as u64 + lost, pushed);
+        assert!(!read.is_empty(), "{context}");
+        if status.deleted_early == 0 {
+            assert_eq!((read.len() as u64, lost), (status.stored, status.lost), "{context}");
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 5] = ["v1", "v1-columns", "v1-scans", "v1-thinning", "v1-routine"];
+const GOLDEN: [&str; 6] = ["v1", "v1-columns", "v1-scans", "v1-thinning", "v1-routine", "v1-pins"];
 
 fn path(name: &str, ending: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.{ending}"))
@@ -225,6 +225,8 @@ fn hits() -> Vec<Fact> {
         Fact::Loss(Loss { source: LossSource::Hits, count: 12, since: 5, cause: "ring buffer full".into() }),
         Fact::Thinned(Thinned { record, count: 90, since: 20 * SECOND }),
         Fact::Mark("beam lost".into()),
+        Fact::Pinned(Pinned { from: 5, to: 70_000_000_000, cause: "beam lost".into() }),
+        Fact::Unpinned(Unpinned { segments: 3 }),
         Fact::ChannelEnd(7),
         Fact::CircuitEnd(6),
         Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 1".into() }),
@@ -324,7 +326,7 @@ fn write() -> Vec<u8> {
     let run = 0x0123_4567_89AB_CDEF_0011_2233_4455_6677;
     let mut writer = Writer::open(disk.clone(), Options::default(), run).unwrap();
     // The first segment can't be made, so that the second begins with a keyframe.
-    disk.set_faults(Some(Faults { first: 1, count: 1, kind: std::io::ErrorKind::StorageFull }));
+    disk.set_faults(Some(Faults { first: 1, count: 1, kind: std::io::ErrorKind::Other }));
     for fact in definitions() {
         writer.push(Event { time: 10 * SECOND, fact });
     }

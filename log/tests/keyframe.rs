@@ -6,7 +6,7 @@ use common::disk::Disk;
 use common::{noise_mark, read_segment, SECOND};
 use iocrec_log::context::Context;
 use iocrec_log::event::*;
-use iocrec_log::writer::{Options, Writer, MIN_SEGMENT};
+use iocrec_log::writer::{Options, Writer, MIN_DISK};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -209,7 +209,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
 
     #[test]
-    fn segments_stand_alone(steps in vec(step(), 200..1200), max_disk in 2 * MIN_SEGMENT..5 * MIN_SEGMENT) {
+    fn segments_stand_alone(steps in vec(step(), 200..1200), max_disk in MIN_DISK..3 * MIN_DISK) {
         let disk = Disk::default();
         let options = Options { max_disk, level: 1, ..Options::default() };
         let writer = Writer::open(disk.clone(), options, 1).unwrap();

@@ -7,10 +7,12 @@ mod hits;
 mod lists;
 mod local_clients;
 mod names;
+pub mod report;
 pub mod selection;
 pub mod sink;
 pub mod store;
 pub mod thinning;
+pub mod triggers;
 mod value;
 mod watched;
 

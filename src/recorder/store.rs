@@ -5,16 +5,19 @@
 //! counted, and the log says how many; definitions, which later hits need, never are.
 
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use iocrec_log::event::{Event, Fact, Loss, LossSource, Sort};
 use iocrec_log::storage::Storage;
-use iocrec_log::writer::{Status, Writer};
+use iocrec_log::writer::{Pin, Status, Writer};
 
+use super::report::Report;
 use super::sink::Sink;
+use super::triggers::Triggers;
 use crate::clock;
+use crate::control::Request;
 
 /// Events that wait for the writer at most: the three seconds of a busy IOC (20,000 hits/s) that a
 /// bad card takes to sync, some 7 MiB.
@@ -26,60 +29,159 @@ const BATCH: usize = 1024;
 /// How often the writer looks at its clocks when nothing comes.
 const BEAT: Duration = Duration::from_millis(50);
 
+/// What the writer's thread is told.
+enum Order {
+    /// Events to store.
+    Events(Vec<Event>),
+    /// A mark to store at once, and whom to tell if it is.
+    Mark(u64, String, SyncSender<Result<(), String>>),
+    /// No more comes.
+    End,
+}
+
 /// The recorder's end.
 pub struct Store {
     waiting: Vec<Event>,
-    sender: SyncSender<Vec<Event>>,
+    sender: SyncSender<Order>,
     notices: Receiver<String>,
+    notice: SyncSender<String>,
+    report: Arc<Mutex<Report>>,
     writer: JoinHandle<Status>,
     dropped: u64,
     dropped_since: u64,
-    /// Bytes written so far.
-    written: Arc<Mutex<u64>>,
+}
+
+/// Answers what is asked of a [`Store`], from another thread.
+#[derive(Clone)]
+pub struct Desk {
+    orders: SyncSender<Order>,
+    report: Arc<Mutex<Report>>,
+}
+
+impl Desk {
+    /// Does what is asked. The error is for people.
+    ///
+    /// # Errors
+    /// A mark is not stored.
+    pub fn answer(&self, request: Request) -> Result<String, String> {
+        match request {
+            Request::Status { json } => {
+                let report = self.report.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let now = clock::monotonic();
+                Ok(if json { report.json(now) } else { report.text(now) })
+            }
+            Request::Mark(text) => {
+                let (answer, outcome) = sync_channel(1);
+                let ends = |_| "the recorder is about to end".to_owned();
+                // it waits behind what the disk has not yet taken, and so does who asked
+                self.orders.send(Order::Mark(clock::monotonic(), text, answer)).map_err(ends)?;
+                let outcome = outcome.recv().map_err(|_| "the recorder has ended".to_owned())?;
+                let stored = outcome.map_err(|reason| {
+                    format!("storing is paused: {reason}; the mark waits in memory and is stored when that is over")
+                });
+                stored.map(|()| String::new())
+            }
+        }
+    }
+}
+
+/// The writer's thread.
+struct Clerk<S: Storage> {
+    writer: Writer<S>,
+    triggers: Triggers,
+    report: Arc<Mutex<Report>>,
+    notice: SyncSender<String>,
+}
+
+impl<S: Storage> Clerk<S> {
+    fn work(mut self, orders: &Receiver<Order>) -> Status {
+        loop {
+            match orders.recv_timeout(BEAT) {
+                Ok(Order::Events(batch)) => self.store(batch),
+                Ok(Order::Mark(time, text, answer)) => {
+                    // who asked may have gone
+                    let _ = answer.send(self.writer.mark(time, &text));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Order::End) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let now = clock::monotonic();
+            self.writer.tick(now);
+            self.tell(now);
+        }
+        let now = clock::monotonic();
+        self.writer.close(now);
+        self.tell(now);
+        self.writer.status().clone()
+    }
+
+    fn store(&mut self, batch: Vec<Event>) {
+        // not held while the disk is written to: whoever asks is answered
+        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        batch.iter().for_each(|event| report.count(event));
+        drop(report);
+        for event in batch {
+            let cause = self.triggers.look(&event, self.writer.context());
+            if let Some(line) = self.triggers.blind(&event.fact) {
+                let _ = self.notice.try_send(line.into());
+            }
+            let time = event.time;
+            self.writer.push(event);
+            if let Some(cause) = cause {
+                self.writer.pin(Pin::Auto, time, &cause);
+            }
+        }
+    }
+
+    fn tell(&mut self, now: u64) {
+        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        report.update(now, self.writer.status(), self.writer.context());
+        drop(report);
+        while let Some(line) = self.writer.take_notice() {
+            let _ = self.notice.try_send(line);
+        }
+    }
 }
 
 impl Store {
-    /// Starts the thread.
+    /// Starts the thread. `report` says what is known of this run beforehand.
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start<S: Storage + Send + 'static>(mut writer: Writer<S>) -> std::io::Result<Store> {
-        let (sender, events) = sync_channel::<Vec<Event>>(UNDER_WAY);
+    pub fn start<S: Storage + Send + 'static>(
+        writer: Writer<S>,
+        triggers: Triggers,
+        report: Report,
+    ) -> std::io::Result<Store> {
+        let (sender, orders) = sync_channel(UNDER_WAY);
         // few notices come, rate-limited by the writer; one too many is dropped rather than waited for
         let (notice, notices) = sync_channel(16);
-        let written = Arc::new(Mutex::new(0));
-        let tell_written = written.clone();
-        let thread = thread::Builder::new().name("log".into()).spawn(move || {
-            loop {
-                match events.recv_timeout(BEAT) {
-                    Ok(batch) => batch.into_iter().for_each(|event| writer.push(event)),
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => break,
-                }
-                writer.tick(clock::monotonic());
-                if let Ok(mut written) = tell_written.lock() {
-                    *written = writer.status().written;
-                }
-                if let Some(line) = writer.take_notice() {
-                    let _ = notice.try_send(line);
-                }
-            }
-            writer.close(clock::monotonic());
-            if let Some(line) = writer.take_notice() {
-                let _ = notice.try_send(line);
-            }
-            writer.status().clone()
-        })?;
+        let report = Arc::new(Mutex::new(report));
+        let clerk = Clerk { writer, triggers, report: report.clone(), notice: notice.clone() };
+        let thread = thread::Builder::new().name("log".into()).spawn(move || clerk.work(&orders))?;
         let waiting = Vec::new();
-        Ok(Store { waiting, sender, notices, writer: thread, dropped: 0, dropped_since: 0, written })
+        Ok(Store { waiting, sender, notices, notice, report, writer: thread, dropped: 0, dropped_since: 0 })
+    }
+
+    /// Who answers for this store.
+    pub fn desk(&self) -> Desk {
+        Desk { orders: self.sender.clone(), report: self.report.clone() }
+    }
+
+    /// Takes lines that people are to read, from any thread.
+    pub fn notices(&self) -> SyncSender<String> {
+        self.notice.clone()
     }
 
     /// Waits until everything is written; how the writer did, and what it last said.
+    ///
+    /// # Errors
+    /// The thread failed.
     pub fn close(mut self) -> Result<(Status, Vec<String>), String> {
         self.tell_of_dropped(clock::monotonic());
-        // the thread ends when the channel is closed; if it is gone already the join says so
-        let _ = self.sender.send(std::mem::take(&mut self.waiting));
-        drop(self.sender);
+        // if the thread is gone already the join says so
+        let _ = self.sender.send(Order::Events(std::mem::take(&mut self.waiting)));
+        let _ = self.sender.send(Order::End);
         let status =
             self.writer.join().map_err(|_| "the log writer failed; the log ends early".to_string())?;
         Ok((status, self.notices.try_iter().collect()))
@@ -90,9 +192,12 @@ impl Store {
         if self.waiting.is_empty() {
             return;
         }
-        match self.sender.try_send(std::mem::take(&mut self.waiting)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => self.waiting = batch,
+        let sent = self.sender.try_send(Order::Events(std::mem::take(&mut self.waiting)));
+        if let Err(
+            TrySendError::Full(Order::Events(batch)) | TrySendError::Disconnected(Order::Events(batch)),
+        ) = sent
+        {
+            self.waiting = batch;
         }
     }
 
@@ -134,7 +239,7 @@ impl Sink for Store {
     }
 
     fn written(&self) -> Option<u64> {
-        self.written.lock().ok().map(|written| *written)
+        Some(self.report.lock().unwrap_or_else(PoisonError::into_inner).written())
     }
 
     fn notice(&mut self) -> Option<String> {
@@ -147,7 +252,7 @@ mod tests {
     use super::*;
     use iocrec_log::event::Clock;
     use iocrec_log::reader::{find, Segment};
-    use iocrec_log::storage::Directory;
+    use iocrec_log::storage::{Directory, Stored};
     use iocrec_log::writer::Options;
     use std::io;
     use std::sync::{Arc, Barrier};
@@ -156,11 +261,11 @@ mod tests {
     struct Slow(Directory, Arc<Barrier>, bool);
 
     impl Storage for Slow {
-        fn list(&mut self) -> io::Result<Vec<(String, u64)>> {
+        fn list(&mut self) -> io::Result<Vec<Stored>> {
             self.0.list()
         }
-        fn create(&mut self, name: &str) -> io::Result<()> {
-            self.0.create(name)
+        fn create(&mut self, name: &str, reserve: u64) -> io::Result<()> {
+            self.0.create(name, reserve)
         }
         fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
             if !std::mem::replace(&mut self.2, true) {
@@ -172,8 +277,20 @@ mod tests {
         fn sync(&mut self) -> io::Result<()> {
             self.0.sync()
         }
+        fn finish(&mut self) -> io::Result<()> {
+            self.0.finish()
+        }
+        fn trim(&mut self, name: &str) -> io::Result<()> {
+            self.0.trim(name)
+        }
+        fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+            self.0.rename(from, to)
+        }
         fn remove(&mut self, name: &str) -> io::Result<()> {
             self.0.remove(name)
+        }
+        fn sync_names(&mut self) -> io::Result<()> {
+            self.0.sync_names()
         }
         fn wall_clock(&self) -> i64 {
             self.0.wall_clock()
@@ -186,7 +303,9 @@ mod tests {
         let barrier = Arc::new(Barrier::new(2));
         let slow = Slow(Directory::open(dir.path()).unwrap(), barrier.clone(), false);
         let options = Options { flush: Duration::from_millis(1), ..Options::default() };
-        let mut store = Store::start(Writer::open(slow, options, 1).unwrap()).unwrap();
+        let mut store =
+            Store::start(Writer::open(slow, options, 1).unwrap(), Triggers::default(), Report::default())
+                .unwrap();
         let hit = |time| Event {
             time,
             fact: Fact::CaAnswer(iocrec_log::event::CaAnswer {

@@ -65,7 +65,7 @@ fn bad_options_are_bad_usage() {
 #[test]
 fn help_is_on_every_level_and_no_error() {
     for (program, commands) in [
-        (agent as fn(&[&str]) -> Output, &["record", "watch", "check"][..]),
+        (agent as fn(&[&str]) -> Output, &["record", "watch", "check", "mark", "status"][..]),
         (reader, &["info", "puts", "why", "traces"]),
     ] {
         let all = program(&["--help"]);
@@ -171,7 +171,8 @@ fn a_full_disk_is_said_and_survived() {
     fs::write(&filler, vec![0; 1 << 20]).expect_err("the disk fills");
     rig::wait_until("the recorder says so", || {
         client.flood("PUT:DOUBLE", 2000);
-        recorder.errors().contains("No space left")
+        // Its own oldest segments make room first.
+        recorder.errors().contains("No space left") || recorder.errors().contains("deleted early")
     });
     assert!(recorder.runs());
     // There is room again: recording goes on.
@@ -183,7 +184,8 @@ fn a_full_disk_is_said_and_survived() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let info = rig.replay("info", &[]);
     let text = String::from_utf8_lossy(&info.stdout);
-    assert!(text.contains("storage") && text.contains("No space left"), "the loss is shown: {text}");
+    let why = text.contains("No space left") || text.contains("deleted early");
+    assert!(text.contains("storage") && why, "what became of the disk is shown: {text}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::error::ReadError;
 use super::segment::Segment;
 use crate::format::SegmentHeader;
-use crate::name::SUFFIX;
+use crate::name::{Pin, SegmentName, SUFFIX};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -17,6 +17,14 @@ pub struct SegmentFile {
     pub size: u64,
     /// What it says of itself; `None` if it can't be read, and [`Segment::open`] tells why.
     pub header: Option<SegmentHeader>,
+}
+
+impl SegmentFile {
+    /// Does its name say that it is kept when older ones are deleted, and why?
+    pub fn pin(&self) -> Pin {
+        let name = self.path.file_name().and_then(|name| SegmentName::parse(name.to_str()?));
+        name.map_or(Pin::No, |name| name.pin)
+    }
 }
 
 /// Finds the segments that `path` stands for: itself, those in it, and those in directories in it

@@ -5,9 +5,14 @@ use std::{error, fmt, io};
 
 /// The smallest segment. Smaller ones would hold little but their keyframe (4 KiB for a hundred
 /// records).
-pub const MIN_SEGMENT: u64 = 64 << 10;
-/// The smallest cap: one segment to write and one to keep.
-pub const MIN_DISK: u64 = 2 * MIN_SEGMENT;
+pub const MIN_SEGMENT: u64 = 32 << 10;
+/// The smallest cap: one segment to write and two to keep, on a disk that gives its space in pages of 4096
+/// bytes.
+pub const MIN_DISK: u64 = 128 << 10;
+/// Units of the disk in the smallest cap: the directory, and for two segments one and a half beside their bytes.
+const UNITS_IN_MIN_DISK: u64 = 4;
+/// The most percent of the cap that pins may have: what is recorded next must have room.
+const MAX_PIN_SHARE: u8 = 75;
 /// The largest segment that is chosen when none is asked for: larger ones lose more at once when the
 /// oldest is deleted, and save nothing.
 const MAX_SEGMENT: u64 = 8 << 20;
@@ -15,14 +20,23 @@ const MAX_SEGMENT: u64 = 8 << 20;
 /// How to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes that all segments in the directory may have together.
+    /// Bytes of the disk that the directory and all segments in it may take together.
     pub max_disk: u64,
+    /// Segments whose last event is older go, if any shall; those that are kept stay.
+    pub max_age: Option<Duration>,
     /// How long an event may stay in memory: what kill -9 loses.
     pub flush: Duration,
     /// How long a block may stay unsynced: what a power cut loses.
     pub sync: Duration,
-    /// Bytes of a segment; `None` for a sixteenth of `max_disk`, between 64 KiB and 8 MiB.
+    /// Bytes of a segment; `None` for a sixteenth of `max_disk`, between 32 KiB and 8 MiB. They are made
+    /// smaller where two would not fit, and larger where their keyframe needs it.
     pub segment: Option<u64>,
+    /// How much before the moment that something is kept for is kept.
+    pub pin_before: Duration,
+    /// How much after it.
+    pub pin_after: Duration,
+    /// Percent of `max_disk` that kept segments may take, at most 75; 0 keeps none.
+    pub pin_share: u8,
     /// Compression level of zstd.
     pub level: i32,
 }
@@ -31,9 +45,13 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             max_disk: 64 << 20,
+            max_age: None,
             flush: Duration::from_secs(1),
             sync: Duration::from_secs(5),
             segment: None,
+            pin_before: Duration::from_secs(300),
+            pin_after: Duration::from_secs(60),
+            pin_share: 25,
             level: 1,
         }
     }
@@ -45,13 +63,17 @@ impl Options {
         self.segment.unwrap_or_else(|| (self.max_disk / 16).clamp(MIN_SEGMENT, MAX_SEGMENT))
     }
 
-    pub(super) fn check(&self) -> Result<(), WriteError> {
-        if self.max_disk < MIN_DISK {
-            return Err(WriteError::DiskTooSmall(self.max_disk));
+    /// `unit`: bytes in which the disk gives its space.
+    pub(super) fn check(&self, unit: u64) -> Result<(), WriteError> {
+        let least = MIN_DISK.max(2 * MIN_SEGMENT + UNITS_IN_MIN_DISK * unit);
+        if self.max_disk < least {
+            return Err(WriteError::DiskTooSmall(self.max_disk, least));
         }
-        let allowed = MIN_SEGMENT..=self.max_disk / 2;
+        if self.pin_share > MAX_PIN_SHARE {
+            return Err(WriteError::PinShare(self.pin_share));
+        }
         match self.segment {
-            Some(size) if !allowed.contains(&size) => Err(WriteError::SegmentSize(size, *allowed.end())),
+            Some(size) if size < MIN_SEGMENT => Err(WriteError::SegmentSize(size)),
             _ => Ok(()),
         }
     }
@@ -60,10 +82,12 @@ impl Options {
 /// Why a writer can't begin. Displays as one line with the remedy.
 #[derive(Debug)]
 pub enum WriteError {
-    /// `max_disk` is less than can work.
-    DiskTooSmall(u64),
-    /// `segment` is out of bounds: what was asked for and the most that is allowed.
-    SegmentSize(u64, u64),
+    /// `max_disk` is less than can work: what was asked for and the least that can.
+    DiskTooSmall(u64, u64),
+    /// `segment` is less than can work.
+    SegmentSize(u64),
+    /// `pin_share` leaves too little for what is not kept.
+    PinShare(u8),
     /// zstd would not start: not enough memory.
     Compressor(io::Error),
     /// The directory could not be listed.
@@ -75,14 +99,18 @@ pub enum WriteError {
 impl fmt::Display for WriteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WriteError::DiskTooSmall(size) => write!(
+            WriteError::DiskTooSmall(size, least) => write!(
                 f,
-                "a log of at most {size} bytes can't work; give --max-disk at least {MIN_DISK} ({}K)",
-                MIN_DISK >> 10
+                "a log of at most {size} bytes can't work here; give --max-disk at least {least} ({}K)",
+                least >> 10
             ),
-            WriteError::SegmentSize(size, most) => {
-                write!(f, "a segment can't have {size} bytes; choose between {MIN_SEGMENT} and {most}")
+            WriteError::SegmentSize(size) => {
+                write!(f, "a segment can't have {size} bytes; the least are {MIN_SEGMENT}")
             }
+            WriteError::PinShare(share) => write!(
+                f,
+                "pins can't have {share} percent of the log; give --pin-share at most {MAX_PIN_SHARE}"
+            ),
             WriteError::Compressor(error) => write!(f, "zstd can't start: {error}; free some memory"),
             WriteError::List(error) => {
                 write!(f, "can't list the log directory: {error}; check the file system")
@@ -102,7 +130,7 @@ impl error::Error for WriteError {
             WriteError::Compressor(error) | WriteError::List(error) | WriteError::Delete(error) => {
                 Some(error)
             }
-            WriteError::DiskTooSmall(_) | WriteError::SegmentSize(..) => None,
+            WriteError::DiskTooSmall(..) | WriteError::SegmentSize(_) | WriteError::PinShare(_) => None,
         }
     }
 }

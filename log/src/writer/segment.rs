@@ -1,10 +1,11 @@
 //! The segment that is being written: when a new one is due, what it begins with, and room for it.
 
-use super::{Failure, Writer};
+use super::{nanoseconds, Failure, Writer, MIN_SEGMENT};
 use crate::block::{Batch, Encoded, Packer, MAX_TIME};
 use crate::format::{tag_of, SegmentHeader, FACTS, FIRST_BLOCK, VERSION};
-use crate::name::SegmentName;
+use crate::name::{Pin, SegmentName};
 use crate::storage::Storage;
+use std::io;
 
 /// Bytes of a batch before it is packed: what the most events that a batch may have come to if their values
 /// are noise. Definitions, which are larger, fill it sooner.
@@ -15,13 +16,26 @@ const BATCHES_IN_SEGMENT: u64 = 4;
 const REST: u64 = 4;
 /// A segment is made to hold this many times its keyframe, so that keyframes don't fill the disk.
 const KEYFRAMES_IN_SEGMENT: u64 = 4;
+/// A segment that has lasted as long as a pin is ended, so that pins are not much longer than asked for, if it
+/// holds so many times its keyframe, and so many bytes: what begins anew costs no more than an eighth.
+const KEYFRAMES_IN_YOUNG: u64 = 8;
+const LEAST_YOUNG: u64 = 128 << 10;
+/// With a largest age, segments last no longer than this part of it, since they go as a whole.
+const SEGMENTS_IN_AGE: u64 = 8;
+/// Nanoseconds between lines about a file system that others have filled; it may go on for days.
+const LINE_BEAT: u64 = 3_600_000_000_000;
+
 /// The segment that is being written.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     /// CRC-32 of its header.
     pub tag: u32,
     /// Bytes in it.
     size: u64,
+    /// Bytes that it began with.
+    keyframe: u64,
+    /// When it was begun.
+    begun: u64,
     /// Bytes that room has been made for.
     limit: u64,
     /// Number of its next block.
@@ -45,7 +59,7 @@ impl<S: Storage> Writer<S> {
 
     /// Bytes that a batch should have.
     fn full_batch(&self) -> u64 {
-        (self.options.segment_size() / BATCHES_IN_SEGMENT).min(BATCH)
+        (self.segment_size() / BATCHES_IN_SEGMENT).min(BATCH)
     }
 
     /// Sees to it that a segment is open that has room for a block with an event of `length` bytes.
@@ -58,7 +72,7 @@ impl<S: Storage> Writer<S> {
             Some(open) if open.size + bound <= open.limit => return Ok(true),
             // A new segment would be no roomier than one that has nothing but its keyframe.
             Some(open) if open.fresh => return self.extend(bound),
-            _ if bound > self.options.max_disk / 2 => return Ok(false),
+            _ if bound > self.largest() => return Ok(false),
             _ => {}
         }
         self.begin_segment()?;
@@ -70,7 +84,8 @@ impl<S: Storage> Writer<S> {
         let Some(open) = &mut self.open else { return Ok(false) };
         let limit = open.size + more;
         if limit > open.limit {
-            let made = self.shelf.make_room(&mut self.storage, more, true);
+            let growth = self.shelf.growth(limit);
+            let made = self.shelf.make_room(&mut self.storage, growth, true);
             if !made.map_err(|error| Failure::of("deleting the oldest segment", &error))? {
                 return Ok(false);
             }
@@ -79,10 +94,41 @@ impl<S: Storage> Writer<S> {
         Ok(true)
     }
 
+    /// The longest that a segment may be.
+    fn largest(&self) -> u64 {
+        self.shelf.longest(self.shelf.room() / 2)
+    }
+
+    /// Bytes that a segment is to have: no more than leaves room for another.
+    pub(super) fn segment_size(&self) -> u64 {
+        self.options.segment_size().min(self.largest())
+    }
+
+    /// Closes the open segment, if there is one.
+    pub(super) fn close_segment(&mut self) {
+        if self.open.take().is_some() {
+            // What was set aside for it and can't be given back stays on the account until the next look.
+            let freed = self.storage.finish().is_ok();
+            self.shelf.finish(self.now, freed);
+        }
+    }
+
+    /// Is it better to go on in a new segment, though there is room in this one?
+    pub(super) fn should_rotate(&self) -> bool {
+        let Some(open) = self.open.as_ref().filter(|open| !open.fresh) else { return false };
+        let age = self.now.saturating_sub(open.begun);
+        let pinned_for_longer = self.shelf.newest_is_kept() && self.window.is_none();
+        let of_a_pin =
+            nanoseconds(self.options.pin_before).saturating_add(nanoseconds(self.options.pin_after));
+        let worth_it = open.size >= LEAST_YOUNG.max(KEYFRAMES_IN_YOUNG.saturating_mul(open.keyframe));
+        let most = self.options.max_age.map_or(u64::MAX, |most| nanoseconds(most) / SEGMENTS_IN_AGE);
+        pinned_for_longer || (self.share() > 0 && worth_it && age >= of_a_pin) || age >= most
+    }
+
     /// Ends the open segment, if any, and begins a new one with the definitions now in force.
     pub(super) fn begin_segment(&mut self) -> Result<(), Failure> {
         self.sync_open()?;
-        self.open = None;
+        self.close_segment();
 
         let wall = self.storage.wall_clock();
         let header = SegmentHeader {
@@ -105,25 +151,92 @@ impl<S: Storage> Writer<S> {
 
         let size = head.len() as u64;
         let least = size + Packer::bound((self.full_batch() / REST) as usize);
-        let wanted = self.options.segment_size().max(KEYFRAMES_IN_SEGMENT * size);
-        let limit = wanted.min(self.options.max_disk / 2).max(least);
-        let made = self.shelf.make_room(&mut self.storage, limit, false);
+        let wanted = self.segment_size().max(KEYFRAMES_IN_SEGMENT * size);
+        let mut limit = wanted.min(self.largest()).max(least);
+        let cost = self.shelf.cost(limit);
+        let made = self.shelf.make_room(&mut self.storage, cost, false);
         if !made.map_err(|error| Failure::of("deleting the oldest segment", &error))? {
             return Err(self.keyframe_too_big(least));
         }
-        let name = SegmentName::next(self.newest, wall);
+        let open = Open {
+            tag,
+            size: 0,
+            keyframe: size,
+            begun: self.now,
+            limit,
+            next_block: blocks,
+            fresh: true,
+            unsynced: false,
+        };
+        let mut dropped = 0;
+        loop {
+            let failure = match self.create(wall, Open { limit, ..open }, &head) {
+                Ok(()) => return Ok(()),
+                Err(failure) if failure.full => failure,
+                Err(failure) => return Err(failure),
+            };
+            // Others may have filled the file system. First the oldest of our own goes, as it would if the cap
+            // were so much lower; no more than a segment's worth at a time, or whoever fills it gets all.
+            if dropped < cost {
+                let gone = self.drop_early()?;
+                dropped += gone;
+                if gone > 0 {
+                    continue;
+                }
+            }
+            // Then what is left has to do.
+            let floor = least.max(MIN_SEGMENT.min(limit));
+            if limit <= floor {
+                return Err(failure);
+            }
+            limit = (limit / 2).max(floor);
+        }
+    }
+
+    /// Makes a segment with its first bytes. Leaves none behind if that fails.
+    fn create(&mut self, wall: i64, open: Open, head: &[u8]) -> Result<(), Failure> {
+        let pin = self.window.as_ref().map_or(Pin::No, |window| window.pin);
+        let name = SegmentName::next(self.newest, wall).kept(pin);
         self.newest = Some(name);
-        let text = name.to_string();
-        self.storage.create(&text).map_err(|error| Failure::of("creating a segment", &error))?;
+        let limit = open.limit;
+        self.storage
+            .create(&name.to_string(), limit)
+            .map_err(|error| Failure::of("creating a segment", &error))?;
         self.next_segment = self.next_segment.saturating_add(1);
-        self.shelf.add(name);
-        self.open = Some(Open { tag, size: 0, limit, next_block: blocks, fresh: true, unsynced: false });
-        let begun = self.append(&head);
-        if begun.is_err() && self.storage.remove(&text).is_ok() {
-            // Or every try on a full disk would leave a piece of one.
-            self.shelf.forget_newest();
+        self.shelf.add(name, limit, self.now);
+        self.open = Some(open);
+        let begun = self.append(head);
+        if begun.is_err() {
+            self.abandon_segment();
         }
         begun
+    }
+
+    /// Closes the open segment after an error, and deletes it if there is nothing in it: or every try on a
+    /// full disk would leave a piece of one.
+    pub(super) fn abandon_segment(&mut self) {
+        let fresh = self.open.is_some_and(|open| open.fresh);
+        let name = self.shelf.newest().filter(|_| fresh);
+        self.close_segment();
+        if name.is_some_and(|name| self.storage.remove(&name.to_string()).is_ok()) {
+            self.shelf.forget_newest();
+        }
+    }
+
+    /// Deletes the oldest segment that is not kept because the file system is full. Gives the bytes it took.
+    fn drop_early(&mut self) -> Result<u64, Failure> {
+        let failed = |error: io::Error| Failure::of("deleting the oldest segment", &error);
+        let gone = self.shelf.drop_one(&mut self.storage, false, false).map_err(failed)?;
+        self.shelf.sync(&mut self.storage).map_err(failed)?;
+        if gone.is_some() {
+            self.status.deleted_early += 1;
+            self.losses.because("the file system was full: the oldest segments were deleted early");
+            if self.now >= self.early_line_at {
+                self.early_line_at = self.now.saturating_add(LINE_BEAT);
+                self.say("the file system is full: the oldest segments are deleted early".into());
+            }
+        }
+        Ok(gone.unwrap_or(0))
     }
 
     /// Adds the blocks of a keyframe to a segment's first bytes. Gives their number.
@@ -141,7 +254,7 @@ impl<S: Storage> Writer<S> {
             if !batch.is_empty() && !batch.has_room(event.time, encoded.len(), limit) {
                 self.packer.pack_onto(head, &mut batch, tag, blocks).map_err(packing)?;
                 blocks += 1;
-                if head.len() as u64 > self.options.max_disk {
+                if head.len() as u64 > self.shelf.room() {
                     return Err(self.keyframe_too_big(head.len() as u64));
                 }
             }
@@ -155,10 +268,11 @@ impl<S: Storage> Writer<S> {
     }
 
     fn keyframe_too_big(&self, least: u64) -> Failure {
-        Failure(format!(
-            "the names in use need segments of {least} bytes and more, --max-disk allows {}; raise it",
+        let reason = format!(
+            "the names in use need segments of {least} bytes and more, more than fit into --max-disk {}; raise it",
             self.options.max_disk
-        ))
+        );
+        Failure { reason, full: false }
     }
 
     /// Appends to the open segment. The room must have been made.
@@ -170,6 +284,7 @@ impl<S: Storage> Writer<S> {
         self.shelf.grow(bytes.len() as u64);
         self.storage.append(bytes).map_err(|error| Failure::of("writing", &error))?;
         self.status.written += bytes.len() as u64;
+        self.keep_to_share();
         Ok(())
     }
 
@@ -179,6 +294,7 @@ impl<S: Storage> Writer<S> {
             self.storage.sync().map_err(|error| Failure::of("syncing", &error))?;
             open.unsynced = false;
         }
+        self.shelf.sync(&mut self.storage).map_err(|error| Failure::of("syncing the directory", &error))?;
         self.last_sync = self.now;
         Ok(())
     }

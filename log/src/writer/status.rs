@@ -24,10 +24,23 @@ pub struct Status {
     pub written: u64,
     /// Length of all segments in the directory, those of earlier runs included.
     pub on_disk: u64,
+    /// Bytes of the disk that they take, and the directory; with what is set aside for the open one. Never less
+    /// than they really do, and never more than the cap.
+    pub taken: u64,
     /// How many they are.
     pub segments: usize,
-    /// Segments deleted to make room.
+    /// How many of them are kept.
+    pub kept: usize,
+    /// Bytes of the disk that those take.
+    pub kept_taken: u64,
+    /// Bytes of the disk that kept segments may take.
+    pub kept_share: u64,
+    /// Segments deleted to make room, or because they were too old.
     pub deleted: u64,
+    /// Those of them that went because the file system was full, not the log.
+    pub deleted_early: u64,
+    /// Marks that wait in memory until storing is possible.
+    pub waiting_marks: usize,
     /// Is it storing?
     pub state: State,
 }

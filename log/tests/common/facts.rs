@@ -218,6 +218,10 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::Routine(Process { thread, sp, site, record, active })
             })
             .boxed(),
+        (any::<u64>(), any::<u64>(), text())
+            .prop_map(|(from, to, cause)| Fact::Pinned(Pinned { from, to, cause }))
+            .boxed(),
+        any::<u32>().prop_map(|segments| Fact::Unpinned(Unpinned { segments })).boxed(),
     ]
 }
 

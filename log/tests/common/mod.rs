@@ -4,6 +4,8 @@
 pub mod disk;
 pub mod facts;
 pub mod mutate;
+#[cfg(target_os = "linux")]
+pub mod small;
 
 use disk::Disk;
 use iocrec_log::event::{Event, Fact};

@@ -1,18 +1,18 @@
 //! What is in the logs, and what is missing.
 
-use crate::model::value::push_lossy;
 use crate::notices::Notices;
 use crate::time::{duration, Zone};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Event, Fact, Ioc, Linkage, Loss, LossSource, Tier};
 use iocrec_log::format::fact_number;
 use iocrec_log::reader::{Segment, SegmentFile};
+use iocrec_log::writer::Pin;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 
 /// Names of the facts, by their number in the log.
-const FACTS: [&str; 31] = [
+const FACTS: [&str; 34] = [
     "host",
     "clock",
     "tier",
@@ -44,6 +44,9 @@ const FACTS: [&str; 31] = [
     "inspected",
     "thinning",
     "thinned",
+    "routine",
+    "pinned",
+    "unpinned",
 ];
 /// Numbers of the facts that are no definitions: `CaPut` to `Mark`.
 const HITS: std::ops::RangeInclusive<u16> = 14..=22;
@@ -74,6 +77,12 @@ pub struct RunInfo {
     thinning: Option<ThinningInfo>,
     thinned: Option<ThinnedInfo>,
     marks: Vec<MarkInfo>,
+    /// Segments here that are kept when older ones are deleted.
+    pinned_segments: usize,
+    pinned_bytes: u64,
+    pins: Vec<PinInfo>,
+    /// Segments that are kept no longer, since pins had more than their share.
+    unpinned_segments: u64,
 }
 
 #[derive(Serialize)]
@@ -130,12 +139,24 @@ struct MarkInfo {
     text: String,
 }
 
+/// A span of time whose segments are kept.
+#[derive(Serialize)]
+struct PinInfo {
+    from: String,
+    to: String,
+    cause: String,
+}
+
 /// Looks through a run's segments.
 pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInfo {
     let mut looking = Looking::default();
     let mut expected = None;
     for file in files {
         looking.bytes += file.size;
+        if file.pin() != Pin::No {
+            looking.pinned_segments += 1;
+            looking.pinned_bytes += file.size;
+        }
         let mut segment = match Segment::open(&file.path) {
             Ok(segment) => segment,
             Err(error) => {
@@ -171,7 +192,8 @@ pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInf
 #[derive(Default)]
 struct Looking {
     context: Context,
-    counts: [u64; FACTS.len()],
+    /// By the fact's number.
+    counts: BTreeMap<u16, u64>,
     bytes: u64,
     missing: u64,
     damage: Vec<String>,
@@ -182,6 +204,10 @@ struct Looking {
     losses: BTreeMap<(&'static str, String), Lost>,
     marks: Vec<(i64, String)>,
     thinned: Thinned,
+    pinned_segments: usize,
+    pinned_bytes: u64,
+    pins: Vec<(i64, i64, String)>,
+    unpinned: u64,
     span: Option<(i64, i64)>,
 }
 
@@ -204,8 +230,8 @@ impl Looking {
     fn event(&mut self, event: &Event, news: bool) {
         self.context.apply(event.time, &event.fact);
         let number = fact_number(&event.fact);
-        if let Some(count) = self.counts.get_mut(usize::from(number)).filter(|_| news) {
-            *count += 1;
+        if news {
+            *self.counts.entry(number).or_default() += 1;
         }
         let Some(wall) = self.context.wall(event.time) else { return };
         match &event.fact {
@@ -225,6 +251,13 @@ impl Looking {
                 self.thinned.span = Some((first.min(since), last.max(wall)));
                 self.thinned.chains = self.thinned.chains.saturating_add(thinned.count);
                 self.thinned.records.insert(thinned.record);
+            }
+            Fact::Pinned(pinned) if self.pins.len() < MAX_LISTED => {
+                let at = |time| self.context.wall(time).unwrap_or(wall);
+                self.pins.push((at(pinned.from), at(pinned.to), pinned.cause.clone()));
+            }
+            Fact::Unpinned(unpinned) => {
+                self.unpinned = self.unpinned.saturating_add(unpinned.segments.into());
             }
             Fact::Mark(text) if self.marks.len() < MAX_LISTED => self.marks.push((wall, text.clone())),
             _ => {}
@@ -285,7 +318,10 @@ impl Looking {
             missing_segments: self.missing,
             damage: self.damage,
             iocs: self.iocs.into_values().map(ioc).collect(),
-            facts: FACTS.into_iter().zip(self.counts).filter(|(_, count)| *count > 0).collect(),
+            facts: (0..)
+                .zip(FACTS)
+                .filter_map(|(number, name)| Some((name, *self.counts.get(&number)?)))
+                .collect(),
             losses: self.losses.into_iter().map(loss).collect(),
             thinning: self.context.thinning().map(|thinning| ThinningInfo {
                 chains: thinning.chains,
@@ -303,6 +339,18 @@ impl Looking {
                 .into_iter()
                 .map(|(time, text)| MarkInfo { time: zone.format(time, 3), text })
                 .collect(),
+            pinned_segments: self.pinned_segments,
+            pinned_bytes: self.pinned_bytes,
+            pins: self
+                .pins
+                .into_iter()
+                .map(|(from, to, cause)| PinInfo {
+                    from: zone.format(from, 0),
+                    to: zone.format(to, 0),
+                    cause,
+                })
+                .collect(),
+            unpinned_segments: self.unpinned,
         }
     }
 }
@@ -381,11 +429,23 @@ fn one(out: &mut impl Write, run: &RunInfo) -> io::Result<()> {
         writeln!(out, "thinned   {chains} chains of {records} records left out from {first} to {last}")?;
     }
     for mark in &run.marks {
-        let mut note = String::new();
-        push_lossy(&mut note, mark.text.as_bytes());
-        writeln!(out, "mark      {} {note}", mark.time)?;
+        writeln!(out, "mark      {} {}", mark.time, printable(&mark.text))?;
+    }
+    if run.pinned_segments > 0 {
+        writeln!(out, "pinned    {} segments, {} bytes", run.pinned_segments, run.pinned_bytes)?;
+    }
+    for PinInfo { from, to, cause } in &run.pins {
+        writeln!(out, "pin       {from} to {to}: {}", printable(cause))?;
+    }
+    if run.unpinned_segments > 0 {
+        writeln!(out, "unpinned  {} segments, since pins had more than their share", run.unpinned_segments)?;
     }
     Ok(())
+}
+
+/// What people wrote, without what a terminal would obey.
+fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 fn or<'a>(text: &'a str, other: &'a str) -> &'a str {

@@ -2,7 +2,7 @@
 //! records, an asynchronous record, a put with callback, a denied put, a CA link into a second IOC.
 
 use iocrec_log::event::*;
-use iocrec_log::storage::{Directory, Storage};
+use iocrec_log::storage::{Directory, Storage, Stored};
 use iocrec_log::writer::{Options, Writer};
 use std::cell::Cell;
 use std::io;
@@ -223,11 +223,11 @@ struct Clocked {
 }
 
 impl Storage for Clocked {
-    fn list(&mut self) -> io::Result<Vec<(String, u64)>> {
+    fn list(&mut self) -> io::Result<Vec<Stored>> {
         self.directory.list()
     }
-    fn create(&mut self, name: &str) -> io::Result<()> {
-        self.directory.create(name)
+    fn create(&mut self, name: &str, reserve: u64) -> io::Result<()> {
+        self.directory.create(name, reserve)
     }
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.directory.append(bytes)
@@ -235,8 +235,20 @@ impl Storage for Clocked {
     fn sync(&mut self) -> io::Result<()> {
         self.directory.sync()
     }
+    fn finish(&mut self) -> io::Result<()> {
+        self.directory.finish()
+    }
+    fn trim(&mut self, name: &str) -> io::Result<()> {
+        self.directory.trim(name)
+    }
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.directory.rename(from, to)
+    }
     fn remove(&mut self, name: &str) -> io::Result<()> {
         self.directory.remove(name)
+    }
+    fn sync_names(&mut self) -> io::Result<()> {
+        self.directory.sync_names()
     }
     fn wall_clock(&self) -> i64 {
         self.wall.get()

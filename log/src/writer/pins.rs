@@ -1,0 +1,142 @@
+//! What is kept when older segments go: those around a mark, or around something that the recorder noticed.
+//!
+//! A segment that is kept (pinned) says so in its file's name, so this outlives the recorder, and costs a rename and no
+//! rewriting. Segments that were written to in the time before are renamed; those that are begun in the time
+//! after are named so from the beginning; at its end the open one is ended, so that little else is kept with
+//! it. What is to be renamed and can't be (a disk that is read-only, say) is tried again.
+
+use super::{nanoseconds, Failure, State, Writer};
+use crate::event::{Event, Fact, Pinned, Unpinned};
+use crate::name::Pin;
+use crate::storage::Storage;
+
+/// Nanoseconds between tries to rename files after an error.
+const RENAME_BEAT: u64 = 10_000_000_000;
+/// Marks that wait for a disk at most.
+const MOST_WAITING_MARKS: usize = 64;
+/// Kept segments may take as much as this many, however small the share: fewer keep nothing of the time
+/// before.
+const LEAST_KEPT: u64 = 2;
+/// Bytes of a cause that the log repeats.
+const LONGEST_CAUSE: usize = 200;
+
+/// The time in which segments are kept from the beginning.
+#[derive(Debug)]
+pub(super) struct Window {
+    until: u64,
+    pub pin: Pin,
+}
+
+impl<S: Storage> Writer<S> {
+    /// Keeps the segments around this moment, for as long as there is room for them among those that are kept.
+    /// `cause` is for people.
+    pub fn pin(&mut self, pin: Pin, time: u64, cause: &str) {
+        if self.share() == 0 || pin == Pin::No {
+            return;
+        }
+        let (before, after) = (nanoseconds(self.options.pin_before), nanoseconds(self.options.pin_after));
+        let (from, to) = (time.saturating_sub(before), time.saturating_add(after));
+        let wall = self.storage.wall_clock();
+        self.shelf.pin(pin, self.now.saturating_sub(from), self.now, wall, self.open.is_some());
+        if to > self.now {
+            let window = self.window.get_or_insert(Window { until: to, pin });
+            window.until = window.until.max(to);
+            window.pin = window.pin.max(pin);
+        }
+        let end = cause.char_indices().map(|(place, _)| place).find(|place| *place >= LONGEST_CAUSE);
+        let cause = cause.get(..end.unwrap_or(cause.len())).unwrap_or_default().to_owned();
+        self.notes.push(Fact::Pinned(Pinned { from, to, cause }));
+        self.rename_at = self.now;
+        self.keep_to_share();
+        self.take_stock();
+    }
+
+    /// Writes an operator's mark, keeps the segments around it, and makes all that survive a power cut.
+    ///
+    /// # Errors
+    /// It can't be stored now; why in words. It is stored as soon as that is possible, by this run.
+    pub fn mark(&mut self, time: u64, text: &str) -> Result<(), String> {
+        self.now = self.now.max(time);
+        if self.status.state != State::Ok {
+            self.resume();
+        }
+        self.store_mark(time, text);
+        self.take_stock();
+        match &self.status.state {
+            State::Ok => Ok(()),
+            State::Paused { reason } => Err(reason.clone()),
+        }
+    }
+
+    fn store_mark(&mut self, time: u64, text: &str) {
+        if self.status.state == State::Ok {
+            self.push(Event { time, fact: Fact::Mark(text.to_owned()) });
+            self.pin(Pin::Mark, time, text);
+            self.tell_notes();
+            self.end_block();
+        }
+        if self.status.state == State::Ok {
+            self.sync();
+            self.tend_pins();
+        }
+        if self.status.state != State::Ok && self.waiting_marks.len() < MOST_WAITING_MARKS {
+            self.waiting_marks.push_back((time, text.to_owned()));
+        }
+    }
+
+    /// After a pause.
+    pub(super) fn store_waiting_marks(&mut self) {
+        for (time, text) in std::mem::take(&mut self.waiting_marks) {
+            self.store_mark(time, &text);
+        }
+    }
+
+    /// Bytes of the disk that kept segments may take.
+    pub(super) fn share(&self) -> u64 {
+        let share = self.options.max_disk / 100 * u64::from(self.options.pin_share);
+        if share == 0 {
+            return 0;
+        }
+        let least = LEAST_KEPT.saturating_mul(self.shelf.cost(self.segment_size()));
+        share.max(least.min(self.shelf.room() / 2))
+    }
+
+    /// Lets the oldest of the kept segments go where they have more than their share.
+    pub(super) fn keep_to_share(&mut self) {
+        let share = self.share();
+        if self.shelf.sums().kept_taken <= share {
+            return;
+        }
+        let segments = self.shelf.unpin(share);
+        if segments > 0 {
+            self.notes.push(Fact::Unpinned(Unpinned { segments }));
+            self.rename_at = self.now;
+        }
+    }
+
+    /// Renames what has to be, and ends the time in which segments are kept.
+    pub(super) fn tend_pins(&mut self) {
+        if self.window.as_ref().is_some_and(|window| self.now >= window.until) {
+            self.window = None;
+        }
+        self.keep_to_share();
+        if !self.shelf.must_rename() || self.now < self.rename_at {
+            return;
+        }
+        if let Err(error) = self.shelf.rename(&mut self.storage) {
+            self.rename_at = self.now.saturating_add(RENAME_BEAT);
+            // A disk that can't be written to at all says so itself.
+            if self.status.state == State::Ok {
+                let Failure { reason, .. } = Failure::of("renaming a segment that is to be kept", &error);
+                self.say(format!("{reason}; it is tried again"));
+            }
+        }
+    }
+
+    /// Puts what was done into the batch.
+    pub(super) fn tell_notes(&mut self) {
+        for fact in std::mem::take(&mut self.notes) {
+            self.push(Event { time: self.now, fact });
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! How the recorder does: what `iocrec status` shows. Put together by the thread that writes the log, which sees
+//! every event, and read by the one that answers requests.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write;
+
+use iocrec_log::context::Context;
+use iocrec_log::event::{Event, Fact, LossSource, TierChoice};
+use iocrec_log::writer::{State, Status};
+
+use super::name_of;
+use crate::clock::{self, iso};
+use crate::json::{array, string};
+
+/// Nanoseconds between counts, and how many are kept: rates are those of the last minute.
+const COUNT_BEAT: u64 = 1_000_000_000;
+const COUNTS: usize = 61;
+/// Nanoseconds after which a thread that has not been heard of is taken to wait for its disk.
+const HANGS: u64 = 3_000_000_000;
+
+/// What happened so far. Counts only rise.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    time: u64,
+    /// All events.
+    events: u64,
+    /// Records that completed processing.
+    processed: u64,
+    /// Puts seen on the network, and in IOCs; most of the first are among the second, too.
+    puts: (u64, u64),
+    /// Bytes written.
+    written: u64,
+}
+
+/// What is known of an IOC.
+#[derive(Clone, Debug)]
+struct IocLine {
+    name: String,
+    pid: u32,
+}
+
+/// How the recorder does.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What the user asked for: directory, cap.
+    directory: String,
+    max_disk: u64,
+    /// When the recorder began: monotonic, and wall-clock nanoseconds since 1970.
+    began: (u64, i64),
+    tier: Option<TierChoice>,
+    iocs: Vec<IocLine>,
+    counts: Counts,
+    /// Those of the last minute, oldest first.
+    before: VecDeque<Counts>,
+    losses: BTreeMap<&'static str, u64>,
+    status: Status,
+    /// When the log's thread last had a moment, monotonic.
+    updated: u64,
+}
+
+impl Report {
+    /// Of a recorder that begins now. `max_disk` is its cap, bytes.
+    pub fn new(directory: String, max_disk: u64) -> Report {
+        let now = clock::monotonic();
+        let began = (now, clock::wall_offset().saturating_add_unsigned(now));
+        Report { directory, max_disk, began, ..Report::default() }
+    }
+
+    /// Counts an event.
+    pub fn count(&mut self, event: &Event) {
+        self.counts.events += 1;
+        match &event.fact {
+            Fact::Complete(_) => self.counts.processed += 1,
+            Fact::CaPut(_) => self.counts.puts.0 += 1,
+            Fact::Put(_) => self.counts.puts.1 += 1,
+            Fact::Loss(loss) => *self.losses.entry(source_name(loss.source)).or_default() += loss.count,
+            _ => {}
+        }
+    }
+
+    /// Takes stock at a monotonic time.
+    pub fn update(&mut self, now: u64, status: &Status, context: &Context) {
+        self.updated = now;
+        self.counts.time = now;
+        self.counts.written = status.written;
+        self.status.clone_from(status);
+        if self.before.back().is_none_or(|last| now.saturating_sub(last.time) >= COUNT_BEAT) {
+            if self.before.len() >= COUNTS {
+                self.before.pop_front();
+            }
+            self.before.push_back(self.counts);
+            self.tier = context.tier().cloned();
+            self.iocs = context.iocs().map(|ioc| IocLine { name: ioc.name.clone(), pid: ioc.pid }).collect();
+            self.iocs.sort_by_key(|ioc| ioc.pid);
+        }
+    }
+
+    /// Bytes written so far.
+    pub fn written(&self) -> u64 {
+        self.counts.written
+    }
+
+    /// Of the last minute, by the second: what a count has become.
+    fn rate(&self, count: impl Fn(&Counts) -> u64) -> f64 {
+        let Some(first) = self.before.front() else { return 0.0 };
+        let seconds = self.counts.time.saturating_sub(first.time) as f64 / 1e9;
+        if seconds > 0.0 {
+            count(&self.counts).saturating_sub(count(first)) as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+
+    /// What keeps it from storing.
+    fn trouble(&self, now: u64) -> Option<String> {
+        let silent = now.saturating_sub(self.updated);
+        match &self.status.state {
+            _ if silent > HANGS => {
+                Some(format!("the disk has not answered for {} s", silent / 1_000_000_000))
+            }
+            State::Paused { reason } => Some(reason.clone()),
+            State::Ok => None,
+        }
+    }
+
+    /// Everything that was lost, by where.
+    fn lost(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let storage = self.losses.get("storage").copied().unwrap_or(0).saturating_add(self.status.lost);
+        let others = self.losses.iter().filter(|(source, _)| **source != "storage").map(|(s, n)| (*s, *n));
+        others.chain([("storage", storage)]).filter(|(_, count)| *count > 0)
+    }
+
+    /// For people, at a monotonic time.
+    pub fn text(&self, now: u64) -> String {
+        let mut text = String::new();
+        let mut line = |what: &str, words: std::fmt::Arguments| _ = writeln!(text, "{what:<10}{words}");
+        let status = &self.status;
+        let running = now.saturating_sub(self.began.0) / 1_000_000_000;
+        line(
+            "running",
+            format_args!(
+                "pid {}  iocrec {}  since {} ({})",
+                std::process::id(),
+                env!("CARGO_PKG_VERSION"),
+                iso(self.began.1),
+                length(running)
+            ),
+        );
+        if let Some(tier) = &self.tier {
+            line("tier", format_args!("{}", name_of(tier.tier)));
+            for (tier, reason) in &tier.refused {
+                line("", format_args!("not {}: {reason}", name_of(*tier)));
+            }
+        }
+        let names: Vec<String> = self.iocs.iter().map(|ioc| format!("{} ({})", ioc.name, ioc.pid)).collect();
+        line("IOCs", format_args!("{}", if names.is_empty() { "none".into() } else { names.join(", ") }));
+        line(
+            "rate",
+            format_args!(
+                "{:.1} events/s  {:.1} records processed/s  {:.1} puts/s in IOCs, {:.1} on the network",
+                self.rate(|counts| counts.events),
+                self.rate(|counts| counts.processed),
+                self.rate(|counts| counts.puts.1),
+                self.rate(|counts| counts.puts.0),
+            ),
+        );
+        match self.trouble(now) {
+            None => line("storing", format_args!("yes")),
+            Some(reason) => line("storing", format_args!("PAUSED: {reason}")),
+        }
+        line("stored", format_args!("{} events, {}", status.stored, bytes(status.written)));
+        let lost: Vec<String> = self.lost().map(|(source, count)| format!("{count} {source}")).collect();
+        line("lost", format_args!("{}", if lost.is_empty() { "nothing".into() } else { lost.join(", ") }));
+        line(
+            "disk",
+            format_args!(
+                "{} of {} in {} segments; {} deleted{}",
+                bytes(status.taken),
+                bytes(self.max_disk),
+                status.segments,
+                status.deleted,
+                if status.deleted_early > 0 {
+                    format!(", {} of them since the file system was full", status.deleted_early)
+                } else {
+                    String::new()
+                }
+            ),
+        );
+        line(
+            "pins",
+            format_args!(
+                "{} segments, {} of {}",
+                status.kept,
+                bytes(status.kept_taken),
+                bytes(status.kept_share)
+            ),
+        );
+        if status.waiting_marks > 0 {
+            line("marks", format_args!("{} wait to be stored", status.waiting_marks));
+        }
+        text
+    }
+
+    /// As one JSON object, at a monotonic time.
+    pub fn json(&self, now: u64) -> String {
+        let status = &self.status;
+        let refused = self.tier.iter().flat_map(|tier| &tier.refused);
+        let refused = refused.map(|(tier, reason)| {
+            format!("{{\"tier\":{},\"reason\":{}}}", string(name_of(*tier)), string(reason))
+        });
+        let iocs =
+            self.iocs.iter().map(|ioc| format!("{{\"name\":{},\"pid\":{}}}", string(&ioc.name), ioc.pid));
+        let lost = self.lost().map(|(source, count)| format!("{}:{count}", string(source)));
+        let trouble = self.trouble(now);
+        format!(
+            "{{\"running\":true,\"dir\":{},\"pid\":{},\"recorder\":{},\"since\":{},\"seconds\":{},\
+             \"tier\":{},\"refused\":{},\"iocs\":{},\
+             \"rates\":{{\"events\":{:.1},\"processed\":{:.1},\"puts\":{:.1},\"ca_puts\":{:.1},\"bytes\":{:.1}}},\
+             \"storing\":{},\"paused\":{},\"stored\":{},\"lost\":{{{}}},\
+             \"disk\":{{\"taken\":{},\"max\":{},\"segments\":{},\"written\":{},\"deleted\":{},\"deleted_early\":{}}},\
+             \"pins\":{{\"segments\":{},\"taken\":{},\"max\":{}}},\"waiting_marks\":{}}}\n",
+            string(&self.directory),
+            std::process::id(),
+            string(env!("CARGO_PKG_VERSION")),
+            string(&iso(self.began.1)),
+            now.saturating_sub(self.began.0) / 1_000_000_000,
+            self.tier.as_ref().map_or("null".into(), |tier| string(name_of(tier.tier))),
+            array(refused),
+            array(iocs),
+            self.rate(|counts| counts.events),
+            self.rate(|counts| counts.processed),
+            self.rate(|counts| counts.puts.1),
+            self.rate(|counts| counts.puts.0),
+            self.rate(|counts| counts.written),
+            trouble.is_none(),
+            trouble.map_or("null".into(), |reason| string(&reason)),
+            status.stored,
+            lost.collect::<Vec<_>>().join(","),
+            status.taken,
+            self.max_disk,
+            status.segments,
+            status.written,
+            status.deleted,
+            status.deleted_early,
+            status.kept,
+            status.kept_taken,
+            status.kept_share,
+            status.waiting_marks,
+        )
+    }
+}
+
+fn source_name(source: LossSource) -> &'static str {
+    match source {
+        LossSource::Hits => "hits",
+        LossSource::Packets => "packets",
+        LossSource::Stream => "stream",
+        LossSource::Names => "names",
+        LossSource::Storage => "storage",
+    }
+}
+
+/// Bytes for people: three digits and a unit.
+pub fn bytes(count: u64) -> String {
+    let mut value = count as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1000.0 || unit == "GiB" {
+            let digits = usize::from(unit != "B" && value < 100.0);
+            return format!("{value:.digits$} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{count} B")
+}
+
+/// Seconds for people.
+fn length(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Loss, Tier};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn report() -> Report {
+        let mut report = Report {
+            directory: "/var/log/\"x\"".into(),
+            max_disk: 64 << 20,
+            began: (100 * SECOND, 1_700_000_000_000_000_000),
+            ..Report::default()
+        };
+        let mut context = Context::default();
+        context.apply(
+            1,
+            &Fact::Tier(TierChoice { tier: Tier::Packet, refused: vec![(Tier::Ring, "no \"root\"".into())] }),
+        );
+        let mut status = Status::default();
+        for second in 100..200 {
+            for _ in 0..second - 90 {
+                report.count(&Event { time: 0, fact: Fact::Mark(String::new()) });
+            }
+            status.written += 1000;
+            report.update(second * SECOND, &status, &context);
+        }
+        let loss = Loss { source: LossSource::Hits, count: 7, since: 0, cause: String::new() };
+        report.count(&Event { time: 0, fact: Fact::Loss(loss) });
+        report
+    }
+
+    #[test]
+    fn json_is_json() {
+        let json: serde_json::Value = serde_json::from_str(&report().json(200 * SECOND)).unwrap();
+        assert_eq!((&json["running"], &json["dir"]), (&true.into(), &"/var/log/\"x\"".into()));
+        assert_eq!((&json["seconds"], &json["storing"]), (&100.into(), &true.into()));
+        assert_eq!((&json["lost"]["hits"], &json["tier"]), (&7.into(), &"packet".into()));
+        assert_eq!(json["rates"]["bytes"], 1000.0);
+        // The mean of the last minute.
+        assert!((70.0..90.0).contains(&json["rates"]["events"].as_f64().unwrap()), "{json}");
+        assert_eq!(json["refused"][0]["reason"], "no \"root\"");
+    }
+
+    #[test]
+    fn a_disk_that_hangs_is_said() {
+        let report = report();
+        assert!(report.text(200 * SECOND).contains("storing   yes\n"));
+        let text = report.text(209 * SECOND);
+        assert!(text.contains("storing   PAUSED: the disk has not answered for 10 s\n"), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&report.json(209 * SECOND)).unwrap();
+        assert_eq!(json["paused"], "the disk has not answered for 10 s");
+    }
+
+    #[test]
+    fn sizes() {
+        for (count, text) in
+            [(0, "0 B"), (999, "999 B"), (1 << 20, "1.0 MiB"), (200 << 20, "200 MiB"), (1 << 40, "1024 GiB")]
+        {
+            assert_eq!(bytes(count), text);
+        }
+    }
+}

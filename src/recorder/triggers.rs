@@ -1,0 +1,267 @@
+//! What the recorder keeps segments for without being told to: an IOC that dies, a record that goes into a severe
+//! alarm, a put to something that matters.
+//!
+//! Something that happens again and again must not take the place of what happened before it, so each cause
+//! counts once an hour, and all of them together are limited, too; how many were left out is told with the next.
+
+use std::collections::HashMap;
+
+use iocrec_log::context::Context;
+use iocrec_log::event::{Event, Fact, IocId, PutKind, RecordId, Tier};
+use iocrec_log::glob::Glob;
+
+/// Nanoseconds in which the same cause counts once.
+const SAME: u64 = 3_600_000_000_000;
+/// How many may come at once, and nanoseconds until another may.
+const MOST_AT_ONCE: u64 = 8;
+const ANOTHER: u64 = 900_000_000_000;
+/// Causes that are remembered at most; a log has no more PVs that matter.
+const MOST_CAUSES: usize = 4096;
+/// The severity MAJOR (alarm.h of EPICS Base); INVALID is above it.
+const MAJOR: u16 = 2;
+
+/// What a record was last seen to be.
+struct Seen {
+    ioc: IocId,
+    wanted: bool,
+    severity: u16,
+}
+
+/// Looks at events on their way into the log.
+#[derive(Default)]
+pub struct Triggers {
+    alarms: Vec<Glob>,
+    puts: Vec<Glob>,
+    records: HashMap<RecordId, Seen>,
+    /// When each cause last counted.
+    last: HashMap<String, u64>,
+    /// Nanoseconds saved up for causes, at most those for [`MOST_AT_ONCE`].
+    saved: u64,
+    saved_at: Option<u64>,
+    left_out: u64,
+}
+
+impl Triggers {
+    /// `alarms`: names of records whose alarms matter; `puts`: names of PVs and records that puts matter to.
+    pub fn new(alarms: &[String], puts: &[String]) -> Triggers {
+        let globs = |patterns: &[String]| patterns.iter().map(|pattern| Glob::new(pattern)).collect();
+        Triggers { alarms: globs(alarms), puts: globs(puts), ..Triggers::default() }
+    }
+
+    /// A line for the user where what was asked for can't be seen.
+    pub fn blind(&self, fact: &Fact) -> Option<&'static str> {
+        match fact {
+            Fact::Tier(choice) if choice.tier == Tier::Packet && !self.alarms.is_empty() => {
+                Some("--pin-on keeps nothing: the packet tier sees no alarms")
+            }
+            _ => None,
+        }
+    }
+
+    /// Why what is around this event is to be kept, if it is. `context` is that from before it.
+    pub fn look(&mut self, event: &Event, context: &Context) -> Option<String> {
+        let cause = match &event.fact {
+            Fact::IocEnd(end) => {
+                self.records.retain(|_, seen| seen.ioc != end.ioc);
+                // Who ends it in good order has no question.
+                let died = end.how != "exit status 0";
+                let ioc = context.ioc(end.ioc).filter(|_| died)?;
+                (format!("IOC {}", ioc.name), format!("IOC {} ended: {}", ioc.name, end.how))
+            }
+            Fact::Record(record) => {
+                // It may be named only now.
+                self.records.remove(&record.id);
+                return None;
+            }
+            Fact::Complete(complete) if !self.alarms.is_empty() => {
+                let severity = self.severity(complete.record, complete.severity, context)?;
+                let name = context.record(complete.record)?.name;
+                (format!("alarm {name}"), format!("{name} went into {severity}"))
+            }
+            Fact::CaPut(put) if !self.puts.is_empty() => {
+                let pv = &context.channel(put.channel)?.pv;
+                let record = pv.split('.').next().unwrap_or(pv);
+                self.puts.iter().any(|glob| glob.matches(pv) || glob.matches(record)).then_some(())?;
+                (format!("put {record}"), format!("put to {pv}"))
+            }
+            Fact::Put(put) if !self.puts.is_empty() && put.kind != PutKind::Put => {
+                let record = context.record(put.record)?.name;
+                let field = put.field.and_then(|field| context.field(field));
+                let pv = field.map_or(record.into(), |field| format!("{record}.{}", field.name));
+                self.puts.iter().any(|glob| glob.matches(&pv) || glob.matches(record)).then_some(())?;
+                (format!("put {record}"), format!("put to {pv}"))
+            }
+            _ => return None,
+        };
+        self.limit(cause, event.time)
+    }
+
+    /// The name of the severity if the record has just risen to it and that matters.
+    fn severity(&mut self, id: RecordId, severity: u16, context: &Context) -> Option<&'static str> {
+        let alarms = &self.alarms;
+        let seen = self.records.entry(id).or_insert_with(|| {
+            let record = context.record(id);
+            let wanted =
+                record.as_ref().is_some_and(|record| alarms.iter().any(|glob| glob.matches(record.name)));
+            Seen { ioc: record.map_or(0, |record| record.ioc), wanted, severity: 0 }
+        });
+        let before = std::mem::replace(&mut seen.severity, severity);
+        let rose = seen.wanted && severity >= MAJOR && severity > before;
+        rose.then_some(if severity == MAJOR { "MAJOR alarm" } else { "INVALID alarm" })
+    }
+
+    /// Lets a cause pass that has not counted lately.
+    fn limit(&mut self, (key, cause): (String, String), now: u64) -> Option<String> {
+        let passed = self.saved_at.replace(now).map_or(u64::MAX, |before| now.saturating_sub(before));
+        self.saved = self.saved.saturating_add(passed).min(MOST_AT_ONCE * ANOTHER);
+        let lately = self.last.get(&key).is_some_and(|last| now.saturating_sub(*last) < SAME);
+        if lately || self.saved < ANOTHER || self.last.len() >= MOST_CAUSES {
+            self.last.retain(|_, last| now.saturating_sub(*last) < SAME);
+            self.left_out += 1;
+            return None;
+        }
+        self.saved -= ANOTHER;
+        self.last.insert(key, now);
+        match std::mem::take(&mut self.left_out) {
+            0 => Some(cause),
+            more => Some(format!("{cause} ({more} other causes since the last pin were left out)")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Channel, Complete, Dbf, Ioc, IocEnd, Linkage, Origin, Put, Record, Value};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    struct World(Context, Triggers, u64);
+
+    impl World {
+        fn new(alarms: &[&str], puts: &[&str]) -> World {
+            let strings = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+            let mut world =
+                World(Context::default(), Triggers::new(&strings(alarms), &strings(puts)), 10_000 * SECOND);
+            world.see(Fact::Ioc(Ioc {
+                id: 1,
+                pid: 1,
+                start: 0,
+                name: "linac".into(),
+                exe: String::new(),
+                cwd: String::new(),
+                command: vec![],
+                base_version: String::new(),
+                ca_ports: vec![],
+                linkage: Linkage::Shared,
+                not_probed: vec![],
+                user: String::new(),
+                pva_ports: vec![],
+                environment: vec![],
+            }));
+            for (id, name) in [(1, "LI:VAC1"), (2, "LI:VAC2"), (3, "LI:TEMP")] {
+                world.see(Fact::Record(Record {
+                    id,
+                    ioc: 1,
+                    address: 0,
+                    name: name.into(),
+                    rtype: "ai".into(),
+                }));
+            }
+            world
+        }
+
+        fn see(&mut self, fact: Fact) -> Option<String> {
+            let event = Event { time: self.2, fact };
+            let cause = self.1.look(&event, &self.0);
+            self.0.apply(event.time, &event.fact);
+            cause
+        }
+
+        fn complete(&mut self, record: u32, severity: u16) -> Option<String> {
+            self.2 += SECOND;
+            let value = Value::Int(0);
+            self.see(Fact::Complete(Complete {
+                thread: 0,
+                sp: 0,
+                site: 0,
+                record,
+                value,
+                severity,
+                status: 0,
+            }))
+        }
+
+        fn put(&mut self, record: u32, kind: PutKind) -> Option<String> {
+            self.2 += SECOND;
+            let (requested, old) = (Value::Int(0), Value::Unknown);
+            let (thread, sp, site, field, dbf, count) = (0, 0, 0, None, Dbf::Double, 1);
+            self.see(Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old }))
+        }
+    }
+
+    #[test]
+    fn alarms_that_rise() {
+        let mut world = World::new(&["LI:VAC*"], &[]);
+        assert_eq!(world.complete(3, 3), None, "not asked for");
+        assert_eq!(world.complete(1, 0), None);
+        assert_eq!(world.complete(1, 1), None, "MINOR");
+        assert_eq!(world.complete(1, 2).as_deref(), Some("LI:VAC1 went into MAJOR alarm"));
+        assert_eq!(world.complete(1, 2), None, "it lasts");
+        assert_eq!(world.complete(2, 3).as_deref(), Some("LI:VAC2 went into INVALID alarm"));
+    }
+
+    #[test]
+    fn what_flaps_counts_once_an_hour() {
+        let mut world = World::new(&["*"], &[]);
+        let mut counted = Vec::new();
+        for _ in 0..3600 {
+            counted.extend(world.complete(1, 2));
+            counted.extend(world.complete(1, 0));
+        }
+        // Two hours: it counts at their beginning and once in between.
+        assert_eq!(counted.len(), 2, "{counted:?}");
+        assert!(counted[1].contains("1799 other causes"), "{counted:?}");
+    }
+
+    #[test]
+    fn many_at_once_are_limited() {
+        let mut world = World::new(&["*"], &[]);
+        for id in 10..1000 {
+            let name = format!("R{id}");
+            world.see(Fact::Record(Record { id, ioc: 1, address: 0, name, rtype: "ai".into() }));
+        }
+        assert_eq!((10..1000).filter_map(|id| world.complete(id, 3)).count() as u64, MOST_AT_ONCE + 1);
+    }
+
+    #[test]
+    fn puts_from_outside() {
+        let mut world = World::new(&[], &["LI:VAC1", "*.PROC"]);
+        assert_eq!(world.put(1, PutKind::Put), None, "by a link");
+        assert_eq!(world.put(2, PutKind::PutField), None, "not asked for");
+        assert_eq!(world.put(1, PutKind::PutField).as_deref(), Some("put to LI:VAC1"));
+        let (circuit, cid, sid, dbr, count, origin) = (1, None, None, None, None, Origin::Opened);
+        let pv = "X:Y.PROC".to_owned();
+        world.see(Fact::Channel(Channel { id: 5, circuit, cid, sid, pv, dbr, count, origin }));
+        let put = iocrec_log::event::CaPut {
+            circuit,
+            channel: 5,
+            notify: false,
+            dbr: 5,
+            count: 1,
+            ioid: 1,
+            length: 4,
+            payload: vec![],
+        };
+        assert_eq!(world.see(Fact::CaPut(put)).as_deref(), Some("put to X:Y.PROC"));
+    }
+
+    #[test]
+    fn an_ioc_that_dies() {
+        let mut world = World::new(&[], &[]);
+        let end = |how: &str| Fact::IocEnd(IocEnd { ioc: 1, how: how.into() });
+        let died = world.1.look(&Event { time: world.2, fact: end("killed by SIGSEGV") }, &world.0);
+        assert_eq!(died.as_deref(), Some("IOC linac ended: killed by SIGSEGV"));
+        assert_eq!(world.see(end("exit status 0")), None, "ended by somebody");
+    }
+}
