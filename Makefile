@@ -11,7 +11,7 @@ define need_root
 	@[ "$$(id -u)" = 0 ] || { echo "make $@: needs root: $(1); run: sudo make $@" >&2; exit 1; }
 endef
 
-.PHONY: help demo test test-kernels fuzz bench build dist check setup clean
+.PHONY: help demo test test-kernels fuzz bench build dist deb check setup clean
 
 help:
 	@echo "make demo    record two IOCs while clients write to them, and replay what happened (root)"
@@ -20,6 +20,7 @@ help:
 	@echo "make bench   the numbers of docs/benchmarks.md (root)"
 	@echo "make build   release binaries: iocrec and iocreplay"
 	@echo "make dist    static binaries of both for every target in targets/, into dist/"
+	@echo "make deb     a Debian package of them: ARCH=amd64 (default), arm64 or armhf"
 	@echo "make test-kernels  the binaries on Debian's kernels of all architectures, under QEMU (root)"
 	@echo "make check   formatting, clippy and documentation"
 	@echo "make setup   install what all of these need (root where Debian packages are missing)"
@@ -52,6 +53,15 @@ test-kernels:
 
 dist: setup
 	@cross/build all
+
+ARCH ?= amd64
+TARGET_amd64 := x86_64-unknown-linux-musl
+TARGET_arm64 := aarch64-unknown-linux-musl
+TARGET_armhf := armv7-unknown-linux-musleabihf
+
+deb: setup
+	@cross/build $(TARGET_$(ARCH))
+	@packaging/deb $(ARCH)
 
 # Each target by itself, so that each has its time. Without the release profile's LTO, which takes minutes.
 fuzz: export CARGO_PROFILE_RELEASE_LTO := off

@@ -3,7 +3,8 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ use crate::recorder::store::Store;
 use crate::recorder::thinning::Retain;
 use crate::recorder::triggers::Triggers;
 use crate::recorder::{self, Recorder};
-use crate::{check, control, mark, signals, status, watch};
+use crate::signals::HangUp;
+use crate::{check, control, kernel, mark, privileges, signals, status, watch};
 
 /// A flight recorder for EPICS IOCs: watches running IOCs from outside, without changing them.
 #[derive(FromArgs, Debug)]
@@ -299,6 +301,7 @@ fn record(record: Record) -> Result<(), Failure> {
     };
     let run = run_number().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;
     let writer = Writer::open(directory, options, run).map_err(|error| failed(&error))?;
+    limit_privileges(owner(&record.dir));
     let report = Report::new(record.dir.to_string_lossy().into_owned(), record.max_disk);
     let triggers = Triggers::new(&record.pin_on, &record.pin_on_put);
     let no_thread = |error| Failure::Failed(format!("no thread for the log: {error}"));
@@ -318,16 +321,31 @@ fn record(record: Record) -> Result<(), Failure> {
         thin: record.thin,
         retain: record.retain.map(|time| Retain { max_disk: record.max_disk, time }),
     };
-    signals::catch();
+    signals::catch(HangUp::IsIgnored);
     let outcome = drive(options, &mut store);
     let (status, said) = store.close().map_err(Failure::Failed)?;
     said.iter().for_each(|line| complain(line));
-    outcome?;
+    let _recorder = outcome?;
     match &status.state {
         writer::State::Ok => Ok(()),
         writer::State::Paused { reason } => {
             Err(Failure::Failed(format!("{} events were not stored: {reason}", status.lost)))
         }
+    }
+}
+
+/// The user that a directory belongs to.
+fn owner(path: &Path) -> Option<u32> {
+    std::fs::metadata(path).ok().map(|found| found.uid())
+}
+
+/// Gives up what recording does not need, before there is a second thread. `writes_as`: whose the log is.
+fn limit_privileges(writes_as: Option<u32>) {
+    // the last that needs CAP_SYS_RESOURCE
+    kernel::raise_memory_limit();
+    let foreign = writes_as.is_some_and(|owner| owner != nix::unistd::geteuid().as_raw());
+    if let Err(error) = privileges::limit(foreign.then_some(privileges::DAC_OVERRIDE)) {
+        complain(&format!("capabilities that are not needed could not be given up: {error}"));
     }
 }
 
@@ -344,14 +362,16 @@ fn watch(watch: Watch) -> Result<(), Failure> {
         thin: watch.thin,
         retain: None,
     };
-    signals::catch();
+    limit_privileges(None);
+    signals::catch(HangUp::Ends);
     let mut sink = watch::on_stdout();
-    drive(options, &mut sink)?;
+    let _recorder = drive(options, &mut sink)?;
     sink.tick(u64::MAX);
     Ok(())
 }
 
-fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<(), Failure> {
+/// Records to the end. The recorder comes back because to end it takes a while: what it has must be written before.
+fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<Recorder, Failure> {
     match (options.puts, options.process, options.wish) {
         (false, false, _) => {
             return Err(Failure::Usage("nothing to record: leave out --no-puts or --no-process".into()));
@@ -366,7 +386,7 @@ fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<(), Failure>
     let (mut recorder, said) = Recorder::new(options, sink).map_err(Failure::Failed)?;
     said.iter().for_each(|line| complain(line));
     recorder.run(sink, &mut complain);
-    Ok(())
+    Ok(recorder)
 }
 
 fn interfaces(given: Vec<String>) -> Vec<String> {

@@ -14,6 +14,7 @@ pub mod ioc;
 mod json;
 pub mod kernel;
 pub mod mark;
+pub mod privileges;
 pub mod recorder;
 pub mod signals;
 pub mod status;

@@ -1,4 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP end a recording in good order.
+//! SIGINT and SIGTERM end a recording in good order. So does SIGHUP where somebody watches at a terminal that may
+//! go; a recording into a log goes on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,10 +16,23 @@ pub fn end_now() {
     ENDED.store(true, Ordering::Relaxed);
 }
 
+/// What SIGHUP does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HangUp {
+    /// The same as SIGTERM.
+    Ends,
+    /// Nothing: there is no configuration to read again, and a service manager may send it to say so.
+    IsIgnored,
+}
+
 /// From now on these signals are only noted.
-pub fn catch() {
-    let action = SigAction::new(SigHandler::Handler(end), SaFlags::empty(), SigSet::empty());
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+pub fn catch(hang_up: HangUp) {
+    let handler = SigHandler::Handler(end);
+    let of_hang_up = if hang_up == HangUp::Ends { handler } else { SigHandler::SigIgn };
+    for (signal, handler) in
+        [(Signal::SIGINT, handler), (Signal::SIGTERM, handler), (Signal::SIGHUP, of_hang_up)]
+    {
+        let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
         // SAFETY: the handler only stores into an atomic, which a signal handler may.
         // It cannot fail: the signals exist and may be caught.
         let _ = unsafe { sigaction(signal, &action) };

@@ -171,7 +171,6 @@ fn programs(machine: &str, tier: Tier) -> Result<&'static [u8], String> {
 }
 
 fn load(bytes: &[u8], leaves_out: LeavesOut, perf: bool) -> Result<Kernel, String> {
-    raise_memory_limit();
     let object = explained(Step::Load, || {
         let mut object = ObjectBuilder::default().open_memory(bytes)?;
         tables::size(&mut object, leaves_out, perf)?;
@@ -193,7 +192,7 @@ fn tested(mut kernel: Kernel) -> Result<Kernel, String> {
 
 /// Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB. Not being allowed to
 /// raise it is no error: newer ones don't need it, older ones will say EPERM when loading.
-fn raise_memory_limit() {
+pub fn raise_memory_limit() {
     let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: setrlimit only reads the struct, which lives until it returns.
     unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) };

@@ -162,3 +162,58 @@ fn an_ioc_is_none_the_worse_for_being_recorded() {
     works(&mut ioc, &mut client);
     assert!(ioc.command("dbgf ONE:A1").concat().contains("10000"));
 }
+
+/// As a service: SIGHUP changes nothing, and at SIGTERM all is written at once.
+#[test]
+fn signals_of_a_service_manager() {
+    let Some(rig) = Rig::new("signals") else { return };
+    let ioc = rig.ioc("signals", PORT, "puts.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let dir = rig.log();
+    // so long a flush that only the end can have written the last put
+    let mut recorder = rig.agent(&["record", "--dir", &dir, "--flush", "4s", "--pid", &ioc.pid_argument()]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    recorder.signal(libc::SIGHUP);
+    client.put("PUT:LONG", 5, json!(1), true);
+    assert!(recorder.runs(), "SIGHUP has ended it: {}", recorder.errors());
+    let begin = Instant::now();
+    recorder.signal(libc::SIGTERM);
+    wait_until("the last put is written", || requested(&rig, "PUT:LONG") == [1]);
+    let written = begin.elapsed();
+    assert!(written < Duration::from_secs(2), "it took {written:?} until all was written");
+    // the kernel then takes out one probe after the other, a grace period each
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+}
+
+/// Whoever may not read the machine's secrets may not read the log either.
+#[test]
+fn the_log_is_for_its_group_at_most() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(rig) = Rig::new("modes") else { return };
+    let mut recorder = rig.agent(&["record", "--dir", &rig.log(), "--flush", "100ms", "--duration", "1s"]);
+    assert!(recorder.wait().success(), "{}", recorder.errors());
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(rig.log().as_ref()), 0o750);
+    let files = std::fs::read_dir(rig.log()).expect("the log").map(|file| file.expect("a file").path());
+    let files = files.filter(|path| path.is_file());
+    let modes: Vec<u32> = files.map(|file| mode(&file)).collect();
+    assert!(!modes.is_empty() && modes.iter().all(|&mode| mode == 0o640), "{modes:?}");
+}
+
+#[test]
+fn a_directory_has_one_recorder() {
+    let Some(rig) = Rig::new("two") else { return };
+    let mut first = rig.record(&[]);
+    wait_until("the first records", || {
+        std::fs::read_dir(rig.log()).is_ok_and(|mut log| log.next().is_some())
+    });
+    let mut second = rig.agent(&["record", "--dir", &rig.log(), "--duration", "1s"]);
+    assert_eq!(second.wait().code(), Some(1));
+    let errors = second.errors();
+    assert!(
+        errors.lines().count() == 1 && errors.contains("another recorder") && errors.contains(&rig.log()),
+        "{errors}"
+    );
+    assert!(first.stop().success(), "{}", first.errors());
+}

@@ -585,6 +585,11 @@ pub struct Running {
 }
 
 impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.talk.pid()
+    }
+
     /// The next line of its stdout, if it comes in that time.
     pub fn line_within(&mut self, time: Duration) -> Option<String> {
         self.talk.stdout.recv_timeout(time).ok()
@@ -604,6 +609,11 @@ impl Running {
     pub fn stop(&mut self) -> ExitStatus {
         self.talk.signal(libc::SIGTERM);
         self.talk.wait()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        self.talk.signal(signal);
     }
 
     /// Ends it without warning.

@@ -1,0 +1,120 @@
+//! The Debian package, the unit and the scripts that run iocrec as a service.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::rig::{iocreplay, not_run, run, wait_until, Rig, IOCREC};
+
+fn repository(path: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path).to_str().expect("a UTF-8 path").to_string()
+}
+
+#[track_caller]
+fn done(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = run(command);
+    assert!(status.success(), "{command:?}: {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8_lossy(&stdout).into_owned()
+}
+
+/// A package of the programs under test: it has what it should, and what it installs runs.
+#[test]
+fn the_debian_package_installs_and_runs() {
+    let Some(rig) = Rig::new("deb") else { return };
+    let dist = rig.path("dist");
+    fs::create_dir(&dist).expect("a directory");
+    let version = env!("CARGO_PKG_VERSION");
+    for program in [Path::new(IOCREC), iocreplay()] {
+        let name = program.file_name().expect("a name").to_string_lossy();
+        let copy = format!("{dist}/{name}-{version}-x86_64-unknown-linux-musl");
+        fs::copy(program, copy).expect("a copy");
+    }
+    done(Command::new(repository("packaging/deb")).args(["amd64", &dist]));
+    let package = format!("{dist}/iocrec_{version}_amd64.deb");
+    let contents = done(Command::new("dpkg-deb").args(["--contents", &package]));
+    for (mode, path) in [
+        ("-rwxr-xr-x root/root", "./usr/bin/iocrec\n"),
+        ("-rwxr-xr-x root/root", "./usr/bin/iocreplay\n"),
+        ("-rw-r--r-- root/root", "./usr/lib/systemd/system/iocrec.service\n"),
+        ("-rwxr-xr-x root/root", "./etc/init.d/iocrec\n"),
+        ("-rw-r--r-- root/root", "./etc/default/iocrec\n"),
+        ("-rw-r--r-- root/root", "./usr/share/doc/iocrec/copyright\n"),
+        ("-rw-r--r-- root/root", "./usr/share/doc/iocrec/operating.md\n"),
+    ] {
+        let line = contents.split_inclusive('\n').find(|line| line.ends_with(path));
+        assert!(line.is_some_and(|line| line.starts_with(mode)), "{path}: {contents}");
+    }
+    let field = done(Command::new("dpkg-deb").args(["--field", &package, "Architecture"]));
+    assert_eq!(field.trim(), "amd64");
+    let root = rig.path("root");
+    fs::create_dir_all(format!("{root}/var/lib/dpkg")).expect("a directory");
+    for file in ["status", "available"] {
+        fs::write(format!("{root}/var/lib/dpkg/{file}"), "").expect("an empty data base");
+    }
+    // the scripts look at DPKG_ROOT, since there is no shell to change root to
+    let mut install = Command::new("dpkg");
+    install.args(["--root", &root, "--force-script-chrootless", "--force-depends", "--install", &package]);
+    done(&mut install);
+    let said = done(Command::new(format!("{root}/usr/bin/iocrec")).arg("version"));
+    assert_eq!(said.trim(), format!("iocrec {version}"));
+    assert!(!Path::new(&root).join("etc/systemd/system/multi-user.target.wants/iocrec.service").exists());
+    let mut remove = Command::new("dpkg");
+    done(remove.args(["--root", &root, "--force-script-chrootless", "--purge", "iocrec"]));
+    assert!(
+        !Path::new(&root).join("usr/bin/iocrec").exists()
+            && !Path::new(&root).join("etc/default/iocrec").exists()
+    );
+}
+
+/// The SysV script in each shell that boxes have.
+#[test]
+fn the_init_script_starts_stops_and_tells() {
+    let Some(rig) = Rig::new("init") else { return };
+    fs::write(rig.path("defaults"), format!("DIRECTORY={}\nOPTIONS='--flush 200ms --only X*'\n", rig.log()))
+        .expect("defaults");
+    let shells: [&[&str]; 2] = [&["dash"], &["busybox", "sh"]];
+    for shell in shells {
+        let script = |action: &str| {
+            let mut command = Command::new(shell[0]);
+            command.args(&shell[1..]).arg(repository("packaging/iocrec.init")).arg(action);
+            command.env("IOCREC_PROGRAM", IOCREC).env("IOCREC_PIDFILE", rig.path("pid"));
+            command.env("IOCREC_MESSAGES", rig.path("messages")).env("IOCREC_DEFAULTS", rig.path("defaults"));
+            let output = run(&mut command);
+            (
+                output.status.code(),
+                String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
+            )
+        };
+        if Command::new(shell[0]).arg("--help").output().is_err() && shell[0] != "dash" {
+            not_run::<()>("init script", shell[0]);
+            continue;
+        }
+        assert_eq!(script("status").0, Some(3));
+        let (code, said) = script("start");
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(script("status").0, Some(0));
+        assert!(script("start").1.contains("already"));
+        wait_until("it records", || fs::read_dir(rig.log()).is_ok_and(|mut log| log.next().is_some()));
+        let (code, said) = script("stop");
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(script("status").0, Some(3));
+        assert_eq!(script("stop").0, Some(0), "stopping what is stopped is no error");
+    }
+    assert_eq!(run(Command::new("sh").arg(repository("packaging/iocrec.init"))).status.code(), Some(2));
+}
+
+#[test]
+fn systemd_takes_the_unit() {
+    let Some(rig) = Rig::new("unit") else { return };
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        return not_run("systemd_takes_the_unit", "systemd-analyze is missing").unwrap_or(());
+    }
+    let unit = fs::read_to_string(repository("packaging/iocrec.service")).expect("the unit");
+    let unit = unit.replace("/usr/bin/iocrec", IOCREC).replace("/usr/share/doc/iocrec", &repository("docs"));
+    let path = rig.path("iocrec.service");
+    fs::write(&path, unit).expect("a copy");
+    let output = run(Command::new("systemd-analyze").args(["verify", "--man=no", &path]));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let ours: Vec<&str> = errors.lines().filter(|line| line.contains("iocrec.service")).collect();
+    assert!(ours.is_empty(), "{ours:?}");
+}
