@@ -204,3 +204,33 @@ fn privileges_that_are_not_needed_are_given_up() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
     assert_eq!(recorder.errors().matches("capabilit").count(), 0, "{}", recorder.errors());
 }
+
+/// A box boots in 1970 and hears of the time while it records: times from the step on come out right.
+#[test]
+fn a_clock_that_jumps_from_1970_to_now() {
+    let Some(rig) = Rig::new("clock") else { return };
+    let library = rig.path("clock.so");
+    let mut compile = Command::new("cc");
+    compile.args(["-shared", "-fPIC", "-O2", "-o", &library]).arg(rig::rig_file("clock.c")).arg("-ldl");
+    let output = run(&mut compile);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let ioc = rig.ioc("clock", PORT, "puts.db", &[]);
+    let (pid, dir, now) = (ioc.pid_argument(), rig.log(), rig.path("now"));
+    let mut command = Command::new(IOCREC);
+    command.args(["record", "--dir", &dir, "--flush", "200ms", "--tier", "ring", "--pid", &pid]);
+    command.env("LD_PRELOAD", &library).env("CLOCK_IS_RIGHT_WITH", &now);
+    let mut recorder = rig.by("1970", &mut command);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    client.put("PUT:LONG", 5, serde_json::json!(1), true);
+    fs::write(&now, "").expect("a file");
+    // the recorder looks at the clock twenty times a second
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    client.put("PUT:LONG", 5, serde_json::json!(2), true);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let times: Vec<String> =
+        rig.puts(&["--pv", "PUT:LONG"]).iter().map(|put| put["time"].to_string()).collect();
+    assert_eq!(times.len(), 2, "{times:?}");
+    assert!(times[0].contains("1970-01-01"), "{times:?}");
+    assert!(times[1].contains("\"20"), "{times:?}");
+}
