@@ -31,7 +31,7 @@ fn runs(rig: &Rig) -> Vec<Value> {
 /// Puts until the recorder has deleted so many segments.
 fn turn_over(rig: &Rig, client: &mut Client, segments: u64) {
     wait_until("the log turns over", || {
-        client.flood("PUT:DOUBLE", 5000);
+        client.flood("PUT:DOUBLE", 1000); // no more than the ring holds
         status(rig)["disk"]["deleted"].as_u64() >= Some(segments)
     });
 }
