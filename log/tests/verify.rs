@@ -233,6 +233,14 @@ fn segments_removed_repeated_and_exchanged() {
     }
     assert!(!found.is_sound());
 
+    // Where what is left before it is kept for a mark, that is how the recorder makes room.
+    let kept = stored.path(0).to_str().unwrap().replace(".iocrec", "-mark.iocrec");
+    fs::rename(stored.path(0), &kept).unwrap();
+    let found = stored.verify();
+    assert_eq!((&one(&found).fault, one(&found).segments), (&Fault::MadeRoom, 1));
+    assert!(found.is_sound());
+    fs::rename(&kept, stored.path(0)).unwrap();
+
     // Of the oldest, which the recorder deletes, only the number is told.
     fs::remove_file(stored.path(0)).unwrap();
     let found = stored.verify();

@@ -1,8 +1,9 @@
 //! Is a run's log sound, and if not, what is gone?
 //!
 //! It is sound if every byte is as it was written and nothing is missing in between. What is no damage: losses
-//! that the recorder noted itself, the oldest segments, which it deletes to stay under its cap, and a last block that
-//! was being written when it stopped.
+//! that the recorder noted itself, the oldest segments, which it deletes to stay under its cap, those between kept
+//! (pinned) ones and the oldest that is not kept, which it deletes as well, and a last block that was being written
+//! when it stopped.
 
 use super::ahead::Ahead;
 use super::error::{Cause, Damage};
@@ -10,6 +11,7 @@ use super::find::SegmentFile;
 use super::segment::Block;
 use crate::context::Context;
 use crate::event::{Fact, Host, Loss};
+use crate::name::Pin;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +49,8 @@ pub enum Fault {
     Unfinished,
     /// Segments are missing before this one.
     Segments,
+    /// Segments are missing before this one, and all before them are kept: they made room.
+    MadeRoom,
     /// The segment is there twice.
     Twice,
     /// The segment can't be read; the line says why.
@@ -56,7 +60,7 @@ pub enum Fault {
 impl Fault {
     /// Is the log no worse for it?
     pub fn is_harmless(&self) -> bool {
-        matches!(self, Fault::Unfinished | Fault::Twice)
+        matches!(self, Fault::Unfinished | Fault::MadeRoom | Fault::Twice)
     }
 }
 
@@ -66,6 +70,9 @@ impl fmt::Display for Fault {
             Fault::Damage(cause) => cause.fmt(f),
             Fault::Unfinished => f.write_str("the last block was being written when the recorder stopped"),
             Fault::Segments => f.write_str("segments are missing before this one"),
+            Fault::MadeRoom => {
+                f.write_str("segments before this one were deleted to make room; the older ones are kept")
+            }
             Fault::Twice => f.write_str("the segment is there twice; this one was left out"),
             Fault::Unreadable(line) => f.write_str(line),
         }
@@ -107,6 +114,8 @@ pub struct Findings {
 pub fn verify(files: &[SegmentFile]) -> Findings {
     let mut found = Findings::default();
     let mut before: Option<u32> = None;
+    // The oldest that is not kept goes first, so no other gap is the recorder's.
+    let mut all_kept = true;
     let last = files.iter().rposition(|file| file.header.is_some());
     for (number, file) in files.iter().enumerate() {
         found.bytes += file.size;
@@ -127,10 +136,12 @@ pub fn verify(files: &[SegmentFile]) -> Findings {
             Some(before) => {
                 let missing = header.sequence.saturating_sub(before.saturating_add(1));
                 if missing > 0 {
-                    found.add(&file.path, 0, 0, missing, Fault::Segments);
+                    let fault = if all_kept { Fault::MadeRoom } else { Fault::Segments };
+                    found.add(&file.path, 0, 0, missing, fault);
                 }
             }
         }
+        all_kept &= file.pin() != Pin::No;
         let alone = before.is_none();
         before = Some(header.sequence);
         found.segments += 1;
