@@ -76,7 +76,8 @@ bench:
 	$(call need_root,it loads BPF programs and installs bpftrace, perf and tcpdump)
 	@scripts/setup bpftrace linux-perf tcpdump zstd
 	@$(CARGO) build --release --workspace --locked
-	@benches/run
+	@cross/build $$(uname -m)-unknown-linux-musl
+	@IOCREC=$$(ls dist/iocrec-*-$$(uname -m)-unknown-linux-musl) benches/run
 	@benches/size
 
 check: setup

@@ -6,10 +6,9 @@
 //! guest. When one of these tests fails, iocreplay reads old logs otherwise than it did: that is a bug, unless it
 //! tells more than before, in which case puts.jsonl and traces.txt are to be written anew.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The directories, each with the machine that its log says that it comes from.
 const TRAVELLED: [(&str, &str); 6] = [
@@ -22,8 +21,10 @@ const TRAVELLED: [(&str, &str); 6] = [
 ];
 
 fn works(directory: &Path, arguments: &[&str]) -> String {
-    let (code, out, err) = common::run(directory, arguments);
-    assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}: {out}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_iocreplay"));
+    let done = command.current_dir(directory).args(arguments).output().unwrap();
+    let (out, err) = (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap());
+    assert!(done.status.success() && err.is_empty(), "{arguments:?}: {err}{out}");
     out
 }
 
