@@ -181,7 +181,7 @@ impl Recorder {
                 scanned = now;
                 self.scan(now, sink, &mut said);
                 self.names.look_for_lists(now, sink);
-                self.names.inspect(now, now - SCAN, sink);
+                self.names.inspect(now - SCAN, sink);
                 self.note_losses(now, sink);
                 self.thin(now, sink, &mut said);
             }
@@ -203,7 +203,7 @@ impl Recorder {
         let left_out = self.kernel.as_mut().map(|kernel| kernel.tables.forget_all()).unwrap_or_default();
         self.take_all(sink);
         let now = clock::monotonic();
-        self.names.inspect(now, now, sink);
+        self.names.inspect(now, sink);
         self.names.thinned(now, &left_out, sink);
         self.decoder.finish(clock::monotonic(), &mut self.events);
         self.hand_over(sink);

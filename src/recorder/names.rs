@@ -15,6 +15,7 @@ use iocrec_log::event::{
 use super::lists::Lists;
 use super::selection::Selection;
 use super::sink::Sink;
+use crate::clock;
 use crate::ioc::elf::function_at;
 use crate::ioc::layout;
 use crate::ioc::records::{self, RecordAt};
@@ -257,9 +258,7 @@ impl Names {
         sink: &mut dyn Sink,
     ) -> Option<(KnownThread, Option<NewThread>)> {
         if let Step::Complete(address) = step {
-            if !self.undone.is_empty() {
-                self.undone.remove(&(pid, address));
-            }
+            self.complete(pid, tid, address);
         }
         let begins = match step {
             Step::Process(address) => Some(Begun { address, sp, time }),
@@ -288,6 +287,20 @@ impl Names {
         let name = process::thread_name(pid, tid);
         sink.push(Event { time, fact: Fact::Thread(Thread { id, ioc, tid, name, stack: sp }) });
         Some((known, Some(NewThread { id, pid, tid, time })))
+    }
+
+    /// A record has completed, maybe on another thread than it began on.
+    fn complete(&mut self, pid: u32, tid: u32, address: u64) {
+        if !self.undone.is_empty() {
+            self.undone.remove(&(pid, address));
+        }
+        let is_at = |thread: &KnownThread| thread.begun.is_some_and(|begun| begun.address == address);
+        if self.threads.get(&tid).is_some_and(is_at) {
+            return;
+        }
+        self.threads.values_mut().filter(|thread| thread.pid == pid && is_at(thread)).for_each(|thread| {
+            thread.begun = None;
+        });
     }
 
     /// A record, defined at its first hit; `None` if it is not wanted.
@@ -470,7 +483,7 @@ impl Names {
 
     /// Looks at records that have begun to process before `before` and were not seen to be done: what they are
     /// at. Those that have not come back are told of only where PACT or DISA says why.
-    pub fn inspect(&mut self, now: u64, before: u64, sink: &mut dyn Sink) {
+    pub fn inspect(&mut self, before: u64, sink: &mut dyn Sink) {
         let mut look: Vec<(u32, u64, bool)> = Vec::new();
         self.undone.retain(|&(pid, address), time| {
             let due = *time < before;
@@ -493,8 +506,9 @@ impl Names {
             else {
                 continue;
             };
+            // The time after it was read: what has completed until then says so itself.
             let fact = Fact::Inspected(Inspected { record, active, disabled });
-            sink.push(Event { time: now, fact });
+            sink.push(Event { time: clock::monotonic(), fact });
         }
     }
 
