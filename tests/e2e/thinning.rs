@@ -115,7 +115,8 @@ fn thinned_on(tier: &str) {
         begun_chains += last - value(of[0]) + 1.0;
     }
     // nothing of any other chain is there, but for the ends of those that the recorder came in between of
-    let first = spans.iter().filter(|span| span.name.starts_with("process THIN:A")).map(|span| span.start).min();
+    let first =
+        spans.iter().filter(|span| span.name.starts_with("process THIN:A")).map(|span| span.start).min();
     for letter in ["B", "C", "D", "E"] {
         let name = format!("process THIN:{letter}");
         let of = spans.iter().filter(|span| span.name.starts_with(&name) && Some(span.start) >= first);
