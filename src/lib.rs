@@ -14,6 +14,8 @@ pub mod ioc;
 mod json;
 pub mod kernel;
 pub mod mark;
+#[cfg(test)]
+mod not_run;
 pub mod privileges;
 pub mod recorder;
 pub mod signals;

@@ -3,27 +3,22 @@
 use crate::ca::capture::{Capture, CaptureError};
 use crate::ca::tests::wire::{message, named, put, version, words};
 use crate::ca::{Decoder, Limits};
+use crate::not_run::not_run;
 use iocrec_log::event::{Address, Event, Fact};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// Says that a test did not run; fails where every test has to, as in CI.
-fn not_run() {
-    let why = "NOT RUN: capturing packets needs root or CAP_NET_RAW";
-    let all = |name, value: &str| std::env::var(name).is_ok_and(|found| found == value);
-    assert!(!all("CI", "true") && !all("IOCREC_REQUIRE_ALL", "1"), "{why}");
-    // past the test runner, which would swallow what a passing test prints
-    let _ = writeln!(std::io::stderr(), "{why}");
-}
+/// What capturing needs.
+const NEEDS: &str = "capturing packets needs root or CAP_NET_RAW";
 
 /// Opens a capture, or says loudly that it can't.
 fn open(interface: &str, ports: &[u16]) -> Option<Capture> {
     match Capture::open(&[interface.to_owned()], ports) {
         Ok(capture) => Some(capture),
         Err(CaptureError::NotAllowed) => {
-            not_run();
+            not_run(NEEDS);
             None
         }
         Err(error) => panic!("{error}"),
@@ -138,7 +133,7 @@ fn what_a_user_can_get_wrong() {
                 "999 ports are more than can be watched (256): name fewer with --port"
             );
         }
-        Err(CaptureError::NotAllowed) => not_run(),
+        Err(CaptureError::NotAllowed) => not_run(NEEDS),
         other => panic!("{other:?}"),
     }
     assert_eq!(
