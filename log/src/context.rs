@@ -302,6 +302,7 @@ impl Context {
             | Fact::Thinned(_)
             | Fact::Pinned(_)
             | Fact::Unpinned(_)
+            | Fact::Ended(_)
             | Fact::Mark(_) => {}
         }
     }

@@ -117,6 +117,8 @@ pub enum Fact {
     Pinned(Pinned),
     /// Segments are kept no longer.
     Unpinned(Unpinned),
+    /// A segment was closed with all that is in it.
+    Ended(Ended),
 }
 
 /// What becomes of a fact when facts are put into order.
@@ -165,6 +167,7 @@ impl Fact {
             | Fact::Thinned(_)
             | Fact::Pinned(_)
             | Fact::Unpinned(_)
+            | Fact::Ended(_)
             | Fact::Mark(_) => Sort::Hit,
         }
     }
@@ -777,4 +780,16 @@ pub struct Pinned {
 pub struct Unpinned {
     /// How many.
     pub segments: u32,
+}
+
+/// A segment of this run was closed: all that was written to it is on the disk, and nothing more will be. It says so
+/// itself in its last block, if there was room; and the keyframe of the segment that follows it says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its number in the run.
+    pub segment: u32,
+    /// How many blocks it has.
+    pub blocks: u32,
+    /// The latest time in it, monotonic.
+    pub last: u64,
 }

@@ -17,7 +17,9 @@ fn read_sound(disk: &Disk) -> Vec<Event> {
     let segments = disk.segments();
     let segments = segments.iter().filter_map(|(_, bytes)| read_segment(bytes).ok());
     let blocks = segments.flatten().flatten().filter(|block| !block.keyframe);
-    let own = |event: &Event| matches!(event.fact, Fact::Loss(_) | Fact::Pinned(_) | Fact::Unpinned(_));
+    let own = |event: &Event| {
+        matches!(event.fact, Fact::Loss(_) | Fact::Pinned(_) | Fact::Unpinned(_) | Fact::Ended(_))
+    };
     blocks.flat_map(|block| block.events).filter(|event| !own(event)).collect()
 }
 

@@ -13,7 +13,8 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 6] = ["v1", "v1-columns", "v1-scans", "v1-thinning", "v1-routine", "v1-pins"];
+const GOLDEN: [&str; 7] =
+    ["v1", "v1-columns", "v1-scans", "v1-thinning", "v1-routine", "v1-pins", "v1-ended"];
 
 fn path(name: &str, ending: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.{ending}"))
@@ -227,6 +228,7 @@ fn hits() -> Vec<Fact> {
         Fact::Mark("beam lost".into()),
         Fact::Pinned(Pinned { from: 5, to: 70_000_000_000, cause: "beam lost".into() }),
         Fact::Unpinned(Unpinned { segments: 3 }),
+        Fact::Ended(Ended { segment: 41, blocks: 977, last: 19 * SECOND }),
         Fact::ChannelEnd(7),
         Fact::CircuitEnd(6),
         Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 1".into() }),

@@ -222,6 +222,9 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .prop_map(|(from, to, cause)| Fact::Pinned(Pinned { from, to, cause }))
             .boxed(),
         any::<u32>().prop_map(|segments| Fact::Unpinned(Unpinned { segments })).boxed(),
+        (any::<u32>(), any::<u32>(), any::<u64>())
+            .prop_map(|(segment, blocks, last)| Fact::Ended(Ended { segment, blocks, last }))
+            .boxed(),
     ]
 }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 
 /// Names of the facts, by their number in the log.
-const FACTS: [&str; 34] = [
+const FACTS: [&str; 35] = [
     "host",
     "clock",
     "tier",
@@ -47,6 +47,7 @@ const FACTS: [&str; 34] = [
     "routine",
     "pinned",
     "unpinned",
+    "ended",
 ];
 /// Numbers of the facts that are no definitions: `CaPut` to `Mark`.
 const HITS: std::ops::RangeInclusive<u16> = 14..=22;
