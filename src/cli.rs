@@ -325,7 +325,7 @@ fn record(record: Record) -> Result<(), Failure> {
     let outcome = drive(options, &mut store);
     let (status, said) = store.close().map_err(Failure::Failed)?;
     said.iter().for_each(|line| complain(line));
-    let _recorder = outcome?;
+    part_with(outcome?);
     match &status.state {
         writer::State::Ok => Ok(()),
         writer::State::Paused { reason } => {
@@ -365,12 +365,21 @@ fn watch(watch: Watch) -> Result<(), Failure> {
     limit_privileges(None);
     signals::catch(HangUp::Ends);
     let mut sink = watch::on_stdout();
-    let _recorder = drive(options, &mut sink)?;
+    let recorder = drive(options, &mut sink)?;
     sink.tick(u64::MAX);
+    part_with(recorder);
     Ok(())
 }
 
-/// Records to the end. The recorder comes back because to end it takes a while: what it has must be written before.
+/// Ends a recorder, all of whose events are written. That takes a while where it can't be left to others.
+fn part_with(recorder: Recorder) {
+    if kernel::parting::leave_to_child() {
+        // to take the probes out here, too, would be to wait for it
+        std::mem::forget(recorder);
+    }
+}
+
+/// Records to the end. The recorder comes back because what it has must be written before it is parted with.
 fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<Recorder, Failure> {
     match (options.puts, options.process, options.wish) {
         (false, false, _) => {

@@ -13,20 +13,34 @@ use std::path::Path;
 /// Where tracefs is mounted, as libbpf looks for it.
 pub const TRACEFS: [&str; 2] = ["/sys/kernel/debug/tracing", "/sys/kernel/tracing"];
 
+/// Does this kernel have none but such probes?
+pub fn are_possible() -> bool {
+    !Path::new("/sys/bus/event_source/devices/uprobe/type").exists()
+}
+
 /// Removes them all.
 pub fn remove() {
     // in another PID namespace the numbers mean other processes
     if super::is_first_pid_namespace() {
-        let events = TRACEFS.iter().map(|tracefs| Path::new(tracefs).join("uprobe_events"));
-        if let Some(events) = events.into_iter().find(|events| events.exists()) {
-            remove_from(&events);
-        }
+        remove_those(&|maker| !Path::new("/proc").join(maker.to_string()).exists());
     }
 }
 
-fn remove_from(events: &Path) {
+/// Removes those of a recorder that is about to end and has no more use for them.
+pub fn remove_of(recorder: u32) {
+    remove_those(&|maker| maker == recorder);
+}
+
+fn remove_those(dead: &dyn Fn(u32) -> bool) {
+    let events = TRACEFS.iter().map(|tracefs| Path::new(tracefs).join("uprobe_events"));
+    if let Some(events) = events.into_iter().find(|events| events.exists()) {
+        remove_from(&events, dead);
+    }
+}
+
+fn remove_from(events: &Path, dead: &dyn Fn(u32) -> bool) {
     let Ok(text) = fs::read_to_string(events) else { return };
-    for name in left_over(&text, &|pid| Path::new("/proc").join(pid.to_string()).exists()) {
+    for name in left_over(&text, dead) {
         // a write that truncates would remove all events of everybody
         let file = OpenOptions::new().append(true).open(events);
         // in use after all, or gone meanwhile
@@ -34,12 +48,12 @@ fn remove_from(events: &Path) {
     }
 }
 
-/// Names, with their group, of events that libbpf made for a process that is not alive.
-fn left_over<'a>(events: &'a str, alive: &dyn Fn(u32) -> bool) -> Vec<&'a str> {
+/// Names, with their group, of events that libbpf made for a process that is `dead`.
+fn left_over<'a>(events: &'a str, dead: &dyn Fn(u32) -> bool) -> Vec<&'a str> {
     let dead = |name: &&str| {
         let maker =
             name.strip_prefix("uprobes/libbpf_").and_then(|rest| rest.split('_').next()?.parse().ok());
-        maker.is_some_and(|pid| !alive(pid))
+        maker.is_some_and(dead)
     };
     events.lines().filter_map(|line| line.strip_prefix("p:")?.split(' ').next()).filter(dead).collect()
 }
@@ -57,6 +71,6 @@ mod tests {
                       p:uprobes/libbpf_ /x:0x1\n\
                       p:uprobes/libbpf_99999999999_0_x /x:0x1\n\
                       p:mine/libbpf_44_0_x /x:0x1\n";
-        assert_eq!(left_over(events, &|pid| pid == 42), ["uprobes/libbpf_41_0__libdbCore_so_0x1000"]);
+        assert_eq!(left_over(events, &|pid| pid != 42), ["uprobes/libbpf_41_0__libdbCore_so_0x1000"]);
     }
 }

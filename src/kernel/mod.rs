@@ -7,6 +7,7 @@ mod config;
 pub mod functions;
 pub mod hit;
 pub mod leftovers;
+pub mod parting;
 mod perf_buffer;
 pub mod place;
 pub mod probe;

@@ -148,6 +148,10 @@ impl Recorder {
         sink.push(Event { time: now, fact: Fact::Tier(choice) });
         recorder.thin(now, sink, &mut said);
         recorder.scan(now, sink, &mut said);
+        if signals::ended() {
+            // not all was looked at
+            return Ok((recorder, said));
+        }
         let wrong: Vec<u32> =
             recorder.options.pids.iter().copied().filter(|&pid| !recorder.watched.has(pid)).collect();
         for pid in &wrong {

@@ -13,6 +13,7 @@ use crate::ioc::clients::{clients, Client};
 use crate::ioc::ending::{self, Ending};
 use crate::ioc::{ports, process, sockets, user, Database, Finder, IocProcess};
 use crate::kernel::{probe, Kernel};
+use crate::signals;
 
 /// A process that is no IOC may load EPICS Base later, or become another program: then the size of its
 /// memory changes, and it is looked at again at the next scan. One that does nothing but change is looked at
@@ -130,6 +131,10 @@ impl Watched {
         self.finder.tick(&pids);
         let mut changed = self.let_go(now, &pids, names, kernel.as_deref_mut(), sink, said);
         for &pid in &pids {
+            // to probe many IOCs takes seconds, which who ends the recorder is not kept waiting
+            if signals::ended() {
+                break;
+            }
             if pid != std::process::id() && self.is_due(pid, now) {
                 changed |= self.adopt(pid, now, options, names, kernel.as_deref_mut(), sink);
             }

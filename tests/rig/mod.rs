@@ -595,6 +595,11 @@ impl Running {
         self.talk.stdout.recv_timeout(time).ok()
     }
 
+    /// Takes a line of its stdout; false if that is closed and all was taken.
+    pub fn says_more(&mut self) -> bool {
+        self.talk.line().is_some()
+    }
+
     /// What it said on stderr so far.
     pub fn errors(&self) -> String {
         self.talk.errors()
