@@ -1,5 +1,6 @@
 //! The Debian package, the unit and the scripts that run iocrec as a service.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -41,6 +42,8 @@ fn the_debian_package_installs_and_runs() {
         ("-rw-r--r-- root/root", "./etc/default/iocrec\n"),
         ("-rw-r--r-- root/root", "./usr/share/doc/iocrec/copyright\n"),
         ("-rw-r--r-- root/root", "./usr/share/doc/iocrec/operating.md\n"),
+        ("-rw-r--r-- root/root", "./usr/share/man/man1/iocrec.1.gz\n"),
+        ("-rw-r--r-- root/root", "./usr/share/man/man1/iocreplay.1.gz\n"),
     ] {
         let line = contents.split_inclusive('\n').find(|line| line.ends_with(path));
         assert!(line.is_some_and(|line| line.starts_with(mode)), "{path}: {contents}");
@@ -118,4 +121,50 @@ fn systemd_takes_the_unit() {
     let errors = String::from_utf8_lossy(&output.stderr);
     let ours: Vec<&str> = errors.lines().filter(|line| line.contains("iocrec.service")).collect();
     assert!(ours.is_empty(), "{ours:?}");
+}
+
+/// Words of a manual page that are long options, as `Fl -name`.
+fn options_named(text: &str) -> BTreeSet<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let named = words.windows(2).filter_map(|pair| match pair {
+        ["Fl" | ".Fl" | "|", option] => option.strip_prefix('-'),
+        _ => None,
+    });
+    named.map(|name| format!("--{name}")).collect()
+}
+
+/// The manual pages have each subcommand with the options that it has, no more and no less, and explain them all.
+#[test]
+fn manual_pages_say_what_help_says() {
+    for program in [Path::new(IOCREC), iocreplay()] {
+        let name = program.file_name().expect("a name").to_str().expect("UTF-8");
+        let page = fs::read_to_string(repository(&format!("docs/man/{name}.1"))).expect("the page");
+        let explained =
+            page.lines().filter(|line| line.starts_with(".It Fl ")).map(|line| line.replace(',', "|"));
+        let explained = options_named(&explained.collect::<Vec<_>>().join("\n"));
+        let help = done(Command::new(program).arg("--help"));
+        let commands = help.split_once("Commands:\n").expect("a list of commands").1;
+        let commands = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        let commands: Vec<&str> = commands.filter_map(|line| line.split_whitespace().next()).collect();
+        assert!(commands.len() > 4, "{help}");
+        for command in &commands {
+            let help = done(Command::new(program).args([command, "--help"]));
+            let list = help.split_once("Options:\n").expect("a list of options").1;
+            let lines = list.lines().filter(|line| line.starts_with("  -"));
+            let has = lines.filter_map(|line| line.split_whitespace().find(|word| word.starts_with("--")));
+            let has: BTreeSet<String> =
+                has.filter(|&option| option != "--help,").map(str::to_string).collect();
+            let section = page.split_once(&format!("\n.Ss {command}\n"));
+            let section = section.unwrap_or_else(|| panic!("{name}.1 has no section {command}")).1;
+            let section = section.split("\n.S").next().expect("a beginning");
+            assert_eq!(options_named(section), has, "{name} {command}: the page, --help");
+            let missing: Vec<_> = has.difference(&explained).collect();
+            assert!(missing.is_empty(), "{name}.1 explains not what {missing:?} are");
+        }
+        let sections = page.lines().filter_map(|line| line.strip_prefix(".Ss "));
+        assert!(
+            sections.clone().all(|section| commands.contains(&section)),
+            "{name}.1: a section of no command"
+        );
+    }
 }
