@@ -26,6 +26,10 @@ use crate::recorder::{self, Recorder};
 use crate::signals::HangUp;
 use crate::{check, control, kernel, mark, privileges, signals, status, watch};
 
+/// Steps of times in nanoseconds, unless told otherwise. A probe takes 400 ns and more, so that what differs by less
+/// does not come from the IOC; it would be half of the log (docs/benchmarks.md).
+const TIME_STEP: u64 = 256;
+
 /// A flight recorder for EPICS IOCs: watches running IOCs from outside, without changing them.
 #[derive(FromArgs, Debug)]
 struct Arguments {
@@ -88,6 +92,11 @@ struct Record {
     /// longest time until an event is safe from a power cut (default 5s)
     #[argh(option, default = "Duration::from_secs(5)", from_str_fn(duration))]
     sync: Duration,
+
+    /// round times down to steps of so long, at most 1ms, which makes the log smaller; the next smaller power of two in
+    /// ns is taken (default 256ns; 1ns keeps them as they are)
+    #[argh(option, default = "TIME_STEP", from_str_fn(time_step))]
+    time_step: u64,
 
     /// leave out as many process chains as needed for --max-disk to hold this long, e.g. 24h
     #[argh(option, from_str_fn(duration))]
@@ -297,6 +306,7 @@ fn record(record: Record) -> Result<(), Failure> {
         pin_share: record.pin_share,
         flush: record.flush,
         sync: record.sync,
+        time_step: record.time_step,
         ..writer::Options::default()
     };
     let run = run_number().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;
@@ -440,7 +450,7 @@ fn size(text: &str) -> Result<u64, String> {
 
 /// `500ms`, `30s`, `5m`, `24h`, `30d`; at least a millisecond.
 fn duration(text: &str) -> Result<Duration, String> {
-    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let (number, unit) = number_and_unit(text);
     let milliseconds: u64 = match unit {
         "ms" => 1,
         "s" => 1000,
@@ -449,11 +459,31 @@ fn duration(text: &str) -> Result<Duration, String> {
         "d" => 86_400_000,
         _ => return Err(format!("{text} is no time; write it as 500ms, 30s, 5m, 24h or 30d")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("{text} is no time; write it as 30s"))?;
+    let number = number.ok_or_else(|| format!("{text} is no time; write it as 30s"))?;
     match number.checked_mul(milliseconds) {
         Some(total @ 1..) => Ok(Duration::from_millis(total)),
         Some(0) => Err(format!("{text} is no time; the least is 1ms")),
         None => Err(format!("{text} is too long")),
+    }
+}
+
+fn number_and_unit(text: &str) -> (Option<u64>, &str) {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    (digits.parse().ok(), unit)
+}
+
+/// `1ns`, `1us`, `1ms`: nanoseconds.
+fn time_step(text: &str) -> Result<u64, String> {
+    let (number, unit) = number_and_unit(text);
+    let unit = match unit {
+        "ns" => Some(1),
+        "us" => Some(1_000),
+        "ms" => Some(1_000_000),
+        _ => None,
+    };
+    match number.zip(unit).and_then(|(number, unit)| number.checked_mul(unit)) {
+        Some(step @ 1..=1_000_000) => Ok(step),
+        _ => Err(format!("{text} is no step of times; write it as 1ns, 256ns, 1us or, at most, 1ms")),
     }
 }
 
@@ -494,6 +524,14 @@ mod tests {
         assert_eq!(duration("24h"), Ok(Duration::from_secs(86_400)));
         assert_eq!(duration("30d"), Ok(Duration::from_secs(30 * 86_400)));
         assert!(duration("5").is_err() && duration("0s").is_err() && duration("99999999999999999h").is_err());
+    }
+
+    #[test]
+    fn steps_of_times() {
+        assert_eq!([time_step("1ns"), time_step("1us"), time_step("1ms")], [Ok(1), Ok(1000), Ok(1_000_000)]);
+        for wrong in ["0ns", "256", "2ms", "1s", "ns", "99999999999999999999us"] {
+            assert!(time_step(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

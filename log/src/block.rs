@@ -38,13 +38,15 @@ pub(crate) struct Packer {
     columns: Columns,
     raw: Vec<u8>,
     spare: Vec<u8>,
+    /// log2 of the step of times, ns.
+    time_bits: u32,
 }
 
 impl Packer {
-    pub fn new(level: i32) -> io::Result<Self> {
+    pub fn new(level: i32, time_bits: u32) -> io::Result<Self> {
         let mut zstd = zstd::bulk::Compressor::new(level)?;
         zstd.set_parameter(CParameter::WindowLog(WINDOW_LOG))?;
-        Ok(Packer { zstd, columns: Columns::default(), raw: Vec::new(), spare: Vec::new() })
+        Ok(Packer { zstd, columns: Columns::default(), raw: Vec::new(), spare: Vec::new(), time_bits })
     }
 
     /// Bytes that a block with a body of `raw` bytes can need in the file.
@@ -62,6 +64,8 @@ impl Packer {
         keyframe: bool,
     ) -> io::Result<Vec<u8>> {
         batch.arrange();
+        // Only now: what came first is told by the times as they were.
+        batch.round_times(self.time_bits);
         let columns = self.columns.fill(batch).ok_or(io::ErrorKind::InvalidData)?;
         let columns_length: usize = columns.iter().map(Vec::len).sum();
         self.raw.clear();

@@ -11,6 +11,8 @@ pub const BLOCK_MAGIC: [u8; 4] = [0xB7, 0x4C, 0x0F, 0xE3];
 pub const VERSION: u16 = 1;
 /// Incompatible flags that this crate understands: none yet.
 pub const KNOWN_INCOMPATIBLE: u32 = 0;
+/// Compatible flags that hold a number: log2 of the nanoseconds in steps of which times were noted.
+pub const TIME_BITS: u32 = 0x3F;
 /// Length of a segment's header.
 pub const SEGMENT_HEADER: usize = 80;
 /// How many copies of the header a segment begins with, so that one flipped bit in it costs nothing.
@@ -176,6 +178,11 @@ pub(crate) fn tag_of(header: &[u8; SEGMENT_HEADER]) -> u32 {
 }
 
 impl SegmentHeader {
+    /// Nanoseconds in steps of which times were noted: 1, 2, 4 ...
+    pub fn time_step(&self) -> u64 {
+        1 << (self.compatible & TIME_BITS)
+    }
+
     /// The header's bytes, once.
     pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER] {
         Bytes::new()

@@ -6,15 +6,22 @@ use common::disk::Disk;
 use common::{assert_same, bytes, facts, read_all, SECOND};
 use iocrec_log::event::{Event, Fact};
 use iocrec_log::format::{fact_number, FACTS};
+use iocrec_log::reader::Segment;
 use iocrec_log::writer::{Options, Writer};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use std::collections::HashMap;
+use std::io::Cursor;
+use std::path::Path;
 
 fn write(events: &[Event], flush_every: usize) -> Disk {
+    write_with(Options::default(), events, flush_every)
+}
+
+fn write_with(options: Options, events: &[Event], flush_every: usize) -> Disk {
     let disk = Disk::default();
-    let mut writer = Writer::open(disk.clone(), Options::default(), 1).unwrap();
+    let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
     let mut now = 1;
     for (number, event) in events.iter().enumerate() {
         writer.push(event.clone());
@@ -58,6 +65,21 @@ proptest! {
     fn events_in_order(mut events in facts::events(1..60), flush_every in 1..40usize) {
         events.sort_by_key(|event| event.time);
         assert_same(&read_all(&write(&events, flush_every)), &events);
+    }
+
+    /// Rounded times are the only difference that a step makes: the order is that of the times as they were.
+    #[test]
+    fn times_in_steps(events in facts::events(1..60), bits in 0..21_u32, odd in any::<bool>()) {
+        // An odd step counts as the next smaller power of two.
+        let options = Options { time_step: (1 << bits) + u64::from(odd && bits > 0), ..Options::default() };
+        let mut exact = read_all(&write(&events, usize::MAX));
+        exact.iter_mut().for_each(|event| event.time &= !0 << bits);
+        let rounded = write_with(options, &events, usize::MAX);
+        assert_same(&read_all(&rounded), &exact);
+        for (name, bytes) in rounded.segments() {
+            let segment = Segment::read(Cursor::new(bytes), Path::new(&name)).unwrap();
+            prop_assert_eq!(segment.header().time_step(), 1 << bits);
+        }
     }
 
     /// Out of order, nothing is missing and the order is as promised.

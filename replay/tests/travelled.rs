@@ -6,6 +6,9 @@
 //! guest. When one of these tests fails, iocreplay reads old logs otherwise than it did: that is a bug, unless it
 //! tells more than before, in which case puts.jsonl and traces.txt are to be written anew.
 
+use iocrec_log::reader::{find, Segment};
+use iocrec_log::storage::Directory;
+use iocrec_log::writer::{Options, Writer};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,6 +44,54 @@ fn logs_of_other_machines_are_read_as_they_were_there() {
         ] {
             let before = fs::read_to_string(place.join(file)).unwrap();
             assert_eq!(works(&place, arguments), before, "{name}: {file}");
+        }
+    }
+}
+
+/// A copy of a log with times in steps of 2^`bits` ns.
+fn with_times_in_steps(log: &Path, bits: u32, copy: &Path) {
+    let options = Options { time_step: 1 << bits, ..Options::default() };
+    let mut writer = Writer::open(Directory::open(copy).unwrap(), options, 1).unwrap();
+    let mut now = 0;
+    for file in find(log).unwrap() {
+        let mut segment = Segment::open(&file.path).unwrap();
+        while let Some(block) = segment.next_block() {
+            for event in block.unwrap().events {
+                now = event.time.max(now);
+                writer.push(event);
+            }
+            // One block for another: only within a block are times brought into order.
+            writer.tick(now + 2_000_000_000);
+        }
+    }
+    writer.close(now);
+    assert_eq!(writer.status().lost, 0);
+}
+
+/// Words of a line that are no times.
+fn without_times(line: &str) -> String {
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    if words.len() > 2 && ["µs", "ms", "s"].contains(&words[words.len() - 1]) {
+        words.truncate(words.len() - 2);
+    }
+    let is_time = |word: &&str| word.starts_with("20") && word.ends_with("+00:00");
+    let indentation = line.len() - line.trim_start().len();
+    words.retain(|word| !is_time(word));
+    format!("{}{}", " ".repeat(indentation), words.join(" "))
+}
+
+#[test]
+fn times_in_steps_tell_the_same_story() {
+    for (name, _) in TRAVELLED {
+        let place = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/travelled").join(name);
+        for bits in [8, 12] {
+            let copy = tempfile::tempdir().unwrap();
+            with_times_in_steps(&place.join("log"), bits, copy.path());
+            let log = copy.path().to_str().unwrap();
+            assert!(works(&place, &["info", log]).contains(&format!("in steps of {} ns", 1 << bits)));
+            let [exact, rounded] = ["log", log].map(|log| works(&place, &["traces", "--utc", log]));
+            let [exact, rounded] = [&exact, &rounded].map(|text| text.lines().map(without_times));
+            assert!(exact.eq(rounded), "{name}, {bits} bits");
         }
     }
 }

@@ -122,7 +122,8 @@ fn thinned_on(tier: &str) {
         let of = spans.iter().filter(|span| span.name.starts_with(&name) && Some(span.start) >= first);
         assert_eq!(of.count(), kept, "{name}");
     }
-    let puts: Vec<&Span> = spans.iter().filter(|span| span.name == "caput THIN:SP").collect();
+    // the first may be a put that no packet was seen of
+    let puts: Vec<&Span> = spans.iter().filter(|span| span.name.ends_with("put THIN:SP")).collect();
     assert!(puts.len() >= before + PUTS, "{} puts, {before} before", puts.len());
     for put in puts.iter().rev().take(PUTS) {
         assert_eq!(shape(&spans, put), WHOLE_PUT);

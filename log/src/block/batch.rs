@@ -268,6 +268,13 @@ impl Batch {
         self.span.map(|(_, last)| last)
     }
 
+    /// Rounds times down to multiples of 2^`bits` ns. Their order stays.
+    pub(super) fn round_times(&mut self, bits: u32) {
+        let round = |time: u64| time >> bits << bits;
+        self.entries.iter_mut().for_each(|entry| entry.time = round(entry.time));
+        self.span = self.span.map(|(first, last)| (round(first), round(last)));
+    }
+
     /// Brings the entries into the order in which they are stored: of time, but a definition stands
     /// before everything that came after it, and an end after everything that came before it. Once.
     pub(super) fn arrange(&mut self) {

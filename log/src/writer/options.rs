@@ -13,6 +13,8 @@ pub const MIN_DISK: u64 = 128 << 10;
 const UNITS_IN_MIN_DISK: u64 = 4;
 /// The most percent of the cap that pins may have: what is recorded next must have room.
 const MAX_PIN_SHARE: u8 = 75;
+/// The coarsest step of times: 2^20 ns, a millisecond. Coarser ones would save nothing more.
+const MAX_TIME_BITS: u32 = 20;
 /// The largest segment that is chosen when none is asked for: larger ones lose more at once when the
 /// oldest is deleted, and save nothing.
 const MAX_SEGMENT: u64 = 8 << 20;
@@ -37,6 +39,9 @@ pub struct Options {
     pub pin_after: Duration,
     /// Percent of `max_disk` that kept segments may take, at most 75; 0 keeps none.
     pub pin_share: u8,
+    /// Times are rounded down to multiples of so many nanoseconds, or of the next smaller power of two; 1 or 0
+    /// keeps them as they are. What is left out is noise that does not pack: 1.1 bytes of a hit (docs/benchmarks.md).
+    pub time_step: u64,
     /// Compression level of zstd.
     pub level: i32,
 }
@@ -52,6 +57,7 @@ impl Default for Options {
             pin_before: Duration::from_secs(300),
             pin_after: Duration::from_secs(60),
             pin_share: 25,
+            time_step: 1,
             level: 1,
         }
     }
@@ -61,6 +67,11 @@ impl Options {
     /// Bytes that a segment is to have.
     pub fn segment_size(&self) -> u64 {
         self.segment.unwrap_or_else(|| (self.max_disk / 16).clamp(MIN_SEGMENT, MAX_SEGMENT))
+    }
+
+    /// log2 of the step of times, ns.
+    pub(super) fn time_bits(&self) -> u32 {
+        self.time_step.checked_ilog2().unwrap_or(0).min(MAX_TIME_BITS)
     }
 
     /// `unit`: bytes in which the disk gives its space.

@@ -134,7 +134,7 @@ impl<S: Storage> Writer<S> {
         let header = SegmentHeader {
             version: VERSION,
             facts: FACTS,
-            compatible: 0,
+            compatible: self.options.time_bits(),
             incompatible: 0,
             run: self.run,
             boot_id: self.context.host().and_then(|host| uuid(&host.boot_id)).unwrap_or_default(),

@@ -68,6 +68,8 @@ pub struct RunInfo {
     length: Option<u64>,
     first: Option<String>,
     last: Option<String>,
+    /// Nanoseconds that times were rounded down to multiples of.
+    time_step: u64,
     segments: usize,
     bytes: u64,
     missing_segments: u64,
@@ -166,6 +168,7 @@ pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInf
             }
         };
         let sequence = segment.header().sequence;
+        looking.time_step = segment.header().time_step();
         // The first may well be gone: the recorder deletes the oldest.
         looking.missing += u64::from(sequence.saturating_sub(expected.unwrap_or(sequence)));
         let first = expected.is_none();
@@ -196,6 +199,7 @@ struct Looking {
     /// By the fact's number.
     counts: BTreeMap<u16, u64>,
     bytes: u64,
+    time_step: u64,
     missing: u64,
     damage: Vec<String>,
     iocs: BTreeMap<u32, Ioc>,
@@ -314,6 +318,7 @@ impl Looking {
             length: self.span.map(|(first, last)| u64::try_from(last.saturating_sub(first)).unwrap_or(0)),
             first: self.span.map(|(first, _)| zone.format(first, 9)),
             last: self.span.map(|(_, last)| zone.format(last, 9)),
+            time_step: self.time_step.max(1),
             segments,
             bytes: self.bytes,
             missing_segments: self.missing,
@@ -384,7 +389,11 @@ fn one(out: &mut impl Write, run: &RunInfo) -> io::Result<()> {
     }
     match (&run.first, &run.last, run.length) {
         (Some(first), Some(last), Some(length)) => {
-            writeln!(out, "time      {first} to {last} ({})", duration(length))?;
+            write!(out, "time      {first} to {last} ({})", duration(length))?;
+            match run.time_step {
+                0 | 1 => writeln!(out)?,
+                step => writeln!(out, ", in steps of {step} ns")?,
+            }
         }
         _ => writeln!(out, "time      nothing happened")?,
     }
