@@ -173,7 +173,7 @@ fn blocks_removed_repeated_swapped_and_strayed() {
             .map(|damage| damage.cause.clone())
             .collect::<Vec<_>>()
     };
-    let [a, b, c, d, e] = &parts[..] else { panic!("{} blocks", parts.len()) };
+    let [a, b, c, d, e, _] = &parts[..] else { panic!("{} blocks", parts.len()) };
 
     let found = read_segment(&join(&[a, b, e])).unwrap();
     assert_eq!((sequences(&found), causes(&found)), (vec![0, 1, 4], vec![Cause::Missing]));

@@ -41,7 +41,7 @@ fn is_end(fact: &Fact) -> bool {
 }
 
 fn is_definition(fact: &Fact) -> bool {
-    !matches!(fact_number(fact), 14..=22 | 28 | 30..=33) && !is_end(fact)
+    !matches!(fact_number(fact), 14..=22 | 28 | 30..=34) && !is_end(fact)
 }
 
 /// The strategies make every sort of fact, and its number in the code is its number in the encoding.

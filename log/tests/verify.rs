@@ -3,11 +3,11 @@
 mod common;
 
 use common::disk::{Disk, Faults};
-use common::{read_segment, SECOND};
+use common::{is_end, noise_mark, read_segment, SECOND};
 use iocrec_log::event::*;
 use iocrec_log::format::FIRST_BLOCK;
 use iocrec_log::reader::{find, verify, Block, Cause, Fault, Finding, Findings};
-use iocrec_log::writer::{Options, Writer};
+use iocrec_log::writer::{Options, Writer, MIN_SEGMENT};
 use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -64,6 +64,29 @@ fn run() -> Vec<(String, Vec<u8>)> {
     segments
 }
 
+/// A run of small segments that were closed when they were full, and whose last one was closed at the end, or not.
+fn full_run(close: bool) -> Vec<(String, Vec<u8>)> {
+    let disk = Disk::default();
+    disk.set_wall(WALL);
+    let options = Options { segment: Some(MIN_SEGMENT), level: 1, ..Options::default() };
+    let mut writer = Writer::open(disk.clone(), options, 7).unwrap();
+    let (mut now, mut seed) = (SECOND, 1);
+    writer.push(Event { time: now, fact: Fact::Clock(Clock { wall: WALL + now as i64 }) });
+    while disk.segments().len() <= SEGMENTS {
+        for _ in 0..2 {
+            // Later than the last tick, as what a segment is closed for always is.
+            now += SECOND / 2;
+            writer.push(noise_mark(now, 4000, &mut seed));
+        }
+        writer.tick(now);
+    }
+    if close {
+        writer.close(now);
+    }
+    assert_eq!(writer.status().lost, 0);
+    disk.segments()
+}
+
 /// The run in a directory.
 struct Stored {
     directory: TempDir,
@@ -72,8 +95,12 @@ struct Stored {
 
 impl Stored {
     fn new() -> Stored {
-        let stored = Stored { directory: tempfile::tempdir().unwrap(), segments: run() };
-        (0..SEGMENTS).for_each(|number| stored.put(number, &stored.segments[number].1));
+        Stored::of(run())
+    }
+
+    fn of(segments: Vec<(String, Vec<u8>)>) -> Stored {
+        let stored = Stored { directory: tempfile::tempdir().unwrap(), segments };
+        (0..stored.segments.len()).for_each(|number| stored.put(number, &stored.segments[number].1));
         stored
     }
 
@@ -164,7 +191,7 @@ fn truncated_at_every_byte() {
                 continue; // as if the recorder had been stopped there
             }
             let (last, headed) = (number + 1 == SEGMENTS, length >= FIRST_BLOCK / 2);
-            let finding = found.list.last().unwrap();
+            let finding = found.list.iter().rfind(|finding| finding.segment == stored.path(number)).unwrap();
             assert_eq!(finding.segment, stored.path(number));
             match &finding.fault {
                 Fault::Unfinished => assert!(last && headed, "{length}"),
@@ -176,6 +203,74 @@ fn truncated_at_every_byte() {
         }
         stored.put(number, whole);
     }
+}
+
+#[test]
+fn cut_between_two_blocks() {
+    let stored = Stored::of(full_run(true));
+    assert!(stored.segments.len() > SEGMENTS);
+    let found = stored.verify();
+    assert!(found.is_sound() && found.list.is_empty(), "{:?}", found.list);
+    for (number, (_, whole)) in stored.segments.iter().enumerate() {
+        let blocks = stored.blocks(number);
+        assert!(blocks.len() >= 4);
+        for (place, block) in blocks.iter().enumerate() {
+            stored.put(number, &whole[..block.offset as usize]);
+            let found = stored.verify();
+            let finding = one(&found);
+            assert_eq!((&finding.segment, finding.offset), (&stored.path(number), block_end(&blocks, place)));
+            if number + 1 == stored.segments.len() {
+                // It may as well have been killed there.
+                assert_eq!((&finding.fault, found.is_sound()), (&Fault::Open, true));
+                continue;
+            }
+            assert_eq!((&finding.fault, found.is_sound()), (&Fault::Short, false), "{number}, {place}");
+            assert_eq!(finding.blocks as usize, blocks.len() - place);
+            if (number, place) == (0, 0) {
+                assert_eq!(finding.from, None); // there is nothing before it
+                continue;
+            }
+            let gone = blocks[place..].iter().filter(|block| !block.keyframe && !is_end(block));
+            gone.for_each(|block| assert_gone(finding, block));
+            // Not beyond what was in it: the next segment's first event is later.
+            let next = stored.blocks(number + 1).into_iter().find(|block| !block.keyframe).unwrap();
+            assert!(finding.to.unwrap() < WALL + next.events[0].time as i64);
+        }
+        stored.put(number, whole);
+    }
+}
+
+/// Where the last block before one ends, if there is any.
+fn block_end(blocks: &[Block], place: usize) -> u64 {
+    place.checked_sub(1).map_or(0, |before| blocks[before].offset + blocks[before].length)
+}
+
+/// An end that is damaged is one finding, with all blocks that are gone with it.
+#[test]
+fn cut_within_a_block_of_a_closed_segment() {
+    let stored = Stored::of(full_run(true));
+    let whole = &stored.segments[1].1;
+    let blocks = stored.blocks(1);
+    let bounds: Vec<usize> = blocks.iter().map(|block| block.offset as usize).collect();
+    for length in (FIRST_BLOCK..whole.len()).step_by(211).filter(|length| !bounds.contains(length)) {
+        stored.put(1, &whole[..length]);
+        let found = stored.verify();
+        let gone = blocks.iter().filter(|block| (block.offset + block.length) as usize > length).count();
+        assert_eq!((&one(&found).fault, one(&found).blocks), (&Fault::Damage(Cause::Cut), gone as u32));
+    }
+    let last = blocks.last().unwrap().offset as usize;
+    for place in last..whole.len() {
+        let mut flipped = whole.clone();
+        flipped[place] ^= 0x10;
+        stored.put(1, &flipped);
+        assert_eq!(one(&stored.verify()).blocks, 1, "{place}");
+    }
+}
+
+#[test]
+fn a_recorder_that_was_killed() {
+    let found = Stored::of(full_run(false)).verify();
+    assert_eq!((&one(&found).fault, found.is_sound()), (&Fault::Open, true));
 }
 
 #[test]
@@ -225,9 +320,15 @@ fn blocks_removed_swapped_repeated_and_garbage() {
 fn segments_removed_repeated_and_exchanged() {
     let stored = Stored::new();
     fs::remove_file(stored.path(1)).unwrap();
+    // What is before it was left after an error of the disk.
+    let gap = |found: &Findings| {
+        let [open, gap] = &found.list[..] else { panic!("{:?}", found.list) };
+        assert_eq!((&open.fault, &open.segment, gap.segments), (&Fault::Open, &stored.path(0), 1));
+        gap.clone()
+    };
     let found = stored.verify();
-    assert_eq!((&one(&found).fault, one(&found).segments), (&Fault::Segments, 1));
-    let (from, to) = (one(&found).from.unwrap(), one(&found).to.unwrap());
+    assert_eq!(gap(&found).fault, Fault::Segments);
+    let (from, to) = (gap(&found).from.unwrap(), gap(&found).to.unwrap());
     for block in stored.blocks(1).iter().filter(|block| !block.keyframe) {
         assert!(block.events.iter().all(|event| (from..=to).contains(&(WALL + event.time as i64))));
     }
@@ -237,7 +338,7 @@ fn segments_removed_repeated_and_exchanged() {
     let kept = stored.path(0).to_str().unwrap().replace(".iocrec", "-mark.iocrec");
     fs::rename(stored.path(0), &kept).unwrap();
     let found = stored.verify();
-    assert_eq!((&one(&found).fault, one(&found).segments), (&Fault::MadeRoom, 1));
+    assert_eq!(found.list.last().map(|finding| &finding.fault), Some(&Fault::MadeRoom));
     assert!(found.is_sound());
     fs::rename(&kept, stored.path(0)).unwrap();
 

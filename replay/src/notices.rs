@@ -66,6 +66,16 @@ impl Notices {
         ));
     }
 
+    /// The segment before `path` in its run has lost what was at its end.
+    pub fn cut_before(&mut self, path: &Path) {
+        self.failed = true;
+        self.say(&format!(
+            "blocks are missing at the end of the segment before {}; the rest is read (copy it again if the original \
+             is longer)",
+            path.display()
+        ));
+    }
+
     /// Anything else.
     pub fn say(&self, line: &str) {
         if self.quiet {

@@ -102,7 +102,7 @@ fn a_log_that_is_cut() {
     let here = directory.path();
     let file = &segments(&here.join("log"))[0];
     let whole = fs::read(file).unwrap();
-    fs::write(file, &whole[..whole.len() - 20]).unwrap();
+    fs::write(file, &whole[..whole.len() - 200]).unwrap();
     let (code, out, err) = run(here, &["traces", "log"]);
     assert_eq!((code, err.lines().count()), (1, 1), "{err}");
     assert!(err.contains("is cut") && err.contains("all before is read"), "{err}");
@@ -115,7 +115,7 @@ fn a_damaged_block_costs_itself() {
     let here = directory.path();
     let file = &segments(&here.join("log"))[0];
     let mut bytes = fs::read(file).unwrap();
-    let place = bytes.len() - 30;
+    let place = bytes.len() - 200;
     bytes[place] ^= 0x10;
     fs::write(file, bytes).unwrap();
     let (code, out, err) = run(here, &["traces", "log"]);
@@ -171,6 +171,29 @@ fn segments_that_are_missing() {
     // Out of the middle of a run, a segment is read alone.
     let alone = works(here, &["puts", files[2].to_str().unwrap()]);
     assert!(alone.lines().count() > 1000 && alone.contains("alice@console3"), "{alone}");
+}
+
+/// Blocks that are gone from the end of a file in the middle of a run are missed.
+#[test]
+fn a_segment_cut_between_two_blocks() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let files = many_puts(&here.join("log"), MS);
+    let whole = fs::read(&files[1]).unwrap();
+    let mut segment = iocrec_log::reader::Segment::open(&files[1]).unwrap();
+    let blocks: Vec<_> = std::iter::from_fn(|| segment.next_block()).map(Result::unwrap).collect();
+    let middle = &blocks[blocks.len() / 2];
+    fs::write(&files[1], &whole[..middle.offset as usize]).unwrap();
+    let (code, out, err) = run(here, &["puts", "log"]);
+    assert_eq!((code, err.lines().count()), (1, 1), "{err}");
+    assert!(err.contains("blocks are missing at the end of the segment before"), "{err}");
+    let gone: usize = blocks.iter().skip(blocks.len() / 2).map(|block| block.events.len()).sum();
+    assert_eq!(out.lines().count(), 30_000 - (gone - 1)); // the last says that the segment ends
+
+    let (code, out, _) = run(here, &["verify", "log", "--utc"]);
+    assert_eq!((code, out.lines().count()), (1, 2), "{out}");
+    let gone = format!("; {} blocks gone; from 2026-09-21T14:13:", blocks.len() - blocks.len() / 2);
+    assert!(out.contains("1.iocrec: blocks are missing at its end") && out.contains(&gone), "{out}");
 }
 
 #[test]

@@ -4,13 +4,18 @@
 //! that the recorder noted itself, the oldest segments, which it deletes to stay under its cap, those between kept
 //! (pinned) ones and the oldest that is not kept, which it deletes as well, and a last block that was being written
 //! when it stopped.
+//!
+//! A file that lost whole blocks at its end looks like one that ended there. The next segment tells how many there
+//! were. Where there is no next one, a segment that does not say itself that it ends here is noted; whether the
+//! recorder was killed or the end is gone, nothing tells.
 
 use super::ahead::Ahead;
 use super::error::{Cause, Damage};
 use super::find::SegmentFile;
 use super::segment::Block;
 use crate::context::Context;
-use crate::event::{Fact, Host, Loss};
+use crate::event::{Ended, Fact, Host, Loss};
+use crate::format::fact_number;
 use crate::name::Pin;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -47,6 +52,10 @@ pub enum Fault {
     Damage(Cause),
     /// The file ends within the last block of the run: the recorder was writing it when it stopped.
     Unfinished,
+    /// Blocks are missing at the end of the file.
+    Short,
+    /// The segment does not say that it ends here, and there is no next one that would tell.
+    Open,
     /// Segments are missing before this one.
     Segments,
     /// Segments are missing before this one, and all before them are kept: they made room.
@@ -60,7 +69,7 @@ pub enum Fault {
 impl Fault {
     /// Is the log no worse for it?
     pub fn is_harmless(&self) -> bool {
-        matches!(self, Fault::Unfinished | Fault::MadeRoom | Fault::Twice)
+        matches!(self, Fault::Unfinished | Fault::Open | Fault::MadeRoom | Fault::Twice)
     }
 }
 
@@ -69,6 +78,11 @@ impl fmt::Display for Fault {
         match self {
             Fault::Damage(cause) => cause.fmt(f),
             Fault::Unfinished => f.write_str("the last block was being written when the recorder stopped"),
+            Fault::Short => f.write_str("blocks are missing at its end, by what the next segment says"),
+            Fault::Open => f.write_str(
+                "nothing says that it ends here: the recorder was writing it, or was stopped without being asked to \
+                 end, or the end is gone",
+            ),
             Fault::Segments => f.write_str("segments are missing before this one"),
             Fault::MadeRoom => {
                 f.write_str("segments before this one were deleted to make room; the older ones are kept")
@@ -110,53 +124,60 @@ pub struct Findings {
     waiting: Vec<usize>,
 }
 
+/// A segment that was read, for what follows.
+struct Read<'a> {
+    path: &'a Path,
+    sequence: u32,
+    /// Would its writer have told its end?
+    tells: bool,
+    /// Blocks that it has, those that are known to be gone included.
+    blocks: u32,
+    /// Where the last of what there is ends.
+    end: u64,
+    /// That is no sound block.
+    bad_end: bool,
+    /// It says itself that it ends there.
+    ended: bool,
+}
+
 /// Reads a run's segments, which are in order.
 pub fn verify(files: &[SegmentFile]) -> Findings {
     let mut found = Findings::default();
-    let mut before: Option<u32> = None;
+    let mut before: Option<Read> = None;
     // The oldest that is not kept goes first, so no other gap is the recorder's.
     let mut all_kept = true;
     let last = files.iter().rposition(|file| file.header.is_some());
     for (number, file) in files.iter().enumerate() {
         found.bytes += file.size;
-        let mut segment = match Ahead::open(&file.path, |_| {}) {
+        let segment = match Ahead::open(&file.path, |_| {}) {
             Ok(segment) => segment,
             Err(error) => {
                 found.add(&file.path, 0, file.size, 0, Fault::Unreadable(error.to_string()));
                 continue;
             }
         };
-        let header = *segment.header();
-        if before == Some(header.sequence) {
-            found.add(&file.path, 0, file.size, 0, Fault::Twice);
-            continue;
-        }
-        match before {
-            None => found.first_segment = header.sequence,
+        let sequence = segment.header().sequence;
+        match &before {
+            Some(before) if before.sequence == sequence => {
+                found.add(&file.path, 0, file.size, 0, Fault::Twice);
+                continue;
+            }
             Some(before) => {
-                let missing = header.sequence.saturating_sub(before.saturating_add(1));
+                let missing = sequence.saturating_sub(before.sequence.saturating_add(1));
                 if missing > 0 {
+                    found.nothing_follows(before);
                     let fault = if all_kept { Fault::MadeRoom } else { Fault::Segments };
                     found.add(&file.path, 0, 0, missing, fault);
                 }
             }
+            None => found.first_segment = sequence,
         }
         all_kept &= file.pin() != Pin::No;
-        let alone = before.is_none();
-        before = Some(header.sequence);
         found.segments += 1;
-        let mut cut = None;
-        while let Some(part) = segment.next_block() {
-            match part {
-                Ok(block) => found.block(&block, alone),
-                Err(damage) if damage.cause == Cause::Cut && Some(number) == last => cut = Some(damage),
-                Err(damage) => found.damage(&file.path, damage),
-            }
-        }
-        if let Some(cut) = cut {
-            let length = cut.length;
-            found.add(&file.path, cut.offset, length, 0, Fault::Unfinished);
-        }
+        before = Some(found.segment(segment, &file.path, before.as_ref(), Some(number) == last));
+    }
+    if let Some(last) = before {
+        found.nothing_follows(&last);
     }
     found
 }
@@ -165,6 +186,77 @@ impl Findings {
     /// Is every byte as it was written, and nothing missing in between?
     pub fn is_sound(&self) -> bool {
         !self.harmed
+    }
+
+    /// Reads a segment. `last`: there is no other that could be read behind it.
+    fn segment<'a>(
+        &mut self,
+        mut segment: Ahead,
+        path: &'a Path,
+        before: Option<&Read>,
+        last: bool,
+    ) -> Read<'a> {
+        let header = *segment.header();
+        let number = fact_number(&Fact::Ended(Ended { segment: 0, blocks: 0, last: 0 }));
+        let (sequence, tells) = (header.sequence, header.facts > number);
+        let mut read = Read { path, sequence, tells, blocks: 0, end: 0, bad_end: false, ended: false };
+        let alone = before.is_none();
+        let mut untold = before;
+        while let Some(part) = segment.next_block() {
+            match part {
+                Ok(block) => {
+                    read.blocks = block.sequence.saturating_add(1);
+                    (read.end, read.bad_end) = (block.offset.saturating_add(block.length), false);
+                    for event in &block.events {
+                        let Fact::Ended(ended) = &event.fact else { continue };
+                        read.ended |= ended.segment == sequence;
+                        if let Some(before) = untold.take_if(|before| before.sequence == ended.segment) {
+                            self.compare(before, ended);
+                        }
+                    }
+                    self.block(&block, alone);
+                }
+                Err(damage) => {
+                    read.blocks = read.blocks.saturating_add(damage.blocks);
+                    (read.end, read.bad_end) = (damage.offset.saturating_add(damage.length), true);
+                    if last && damage.cause == Cause::Cut {
+                        self.add(path, damage.offset, damage.length, 0, Fault::Unfinished);
+                    } else {
+                        self.damage(path, damage);
+                    }
+                }
+            }
+        }
+        read
+    }
+
+    /// A segment that was read had so many blocks when it was closed.
+    fn compare(&mut self, read: &Read, ended: &Ended) {
+        let blocks = ended.blocks.saturating_sub(read.blocks);
+        if blocks == 0 {
+            return;
+        }
+        if read.bad_end {
+            // They were in what is known to be damaged.
+            let at_its_end = self.list.iter_mut().rev().find(|finding| finding.segment == read.path);
+            if let Some(finding) = at_its_end {
+                finding.blocks = finding.blocks.saturating_add(blocks);
+            }
+            return;
+        }
+        let wall = |time| self.context.wall(time);
+        let (from, to) = (self.newest.and_then(wall), wall(ended.last));
+        let (segment, offset, fault) = (read.path.to_owned(), read.end, Fault::Short);
+        let to = to.map(|to| to.max(from.unwrap_or(to))); // what was there may be later than all that is gone
+        let finding = Finding { segment, offset, length: 0, blocks, segments: 0, fault, from, to };
+        self.keep(finding, to.is_none());
+    }
+
+    /// There is no segment that would tell how the one that was read ended.
+    fn nothing_follows(&mut self, read: &Read) {
+        if read.tells && !read.ended && !read.bad_end {
+            self.add(read.path, read.end, 0, 0, Fault::Open);
+        }
     }
 
     fn add(&mut self, path: &Path, offset: u64, length: u64, segments: u32, fault: Fault) {

@@ -2,6 +2,7 @@
 
 use super::{nanoseconds, Failure, Writer, MIN_SEGMENT};
 use crate::block::{Batch, Encoded, Packer, MAX_TIME};
+use crate::event::{Ended, Event, Fact};
 use crate::format::{tag_of, SegmentHeader, FACTS, FIRST_BLOCK, VERSION};
 use crate::name::{Pin, SegmentName};
 use crate::storage::Storage;
@@ -28,6 +29,8 @@ const LINE_BEAT: u64 = 3_600_000_000_000;
 /// The segment that is being written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
+    /// Its number in the run.
+    sequence: u32,
     /// CRC-32 of its header.
     pub tag: u32,
     /// Bytes in it.
@@ -40,10 +43,24 @@ pub(super) struct Open {
     limit: u64,
     /// Number of its next block.
     pub next_block: u32,
+    /// The latest time in it.
+    last: u64,
     /// Has it nothing but its keyframe?
     pub fresh: bool,
     /// Has it bytes that were not synced?
     unsynced: bool,
+}
+
+impl Open {
+    /// A block was appended; the latest time in it.
+    pub fn appended(&mut self, last: Option<u64>) {
+        self.next_block = self.next_block.saturating_add(1);
+        self.last = self.last.max(last.unwrap_or(0));
+    }
+
+    fn ended(&self) -> Ended {
+        Ended { segment: self.sequence, blocks: self.next_block, last: self.last }
+    }
 }
 
 impl<S: Storage> Writer<S> {
@@ -104,9 +121,52 @@ impl<S: Storage> Writer<S> {
         self.options.segment_size().min(self.largest())
     }
 
+    /// Ends the open segment, if there is one: says so in it, syncs and closes it.
+    pub(super) fn end_segment(&mut self) -> Result<(), Failure> {
+        let told = self.append_end();
+        self.sync_open()?;
+        self.close_segment();
+        match told {
+            Ok(()) => Ok(()),
+            // All that was recorded is safe, so the next segment can be tried. Only the length is not known.
+            Err(_) => self.look_again(),
+        }
+    }
+
+    /// Appends what says that the open segment ends, if there is room. Nothing is deleted for it: without it the log
+    /// is whole as well.
+    fn append_end(&mut self) -> Result<(), Failure> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let (tag, number) = (open.tag, open.next_block);
+        let end = Ended { blocks: number.saturating_add(1), ..open.ended() };
+        let room = open.limit.saturating_sub(open.size);
+        let block = self.pack_end(end, tag, number, false);
+        let block = block.map_err(|error| Failure::of("packing the end of a segment", &error))?;
+        if block.len() as u64 <= room {
+            self.append(&block)?;
+            if let Some(open) = &mut self.open {
+                open.appended(None);
+            }
+        }
+        self.packer.reuse(block);
+        Ok(())
+    }
+
+    /// A block with nothing but the end of a segment.
+    fn pack_end(&mut self, end: Ended, tag: u32, number: u32, keyframe: bool) -> io::Result<Vec<u8>> {
+        let (mut encoded, mut batch) = (Encoded::default(), Batch::default());
+        let event = Event { time: self.now, fact: Fact::Ended(end) };
+        encoded.set(&event.fact);
+        batch.push(&event, &encoded);
+        self.packer.pack(&mut batch, tag, number, keyframe)
+    }
+
     /// Closes the open segment, if there is one.
     pub(super) fn close_segment(&mut self) {
-        if self.open.take().is_some() {
+        if let Some(open) = self.open.take() {
+            if !open.unsynced {
+                self.ended = Some(open.ended());
+            }
             // What was set aside for it and can't be given back stays on the account until the next look.
             let freed = self.storage.finish().is_ok();
             self.shelf.finish(self.now, freed);
@@ -127,8 +187,7 @@ impl<S: Storage> Writer<S> {
 
     /// Ends the open segment, if any, and begins a new one with the definitions now in force.
     pub(super) fn begin_segment(&mut self) -> Result<(), Failure> {
-        self.sync_open()?;
-        self.close_segment();
+        self.end_segment()?;
 
         let wall = self.storage.wall_clock();
         let header = SegmentHeader {
@@ -159,12 +218,14 @@ impl<S: Storage> Writer<S> {
             return Err(self.keyframe_too_big(least));
         }
         let open = Open {
+            sequence: self.next_segment,
             tag,
             size: 0,
             keyframe: size,
             begun: self.now,
             limit,
             next_block: blocks,
+            last: self.now,
             fresh: true,
             unsynced: false,
         };
@@ -224,7 +285,7 @@ impl<S: Storage> Writer<S> {
     }
 
     /// Deletes the oldest segment that is not kept because the file system is full. Gives the bytes it took.
-    fn drop_early(&mut self) -> Result<u64, Failure> {
+    pub(super) fn drop_early(&mut self) -> Result<u64, Failure> {
         let failed = |error: io::Error| Failure::of("deleting the oldest segment", &error);
         let gone = self.shelf.drop_one(&mut self.storage, false, false).map_err(failed)?;
         self.shelf.sync(&mut self.storage).map_err(failed)?;
@@ -246,6 +307,14 @@ impl<S: Storage> Writer<S> {
         let mut encoded = Encoded::default();
         let mut batch = Batch::default();
         let mut blocks = 0;
+        if let Some(ended) = self.ended {
+            // By itself: a reader that doesn't know it has to give up the block, but no definitions. And first,
+            // since who reads on from the segment before must know if that was all.
+            let block = self.pack_end(ended, tag, blocks, true).map_err(packing)?;
+            head.extend_from_slice(&block);
+            self.packer.reuse(block);
+            blocks += 1;
+        }
         let limit = self.full_batch() as usize;
         for event in self.context.events(self.now) {
             if !encoded.set(&event.fact) {

@@ -36,7 +36,7 @@ pub fn read_segment(bytes: &[u8]) -> Result<Vec<Result<Block, Damage>>, ReadErro
     Ok(std::iter::from_fn(|| segment.next_block()).collect())
 }
 
-/// The events of all segments on a disk, keyframes left out. Panics at damage that is not a cut.
+/// The events of all segments on a disk, keyframes and ends of segments left out. Panics at damage that is not a cut.
 pub fn read_all(disk: &Disk) -> Vec<Event> {
     let mut events = Vec::new();
     for (name, bytes) in disk.segments() {
@@ -44,7 +44,7 @@ pub fn read_all(disk: &Disk) -> Vec<Event> {
             Ok(found) => {
                 for block in found {
                     match block {
-                        Ok(block) if !block.keyframe => events.extend(block.events),
+                        Ok(block) if !block.keyframe && !is_end(&block) => events.extend(block.events),
                         Ok(_) => {}
                         Err(damage) => {
                             assert_eq!(damage.cause, iocrec_log::reader::Cause::Cut, "{name}: {damage}")
@@ -57,6 +57,12 @@ pub fn read_all(disk: &Disk) -> Vec<Event> {
         }
     }
     events
+}
+
+/// Does the writer say with that block, and nothing else, that the segment ends there?
+pub fn is_end(block: &Block) -> bool {
+    let [Event { fact: Fact::Ended(ended), .. }] = &block.events[..] else { return false };
+    ended.blocks == block.sequence + 1
 }
 
 /// Splits the writer's own loss events off.

@@ -13,7 +13,7 @@ use super::forest;
 use super::run::Run;
 use crate::notices::Notices;
 use crate::time::SECOND;
-use iocrec_log::event::{Event, Fact, Sort};
+use iocrec_log::event::{Ended, Event, Fact, Sort};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{Ahead, Block, Cause, ReadError, Segment, SegmentFile};
 use std::collections::{HashMap, VecDeque};
@@ -29,6 +29,27 @@ const KEEP: u64 = forest::LIMIT + 30 * SECOND;
 
 /// Segments that are opened ahead of the one that is worked on.
 const AHEAD: usize = 4;
+
+/// How far a segment has been read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// Its number in the run.
+    sequence: u32,
+    /// How many blocks it has, as far as is known.
+    blocks: u32,
+    /// Its keyframe has begun, and says nothing new.
+    repeats: Option<bool>,
+    /// Something in it could not be read.
+    harmed: bool,
+}
+
+impl Place {
+    /// Does the first block of the next segment say that there was more?
+    fn had_more(&self, block: &Block) -> bool {
+        let more = |ended: &Ended| ended.segment == self.sequence && ended.blocks > self.blocks;
+        block.events.iter().any(|event| matches!(&event.fact, Fact::Ended(ended) if more(ended)))
+    }
+}
 
 /// What a run has next.
 pub enum Item {
@@ -65,6 +86,10 @@ pub struct Source {
     expected: Option<u32>,
     /// Everything was read so far, so a keyframe says nothing new.
     complete: bool,
+    /// Where in the segment the reading is.
+    place: Place,
+    /// How far the one before was read, until the next one has begun.
+    before: Option<Place>,
     /// Hits and ends, in the order of time.
     pending: VecDeque<Event>,
     /// The latest time that was read.
@@ -105,9 +130,11 @@ fn begun(files: &[SegmentFile]) -> i64 {
 fn begins(files: &VecDeque<SegmentFile>) -> i64 {
     let Some(first) = files.front() else { return 0 };
     let created = first.header.map_or(0, |header| header.created_wall);
-    let Some(Ok(block)) = Segment::open(&first.path).ok().and_then(|mut segment| segment.next_block()) else {
-        return created;
-    };
+    let Ok(mut segment) = Segment::open(&first.path) else { return created };
+    // The very first may tell nothing but how the segment before it ended.
+    let tells = |block: &Block| !block.events.iter().all(|event| matches!(event.fact, Fact::Ended(_)));
+    let mut blocks = std::iter::from_fn(|| segment.next_block()).map_while(Result::ok);
+    let Some(block) = blocks.find(tells) else { return created };
     let run = Run::default();
     block.events.iter().for_each(|event| run.apply(event.time, &event.fact));
     let hits = block.events.iter().filter(|event| event.fact.sort() != Sort::Definition);
@@ -153,6 +180,8 @@ impl Source {
             started: false,
             expected: None,
             complete: true,
+            place: Place::default(),
+            before: None,
             pending: VecDeque::new(),
             newest: 0,
             gap: false,
@@ -239,9 +268,24 @@ impl Source {
                 continue;
             };
             match segment.next_block() {
-                Some(Ok(block)) => return Some(block),
+                Some(Ok(block)) => {
+                    let more = self.before.take().is_some_and(|before| before.had_more(&block));
+                    self.place.blocks = block.sequence.saturating_add(1);
+                    if more {
+                        self.complete = false;
+                        // With a time, blocks may have been passed over at its end.
+                        if self.since == 0 {
+                            notices.cut_before(path);
+                            self.gap = true;
+                            return None; // the block says nothing else
+                        }
+                    }
+                    return Some(block);
+                }
                 Some(Err(damage)) => {
                     notices.damage(path, &damage);
+                    self.place.harmed = true;
+                    self.place.blocks = self.place.blocks.saturating_add(damage.blocks);
                     if !matches!(damage.cause, Cause::Header | Cause::Repeated) {
                         self.complete = false;
                         self.gap = true;
@@ -277,14 +321,18 @@ impl Source {
             self.gap = true;
         }
         self.expected = Some(sequence.saturating_add(1));
+        let next = Place { sequence, ..Place::default() };
+        self.before = Some(std::mem::replace(&mut self.place, next)).filter(|before| !before.harmed);
         self.segment = Some((segment, path));
         true
     }
 
     fn take(&mut self, block: Block) {
-        let repeats = block.keyframe && self.complete && self.newest > 0;
+        let mut repeats = false;
         if block.keyframe {
-            self.complete = true;
+            let known = self.complete && self.newest > 0;
+            repeats = *self.place.repeats.get_or_insert(known);
+            self.complete = !self.place.harmed;
         }
         let before = self.pending.len();
         let mut sorted = true;
