@@ -79,6 +79,8 @@ bench:
 	@cross/build $$(uname -m)-unknown-linux-musl
 	@IOCREC=$$(ls dist/iocrec-*-$$(uname -m)-unknown-linux-musl) benches/run
 	@benches/size
+	@$(CARGO) build --release --locked -p iocrec-log --example write_log
+	@benches/reading
 
 check: setup
 	@scripts/check

@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 
 /// Findings and losses that are kept of a run, a bound for hostile logs. All are counted.
 const MAX_KEPT: usize = 10_000;
+/// Bytes of the losses' texts, the same.
+const MAX_TEXT: usize = 64 << 20;
 
 /// What is wrong in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +118,8 @@ pub struct Findings {
     pub count: u64,
     /// Losses that the recorder noted, with the wall-clock times of their begin and end.
     pub losses: Vec<(i64, i64, Loss)>,
+    /// Bytes of their texts.
+    text: usize,
     harmed: bool,
     context: Context,
     /// The latest monotonic time so far.
@@ -307,7 +311,8 @@ impl Findings {
         for event in &block.events {
             match &event.fact {
                 Fact::Clock(_) | Fact::Host(_) => self.context.apply(event.time, &event.fact),
-                Fact::Loss(loss) if self.losses.len() < MAX_KEPT => {
+                Fact::Loss(loss) if self.losses.len() < MAX_KEPT && self.text < MAX_TEXT => {
+                    self.text += loss.cause.len();
                     let wall = |time| self.context.wall(time).unwrap_or(0);
                     self.losses.push((wall(loss.since), wall(event.time), loss.clone()));
                 }

@@ -51,10 +51,14 @@ enum Slot {
 #[derive(Default)]
 struct Growing {
     spans: Vec<Span>,
+    /// What the spans took when they came to be.
+    weight: usize,
     /// How many reasons there are to wait.
     waits: u32,
     /// Not to be given out before this time.
     not_before: u64,
+    /// Is it in [`Forest::ripe`]?
+    ripe: bool,
     /// Trees that have been joined to this one.
     joined: Vec<TreeKey>,
 }
@@ -67,24 +71,25 @@ pub struct Forest {
     starts: BTreeSet<(u64, TreeKey)>,
     /// Trees that nothing waits for, perhaps.
     ripe: Vec<TreeKey>,
-    spans: usize,
+    /// Weight of all trees.
+    weight: usize,
 }
 
 impl Forest {
     /// Nothing grows yet.
     pub fn new(run: Rc<Run>) -> Self {
-        Forest { run, slots: SlotMap::with_key(), starts: BTreeSet::new(), ripe: Vec::new(), spans: 0 }
+        Forest { run, slots: SlotMap::with_key(), starts: BTreeSet::new(), ripe: Vec::new(), weight: 0 }
     }
 
     /// A new tree.
     pub fn plant(&mut self, mut span: Span) -> At {
         span.parent = None;
-        let start = span.start;
-        let growing = Growing { spans: vec![span], ..Growing::default() };
+        let (start, weight) = (span.start, span.weight());
+        let growing = Growing { spans: vec![span], weight, ripe: true, ..Growing::default() };
         let tree = self.slots.insert(Slot::Growing(growing));
         self.starts.insert((start, tree));
         self.ripe.push(tree);
-        self.spans += 1;
+        self.weight += weight;
         At { tree, span: 0 }
     }
 
@@ -93,8 +98,10 @@ impl Forest {
         let Some(at) = self.resolve(parent) else { return self.plant(span) };
         let Some(Slot::Growing(growing)) = self.slots.get_mut(at.tree) else { return self.plant(span) };
         span.parent = Some(at.span);
+        let weight = span.weight();
         growing.spans.push(span);
-        self.spans += 1;
+        growing.weight += weight;
+        self.weight += weight;
         At { tree: at.tree, span: growing.spans.len() - 1 }
     }
 
@@ -142,6 +149,15 @@ impl Forest {
         }
     }
 
+    /// A span has come to know more than it did when it was planted or added.
+    pub fn weigh_again(&mut self, at: At) {
+        let Some(more) = self.span(at).map(|span| span.weight() - 1).filter(|more| *more > 0) else { return };
+        if let Some(growing) = self.resolve(at).and_then(|at| self.growing(at.tree)) {
+            growing.weight += more;
+            self.weight += more;
+        }
+    }
+
     /// A reason to wait with giving out the span's tree. To be taken back with [`Forest::release`].
     pub fn hold(&mut self, at: At) {
         if let Some(growing) = self.resolve(at).and_then(|at| self.growing(at.tree)) {
@@ -154,7 +170,7 @@ impl Forest {
         let Some(at) = self.resolve(at) else { return };
         let Some(growing) = self.growing(at.tree) else { return };
         growing.waits = growing.waits.saturating_sub(1);
-        if growing.waits == 0 {
+        if growing.waits == 0 && !std::mem::replace(&mut growing.ripe, true) {
             self.ripe.push(at.tree);
         }
     }
@@ -189,6 +205,7 @@ impl Forest {
         }
         let Some(into) = self.growing(onto.tree) else { return };
         into.waits += taken.waits;
+        into.weight += taken.weight;
         into.not_before = into.not_before.max(taken.not_before);
         into.joined.push(from.tree);
         into.joined.extend(taken.joined);
@@ -215,7 +232,6 @@ impl Forest {
             self.starts.remove(&(began, onto.tree));
             self.starts.insert((begins, onto.tree));
         }
-        self.spans -= usize::from(merge);
         if let Some(slot) = self.slots.get_mut(from.tree) {
             *slot = Slot::Moved { to: onto.tree, root, offset };
         }
@@ -225,20 +241,17 @@ impl Forest {
     pub fn harvest(&mut self, now: u64, out: &mut Vec<Tree>) {
         let mut waiting = Vec::new();
         for tree in std::mem::take(&mut self.ripe) {
-            match self.slots.get(tree) {
-                Some(Slot::Growing(growing)) if growing.waits == 0 => {
-                    if growing.not_before <= now {
-                        self.take(tree, false, out);
-                    } else {
-                        waiting.push(tree);
-                    }
-                }
-                _ => {}
+            let Some(growing) = self.growing(tree) else { continue };
+            growing.ripe = growing.waits == 0;
+            if growing.ripe && growing.not_before <= now {
+                self.take(tree, false, out);
+            } else if growing.ripe {
+                waiting.push(tree);
             }
         }
         self.ripe = waiting;
         while let Some(&(start, tree)) = self.starts.first() {
-            if start.saturating_add(LIMIT) > now && self.spans <= MAX_SPANS {
+            if start.saturating_add(LIMIT) > now && self.weight <= MAX_SPANS {
                 break;
             }
             self.take(tree, true, out);
@@ -274,7 +287,7 @@ impl Forest {
         if let Some(root) = growing.spans.first() {
             self.starts.remove(&(root.start, tree));
         }
-        self.spans = self.spans.saturating_sub(growing.spans.len());
+        self.weight = self.weight.saturating_sub(growing.weight);
         let mut spans = growing.spans;
         end_puts(&mut spans);
         out.push(Tree { run: Rc::clone(&self.run), spans, open });

@@ -3,7 +3,8 @@
 //! The way of an event: [`source`] reads it and brings it into the order of its run; the runs are
 //! merged here by the wall clock; [`engine`] makes chains of a run's events; [`order`] brings the chains
 //! of all runs into order and follows CA links from one to the other. Everything streams: memory is
-//! bounded by what happens within the limits that these pages name, not by the length of the logs.
+//! bounded by what happens within the limits that these pages name, and by their MAX_ constants where that is more,
+//! not by the length of the logs.
 
 pub mod caller;
 pub mod eca;
@@ -80,7 +81,15 @@ pub fn replay<E>(
             return Ok(());
         }
     }
-    order.release(i64::MAX, sink)
+    order.release(i64::MAX, sink)?;
+    if order.late() > 0 {
+        notices.say(&format!(
+            "{} chains come after others that began later: more happened while they lasted than is kept in memory; \
+             read less at a time with --since and --until to have all in order",
+            order.late()
+        ));
+    }
+    Ok(())
 }
 
 /// The run whose next item is the earliest.

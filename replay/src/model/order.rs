@@ -3,8 +3,9 @@
 //! A record's CA link that writes makes a put in the target's IOC, be it the same, another on the
 //! host, or on another host. Nothing in Channel Access says that the two belong together, so they
 //! are joined only if nothing else fits: the same PV, a value that can have become the other, in
-//! order and within [`LINK_WAIT`], and no other put of a link that could have become it. A chain is given out when all puts that its links can have made
-//! are known; until then it is held, so memory is bounded by how much happens in that time.
+//! order and within [`LINK_WAIT`], and no other put of a link that could have become it. A chain is given out when all
+//! puts that its links can have made are known, and when all that began earlier have ended. Until then it is held:
+//! up to [`MAX_HELD`] spans; beyond that the earliest goes, and what began before it comes late.
 
 use super::caller::{self, Role};
 use super::pv::{link_target, Pv};
@@ -32,6 +33,9 @@ const MOST_COPIES: usize = 1000;
 const MOST_UNDER_WAY: usize = 256;
 /// Links that write to one PV and are told apart.
 const MOST_SENDERS: usize = 16;
+/// Spans of chains that are held at most, about 150 MB; puts of links that are remembered at most. A record that takes
+/// a minute to complete holds up 600,000 others where 10,000 are processed in a second.
+const MAX_HELD: usize = 600_000;
 /// Links that are followed one after the other: IOCs can write to each other in circles for ever.
 const MAX_DEPTH: usize = 8;
 
@@ -57,14 +61,20 @@ struct Sent {
 type Senders = HashMap<LinkOf, BTreeMap<Key, Sent>>;
 
 /// Holds chains until they can be given out.
-#[derive(Default)]
 pub struct Order {
     trees: BTreeMap<Key, Tree>,
     count: u64,
+    /// Weight of `trees`, and what it may be.
+    held: usize,
+    most: usize,
+    /// The latest beginning of a chain that had to go before it was due, and chains that came late for that.
+    gone: i64,
+    late: u64,
     /// Puts that can have been made by a link: the roots of chains that are held.
     puts: HashMap<Target, BTreeSet<Key>>,
     /// Links' puts in all chains that are held or were given out less than [`LINK_WAIT`] ago.
     sent: HashMap<Target, Senders>,
+    sent_count: usize,
     /// When `sent` was last cleared of what is too old.
     cleared: i64,
     /// Circuits that belong to an IOC's links, as has been learned.
@@ -73,7 +83,36 @@ pub struct Order {
     runs: HashSet<usize>,
 }
 
+impl Default for Order {
+    fn default() -> Self {
+        Order::holding(MAX_HELD)
+    }
+}
+
 impl Order {
+    /// Nothing is held yet; so many spans may be.
+    pub fn holding(most: usize) -> Self {
+        Order {
+            trees: BTreeMap::new(),
+            count: 0,
+            held: 0,
+            most,
+            gone: i64::MIN,
+            late: 0,
+            puts: HashMap::new(),
+            sent: HashMap::new(),
+            sent_count: 0,
+            cleared: 0,
+            link_circuits: HashSet::new(),
+            runs: HashSet::new(),
+        }
+    }
+
+    /// How many chains were given out after others that had begun later.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
     /// A chain that has ended.
     pub fn insert(&mut self, tree: Tree) {
         let Some(root) = tree.root() else { return };
@@ -89,9 +128,19 @@ impl Order {
                 self.count += 1;
                 let of = (address(&tree), link.record.unwrap_or(u32::MAX));
                 let sent = Sent { tree: key, value: link.value.clone() };
+                self.sent_count += 1;
                 self.sent.entry(link_key(link)).or_default().entry(of).or_default().insert(place, sent);
             }
         }
+        if self.sent_count > MAX_HELD {
+            self.sent.clear(); // a hostile log: its links are not followed
+            self.sent_count = 0;
+        }
+        self.hold(key, tree);
+    }
+
+    fn hold(&mut self, key: Key, tree: Tree) {
+        self.held += weight(&tree, 0);
         self.trees.insert(key, tree);
     }
 
@@ -100,15 +149,22 @@ impl Order {
         while let Some((&first, tree)) = self.trees.first_key_value() {
             let key = self.leader(first, tree).unwrap_or(first);
             let waits = self.trees.get(&key).map_or(i64::MIN, |tree| waits_until(tree, 0));
-            if first.0 >= until || waits >= until {
+            let full = self.held > self.most;
+            let due = first.0 < until && waits < until;
+            if !due && !full {
                 break;
             }
             let Some(mut tree) = self.take(key) else { break };
             self.resolve(&mut tree, 0);
             // What a link led to may have links of its own.
-            if waits_until(&tree, 0) >= until {
-                self.trees.insert(key, tree);
+            let due = due && waits_until(&tree, 0) < until;
+            if !due && !full {
+                self.hold(key, tree);
                 break;
+            }
+            self.late += u64::from(key.0 < self.gone);
+            if !due {
+                self.gone = self.gone.max(key.0);
             }
             if !self.is_copy(key, &tree) {
                 sink(tree)?;
@@ -125,6 +181,7 @@ impl Order {
                 });
                 !senders.is_empty()
             });
+            self.sent_count = self.sent.values().flat_map(HashMap::values).map(BTreeMap::len).sum();
         }
         Ok(())
     }
@@ -176,6 +233,7 @@ impl Order {
 
     fn take(&mut self, key: Key) -> Option<Tree> {
         let tree = self.trees.remove(&key)?;
+        self.held = self.held.saturating_sub(weight(&tree, 0));
         if let Some(target) = put_target(&tree) {
             if let Some(keys) = self.puts.get_mut(&target) {
                 keys.remove(&key);
@@ -234,7 +292,9 @@ impl Order {
         if found.iter().any(|(_, other, _)| *other != ends) {
             return None;
         }
-        self.link_circuits.extend(ends);
+        if self.link_circuits.len() < MAX_HELD {
+            self.link_circuits.extend(ends);
+        }
         // Seen at both ends of the circuit: where the target's IOC was seen as well.
         let copies = found.iter().filter(|(key, ..)| key.0 <= first.0.saturating_add(HOST_SKEW));
         copies.filter(|(.., inside)| *inside).map(|(key, ..)| *key).min().or(Some(first))
@@ -287,6 +347,16 @@ fn ends(tree: &Tree) -> Option<Ends> {
     let context = tree.run.context();
     let circuit = context.circuit(packet.circuit)?;
     Some((circuit.client, circuit.server))
+}
+
+/// Weight of a chain, and of those that its links led to.
+fn weight(tree: &Tree, depth: usize) -> usize {
+    let targets = tree.spans.iter().filter_map(|span| match &span.what {
+        What::Link(link) if depth < MAX_DEPTH => link.target.as_deref(),
+        _ => None,
+    });
+    tree.spans.iter().map(Span::weight).sum::<usize>()
+        + targets.map(|target| weight(target, depth + 1)).sum::<usize>()
 }
 
 /// Tells runs apart.

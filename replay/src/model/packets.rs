@@ -21,6 +21,9 @@ const HIT_WAIT: u64 = 10 * SECOND;
 const PACKET_WAIT: u64 = SECOND / 2;
 /// Messages and hits that wait at most, for each sort; the oldest go without their counterpart.
 const MAX_WAITING: usize = 50_000;
+/// Messages that wait on all circuits, and threads, circuits and channels that are remembered; a bound for hostile
+/// logs.
+const MAX_HELD: usize = 1_000_000;
 
 /// Messages on a circuit that a hit is compared with, the first and the latest before it: with more, a log
 /// whose hits were lost by the million takes for ever.
@@ -31,11 +34,21 @@ const CLOCK_ERROR: u64 = SECOND / 1000;
 /// Hits that are looked at for each message; more wait for the next sweep.
 const FEW: usize = 64;
 
-/// A hit or message that waits, and since when.
+/// A hit that waits, and since when.
+#[derive(Clone, Copy, Debug)]
+struct WaitingHit {
+    thread: ThreadId,
+    time: u64,
+    at: At,
+}
+
+/// A message that waits, and since when.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     time: u64,
     at: At,
+    /// Of its value, see [`print`].
+    print: Option<u64>,
 }
 
 /// A hit that is looked for.
@@ -43,12 +56,50 @@ struct Waiting {
 struct Hit<'a> {
     time: u64,
     put: &'a PutSpan,
+    print: Option<u64>,
 }
 
 impl<'a> Hit<'a> {
     fn of(forest: &'a Forest, at: At) -> Option<Hit<'a>> {
-        Some(Hit { time: forest.span(at)?.start, put: forest.put(at)? })
+        let put = forest.put(at)?;
+        Some(Hit { time: forest.span(at)?.start, put, print: print(&put.requested) })
     }
+
+    /// Is the message another's, as its value tells? A hit is compared with hundreds, so what can be told without
+    /// looking for them in the forest is told first.
+    fn differs(&self, message: &Waiting) -> bool {
+        matches!((self.print, message.print), (Some(own), Some(other)) if own != other)
+    }
+}
+
+/// A number made from a value: where two values both have one, and not the same, [`value::same`] finds them
+/// different.
+fn print(value: &Value) -> Option<u64> {
+    let number = match value {
+        Value::Int(v) => *v as f64,
+        Value::UInt(v) => *v as f64,
+        Value::Float(v) => f64::from(*v),
+        Value::Double(v) => *v,
+        // FNV-1a
+        Value::Text(text) => {
+            let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            return Some(text.iter().fold(0xcbf2_9ce4_8422_2325, hash));
+        }
+        // cut arrays, and those of one element, can be the same as much else
+        Value::Array(_) | Value::Unknown => return None,
+    };
+    // One for both zeroes, one for all that is not a number.
+    let number = if number.is_nan() { f64::NAN } else { number + 0.0 };
+    Some(number.to_bits())
+}
+
+/// How a message fits a hit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// By the name of its channel too.
+    Named,
+    /// By its value: the channel is named otherwise, by an alias perhaps.
+    Valued,
 }
 
 /// A message that fits a hit: its circuit, its place in the queue, its time.
@@ -73,10 +124,11 @@ pub struct Packets {
     records: HashMap<ChannelId, RecordId>,
     /// Puts that may yet be answered.
     asked: HashMap<Request, VecDeque<At>>,
-    /// Puts in [`Packets::asked`], dead ones included.
+    /// Puts in [`Packets::asked`], dead ones included, and how many there may be before these are looked for.
     asked_count: usize,
+    asked_limit: usize,
     /// Hits that wait for their message.
-    hits: VecDeque<(ThreadId, Waiting)>,
+    hits: VecDeque<WaitingHit>,
 }
 
 /// What became of the search for a hit's message.
@@ -91,8 +143,10 @@ pub enum Match {
 impl Packets {
     /// A thread serves a circuit.
     pub fn bind(&mut self, thread: ThreadId, circuit: CircuitId) {
-        self.circuits.insert(thread, circuit);
-        self.threads.insert(circuit, thread);
+        if self.circuits.len() < MAX_HELD && self.threads.len() < MAX_HELD {
+            self.circuits.insert(thread, circuit);
+            self.threads.insert(circuit, thread);
+        }
     }
 
     /// A circuit is gone, and what waited on it.
@@ -110,9 +164,12 @@ impl Packets {
 
     /// A message came; `at` is the put that it made, which it holds. Gives those that have waited
     /// too long.
-    pub fn push(&mut self, time: u64, at: At, request: Request) -> Option<At> {
+    pub fn push(&mut self, forest: &Forest, time: u64, at: At, request: Request) -> Option<At> {
         let queue = self.queues.entry(request.0).or_default();
-        queue.push_back(Waiting { time, at });
+        let message = forest.put(at);
+        // The protocol's CHAR is converted before it is compared.
+        let print = message.filter(|put| put.dbf != Dbf::UChar).and_then(|put| print(&put.requested));
+        queue.push_back(Waiting { time, at, print });
         self.asked.entry(request).or_default().push_back(at);
         self.asked_count += 1;
         if queue.len() > MAX_WAITING {
@@ -147,9 +204,9 @@ impl Packets {
     /// A put will have no hit (it was denied). Tells whether it was waiting for one.
     pub fn give_up(&mut self, circuit: CircuitId, at: At) -> bool {
         let Some(queue) = self.queues.get_mut(&circuit) else { return false };
-        let before = queue.len();
-        queue.retain(|waiting| waiting.at.tree != at.tree);
-        queue.len() < before
+        // It was sent a moment ago, so it is among the last.
+        let place = queue.iter().rposition(|waiting| waiting.at.tree == at.tree);
+        place.is_some_and(|place| queue.remove(place).is_some())
     }
 
     /// A hit waits for its message.
@@ -157,39 +214,76 @@ impl Packets {
         if self.hits.len() == MAX_WAITING {
             self.hits.pop_front();
         }
-        self.hits.push_back((thread, Waiting { time, at }));
+        self.hits.push_back(WaitingHit { thread, time, at });
     }
 
     /// The hits of a thread that wait for a message; they wait no more.
     pub fn take_hits_of(&mut self, thread: ThreadId) -> Vec<(u64, At)> {
         let mut taken = Vec::new();
-        self.hits.retain(|(of, hit)| {
-            if *of == thread {
+        self.hits.retain(|hit| {
+            if hit.thread == thread {
                 taken.push((hit.time, hit.at));
             }
-            *of != thread
+            hit.thread != thread
         });
         taken
     }
 
-    /// The hits that wait for a message; they wait no more.
-    pub fn take_hits(&mut self) -> VecDeque<(ThreadId, u64, At)> {
-        self.hits.drain(..).map(|(thread, hit)| (thread, hit.time, hit.at)).collect()
+    /// The hits to try again: those that have waited long enough (`true`), which wait no more; and of the others, of
+    /// threads whose circuit is not known the latest few. All that `last` says: all, for the last time.
+    pub fn take_hits(&mut self, now: u64, last: bool) -> Vec<(ThreadId, u64, At, bool)> {
+        let mut tries: HashMap<ThreadId, usize> = HashMap::new();
+        let mut taken = Vec::new();
+        let mut kept = VecDeque::new();
+        while let Some(hit) = self.hits.pop_back() {
+            let overdue = last || hit.time.saturating_add(PACKET_WAIT) <= now;
+            let tries = tries.entry(hit.thread).or_default();
+            *tries += 1;
+            if overdue || *tries <= FEW || self.circuits.contains_key(&hit.thread) {
+                taken.push((hit.thread, hit.time, hit.at, overdue));
+            } else {
+                kept.push_front(hit);
+            }
+        }
+        self.hits = kept;
+        taken.reverse();
+        taken
+    }
+
+    /// The hits that the message that came last on a circuit may belong to; they wait no more. None where more than
+    /// a few wait: the next sweep looks at them.
+    pub fn take_hits_for(
+        &mut self,
+        forest: &Forest,
+        context: &Context,
+        circuit: CircuitId,
+    ) -> Vec<(ThreadId, u64, At)> {
+        let message = self.queues.get(&circuit).and_then(|queue| queue.back()).copied();
+        let Some(message) = message.filter(|_| (1..=FEW).contains(&self.hits.len())) else {
+            return Vec::new();
+        };
+        let may_fit = |waiting: &WaitingHit| {
+            let own = self.circuits.get(&waiting.thread);
+            let possible = own.map_or(!self.threads.contains_key(&circuit), |own| *own == circuit);
+            let hit = Hit::of(forest, waiting.at).filter(|_| possible);
+            hit.is_some_and(|hit| self.fits(forest, context, &message, hit).is_some())
+        };
+        let fitting: Vec<bool> = self.hits.iter().map(may_fit).collect();
+        let mut taken = Vec::new();
+        let mut fitting = fitting.into_iter();
+        self.hits.retain(|hit| {
+            let fits = fitting.next().unwrap_or(false);
+            if fits {
+                taken.push((hit.thread, hit.time, hit.at));
+            }
+            !fits
+        });
+        taken
     }
 
     /// Does any hit wait?
     pub fn has_hits(&self) -> bool {
         !self.hits.is_empty()
-    }
-
-    /// Do few enough hits wait to look at all of them for each message?
-    pub fn has_few_hits(&self) -> bool {
-        (1..=FEW).contains(&self.hits.len())
-    }
-
-    /// Has a hit waited long enough?
-    pub fn is_overdue(&self, time: u64, now: u64) -> bool {
-        time.saturating_add(PACKET_WAIT) <= now
     }
 
     /// Messages that have waited long enough for a hit; they wait no more.
@@ -200,29 +294,35 @@ impl Packets {
             }
             !queue.is_empty()
         });
+        // The forest is bounded.
+        if self.queues.values().map(VecDeque::len).sum::<usize>() > MAX_HELD {
+            self.queues.retain(|_, queue| {
+                queue.retain(|waiting| forest.resolve(waiting.at).is_some());
+                !queue.is_empty()
+            });
+        }
         // Requests that were never answered and have been given out.
-        if self.asked_count > MAX_WAITING {
+        if self.asked_count > self.asked_limit.max(MAX_WAITING) {
             self.asked.retain(|_, asked| {
                 asked.retain(|at| forest.resolve(*at).is_some());
                 !asked.is_empty()
             });
             self.asked_count = self.asked.values().map(VecDeque::len).sum();
+            // Not to look through the same ones each time.
+            self.asked_limit = 2 * self.asked_count;
         }
     }
 
     /// Learns which circuit `thread` serves from a hit in it, if messages on one circuit only fit.
     /// Tells whether it is news.
     pub fn learn(&mut self, forest: &Forest, context: &Context, thread: ThreadId, hit: At) -> bool {
-        let Some(hit) = Hit::of(forest, hit) else { return false };
-        let fitting = self.fitting(forest, context, thread, hit).take(2).collect::<Vec<_>>();
-        match (self.circuit(thread), fitting.as_slice()) {
-            (None, [only]) => {
-                let circuit = only.circuit;
-                self.bind(thread, circuit);
-                true
-            }
-            _ => false,
-        }
+        let hit = Hit::of(forest, hit).filter(|_| self.circuit(thread).is_none());
+        let Some(hit) = hit else { return false };
+        let mut fitting = self.fitting(forest, context, thread, hit);
+        let (Some(Fitting { circuit, .. }), None) = (fitting.next(), fitting.next()) else { return false };
+        drop(fitting);
+        self.bind(thread, circuit);
+        true
     }
 
     /// Searches the message of a hit in `thread`. Those before it on the circuit will have no hits:
@@ -240,8 +340,8 @@ impl Packets {
         let Some(hit) = Hit::of(forest, hit) else { return Match::None };
         let found = match self.circuit(thread) {
             Some(circuit) => {
-                let place = |named| self.place(forest, context, circuit, hit, named);
-                place(true).or_else(|| place(false)).map(|place| (circuit, place))
+                let (named, valued) = self.place(forest, context, circuit, hit);
+                named.or(valued).map(|place| (circuit, place))
             }
             None if last => {
                 let first =
@@ -258,7 +358,9 @@ impl Packets {
         let channel = forest.put(message.at).and_then(|put| put.packet.as_ref()).map(|packet| packet.channel);
         if let (Some(channel), Some(record)) = (channel, hit.put.record) {
             let name = context.channel(channel).map_or("", |channel| channel.pv.as_str());
-            if context.record(record).is_none_or(|record| record.name != Pv::new(name).record) {
+            let named_otherwise =
+                context.record(record).is_none_or(|record| record.name != Pv::new(name).record);
+            if named_otherwise && self.records.len() < MAX_HELD {
                 self.records.insert(channel, record);
             }
         }
@@ -280,43 +382,50 @@ impl Packets {
             if self.threads.contains_key(&circuit) || !(ports.is_empty() || ports.contains(&port)) {
                 return None;
             }
-            let place = self.place(forest, context, circuit, hit, true)?;
+            let place = self.place(forest, context, circuit, hit).0?;
             Some(Fitting { circuit, place, time: queue.get(place)?.time })
         })
     }
 
-    /// The first message on the circuit that fits the put; `named`: by the name of its channel too.
+    /// The first message on the circuit that fits the put by the name of its channel too, and, if none does, by its
+    /// value alone.
     fn place(
         &self,
         forest: &Forest,
         context: &Context,
         circuit: CircuitId,
         hit: Hit,
-        named: bool,
-    ) -> Option<usize> {
-        let queue = self.queues.get(&circuit)?;
-        let fits = |waiting: &Waiting| {
-            forest.put(waiting.at).is_some_and(|message| self.fits(context, message, hit.put, named))
-        };
+    ) -> (Option<usize>, Option<usize>) {
+        let Some(queue) = self.queues.get(&circuit) else { return (None, None) };
         // where hits were lost the message is that of a moment ago rather than the first
         let ago = queue.partition_point(|waiting| waiting.time <= hit.time.saturating_add(CLOCK_ERROR));
-        let first = queue.iter().take(WINDOW).position(fits);
         let recent = ago.saturating_sub(WINDOW).max(WINDOW)..ago;
-        first.or_else(|| recent.into_iter().find(|&place| queue.get(place).is_some_and(fits)))
+        let mut valued = None;
+        for place in (0..WINDOW.min(queue.len())).chain(recent) {
+            let Some(message) = queue.get(place).filter(|message| !hit.differs(message)) else { continue };
+            match self.fits(forest, context, message, hit) {
+                Some(Fit::Named) => return (Some(place), valued),
+                Some(Fit::Valued) => valued = valued.or(Some(place)),
+                None => {}
+            }
+        }
+        (None, valued)
     }
 
-    /// Can `message` have made `put`?
-    fn fits(&self, context: &Context, message: &PutSpan, put: &PutSpan, named: bool) -> bool {
-        let Some(packet) = &message.packet else { return false };
+    /// Can `message` have made the put?
+    fn fits(&self, forest: &Forest, context: &Context, message: &Waiting, hit: Hit) -> Option<Fit> {
+        let message = forest.put(message.at)?;
+        let packet = message.packet.as_ref()?;
+        let put = hit.put;
         let kind = if packet.notify { PutKind::Notify } else { PutKind::PutField };
         // A `dbPut` alone is what is left of either when the hit around it was lost.
         if !(put.kind == Some(kind) || put.kind == Some(PutKind::Put)) {
-            return false;
+            return None;
         }
         // dbProcessNotify carries no value; if no dbPut follows, nothing is known of it.
         let known = put.requested != Value::Unknown;
         if known && (message.count.max(1) != put.count.max(1) || !same_type(packet.dbr, put.dbf)) {
-            return false;
+            return None;
         }
         let equal = match message.dbf {
             // The protocol's CHAR is unsigned, the IOC's is not.
@@ -324,12 +433,15 @@ impl Packets {
             _ => value::same(&message.requested, &put.requested),
         };
         if equal == Some(false) {
-            return false;
+            return None;
         }
+        let by_value = (equal == Some(true)).then_some(Fit::Valued);
         match self.names(context, packet.channel, put) {
-            Some(agrees) if named => agrees,
+            Some(true) => Some(Fit::Named),
             // Named otherwise: an alias, if the value agrees.
-            _ => equal == Some(true),
+            Some(false) => by_value,
+            // Its channel was never named: the value has to do.
+            None => by_value.map(|_| Fit::Named),
         }
     }
 

@@ -104,7 +104,7 @@ impl Requests {
             ScanKind::IoInterrupt => Trigger::IoInterrupt,
         };
         let callback = (list.callback != 0).then_some((list.ioc, list.callback));
-        if self.places.len() < MAX_LISTS {
+        if self.places.len() < MAX_LISTS && self.callbacks.len() < MAX_LISTS {
             self.places.insert(record, Place { list: list.id, trigger, callback });
             self.callbacks.extend(callback.map(|callback| (callback, trigger)));
         }

@@ -11,6 +11,7 @@
 
 use super::forest;
 use super::run::Run;
+use super::value;
 use crate::notices::Notices;
 use crate::time::SECOND;
 use iocrec_log::event::{Ended, Event, Fact, Sort};
@@ -22,11 +23,14 @@ use std::rc::Rc;
 
 /// How much later than another an event may be read and still come before it.
 const WINDOW: u64 = 2 * SECOND;
-/// Events that wait at most to be sorted, about 100 MB, whatever their times say.
+/// Events that wait at most to be sorted, about 100 MB, whatever their times say; and bytes of their values.
 const MAX_PENDING: usize = 500_000;
+const MAX_PENDING_BYTES: usize = 100 << 20;
 /// How long definitions stay in force after their end.
 const KEEP: u64 = forest::LIMIT + 30 * SECOND;
 
+/// Ends that wait to come into force; a bound for hostile logs.
+const MAX_ENDS: usize = 500_000;
 /// Segments that are opened ahead of the one that is worked on.
 const AHEAD: usize = 4;
 
@@ -92,6 +96,8 @@ pub struct Source {
     before: Option<Place>,
     /// Hits and ends, in the order of time.
     pending: VecDeque<Event>,
+    /// Bytes of their values.
+    pending_bytes: usize,
     /// The latest time that was read.
     newest: u64,
     /// Something is missing after what is pending.
@@ -183,6 +189,7 @@ impl Source {
             place: Place::default(),
             before: None,
             pending: VecDeque::new(),
+            pending_bytes: 0,
             newest: 0,
             gap: false,
             ends: VecDeque::new(),
@@ -215,7 +222,8 @@ impl Source {
         loop {
             self.fill(notices);
             let now = self.pending.front().map_or(self.newest, |event| event.time);
-            if self.ends.front().is_some_and(|(time, _)| time.saturating_add(KEEP) <= now) {
+            let due = |(time, _): &(u64, Fact)| time.saturating_add(KEEP) <= now;
+            if self.ends.len() > MAX_ENDS || self.ends.front().is_some_and(due) {
                 if let Some(ended) = self.end() {
                     return Some(Item::Ended(ended));
                 }
@@ -224,6 +232,7 @@ impl Source {
             let Some(event) = self.pending.pop_front() else {
                 return std::mem::take(&mut self.gap).then_some(Item::Gap);
             };
+            self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
             let Some(name) = ends(&event.fact) else { return Some(Item::Event(event)) };
             self.last_end.insert(name, event.time);
             self.ends.push_back((event.time, event.fact));
@@ -244,7 +253,7 @@ impl Source {
 
     /// Reads until the first of the pending events can't be overtaken any more.
     fn fill(&mut self, notices: &mut Notices) {
-        while !self.gap && self.pending.len() < MAX_PENDING {
+        while !self.gap && self.pending.len() < MAX_PENDING && self.pending_bytes < MAX_PENDING_BYTES {
             let settled = |first: &Event| first.time.saturating_add(WINDOW) < self.newest;
             if self.pending.front().is_some_and(settled) {
                 return;
@@ -361,11 +370,26 @@ impl Source {
             }
             sorted &= event.time >= latest;
             latest = event.time;
+            self.pending_bytes += bytes(&event.fact);
             self.pending.push_back(event);
         }
         if !sorted && self.pending.len() > before {
             self.pending.make_contiguous().sort_by_key(|event| event.time);
         }
+    }
+}
+
+/// Bytes of an event's values, beside the event itself.
+fn bytes(fact: &Fact) -> usize {
+    match fact {
+        Fact::CaPut(put) => put.payload.len(),
+        Fact::CaAnswer(answer) => answer.text.len(),
+        Fact::Put(put) => value::heap(&put.requested) + value::heap(&put.old),
+        Fact::Complete(complete) => value::heap(&complete.value),
+        Fact::CaLinkPut(put) => value::heap(&put.value) + put.pv.len(),
+        Fact::Loss(loss) => loss.cause.len(),
+        Fact::Mark(text) => text.len(),
+        _ => 0,
     }
 }
 

@@ -5,6 +5,7 @@
 //! A CA link leads on to the tree of the put that it made, in the same IOC or in another.
 
 use super::run::Run;
+use super::value;
 use iocrec_log::event::{
     CauseKind, ChannelId, CircuitId, Dbf, FieldId, PutKind, RecordId, ScanListId, SiteId, ThreadId, Value,
 };
@@ -53,6 +54,21 @@ pub struct Span {
     pub end: u64,
     /// What it is.
     pub what: What,
+}
+
+impl Span {
+    /// What it takes in memory, in spans: one that holds an array counts for several.
+    pub fn weight(&self) -> usize {
+        let values = match &self.what {
+            What::Put(put) => value::heap(&put.requested) + value::heap(&put.old),
+            What::Process(ProcessSpan { outcome: Outcome::Completed(completed), .. }) => {
+                value::heap(&completed.value)
+            }
+            What::Process(_) => 0,
+            What::Link(link) => value::heap(&link.value) + link.pv.len(),
+        };
+        1 + values / size_of::<Span>()
+    }
 }
 
 /// What a span is.

@@ -8,9 +8,12 @@
 
 use super::forest::At;
 use iocrec_log::event::{PutKind, RecordId, SiteId};
+use std::collections::VecDeque;
 
 /// Puts that a frame remembers. A record has at most some tens of output links (dfanout: 16).
 const MAX_PUTS: usize = 32;
+/// Chains without a known cause that a thread remembers: more than a record has links.
+const MAX_ORPHANS: usize = 1000;
 /// Ways into the IOC that a thread is remembered by; usually it has one or two.
 const MAX_ENTRIES: usize = 8;
 
@@ -82,7 +85,7 @@ pub struct Thread {
     pub puts: Puts,
     /// Trees without a known cause that look like the work of an asynchronous record's links, and
     /// their stack pointers: its completion will tell.
-    pub orphans: Vec<(i64, At)>,
+    pub orphans: VecDeque<(i64, At)>,
     /// Its last `scanIoRequest` or `postEvent`: stack pointer, caller.
     pub interrupt: Option<(i64, SiteId)>,
     /// Where puts from outside came in: caller, function, stack pointer.
@@ -95,6 +98,14 @@ impl Thread {
     pub fn is_entry(&self, site: SiteId, kind: PutKind, sp: i64) -> bool {
         // Without a caller the stack pointer alone would be too weak a proof.
         site != 0 && self.entries.contains(&(site, kind, sp))
+    }
+
+    /// A chain has begun whose cause may come to be known: its stack pointer, its root.
+    pub fn note_orphan(&mut self, sp: i64, at: At) {
+        if self.orphans.len() == MAX_ORPHANS {
+            self.orphans.pop_front();
+        }
+        self.orphans.push_back((sp, at));
     }
 
     /// A put came in from outside this way.

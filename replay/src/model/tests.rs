@@ -1,5 +1,7 @@
 //! Chains from made-up events: every rule of the engine, each on the smallest example.
 
+mod bounds;
+
 use super::engine::Engine;
 use super::order::Order;
 use super::putlog::{each_put, PutLine};

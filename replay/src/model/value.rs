@@ -5,6 +5,15 @@ use iocrec_log::value as shared;
 pub use iocrec_log::value::{dbf_of_dbr, elements, from_channel_access, push_lossy, push_text, text};
 use shared::{not_finite, size, until_nul};
 
+/// Bytes that a value takes beside itself.
+pub fn heap(value: &Value) -> usize {
+    match value {
+        Value::Text(text) => text.len(),
+        Value::Array(array) => array.bytes.len(),
+        _ => 0,
+    }
+}
+
 /// Name of a DBR type of the protocol, as in EPICS Base's db_access.h.
 pub fn dbr_name(dbr: u16) -> String {
     const PLAIN: [&str; 7] = ["STRING", "SHORT", "FLOAT", "ENUM", "CHAR", "LONG", "DOUBLE"];

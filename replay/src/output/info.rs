@@ -53,6 +53,10 @@ const FACTS: [&str; 35] = [
 const HITS: std::ops::RangeInclusive<u16> = 14..=22;
 /// Marks and kinds of loss that are kept of a run; a bound for hostile logs.
 const MAX_LISTED: usize = 1000;
+/// Bytes of their texts, the same.
+const MAX_TEXT: usize = 64 << 20;
+/// Records that are told apart to be counted, about 50 MB; the same.
+const MAX_NUMBERS: usize = 2_000_000;
 
 /// One recorder's run on one host.
 #[derive(Serialize)]
@@ -205,6 +209,9 @@ struct Looking {
     iocs: BTreeMap<u32, Ioc>,
     /// Records of each IOC; they are counted even when the IOC has ended.
     records: HashMap<u32, HashSet<u32>>,
+    numbers: usize,
+    /// Bytes of the texts in what is kept.
+    text: usize,
     ended: HashSet<u32>,
     losses: BTreeMap<(&'static str, String), Lost>,
     marks: Vec<(i64, String)>,
@@ -240,14 +247,15 @@ impl Looking {
         }
         let Some(wall) = self.context.wall(event.time) else { return };
         match &event.fact {
-            Fact::Ioc(ioc) if self.iocs.len() < MAX_LISTED => {
+            Fact::Ioc(ioc) if self.iocs.len() < MAX_LISTED && self.has_room(ioc_text(ioc)) => {
                 self.iocs.insert(ioc.id, ioc.clone());
             }
-            Fact::IocEnd(end) => {
+            Fact::IocEnd(end) if self.iocs.contains_key(&end.ioc) => {
                 self.ended.insert(end.ioc);
             }
-            Fact::Record(record) => {
-                self.records.entry(record.ioc).or_default().insert(record.id);
+            Fact::Record(record) if self.numbers < MAX_NUMBERS => {
+                let new = self.records.entry(record.ioc).or_default().insert(record.id);
+                self.numbers += usize::from(new);
             }
             Fact::Loss(loss) => self.loss(loss, wall),
             Fact::Thinned(thinned) => {
@@ -255,16 +263,20 @@ impl Looking {
                 let (first, last) = self.thinned.span.unwrap_or((since, wall));
                 self.thinned.span = Some((first.min(since), last.max(wall)));
                 self.thinned.chains = self.thinned.chains.saturating_add(thinned.count);
-                self.thinned.records.insert(thinned.record);
+                if self.thinned.records.len() < MAX_NUMBERS {
+                    self.thinned.records.insert(thinned.record);
+                }
             }
-            Fact::Pinned(pinned) if self.pins.len() < MAX_LISTED => {
+            Fact::Pinned(pinned) if self.pins.len() < MAX_LISTED && self.has_room(pinned.cause.len()) => {
                 let at = |time| self.context.wall(time).unwrap_or(wall);
                 self.pins.push((at(pinned.from), at(pinned.to), pinned.cause.clone()));
             }
             Fact::Unpinned(unpinned) => {
                 self.unpinned = self.unpinned.saturating_add(unpinned.segments.into());
             }
-            Fact::Mark(text) if self.marks.len() < MAX_LISTED => self.marks.push((wall, text.clone())),
+            Fact::Mark(text) if self.marks.len() < MAX_LISTED && self.has_room(text.len()) => {
+                self.marks.push((wall, text.clone()));
+            }
             _ => {}
         }
         if HITS.contains(&number) {
@@ -273,10 +285,18 @@ impl Looking {
         }
     }
 
+    /// Notes that so many more bytes of text are kept, if they may be.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let fits = self.text + bytes <= MAX_TEXT;
+        self.text += if fits { bytes } else { 0 };
+        fits
+    }
+
     fn loss(&mut self, loss: &Loss, wall: i64) {
         let key = (source_name(loss.source), loss.cause.clone());
         let since = self.context.wall(loss.since).unwrap_or(wall);
-        if self.losses.len() < MAX_LISTED || self.losses.contains_key(&key) {
+        let known = self.losses.contains_key(&key);
+        if known || self.losses.len() < MAX_LISTED && self.has_room(loss.cause.len()) {
             let lost = self.losses.entry(key).or_insert(Lost { count: 0, first: since, last: wall });
             lost.count = lost.count.saturating_add(loss.count);
             lost.first = lost.first.min(since);
@@ -451,6 +471,13 @@ fn one(out: &mut impl Write, run: &RunInfo) -> io::Result<()> {
         writeln!(out, "unpinned  {} segments, since pins had more than their share", run.unpinned_segments)?;
     }
     Ok(())
+}
+
+/// Bytes of an IOC's texts.
+fn ioc_text(ioc: &Ioc) -> usize {
+    let pairs = ioc.environment.iter().map(|(name, value)| name.len() + value.len());
+    let words = ioc.command.iter().chain(&ioc.not_probed).map(String::len);
+    ioc.name.len() + ioc.exe.len() + ioc.cwd.len() + pairs.chain(words).sum::<usize>()
 }
 
 /// What people wrote, without what a terminal would obey.

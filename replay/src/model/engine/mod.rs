@@ -23,6 +23,8 @@ use std::rc::Rc;
 
 /// How often, in the log's time, what is finished is looked for.
 const SWEEP: u64 = SECOND / 10;
+/// Events after which it is looked for whatever the time, so that logs in which no time passes take no more memory.
+const SWEEP_EVENTS: usize = 100_000;
 /// After so long without a hit, a thread whose records have all completed has gone back to waiting.
 const IDLE: u64 = 2 * SECOND;
 /// How long `scanOnce` may take to get to a record: its queue holds 1000, and one may be slow.
@@ -30,6 +32,10 @@ const ONCE: u64 = 10 * SECOND;
 /// Threads whose stacks are remembered before those that do nothing are forgotten. A big IOC has some
 /// hundreds.
 const MAX_THREADS: usize = 10_000;
+/// Functions that a thread may be in: its stack of some megabytes has room for no more.
+const MAX_FRAMES: usize = 20_000;
+/// Functions that all threads together may be in; a bound for hostile logs.
+const MAX_ALL_FRAMES: usize = 1_000_000;
 /// Records that a run may have in a map here at most; a bound for hostile logs.
 const MAX_RECORDS: usize = 1_000_000;
 
@@ -61,7 +67,9 @@ pub struct Engine {
     requests: Requests,
     packets: Packets,
     now: u64,
+    /// When it was last looked for what has ended, and events since.
     swept: u64,
+    since_swept: usize,
 }
 
 impl Engine {
@@ -80,6 +88,7 @@ impl Engine {
             packets: Packets::default(),
             now: 0,
             swept: 0,
+            since_swept: 0,
         }
     }
 
@@ -87,8 +96,8 @@ impl Engine {
     pub fn push(&mut self, event: Event, out: &mut Vec<Tree>) {
         let time = event.time.max(self.now);
         self.now = time;
-        if time >= self.swept.saturating_add(SWEEP) {
-            self.swept = time;
+        self.since_swept += 1;
+        if time >= self.swept.saturating_add(SWEEP) || self.since_swept >= SWEEP_EVENTS {
             self.sweep(out);
         }
         match event.fact {
@@ -149,7 +158,6 @@ impl Engine {
     pub fn tick(&mut self, time: u64, out: &mut Vec<Tree>) {
         if time > self.now {
             self.now = time;
-            self.swept = time;
             self.sweep(out);
         }
     }
@@ -161,6 +169,9 @@ impl Engine {
 
     /// Enters a function.
     fn enter(&mut self, thread: ThreadId, sp: i64, within: In, record: RecordId, at: At) {
+        if self.threads.get(&thread).is_some_and(|state| state.frames.len() >= MAX_FRAMES) {
+            self.unwind(thread, self.now);
+        }
         self.forest.hold(at);
         let frame = Frame { sp, within, record, at, puts: Puts::default(), wrote: None, followed: false };
         self.threads.entry(thread).or_default().frames.push(frame);
@@ -230,6 +241,11 @@ impl Engine {
     /// Looks for what has ended.
     fn sweep(&mut self, out: &mut Vec<Tree>) {
         let now = self.now;
+        (self.swept, self.since_swept) = (now, 0);
+        if self.threads.values().map(|state| state.frames.len()).sum::<usize>() > MAX_ALL_FRAMES {
+            let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
+            threads.into_iter().for_each(|thread| self.unwind(thread, now));
+        }
         let idle = |state: &Thread| !state.frames.is_empty() && state.last.saturating_add(IDLE) <= now;
         let idle: Vec<ThreadId> =
             self.threads.iter().filter(|(_, state)| idle(state)).map(|(thread, _)| *thread).collect();
@@ -268,6 +284,9 @@ impl Engine {
         if self.threads.len() > MAX_THREADS {
             let limit = now.saturating_sub(IDLE);
             self.threads.retain(|_, state| !state.frames.is_empty() || state.last > limit);
+            if self.threads.len() > MAX_RECORDS {
+                self.threads.retain(|_, state| !state.frames.is_empty());
+            }
         }
     }
 }

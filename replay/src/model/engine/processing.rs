@@ -71,7 +71,7 @@ impl Engine {
         if parent.is_none() && matches!(caller, Caller::Link) && matches!(role, Role::Callback | Role::Other)
         {
             self.forest.hold_until(at, time.saturating_add(ORPHAN));
-            self.threads.entry(thread).or_default().orphans.push((process.sp, at));
+            self.threads.entry(thread).or_default().note_orphan(process.sp, at);
         }
     }
 
@@ -264,6 +264,7 @@ impl Engine {
                 }
             }
         }
+        self.forest.weigh_again(at);
         match own {
             Some(own) => self.cut(thread, own + 1, time),
             None => self.adopt(time, thread, sp, at),

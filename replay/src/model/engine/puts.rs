@@ -52,11 +52,12 @@ impl Engine {
         if put.notify {
             self.forest.hold(at); // for its answer
         }
-        if let Some(old) = self.packets.push(time, at, request) {
+        if let Some(old) = self.packets.push(&self.forest, time, at, request) {
             self.forest.release(old);
         }
-        if self.packets.has_few_hits() {
-            self.retry_hits(false);
+        let hits = self.packets.take_hits_for(&self.forest, &self.run.context(), put.circuit);
+        for (thread, time, hit) in hits {
+            self.join(thread, time, hit, false);
         }
     }
 
@@ -203,7 +204,7 @@ impl Engine {
                 if matches!(caller, Caller::Link | Caller::Unknown)
                     && matches!(role, Role::Callback | Role::Other)
                 {
-                    state.orphans.push((sp, at));
+                    state.note_orphan(sp, at);
                 }
                 self.join(thread, time, at, false);
             }
@@ -222,6 +223,7 @@ impl Engine {
             own.count = put.count;
             own.requested = put.requested;
         }
+        self.forest.weigh_again(at);
     }
 
     /// Joins a hit to its message, if there is one that fits; `last`: if not now, then never.
@@ -258,8 +260,7 @@ impl Engine {
 
     /// Tries again to join the hits that wait.
     pub(super) fn retry_hits(&mut self, last: bool) {
-        for (thread, time, at) in self.packets.take_hits() {
-            let overdue = last || self.packets.is_overdue(time, self.now);
+        for (thread, time, at, overdue) in self.packets.take_hits(self.now, last) {
             self.join(thread, time, at, overdue);
         }
     }

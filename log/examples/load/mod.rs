@@ -1,0 +1,252 @@
+//! Logs that are made up, but shaped like those of real IOCs, for the examples that measure reading.
+//!
+//! Two loads: [`Load::Mixture`], two scan threads with a thousand records each, half of them noisy, in chains of four,
+//! and a client that puts; [`Load::Losses`], two clients that put as fast as they can while a recorder that gets no CPU
+//! loses nine tenths of the hits, so that most messages wait for hits that never come.
+
+use iocrec_log::event::{
+    Address, CaAnswer, CaPut, Channel, Circuit, Clock, Complete, Dbf, Event, Fact, Field, Host, Ioc, Linkage,
+    Loss, LossSource, Origin, Process, Put, PutKind, Record, Serves, Site, Thread, Tier, TierChoice, Value,
+};
+use iocrec_log::storage::Directory;
+use iocrec_log::writer::{Options, Writer};
+use std::error::Error;
+use std::path::Path;
+
+const SECOND: u64 = 1_000_000_000;
+/// Records of a scan thread.
+const SCANNED: u32 = 1000;
+/// Records of a chain.
+const CHAIN: u32 = 4;
+/// The scan threads, and the first of those that serve clients.
+const SCAN_THREADS: [u32; 2] = [1, 2];
+const SERVER_THREAD: u32 = 3;
+const CLIENTS: u32 = 2;
+/// The first of the records that clients put to.
+const PUT_TO: u32 = 9000;
+/// Callers: scanList, processTarget, process (of recGblFwdLink), the CA server, dbPutField.
+const SITES: [&str; 5] = ["scanList", "processTarget", "process", "write_action", "dbPutField"];
+/// DBR_DOUBLE.
+const DOUBLE: u16 = 6;
+
+/// What happens in the log.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Load {
+    /// Scanning, and a put now and then.
+    Mixture,
+    /// A flood of puts, and few of their hits.
+    Losses,
+}
+
+impl Load {
+    /// By its name on a command line.
+    pub fn named(name: &str) -> Result<Load, String> {
+        match name {
+            "mixture" => Ok(Load::Mixture),
+            "losses" => Ok(Load::Losses),
+            other => Err(format!("no load '{other}': mixture or losses")),
+        }
+    }
+}
+
+/// xorshift: good enough for noise.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+fn definitions() -> Vec<Fact> {
+    let thread = |id: u32, name: &str| {
+        let (name, stack) = (name.into(), 0x7f00_0000_0000 + (u64::from(id) << 20));
+        Fact::Thread(Thread { id, ioc: 1, tid: 4242 + id, name, stack })
+    };
+    let record = |id: u32, name: String, rtype: &str| {
+        let address = 0x55aa_0000_0000 + u64::from(id) * 1216;
+        Fact::Record(Record { id, ioc: 1, address, name, rtype: rtype.into() })
+    };
+    let mut facts = vec![
+        Fact::Host(Host {
+            name: "ioc-box".into(),
+            kernel: "6.1.0".into(),
+            arch: "x86_64".into(),
+            boot_id: "0b8c2a3e-6f52-4d8e-9b35-0f3c1d0a7e11".into(),
+            recorder: "0.1.0".into(),
+            utc_offset: 0,
+        }),
+        Fact::Clock(Clock { wall: 1_770_000_000 * SECOND as i64 }),
+        Fact::Tier(TierChoice { tier: Tier::Ring, refused: Vec::new() }),
+        Fact::Ioc(Ioc {
+            id: 1,
+            pid: 4242,
+            start: 77,
+            name: "LINAC".into(),
+            exe: "/opt/ioc/bin/linux-x86_64/softIoc".into(),
+            cwd: "/opt/ioc/iocBoot".into(),
+            command: vec!["softIoc".into(), "st.cmd".into()],
+            base_version: "7.0.10".into(),
+            ca_ports: vec![5064],
+            linkage: Linkage::Shared,
+            not_probed: vec![],
+            user: String::new(),
+            pva_ports: Vec::new(),
+            environment: Vec::new(),
+        }),
+        thread(SCAN_THREADS[0], "scan-0.1"),
+        thread(SCAN_THREADS[1], "scan-0.1"),
+        Fact::Field(Field {
+            id: 1,
+            ioc: 1,
+            rtype: "ao".into(),
+            name: "VAL".into(),
+            dbf: Dbf::Double,
+            menu: None,
+        }),
+    ];
+    for (id, function) in (1..).zip(SITES) {
+        let (function, module) = (function.into(), "libdbCore.so.3.23".into());
+        let address = 0x7f00_4567_8000 + u64::from(id);
+        facts.push(Fact::Site(Site { id, ioc: 1, address, function, module }));
+    }
+    facts.extend((0..SCANNED * SCAN_THREADS.len() as u32).map(|id| {
+        let rtype = ["ai", "calc", "ao", "longin"][id as usize % 4];
+        record(id, format!("LINAC:BPM{:04}:X{}", id / CHAIN, id % CHAIN), rtype)
+    }));
+    for client in 0..CLIENTS {
+        let (circuit, end) = (client + 1, |ip, port| Address { ip: 0x0a00_0000 + ip, port });
+        let name = format!("LINAC:MAG{client:04}:CUR");
+        facts.extend([
+            thread(SERVER_THREAD + client, "CAS-client"),
+            record(PUT_TO + client, name.clone(), "ao"),
+            Fact::Circuit(Circuit {
+                id: circuit,
+                client: end(client, 40_000),
+                server: end(100, 5064),
+                user: "operator".into(),
+                host: "console".into(),
+                minor: 13,
+                origin: Origin::Opened,
+            }),
+            Fact::Channel(Channel {
+                id: circuit,
+                circuit,
+                cid: Some(1),
+                sid: Some(1),
+                pv: name,
+                dbr: Some(DOUBLE),
+                count: Some(1),
+                origin: Origin::Opened,
+            }),
+            Fact::Serves(Serves { thread: SERVER_THREAD + client, circuit }),
+        ]);
+    }
+    facts
+}
+
+/// A record's processing. `depth`: how many others of the chain are around it.
+fn process(out: &mut Vec<Fact>, thread: u32, record: u32, depth: u32, turn: u64, noise: &mut Noise) {
+    let sp = -112 - 480 * i64::from(depth);
+    let site = 1 + u32::from(depth > 0);
+    out.push(Fact::Process(Process { thread, sp, site, record, active: false }));
+    let value = match record % 4 {
+        0 | 1 => Value::Double(f64::from(record) + 3.7 + noise.next() as f64 / 1e22),
+        2 => Value::Int(turn as i64),
+        _ => Value::Double(12.5),
+    };
+    let (sp, site) = (sp - 160, 3);
+    out.push(Fact::Complete(Complete { thread, sp, site, record, value, severity: 0, status: 0 }));
+}
+
+/// A put's message.
+fn message(out: &mut Vec<Fact>, client: u32, notify: bool, ioid: u32) {
+    let (circuit, channel, payload) = (client + 1, client + 1, f64::from(ioid).to_be_bytes().to_vec());
+    let (dbr, count, length) = (DOUBLE, 1, 8);
+    out.push(Fact::CaPut(CaPut { circuit, channel, notify, dbr, count, ioid, length, payload }));
+}
+
+/// What a put does in the IOC.
+fn carried_out(out: &mut Vec<Fact>, client: u32, notify: bool, ioid: u32) {
+    let (thread, record) = (SERVER_THREAD + client, PUT_TO + client);
+    let (old, new) = (Value::Double(f64::from(ioid) - 1.0), Value::Double(f64::from(ioid)));
+    let kind = if notify { PutKind::Notify } else { PutKind::PutField };
+    let put = |sp, site, kind, requested, old| {
+        let (field, dbf, count) = (Some(1), Dbf::Double, 1);
+        Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+    };
+    let asked = if notify { Value::Unknown } else { new.clone() };
+    out.push(put(-400, 4, kind, asked, old.clone()));
+    out.push(put(-480, 5, PutKind::Put, new.clone(), old));
+    out.push(Fact::Process(Process { thread, sp: -500, site: 5, record, active: false }));
+    let (sp, site, severity, status) = (-600, 3, 0, 0);
+    out.push(Fact::Complete(Complete { thread, sp, site, record, value: new, severity, status }));
+}
+
+/// A scan of all records, and a put with callback.
+fn mixture(out: &mut Vec<Fact>, turn: u64, noise: &mut Noise) {
+    for number in 0..SCANNED {
+        for (scan, thread) in (0..).zip(SCAN_THREADS) {
+            process(out, thread, scan * SCANNED + number, number % CHAIN, turn, noise);
+        }
+    }
+    let (client, ioid, notify) = (0, turn as u32, true);
+    message(out, client, notify, ioid);
+    carried_out(out, client, notify, ioid);
+    out.push(Fact::CaAnswer(CaAnswer { circuit: 1, ioid, notify, status: 1, text: String::new() }));
+}
+
+/// 4,000 puts, and of every tenth what it does in the IOC.
+fn losses(out: &mut Vec<Fact>, turn: u64, time: u64) {
+    const PUTS: u32 = 2000;
+    let seen = turn.is_multiple_of(10);
+    for number in 0..PUTS {
+        let ioid = (turn as u32).wrapping_mul(PUTS) + number;
+        for client in 0..CLIENTS {
+            message(out, client, false, ioid);
+            if seen {
+                carried_out(out, client, false, ioid);
+            }
+        }
+    }
+    if !seen {
+        out.push(Fact::Loss(Loss {
+            source: LossSource::Hits,
+            count: u64::from(4 * CLIENTS * PUTS),
+            since: time,
+            cause: "the buffer between kernel and recorder was full".into(),
+        }));
+    }
+}
+
+/// Writes a log of at least so many bytes. Gives the number of events.
+pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Error>> {
+    let options = Options { max_disk: 2 * bytes + (64 << 20), ..Options::default() };
+    let mut writer = Writer::open(Directory::open(directory)?, options, 1)?;
+    let (mut noise, mut time, mut turn) = (Noise(1), SECOND, 0);
+    let mut facts = definitions();
+    let mut events = 0;
+    while writer.status().written < bytes {
+        turn += 1;
+        let begun = time;
+        match load {
+            Load::Mixture => mixture(&mut facts, turn, &mut noise),
+            Load::Losses => losses(&mut facts, turn, begun),
+        }
+        for fact in facts.drain(..) {
+            time += 800 + noise.next() % 1000;
+            writer.push(Event { time, fact });
+            events += 1;
+        }
+        time = time.max(begun + SECOND / 10);
+        writer.tick(time);
+    }
+    writer.close(time);
+    if writer.status().lost > 0 {
+        return Err("events were lost".into());
+    }
+    Ok(events)
+}

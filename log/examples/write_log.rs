@@ -1,0 +1,23 @@
+//! Writes a log that is made up, for measuring what reads it (benches/reading).
+//!
+//!     cargo run --release -p iocrec-log --example write_log DIR MEGABYTES mixture|losses
+//!
+//! Prints how many events it holds.
+
+mod load;
+
+use load::Load;
+use std::error::Error;
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [directory, megabytes, load] = arguments.as_slice() else {
+        return Err("usage: write_log DIR MEGABYTES mixture|losses".into());
+    };
+    let load = Load::named(load)?;
+    std::fs::create_dir_all(directory)?;
+    let events = load::write(Path::new(directory), megabytes.parse::<u64>()? * 1_000_000, load)?;
+    println!("{events}");
+    Ok(())
+}
