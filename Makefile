@@ -3,6 +3,8 @@
 CARGO := scripts/cargo
 # How long make fuzz takes for each of its targets.
 SECONDS ?= 60
+# How large a log make bench reads. 1000 takes some minutes, and as much room in /tmp.
+MEGABYTES ?= 200
 # For booting other kernels (cross/boot-test).
 QEMU := qemu-system-x86 qemu-system-arm qemu-system-misc cpio
 
@@ -17,7 +19,7 @@ help:
 	@echo "make demo    record two IOCs while clients write to them, and replay what happened (root)"
 	@echo "make test    everything that must hold: unit tests and whole-program tests with real IOCs (root)"
 	@echo "make fuzz    the readers against changed logs, SECONDS=60 for each target"
-	@echo "make bench   the numbers of docs/benchmarks.md (root)"
+	@echo "make bench   the numbers of docs/benchmarks.md, MEGABYTES=200 of log to read (root)"
 	@echo "make build   release binaries: iocrec and iocreplay"
 	@echo "make dist    static binaries of both for every target in targets/, into dist/"
 	@echo "make deb     a Debian package of them: ARCH=amd64 (default), arm64 or armhf"
@@ -81,6 +83,9 @@ bench:
 	@benches/size
 	@$(CARGO) build --release --locked -p iocrec-log --example write_log
 	@benches/reading
+	@IOCREC=$$(ls dist/iocrec-*-$$(uname -m)-unknown-linux-musl) benches/wear
+	@echo "Command: \`cargo run --release -p iocrec-log --example reading $(MEGABYTES)\`."
+	@$(CARGO) run --release --locked -q -p iocrec-log --example reading $(MEGABYTES)
 
 check: setup
 	@scripts/check

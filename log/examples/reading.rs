@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release -p iocrec-log --example reading [MEGABYTES [mixture|losses]]
 //!
-//! Writes a log of so many megabytes (1,000 if none are told) into a temporary directory. What iocreplay makes of
-//! such a log is measured by benches/reading.
+//! Writes a log of so many megabytes (1,000 if none are told) into a temporary directory. Printed as Markdown; the peaks
+//! of memory are each stage's own. What iocreplay makes of such a log is measured by benches/reading.
 
 mod load;
 
@@ -17,11 +17,26 @@ use std::time::Instant;
 /// Segments that are opened ahead of the one whose events are counted.
 const AHEAD: usize = 4;
 
+/// Forgets the most memory that the process has had so far.
+fn forget_peak() {
+    // 5: "reset the peak resident set size", proc(5). Without it, peaks are those since the begin.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
 /// The most memory that the process has had, in MiB.
 fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or("not known");
-    line.trim_start_matches("VmHWM:").trim().to_owned()
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok());
+    kibibytes.map_or_else(|| "not known".into(), |size| format!("{:.1}", size / 1024.0))
+}
+
+/// A line of the table.
+fn row(what: &str, events: u64, megabytes: u64, begun: Instant) {
+    let seconds = begun.elapsed().as_secs_f64();
+    let (rate, speed) = (events as f64 / seconds / 1e6, megabytes as f64 / seconds);
+    println!("| {what} | {seconds:.1} | {rate:.1} | {speed:.0} | {} |", peak());
+    forget_peak();
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -30,11 +45,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let begun = Instant::now();
     let events = load::write(directory.path(), megabytes * 1_000_000, load)?;
-    println!(
-        "{megabytes} MB, {events} events, written in {:.1} s; peak memory {}",
-        begun.elapsed().as_secs_f64(),
-        peak()
-    );
+    println!("{megabytes} MB, {events} events.\n");
+    println!("| | s | M events/s | MB/s | peak memory, MiB |\n|---|---|---|---|---|");
+    row("written", events, megabytes, begun);
     let files: VecDeque<PathBuf> = find(directory.path())?.into_iter().map(|file| file.path).collect();
 
     let begun = Instant::now();
@@ -45,8 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             read += block?.events.len() as u64;
         }
     }
-    let rate = |read: u64, begun: Instant| read as f64 / begun.elapsed().as_secs_f64() / 1e6;
-    println!("one thread: {:.1} M events/s; peak memory {}", rate(read, begun), peak());
+    row("read on one thread", read, megabytes, begun);
 
     let begun = Instant::now();
     let (mut files, mut opened, mut again) = (files, VecDeque::new(), 0);
@@ -62,6 +74,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             again += block?.events.len() as u64;
         }
     }
-    println!("all threads: {:.1} M events/s; peak memory {}", rate(again, begun), peak());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    row(&format!("read on all threads ({threads} CPUs)"), again, megabytes, begun);
     (read == again && read >= events).then_some(()).ok_or_else(|| "not all was read".into())
 }
