@@ -18,7 +18,7 @@ endef
 help:
 	@echo "make demo    record two IOCs while clients write to them, and replay what happened (root)"
 	@echo "make test    everything that must hold: unit tests and whole-program tests with real IOCs (root)"
-	@echo "make fuzz    the readers against changed logs, SECONDS=60 for each target"
+	@echo "make fuzz    readers, decoders and walkers against changed input, SECONDS=60 for each target"
 	@echo "make bench   the numbers of docs/benchmarks.md, MEGABYTES=200 of log to read (root)"
 	@echo "make build   release binaries: iocrec and iocreplay"
 	@echo "make dist    static binaries of both for every target in targets/, into dist/"
@@ -68,11 +68,16 @@ deb: setup
 # Each target by itself, so that each has its time. Without the release profile's LTO, which takes minutes.
 fuzz: export CARGO_PROFILE_RELEASE_LTO := off
 fuzz: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
+# What overflows only wraps around otherwise.
+fuzz: export CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS := true
 fuzz: setup
 	@for target in bytes_of_segments bodies_of_blocks; do \
 		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec-log --test fuzz $$target -- --nocapture || exit 1; \
 	done
 	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocreplay logs_that_nobody_would_write -- --nocapture
+	@for target in packets_that_were_changed images_that_were_changed files_that_were_changed requests_that_were_changed; do \
+		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --lib $$target -- --nocapture || exit 1; \
+	done
 
 bench:
 	$(call need_root,it loads BPF programs and installs bpftrace, perf and tcpdump)

@@ -181,6 +181,7 @@ fn is_taken(directory: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chance::{fuzz, mutate, Random};
     use std::sync::mpsc::channel;
 
     #[test]
@@ -220,6 +221,21 @@ mod tests {
             assert!(answer.is_empty() || answer.starts_with("no\n"), "{answer}");
         }
         assert!(ask(&Request::Status { json: false }).is_ok());
+    }
+
+    /// Bytes that anyone may send: a mark that is found in them was in them.
+    #[test]
+    fn requests_that_were_changed() {
+        let seeds = ["status text", "status json", "mark beam lost \u{fc}"].map(str::as_bytes);
+        let mut marks = 0;
+        fuzz(5000, |random: &mut Random| {
+            let mut bytes = seeds[random.below(seeds.len())].to_vec();
+            mutate(random, &mut bytes);
+            let Some(request) = Request::decode(&bytes) else { return };
+            assert_eq!(request.encode().as_bytes(), bytes);
+            marks += u64::from(matches!(request, Request::Mark(_)));
+        });
+        assert!(std::env::var("FUZZ_SEED").is_ok() || marks > 100);
     }
 
     #[test]

@@ -6,6 +6,9 @@
 //! [`ioc`] knows IOCs from outside.
 
 pub mod ca;
+#[cfg(test)]
+#[path = "../log/tests/common/chance.rs"]
+mod chance;
 pub mod check;
 pub mod cli;
 pub mod clock;

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::mutate::{fuzz, mutate, Pieces, Random};
+use common::chance::{fuzz, mutate, Random};
+use common::mutate::Pieces;
 use common::{bytes, read_segment};
 use iocrec_log::context::Context;
 use iocrec_log::format::FIRST_BLOCK;

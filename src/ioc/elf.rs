@@ -168,6 +168,8 @@ pub fn function_at(path: &Path, address: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chance::{fuzz, mutate, Random};
+    use crate::ioc::hidden;
     use crate::ioc::process::mappings;
 
     #[no_mangle]
@@ -185,6 +187,122 @@ mod tests {
         let bias = elf.bias(maps.iter().filter(|mapping| mapping.file == own.file)).unwrap();
         assert_eq!(elf.offset(address - bias), Some(address - own.start + own.offset));
         assert_eq!(function_at(&path, address - bias + 1), "iocrec_elf_test_function");
+    }
+
+    const NAMES: &[u8] = b"\0pdbbase\0dbProcess\0.rodata\0.dynsym\0.dynstr\0.symtab\0";
+
+    /// A small ELF file as linkers make them: a segment of code and one of data, two symbols in the dynamic table and in the
+    /// full one, constants.
+    fn small(wide: bool) -> Vec<u8> {
+        let word = |value: u64| {
+            if wide {
+                value.to_le_bytes().to_vec()
+            } else {
+                (value as u32).to_le_bytes().to_vec()
+            }
+        };
+        let half = |value: u16| value.to_le_bytes().to_vec();
+        let quad = |value: u32| value.to_le_bytes().to_vec();
+        let (head, program, section, entry) = if wide { (64, 56, 64, 24) } else { (52, 32, 40, 16) };
+        let symbols_at = head + 2 * program;
+        let names_at = symbols_at + 3 * entry;
+        let constants_at = names_at + NAMES.len() as u64;
+        // Not as they are looked for, or this program would be taken for an IOC.
+        let constants = "dbLoadDatabase|dbLoadRecords|iocInit|".replace('|', "\0").into_bytes();
+        let sections_at = constants_at + constants.len() as u64;
+        let class = if wide { 2 } else { 1 };
+        let mut file = vec![0x7F, b'E', b'L', b'F', class, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        file.extend([half(3), half(if wide { 62 } else { 3 }), quad(1), word(0x1000), word(head)].concat());
+        file.extend([word(sections_at), quad(0), half(head as u16), half(program as u16), half(2)].concat());
+        file.extend([half(section as u16), half(6), half(3)].concat());
+        for (flags, address) in [(5, 0x1000), (6, 0x2000)] {
+            let place = [word(0), word(address), word(address), word(0x400), word(0x800)].concat();
+            let flags = quad(flags);
+            let (before, after) = if wide { (flags, Vec::new()) } else { (Vec::new(), flags) };
+            file.extend([quad(1), before, place, after, word(0x1000)].concat());
+        }
+        file.extend(vec![0; entry as usize]);
+        for (name, kind, address) in [(1, 0x11, 0x2010), (9, 0x12, 0x1020)] {
+            let rest = [vec![kind, 0], half(1)].concat();
+            let (value, size) = (word(address), word(0x40));
+            let parts = if wide { [quad(name), rest, value, size] } else { [quad(name), value, size, rest] };
+            file.extend(parts.concat());
+        }
+        file.extend(NAMES);
+        file.extend(&constants);
+        let (symbols, names) = (3 * entry, NAMES.len() as u64);
+        let constants = constants.len() as u64;
+        for (name, kind, at, size, link, each) in [
+            (0, 0, 0, 0, 0, 0),
+            (19, 1, constants_at, constants, 0, 0),
+            (27, 11, symbols_at, symbols, 3, entry),
+            (35, 3, names_at, names, 0, 0),
+            (43, 2, symbols_at, symbols, 3, entry),
+            (0, 0, 0, 0, 0, 0),
+        ] {
+            let place = [word(0), word(0x1000), word(at), word(size)].concat();
+            file.extend([quad(name), quad(kind), place, quad(link), quad(1), word(1), word(each)].concat());
+        }
+        file
+    }
+
+    const WANTED: [&str; 2] = ["pdbbase", "dbProcess"];
+
+    #[test]
+    fn small_files_are_read() {
+        for wide in [false, true] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), small(wide)).unwrap();
+            let elf = Elf::read(file.path(), &WANTED).unwrap();
+            assert_eq!(elf.symbol("pdbbase"), Some(Symbol { address: 0x2010, function: false }));
+            assert_eq!(elf.symbol("dbProcess"), Some(Symbol { address: 0x1020, function: true }));
+            assert_eq!(function_at(file.path(), 0x1030), "dbProcess");
+            assert!(hidden::has_base(file.path(), &elf));
+        }
+    }
+
+    /// Anyone may run a program that root's recorder looks into.
+    #[test]
+    fn files_that_were_changed() {
+        let seeds = [small(false), small(true)];
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (mut read, mut refused) = (0_u64, 0_u64);
+        fuzz(2000, |random: &mut Random| {
+            let mut bytes = seeds[random.below(2)].clone();
+            for _ in 0..random.below(3) {
+                mutate(random, &mut bytes);
+            }
+            // numbers as large as can be, where numbers are
+            for _ in 0..random.below(3) {
+                let at = random.below(bytes.len() / 4) * 4;
+                let large = u64::MAX >> random.below(64);
+                bytes.iter_mut().skip(at).zip(large.to_le_bytes()).for_each(|(byte, new)| *byte = new);
+            }
+            std::fs::write(file.path(), &bytes).unwrap();
+            let address = random.next() >> random.below(64);
+            let function = function_at(file.path(), [0x1030, address][random.below(2)]);
+            assert!(function.len() <= bytes.len());
+            match Elf::read(file.path(), &WANTED) {
+                Ok(elf) => {
+                    read += 1;
+                    for address in [0x1020, 0x2010, address] {
+                        let code = elf.code_offset(address);
+                        assert!(code.is_none() || code == elf.offset(address));
+                        let _ = self::code(file.path(), elf.offset(address).unwrap_or(address));
+                    }
+                    let _ = hidden::has_base(file.path(), &elf);
+                    assert!(elf.variables().all(|(from, to)| from <= to));
+                    assert!(elf.symbols.len() <= WANTED.len());
+                    let _ = elf.bias(mappings(std::process::id()).unwrap().iter().take(3));
+                }
+                Err(line) => {
+                    assert!(!line.is_empty());
+                    refused += 1;
+                }
+            }
+        });
+        println!("{read} files read, {refused} refused");
+        assert!(std::env::var("FUZZ_SEED").is_ok() || (read > 100 && refused > 100));
     }
 
     #[test]

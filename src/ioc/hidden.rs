@@ -42,7 +42,7 @@ pub fn has_base(path: &Path, elf: &Elf) -> bool {
     let mut buffer = vec![0; CHUNK + longest];
     let mut at = 0;
     while at < bytes.min(MAX_CONSTANTS) && !missing.is_empty() {
-        let Ok(have @ 1..) = file.read_at(&mut buffer, offset + at) else { return false };
+        let Ok(have @ 1..) = file.read_at(&mut buffer, offset.saturating_add(at)) else { return false };
         let text = buffer.get(..have).unwrap_or_default();
         missing.retain(|name| !holds(text, name));
         at += CHUNK as u64;

@@ -23,8 +23,11 @@ pub struct Image {
 impl Image {
     /// Empty, at an address that fits into a pointer of that width.
     pub fn new(width: Width) -> Image {
-        static NEXT: AtomicUsize = AtomicUsize::new(0x2000_0000);
-        let hint = NEXT.fetch_add(2 * ROOM, Ordering::Relaxed);
+        // From the first place again after so many: those of long ago are gone.
+        const FIRST: usize = 0x2000_0000;
+        const PLACES: usize = 1000;
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let hint = FIRST + NEXT.fetch_add(1, Ordering::Relaxed) % PLACES * 2 * ROOM;
         // SAFETY: a new private mapping; without MAP_FIXED it replaces none.
         let at = unsafe {
             libc::mmap(

@@ -1,6 +1,8 @@
 //! What the model makes of logs that nobody would write: golden segments whose blocks were changed at random
 //! and have right checksums, several of them together. A fixed number of times here, longer with `make fuzz`.
 
+#[path = "../../../log/tests/common/chance.rs"]
+mod chance;
 #[path = "../../../log/tests/common/mutate.rs"]
 mod mutate;
 
@@ -11,9 +13,10 @@ use super::span::Tree;
 use crate::notices::Notices;
 use crate::output;
 use crate::time::Zone;
+use chance::{fuzz, Random};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{find, verify};
-use mutate::{fuzz, Pieces, Random};
+use mutate::Pieces;
 use std::io;
 use std::path::Path;
 

@@ -3,6 +3,7 @@
 mod capture;
 mod connections;
 mod filter;
+mod fuzz;
 mod golden;
 mod properties;
 pub mod wire;

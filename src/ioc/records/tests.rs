@@ -1,7 +1,9 @@
 //! The walk over records, on images of an IOC's memory.
 
 use super::*;
+use crate::chance::{fuzz, Random};
 use crate::ioc::image::{FieldLine, Image, ROOM};
+use crate::ioc::layout::{states_of, Fixed};
 use crate::ioc::width::Width;
 use proptest::prelude::*;
 
@@ -108,6 +110,59 @@ fn what_makes_no_sense_is_said_and_what_came_before_kept() {
     assert_eq!(ioc.walk().1, Err("the list of calc records runs in a circle".into()));
     ioc.image.put(count, &u32::MAX.to_ne_bytes());
     assert_eq!(ioc.walk().1, Err("the list of calc records claims to have 4294967295".into()));
+}
+
+/// Memory that changes under the recorder's eyes, or was never that of an IOC: the record types are read as well.
+#[test]
+fn images_that_were_changed() {
+    let (mut read, mut refused, mut names) = (0_u64, 0_u64, 0_u64);
+    fuzz(300, |random: &mut Random| {
+        let mut ioc = ioc(if random.below(2) == 0 { Width::Wide } else { Width::Narrow });
+        let memory = ioc.image.memory();
+        let (used, word) = (ioc.image.used(), ioc.image.width.bytes());
+        let before = Layout::read(&memory, ioc.pdbbase).unwrap();
+        for _ in 0..random.below(6) {
+            let at = random.below(used / word) * word;
+            match random.below(6) {
+                0 => ioc.image.put(at + random.below(word), &[random.next() as u8]),
+                1 => ioc.image.put(at, &[[0, 1, 2, 0x7F, 0xFF][random.below(5)]; 4]),
+                2 => ioc.image.put_pointer(at, random.next() >> random.below(64)),
+                3 => ioc.image.put_pointer(at, 0),
+                // to its end, beyond which nothing is
+                4 => ioc.image.put_pointer(at, ioc.image.address(ROOM - random.below(64))),
+                _ => ioc.image.point(at, random.below(used)),
+            }
+        }
+        let layouts = match Layout::read(&memory, ioc.pdbbase) {
+            Ok(after) => vec![before, after],
+            Err(line) => {
+                assert!(!line.is_empty());
+                refused += 1;
+                vec![before]
+            }
+        };
+        for layout in &layouts {
+            read += 1;
+            let mut found = 0_usize;
+            let end = walk(&memory, layout, &mut |record| {
+                assert!(!record.name.is_empty() && record.name.len() < 1000);
+                let _ = states_of(&memory, record.rtype, record.address);
+                found += 1;
+            });
+            assert!(found <= MAX_NODES && end.err().is_none_or(|line| !line.is_empty()));
+            names += found as u64;
+            for record in &ioc.records {
+                let _ = layout.type_of(&memory, ioc.image.address(*record));
+                let _ = layout.state(&memory, ioc.image.address(*record));
+                let _ = layout.field(&memory, ioc.image.address(random.below(used)));
+                let _ = layout.menu(&memory, ioc.image.address(random.below(used)));
+            }
+            let _ = (layout.claimed(&memory), layout.compare(&memory), layout.routines(&memory).count());
+            let _ = layout.told(1, Fixed::base_3_15(ioc.image.width));
+        }
+    });
+    println!("{read} layouts read, {refused} refused, {names} names");
+    assert!(std::env::var("FUZZ_SEED").is_ok() || (read > 100 && refused > 10 && names > 100));
 }
 
 proptest! {
