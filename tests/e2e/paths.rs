@@ -317,6 +317,8 @@ fn puts_over_pvaccess(server: &str, tier: &str) {
     pva.put("PATH:SP", DOUBLE, json!(500.0), NOTIFY);
     pva.put("PATH:ARRAY", DOUBLE, json!([1.0, 2.5]), WRITE);
     pva.put("PATH:OUT", DOUBLE, json!(3.0), NOTIFY);
+    pva.put("PATH:GROUP", DOUBLE, json!({"first": 1.5, "second": 7}), WRITE);
+    pva.put("PATH:GROUP", DOUBLE, json!({"second": 8}), NOTIFY);
     assert!(recorder.stop().success(), "{}", recorder.errors());
 
     let by_pva = |line: Value| {
@@ -333,6 +335,10 @@ fn puts_over_pvaccess(server: &str, tier: &str) {
             by_pva(json!({"pv": "PATH:ARRAY", "old": [], "requested": [1.0, 2.5], "new": [1.0, 2.5]})),
             by_pva(json!({"pv": "PATH:OUT", "old": 0.0, "requested": 3.0, "new": 3.0})),
             json!({"pv": "PATH:TARGET", "via": "db_link", "old": 0.0, "requested": 3.0, "new": 3.0}),
+            // Of a group, the members that were put to.
+            by_pva(json!({"pv": "PATH:FIRST", "field": "VAL", "old": 0.0, "requested": 1.5, "new": 1.5})),
+            by_pva(json!({"pv": "PATH:SECOND", "field": "VAL", "old": 0, "requested": 7, "new": 7})),
+            by_pva(json!({"pv": "PATH:SECOND", "old": 7, "requested": 8, "new": 8})),
         ],
     );
     assert_eq!(
@@ -347,6 +353,9 @@ fn puts_over_pvaccess(server: &str, tier: &str) {
                 "    process PATH:TARGET",
                 "      process PATH:TARGETED"
             ]),
+            text(&["put PATH:FIRST", "  process PATH:FIRST", "    process PATH:AFTERFIRST"]),
+            text(&["put PATH:SECOND", "  process PATH:SECOND"]),
+            text(&["put PATH:SECOND", "  process PATH:SECOND"]),
         ]
     );
 }

@@ -185,8 +185,10 @@ class P4pClient:
         return None
 
     def put(self, pv, dbr, value, notify):
+        # The members of a group by their names.
+        changes = value if isinstance(value, dict) else {"value": value}
         # Without waiting for processing, as pvput does it; or until the record has processed.
-        self.context.put(pv, {"value": value}, timeout=TIMEOUT, get=False, wait=notify)
+        self.context.put(pv, changes, timeout=TIMEOUT, get=False, wait=notify)
         return 1
 
     def get(self, pv):
