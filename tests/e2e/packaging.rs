@@ -76,12 +76,14 @@ fn the_init_script_starts_stops_and_tells() {
     let Some(rig) = Rig::new("init") else { return };
     fs::write(rig.path("defaults"), format!("DIRECTORY={}\nOPTIONS='--flush 200ms --only X*'\n", rig.log()))
         .expect("defaults");
+    let (program, newer) = (rig.path("program"), rig.path("newer"));
+    fs::copy(IOCREC, &program).expect("a copy");
     let shells: [&[&str]; 2] = [&["dash"], &["busybox", "sh"]];
     for shell in shells {
         let script = |action: &str| {
             let mut command = Command::new(shell[0]);
             command.args(&shell[1..]).arg(repository("packaging/iocrec.init")).arg(action);
-            command.env("IOCREC_PROGRAM", IOCREC).env("IOCREC_PIDFILE", rig.path("pid"));
+            command.env("IOCREC_PROGRAM", &program).env("IOCREC_PIDFILE", rig.path("pid"));
             command.env("IOCREC_MESSAGES", rig.path("messages")).env("IOCREC_DEFAULTS", rig.path("defaults"));
             let output = run(&mut command);
             (
@@ -99,8 +101,14 @@ fn the_init_script_starts_stops_and_tells() {
         assert_eq!(script("status").0, Some(0));
         assert!(script("start").1.contains("already"));
         wait_until("it records", || fs::read_dir(rig.log()).is_ok_and(|mut log| log.next().is_some()));
+        // a package that is installed over it replaces the file of what runs
+        fs::copy(IOCREC, &newer).and_then(|_| fs::rename(&newer, &program)).expect("another program");
+        assert_eq!(script("status").0, Some(0), "it runs as before");
+        let pid = fs::read_to_string(rig.path("pid")).expect("its number");
         let (code, said) = script("stop");
         assert_eq!(code, Some(0), "{said}");
+        // as soon as somebody has taken note of its end
+        wait_until("it is gone", || !Path::new("/proc").join(pid.trim()).exists());
         assert_eq!(script("status").0, Some(3));
         assert_eq!(script("stop").0, Some(0), "stopping what is stopped is no error");
     }
