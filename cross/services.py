@@ -1,0 +1,194 @@
+"""iocrec as a service under real init systems, in guests that cross/boot-test boots.
+
+The root file system is made of Debian's packages, unpacked without their scripts, and of our own Debian package. The
+init system is the guest's first process; the last thing that it starts is guest/service.sh, which starts, asks, stops
+and kills the service by that init system's own commands.
+"""
+import json
+import pathlib
+import re
+import shutil
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+# Debian's packages of each init system; what they depend on comes with them. busybox, which is there anyway, has an
+# init that starts SysV scripts.
+PACKAGES = {"systemd": ["systemd"], "openrc": ["openrc", "initscripts"], "sysv": []}
+# The program of the first process.
+FIRST = {"systemd": "systemd", "openrc": "openrc-init", "sysv": "busybox"}
+# busybox's applets, for guest/service.sh and the scripts of packages; where a package has the program, that is taken.
+APPLETS = """[ awk base64 basename cat chgrp chmod chown cmp cp cut date dd df dirname dmesg echo egrep env expr false find
+    fgrep grep gzip head hostname id install kill ln ls mkdir mknod mktemp mount mv pidof poweroff printf ps
+    pwd readlink realpath rm rmdir sed seq sh sleep sort start-stop-daemon stat stty sync sysctl tail tar tee test touch tr
+    true tty umount uname uniq usleep wc which xargs""".split()
+# What nobody reads in the guest.
+LEFT_OUT = ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/perl"]
+ACCOUNTS = ["root:x:0:", "uucp:x:10:", "tty:x:5:", "adm:x:4:", "utmp:x:43:", "systemd-journal:x:101:", "nogroup:x:65534:"]
+
+# The kernel's own first file system cannot be moved or left, which init systems want to do.
+EARLY = """#!/bin/busybox sh
+/bin/busybox mkdir -p /root
+/bin/busybox mount -t tmpfs -o size=80%,mode=755 tmpfs /root
+/bin/busybox cp -a /files/. /root/
+/bin/busybox mount -t devtmpfs devtmpfs /root/dev
+exec /bin/busybox switch_root /root /sbin/init
+"""
+
+INITTAB = """::sysinit:/etc/init.d/rcS
+::once:/bin/sh /service.sh sysv
+"""
+RC_S = """#!/bin/sh
+# what a small box's first script does
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t tmpfs tmpfs /run
+hostname guest
+"""
+LAST_OPENRC = """#!/sbin/openrc-run
+start() {
+    /bin/sh /service.sh openrc &
+}
+"""
+LAST_SYSTEMD = """[Unit]
+Description=The test
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh /service.sh systemd
+"""
+
+# What docs/operating.md says is kept, and the bits of linux/capability.h.
+KEPT = {"CAP_DAC_READ_SEARCH": 2, "CAP_NET_RAW": 13, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21}
+# From the stop's command to the end of the process: a second is asked for on a machine, and this one is emulated
+# on what may be busy. With its probes to be waited for it would be the more.
+LEAVES_WITHIN = 15
+
+
+def write(place, text, mode=0o644):
+    """Makes a file."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    place.chmod(mode)
+
+
+def link(place, target):
+    """Makes a symbolic link, also in place of another."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    place.symlink_to(target)
+
+
+def files(top, service, archive, run, package, busybox, imitation, now):
+    """Puts the guest's file system below `top`.
+
+    `archive`: Debian's packages; `run`: runs a command; `package`: iocrec's own package."""
+    root = top / "files"
+    (top / "bin").mkdir(parents=True)
+    shutil.copy(busybox, top / "bin/busybox")
+    write(top / "init", EARLY, 0o755)
+    for name in ("bin", "sbin", "lib", "lib64"):
+        (root / "usr" / name).mkdir(parents=True)
+        link(root / name, f"usr/{name}")
+    for name in ("proc", "sys", "dev", "run", "tmp", "root", "var/log", "var/lib"):
+        (root / name).mkdir(parents=True)
+    link(root / "var/run", "/run")
+    if PACKAGES[service]:
+        wanted = run(["apt-get", "-c", archive.configuration, "install", "-s", "--no-install-recommends", *PACKAGES[service]])
+        for name in re.findall("^Inst (\\S+)", wanted, re.M):
+            # the links above stay what they are
+            shutil.copytree(archive.unpacked(name), root, symlinks=True, dirs_exist_ok=True)
+    run(["dpkg-deb", "-x", package, top / "package"])
+    shutil.copytree(top / "package", root, symlinks=True, dirs_exist_ok=True)
+    shutil.rmtree(top / "package")
+    for name in LEFT_OUT:
+        if name != "usr/share/doc" or service != "openrc":  # its script is an example there
+            shutil.rmtree(root / name, ignore_errors=True)
+    shutil.copy(busybox, root / "bin/busybox")
+    for name in APPLETS:
+        if not any((root / place / name).exists() for place in ("bin", "sbin")):
+            link(root / "bin" / name, "busybox")
+    shutil.copy(imitation, root / "bin/imitation")
+    write(root / "service.sh", (HERE / "guest/service.sh").read_text(), 0o755)
+    write(root / "clock", str(now))
+    write(root / "etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n")
+    write(root / "etc/group", "\n".join(ACCOUNTS) + "\n")
+    write(root / "etc/hostname", "guest\n")
+    write(root / "etc/fstab", "")
+    {"systemd": with_systemd, "openrc": with_openrc, "sysv": with_sysv}[service](root)
+
+
+def with_systemd(root):
+    """systemd comes up as far as its multi-user target, and then runs the test."""
+    link(root / "sbin/init", "/lib/systemd/systemd")
+    # without udev a console is never there for it
+    (root / "usr/lib/systemd/system-generators/systemd-getty-generator").unlink(missing_ok=True)
+    # a machine without one is asked questions at its first boot
+    write(root / "etc/machine-id", "0" * 31 + "1\n")
+    units = root / "etc/systemd/system"
+    write(units / "guest.service", LAST_SYSTEMD)
+    link(units / "multi-user.target.wants/guest.service", "../guest.service")
+    link(units / "default.target", "/lib/systemd/system/multi-user.target")
+
+
+def with_openrc(root):
+    """OpenRC's own first process, with Debian's scripts for the machine."""
+    link(root / "sbin/init", "openrc-init")
+    shutil.copy(root / "usr/share/doc/iocrec/examples/iocrec.openrc", root / "etc/init.d/iocrec")
+    write(root / "etc/init.d/guest", LAST_OPENRC, 0o755)
+    levels = {"sysinit": ["mountkernfs.sh", "mountdevsubfs.sh"], "default": ["guest"]}
+    for level, names in levels.items():
+        for name in names:
+            link(root / "etc/runlevels" / level / name, f"/etc/init.d/{name}")
+
+
+def with_sysv(root):
+    """busybox's init, as on a box that was built with nothing else."""
+    link(root / "sbin/init", "/bin/busybox")
+    write(root / "etc/inittab", INITTAB)
+    write(root / "etc/init.d/rcS", RC_S, 0o755)
+
+
+def examine(service, console, place, replay):
+    """Compares what a guest sent with what it must have sent; what is wrong, else None, and a line for people."""
+    read = lambda name: (place / "tmp" / name).read_text() if (place / "tmp" / name).exists() else ""
+    wrong = []
+
+    def must(condition, *said):
+        if not condition:
+            wrong.append(" ".join(map(str, said)))
+
+    first = re.search(r"^FIRST (\S+)$", console, re.M).group(1)
+    must(first == FIRST[service], "the first process is", first)
+    ends = dict(re.findall(r"^EXIT (\w+) (\d+)$", console, re.M))
+    expected = {name: "0" for name in ("start", "status", "recorder", "stop", "again", "after", "end", "ioc")}
+    expected["stopped"] = "3"
+    if service != "systemd":
+        # it has ended and nobody has told the script so: OpenRC has a number of its own for that
+        expected |= {"killed": "3" if service == "sysv" else "32", "restart": "0"}
+    for name in expected:
+        must(ends.get(name) == expected[name], f"{name} ended with {ends.get(name)}:", " ".join(read(f"{name}.txt").split()[-40:]))
+    process = dict(line.split(":\t", 1) for line in read("process.txt").splitlines() if ":\t" in line)
+    kept = sum(1 << bit for bit in KEPT.values())
+    for name in ("CapPrm", "CapEff", "CapBnd"):
+        must(int(process.get(name, "0"), 16) == kept, name, process.get(name), "not", f"{kept:016x}")
+    for name in ("CapInh", "CapAmb"):
+        must(int(process.get(name, "1"), 16) == 0, name, process.get(name))
+    must(process.get("NoNewPrivs") == "1", "NoNewPrivs", process.get("NoNewPrivs"))
+    modes = read("modes.txt").splitlines()
+    must(len(modes) > 1 and all(line.startswith("drwxr-x--- " if line.endswith("/iocrec") else "-rw-r----- ") for line in modes), modes)
+    log = place / "var/log/iocrec"
+    puts = [json.loads(line) for line in replay(["puts", "--all", "--format", "jsonl"], log).splitlines()]
+    whole = [put for put in puts if put["new"] == put["requested"] + 1]
+    # what was under way when the recorder ended, once a run, has no end
+    cut = [put for put in puts if put["new"] is None]
+    must(len(whole) > 20 and len(cut) <= 3 and len(whole) + len(cut) == len(puts), len(whole), "whole puts of", len(puts), cut[3:])
+    info = json.loads(replay(["info", "--json"], log))
+    must(len(info["runs"]) == 3, len(info["runs"]), "runs in the log")
+    times = {name: float(end) - float(begin) for name, begin, end in re.findall(r"^TIME (\S+) (\S+) (\S+)$", console, re.M)}
+    for name in ("stop-process", "end-process"):
+        must(times.get(name, 1e9) < LEAVES_WITHIN, name, "took", times.get(name))
+    release, up = re.search(r"^BEGIN (\S+) up (\S+)$", console, re.M).groups()
+    line = (f"{release}, {first}: {len(info['runs'])} runs, {len(puts)} puts; the process ends {times.get('stop-process', 0):.2f} s and "
+            f"the service is stopped {times.get('stop', 0):.2f} s after the stop; init up after {up} s")
+    return "; ".join(wrong), line
