@@ -110,31 +110,48 @@ INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, str
 	return 0;
 }
 
+/*
+ * Kernel 4.4 forgets that a pointer has been compared with NULL where the compiler keeps it on the stack from before,
+ * and takes a NULL that comes from there for a number that may be anything. So what is looked up below is compared at
+ * once, and what is NULL leaves by a way of its own.
+ */
+
+/* Where chains are not looked at. */
+INLINE int is_unwanted(__u64 id, __u64 record)
+{
+	struct record_state *state = state_of(id, record);
+
+	return state && state->unwanted;
+}
+
 /* dbProcess */
 INLINE int process_left_out(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record)
 {
-	struct record_state *state = state_of(id, record);
+	struct record_state *state;
 	struct thread_state *thread;
-	int left_out, by_put;
+	int left_out, by_put, below;
 	__u8 active = 0;
 
 	if (!process->chains)
-		return state && state->unwanted;
+		return is_unwanted(id, record);
 	thread = thread_of(id);
 	if (!thread)
-		return state && state->unwanted;
-	if (is_below(thread, regs, id)) {
-		left_out = thread->left_out;
-		by_put = thread->by_put;
-	} else {
-		by_put = thread->put_record == record || (state && state->exempt);
-		left_out = state && !by_put && is_too_many(regs, process, state, id, record);
-		enter(thread, regs, id, left_out, by_put);
-		if (state)
-			state->exempt = 0;
-	}
-	if (!state)
+		return is_unwanted(id, record);
+	below = is_below(thread, regs, id);
+	left_out = below && thread->left_out;
+	by_put = below ? thread->by_put : thread->put_record == record;
+	state = state_of(id, record);
+	if (!state) {
+		if (!below)
+			enter(thread, regs, id, 0, by_put);
 		return left_out;
+	}
+	if (!below) {
+		by_put |= state->exempt;
+		left_out = !by_put && is_too_many(regs, process, state, id, record);
+		enter(thread, regs, id, left_out, by_put);
+		state->exempt = 0;
+	}
 	/* one that is active does nothing, and is still to complete what it did before */
 	bpf_probe_read_user(&active, 1, (void *)(record + process->pact));
 	if (!active)
@@ -145,24 +162,31 @@ INLINE int process_left_out(struct pt_regs *regs, struct process_layout *process
 /* recGblFwdLink */
 INLINE int completion_left_out(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record)
 {
-	struct record_state *state = state_of(id, record);
+	struct record_state *state;
 	struct thread_state *thread;
-	int left_out = 0, open;
+	int left_out, below;
+	__u8 open;
 
 	if (!process->chains)
-		return state && state->unwanted;
+		return is_unwanted(id, record);
 	thread = thread_of(id);
-	open = state ? state->open : OPEN_KEPT;
-	if (thread && is_below(thread, regs, id)) {
-		left_out = thread->left_out;
-	} else if (thread) {
+	if (!thread)
+		return is_unwanted(id, record);
+	below = is_below(thread, regs, id);
+	left_out = below && thread->left_out;
+	state = state_of(id, record);
+	if (!state) {
+		if (!below)
+			enter(thread, regs, id, 0, 0);
+		return left_out;
+	}
+	open = state->open;
+	state->open = OPEN_KEPT;
+	if (!below) {
 		/* an asynchronous record, on whichever thread it is done */
 		left_out = open == OPEN_LEFT_OUT;
 		enter(thread, regs, id, left_out, open == OPEN_BY_PUT);
 	}
-	if (!state)
-		return left_out;
-	state->open = OPEN_KEPT;
 	return left_out || state->unwanted;
 }
 

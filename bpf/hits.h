@@ -156,11 +156,14 @@ struct process_layout {
 /*
  * Both maps are hash tables, which have room for all. In front of each stands an array in which a key has
  * one place: an array costs a third of a hash table. What finds its place taken is in the table alone.
+ *
+ * What is looked up comes first: before 4.10 nothing may be added to a pointer into a map's value, so that the address
+ * of a later member could not be handed on.
  */
 struct process_place {
+	struct process_layout layout;
 	__u32 pid; /* 0: empty */
 	__u32 unused;
-	struct process_layout layout;
 };
 
 /* Knuth's multiplicative hash, the upper bits. */
@@ -201,8 +204,8 @@ struct value_layout {
 };
 
 struct type_place {
-	struct type_key key;
 	struct value_layout layout;
+	struct type_key key;
 };
 
 #define TYPE_PLACE(rdes, pid) PLACE((__u32)((rdes) >> 4) ^ (__u32)(pid), TYPE_BITS)

@@ -179,6 +179,12 @@ INLINE struct process_layout *traced(__u64 id)
 	return bpf_map_lookup_elem(&processes, &pid);
 }
 
+/* Nothing may come between looking up and comparing: see chains.h. (On i386 reading an argument is a call.) */
+#define TRACED(process, id) \
+	struct process_layout *process = traced(id); \
+	if (!process) \
+		return 0
+
 /*
  * All of a hit's head but the alarm and the time, which is noted last: reading the clock waits for all reads
  * before it, so it is cheapest there. `id` is bpf_get_current_pid_tgid().
@@ -249,11 +255,9 @@ INLINE struct value_layout *value_of(struct process_layout *process, __u64 id, _
 INLINE int begins(struct pt_regs *regs, __u16 kind)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct process_layout *process = traced(id);
+	TRACED(process, id);
 	__u64 record = ARGUMENT1(regs);
 
-	if (!process)
-		return 0;
 	if ((process->chains || process->selects) && process_left_out(regs, process, id, record))
 		return 0;
 	OPEN(hit, hit);
@@ -286,26 +290,39 @@ INLINE void read_alarm(struct hit *hit, struct process_layout *process, __u64 re
 			    (void *)(record + process->stat));
 }
 
+/* Of a record type that is not known: without a value. */
+INLINE int completes(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record)
+{
+	OPEN(complete, complete);
+	begin(&complete->hit, regs, id, KIND_COMPLETE, record);
+	read_alarm(&complete->hit, process, record);
+	complete->count = 0;
+	complete->bytes = 0;
+	SEND(regs, complete, &complete->hit);
+	return 0;
+}
+
 /* The caller of recGblFwdLink is the record's own process(), so it is not noted. */
 SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct process_layout *process = traced(id);
+	TRACED(process, id);
 	__u64 record = ARGUMENT1(regs);
 	struct value_layout *layout;
 
-	if (!process)
-		return 0;
 	if ((process->chains || process->selects) && completion_left_out(regs, process, id, record))
 		return 0;
 	layout = value_of(process, id, record);
-	if (!layout || layout->form == FORM_NONE || layout->form == FORM_SCALAR) {
+	/* on a way of its own: see chains.h */
+	if (!layout)
+		return completes(regs, process, id, record);
+	if (layout->form == FORM_NONE || layout->form == FORM_SCALAR) {
 		OPEN(complete, complete);
 		begin(&complete->hit, regs, id, KIND_COMPLETE, record);
 		read_alarm(&complete->hit, process, record);
 		complete->count = 0;
 		complete->bytes = 0;
-		if (layout && layout->form == FORM_SCALAR &&
+		if (layout->form == FORM_SCALAR &&
 		    bpf_probe_read_user(complete->value, 8, (void *)(record + layout->value)) == 0) {
 			complete->hit.dbf = layout->dbf;
 			complete->count = 1;
@@ -348,14 +365,12 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 INLINE int put(struct pt_regs *regs, __u16 kind)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct process_layout *process = traced(id);
+	TRACED(process, id);
 	struct db_address address = {};
 	__u16 dbr = ARGUMENT2(regs);
 	__u64 count = ARGUMENT4(regs);
 	const void *requested = (void *)(__u64)ARGUMENT3(regs);
 
-	if (!process)
-		return 0;
 	bpf_probe_read_user(&address, sizeof(address), (void *)(__u64)ARGUMENT1(regs));
 	if (put_left_out(regs, process, id, address.record))
 		return 0;
@@ -392,8 +407,13 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		struct value_layout *layout = value_of(process, id, address.record);
 		__u64 old = address.pfield;
 		__u32 old_count = address.elements;
-		OPEN(put_array, put);
 
+		if (layout && layout->form == FORM_ARRAY && layout->field == address.field) {
+			/* an array record's buffer: DBADDR.pfield is brought up to date inside dbPut only */
+			old = read_pointer(address.record + layout->value);
+			bpf_probe_read_user(&old_count, sizeof(old_count), (void *)((__u64)address.record + layout->nord));
+		}
+		OPEN(put_array, put);
 		begin(&put->hit, regs, id, kind, address.record);
 		no_alarm(&put->hit);
 		RETURN_ADDRESS(&put->hit.caller, regs);
@@ -403,11 +423,6 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		put->old_dbf = address.field_type;
 		put->unused = 0;
 		put->requested_bytes = read_array(put->requested, requested, count * element_bytes(process, dbr));
-		if (layout && layout->form == FORM_ARRAY && layout->field == address.field) {
-			/* an array record's buffer: DBADDR.pfield is brought up to date inside dbPut only */
-			old = read_pointer(address.record + layout->value);
-			bpf_probe_read_user(&old_count, sizeof(old_count), (void *)((__u64)address.record + layout->nord));
-		}
 		put->old_count = old_count;
 		put->old_bytes = read_array(put->old, (void *)old, (__u64)old_count * (__u16)address.field_size);
 		SEND(regs, put, &put->hit);
@@ -429,12 +444,10 @@ SEC("uprobe") int db_put_field(struct pt_regs *regs)
 SEC("uprobe") int db_process_notify(struct pt_regs *regs)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct process_layout *process = traced(id);
+	TRACED(process, id);
 	struct db_address address = {};
 	__u64 channel;
 
-	if (!process)
-		return 0;
 	channel = read_pointer((__u64)ARGUMENT1(regs) + process->notify_chan);
 	bpf_probe_read_user(&address, sizeof(address), (void *)(channel + process->chan_address));
 	if (put_left_out(regs, process, id, address.record))
@@ -458,13 +471,13 @@ SEC("uprobe") int db_process_notify(struct pt_regs *regs)
 SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct process_layout *process = traced(id);
+	TRACED(process, id);
 	__u64 link = ARGUMENT1(regs);
 	__u16 dbr = ARGUMENT2(regs);
 	__u64 name;
 	const void *value = (void *)(__u64)ARGUMENT3(regs);
 
-	if (!process || request_left_out(regs, process, id, 0, 0))
+	if (request_left_out(regs, process, id, 0, 0))
 		return 0;
 	OPEN(link_put, put);
 	begin(&put->hit, regs, id, KIND_LINK_PUT, link);
@@ -492,10 +505,8 @@ SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
 INLINE int cause(struct pt_regs *regs, __u16 kind, __u64 object, __u64 user, int read_user)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct process_layout *process = traced(id);
+	TRACED(process, id);
 
-	if (!process)
-		return 0;
 	if (read_user)
 		user = read_pointer(object + CALLBACK_USER);
 	if (request_left_out(regs, process, id, user, kind == KIND_SCAN_ONCE))

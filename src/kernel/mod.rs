@@ -7,6 +7,8 @@ mod config;
 pub mod functions;
 pub mod hit;
 pub mod leftovers;
+#[cfg(test)]
+mod oldest;
 pub mod parting;
 mod perf_buffer;
 pub mod place;

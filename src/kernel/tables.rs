@@ -101,6 +101,13 @@ fn place(number: u32, map: &MapHandle) -> u32 {
     number.wrapping_mul(0x9e37_79b1).checked_shr(32 - bits).unwrap_or(0)
 }
 
+/// What `struct process_place` ends with: a PID and four bytes of nothing.
+fn pid_word(pid: u32) -> [u8; 8] {
+    let mut word = [0; 8];
+    word[..4].copy_from_slice(&pid.to_ne_bytes());
+    word
+}
+
 /// `struct record_key`.
 fn record_key(pid: u32, record: u64) -> [u8; 16] {
     let mut key = [0; 16];
@@ -159,7 +166,7 @@ impl Tables {
             update(&self.types, "types", key, layout)?;
             let at = self.type_place(key);
             if self.is_free(&self.type_places, at) {
-                update(&self.type_places, "type_places", &at, &[&key[..], layout].concat())?;
+                update(&self.type_places, "type_places", &at, &[&layout[..], key].concat())?;
             }
         }
         Ok(())
@@ -172,6 +179,12 @@ impl Tables {
             u64::from_ne_bytes(bytes.unwrap_or_default())
         });
         place((rdes >> 4) as u32 ^ pid as u32, &self.type_places).to_ne_bytes()
+    }
+
+    /// Is this process at that place of `process_places`?
+    fn is_at(&self, pid: u32, at: &[u8; 4]) -> bool {
+        let entry = self.process_places.lookup(at, MapFlags::ANY).ok().flatten();
+        entry.is_some_and(|entry| entry.ends_with(&pid_word(pid)))
     }
 
     /// Is nobody at that place of an array?
@@ -190,11 +203,9 @@ impl Tables {
         layout.extend_from_slice(&u32::from(self.leaves_out.records).to_ne_bytes());
         update(&self.processes, "processes", &pid.to_ne_bytes(), &layout)?;
         let at = place(pid, &self.process_places).to_ne_bytes();
-        let own = u64::from_ne_bytes(first_word(&self.process_places, &at)) as u32 == pid;
-        if own || self.is_free(&self.process_places, at) {
-            let mut entry = pid.to_ne_bytes().to_vec();
-            entry.extend_from_slice(&[0; 4]);
-            entry.extend_from_slice(&layout);
+        if self.is_at(pid, &at) || self.is_free(&self.process_places, at) {
+            let mut entry = layout;
+            entry.extend_from_slice(&pid_word(pid));
             update(&self.process_places, "process_places", &at, &entry)?;
         }
         Ok(())
@@ -204,7 +215,7 @@ impl Tables {
     pub fn forget(&mut self, pid: u32) -> Vec<LeftOut> {
         let Some(process) = self.traced.remove(&pid) else { return Vec::new() };
         let at = place(pid, &self.process_places).to_ne_bytes();
-        if u64::from_ne_bytes(first_word(&self.process_places, &at)) as u32 == pid {
+        if self.is_at(pid, &at) {
             empty(&self.process_places, &at);
         }
         // a key that is not there is what we want, here and below
@@ -212,7 +223,7 @@ impl Tables {
         for key in process.types {
             let at = self.type_place(&key);
             let entry = self.type_places.lookup(&at, MapFlags::ANY).ok().flatten();
-            if entry.is_some_and(|entry| entry.starts_with(&key)) {
+            if entry.is_some_and(|entry| entry.ends_with(&key)) {
                 empty(&self.type_places, &at);
             }
             let _ = self.types.delete(&key);
@@ -274,12 +285,6 @@ impl Tables {
             ended.iter().for_each(|key| _ = self.threads.delete(key));
         }
     }
-}
-
-/// The first word of an array's entry.
-fn first_word(map: &MapHandle, at: &[u8; 4]) -> [u8; 8] {
-    let entry = map.lookup(at, MapFlags::ANY).ok().flatten().unwrap_or_default();
-    entry.first_chunk().copied().unwrap_or_default()
 }
 
 /// Empties an array's entry.
