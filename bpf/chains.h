@@ -111,9 +111,9 @@ INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, str
 }
 
 /*
- * Kernel 4.4 forgets that a pointer has been compared with NULL where the compiler keeps it on the stack from before,
- * and takes a NULL that comes from there for a number that may be anything. So what is looked up below is compared at
- * once, and what is NULL leaves by a way of its own.
+ * Kernel 4.4 forgets that a pointer has been compared with NULL where the compiler keeps it on the stack from before.
+ * A NULL that comes from there is a number that may be anything, to 4.9 even one in a register. So what is looked up is
+ * compared at once, here as elsewhere; what is NULL leaves by a way of its own, and the rest is COMPARED.
  */
 
 /* Where chains are not looked at. */
@@ -137,6 +137,7 @@ INLINE int process_left_out(struct pt_regs *regs, struct process_layout *process
 	thread = thread_of(id);
 	if (!thread)
 		return is_unwanted(id, record);
+	COMPARED(thread);
 	below = is_below(thread, regs, id);
 	left_out = below && thread->left_out;
 	by_put = below ? thread->by_put : thread->put_record == record;
@@ -146,6 +147,7 @@ INLINE int process_left_out(struct pt_regs *regs, struct process_layout *process
 			enter(thread, regs, id, 0, by_put);
 		return left_out;
 	}
+	COMPARED(state);
 	if (!below) {
 		by_put |= state->exempt;
 		left_out = !by_put && is_too_many(regs, process, state, id, record);
@@ -172,6 +174,7 @@ INLINE int completion_left_out(struct pt_regs *regs, struct process_layout *proc
 	thread = thread_of(id);
 	if (!thread)
 		return is_unwanted(id, record);
+	COMPARED(thread);
 	below = is_below(thread, regs, id);
 	left_out = below && thread->left_out;
 	state = state_of(id, record);
@@ -180,6 +183,7 @@ INLINE int completion_left_out(struct pt_regs *regs, struct process_layout *proc
 			enter(thread, regs, id, 0, 0);
 		return left_out;
 	}
+	COMPARED(state);
 	open = state->open;
 	state->open = OPEN_KEPT;
 	if (!below) {

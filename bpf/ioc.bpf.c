@@ -20,6 +20,12 @@
 
 #define INLINE static __attribute__((always_inline))
 
+/*
+ * A copy that the compiler does not know for one: all that it keeps of the pointer from here on, in other registers or
+ * on the stack, comes from the register that has been compared with NULL.
+ */
+#define COMPARED(pointer) __asm__ volatile("%0 = %1" : "=r"(pointer) : "r"(pointer))
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 256); /* traced IOCs on one host */
@@ -183,7 +189,8 @@ INLINE struct process_layout *traced(__u64 id)
 #define TRACED(process, id) \
 	struct process_layout *process = traced(id); \
 	if (!process) \
-		return 0
+		return 0; \
+	COMPARED(process)
 
 /*
  * All of a hit's head but the alarm and the time, which is noted last: reading the clock waits for all reads
@@ -232,21 +239,22 @@ INLINE struct value_layout *value_of(struct process_layout *process, __u64 id, _
 	struct type_place *place;
 	__u32 at;
 
+	/* never: an array has all its places. Said here, it need not be asked again: see chains.h */
+	if (!seen)
+		return 0;
+	COMPARED(seen);
 	key.pid = id >> 32;
-	if (seen) {
-		at = *seen & ((1 << TYPE_BITS) - 1);
-		if (*seen == SEEN(record, at)) {
-			place = bpf_map_lookup_elem(&type_places, &at);
-			if (place && place->key.pid == key.pid)
-				return &place->layout;
-		}
+	at = *seen & ((1 << TYPE_BITS) - 1);
+	if (*seen == SEEN(record, at)) {
+		place = bpf_map_lookup_elem(&type_places, &at);
+		if (place && place->key.pid == key.pid)
+			return &place->layout;
 	}
 	key.rdes = read_pointer(record + process->rdes);
 	at = TYPE_PLACE(key.rdes, key.pid);
 	place = bpf_map_lookup_elem(&type_places, &at);
 	if (place && place->key.rdes == key.rdes && place->key.pid == key.pid) {
-		if (seen)
-			*seen = SEEN(record, at);
+		*seen = SEEN(record, at);
 		return &place->layout;
 	}
 	return bpf_map_lookup_elem(&types, &key);
@@ -316,6 +324,7 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 	/* on a way of its own: see chains.h */
 	if (!layout)
 		return completes(regs, process, id, record);
+	COMPARED(layout);
 	if (layout->form == FORM_NONE || layout->form == FORM_SCALAR) {
 		OPEN(complete, complete);
 		begin(&complete->hit, regs, id, KIND_COMPLETE, record);

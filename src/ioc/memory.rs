@@ -1,9 +1,12 @@
 //! Another process's memory, read without stopping it.
 //!
-//! process_vm_readv copies; it takes no lock in the target and leaves no trace there. Whatever is
-//! read may be garbage or half changed: every caller must treat it so.
+//! process_vm_readv copies; it takes no lock in the target and leaves no trace there. Kernels built without
+//! CONFIG_CROSS_MEMORY_ATTACH have /proc/PID/mem instead. Whatever is read may be garbage or half changed: every caller
+//! must treat it so.
 
+use std::fs::File;
 use std::io::IoSliceMut;
+use std::os::unix::fs::FileExt;
 
 use nix::errno::Errno;
 use nix::sys::uio::{process_vm_readv, RemoteIoVec};
@@ -47,11 +50,11 @@ impl Memory {
     pub fn read_some(&self, address: u64, into: &mut [u8]) -> usize {
         let (Ok(base), len) = (usize::try_from(address), into.len()) else { return 0 };
         let remote = [RemoteIoVec { base, len }];
-        match process_vm_readv(self.thread, &mut [IoSliceMut::new(into)], &remote) {
+        match copy(self.thread, into, &remote) {
             // that thread has ended since, others may live
             Err(Errno::ESRCH) => {
                 let thread = Pid::from_raw(process::living(self.pid).cast_signed());
-                process_vm_readv(thread, &mut [IoSliceMut::new(into)], &remote).unwrap_or(0)
+                copy(thread, into, &remote).unwrap_or(0)
             }
             read => read.unwrap_or(0),
         }
@@ -75,7 +78,7 @@ impl Memory {
         let mut bytes = vec![0; addresses.len() * N];
         let remote: Vec<RemoteIoVec> =
             addresses.iter().map(|&address| RemoteIoVec { base: address as usize, len: N }).collect();
-        let all = process_vm_readv(self.thread, &mut [IoSliceMut::new(&mut bytes)], &remote);
+        let all = copy(self.thread, &mut bytes, &remote);
         if all == Ok(bytes.len()) {
             return bytes.as_chunks::<N>().0.iter().copied().map(Some).collect();
         }
@@ -95,7 +98,7 @@ impl Memory {
         let mut bytes = vec![0; addresses.len() * some];
         let remote: Vec<RemoteIoVec> =
             addresses.iter().map(|&address| RemoteIoVec { base: address as usize, len: some }).collect();
-        let all = process_vm_readv(self.thread, &mut [IoSliceMut::new(&mut bytes)], &remote);
+        let all = copy(self.thread, &mut bytes, &remote);
         if all != Ok(bytes.len()) {
             return addresses.into_iter().map(|address| self.head(address, some)).collect();
         }
@@ -128,6 +131,33 @@ impl Memory {
         let text = bytes.get(..have)?;
         text.iter().position(|&byte| byte == 0).map(|end| printable(&text[..end]))
     }
+}
+
+/// Fills `into` from these places, until one is not there; how many bytes.
+fn copy(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
+    match process_vm_readv(thread, &mut [IoSliceMut::new(into)], from) {
+        Err(Errno::ENOSYS) => copy_by_file(thread, into, from),
+        copied => copied,
+    }
+}
+
+/// The same through /proc. Nothing stays open, so that a wrong thread shows at the next read as elsewhere.
+fn copy_by_file(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
+    let file = File::open(format!("/proc/{thread}/mem")).map_err(|_| Errno::ESRCH)?;
+    let mut copied = 0;
+    for place in from {
+        let Some(part) = into.get_mut(copied..copied + place.len) else { break };
+        if file.read_exact_at(part, place.base as u64).is_err() {
+            // up to where the memory ends
+            copied += file.read_at(part, place.base as u64).unwrap_or(0);
+            break;
+        }
+        copied += place.len;
+    }
+    if copied == 0 {
+        return Err(Errno::EFAULT);
+    }
+    Ok(copied)
 }
 
 /// A name of any bytes as text: what is not printable UTF-8 stands as `\xNN`.
@@ -166,6 +196,34 @@ mod tests {
         assert_eq!(memory.pointer(8), None, "nothing there");
         let value = 0x1122_3344_5566_7788u64;
         assert_eq!(memory.pointer(&raw const value as u64), Some(value));
+    }
+
+    #[test]
+    fn the_file_gives_what_the_call_gives() {
+        let page = 4096;
+        // SAFETY: a new mapping of two pages at no given place.
+        let start = unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), 2 * page, protection, flags, -1, 0)
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        // SAFETY: the second of the pages that were just mapped; nobody else knows of it.
+        assert_eq!(unsafe { libc::munmap(start.byte_add(page), page) }, 0);
+        let own = Pid::this();
+        let end = start as usize + page;
+        for (from, length) in [(end - 16, 16), (end - 16, 32), (end, 8)] {
+            let places = [RemoteIoVec { base: from, len: length }];
+            let (mut one, mut other) = (vec![1; length], vec![1; length]);
+            let called = copy(own, &mut one, &places);
+            assert_eq!((copy_by_file(own, &mut other, &places), &other), (called, &one), "{length}");
+        }
+        let text = b"iocrec";
+        let places = [1, 3].map(|at| RemoteIoVec { base: text.as_ptr() as usize + at, len: 2 });
+        let mut into = [0; 4];
+        assert_eq!(copy_by_file(own, &mut into, &places), Ok(4));
+        assert_eq!(&into, b"ocre");
+        assert_eq!(copy_by_file(Pid::from_raw(i32::MAX), &mut into, &places), Err(Errno::ESRCH));
     }
 
     #[test]

@@ -57,9 +57,10 @@ static PROGRAMS: &[Programs] = include!(concat!(env!("OUT_DIR"), "/programs.rs")
 static SAID: Mutex<String> = Mutex::new(String::new());
 
 fn remember(_: PrintLevel, message: String) {
-    // the first line of a failure is what a person needs; the verifier's pages are not
+    // the first line of a failure is what a person needs; the verifier's pages are not, nor that locked memory could
+    // not be raised, which may not matter
     if let Ok(mut said) = SAID.lock() {
-        if said.is_empty() {
+        if said.is_empty() && !message.contains("RLIMIT_MEMLOCK") {
             *said = message.lines().next().unwrap_or_default().trim_start_matches("libbpf: ").to_string();
         }
     }

@@ -84,6 +84,11 @@ impl Surroundings {
     fn reason(&self, step: Step, errno: i32, said: &str) -> String {
         let known = match (step, errno) {
             (_, libc::ENOSYS) => Some(self.no_system_call(step)),
+            // what may not be loaded at all fails earlier, when libbpf tries a program of its own or makes a map
+            (Step::Load, libc::EACCES) if said.starts_with("prog '") => Some(format!(
+                "this kernel ({}) takes a BPF program of iocrec's for unsafe, which is a fault of iocrec's: {said}",
+                self.version.release
+            )),
             (_, libc::EPERM | libc::EACCES) => Some(self.not_allowed(step)),
             (Step::Load, libc::EINVAL) => self.programs_refused(said),
             (Step::Load, libc::ENOMEM) => Some("not enough memory for BPF maps".into()),
@@ -183,7 +188,10 @@ impl Surroundings {
         if !self.sys {
             return Some(NO_SYS.into());
         }
-        let without = self.without("CONFIG_UPROBE_EVENTS").or_else(|| self.without("CONFIG_PERF_EVENTS"));
+        // its name before 4.11
+        let old_name = self.config.get("CONFIG_UPROBE_EVENT") == Setting::On;
+        let without = self.without("CONFIG_UPROBE_EVENTS").filter(|_| !old_name);
+        let without = without.or_else(|| self.without("CONFIG_PERF_EVENTS"));
         if without.is_some() || self.tracefs {
             return without;
         }
@@ -239,6 +247,9 @@ mod tests {
         expect(&with("CONFIG_BPF_SYSCALL=y\n"), Step::Load, libc::EINVAL, &["without CONFIG_BPF_EVENTS"]);
         let no_events = Surroundings { pmu: false, tracefs: false, ..with("CONFIG_PERF_EVENTS=y\n") };
         expect(&no_events, Step::Probe, libc::ENOENT, &["without CONFIG_UPROBE_EVENTS"]);
+        let before_4_11 = with("CONFIG_PERF_EVENTS=y\nCONFIG_UPROBE_EVENT=y\n");
+        let not_mounted = Surroundings { pmu: false, tracefs: false, ..before_4_11 };
+        expect(&not_mounted, Step::Probe, libc::ENOENT, &["mount -t tracefs"]);
         let unknown = Surroundings { pmu: false, tracefs: false, ..root() };
         expect(&unknown, Step::Probe, libc::ENOENT, &["tracefs", "CONFIG_UPROBE_EVENTS"]);
         let no_sys = Surroundings { pmu: false, tracefs: false, sys: false, ..root() };
@@ -270,6 +281,12 @@ mod tests {
         for word in ["4.19.48", "release", "db_put"] {
             assert!(reason.contains(word), "{reason}");
         }
+        let reason = at(4, 4, 178).reason(Step::Load, libc::EACCES, "prog 'db_put': BPF program load failed");
+        assert!(
+            reason.contains("4.4.178") && reason.contains("db_put") && !reason.contains("seccomp"),
+            "{reason}"
+        );
+        expect(&at(4, 4, 178), Step::Load, libc::EACCES, &["bpf()", "seccomp"]);
         expect(&root(), Step::Load, libc::EINVAL, &["Invalid argument", "'hits'"]);
         expect(&root(), Step::Probe, libc::EIO, &["file system"]);
     }

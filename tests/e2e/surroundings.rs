@@ -68,6 +68,23 @@ fn system_calls_that_are_refused_are_named() {
     assert!(reason.contains("CONFIG_PACKET"), "{reason}");
 }
 
+/// A kernel without CONFIG_CROSS_MEMORY_ATTACH.
+#[test]
+fn records_are_read_through_proc_where_the_system_call_is_missing() {
+    let Some(rig) = Rig::new("memory") else { return };
+    let ioc = rig.ioc("memory", PORT, "puts.db", &[]);
+    let records = |command| {
+        let (.., found) = checked(command);
+        let mut iocs = found["iocs"].as_array().expect("a list").iter();
+        let found = iocs.find(|found| found["pid"].to_string() == ioc.pid_argument()).expect("the IOC");
+        assert!(found["no_records"].is_null(), "{found}");
+        found["records"].as_u64().expect("a number")
+    };
+    let read = records(forbidding("process_vm_readv=ENOSYS"));
+    assert!(read > 0);
+    assert_eq!(read, records(where_mounted(":")));
+}
+
 #[test]
 fn where_nothing_is_possible_that_is_said() {
     let Some(rig) = Rig::new("nothing") else { return };
