@@ -73,10 +73,11 @@ fn system_calls_that_are_refused_are_named() {
 fn records_are_read_through_proc_where_the_system_call_is_missing() {
     let Some(rig) = Rig::new("memory") else { return };
     let ioc = rig.ioc("memory", PORT, "puts.db", &[]);
+    let pid: u64 = ioc.pid_argument().parse().expect("a number");
     let records = |command| {
         let (.., found) = checked(command);
         let mut iocs = found["iocs"].as_array().expect("a list").iter();
-        let found = iocs.find(|found| found["pid"].to_string() == ioc.pid_argument()).expect("the IOC");
+        let found = iocs.find(|found| found["pid"] == pid).expect("the IOC");
         assert!(found["no_records"].is_null(), "{found}");
         found["records"].as_u64().expect("a number")
     };
