@@ -7,12 +7,14 @@
 //! constant. A process hit is two events (dbProcess and recGblFwdLink entered). Bytes count all that is
 //! on disk: headers and keyframes included.
 
-use iocrec_log::event::{
-    Clock, Complete, Event, Fact, Host, Ioc, Linkage, Process, Record, Site, Thread, Value,
-};
+#[allow(dead_code)] // the other examples write whole logs with it
+mod load;
+
+use iocrec_log::event::{Complete, Event, Fact, Process, Record, Site, Thread, Value};
 use iocrec_log::reader::{self, Segment};
 use iocrec_log::storage::Directory;
 use iocrec_log::writer::{Options, Writer};
+use load::{machine, Noise};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -20,54 +22,24 @@ const SECOND: u64 = 1_000_000_000;
 const SCANS_PER_SECOND: u64 = 10;
 const CHAIN: u32 = 4;
 
-/// xorshift: good enough for jitter and noise.
-struct Noise(u64);
+fn below(noise: &mut Noise, limit: u64) -> u64 {
+    noise.next() % limit
+}
 
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-    /// A reading with electrical noise: all bits of the fraction are random but the upper ones.
-    fn reading(&mut self, about: f64) -> f64 {
-        about * (1.0 + (self.next() as f64 / u64::MAX as f64 - 0.5) * 1e-3)
-    }
+/// A reading with electrical noise: all bits of the fraction are random but the upper ones.
+fn reading(noise: &mut Noise, about: f64) -> f64 {
+    about * (1.0 + (noise.next() as f64 / u64::MAX as f64 - 0.5) * 1e-3)
 }
 
 fn definitions(records: u32) -> Vec<Fact> {
-    let mut facts = vec![
-        Fact::Host(Host {
-            name: "ioc-box".into(),
-            kernel: "6.1.0".into(),
-            arch: "x86_64".into(),
-            boot_id: "0b8c2a3e-6f52-4d8e-9b35-0f3c1d0a7e11".into(),
-            recorder: "0.1.0".into(),
-            utc_offset: 0,
-        }),
-        Fact::Clock(Clock { wall: 1_770_000_000 * SECOND as i64 }),
-        Fact::Ioc(Ioc {
-            id: 1,
-            pid: 4242,
-            start: 77,
-            name: "LINAC".into(),
-            exe: "/opt/ioc/bin/linux-x86_64/softIoc".into(),
-            cwd: "/opt/ioc/iocBoot".into(),
-            command: vec!["softIoc".into(), "st.cmd".into()],
-            base_version: "7.0.10".into(),
-            ca_ports: vec![5064],
-            linkage: Linkage::Shared,
-            not_probed: vec![],
-            user: String::new(),
-            pva_ports: Vec::new(),
-            environment: Vec::new(),
-        }),
-        Fact::Thread(Thread { id: 1, ioc: 1, tid: 4250, name: "scan-0.1".into(), stack: 0x7f00_1234_5678 }),
-    ];
+    let mut facts = machine();
+    facts.push(Fact::Thread(Thread {
+        id: 1,
+        ioc: 1,
+        tid: 4250,
+        name: "scan-0.1".into(),
+        stack: 0x7f00_1234_5678,
+    }));
     for (id, function) in [(1, "scanList"), (2, "processTarget"), (3, "process")] {
         let (function, module) = (function.into(), "libdbCore.so.3.23".into());
         facts.push(Fact::Site(Site {
@@ -95,13 +67,13 @@ fn scan(out: &mut Vec<Event>, mut time: u64, records: u32, turn: u64, noise: &mu
     for head in (0..records).step_by(CHAIN as usize) {
         for depth in 0..CHAIN {
             let (record, sp) = (head + depth, -112 - 480 * i64::from(depth));
-            time += 1500 + noise.below(2000);
+            time += 1500 + below(noise, 2000);
             let site = 1 + u32::from(depth > 0);
             let process = Process { thread: 1, sp, site, record, active: false };
             out.push(Event { time, fact: Fact::Process(process) });
-            time += 1200 + noise.below(900);
+            time += 1200 + below(noise, 900);
             let value = match record % 4 {
-                0 | 1 => Value::Double(noise.reading(f64::from(record) + 3.7)),
+                0 | 1 => Value::Double(reading(noise, f64::from(record) + 3.7)),
                 2 => Value::Int((turn + u64::from(record)) as i64),
                 _ => Value::Double(12.5),
             };
@@ -109,7 +81,7 @@ fn scan(out: &mut Vec<Event>, mut time: u64, records: u32, turn: u64, noise: &mu
                 Complete { thread: 1, sp: sp - 160, site: 3, record, value, severity: 0, status: 0 };
             out.push(Event { time, fact: Fact::Complete(complete) });
         }
-        time += noise.below(3000);
+        time += below(noise, 3000);
     }
 }
 

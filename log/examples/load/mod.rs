@@ -50,10 +50,10 @@ impl Load {
 }
 
 /// xorshift: good enough for noise.
-struct Noise(u64);
+pub struct Noise(pub u64);
 
 impl Noise {
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -61,16 +61,9 @@ impl Noise {
     }
 }
 
-fn definitions() -> Vec<Fact> {
-    let thread = |id: u32, name: &str| {
-        let (name, stack) = (name.into(), 0x7f00_0000_0000 + (u64::from(id) << 20));
-        Fact::Thread(Thread { id, ioc: 1, tid: 4242 + id, name, stack })
-    };
-    let record = |id: u32, name: String, rtype: &str| {
-        let address = 0x55aa_0000_0000 + u64::from(id) * 1216;
-        Fact::Record(Record { id, ioc: 1, address, name, rtype: rtype.into() })
-    };
-    let mut facts = vec![
+/// The host, its clock, the tier, and the IOC, which has number 1.
+pub fn machine() -> Vec<Fact> {
+    vec![
         Fact::Host(Host {
             name: "ioc-box".into(),
             kernel: "6.1.0".into(),
@@ -97,6 +90,20 @@ fn definitions() -> Vec<Fact> {
             pva_ports: Vec::new(),
             environment: Vec::new(),
         }),
+    ]
+}
+
+fn definitions() -> Vec<Fact> {
+    let thread = |id: u32, name: &str| {
+        let (name, stack) = (name.into(), 0x7f00_0000_0000 + (u64::from(id) << 20));
+        Fact::Thread(Thread { id, ioc: 1, tid: 4242 + id, name, stack })
+    };
+    let record = |id: u32, name: String, rtype: &str| {
+        let address = 0x55aa_0000_0000 + u64::from(id) * 1216;
+        Fact::Record(Record { id, ioc: 1, address, name, rtype: rtype.into() })
+    };
+    let mut facts = machine();
+    facts.extend([
         thread(SCAN_THREADS[0], "scan-0.1"),
         thread(SCAN_THREADS[1], "scan-0.1"),
         Fact::Field(Field {
@@ -107,7 +114,7 @@ fn definitions() -> Vec<Fact> {
             dbf: Dbf::Double,
             menu: None,
         }),
-    ];
+    ]);
     for (id, function) in (1..).zip(SITES) {
         let (function, module) = (function.into(), "libdbCore.so.3.23".into());
         let address = 0x7f00_4567_8000 + u64::from(id);
