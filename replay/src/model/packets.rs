@@ -47,7 +47,7 @@ struct WaitingHit {
 struct Waiting {
     time: u64,
     at: At,
-    /// Of its value, see [`print`].
+    /// Of its value, see [`print()`].
     print: Option<u64>,
 }
 
