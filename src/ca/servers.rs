@@ -1,8 +1,8 @@
 //! Finds the Channel Access servers that run on this machine, and their TCP ports.
 //!
-//! One pass over /proc. A process that listens on TCP is a server if the caller knows it for an
-//! IOC, if it holds the UDP socket on which servers are searched for (port 5064, or what its own
-//! environment says), or if it holds TCP and UDP sockets on one port, as caproto's and other
+//! One pass over /proc, or a look at some IOCs. A process that listens on TCP is a server if the caller
+//! knows it for an IOC, if it holds the UDP socket on which servers are searched for (port 5064, or what
+//! its own environment says), or if it holds TCP and UDP sockets on one port, as caproto's and other
 //! portable servers do. Port 5065, on which clients' repeaters listen, says nothing. Privileged
 //! ports are none of Channel Access. In other network namespaces, whose packets are mostly not seen
 //! here, only IOCs count.
@@ -11,10 +11,11 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Read};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use crate::ioc::process::living_in;
+use crate::ioc::process::{contents, living_in};
+use crate::ioc::sockets;
 
 /// Where servers listen for searches if nobody says otherwise (EPICS_CA_SERVER_PORT).
 const SEARCH_PORT: u16 = 5064;
@@ -22,8 +23,6 @@ const SEARCH_PORT: u16 = 5064;
 const FIRST_PORT: u16 = 1024;
 /// Environment variables that name another port: the server's own goes first.
 const PORT_VARIABLES: [&[u8]; 2] = [b"EPICS_CAS_SERVER_PORT=", b"EPICS_CA_SERVER_PORT="];
-/// More of an environment or of a socket table is not read: 8 MiB are 50,000 sockets.
-const LONGEST: u64 = 8 << 20;
 
 /// A process that serves Channel Access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +41,13 @@ pub fn find(is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>> {
     find_in(Path::new("/proc"), is_ioc)
 }
 
+/// Those of these IOCs that serve, without a look at any other process.
+pub fn of(iocs: &[u32]) -> Vec<Server> {
+    let proc = Path::new("/proc");
+    let Ok(here) = Here::of(proc) else { return Vec::new() };
+    iocs.iter().filter_map(|&pid| here.server(pid, true)).collect()
+}
+
 /// A socket of interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Socket {
@@ -52,46 +58,55 @@ enum Socket {
 }
 
 fn find_in(proc: &Path, is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>> {
-    let sockets = sockets(&proc.join("self/net"))?;
-    let namespace = fs::read_link(proc.join("self/ns/net")).ok();
+    let here = Here::of(proc)?;
     let mut servers = Vec::new();
-    for entry in fs::read_dir(proc)? {
-        let Ok(entry) = entry else { continue };
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        let mut process = entry.path();
-        let living = living_in(proc, pid);
-        if living != pid {
-            process = proc.join(living.to_string());
-        }
-        let ioc = is_ioc(pid);
-        // What is no IOC is looked at by its sockets first: that is cheap, most have none.
-        let mut held = held(&process, &sockets);
-        let listens = |held: &[Socket]| held.iter().any(|socket| matches!(socket, Socket::Tcp(_)));
-        if !ioc && !listens(&held) {
-            continue;
-        }
-        if namespace.is_some() && fs::read_link(process.join("ns/net")).ok() != namespace {
-            if !ioc {
-                continue;
-            }
-            held = self::held(&process, &self::sockets(&process.join("net")).unwrap_or_default());
-        }
-        if !listens(&held) {
-            continue;
-        }
-        let ports = if ioc { listening(&held) } else { serving(&process, &held) };
-        if !ports.is_empty() {
-            let udp = |socket: &Socket| match socket {
-                Socket::Udp(port) => Some(*port),
-                Socket::Tcp(_) => None,
-            };
-            servers.push(Server { pid, ports, udp: held.iter().filter_map(udp).collect() });
-        }
+    for entry in fs::read_dir(proc)?.flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        servers.extend(pid.and_then(|pid| here.server(pid, is_ioc(pid))));
     }
     servers.sort_by_key(|server| server.pid);
     Ok(servers)
+}
+
+/// The network namespace that we are in.
+struct Here<'a> {
+    proc: &'a Path,
+    sockets: HashMap<u64, Socket>,
+    /// What links to it say.
+    namespace: Option<PathBuf>,
+}
+
+impl Here<'_> {
+    fn of(proc: &Path) -> io::Result<Here<'_>> {
+        let sockets = sockets(&proc.join("self/net"))?;
+        Ok(Here { proc, sockets, namespace: fs::read_link(proc.join("self/ns/net")).ok() })
+    }
+
+    /// A process, if it serves.
+    fn server(&self, pid: u32, ioc: bool) -> Option<Server> {
+        let process = self.proc.join(living_in(self.proc, pid).to_string());
+        // What is no IOC is looked at by its sockets first: that is cheap, most have none.
+        let mut held = held(&process, &self.sockets);
+        let listens = |held: &[Socket]| held.iter().any(|socket| matches!(socket, Socket::Tcp(_)));
+        if !ioc && !listens(&held) {
+            return None;
+        }
+        if self.namespace.is_some() && fs::read_link(process.join("ns/net")).ok() != self.namespace {
+            if !ioc {
+                return None;
+            }
+            held = self::held(&process, &sockets(&process.join("net")).unwrap_or_default());
+        }
+        if !listens(&held) {
+            return None;
+        }
+        let ports = if ioc { listening(&held) } else { serving(&process, &held) };
+        let udp = |socket: &Socket| match socket {
+            Socket::Udp(port) => Some(*port),
+            Socket::Tcp(_) => None,
+        };
+        (!ports.is_empty()).then(|| Server { pid, ports, udp: held.iter().filter_map(udp).collect() })
+    }
 }
 
 /// TCP ports that a process listens on.
@@ -123,7 +138,7 @@ fn sockets(net: &Path) -> io::Result<HashMap<u64, Socket>> {
     const LISTEN: &str = "0A";
     let mut sockets = HashMap::new();
     for (table, required) in [("tcp", true), ("tcp6", false), ("udp", false), ("udp6", false)] {
-        let text = match read(&net.join(table)) {
+        let text = match contents(net.join(table)) {
             Err(error) if required => return Err(error),
             other => other.unwrap_or_default(),
         };
@@ -147,28 +162,16 @@ fn sockets(net: &Path) -> io::Result<HashMap<u64, Socket>> {
 
 /// Those of the sockets that a process has open.
 fn held(process: &Path, sockets: &HashMap<u64, Socket>) -> Vec<Socket> {
-    let Ok(descriptors) = fs::read_dir(process.join("fd")) else { return Vec::new() };
-    let socket = |descriptor: fs::DirEntry| {
-        let target = fs::read_link(descriptor.path()).ok()?;
-        let inode = target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
-        sockets.get(&inode.parse().ok()?).copied()
-    };
-    descriptors.flatten().filter_map(socket).collect()
+    sockets::held(process).filter_map(|inode| sockets.get(&inode).copied()).collect()
 }
 
 /// The port on which a process's environment lets it listen for searches.
 fn search_port(process: &Path) -> Option<u16> {
-    let environment = read(&process.join("environ")).ok()?;
+    let environment = contents(process.join("environ")).ok()?;
     PORT_VARIABLES.iter().find_map(|name| {
         let value = environment.split(|b| *b == 0).find_map(|variable| variable.strip_prefix(*name))?;
         std::str::from_utf8(value).ok()?.trim().parse().ok()
     })
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -176,7 +179,6 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, UdpSocket};
     use std::os::unix::fs::symlink;
-    use std::path::PathBuf;
 
     fn own_ports(is_ioc: bool) -> Vec<u16> {
         let me = std::process::id();

@@ -166,7 +166,7 @@ impl Libraries {
 
 /// Addresses of the words that are one of `wanted`.
 fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> Vec<u64> {
-    let Ok(pagemap) = File::open(format!("/proc/{}/pagemap", process::living(pid))) else {
+    let Ok(pagemap) = File::open(process::directory(pid).join("pagemap")) else {
         return Vec::new();
     };
     let end = Instant::now() + MAX_TIME;

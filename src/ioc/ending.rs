@@ -4,7 +4,6 @@
 //! 6.15 and later, whoever the parent is. On older kernels the status is to be had only while the process
 //! waits for its parent to fetch it (a zombie).
 
-use std::fs;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::process;
@@ -76,7 +75,7 @@ fn zombie(pid: u32) -> Option<i32> {
 
 /// Those of /proc/PID/stat from the third, the state, on. (The name, the second, may hold anything.)
 fn fields(pid: u32) -> Option<String> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = process::contents(format!("/proc/{pid}/stat")).ok()?;
     let name_end = stat.windows(2).rposition(|two| two == b") ")?;
     Some(String::from_utf8_lossy(stat.get(name_end + 2..)?).into_owned())
 }

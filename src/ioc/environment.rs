@@ -4,10 +4,9 @@
 //! script changes only the former.
 
 use std::collections::HashMap;
-use std::fs;
 
 use super::memory::{printable, Memory};
-use super::{variable, Module};
+use super::{process, variable, Module};
 
 /// More variables than any environment has.
 const MAX_VARIABLES: u64 = 4096;
@@ -32,7 +31,7 @@ impl Environment {
                 .filter_map(|pointer| memory.string(pointer, MAX_LENGTH))
                 .collect(),
             None => {
-                let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+                let bytes = process::contents(format!("/proc/{pid}/environ")).unwrap_or_default();
                 bytes.split(|&byte| byte == 0).map(printable).collect()
             }
         };

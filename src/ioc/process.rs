@@ -1,11 +1,36 @@
 //! What /proc tells of a process: its mappings, where it came from, its threads' names.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::memory::printable;
 use crate::kernel::FileId;
+
+/// What is asked of the kernel at once. A file of /proc has no length, and a short read makes the kernel write it
+/// anew: the standard library's first reads, of 32 bytes, had it walk through all sockets seven times for a
+/// table of two.
+const AT_ONCE: usize = 16 << 10;
+/// More of a file is not read: 8 MiB are 50,000 sockets or mappings.
+const LONGEST: u64 = 8 << 20;
+
+/// What is in a file of /proc, or in one that a process has.
+///
+/// # Errors
+/// It is not there or may not be read.
+pub fn contents(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(AT_ONCE);
+    fs::File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same as text; processes' names may hold anything.
+///
+/// # Errors
+/// As of [`contents`].
+pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
+    contents(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
 
 /// A file mapped into a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +54,9 @@ pub struct Mapping {
 /// # Errors
 /// The process is gone or may not be looked at.
 pub fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
-    let mut text = fs::read(format!("/proc/{pid}/maps"))?;
+    let mut text = contents(format!("/proc/{pid}/maps"))?;
     if text.is_empty() {
-        text = fs::read(format!("/proc/{}/maps", living(pid)))?;
+        text = contents(directory(pid).join("maps"))?;
     }
     Ok(text.split(|&byte| byte == b'\n').filter_map(|line| mapping(&printable(line))).collect())
 }
@@ -60,14 +85,14 @@ impl Mapping {
     /// A path that leads to this very file, whatever has happened to its name and whichever mount
     /// namespace it is in, as long as the process lives.
     pub fn open_path(&self, pid: u32) -> PathBuf {
-        format!("/proc/{}/map_files/{:x}-{:x}", living(pid), self.start, self.end).into()
+        directory(pid).join(format!("map_files/{:x}-{:x}", self.start, self.end))
     }
 }
 
 /// Where a process's memory is that its objects may lie in: private, writable, of no file; in the order of
 /// addresses.
 pub fn writable(pid: u32) -> Vec<(u64, u64)> {
-    let text = fs::read_to_string(format!("/proc/{}/maps", living(pid))).unwrap_or_default();
+    let text = text(directory(pid).join("maps")).unwrap_or_default();
     let range = |line: &str| {
         // start-end perms offset device inode path (proc(5))
         let mut words = line.split_ascii_whitespace();
@@ -91,7 +116,7 @@ pub fn pids() -> io::Result<Vec<u32>> {
 
 /// Start of a process, nanoseconds after boot. With the pid it names the process for ever.
 pub fn start(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let text = text(format!("/proc/{pid}/stat")).ok()?;
     // field 22; the name, field 2, may hold blanks and brackets
     let ticks: u64 = text.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
     // SAFETY: sysconf has no preconditions.
@@ -102,7 +127,7 @@ pub fn start(pid: u32) -> Option<u64> {
 /// Where the code and the stack of the program begin that a process runs: another pair where it has become
 /// another program (exec), or the same one anew. `None` if that cannot be told.
 pub fn image(pid: u32) -> Option<(u64, u64)> {
-    let text = fs::read_to_string(format!("/proc/{}/stat", living(pid))).ok()?;
+    let text = text(directory(pid).join("stat")).ok()?;
     // fields 26 and 28 (proc(5)), zero for who may not know
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let code = fields.nth(23)?.parse().ok()?;
@@ -112,12 +137,12 @@ pub fn image(pid: u32) -> Option<(u64, u64)> {
 
 /// Size of a process's address space, pages: it changes with everything that is loaded.
 pub fn size(pid: u32) -> Option<u64> {
-    fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split(' ').next()?.parse().ok()
+    text(format!("/proc/{pid}/statm")).ok()?.split(' ').next()?.parse().ok()
 }
 
 /// Name of a thread; empty if it is gone.
 pub fn thread_name(pid: u32, tid: u32) -> String {
-    let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    let name = contents(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
     printable(name.strip_suffix(b"\n").unwrap_or(&name))
 }
 
@@ -138,7 +163,7 @@ pub fn living(pid: u32) -> u32 {
 pub fn living_in(proc: &Path, pid: u32) -> u32 {
     let ended = |tid: u32| {
         // the state follows the name, which may hold blanks and brackets
-        let stat = fs::read(proc.join(tid.to_string()).join("stat")).unwrap_or_default();
+        let stat = contents(proc.join(tid.to_string()).join("stat")).unwrap_or_default();
         let name_end = stat.iter().rposition(|&byte| byte == b')');
         let state = name_end.and_then(|end| stat.get(end + 2).copied());
         !state.is_some_and(|state| state != b'Z' && state != b'X')
@@ -151,16 +176,21 @@ pub fn living_in(proc: &Path, pid: u32) -> u32 {
     threads.find(|&tid| tid != pid && !ended(tid)).unwrap_or(pid)
 }
 
+/// Directory in /proc of the thread that shows what a process's threads share.
+pub fn directory(pid: u32) -> PathBuf {
+    format!("/proc/{}", living(pid)).into()
+}
+
 /// The command line, word by word.
 pub fn command(pid: u32) -> Vec<String> {
-    let line = fs::read(format!("/proc/{}/cmdline", living(pid))).unwrap_or_default();
+    let line = contents(directory(pid).join("cmdline")).unwrap_or_default();
     let line = line.strip_suffix(b"\0").unwrap_or(&line);
     line.split(|&byte| byte == 0).map(printable).collect()
 }
 
 /// Where a link such as /proc/PID/exe leads; empty where it cannot be told.
 pub fn link(pid: u32, name: &str) -> String {
-    fs::read_link(format!("/proc/{}/{name}", living(pid)))
+    fs::read_link(directory(pid).join(name))
         .map(|path| path.to_string_lossy().into_owned())
         .unwrap_or_default()
 }
@@ -181,6 +211,21 @@ mod tests {
         assert_eq!(super::mapping("7f00-8f00 rw-p 00000000 00:00 0"), None);
         assert_eq!(super::mapping("7f00-8f00 rw-p 00000000 00:00 0      [heap]"), None);
         assert_eq!(super::mapping("garbage"), None);
+    }
+
+    /// An IOC whose thread is called in Latin-1 is one, too.
+    #[test]
+    fn a_name_that_is_no_text() {
+        let thread = std::thread::spawn(|| {
+            // SAFETY: the name ends in a zero byte, and is copied.
+            let set = unsafe { libc::prctl(libc::PR_SET_NAME, b"m\xfcll\0".as_ptr()) };
+            (set, text("/proc/thread-self/stat"), contents("/proc/thread-self/comm"))
+        });
+        let (set, stat, name) = thread.join().unwrap();
+        assert_eq!(set, 0);
+        assert!(stat.unwrap().contains("(m\u{fffd}ll)"));
+        assert_eq!(name.unwrap(), b"m\xfcll\n");
+        assert!(contents("/proc/nobody").is_err());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use iocrec_log::event::Address;
 
@@ -24,7 +25,7 @@ pub struct Connection {
 
 /// The established IPv4 connections in a process's network namespace.
 pub fn connections(pid: u32) -> Vec<Connection> {
-    let table = fs::read_to_string(format!("/proc/{}/net/tcp", process::living(pid))).unwrap_or_default();
+    let table = process::text(process::directory(pid).join("net/tcp")).unwrap_or_default();
     let connection = |line: &str| {
         // "sl: local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode", addresses in
         // hexadecimal (proc_pid_net(5))
@@ -45,16 +46,20 @@ pub fn local_end(connections: &[Connection], client: Address, ports: &[u16]) -> 
 
 /// Inode of the socket that a descriptor of a process is.
 pub fn inode(pid: u32, descriptor: u32) -> Option<u64> {
-    socket(&fs::read_link(format!("/proc/{}/fd/{descriptor}", process::living(pid))).ok()?)
+    socket(&fs::read_link(process::directory(pid).join(format!("fd/{descriptor}"))).ok()?)
+}
+
+/// Inodes of the sockets that a process has open. `process`: its directory in /proc.
+pub fn held(process: &Path) -> impl Iterator<Item = u64> {
+    let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    descriptors.filter_map(|descriptor| socket(&fs::read_link(descriptor.path()).ok()?))
 }
 
 /// The processes that hold one of these sockets, with those they hold. Reads all processes' descriptors.
 pub fn holders(inodes: &HashSet<u64>) -> HashMap<u32, Vec<u64>> {
     let mut holders = HashMap::new();
     for pid in process::pids().unwrap_or_default() {
-        let descriptors =
-            fs::read_dir(format!("/proc/{}/fd", process::living(pid))).into_iter().flatten().flatten();
-        let held = descriptors.filter_map(|descriptor| socket(&fs::read_link(descriptor.path()).ok()?));
+        let held = held(&process::directory(pid));
         let held: Vec<u64> = held.filter(|inode| inodes.contains(inode)).collect();
         if !held.is_empty() {
             holders.insert(pid, held);
@@ -64,7 +69,7 @@ pub fn holders(inodes: &HashSet<u64>) -> HashMap<u32, Vec<u64>> {
 }
 
 /// `socket:[1234]`
-fn socket(target: &std::path::Path) -> Option<u64> {
+fn socket(target: &Path) -> Option<u64> {
     target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 

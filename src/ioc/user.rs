@@ -1,19 +1,18 @@
 //! Whom a process runs as.
 
-use std::fs;
-
 use super::memory::printable;
+use super::process;
 
 /// Name of the user that a process runs as (its effective one), by the user list that the process itself
 /// sees, else the user's number; empty if the process is gone.
 pub fn user(pid: u32) -> String {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = process::text(format!("/proc/{pid}/status")).unwrap_or_default();
     // "Uid: real effective saved filesystem" (proc(5))
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     let Some(number) = line.and_then(|line| line.split_ascii_whitespace().nth(1)) else {
         return String::new();
     };
-    let list = fs::read(format!("/proc/{pid}/root/etc/passwd")).unwrap_or_default();
+    let list = process::contents(format!("/proc/{pid}/root/etc/passwd")).unwrap_or_default();
     name(&list, number).unwrap_or_else(|| number.to_string())
 }
 

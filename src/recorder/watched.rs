@@ -29,7 +29,8 @@ const PACKETS_LAG: u64 = 300_000_000;
 
 /// CA servers' ports are looked for so often, nanoseconds: it means reading all processes' descriptors.
 const PORTS: u64 = 5_000_000_000;
-/// An IOC opens its ports some time after it has been found; meanwhile they are looked for at every scan.
+/// An IOC opens its ports some time after it has been found; meanwhile they are looked for at every scan that
+/// finds it with other sockets than the one before.
 const YOUNG: u64 = 30_000_000_000;
 
 /// A process that is not recorded.
@@ -39,6 +40,13 @@ struct Passed {
     pause: u64,
     /// Of its memory, pages.
     size: Option<u64>,
+}
+
+/// An IOC that has not been here for long.
+struct Young {
+    until: u64,
+    /// Inodes of its sockets at the last scan.
+    sockets: Vec<u64>,
 }
 
 /// What was said of a recorded process.
@@ -68,7 +76,7 @@ pub struct Watched {
     finder: Finder,
     passed: HashMap<u32, Passed>,
     ports_next: u64,
-    ports_often_until: u64,
+    young: HashMap<u32, Young>,
     recorded: HashMap<u32, Recorded>,
     /// Clients read from memory that have no circuit yet, by server.
     unseeded: Vec<(Address, Client)>,
@@ -140,10 +148,16 @@ impl Watched {
             }
         }
         changed |= self.follow(now, options, names, kernel, sink, said);
-        if now >= self.ports_next || now < self.ports_often_until {
+        let young = self.young_with_other_sockets(now);
+        let servers = if now >= self.ports_next {
             self.ports_next = now + PORTS;
-            changed |= self.look_for_ports(now, &pids, names, sink, said);
-        }
+            servers::find(&|pid| names.ioc(pid).is_some()).unwrap_or_default()
+        } else if young.is_empty() {
+            Vec::new()
+        } else {
+            servers::of(&young)
+        };
+        changed |= self.note_ports(now, servers, &pids, names, sink, said);
         for &pid in self.recorded.keys() {
             self.endings.entry(pid).or_insert_with(|| Ending::expect(pid));
         }
@@ -228,7 +242,7 @@ impl Watched {
         self.passed.remove(&pid);
         let id = names.next_ioc();
         let mut said = describe(id, pid, ioc.start);
-        self.ports_often_until = now + YOUNG;
+        self.young.insert(pid, Young { until: now.saturating_add(YOUNG), sockets: Vec::new() });
         identify(&ioc, &mut said);
         said.linkage = ioc.linkage;
         match (kernel, ioc.unprobed()) {
@@ -307,16 +321,27 @@ impl Watched {
         changed
     }
 
+    /// IOCs that may have opened a port since the last scan.
+    fn young_with_other_sockets(&mut self, now: u64) -> Vec<u32> {
+        self.young.retain(|pid, young| now < young.until && self.recorded.contains_key(pid));
+        let changed = self.young.iter_mut().filter_map(|(&pid, young)| {
+            let sockets: Vec<u64> = sockets::held(&process::directory(pid)).collect();
+            let before = std::mem::replace(&mut young.sockets, sockets);
+            (before != young.sockets).then_some(pid)
+        });
+        changed.collect()
+    }
+
     /// Ports of IOCs, and CA servers that are no IOCs.
-    fn look_for_ports(
+    fn note_ports(
         &mut self,
         now: u64,
+        found: Vec<servers::Server>,
         pids: &HashSet<u32>,
         names: &mut Names,
         sink: &mut dyn Sink,
         said: &mut Vec<String>,
     ) -> bool {
-        let found = servers::find(&|pid| names.ioc(pid).is_some()).unwrap_or_default();
         let mut changed = false;
         for server in found {
             let Some(start) = process::start(server.pid).filter(|_| pids.contains(&server.pid)) else {
