@@ -24,4 +24,5 @@ mod records;
 mod scanning;
 mod surroundings;
 mod thinning;
+mod toolchain;
 mod versions;

@@ -18,6 +18,10 @@ pub enum Build {
     Hidden,
 }
 
+/// Options of gcc for a 32-bit program. What Debian's gcc-multilib would bring, which doesn't stand beside cross compilers,
+/// are the kernel's headers: those of 64 bits serve both.
+const NARROW: [&str; 3] = ["-m32", "-idirafter", "/usr/include/x86_64-linux-gnu"];
+
 /// A program that was built.
 pub struct Own {
     /// Its path.
@@ -38,7 +42,7 @@ impl Own {
         let mut command = compiler(&base, &program);
         command.arg(rig_file("own_ioc.c"));
         if shared {
-            command.args(["-no-pie", "-fno-pic"]).args((build == Build::Shared32).then_some("-m32"));
+            command.args(["-no-pie", "-fno-pic"]).args(NARROW.iter().filter(|_| build == Build::Shared32));
             libraries_of(&mut command, &base, &["-ldbRecStd", "-ldbCore", "-lca", "-lCom"]);
         } else {
             command.args(["-DREGISTER=register_all"]);
@@ -88,7 +92,7 @@ pub fn client32(rig: &Rig) -> Option<Command> {
     let base = libraries32()?;
     let program = rig.path("own_client");
     let mut command = compiler(&base, &program);
-    command.arg("-m32").arg(rig_file("own_client.c"));
+    command.args(NARROW).arg(rig_file("own_client.c"));
     libraries_of(&mut command, &base, &["-lca", "-lCom"]);
     succeed(&mut command);
     Some(Command::new(program))
