@@ -57,13 +57,13 @@ dist: setup
 	@cross/build all
 
 ARCH ?= amd64
-TARGET_amd64 := x86_64-unknown-linux-musl
-TARGET_arm64 := aarch64-unknown-linux-musl
-TARGET_armhf := armv7-unknown-linux-musleabihf
 
-deb: setup
-	@cross/build $(TARGET_$(ARCH))
-	@packaging/deb $(ARCH)
+# Asked first, so that a wrong name says so before anything is installed or built.
+deb:
+	@packaging/deb --target "$(ARCH)" >/dev/null
+	@scripts/setup
+	@cross/build "$$(packaging/deb --target "$(ARCH)")"
+	@packaging/deb "$(ARCH)"
 
 # Each target by itself, so that each has its time. Without the release profile's LTO, which takes minutes.
 fuzz: export CARGO_PROFILE_RELEASE_LTO := off

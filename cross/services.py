@@ -1,9 +1,10 @@
 """iocrec as a service under real init systems, in guests that cross/boot-test boots.
 
-The root file system is made of Debian's packages, unpacked without their scripts, and of our own Debian package. The
-init system is the guest's first process; the last thing that it starts is guest/service.sh, which starts, asks, stops
-and kills the service by that init system's own commands.
+The root file system is made of Debian's packages, unpacked without their scripts. The init system is the guest's first
+process; the last thing that it starts is guest/service.sh. That installs our own package with dpkg, starts, asks, stops
+and kills the service by that init system's own commands, upgrades the package while it records, and removes it.
 """
+import datetime
 import json
 import pathlib
 import re
@@ -13,14 +14,20 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 # Debian's packages of each init system; what they depend on comes with them. busybox, which is there anyway, has an
 # init that starts SysV scripts.
-PACKAGES = {"systemd": ["systemd"], "openrc": ["openrc", "initscripts"], "sysv": []}
+PACKAGES = {"systemd": ["systemd", "perl-base"], "openrc": ["openrc", "initscripts", "perl-base"], "sysv": []}
+# dpkg, and the ldconfig that it asks for.
+INSTALLER = ["dpkg", "libc-bin"]
+# update-rc.d, which systemctl calls too. What it depends on is for file systems that are yet to be merged.
+ALONE = {"systemd": ["init-system-helpers"], "openrc": ["init-system-helpers"], "sysv": []}
 # The program of the first process.
 FIRST = {"systemd": "systemd", "openrc": "openrc-init", "sysv": "busybox"}
 # busybox's applets, for guest/service.sh and the scripts of packages; where a package has the program, that is taken.
-APPLETS = """[ awk base64 basename cat chgrp chmod chown cmp cp cut date dd df dirname dmesg echo egrep env expr false find
-    fgrep grep gzip head hostname id install kill ln ls mkdir mknod mktemp mount mv pidof poweroff printf ps
+APPLETS = """[ awk base64 basename cat chgrp chmod chown cmp cp cut date dd df diff dirname dmesg echo egrep env expr false find
+    fgrep getopt grep gzip head hostname id install kill ln ls mkdir mknod mktemp mount mv pidof poweroff printf ps
     pwd readlink realpath rm rmdir sed seq sh sleep sort start-stop-daemon stat stty sync sysctl tail tar tee test touch tr
     true tty umount uname uniq usleep wc which xargs""".split()
+# What the package that is installed over the first one is called; the same programs.
+SECOND = "+second"
 # What nobody reads in the guest.
 LEFT_OUT = ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/perl"]
 ACCOUNTS = ["root:x:0:", "uucp:x:10:", "tty:x:5:", "adm:x:4:", "utmp:x:43:", "systemd-journal:x:101:", "nogroup:x:65534:"]
@@ -60,6 +67,10 @@ ExecStart=/bin/sh /service.sh systemd
 
 # What docs/operating.md says is kept, and the bits of linux/capability.h.
 KEPT = {"CAP_DAC_READ_SEARCH": 2, "CAP_NET_RAW": 13, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21}
+# What the user may have changed: it goes with a purge only.
+SETTINGS = {"/etc/default/iocrec", "/etc/init.d/iocrec"}
+# What may be left beside: the log, and as anywhere in Debian the links by which a removed service is kept from starting.
+ANYWAY = {"install": "/var/log/iocrec", "remove": r"/var/log/iocrec|/etc/rc\d\.d/K", "purge": "/var/log/iocrec"}
 # From the stop's command to the end of the process: a second is asked for on a machine, and this one is emulated
 # on what may be busy. With its probes to be waited for it would be the more.
 LEAVES_WITHIN = 15
@@ -93,17 +104,15 @@ def files(top, service, archive, run, package, busybox, imitation, now):
     for name in ("proc", "sys", "dev", "run", "tmp", "root", "var/log", "var/lib"):
         (root / name).mkdir(parents=True)
     link(root / "var/run", "/run")
-    if PACKAGES[service]:
-        wanted = run(["apt-get", "-c", archive.configuration, "install", "-s", "--no-install-recommends", *PACKAGES[service]])
-        for name in re.findall("^Inst (\\S+)", wanted, re.M):
-            # the links above stay what they are
-            shutil.copytree(archive.unpacked(name), root, symlinks=True, dirs_exist_ok=True)
-    run(["dpkg-deb", "-x", package, top / "package"])
-    shutil.copytree(top / "package", root, symlinks=True, dirs_exist_ok=True)
-    shutil.rmtree(top / "package")
+    wanted = run(["apt-get", "-c", archive.configuration, "install", "-s", "--no-install-recommends", *PACKAGES[service], *INSTALLER])
+    for name in re.findall("^Inst (\\S+)", wanted, re.M) + ALONE[service]:
+        # the links above stay what they are
+        shutil.copytree(archive.unpacked(name), root, symlinks=True, dirs_exist_ok=True)
     for name in LEFT_OUT:
-        if name != "usr/share/doc" or service != "openrc":  # its script is an example there
-            shutil.rmtree(root / name, ignore_errors=True)
+        shutil.rmtree(root / name, ignore_errors=True)
+    (root / "var/lib/dpkg/info").mkdir(parents=True, exist_ok=True)
+    write(root / "var/lib/dpkg/status", "")
+    packages(root / "packages", package, run)
     shutil.copy(busybox, root / "bin/busybox")
     for name in APPLETS:
         if not any((root / place / name).exists() for place in ("bin", "sbin")):
@@ -116,6 +125,17 @@ def files(top, service, archive, run, package, busybox, imitation, now):
     write(root / "etc/hostname", "guest\n")
     write(root / "etc/fstab", "")
     {"systemd": with_systemd, "openrc": with_openrc, "sysv": with_sysv}[service](root)
+
+
+def packages(place, package, run):
+    """Our package, and the same as a later version."""
+    place.mkdir()
+    shutil.copy(package, place / "first.deb")
+    run(["dpkg-deb", "--raw-extract", package, place / "second"])
+    control = place / "second/DEBIAN/control"
+    control.write_text(re.sub("^(Version: .*)$", f"\\1{SECOND}", control.read_text(), flags=re.M))
+    run(["dpkg-deb", "-Zgzip", "--root-owner-group", "--build", place / "second", place / "second.deb"])
+    shutil.rmtree(place / "second")
 
 
 def with_systemd(root):
@@ -134,7 +154,6 @@ def with_systemd(root):
 def with_openrc(root):
     """OpenRC's own first process, with Debian's scripts for the machine."""
     link(root / "sbin/init", "openrc-init")
-    shutil.copy(root / "usr/share/doc/iocrec/examples/iocrec.openrc", root / "etc/init.d/iocrec")
     write(root / "etc/init.d/guest", LAST_OPENRC, 0o755)
     levels = {"sysinit": ["mountkernfs.sh", "mountdevsubfs.sh"], "default": ["guest"]}
     for level, names in levels.items():
@@ -149,6 +168,11 @@ def with_sysv(root):
     write(root / "etc/init.d/rcS", RC_S, 0o755)
 
 
+def moment(text):
+    """A time as iocreplay prints it. Nine digits are more than a datetime takes."""
+    return datetime.datetime.fromisoformat(re.sub(r"(\.\d{6})\d*", r"\1", text))
+
+
 def examine(service, console, place, replay):
     """Compares what a guest sent with what it must have sent; what is wrong, else None, and a line for people."""
     read = lambda name: (place / "tmp" / name).read_text() if (place / "tmp" / name).exists() else ""
@@ -161,7 +185,8 @@ def examine(service, console, place, replay):
     first = re.search(r"^FIRST (\S+)$", console, re.M).group(1)
     must(first == FIRST[service], "the first process is", first)
     ends = dict(re.findall(r"^EXIT (\w+) (\d+)$", console, re.M))
-    expected = {name: "0" for name in ("start", "status", "recorder", "stop", "again", "after", "end", "ioc")}
+    expected = {name: "0" for name in ("install", "enable", "start", "status", "recorder", "stop", "again", "after", "upgrade", "upgraded",
+                                       "remove", "purge", "ioc")}
     expected["stopped"] = "3"
     if service != "systemd":
         # it has ended and nobody has told the script so: OpenRC has a number of its own for that
@@ -182,13 +207,26 @@ def examine(service, console, place, replay):
     whole = [put for put in puts if put["new"] == put["requested"] + 1]
     # what was under way when the recorder ended, once a run, has no end
     cut = [put for put in puts if put["new"] is None]
-    must(len(whole) > 20 and len(cut) <= 3 and len(whole) + len(cut) == len(puts), len(whole), "whole puts of", len(puts), cut[3:])
+    must(len(whole) > 20 and len(cut) <= 4 and len(whole) + len(cut) == len(puts), len(whole), "whole puts of", len(puts), cut[3:])
     info = json.loads(replay(["info", "--json"], log))
-    must(len(info["runs"]) == 3, len(info["runs"]), "runs in the log")
+    must(len(info["runs"]) == 4, len(info["runs"]), "runs in the log")
+    must(not any(run[what] for run in info["runs"] for what in ("damage", "missing_segments", "losses")), "something is lost:", info["runs"])
+    cut_off = replay(["verify"], log).count("nothing says that it ends here")
+    must(cut_off == 1, cut_off, "runs have no end, though one was killed and all others were asked to end")
+    must(read("program.txt") == "/usr/bin/iocrec\n", "after the upgrade runs", read("program.txt") or "the same process")
+    must("--max-disk 32M" in read("command.txt"), "after the upgrade it runs with", read("command.txt"))
+    must(read("version.txt").strip().endswith(SECOND), "installed is", read("version.txt"))
+    # Only what docs/operating.md says is left by each.
+    for when, expected in (("install", SETTINGS), ("remove", SETTINGS), ("purge", set())):
+        left = {name for name in read(f"files-{when}.txt").split() if not re.match(ANYWAY[when], name)}
+        must(left == expected, "after", when, "there are", left)
     times = {name: float(end) - float(begin) for name, begin, end in re.findall(r"^TIME (\S+) (\S+) (\S+)$", console, re.M)}
-    for name in ("stop-process", "end-process"):
+    for name in ("stop-process", "remove-process"):
         must(times.get(name, 1e9) < LEAVES_WITHIN, name, "took", times.get(name))
+    unrecorded = (moment(info["runs"][-1]["first"]) - moment(info["runs"][-2]["last"])).total_seconds()
     release, up = re.search(r"^BEGIN (\S+) up (\S+)$", console, re.M).groups()
     line = (f"{release}, {first}: {len(info['runs'])} runs, {len(puts)} puts; the process ends {times.get('stop-process', 0):.2f} s and "
-            f"the service is stopped {times.get('stop', 0):.2f} s after the stop; init up after {up} s")
+            f"the service is stopped {times.get('stop', 0):.2f} s after the stop; init up after {up} s; dpkg takes {times.get('install', 0):.1f} s to "
+            f"install, {times.get('upgrade', 0):.1f} s to upgrade ({unrecorded:.1f} s of it not recorded), "
+            f"{times.get('remove', 0):.1f} s to remove")
     return "; ".join(wrong), line

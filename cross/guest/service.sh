@@ -1,6 +1,6 @@
 #!/bin/sh
-# Run in a guest by the init system that is tried, as its last service: iocrec as a service beside it, with an
-# imitation of an IOC to be recorded. What comes out is examined by cross/services.py.
+# Run in a guest by the init system that is tried, as its last service: iocrec's package is installed by dpkg, runs as a
+# service beside an imitation of an IOC, and is upgraded and removed. What comes out is examined by cross/services.py.
 #
 # usage: service.sh systemd|openrc|sysv
 exec </dev/null >/dev/console 2>&1
@@ -12,22 +12,33 @@ case $1 in
 systemd)
     service() { systemctl --no-pager "$1" iocrec; }
     main() { systemctl show --property MainPID --value iocrec; }
+    enable() { systemctl enable iocrec; }
     ;;
 openrc)
     service() { rc-service --nocolor iocrec "$1"; }
     main() { cat /run/iocrec.pid 2>/dev/null; }
+    enable() {
+        cp /usr/share/doc/iocrec/examples/iocrec.openrc /etc/init.d/iocrec
+        rc-update add iocrec default
+    }
     ;;
 sysv)
     service() { /etc/init.d/iocrec "$1"; }
     main() { cat /var/run/iocrec.pid 2>/dev/null; }
+    enable() { :; }
     ;;
 esac
 
-# does NAME ACTION: what the service manager says goes to a file, its exit code to the console
+# does NAME COMMAND...: what it says goes to a file, its exit code to the console
 does() {
-    service "$2" >>"/tmp/$1.txt" 2>&1
-    echo "EXIT $1 $?"
+    name=$1
+    shift
+    "$@" >>"/tmp/$name.txt" 2>&1
+    echo "EXIT $name $?"
 }
+
+# everything that is iocrec's and no program's or document's
+files() { find /etc /var/log -name '*iocrec*' | sort >"/tmp/files-$1.txt"; }
 
 # not a second longer than needed, since these machines are emulated
 hits() {
@@ -38,14 +49,20 @@ hits() {
     sleep 3
 }
 
-# Stops the service while somebody looks when the process itself is gone.
+# stop NAME COMMAND...: stops the service while somebody looks when the process itself is gone
 stop() {
+    stopping=$1
     pid=$(main)
     begin=$(up)
-    { while [ -d "/proc/$pid" ]; do usleep 20000; done; echo "TIME $1-process $begin $(up)"; } &
+    {
+        for _ in $(seq 1000); do
+            [ -d "/proc/$pid" ] || { echo "TIME $stopping-process $begin $(up)" && break; }
+            usleep 20000
+        done
+    } &
     looking=$!
-    does "$1" stop
-    echo "TIME $1 $begin $(up)"
+    does "$@"
+    echo "TIME $stopping $begin $(up)"
     wait $looking
 }
 
@@ -57,16 +74,23 @@ echo "BEGIN $(uname -r) up $(up)"
 echo "FIRST $(basename "$(readlink /proc/1/exe)")"
 IOC=guest imitation 600 &
 ioc=$!
-does start start
+# by its path, since busybox's shell prefers busybox's own dpkg, which is another program
+begin=$(up)
+does install /usr/bin/dpkg -i /packages/first.deb
+echo "TIME install $begin $(up)"
+files install
+does enable enable
+sed -i 's/^OPTIONS=.*/OPTIONS="--max-disk 32M"/' /etc/default/iocrec
+does start service start
 hits
-does status status
+does status service status
 cp "/proc/$(main)/status" /tmp/process.txt
 ls -ld $log $log/*.iocrec >/tmp/modes.txt
 iocrec status --dir $log >/tmp/recorder.txt 2>&1
 echo "EXIT recorder $?"
-stop stop
-does stopped status
-does again start
+stop stop service stop
+does stopped service status
+does again service start
 hits
 killed=$(main)
 kill -9 "$killed"
@@ -78,12 +102,24 @@ if [ "$1" = systemd ]; then
     done
 else
     while [ -d "/proc/$killed" ]; do sleep 1; done
-    does killed status
-    does restart restart
+    does killed service status
+    does restart service restart
 fi
 hits
-does after status
-stop end
+does after service status
+older=$(main)
+begin=$(up)
+does upgrade /usr/bin/dpkg -i /packages/second.deb
+echo "TIME upgrade $begin $(up)"
+hits
+does upgraded service status
+[ "$(main)" = "$older" ] || readlink "/proc/$(main)/exe" >/tmp/program.txt
+tr '\0' ' ' <"/proc/$(main)/cmdline" >/tmp/command.txt
+dpkg-query --show iocrec >/tmp/version.txt
+stop remove /usr/bin/dpkg --remove iocrec
+files remove
+does purge /usr/bin/dpkg --purge iocrec
+files purge
 kill $ioc
 wait $ioc
 echo "EXIT ioc $?"

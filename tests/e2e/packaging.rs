@@ -70,6 +70,25 @@ fn the_debian_package_installs_and_runs() {
     );
 }
 
+/// A wrong architecture is told by one line with what to do, before anything is installed or built.
+#[test]
+fn make_deb_tells_which_architectures_there_are() {
+    let mut make = Command::new("make");
+    make.args(["--silent", "-C", env!("CARGO_MANIFEST_DIR"), "deb", "ARCH=nonsense"]);
+    // of a make that runs the tests
+    make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
+    let output = run(&mut make);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    let [told, by_make] = lines[..] else { panic!("{said}") };
+    for part in ["'nonsense'", "ARCH=amd64", "ARCH=arm64", "ARCH=armhf"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(by_make.starts_with("make: ***"), "{by_make}");
+}
+
 /// The SysV script in each shell that boxes have.
 #[test]
 fn the_init_script_starts_stops_and_tells() {
