@@ -20,6 +20,7 @@ mod rules;
 mod self_test;
 pub mod tables;
 pub mod transport;
+mod user_reads;
 mod version;
 
 use std::collections::HashMap;
@@ -175,6 +176,7 @@ fn programs(machine: &str, tier: Tier) -> Result<&'static [u8], String> {
 }
 
 fn load(bytes: &[u8], leaves_out: LeavesOut, perf: bool) -> Result<Kernel, String> {
+    user_reads::prepare();
     let object = explained(Step::Load, || {
         let mut object = ObjectBuilder::default().open_memory(bytes)?;
         tables::size(&mut object, leaves_out, perf)?;

@@ -28,7 +28,7 @@ struct Surroundings {
     version: Version,
     /// Effective capabilities, a bit each.
     capabilities: u64,
-    /// /sys/kernel/security/lockdown is `confidentiality`.
+    /// Lockdown is in confidentiality mode, as far as can be told.
     confidential: bool,
     /// kernel.perf_event_paranoid.
     paranoid: Option<i32>,
@@ -70,7 +70,7 @@ impl Surroundings {
                 .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
                 // without /proc: all of them, so that nothing is blamed on their lack
                 .unwrap_or(u64::MAX),
-            confidential: text("sys/kernel/security/lockdown").contains("[confidentiality]"),
+            confidential: is_confidential(root),
             paranoid: text("proc/sys/kernel/perf_event_paranoid").trim().parse().ok(),
             locked: locked.map(|bytes| bytes / 1024),
             config: Config::read(root, &version.release),
@@ -146,7 +146,7 @@ impl Surroundings {
             return format!("not allowed to place probes{paranoid}: this kernel wants CAP_SYS_ADMIN for them; run as root");
         }
         if self.confidential {
-            return "kernel lockdown is in confidentiality mode (/sys/kernel/security/lockdown), which forbids it".into();
+            return LOCKED_DOWN.into();
         }
         match self.locked {
             Some(locked) if step == Step::Load && self.version.is_before(5, 11) => format!(
@@ -168,6 +168,10 @@ impl Surroundings {
         // libbpf: "map 'hits': failed to create"
         if said.contains("'hits'") && self.version.is_before(5, 8) {
             return Some(format!("BPF ring buffers came with kernel 5.8; this is {}", self.version.release));
+        }
+        // helpers that it forbids are not there
+        if self.confidential {
+            return Some(LOCKED_DOWN.into());
         }
         self.without("CONFIG_BPF_EVENTS").or_else(|| {
             // a kernel that is as old as that, or claims to be, or cannot be told
@@ -202,6 +206,25 @@ impl Surroundings {
         )
     }
 }
+
+/// Is lockdown in confidentiality mode? Where its file is not mounted the kernel's command line is asked.
+fn is_confidential(root: &Path) -> bool {
+    let text = |path: &str| fs::read_to_string(root.join(path));
+    match text("sys/kernel/security/lockdown") {
+        Ok(modes) => modes.contains("[confidentiality]"),
+        Err(_) => text("proc/cmdline")
+            .is_ok_and(|words| words.split_whitespace().any(|word| word == "lockdown=confidentiality")),
+    }
+}
+
+/// Why memory may be read wrong by programs that were loaded, where the machine's surroundings tell.
+pub fn wrong_reads() -> Option<&'static str> {
+    // up to kernel 5.7 programs that read memory are loaded, and their reads fail
+    is_confidential(Path::new("/")).then_some(LOCKED_DOWN)
+}
+
+const LOCKED_DOWN: &str =
+    "kernel lockdown is in confidentiality mode (lockdown= of the kernel's command line), which forbids it";
 
 /// Both probes and perf buffers are found through it.
 const NO_SYS: &str =
@@ -265,7 +288,9 @@ mod tests {
         let capabilities = capability::BPF | capability::PERFMON;
         let some = Surroundings { capabilities, paranoid: Some(4), ..root() };
         expect(&some, Step::Probe, libc::EPERM, &["CAP_SYS_ADMIN", "perf_event_paranoid is 4"]);
-        expect(&Surroundings { confidential: true, ..root() }, Step::Load, libc::EPERM, &["lockdown"]);
+        for errno in [libc::EPERM, libc::EINVAL] {
+            expect(&Surroundings { confidential: true, ..root() }, Step::Load, errno, &["lockdown"]);
+        }
         let old = Surroundings { version: Version::of(5, 10, 262), locked: Some(64), ..root() };
         expect(&old, Step::Load, libc::EPERM, &["RLIMIT_MEMLOCK is 64 KiB", "LimitMEMLOCK"]);
         let new = Surroundings { locked: Some(64), ..root() };
@@ -289,6 +314,24 @@ mod tests {
         expect(&at(4, 4, 178), Step::Load, libc::EACCES, &["bpf()", "seccomp"]);
         expect(&root(), Step::Load, libc::EINVAL, &["Invalid argument", "'hits'"]);
         expect(&root(), Step::Probe, libc::EIO, &["file system"]);
+    }
+
+    #[test]
+    fn lockdown_is_told_by_its_file_or_the_command_line() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("proc/cmdline", "quiet lockdown=integrity\n");
+        assert!(!is_confidential(root.path()));
+        write("proc/cmdline", "quiet lockdown=confidentiality\n");
+        assert!(is_confidential(root.path()));
+        write("sys/kernel/security/lockdown", "none [integrity] confidentiality\n");
+        assert!(!is_confidential(root.path()));
+        write("sys/kernel/security/lockdown", "none integrity [confidentiality]\n");
+        assert!(is_confidential(root.path()));
     }
 
     #[test]

@@ -134,7 +134,8 @@ fn judge(head: &Head, body: &Body, record: u64) -> Result<(), String> {
         return Err(format!("the argument {record:#x} was read as {:#x}", head.object));
     }
     if (head.status, head.severity) != (STATUS, SEVERITY) || *value != expected {
-        return Err("memory of a process is not read as it is".into());
+        let why = super::reasons::wrong_reads().map(|why| format!(": {why}")).unwrap_or_default();
+        return Err(format!("memory of a process is not read as it is{why}"));
     }
     Ok(())
 }
