@@ -12,6 +12,7 @@
 mod records;
 
 use self::records::Records;
+use crate::clock::can_be_right;
 use crate::event::{
     Alias, Channel, ChannelId, Circuit, CircuitId, Clock, Event, Fact, Field, FieldId, Host, Ioc, IocId,
     Menu, MenuId, Record, RecordId, ScanList, ScanListId, Scanned, Site, SiteId, States, Thinning, Thread,
@@ -164,7 +165,8 @@ pub struct Context {
     host: Option<Host>,
     tier: Option<TierChoice>,
     thinning: Option<Thinning>,
-    /// Pairs of monotonic and wall time, in the order in which they were noted.
+    /// Pairs of monotonic and wall time, in the order in which they were noted: those that can be right, if there
+    /// are any, else all.
     clocks: VecDeque<(u64, i64)>,
     iocs: Table<Ioc>,
     threads: Table<Thread>,
@@ -444,7 +446,8 @@ impl Context {
     }
 
     /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time: by the latest pair of clocks
-    /// noted at or before it, else by the earliest. `None` before the first pair is known.
+    /// noted at or before it, else by the earliest; pairs of a wall clock that was never set don't count where there are
+    /// others. `None` before the first pair is known.
     pub fn wall(&self, time: u64) -> Option<i64> {
         let before = self.clocks.iter().rev().find(|(at, _)| *at <= time);
         let &(at, wall) = before.or(self.clocks.front())?;
@@ -482,6 +485,11 @@ impl Context {
     }
 
     fn note_clock(&mut self, time: u64, wall: i64) {
+        match self.clocks.back().map(|&(_, held)| can_be_right(held)) {
+            Some(true) if !can_be_right(wall) => return,
+            Some(false) if can_be_right(wall) => self.clocks.clear(),
+            _ => {}
+        }
         if self.clocks.len() == MAX_CLOCKS {
             self.clocks.pop_front();
         }

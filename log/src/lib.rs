@@ -31,6 +31,7 @@
 //! ```
 
 mod block;
+pub mod clock;
 pub mod context;
 pub mod event;
 pub mod format;

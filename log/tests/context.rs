@@ -122,6 +122,11 @@ fn the_calendar() {
     );
     context.apply(200, &Fact::Clock(Clock { wall: 5_000_000 })); // the clock was set
     assert_eq!((context.wall(199), context.wall(201)), (Some(1_000_099), Some(5_000_001)));
+    // What was never set tells nothing as soon as there is better, before it or after it.
+    context.apply(300, &Fact::Clock(Clock { wall: 1_790_000_000_000_000_000 }));
+    context.apply(300, &Fact::Clock(Clock { wall: 6_000_000 }));
+    assert_eq!(context.wall(100), Some(1_789_999_999_999_999_800));
+    assert_eq!(context.wall(301), Some(1_790_000_000_000_000_001));
     // However many pairs there are, and however odd, it remembers some and copes.
     for number in 0..1000 {
         context.apply(300 + number, &Fact::Clock(Clock { wall: i64::MAX }));

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{happenings, iocreplay, outcome, run, segments, write_events, write_log, MS, SECOND};
+use common::{happenings, iocreplay, outcome, run, segments, write_events, write_log, write_set, MS, SECOND};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -128,6 +128,11 @@ fn a_damaged_block_costs_itself() {
 
 /// Puts at a steady pace, of values that don't compress, for several segments.
 fn many_puts(directory: &Path, pace: u64) -> Vec<PathBuf> {
+    many_puts_set(directory, pace, 0)
+}
+
+/// The same on a machine whose clock was set at a monotonic time.
+fn many_puts_set(directory: &Path, pace: u64, set: u64) -> Vec<PathBuf> {
     let mut state = 1_u64;
     let mut facts = Vec::new();
     for n in 0..30_000_u64 {
@@ -145,7 +150,7 @@ fn many_puts(directory: &Path, pace: u64) -> Vec<PathBuf> {
         };
         facts.push((SECOND + n * pace, iocrec_log::event::Fact::CaPut(put)));
     }
-    write_events(directory, "box1", 7, facts);
+    write_set(directory, "box1", 7, facts, set);
     let files = segments(directory);
     assert!(files.len() >= 4, "{}", files.len());
     files
@@ -483,6 +488,44 @@ fn from_a_time_on() {
     }
     assert!(works(here, &arguments).lines().eq(late));
     assert_eq!(run(here, &["puts", "log"]).0, 1);
+}
+
+/// A box boots in 1970 and hears of the time later: everything has the time that it would have had with a clock.
+#[test]
+fn a_clock_that_is_set_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let files = many_puts(&here.join("right"), 20 * MS);
+    let last = files.len() - 1;
+    let commands: [&[&str]; 2] = [
+        &["puts", "--utc"],
+        &["traces", "--utc", "--since", "2026-09-21T14:16:00", "--until", "2026-09-21T14:17:00"],
+    ];
+    let outputs = |log: &str| commands.map(|command| works(here, &[command, &[log]].concat()));
+    let right = outputs("right");
+    assert!(right.iter().all(|output| output.lines().count() > 1000));
+    assert!(!works(here, &["info", "right"]).contains("was not set"));
+    // in the first segment, in one between, and in the last
+    for (log, set) in [("first", 5), ("between", 250), ("end", 599)] {
+        let files = many_puts_set(&here.join(log), 20 * MS, set * SECOND);
+        assert_eq!(files.len(), last + 1, "{log}");
+        for (got, right) in outputs(log).iter().zip(&right) {
+            let differ = got.lines().zip(right.lines()).find(|(got, right)| got != right);
+            assert!(got == right, "{log}: {differ:?}");
+        }
+        let info = works(here, &["info", "--utc", log]);
+        let line = "clock     was not set before 2026-09-21T14:";
+        assert!(info.contains(line) && info.contains("time      2026-09-21T14:13:21"), "{info}");
+    }
+    // Among those of another machine they come in the order of time.
+    write_events(&here.join("between/box2"), "box2", 8, happenings());
+    let lines = works(here, &["puts", "between", "--utc"]);
+    assert!(lines.lines().next().unwrap().contains("14:13:21"), "{lines}");
+    let times: Vec<&str> = lines.lines().map(|line| &line[..26]).collect();
+    assert!(times.is_sorted());
+    // One that nobody ever set says what it showed.
+    many_puts_set(&here.join("never"), 20 * MS, u64::MAX);
+    assert!(works(here, &["puts", "never", "--utc"]).starts_with("1970-01-01T00:00:01"));
 }
 
 #[test]

@@ -5,14 +5,12 @@
 //! list of where its bytes lie. The directory's own size is reckoned, too. What is reckoned is never less
 //! than what is on the disk.
 
+use crate::clock::can_be_right;
 use crate::name::{Pin, SegmentName};
 use crate::storage::Storage;
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
-
-/// 2020-01-01: a file that says it is older was written before the box's clock was set.
-const CLOCK_WAS_SET: i64 = 1_577_836_800_000_000_000;
 
 /// A moment, by the best clock that there is for it.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +26,7 @@ impl Moment {
     fn age(self, now: u64, wall: i64) -> Option<u64> {
         match self {
             Moment::Monotonic(then) => Some(now.saturating_sub(then)),
-            Moment::Wall(then) if then < CLOCK_WAS_SET => None,
+            Moment::Wall(then) if !can_be_right(then) => None,
             Moment::Wall(then) => Some(wall.saturating_sub(then).max(0).unsigned_abs()),
         }
     }

@@ -7,6 +7,7 @@
 //! not by the length of the logs.
 
 pub mod caller;
+pub mod clock;
 pub mod eca;
 pub mod engine;
 pub mod forest;

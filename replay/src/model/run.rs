@@ -1,5 +1,6 @@
 //! A recorder's run: the definitions that its hits refer to.
 
+use super::clock::SetLater;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
 use std::cell::{Ref, RefCell};
@@ -12,6 +13,13 @@ pub struct Run {
 }
 
 impl Run {
+    /// A run whose clock was set later, or not.
+    pub fn new(set: Option<SetLater>) -> Run {
+        let mut context = Context::default();
+        set.inspect(|set| set.tell(&mut context));
+        Run { context: RefCell::new(context) }
+    }
+
     /// A fact comes into force. Ends are to be applied late, when no chain refers to them any more.
     pub fn apply(&self, time: u64, fact: &Fact) {
         self.context.borrow_mut().apply(time, fact);

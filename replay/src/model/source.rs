@@ -9,11 +9,13 @@
 //! Segments are decoded on other threads, a few ahead of the one that is worked on. With a time from which on
 //! events are wanted, segments and blocks that are [`KEEP`] older are not read.
 
+use super::clock::{created, SetLater};
 use super::forest;
 use super::run::Run;
 use super::value;
 use crate::notices::Notices;
 use crate::time::SECOND;
+use iocrec_log::clock::can_be_right;
 use iocrec_log::event::{Ended, Event, Fact, Sort};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{Ahead, Block, Cause, ReadError, Segment, SegmentFile};
@@ -83,6 +85,8 @@ pub struct Source {
     segment: Option<(Ahead, PathBuf)>,
     /// Monotonic time of the earliest hits that are wanted.
     since: u64,
+    /// When the machine's clock was set, if it was not at the beginning.
+    set: Option<SetLater>,
     /// Wall-clock time of the first event, once looked for.
     begins: Option<i64>,
     started: bool,
@@ -128,20 +132,21 @@ pub fn group(files: Vec<SegmentFile>) -> Vec<Vec<SegmentFile>> {
 
 /// Wall-clock time when the first of the segments was begun.
 fn begun(files: &[SegmentFile]) -> i64 {
-    files.iter().filter_map(|file| Some(file.header?.created_wall)).min().unwrap_or(0)
+    let walls = || files.iter().filter_map(|file| Some(file.header?.created_wall));
+    walls().filter(|&wall| can_be_right(wall)).min().or(walls().min()).unwrap_or(0)
 }
 
 /// Wall-clock time at which a run begins. Its first block tells, which has a pair of clocks; what the
 /// files' headers say was noted before the recorder knew more.
-fn begins(files: &VecDeque<SegmentFile>) -> i64 {
+fn begins(files: &VecDeque<SegmentFile>, set: Option<SetLater>) -> i64 {
     let Some(first) = files.front() else { return 0 };
-    let created = first.header.map_or(0, |header| header.created_wall);
+    let created = first.header.map_or(0, |header| created(&header, set));
     let Ok(mut segment) = Segment::open(&first.path) else { return created };
     // The very first may tell nothing but how the segment before it ended.
     let tells = |block: &Block| !block.events.iter().all(|event| matches!(event.fact, Fact::Ended(_)));
     let mut blocks = std::iter::from_fn(|| segment.next_block()).map_while(Result::ok);
     let Some(block) = blocks.find(tells) else { return created };
-    let run = Run::default();
+    let run = Run::new(set);
     block.events.iter().for_each(|event| run.apply(event.time, &event.fact));
     let hits = block.events.iter().filter(|event| event.fact.sort() != Sort::Definition);
     let first = hits.map(|event| event.time).min().or(block.events.first().map(|event| event.time));
@@ -151,15 +156,15 @@ fn begins(files: &VecDeque<SegmentFile>) -> i64 {
 
 /// Drops the segments in which all is too long before `since` (wall-clock time) to matter. Gives the
 /// monotonic time before which that is so in the first that is left.
-fn pass_over(files: &mut VecDeque<SegmentFile>, since: i64) -> u64 {
+fn pass_over(files: &mut VecDeque<SegmentFile>, since: i64, set_later: Option<SetLater>) -> u64 {
     let since = since.saturating_sub(i64::try_from(KEEP).unwrap_or(i64::MAX));
     // What the wall clock showed when the monotonic clock was at zero: rises when the wall clock is set forward.
-    let zero = |header: &SegmentHeader| i128::from(header.created_wall) - i128::from(header.created);
+    let zero = |header: &SegmentHeader| i128::from(created(header, set_later)) - i128::from(header.created);
     let header = |file: Option<&SegmentFile>| file.and_then(|file| file.header);
     // What is in a segment was before the next one was begun.
     while let (Some(this), Some(next)) = (header(files.front()), header(files.get(1))) {
         let set_back = zero(&this) - zero(&next) > i128::from(SECOND);
-        if next.created_wall > since || set_back {
+        if created(&next, set_later) > since || set_back {
             // If the clock was not set in this segment, its begin tells the time of all that is in it.
             let set = (zero(&this) - zero(&next)).unsigned_abs() > u128::from(SECOND);
             let since = i128::from(since) - zero(&this);
@@ -174,10 +179,12 @@ impl Source {
     /// The events in a run's segments, which are in order. Of what is before `since` (wall-clock time) no more
     /// comes than is needed for what began later.
     pub fn new(files: Vec<SegmentFile>, since: Option<i64>) -> Self {
+        let set = SetLater::find(&files);
         let mut files = files.into();
-        let since = since.map_or(0, |since| pass_over(&mut files, since));
+        let since = since.map_or(0, |since| pass_over(&mut files, since, set));
         Source {
-            run: Rc::new(Run::default()),
+            run: Rc::new(Run::new(set)),
+            set,
             begins: None,
             files,
             ahead: VecDeque::new(),
@@ -201,7 +208,7 @@ impl Source {
     /// tells when it begins, and takes no memory.
     pub fn peek(&mut self, notices: &mut Notices) -> Option<i64> {
         if !self.started {
-            return Some(*self.begins.get_or_insert_with(|| begins(&self.files)));
+            return Some(*self.begins.get_or_insert_with(|| begins(&self.files, self.set)));
         }
         self.fill(notices);
         match self.pending.front() {

@@ -1,5 +1,6 @@
 //! What is in the logs, and what is missing.
 
+use crate::model::clock::SetLater;
 use crate::notices::Notices;
 use crate::time::{duration, Zone};
 use iocrec_log::context::Context;
@@ -72,6 +73,8 @@ pub struct RunInfo {
     length: Option<u64>,
     first: Option<String>,
     last: Option<String>,
+    /// When the machine's clock was set, where it was not at the beginning: times before are reckoned back from it.
+    clock_set: Option<String>,
     /// Nanoseconds that times were rounded down to multiples of.
     time_step: u64,
     segments: usize,
@@ -157,6 +160,10 @@ struct PinInfo {
 /// Looks through a run's segments.
 pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInfo {
     let mut looking = Looking::default();
+    if let Some(set) = SetLater::find(files) {
+        set.tell(&mut looking.context);
+        looking.clock_set = Some(set.wall);
+    }
     let mut expected = None;
     for file in files {
         looking.bytes += file.size;
@@ -203,6 +210,7 @@ struct Looking {
     /// By the fact's number.
     counts: BTreeMap<u16, u64>,
     bytes: u64,
+    clock_set: Option<i64>,
     time_step: u64,
     missing: u64,
     damage: Vec<String>,
@@ -338,6 +346,7 @@ impl Looking {
             length: self.span.map(|(first, last)| u64::try_from(last.saturating_sub(first)).unwrap_or(0)),
             first: self.span.map(|(first, _)| zone.format(first, 9)),
             last: self.span.map(|(_, last)| zone.format(last, 9)),
+            clock_set: self.clock_set.map(|wall| zone.format(wall, 3)),
             time_step: self.time_step.max(1),
             segments,
             bytes: self.bytes,
@@ -416,6 +425,9 @@ fn one(out: &mut impl Write, run: &RunInfo) -> io::Result<()> {
             }
         }
         _ => writeln!(out, "time      nothing happened")?,
+    }
+    if let Some(set) = &run.clock_set {
+        writeln!(out, "clock     was not set before {set}: earlier times are reckoned back from it")?;
     }
     write!(out, "segments  {}, {} bytes", run.segments, run.bytes)?;
     if run.missing_segments > 0 {

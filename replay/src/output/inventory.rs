@@ -6,6 +6,7 @@
 
 use super::info::linkage_name;
 use crate::filter::Filter;
+use crate::model::clock::SetLater;
 use crate::model::value::push_lossy;
 use crate::notices::Notices;
 use crate::time::Zone;
@@ -63,6 +64,7 @@ impl Inventory {
     /// Reads a run's definitions. What can't be read is said; what can is there.
     pub fn read(files: &[SegmentFile], notices: &mut Notices) -> Inventory {
         let mut found = Inventory::default();
+        SetLater::find(files).inspect(|set| set.tell(&mut found.context));
         for file in files {
             let mut segment = match Segment::open(&file.path) {
                 Ok(segment) => segment,

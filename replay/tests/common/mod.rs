@@ -262,18 +262,30 @@ pub fn write_log(directory: &Path, host: &str, run: u128) {
 
 /// Writes a log of certain events.
 pub fn write_events(directory: &Path, host: &str, run: u128, happenings: Vec<(u64, Fact)>) {
+    write_set(directory, host, run, happenings, 0);
+}
+
+/// The same on a machine that began in 1970 and whose clock was set at a monotonic time.
+pub fn write_set(directory: &Path, host: &str, run: u128, happenings: Vec<(u64, Fact)>, set: u64) {
+    let shown = |time: u64| if time < set { time as i64 } else { WALL + time as i64 };
     let options = Options { segment: Some(64 << 10), ..Options::default() };
-    let wall = Rc::new(Cell::new(WALL));
+    let wall = Rc::new(Cell::new(shown(0)));
     let clocked = Clocked { directory: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
     let mut writer = Writer::open(clocked, options, run).unwrap();
     for fact in definitions(host) {
+        let fact = if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: shown(0) }) } else { fact };
         writer.push(Event { time: 0, fact });
     }
-    let mut now = 0;
+    let (mut now, mut noted) = (0, 0);
     for (time, fact) in happenings {
+        // as the recorder does: every ten seconds, and when the clock is set
+        if time >= noted + 10 * SECOND || (now < set && time >= set) {
+            noted = time;
+            writer.push(Event { time, fact: Fact::Clock(Clock { wall: shown(time) }) });
+        }
         writer.push(Event { time, fact });
         now = now.max(time);
-        wall.set(WALL + now as i64);
+        wall.set(shown(now));
         writer.tick(now);
     }
     writer.close(now);
