@@ -1,0 +1,60 @@
+/*
+ * Runs a program without some of root's capabilities, or as nobody: busybox has nothing for it.
+ *
+ * usage: without NAME... -- PROGRAM WORD...     a NAME is bpf, ipc_lock, perfmon, sys_admin or sys_resource, or root
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Bits of linux/capability.h. */
+static const struct { const char *name; int bit; } capabilities[] = {
+	{ "bpf", 39 }, { "ipc_lock", 14 }, { "perfmon", 38 }, { "sys_admin", 21 }, { "sys_resource", 24 },
+};
+#define NOBODY 65534
+
+struct header { uint32_t version; int pid; };
+struct word { uint32_t effective, permitted, inheritable; };
+
+/* What is not in the bounding set is not had by root either once it runs another program. */
+static int drop(int bit)
+{
+	struct header header = { 0x20080522, 0 };
+	struct word words[2];
+
+	if (prctl(PR_CAPBSET_DROP, bit, 0, 0, 0) || syscall(SYS_capget, &header, words))
+		return -1;
+	words[bit / 32].effective &= ~(1u << bit % 32);
+	words[bit / 32].permitted &= ~(1u << bit % 32);
+	words[bit / 32].inheritable &= ~(1u << bit % 32);
+	return syscall(SYS_capset, &header, words);
+}
+
+static int give_up(const char *name)
+{
+	if (!strcmp(name, "root"))
+		return setgid(NOBODY) || setuid(NOBODY);
+	for (size_t i = 0; i < sizeof(capabilities) / sizeof(capabilities[0]); i++)
+		if (!strcmp(name, capabilities[i].name))
+			return drop(capabilities[i].bit);
+	return -1;
+}
+
+int main(int count, char **words)
+{
+	int at = 1;
+
+	for (; at < count && strcmp(words[at], "--"); at++)
+		if (give_up(words[at])) {
+			fprintf(stderr, "without: %s cannot be given up\n", words[at]);
+			return 125;
+		}
+	if (at + 1 >= count)
+		return 125;
+	execvp(words[at + 1], words + at + 1);
+	perror(words[at + 1]);
+	return 127;
+}

@@ -1,0 +1,127 @@
+"""iocrec on machines that lack something, in guests that cross/boot-test boots.
+
+guest/surroundings.sh runs `iocrec check` once for each case below, and then records while the clock jumps from 1970
+to now. Each case must come to the highest tier that is possible in it, and say in one line why to no higher one.
+"""
+import dataclasses
+import datetime
+import json
+import pathlib
+import re
+import shutil
+
+HERE = pathlib.Path(__file__).resolve().parent
+# busybox's applets, beside those that every guest has
+APPLETS = ["mkdir", "touch", "umount", "unshare"]
+# A machine without a clock of its own begins here; the guest's hardware clock is set to it.
+BEGIN = "1970-01-01T00:00:10"
+# By how much what the guest's clock was set to may be behind: its boot, and all that is done before, on a slow machine.
+LATE = 10
+# Between two puts of the imitation, seconds: 0.05, on machines that are emulated and not alone.
+PAUSE = 2.0
+
+
+@dataclasses.dataclass
+class Case:
+    """Surroundings, and what `iocrec check` must say in them."""
+    name: str
+    words: str  # of a shell; "$@" is the command
+    tier: str
+    says: tuple = ()  # in each reason why it is no higher tier
+    packets: str = ""  # in the reason why there are no packets; empty where there must be some
+    exits: int = 0
+
+
+def cases(best):
+    """What must be where `best` is the tier of a kernel that lacks nothing."""
+    old = best == "perf"  # kernel 5.10 on 32-bit machines
+    narrow = ("32-bit binary",) if old else ()
+    packet = lambda name, words, *says, **more: Case(name, words, "packet", says, **more)
+    high = lambda name, words: Case(name, words, best, narrow)
+    lowered = "ulimit -S -l 0; ulimit -H -l 0; "
+    return [
+        high("whole", '"$@"'),
+        high("no-tracefs", 'umount /sys/kernel/tracing /sys/kernel/debug; "$@"'),
+        packet("no-sys", 'mount -t tmpfs none /sys; "$@"', "no /sys", "mount -t sysfs"),
+        high("no-proc-sys", 'mount -t tmpfs none /proc/sys; "$@"'),
+        high("read-only", 'mount -o remount,bind,ro / && ! touch /x 2>/dev/null && "$@"'),
+        high("memlock-raised", lowered + '"$@"'),
+        (packet("memlock", lowered + 'without sys_resource -- "$@"', "RLIMIT_MEMLOCK is 0 KiB", "ulimit -l") if old
+         else high("memlock", lowered + 'without sys_resource -- "$@"')),
+        packet("paranoid", 'echo 3 >/proc/sys/kernel/perf_event_paranoid; without sys_admin -- "$@"',
+               "perf_event_paranoid is 3", "CAP_SYS_ADMIN"),
+        (high("less-paranoid", 'echo 1 >/proc/sys/kernel/perf_event_paranoid; without sys_admin -- "$@"') if old
+         else packet("less-paranoid", 'echo 1 >/proc/sys/kernel/perf_event_paranoid; without sys_admin -- "$@"', "CAP_SYS_ADMIN")),
+        packet("no-bpf", 'without sys_admin bpf perfmon -- "$@"', "not allowed to use BPF", "root"),
+        packet("not-root", 'without root -- "$@"', "not allowed to use BPF", "root", packets="CAP_NET_RAW"),
+    ]
+
+
+def files(root, tried, without, now):
+    """Puts into a guest's file system what the others have not."""
+    (root / "init").write_text((HERE / "guest/surroundings.sh").read_text())
+    (root / "init").chmod(0o755)
+    root.chmod(0o755)  # for who is not root
+    (root / "cases").write_text("".join(f"{case.name} {case.words}\n" for case in tried))
+    (root / "clock").write_text(str(now))
+    shutil.copy(without, root / "bin/without")
+    for applet in APPLETS:
+        (root / "bin" / applet).symlink_to("busybox")
+
+
+def wrong_in(case, place, ends):
+    """What is wrong in a case."""
+    error = (place / f"{case.name}.err").read_text().strip()
+    if ends.get(case.name) != str(case.exits):
+        return [f"ended with {ends.get(case.name)}: {error}"]
+    found = json.loads((place / f"{case.name}.json").read_text())
+    reasons = [refused["reason"] for refused in found["refused"]]
+    wrong = [f"says {error!r}"] if error else []
+    if found["tier"] != case.tier:
+        wrong.append(f"tier {found['tier']}, not {case.tier}: {reasons}")
+    # the perf tier's reasons are told by each kernel; those of a binary that has no ring tier are its own
+    told = [reason for reason in reasons if case.tier != "packet" or "32-bit binary" not in reason]
+    wrong += [f"no {word!r} in {reason!r}" for reason in told for word in case.says if word not in reason]
+    if case.says and not told:
+        wrong.append("no reason")
+    wrong += [f"more than a line: {reason!r}" for reason in [*reasons, found["no_packets"] or ""] if "\n" in reason]
+    if case.packets not in (found["no_packets"] or "") or bool(case.packets) == found["packets"]:
+        wrong.append(f"packets: {found['no_packets']!r}")
+    return wrong
+
+
+def seconds(time):
+    """A time of iocreplay's as seconds since 1970."""
+    # nine digits are more than a datetime takes
+    return datetime.datetime.fromisoformat(re.sub(r"(\.\d{6})\d*", r"\1", time)).timestamp()
+
+
+def wrong_times(console, puts):
+    """What is wrong with a log that was recorded while the clock jumped."""
+    before, after = (int(re.search(rf"^{word} (\d+)$", console, re.M).group(1)) for word in ("BEFORE", "SET"))
+    wrong = []
+    if before > 86400:
+        wrong.append(f"the guest's clock did not begin in 1970 but at {before}")
+    values = [put["requested"] for put in puts]
+    if len(values) < 20 or values != list(range(int(values[0]), int(values[0]) + len(values))):
+        wrong.append(f"{len(values)} puts, not each once and in order: {values}")
+    times = [seconds(put["time"]) for put in puts]
+    if any(not 0 <= later - earlier < PAUSE for earlier, later in zip(times, times[1:])):
+        wrong.append(f"times with a gap: {[put['time'] for put in puts]}")
+    if times and not (after - 2 * LATE < times[0] < after < times[-1] < after + LATE):
+        wrong.append(f"puts from {times[0]} to {times[-1]}, and the clock was set to {after}")
+    return wrong
+
+
+def examine(tried, console, place, replay):
+    """Compares what a guest sent with what it must have sent; what is wrong, else None, and a line for people."""
+    ends = dict(re.findall(r"^EXIT (\S+) (\d+)$", console, re.M))
+    wrong = [f"{case.name}: {what}" for case in tried for what in wrong_in(case, place, ends)]
+    for name in ("record", "ioc"):
+        if ends.get(name) != "0":
+            wrong.append(f"{name} ended with {ends.get(name)}")
+    puts = [json.loads(line) for line in replay(["puts", "--all", "--format", "jsonl"], place / "log").splitlines()]
+    wrong += wrong_times(console, puts)
+    release, up = re.search(r"^BEGIN (\S+) up (\S+)$", console, re.M).groups()
+    line = f"{release}: {len(tried)} surroundings; {len(puts)} puts while the clock jumped from 1970 to now; kernel up after {up} s"
+    return "; ".join(wrong), line
