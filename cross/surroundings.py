@@ -106,8 +106,9 @@ def wrong_times(console, puts):
     if len(values) < 20 or values != list(range(int(values[0]), int(values[0]) + len(values))):
         wrong.append(f"{len(values)} puts, not each once and in order: {values}")
     times = [seconds(put["time"]) for put in puts]
-    if any(not 0 <= later - earlier < PAUSE for earlier, later in zip(times, times[1:])):
-        wrong.append(f"times with a gap: {[put['time'] for put in puts]}")
+    steps = [(puts[at]["time"], puts[at + 1]["time"]) for at in range(len(times) - 1) if not 0 <= times[at + 1] - times[at] < PAUSE]
+    if steps:
+        wrong.append(f"times with a gap: {steps[:3]}")
     if times and not (after - 2 * LATE < times[0] < after < times[-1] < after + LATE):
         wrong.append(f"puts from {times[0]} to {times[-1]}, and the clock was set to {after}")
     return wrong
