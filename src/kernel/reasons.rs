@@ -39,8 +39,21 @@ struct Surroundings {
     sys: bool,
     /// The uprobes PMU (from 4.17 on).
     pmu: bool,
-    /// tracefs with uprobe events.
+    /// tracefs is mounted.
     tracefs: bool,
+    /// It has uprobe events.
+    uprobe_events: bool,
+    /// What tells that the kernel can have no uprobes, where its configuration cannot be read.
+    lacking: Lacking,
+}
+
+/// Options that the kernel shows by /sys not to have.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Lacking {
+    /// There is a /sys without /sys/bus/event_source.
+    perf_events: bool,
+    /// There is a /sys without /sys/kernel/tracing, where tracefs would be mounted (4.1).
+    tracing: bool,
 }
 
 /// Bits of capabilities (linux/capability.h).
@@ -65,6 +78,8 @@ impl Surroundings {
         let locked = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"));
         let locked: Option<u64> = locked.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
         let version = version::running();
+        let sys = exists("sys/kernel");
+        let lacks = |path: &str| sys && !exists(path);
         Surroundings {
             capabilities: capabilities
                 .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
@@ -74,16 +89,21 @@ impl Surroundings {
             paranoid: text("proc/sys/kernel/perf_event_paranoid").trim().parse().ok(),
             locked: locked.map(|bytes| bytes / 1024),
             config: Config::read(root, &version.release),
-            sys: exists("sys/kernel"),
+            sys,
             pmu: exists("sys/bus/event_source/devices/uprobe/type"),
-            tracefs: TRACEFS.iter().any(|tracefs| exists(&format!("{tracefs}/uprobe_events"))),
+            tracefs: TRACEFS.iter().any(|tracefs| exists(&format!("{tracefs}/trace"))),
+            uprobe_events: TRACEFS.iter().any(|tracefs| exists(&format!("{tracefs}/uprobe_events"))),
+            lacking: Lacking {
+                perf_events: lacks("sys/bus/event_source"),
+                tracing: lacks("sys/kernel/tracing"),
+            },
             version,
         }
     }
 
     fn reason(&self, step: Step, errno: i32, said: &str) -> String {
         let known = match (step, errno) {
-            (_, libc::ENOSYS) => Some(self.no_system_call(step)),
+            (_, libc::ENOSYS) => Some(self.no_system_call(step, said)),
             // what may not be loaded at all fails earlier, when libbpf tries a program of its own or makes a map
             (Step::Load, libc::EACCES) if said.starts_with("prog '") => Some(format!(
                 "this kernel ({}) takes a BPF program of iocrec's for unsafe, which is a fault of iocrec's: {said}",
@@ -116,9 +136,11 @@ impl Surroundings {
         (self.config.get(option) == Setting::Off).then(|| format!("the kernel was built without {option}"))
     }
 
-    fn no_system_call(&self, step: Step) -> String {
+    fn no_system_call(&self, step: Step, said: &str) -> String {
         let (call, option) = match step {
             Step::Load => ("bpf()", "CONFIG_BPF_SYSCALL"),
+            // libbpf: "failed to create epoll instance"
+            Step::Buffers if said.contains("epoll") => ("epoll_create1()", "CONFIG_EPOLL"),
             Step::Buffers | Step::Probe => ("perf_event_open()", "CONFIG_PERF_EVENTS"),
         };
         match self.config.get(option) {
@@ -173,18 +195,48 @@ impl Surroundings {
         if self.confidential {
             return Some(LOCKED_DOWN.into());
         }
-        self.without("CONFIG_BPF_EVENTS").or_else(|| {
+        // nobody chooses CONFIG_BPF_EVENTS: it is there with bpf(), perf_event_open() and probes' events
+        let unknown = match self.config.get("CONFIG_BPF_EVENTS") {
+            Setting::Off => return self.without_events().or_else(|| self.without("CONFIG_BPF_EVENTS")),
+            Setting::Unknown => self.without_events(),
+            Setting::On => None,
+        };
+        unknown.or_else(|| {
             // a kernel that is as old as that, or claims to be, or cannot be told
             self.version.is_before(5, 0).then(|| {
                 let Version { release, source, .. } = &self.version;
+                let or = match self.config.get("CONFIG_BPF_EVENTS") {
+                    Setting::Unknown => "; or it was built without CONFIG_BPF_EVENTS",
+                    _ => "",
+                };
+                let said = if said.is_empty() { String::new() } else { format!(": {said}") };
                 format!(
                     "programs for kernels before 5.0 must name its exact version, and it refused {} (from {source}, \
-                     release {release:?}){}",
+                     release {release:?}){or}{said}",
                     self.version.number(),
-                    if said.is_empty() { String::new() } else { format!(": {said}") },
                 )
             })
         })
+    }
+
+    /// The option without which the kernel has no events of uprobes: told by its configuration, else by what it shows.
+    fn without_events(&self) -> Option<String> {
+        // events of uprobes had another name
+        let named =
+            if self.version.is_before(4, 11) { "CONFIG_UPROBE_EVENT" } else { "CONFIG_UPROBE_EVENTS" };
+        let all_off = |options: &[&str]| options.iter().all(|option| self.config.get(option) == Setting::Off);
+        let (no_perf, no_uprobes) = match self.config.get("CONFIG_PERF_EVENTS") {
+            Setting::Unknown => {
+                let no_tracefs_has_them = self.tracefs || self.lacking.tracing;
+                let no_pmu = self.sys && !self.pmu;
+                let none =
+                    no_pmu && !self.uprobe_events && (no_tracefs_has_them || self.version.is_from(4, 17));
+                (self.lacking.perf_events, none)
+            }
+            known => (known == Setting::Off, all_off(&["CONFIG_UPROBE_EVENT", "CONFIG_UPROBE_EVENTS"])),
+        };
+        let option = if no_perf { "CONFIG_PERF_EVENTS" } else { named };
+        (no_perf || no_uprobes).then(|| format!("the kernel was built without {option}"))
     }
 
     /// There is no uprobes PMU.
@@ -192,18 +244,18 @@ impl Surroundings {
         if !self.sys {
             return Some(NO_SYS.into());
         }
-        // its name before 4.11
-        let old_name = self.config.get("CONFIG_UPROBE_EVENT") == Setting::On;
-        let without = self.without("CONFIG_UPROBE_EVENTS").filter(|_| !old_name);
-        let without = without.or_else(|| self.without("CONFIG_PERF_EVENTS"));
-        if without.is_some() || self.tracefs {
+        let without = self.without_events();
+        if without.is_some() || self.uprobe_events {
             return without;
         }
-        Some(
+        let or = match self.config.get("CONFIG_PERF_EVENTS") {
+            Setting::Unknown => "; or it was built without CONFIG_UPROBE_EVENTS",
+            _ => "",
+        };
+        Some(format!(
             "the kernel has no uprobes PMU (4.17), and there is no tracefs: mount -t tracefs tracefs \
-             /sys/kernel/tracing; or it was built without CONFIG_UPROBE_EVENTS"
-                .into(),
-        )
+             /sys/kernel/tracing{or}"
+        ))
     }
 }
 
@@ -242,6 +294,7 @@ mod tests {
             sys: true,
             pmu: true,
             tracefs: true,
+            uprobe_events: true,
             ..Surroundings::default()
         }
     }
@@ -267,17 +320,67 @@ mod tests {
         );
         expect(&with("CONFIG_BPF_SYSCALL=y\n"), Step::Load, libc::ENOSYS, &["seccomp"]);
         expect(&root(), Step::Buffers, libc::ENOSYS, &["CONFIG_PERF_EVENTS"]);
-        expect(&with("CONFIG_BPF_SYSCALL=y\n"), Step::Load, libc::EINVAL, &["without CONFIG_BPF_EVENTS"]);
-        let no_events = Surroundings { pmu: false, tracefs: false, ..with("CONFIG_PERF_EVENTS=y\n") };
-        expect(&no_events, Step::Probe, libc::ENOENT, &["without CONFIG_UPROBE_EVENTS"]);
-        let before_4_11 = with("CONFIG_PERF_EVENTS=y\nCONFIG_UPROBE_EVENT=y\n");
-        let not_mounted = Surroundings { pmu: false, tracefs: false, ..before_4_11 };
-        expect(&not_mounted, Step::Probe, libc::ENOENT, &["mount -t tracefs"]);
-        let unknown = Surroundings { pmu: false, tracefs: false, ..root() };
-        expect(&unknown, Step::Probe, libc::ENOENT, &["tracefs", "CONFIG_UPROBE_EVENTS"]);
-        let no_sys = Surroundings { pmu: false, tracefs: false, sys: false, ..root() };
+        let epoll = "failed to create epoll instance: Function not implemented";
+        let reason = root().reason(Step::Buffers, libc::ENOSYS, epoll);
+        assert!(reason.contains("CONFIG_EPOLL") && !reason.contains("PERF"), "{reason}");
+        let no_sys = Surroundings { sys: false, ..without_uprobes(6, 1) };
         expect(&no_sys, Step::Probe, libc::ENOENT, &["no /sys", "mount -t sysfs"]);
         expect(&no_sys, Step::Buffers, libc::ENOENT, &["no /sys"]);
+    }
+
+    /// Root on a kernel that has neither a PMU for uprobes nor a tracefs mounted.
+    fn without_uprobes(major: u32, minor: u32) -> Surroundings {
+        let version = Version::of(major, minor, 0);
+        Surroundings { version, pmu: false, tracefs: false, uprobe_events: false, ..root() }
+    }
+
+    /// Booted, 4.14 to 6.1: it is CONFIG_BPF_EVENTS that the programs want, and others that a person can choose.
+    #[test]
+    fn the_option_that_events_of_uprobes_lack_is_named() {
+        let version = Version::of(4, 14, 5);
+        for (config, lacks) in [
+            ("CONFIG_BPF_SYSCALL=y\n", "without CONFIG_PERF_EVENTS"),
+            ("CONFIG_PERF_EVENTS=y\n", "without CONFIG_UPROBE_EVENTS"),
+            ("CONFIG_PERF_EVENTS=y\nCONFIG_UPROBE_EVENTS=y\n", "without CONFIG_BPF_EVENTS"),
+        ] {
+            let config = Config::of(config);
+            let old = Surroundings { version: version.clone(), config, ..without_uprobes(4, 14) };
+            let reason = old.reason(Step::Load, libc::EINVAL, "prog 'db_put': failed to load");
+            assert!(reason.contains(lacks), "{reason}");
+        }
+        let config = || Config::of("CONFIG_PERF_EVENTS=y\nCONFIG_BPF_EVENTS=y\n");
+        let only_kprobes = Surroundings { config: config(), ..without_uprobes(4, 14) };
+        expect(&only_kprobes, Step::Probe, libc::ENOENT, &["without CONFIG_UPROBE_EVENTS"]);
+        let before_4_11 = Surroundings { config: config(), ..without_uprobes(4, 9) };
+        let reason = before_4_11.reason(Step::Probe, libc::ENOENT, "");
+        assert!(reason.ends_with("without CONFIG_UPROBE_EVENT"), "{reason}");
+        let config = Config::of("CONFIG_PERF_EVENTS=y\nCONFIG_UPROBE_EVENT=y\n");
+        let not_mounted = Surroundings { config, ..without_uprobes(4, 9) };
+        let reason = not_mounted.reason(Step::Probe, libc::ENOENT, "");
+        assert!(reason.contains("mount -t tracefs") && !reason.contains("CONFIG"), "{reason}");
+    }
+
+    /// Where no configuration can be read, only what cannot be otherwise is said.
+    #[test]
+    fn a_kernel_that_keeps_its_configuration_to_itself_is_judged_by_what_it_shows() {
+        let load = |surroundings: &Surroundings| {
+            surroundings.reason(Step::Load, libc::EINVAL, "prog 'db_put': failed to load")
+        };
+        let mounted = || Surroundings { tracefs: true, ..without_uprobes(4, 14) };
+        expect(&mounted(), Step::Probe, libc::ENOENT, &["without CONFIG_UPROBE_EVENTS"]);
+        assert!(load(&mounted()).contains("without CONFIG_UPROBE_EVENTS"), "{}", load(&mounted()));
+        let lacking = Lacking { perf_events: false, tracing: true };
+        let no_tracing = Surroundings { lacking, ..without_uprobes(4, 4) };
+        expect(&no_tracing, Step::Probe, libc::ENOENT, &["without CONFIG_UPROBE_EVENT"]);
+        let lacking = Lacking { perf_events: true, tracing: false };
+        let no_perf = Surroundings { lacking, ..without_uprobes(4, 4) };
+        assert!(load(&no_perf).contains("without CONFIG_PERF_EVENTS"), "{}", load(&no_perf));
+        // since 4.17 a kernel with uprobes has a PMU for them; before, they may wait in a tracefs that is not mounted
+        assert!(load(&without_uprobes(4, 19)).contains("without CONFIG_UPROBE_EVENTS"));
+        let unknown = without_uprobes(4, 14);
+        expect(&unknown, Step::Probe, libc::ENOENT, &["mount -t tracefs", "or", "CONFIG_UPROBE_EVENTS"]);
+        assert!(load(&unknown).contains("exact version"), "{}", load(&unknown));
+        assert!(load(&unknown).contains("or it was built without CONFIG_BPF_EVENTS"), "{}", load(&unknown));
     }
 
     #[test]
@@ -339,6 +442,10 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         let nothing = Surroundings::read(empty.path());
         assert!(!nothing.sys && !nothing.pmu && !nothing.tracefs && !nothing.confidential);
+        assert!(
+            !nothing.lacking.perf_events && !nothing.lacking.tracing,
+            "where there is no /sys nothing is told"
+        );
         assert_eq!((nothing.paranoid, nothing.locked), (None, None));
         expect(&nothing, Step::Buffers, libc::ENOENT, &["no /sys"]);
     }

@@ -34,6 +34,11 @@ impl Version {
         self.numbers.0 > 0 && (self.numbers.0, self.numbers.1) < (major, minor)
     }
 
+    /// Is it known to be that or newer?
+    pub fn is_from(&self, major: u32, minor: u32) -> bool {
+        self.numbers.0 > 0 && !self.is_before(major, minor)
+    }
+
     /// As people write it.
     pub fn number(&self) -> String {
         let (major, minor, patch) = self.numbers;
@@ -126,6 +131,11 @@ mod tests {
     #[test]
     fn before() {
         assert!(Version::of(4, 19, 48).is_before(5, 0) && !Version::of(5, 0, 0).is_before(5, 0));
-        assert!(!Version::default().is_before(5, 0), "what is not known is not old");
+        assert!(Version::of(4, 17, 0).is_from(4, 17) && !Version::of(4, 16, 9).is_from(4, 17));
+        let unknown = Version::default();
+        assert!(
+            !unknown.is_before(5, 0) && !unknown.is_from(4, 0),
+            "what is not known is neither old nor new"
+        );
     }
 }
