@@ -226,9 +226,9 @@ impl Kernel {
             .find(|program| program.name() == function.program)
             .ok_or_else(|| format!("no BPF program {}", function.program))?;
         let at = usize::try_from(offset).map_err(|_| format!("offset {offset:#x} is out of range"))?;
+        let step = if path == Path::new(self_test::OWN_FILE) { Step::OwnProbe } else { Step::Probe };
         // any process: the programs look at whose hit it is, and one event serves all CPUs
-        let link =
-            explained(Step::Probe, || program.attach_uprobe_with_opts(-1, path, at, UprobeOpts::default()))?;
+        let link = explained(step, || program.attach_uprobe_with_opts(-1, path, at, UprobeOpts::default()))?;
         links.push((offset, function.program, link));
         Ok(())
     }

@@ -18,8 +18,10 @@ pub enum Step {
     Load,
     /// The buffers for hits opened.
     Buffers,
-    /// A probe placed.
+    /// A probe placed in an IOC.
     Probe,
+    /// A probe placed in iocrec itself.
+    OwnProbe,
 }
 
 /// What is known of the machine.
@@ -113,12 +115,13 @@ impl Surroundings {
             (Step::Load, libc::EINVAL) => self.programs_refused(said),
             (Step::Load, libc::ENOMEM) => Some("not enough memory for BPF maps".into()),
             (Step::Load | Step::Buffers, libc::ENOENT) if !self.sys => Some(NO_SYS.into()),
-            (Step::Probe, libc::EIO) => Some(
-                "the kernel places no probes into files of this file system (overlay file systems before 4.18, for one)"
-                    .into(),
-            ),
-            (Step::Probe, _) if !self.pmu => self.nowhere_to_probe(),
-            (Step::Probe, libc::ENOENT | libc::EOPNOTSUPP) => self.without("CONFIG_BPF_EVENTS"),
+            (Step::Probe, libc::EIO) => Some(format!("{NO_PROBES_THERE} that it lies on ({OVERLAY})")),
+            (Step::OwnProbe, libc::EIO) => Some(format!(
+                "{NO_PROBES_THERE} that iocrec itself lies on, and could not be tried ({OVERLAY}): run a copy of it \
+                 elsewhere, in /dev/shm for one"
+            )),
+            (Step::Probe | Step::OwnProbe, _) if !self.pmu => self.nowhere_to_probe(),
+            (Step::Probe | Step::OwnProbe, libc::ENOENT | libc::EOPNOTSUPP) => self.without("CONFIG_BPF_EVENTS"),
             _ => None,
         };
         known.unwrap_or_else(|| {
@@ -141,7 +144,7 @@ impl Surroundings {
             Step::Load => ("bpf()", "CONFIG_BPF_SYSCALL"),
             // libbpf: "failed to create epoll instance"
             Step::Buffers if said.contains("epoll") => ("epoll_create1()", "CONFIG_EPOLL"),
-            Step::Buffers | Step::Probe => ("perf_event_open()", "CONFIG_PERF_EVENTS"),
+            Step::Buffers | Step::Probe | Step::OwnProbe => ("perf_event_open()", "CONFIG_PERF_EVENTS"),
         };
         match self.config.get(option) {
             Setting::On => format!(
@@ -160,8 +163,10 @@ impl Surroundings {
             _ => String::new(),
         };
         if !all {
+            // CAP_BPF and CAP_PERFMON came with 5.8, and would be enough for BPF but not for finding an IOC
             return format!(
-                "not allowed to use BPF{paranoid}: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE"
+                "not allowed to use BPF{paranoid}: run as root, or with CAP_SYS_ADMIN, CAP_SYS_PTRACE and \
+                 CAP_DAC_READ_SEARCH"
             );
         }
         if step != Step::Load && !has(capability::SYS_ADMIN) {
@@ -278,6 +283,10 @@ pub fn wrong_reads() -> Option<&'static str> {
 const LOCKED_DOWN: &str =
     "kernel lockdown is in confidentiality mode (lockdown= of the kernel's command line), which forbids it";
 
+/// EIO at a probe.
+const NO_PROBES_THERE: &str = "the kernel places no probes into files of the file system";
+/// Which one that is likely to be.
+const OVERLAY: &str = "an overlay before kernel 4.18, for one";
 /// Both probes and perf buffers are found through it.
 const NO_SYS: &str =
     "there is no /sys, where the kernel tells how probes are made: mount -t sysfs sysfs /sys";
@@ -386,7 +395,7 @@ mod tests {
     #[test]
     fn what_is_not_allowed_is_told_apart() {
         let user = Surroundings { capabilities: 0, paranoid: Some(3), ..root() };
-        expect(&user, Step::Load, libc::EPERM, &["root", "CAP_BPF"]);
+        expect(&user, Step::Load, libc::EPERM, &["root", "CAP_SYS_ADMIN"]);
         expect(&user, Step::Probe, libc::EACCES, &["root", "perf_event_paranoid is 3"]);
         let capabilities = capability::BPF | capability::PERFMON;
         let some = Surroundings { capabilities, paranoid: Some(4), ..root() };
@@ -416,7 +425,8 @@ mod tests {
         );
         expect(&at(4, 4, 178), Step::Load, libc::EACCES, &["bpf()", "seccomp"]);
         expect(&root(), Step::Load, libc::EINVAL, &["Invalid argument", "'hits'"]);
-        expect(&root(), Step::Probe, libc::EIO, &["file system"]);
+        expect(&root(), Step::Probe, libc::EIO, &["file system", "overlay"]);
+        expect(&root(), Step::OwnProbe, libc::EIO, &["iocrec itself", "overlay", "/dev/shm"]);
     }
 
     #[test]

@@ -24,6 +24,9 @@ const TEXT: [u8; 40] = *b"what iocrec must read of its own memory\0";
 const STATUS: u16 = 17;
 const SEVERITY: u16 = 2;
 
+/// The file that the probed function is in.
+pub const OWN_FILE: &str = "/proc/self/exe";
+
 /// Looks like a record to the programs; as aligned as those are.
 #[repr(C, align(16))]
 struct Record {
@@ -91,7 +94,7 @@ fn ask(kernel: &mut Kernel, told: &Told, record: *const Record) -> Result<(), St
     let maps = process::mappings(pid).map_err(|error| format!("/proc/self/maps: {error}"))?;
     let own = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
     let own = own.ok_or("iocrec does not find itself in /proc/self/maps")?;
-    let path = Path::new("/proc/self/exe");
+    let path = Path::new(OWN_FILE);
     let offset = address - own.start + own.offset;
     let machine = elf::Elf::read(path, &[])?.machine;
     let place =

@@ -114,7 +114,7 @@ fn capabilities_that_are_missing_are_named() {
         command.args(["--bounding-set", capabilities, "--inh-caps", capabilities]);
         checked(command)
     };
-    expect_packet_tier(&without("-sys_admin,-perfmon,-bpf"), &["root", "CAP_BPF"]);
+    expect_packet_tier(&without("-sys_admin,-perfmon,-bpf"), &["root", "CAP_SYS_ADMIN"]);
 }
 
 /// In a PID namespace of its own processes have other numbers than the BPF programs see.
