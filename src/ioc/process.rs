@@ -218,7 +218,7 @@ mod tests {
     fn a_name_that_is_no_text() {
         let thread = std::thread::spawn(|| {
             // SAFETY: the name ends in a zero byte, and is copied.
-            let set = unsafe { libc::prctl(libc::PR_SET_NAME, b"m\xfcll\0".as_ptr()) };
+            let set = unsafe { libc::prctl(libc::PR_SET_NAME, c"m\xfcll".as_ptr()) };
             (set, text("/proc/thread-self/stat"), contents("/proc/thread-self/comm"))
         });
         let (set, stat, name) = thread.join().unwrap();
