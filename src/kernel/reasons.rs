@@ -277,8 +277,20 @@ fn is_confidential(root: &Path) -> bool {
 /// Why memory may be read wrong by programs that were loaded, where the machine's surroundings tell.
 pub fn wrong_reads() -> Option<&'static str> {
     // up to kernel 5.7 programs that read memory are loaded, and their reads fail
-    is_confidential(Path::new("/")).then_some(LOCKED_DOWN)
+    if is_confidential(Path::new("/")) {
+        return Some(LOCKED_DOWN);
+    }
+    let arm64 = super::architecture() == Some(object::Architecture::Aarch64);
+    fails_with_uao(arm64, &version::running()).then_some(UAO)
 }
+
+/// Has it only bpf_probe_read(), which reads as the kernel does? Not on each core does that reach user space.
+fn fails_with_uao(arm64: bool, version: &Version) -> bool {
+    arm64 && version.is_before(5, 5)
+}
+
+const UAO: &str = "arm64 kernels before 5.5 don't read a process's memory for BPF on cores with UAO (ARMv8.2, Cortex-A75 and later), \
+                   unless they were built without CONFIG_ARM64_UAO";
 
 const LOCKED_DOWN: &str =
     "kernel lockdown is in confidentiality mode (lockdown= of the kernel's command line), which forbids it";
@@ -427,6 +439,17 @@ mod tests {
         expect(&root(), Step::Load, libc::EINVAL, &["Invalid argument", "'hits'"]);
         expect(&root(), Step::Probe, libc::EIO, &["file system", "overlay"]);
         expect(&root(), Step::OwnProbe, libc::EIO, &["iocrec itself", "overlay", "/dev/shm"]);
+    }
+
+    /// Booted 4.19 on a Cortex-A76, and on a Cortex-A57, which has none.
+    #[test]
+    fn cores_with_uao_are_named_where_they_matter() {
+        assert!(
+            fails_with_uao(true, &Version::of(4, 19, 48)) && !fails_with_uao(true, &Version::of(5, 5, 0))
+        );
+        assert!(
+            !fails_with_uao(false, &Version::of(4, 19, 48)) && !fails_with_uao(true, &Version::default())
+        );
     }
 
     #[test]
