@@ -69,6 +69,9 @@ fn look() -> Result<Report, String> {
     let ports = |ioc: &IocProcess| server(ioc.pid).map(|server| ports::divide(ioc, server));
     let mut iocs: Vec<IocLine> =
         found.iter().map(|ioc| IocLine::new(ioc, ports(ioc).unwrap_or_default())).collect();
+    if tier.tier == Tier::Packet {
+        iocs.iter_mut().for_each(IocLine::without_probes);
+    }
     // nor those that ended while they were looked at
     iocs.retain(|line| {
         found.iter().any(|ioc| ioc.pid == line.pid && process::start(ioc.pid) == Some(ioc.start))
@@ -139,9 +142,16 @@ impl IocLine {
 }
 
 impl IocLine {
+    /// Where the tier has no probes it does not matter which there could be.
+    fn without_probes(&mut self) {
+        self.probes.clear();
+        self.by_routines = false;
+        self.left_out = vec!["the packet tier has no probes".into()];
+    }
+
     /// What of it would be recorded, in words.
-    fn recorded(&self, tier: Tier, packets: bool) -> String {
-        let hits = tier != Tier::Packet && self.known.is_ok() && !self.probes.is_empty();
+    fn recorded(&self, packets: bool) -> String {
+        let hits = self.known.is_ok() && !self.probes.is_empty();
         let mut what = Vec::new();
         let puts = self.probes.iter().any(|probe| probe.starts_with("dbPut"));
         what.extend((hits && puts && !self.by_routines).then_some("puts and processing inside the IOC"));
@@ -208,10 +218,7 @@ impl Report {
             if let Some(reason) = &ioc.unread {
                 line(format_args!("         records: named when they are first seen: {reason}"));
             }
-            line(format_args!(
-                "         recorded: {}",
-                ioc.recorded(self.tier.tier, self.no_packets.is_none())
-            ));
+            line(format_args!("         recorded: {}", ioc.recorded(self.no_packets.is_none())));
             if !ioc.probes.is_empty() {
                 line(format_args!("         probes: {}", ioc.probes.join(" ")));
             }
@@ -233,7 +240,7 @@ impl Report {
                 Err(reason) => ("null".into(), "null".into(), Some(reason.as_str())),
             };
             let reason = reason.map_or("null".into(), string);
-            let recorded = string(&ioc.recorded(self.tier.tier, self.no_packets.is_none()));
+            let recorded = string(&ioc.recorded(self.no_packets.is_none()));
             format!(
                 "{{\"pid\":{},\"name\":{},\"base_version\":{},\"linkage\":{},\"ca_ports\":{},\"pva_ports\":{},\
                  \"user\":{},\"record_types\":{types},\"records\":{records},\"no_records\":{reason},\

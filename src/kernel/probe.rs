@@ -84,10 +84,10 @@ pub fn attach_routines(kernel: &mut Kernel, ioc: &IocProcess) -> Vec<String> {
     left_out
 }
 
-/// Places all probes; gives back what is not in place and why, a line each.
-pub fn attach(kernel: &mut Kernel, ioc: &IocProcess, puts: bool, process: bool) -> Vec<String> {
+/// Places all probes; gives back how many are in place, and what is not and why, a line each.
+pub fn attach(kernel: &mut Kernel, ioc: &IocProcess, puts: bool, process: bool) -> (usize, Vec<String>) {
     if ioc.is_hidden() {
-        return vec![NO_SYMBOLS.into()];
+        return (0, vec![NO_SYMBOLS.into()]);
     }
     let wanted = |function: &&Function| if is_put(function) { puts } else { process };
     let place = |function: &Function| {
@@ -95,7 +95,9 @@ pub fn attach(kernel: &mut Kernel, ioc: &IocProcess, puts: bool, process: bool) 
         let attached = kernel.attach(function, target.module.file, &target.module.open(), target.offset);
         attached.map_err(|reason| format!("{}: {reason}", target.symbol))
     };
-    FUNCTIONS.iter().filter(wanted).map(place).filter_map(Result::err).collect()
+    let (placed, left_out): (Vec<_>, Vec<_>) =
+        FUNCTIONS.iter().filter(wanted).map(place).partition(Result::is_ok);
+    (placed.len(), left_out.into_iter().filter_map(Result::err).collect())
 }
 
 /// Does the function put values (else process records)?

@@ -144,7 +144,9 @@ impl Watched {
                 break;
             }
             if pid != std::process::id() && self.is_due(pid, now) {
-                changed |= self.adopt(pid, now, options, names, kernel.as_deref_mut(), sink);
+                let adopted = self.adopt(pid, now, options, names, kernel.as_deref_mut(), sink);
+                changed |= adopted.is_some();
+                said.extend(adopted.unwrap_or_default());
             }
         }
         changed |= self.follow(now, options, names, kernel, sink, said);
@@ -227,7 +229,7 @@ impl Watched {
         true
     }
 
-    /// Takes a process in if it is an IOC.
+    /// Takes a process in if it is an IOC; gives back what is to be said of that.
     fn adopt(
         &mut self,
         pid: u32,
@@ -236,27 +238,37 @@ impl Watched {
         names: &mut Names,
         kernel: Option<&mut Kernel>,
         sink: &mut dyn Sink,
-    ) -> bool {
+    ) -> Option<Vec<String>> {
         // one that is gone, or hidden from us, is no concern of others
-        let Ok(Some(ioc)) = self.finder.look(pid) else { return false };
+        let Ok(Some(ioc)) = self.finder.look(pid) else { return None };
         self.passed.remove(&pid);
         let id = names.next_ioc();
         let mut said = describe(id, pid, ioc.start);
         self.young.insert(pid, Young { until: now.saturating_add(YOUNG), sockets: Vec::new() });
         identify(&ioc, &mut said);
         said.linkage = ioc.linkage;
-        match (kernel, ioc.unprobed()) {
-            (Some(_), Some(reason)) => said.not_probed.push(reason.into()),
-            (Some(kernel), None) => {
-                said.not_probed = probe::attach(kernel, &ioc, options.puts, options.process);
+        let placed = match (kernel, ioc.unprobed()) {
+            (Some(_), Some(reason)) => {
+                said.not_probed.push(reason.into());
+                0
             }
-            (None, _) => {}
+            (Some(kernel), None) => {
+                let (placed, left_out) = probe::attach(kernel, &ioc, options.puts, options.process);
+                said.not_probed = left_out;
+                placed
+            }
+            (None, _) => 0,
+        };
+        let mut lines = Vec::new();
+        // of one without symbols process routines are probed as they come to be
+        if let (0, false, Some(reason)) = (placed, ioc.is_hidden(), said.not_probed.first()) {
+            lines.push(format!("{} (pid {pid}) is not probed: {reason}", said.name));
         }
         sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
         let image = process::image(pid);
         self.recorded.insert(pid, Recorded { id, start: ioc.start, image, said, traced: false, routines: 0 });
         names.add(id, ioc);
-        true
+        Some(lines)
     }
 
     /// Learns what IOCs have come to be since the last time: their layout, their records, their names; and begins

@@ -43,6 +43,8 @@ fn a_32_bit_ioc_is_known_and_its_puts_are_recorded() {
     let mut late = rig.client("caproto", &[PORT], &["--user", "ramp-script", "--host", "control-2"]);
     late.put("REC:CALC.A", DOUBLE, json!(10.5), true);
     assert!(recorder.stop().success(), "{}", recorder.errors());
+    let said = recorder.errors();
+    assert_eq!(said.matches("is not probed: a 32-bit process").count(), 1, "{said}");
 
     let log: Vec<Value> = rig.puts(&[]).into_iter().filter(|put| put["pv"] != "REC:READY").collect();
     let told = |put: &Value| ["pv", "requested", "user", "client_host", "ioc"].map(|key| put[key].clone());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{json, Value};
 
 use crate::rig::{self, python, run, wait_until, Rig, IOCREC};
 
@@ -74,16 +74,24 @@ fn records_are_read_through_proc_where_the_system_call_is_missing() {
     let Some(rig) = Rig::new("memory") else { return };
     let ioc = rig.ioc("memory", PORT, "puts.db", &[]);
     let pid: u64 = ioc.pid_argument().parse().expect("a number");
-    let records = |command| {
+    let of_it = |command| {
         let (.., found) = checked(command);
         let mut iocs = found["iocs"].as_array().expect("a list").iter();
-        let found = iocs.find(|found| found["pid"] == pid).expect("the IOC");
+        iocs.find(|found| found["pid"] == pid).expect("the IOC").clone()
+    };
+    let records = |found: &Value| {
         assert!(found["no_records"].is_null(), "{found}");
         found["records"].as_u64().expect("a number")
     };
-    let read = records(forbidding("process_vm_readv=ENOSYS"));
+    let read = records(&of_it(forbidding("process_vm_readv=ENOSYS")));
     assert!(read > 0);
-    assert_eq!(read, records(where_mounted(":")));
+    let probed = of_it(where_mounted(":"));
+    assert_eq!(read, records(&probed));
+    assert!(probed["probes"].as_array().is_some_and(|probes| probes.len() > 3), "{probed}");
+    // no probes are promised that there cannot be
+    let packets = of_it(forbidding("bpf=EPERM"));
+    assert_eq!((read, &packets["probes"]), (records(&packets), &json!([])));
+    assert_eq!(packets["not_probed"], json!(["the packet tier has no probes"]));
 }
 
 #[test]
