@@ -88,7 +88,7 @@ fn is_trusted(stream: &UnixStream, also: u32) -> bool {
 }
 
 /// Answers requests about a directory on a thread of its own, for as long as the program runs. `no_socket` is told
-/// once if there can be none for now.
+/// once where there can be none yet.
 ///
 /// # Errors
 /// The system gives no thread.

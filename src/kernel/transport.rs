@@ -24,7 +24,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Takes a hit, in one or two pieces; false if it is enough for now.
+    /// Takes a hit, in one or two pieces; false once that is enough for a batch.
     pub(super) fn push(&mut self, sample: &[u8], rest: &[u8]) -> bool {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(sample);
