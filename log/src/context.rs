@@ -14,9 +14,9 @@ mod records;
 use self::records::Records;
 use crate::clock::can_be_right;
 use crate::event::{
-    Alias, Channel, ChannelId, Circuit, CircuitId, Clock, Event, Fact, Field, FieldId, Host, Ioc, IocId,
-    Menu, MenuId, Record, RecordId, ScanList, ScanListId, Scanned, Site, SiteId, States, Thinning, Thread,
-    ThreadId, TierChoice,
+    Alias, Attached, Channel, ChannelId, Circuit, CircuitEnds, CircuitId, Clock, Event, Fact, Field, FieldId,
+    Host, Ioc, IocId, Menu, MenuId, Record, RecordId, ScanList, ScanListId, Scanned, Site, SiteId, States,
+    Thinning, Thread, ThreadId, TierChoice,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::size_of;
@@ -106,6 +106,16 @@ impl Weight for Channel {
         size_of::<Self>() + self.pv.len() + 16
     }
 }
+impl Weight for Attached {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.cause.len()
+    }
+}
+impl Weight for CircuitEnds {
+    fn weight(&self) -> usize {
+        size_of::<Self>()
+    }
+}
 impl Weight for CircuitId {
     fn weight(&self) -> usize {
         8
@@ -184,6 +194,8 @@ pub struct Context {
     /// Which channels a circuit has, so that its end need not look at all of them.
     channels_of: BTreeSet<(CircuitId, ChannelId)>,
     serves: Table<CircuitId>,
+    attached: Table<Attached>,
+    circuit_ends: Table<CircuitEnds>,
     refused: u64,
 }
 
@@ -215,6 +227,8 @@ impl Context {
             channels: Table::default(),
             channels_of: BTreeSet::new(),
             serves: Table::default(),
+            attached: Table::default(),
+            circuit_ends: Table::default(),
             refused: 0,
         }
     }
@@ -291,6 +305,17 @@ impl Context {
                     self.serves.put(serves.thread, serves.circuit);
                 }
             }
+            Fact::Attached(attached) => {
+                if self.has_room(attached.weight()) {
+                    self.attached.put(attached.ioc, attached.clone());
+                }
+            }
+            Fact::Detached(detached) => _ = self.attached.take(detached.ioc),
+            Fact::CircuitEnds(ends) => {
+                if self.has_room(ends.weight()) {
+                    self.circuit_ends.put(ends.circuit, *ends);
+                }
+            }
             Fact::CaPut(_)
             | Fact::CaAnswer(_)
             | Fact::Put(_)
@@ -305,6 +330,7 @@ impl Context {
             | Fact::Pinned(_)
             | Fact::Unpinned(_)
             | Fact::Ended(_)
+            | Fact::FieldValue(_)
             | Fact::Mark(_) => {}
         }
     }
@@ -347,6 +373,8 @@ impl Context {
             .chain(
                 scanned.map(|(&record, &list)| Fact::Scanned(Scanned { record, list: Some(list) })).map(at),
             )
+            .chain(self.attached.map.values().cloned().map(Fact::Attached).map(at))
+            .chain(self.circuit_ends.map.values().copied().map(Fact::CircuitEnds).map(at))
     }
 
     /// The facts of [`Context::events`]. The clock fact among them belongs to the time at which it
@@ -445,6 +473,16 @@ impl Context {
         self.serves.map.get(&thread).copied()
     }
 
+    /// Since when an IOC's hits are recorded; `None` while they are not, and in logs that don't tell.
+    pub fn attached(&self, ioc: IocId) -> Option<&Attached> {
+        self.attached.map.get(&ioc)
+    }
+
+    /// Whose the ends of an open circuit are, where that is known.
+    pub fn circuit_ends(&self, circuit: CircuitId) -> Option<&CircuitEnds> {
+        self.circuit_ends.map.get(&circuit)
+    }
+
     /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time: by the latest pair of clocks
     /// noted at or before it, else by the earliest; pairs of a wall clock that was never set don't count where there are
     /// others. `None` before the first pair is known.
@@ -474,6 +512,8 @@ impl Context {
             self.circuits.weight,
             self.channels.weight,
             self.serves.weight,
+            self.attached.weight,
+            self.circuit_ends.weight,
         ];
         tables.iter().sum()
     }
@@ -517,6 +557,7 @@ impl Context {
 
     fn drop_ioc(&mut self, ioc: IocId) {
         self.iocs.take(ioc);
+        self.attached.take(ioc);
         self.threads.keep(|_, thread| thread.ioc != ioc);
         self.records.drop_ioc(ioc);
         let records = &self.records;
@@ -533,6 +574,7 @@ impl Context {
 
     fn drop_circuit(&mut self, circuit: CircuitId) {
         self.circuits.take(circuit);
+        self.circuit_ends.take(circuit);
         let whole = (circuit, ChannelId::MIN)..=(circuit, ChannelId::MAX);
         let ended: Vec<ChannelId> = self.channels_of.range(whole).map(|&(_, channel)| channel).collect();
         for channel in ended {

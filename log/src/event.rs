@@ -119,6 +119,14 @@ pub enum Fact {
     Unpinned(Unpinned),
     /// A segment was closed with all that is in it.
     Ended(Ended),
+    /// An IOC's hits are recorded from now on.
+    Attached(Attached),
+    /// An IOC's hits are not recorded any more, though it lives.
+    Detached(Detached),
+    /// Which recorded processes the ends of a circuit belong to.
+    CircuitEnds(CircuitEnds),
+    /// What a field held some time after a put.
+    FieldValue(FieldValue),
 }
 
 /// What becomes of a fact when facts are put into order.
@@ -152,8 +160,10 @@ impl Fact {
             | Fact::Site(_)
             | Fact::Circuit(_)
             | Fact::Channel(_)
-            | Fact::Serves(_) => Sort::Definition,
-            Fact::IocEnd(_) | Fact::CircuitEnd(_) | Fact::ChannelEnd(_) => Sort::End,
+            | Fact::Serves(_)
+            | Fact::Attached(_)
+            | Fact::CircuitEnds(_) => Sort::Definition,
+            Fact::IocEnd(_) | Fact::Detached(_) | Fact::CircuitEnd(_) | Fact::ChannelEnd(_) => Sort::End,
             Fact::CaPut(_)
             | Fact::CaAnswer(_)
             | Fact::Put(_)
@@ -168,6 +178,7 @@ impl Fact {
             | Fact::Pinned(_)
             | Fact::Unpinned(_)
             | Fact::Ended(_)
+            | Fact::FieldValue(_)
             | Fact::Mark(_) => Sort::Hit,
         }
     }
@@ -792,4 +803,53 @@ pub struct Ended {
     pub blocks: u32,
     /// The latest time in it, monotonic.
     pub last: u64,
+}
+
+/// An IOC's hits are recorded from `since` on. What it did between `from` and `since` was not seen: a gap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// Which.
+    pub ioc: IocId,
+    /// Begin of the gap, monotonic: the start of its process, or the last time at which its hits were recorded.
+    pub from: u64,
+    /// End of the gap, monotonic: its probes were in place and its hits taken.
+    pub since: u64,
+    /// Why there was a gap, in words, for people; empty where the process is older than the recorder's run.
+    pub cause: String,
+}
+
+/// An IOC's hits are not recorded any more from `since` on, though it lives: until the next [`Attached`], or its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detached {
+    /// Which.
+    pub ioc: IocId,
+    /// Monotonic time since which hits may be missing.
+    pub since: u64,
+    /// Why, in words, for people.
+    pub cause: String,
+}
+
+/// Which recorded processes the ends of a circuit belong to: told by the sockets that they hold, in their network
+/// namespace. Addresses and ports alone don't tell that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CircuitEnds {
+    /// The circuit.
+    pub circuit: CircuitId,
+    /// Inode number of the network namespace that it was seen in (`/proc/PID/ns/net`); 0 where not known.
+    pub namespace: u64,
+    /// The process that serves it, if it is recorded and known.
+    pub server: Option<IocId>,
+    /// The process that is its client, if that is recorded and known: an IOC's CA link or sequencer.
+    pub client: Option<IocId>,
+}
+
+/// What a field held when it was read from the IOC's memory, some time after a put to it: what the put came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FieldValue {
+    /// The record.
+    pub record: RecordId,
+    /// The field.
+    pub field: FieldId,
+    /// Its value at the time of the event; [`Value::Unknown`] where it could not be read.
+    pub value: Value,
 }

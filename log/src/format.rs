@@ -31,7 +31,7 @@ pub const MAX_EVENTS: u32 = 32 << 10;
 /// that a decoder needs.
 pub const WINDOW_LOG: u32 = 18;
 /// How many sorts of facts this version knows; a segment says how many its writer knew.
-pub const FACTS: u16 = 35;
+pub const FACTS: u16 = 39;
 
 const _: () = {
     assert!(SEGMENT_HEADER == 8 + 2 + 2 + 2 + 2 + 4 + 4 + 16 + 16 + 8 + 8 + 4 + 4);
@@ -80,6 +80,10 @@ pub fn fact_number(fact: &Fact) -> u16 {
         Fact::Pinned(_) => 32,
         Fact::Unpinned(_) => 33,
         Fact::Ended(_) => 34,
+        Fact::Attached(_) => 35,
+        Fact::Detached(_) => 36,
+        Fact::CircuitEnds(_) => 37,
+        Fact::FieldValue(_) => 38,
     }
 }
 

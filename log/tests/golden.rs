@@ -13,8 +13,8 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 7] =
-    ["v1", "v1-columns", "v1-scans", "v1-thinning", "v1-routine", "v1-pins", "v1-ended"];
+const GOLDEN: [&str; 8] =
+    ["v1", "v1-columns", "v1-scans", "v1-thinning", "v1-routine", "v1-pins", "v1-ended", "v1-attached"];
 
 fn path(name: &str, ending: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.{ending}"))
@@ -142,6 +142,13 @@ fn definitions() -> Vec<Fact> {
             origin: Origin::Memory,
         }),
         Fact::Serves(Serves { thread: 2, circuit: 6 }),
+        Fact::Attached(Attached { ioc: 1, from: 88_120_000_000, since: 88_500_000_000, cause: "new".into() }),
+        Fact::CircuitEnds(CircuitEnds {
+            circuit: 6,
+            namespace: 4_026_531_840,
+            server: Some(1),
+            client: None,
+        }),
     ]
 }
 
@@ -229,6 +236,8 @@ fn hits() -> Vec<Fact> {
         Fact::Pinned(Pinned { from: 5, to: 70_000_000_000, cause: "beam lost".into() }),
         Fact::Unpinned(Unpinned { segments: 3 }),
         Fact::Ended(Ended { segment: 41, blocks: 977, last: 19 * SECOND }),
+        Fact::FieldValue(FieldValue { record, field: 2, value: Value::Double(-0.5) }),
+        Fact::Detached(Detached { ioc: 1, since: 19 * SECOND, cause: "its main thread ended".into() }),
         Fact::ChannelEnd(7),
         Fact::CircuitEnd(6),
         Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 1".into() }),

@@ -37,11 +37,11 @@ fn write_with(options: Options, events: &[Event], flush_every: usize) -> Disk {
 }
 
 fn is_end(fact: &Fact) -> bool {
-    matches!(fact, Fact::IocEnd(_) | Fact::CircuitEnd(_) | Fact::ChannelEnd(_))
+    matches!(fact, Fact::IocEnd(_) | Fact::CircuitEnd(_) | Fact::ChannelEnd(_) | Fact::Detached(_))
 }
 
 fn is_definition(fact: &Fact) -> bool {
-    !matches!(fact_number(fact), 14..=22 | 28 | 30..=34) && !is_end(fact)
+    !matches!(fact_number(fact), 14..=22 | 28 | 30..=34 | 38) && !is_end(fact)
 }
 
 /// The strategies make every sort of fact, and its number in the code is its number in the encoding.

@@ -225,6 +225,20 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         (any::<u32>(), any::<u32>(), any::<u64>())
             .prop_map(|(segment, blocks, last)| Fact::Ended(Ended { segment, blocks, last }))
             .boxed(),
+        (id(), any::<u64>(), any::<u64>(), text())
+            .prop_map(|(ioc, from, since, cause)| Fact::Attached(Attached { ioc, from, since, cause }))
+            .boxed(),
+        (id(), any::<u64>(), text())
+            .prop_map(|(ioc, since, cause)| Fact::Detached(Detached { ioc, since, cause }))
+            .boxed(),
+        (id(), any::<u64>(), any::<Option<u32>>(), any::<Option<u32>>())
+            .prop_map(|(circuit, namespace, server, client)| {
+                Fact::CircuitEnds(CircuitEnds { circuit, namespace, server, client })
+            })
+            .boxed(),
+        (id(), id(), value())
+            .prop_map(|(record, field, value)| Fact::FieldValue(FieldValue { record, field, value }))
+            .boxed(),
     ]
 }
 

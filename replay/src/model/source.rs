@@ -395,6 +395,7 @@ fn bytes(fact: &Fact) -> usize {
         Fact::Complete(complete) => value::heap(&complete.value),
         Fact::CaLinkPut(put) => value::heap(&put.value) + put.pv.len(),
         Fact::Loss(loss) => loss.cause.len(),
+        Fact::FieldValue(held) => value::heap(&held.value),
         Fact::Mark(text) => text.len(),
         _ => 0,
     }
