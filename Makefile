@@ -43,9 +43,7 @@ demo:
 test:
 	$(call need_root,the tests load BPF programs and capture packets)
 	@scripts/setup $(QEMU)
-	@$(CARGO) test --workspace --locked
-	@scripts/check
-	@cross/boot-test quick
+	@scripts/test
 
 test-kernels:
 	$(call need_root,it installs QEMU where it is missing)
