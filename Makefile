@@ -83,6 +83,7 @@ bench:
 	@$(CARGO) build --release --workspace --locked
 	@cross/build $$(uname -m)-unknown-linux-musl
 	@IOCREC=$$(ls dist/iocrec-*-$$(uname -m)-unknown-linux-musl) benches/run
+	@IOCREC=$$(ls dist/iocrec-*-$$(uname -m)-unknown-linux-musl) benches/attach
 	@benches/size
 	@$(CARGO) build --release --locked -p iocrec-log --example write_log
 	@benches/reading
