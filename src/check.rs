@@ -56,7 +56,7 @@ pub fn run(json: bool) -> Result<(), String> {
 }
 
 fn look() -> Result<Report, String> {
-    kernel::raise_memory_limit();
+    kernel::raise_limits();
     let (_, tier) = kernel::open(Wish::Auto, LeavesOut::default());
     let no_packets = Capture::open(&["any".into()], &[]).err().map(|error| error.to_string());
     let mut finder = Finder::default();

@@ -352,7 +352,7 @@ fn owner(path: &Path) -> Option<u32> {
 /// Gives up what recording does not need, before there is a second thread. `writes_as`: whose the log is.
 fn limit_privileges(writes_as: Option<u32>) {
     // the last that needs CAP_SYS_RESOURCE
-    kernel::raise_memory_limit();
+    kernel::raise_limits();
     let foreign = writes_as.is_some_and(|owner| owner != nix::unistd::geteuid().as_raw());
     if let Err(error) = privileges::limit(foreign.then_some(privileges::DAC_OVERRIDE)) {
         complain(&format!("capabilities that are not needed could not be given up: {error}"));

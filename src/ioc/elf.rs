@@ -4,12 +4,11 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use object::read::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache};
 use object::{elf, Architecture, SegmentFlags, SymbolKind};
 
+use super::opened::Opened;
 use super::process::Mapping;
 use crate::kernel::place::LOOK;
 
@@ -55,8 +54,8 @@ impl Elf {
     ///
     /// # Errors
     /// A reason in words: not readable, not ELF, damaged.
-    pub fn read(path: &Path, wanted: &[&'static str]) -> Result<Elf, String> {
-        let file = File::open(path).map_err(|e| e.to_string())?;
+    pub fn read(opened: &Opened, wanted: &[&'static str]) -> Result<Elf, String> {
+        let file = File::open(opened.path()).map_err(|e| e.to_string())?;
         let cache = ReadCache::new(file);
         let object = object::File::parse(&cache).map_err(|e| e.to_string())?;
         let segments = object
@@ -142,16 +141,16 @@ impl Elf {
 }
 
 /// The first bytes of a function, from its file: memory may hold another tracer's breakpoint.
-pub fn code(path: &Path, offset: u64) -> [u8; LOOK] {
+pub fn code(opened: &Opened, offset: u64) -> [u8; LOOK] {
     let mut code = [0; LOOK];
-    // short at the end of a file, or not readable: zeroes, which count as single-stepped
-    let _ = File::open(path).and_then(|file| file.read_at(&mut code, offset));
+    // short at the end of a file, or not readable: zeroes
+    opened.read_some(&mut code, offset);
     code
 }
 
 /// The function that covers an address of the file, local ones included; empty where none does.
-pub fn function_at(path: &Path, address: u64) -> String {
-    let Ok(file) = File::open(path) else { return String::new() };
+pub fn function_at(opened: &Opened, address: u64) -> String {
+    let Ok(file) = File::open(opened.path()) else { return String::new() };
     let cache = ReadCache::new(file);
     let Ok(object) = object::File::parse(&cache) else { return String::new() };
     object
@@ -183,10 +182,11 @@ mod tests {
         let address = iocrec_elf_test_function as *const () as usize as u64;
         let maps = mappings(std::process::id()).unwrap();
         let own = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)).unwrap();
-        let elf = Elf::read(&path, &[]).unwrap();
+        let opened = Opened::named(&path).unwrap();
+        let elf = Elf::read(&opened, &[]).unwrap();
         let bias = elf.bias(maps.iter().filter(|mapping| mapping.file == own.file)).unwrap();
         assert_eq!(elf.offset(address - bias), Some(address - own.start + own.offset));
-        assert_eq!(function_at(&path, address - bias + 1), "iocrec_elf_test_function");
+        assert_eq!(function_at(&opened, address - bias + 1), "iocrec_elf_test_function");
     }
 
     const NAMES: &[u8] = b"\0pdbbase\0dbProcess\0.rodata\0.dynsym\0.dynstr\0.symtab\0";
@@ -253,11 +253,12 @@ mod tests {
         for wide in [false, true] {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), small(wide)).unwrap();
-            let elf = Elf::read(file.path(), &WANTED).unwrap();
+            let opened = Opened::named(file.path()).unwrap();
+            let elf = Elf::read(&opened, &WANTED).unwrap();
             assert_eq!(elf.symbol("pdbbase"), Some(Symbol { address: 0x2010, function: false }));
             assert_eq!(elf.symbol("dbProcess"), Some(Symbol { address: 0x1020, function: true }));
-            assert_eq!(function_at(file.path(), 0x1030), "dbProcess");
-            assert!(hidden::has_base(file.path(), &elf));
+            assert_eq!(function_at(&opened, 0x1030), "dbProcess");
+            assert!(hidden::has_base(&opened, &elf));
         }
     }
 
@@ -280,17 +281,18 @@ mod tests {
             }
             std::fs::write(file.path(), &bytes).unwrap();
             let address = random.next() >> random.below(64);
-            let function = function_at(file.path(), [0x1030, address][random.below(2)]);
+            let opened = Opened::named(file.path()).unwrap();
+            let function = function_at(&opened, [0x1030, address][random.below(2)]);
             assert!(function.len() <= bytes.len());
-            match Elf::read(file.path(), &WANTED) {
+            match Elf::read(&opened, &WANTED) {
                 Ok(elf) => {
                     read += 1;
                     for address in [0x1020, 0x2010, address] {
                         let code = elf.code_offset(address);
                         assert!(code.is_none() || code == elf.offset(address));
-                        let _ = self::code(file.path(), elf.offset(address).unwrap_or(address));
+                        let _ = self::code(&opened, elf.offset(address).unwrap_or(address));
                     }
-                    let _ = hidden::has_base(file.path(), &elf);
+                    let _ = hidden::has_base(&opened, &elf);
                     assert!(elf.variables().all(|(from, to)| from <= to));
                     assert!(elf.symbols.len() <= WANTED.len());
                     let _ = elf.bias(mappings(std::process::id()).unwrap().iter().take(3));
@@ -307,7 +309,7 @@ mod tests {
 
     #[test]
     fn what_is_no_elf_is_refused_in_words() {
-        assert!(Elf::read(Path::new("/proc/self/maps"), &[]).is_err());
-        assert!(Elf::read(Path::new("/nonexistent"), &[]).unwrap_err().contains("No such file"));
+        let text = Opened::named(std::path::Path::new("/proc/self/maps")).unwrap();
+        assert!(!Elf::read(&text, &[]).unwrap_err().is_empty());
     }
 }

@@ -1,8 +1,14 @@
 //! Probes placed in an IOC, one function after the other, each looked at before.
+//!
+//! All of this may be done by any thread. The probes of an IOC are in one place ([`Probes`]) and go with it.
 
+use std::sync::Arc;
+
+use super::attacher::{drop_aside, Attacher, Probe, Spot};
 use super::functions::{Function, FUNCTIONS, ROUTINE};
-use super::place::{place, Cost};
-use super::Kernel;
+use super::place::{place, Cost, LOOK};
+use super::thread::{self, Thread};
+use crate::ioc::opened::Opened;
 use crate::ioc::{elf, IocProcess, Module};
 
 /// Where a function's probe would go.
@@ -13,6 +19,8 @@ pub struct Target<'a> {
     pub module: &'a Module,
     /// Offset in that file.
     pub offset: u64,
+    /// What lies there.
+    code: [u8; LOOK],
     /// What it costs there.
     pub cost: Cost,
 }
@@ -40,12 +48,13 @@ pub fn target<'a>(ioc: &'a IocProcess, function: &Function) -> Result<Target<'a>
     if Some(machine) != super::architecture() {
         return Err(format!("{symbol}: code for another machine than the kernel's ({machine:?})"));
     }
-    let place = place(machine, offset, &elf::code(&module.open(), offset))
+    let place = place(machine, offset, &elf::code(&module.opened, offset))
         .map_err(|reason| format!("{symbol}: {reason}"))?;
     if place.cost == Cost::Stepped && !function.core {
         return Err(format!("{symbol}: left out, the kernel would single-step its first instruction"));
     }
-    Ok(Target { symbol, offset: offset + place.offset, module, cost: place.cost })
+    let offset = offset + place.offset;
+    Ok(Target { symbol, offset, code: elf::code(&module.opened, offset), module, cost: place.cost })
 }
 
 /// Where the probes on the process routines of an IOC's record types go, where its `dbProcess` cannot be found; and
@@ -63,8 +72,9 @@ pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<String>) {
             if Some(machine) != super::architecture() {
                 return Err(format!("code for another machine than the kernel's ({machine:?})"));
             }
-            let place = place(machine, offset, &elf::code(&module.open(), offset))?;
-            Ok(Target { symbol, module, offset: offset + place.offset, cost: place.cost })
+            let place = place(machine, offset, &elf::code(&module.opened, offset))?;
+            let offset = offset + place.offset;
+            Ok(Target { symbol, module, offset, code: elf::code(&module.opened, offset), cost: place.cost })
         };
         match place_of() {
             Ok(target) => targets.push(target),
@@ -74,33 +84,153 @@ pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<String>) {
     (targets, left_out)
 }
 
-/// Places those probes; a line for each that is not in place.
-pub fn attach_routines(kernel: &mut Kernel, ioc: &IocProcess) -> Vec<String> {
+/// The probes of an IOC. They are taken out when this is dropped; that takes a second or two, and is not waited for.
+pub struct Probes {
+    pid: u32,
+    /// Which thread they hang on.
+    thread: Option<Thread>,
+    placed: Vec<Placing>,
+}
+
+/// A probe and all that is needed to place it once more.
+struct Placing {
+    function: &'static Function,
+    opened: Arc<Opened>,
+    spot: Spot,
+    probe: Probe,
+}
+
+/// What became of an attempt to place all probes.
+pub struct Placed {
+    /// Those that are in place.
+    pub probes: Probes,
+    /// What is not, and why, a line each.
+    pub not_probed: Vec<String>,
+}
+
+/// How the probes of an IOC are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// They are in place.
+    Holds,
+    /// The thread that they hung on has ended; since some time before this look there were no hits, until now.
+    HeldAnew,
+    /// They cannot be placed again, for this reason; or its process has ended.
+    Lost(String),
+}
+
+impl Probes {
+    /// None yet.
+    pub fn none(pid: u32) -> Probes {
+        Probes { pid, thread: None, placed: Vec::new() }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.placed.len()
+    }
+
+    /// Are they in place? Costs a look at one file of /proc, no more.
+    pub fn hold(&self) -> bool {
+        self.placed.is_empty() || self.thread.is_some_and(|thread| thread.lives())
+    }
+
+    /// Places them anew where the thread has ended that they hung on.
+    pub fn hold_on(&mut self, attacher: &Attacher) -> Hold {
+        if self.hold() {
+            return Hold::Holds;
+        }
+        let Some(thread) = thread::lasting(self.pid) else {
+            return Hold::Lost("its process has ended".into());
+        };
+        for placing in &mut self.placed {
+            match attacher.attach(placing.function, &placing.opened, &placing.spot, thread.tid) {
+                // the old one is not hit any more
+                Ok(probe) => drop_aside(std::mem::replace(&mut placing.probe, probe)),
+                Err(reason) => return Hold::Lost(reason),
+            }
+        }
+        self.thread = Some(thread);
+        Hold::HeldAnew
+    }
+
+    /// Places a probe, unless it is in place already.
+    fn add(
+        &mut self,
+        attacher: &Attacher,
+        function: &'static Function,
+        target: &Target,
+    ) -> Result<(), String> {
+        let spot = Spot { file: target.module.file, offset: target.offset, code: target.code };
+        let here = |placing: &Placing| {
+            placing.function == function
+                && (placing.spot.file, placing.spot.offset) == (spot.file, spot.offset)
+        };
+        if self.placed.iter().any(here) {
+            return Ok(());
+        }
+        let thread = self.thread.filter(|thread| thread.lives()).or_else(|| thread::lasting(self.pid));
+        let thread = thread.ok_or("its process has ended")?;
+        let opened = target.module.opened.clone();
+        let probe = attacher.attach(function, &opened, &spot, thread.tid)?;
+        self.thread.get_or_insert(thread);
+        self.placed.push(Placing { function, opened, spot, probe });
+        Ok(())
+    }
+}
+
+impl Drop for Probes {
+    fn drop(&mut self) {
+        if !self.placed.is_empty() {
+            drop_aside(std::mem::take(&mut self.placed));
+        }
+    }
+}
+
+/// Places those probes that [`routines`] tells and that are not in place; a line for each that is not.
+pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probes) -> Vec<String> {
     let (targets, mut left_out) = routines(ioc);
     for target in targets {
-        let attached = kernel.attach(&ROUTINE, target.module.file, &target.module.open(), target.offset);
-        left_out.extend(attached.err().map(|reason| format!("{}: {reason}", target.symbol)));
+        let added = probes.add(attacher, &ROUTINE, &target);
+        left_out.extend(added.err().map(|reason| format!("{}: {reason}", target.symbol)));
     }
     left_out
 }
 
-/// Places all probes; gives back how many are in place, and what is not and why, a line each.
-pub fn attach(kernel: &mut Kernel, ioc: &IocProcess, puts: bool, process: bool) -> (usize, Vec<String>) {
+/// Places all probes.
+pub fn attach(attacher: &Attacher, ioc: &IocProcess, puts: bool, process: bool) -> Placed {
+    let mut probes = Probes::none(ioc.pid);
     if ioc.is_hidden() {
-        return (0, vec![NO_SYMBOLS.into()]);
+        return Placed { probes, not_probed: vec![NO_SYMBOLS.into()] };
     }
     let wanted = |function: &&Function| if is_put(function) { puts } else { process };
-    let place = |function: &Function| {
+    let mut place = |function: &'static Function| {
         let target = target(ioc, function)?;
-        let attached = kernel.attach(function, target.module.file, &target.module.open(), target.offset);
-        attached.map_err(|reason| format!("{}: {reason}", target.symbol))
+        let added = probes.add(attacher, function, &target);
+        added.map_err(|reason| format!("{}: {reason}", target.symbol))
     };
-    let (placed, left_out): (Vec<_>, Vec<_>) =
-        FUNCTIONS.iter().filter(wanted).map(place).partition(Result::is_ok);
-    (placed.len(), left_out.into_iter().filter_map(Result::err).collect())
+    let not_probed = FUNCTIONS.iter().filter(wanted).filter_map(|function| place(function).err()).collect();
+    Placed { probes, not_probed }
 }
 
 /// Does the function put values (else process records)?
 fn is_put(function: &Function) -> bool {
     matches!(function.program, "db_put" | "db_put_field" | "db_process_notify" | "db_ca_put_link_callback")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread of its own looks at processes and places probes.
+    #[test]
+    fn any_thread_may_do_it() {
+        fn is_sent<T: Send + 'static>() {}
+        fn is_shared<T: Send + Sync + Clone + 'static>() {}
+        is_shared::<Attacher>();
+        is_sent::<Placed>();
+        is_sent::<Probes>();
+        is_sent::<IocProcess>();
+        is_sent::<crate::ioc::Finder>();
+    }
 }

@@ -10,11 +10,14 @@ use std::hint::black_box;
 use std::mem::offset_of;
 use std::path::Path;
 
+use super::attacher::{drop_aside, Spot};
 use super::functions::FUNCTIONS;
 use super::hit::{parse, Body, Head, Raw};
 use super::place::place;
+use super::reasons::Step;
 use super::tables::Told;
 use super::Kernel;
+use crate::ioc::opened::Opened;
 use crate::ioc::{elf, process};
 
 /// The program that is tried: it reads more than the others do.
@@ -94,19 +97,22 @@ fn ask(kernel: &mut Kernel, told: &Told, record: *const Record) -> Result<(), St
     let maps = process::mappings(pid).map_err(|error| format!("/proc/self/maps: {error}"))?;
     let own = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
     let own = own.ok_or("iocrec does not find itself in /proc/self/maps")?;
-    let path = Path::new(OWN_FILE);
+    let opened = Opened::named(Path::new(OWN_FILE)).map_err(|error| format!("{OWN_FILE}: {error}"))?;
     let offset = address - own.start + own.offset;
-    let machine = elf::Elf::read(path, &[])?.machine;
+    let machine = elf::Elf::read(&opened, &[])?.machine;
     let place =
-        place(machine, offset, &elf::code(path, offset)).map_err(|reason| format!("iocrec: {reason}"))?;
+        place(machine, offset, &elf::code(&opened, offset)).map_err(|reason| format!("iocrec: {reason}"))?;
     let probed = FUNCTIONS.iter().find(|function| function.program == PROGRAM).ok_or("no such program")?;
-    kernel.attach(probed, own.file, path, offset + place.offset)?;
+    let offset = offset + place.offset;
+    let spot = Spot { file: own.file, offset, code: elf::code(&opened, offset) };
+    let thread = nix::unistd::gettid().as_raw().cast_unsigned();
+    let probe = kernel.attacher.attach_as(Step::OwnProbe, probed, &opened, &spot, thread)?;
     let traced = kernel.tables.trace(pid, told);
     if traced.is_ok() {
         function(record);
     }
     // in this order: no hit is without its layout
-    kernel.detach(own.file);
+    drop_aside(probe);
     let _ = kernel.tables.forget(pid);
     traced?;
     let mut answer = Err(no_hit());
@@ -196,7 +202,6 @@ mod tests {
             let unknown = Told { types: vec![], ..told(0, 0) };
             let reason = ask(&mut kernel, &unknown, black_box(&raw const record)).unwrap_err();
             assert!(reason.contains("memory"), "{tier:?}: {reason}");
-            assert!(kernel.links.is_empty(), "{tier:?}");
         }
     }
 
