@@ -21,6 +21,7 @@ pub mod process;
 pub mod records;
 pub mod scanning;
 pub mod sockets;
+mod unwind;
 pub mod user;
 pub mod version;
 pub mod width;
