@@ -285,9 +285,9 @@ fn places(pieces: &Pieces, names: (u64, u64), wanted: &[&'static str]) -> Vec<(u
         // a symbol's name reaches from where it points to up to a NUL
         for end in (kept..text.len()).filter(|&end| text.get(end) == Some(&0)) {
             let before = text.get(..end).unwrap_or_default();
-            let names = wanted.iter().filter(|name| {
-                before.last() == name.as_bytes().last() && before.ends_with(name.as_bytes())
-            });
+            let names = wanted
+                .iter()
+                .filter(|name| before.last() == name.as_bytes().last() && before.ends_with(name.as_bytes()));
             let start = at + end as u64 - kept as u64;
             let place = |name: &&'static str| Some((u32::try_from(start).ok()? - name.len() as u32, *name));
             found.extend(names.filter_map(place));
@@ -454,7 +454,8 @@ pub fn function_at(opened: &Opened, address: u64) -> String {
     }
     let Some(((offset, bytes), at)) = found else { return String::new() };
     let mut name = [0; LONGEST_NAME];
-    let have = if u64::from(at) < bytes { pieces.read(&mut name, offset.saturating_add(at.into())) } else { 0 };
+    let have =
+        if u64::from(at) < bytes { pieces.read(&mut name, offset.saturating_add(at.into())) } else { 0 };
     let name = name.get(..have).unwrap_or_default();
     printable(name.iter().position(|&byte| byte == 0).and_then(|end| name.get(..end)).unwrap_or_default())
 }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use iocrec_log::event::Linkage;
 
-use self::elf::Elf;
+use self::elf::{Elf, Symbol};
 use self::layout::{Fixed, Layout, Numbering};
 use self::memory::Memory;
 use self::opened::{Identity, Named, Opened};
@@ -62,6 +62,10 @@ pub struct Module {
     pub file: FileId,
     /// It itself, as it was opened once.
     pub opened: Arc<Opened>,
+    /// Where its code is in the process.
+    code: Vec<Mapping>,
+    /// It is the program that the process runs.
+    is_program: bool,
     /// Its name in the process, for people.
     pub path: String,
     /// Its symbols.
@@ -215,7 +219,7 @@ impl Finder {
             known.has_base = Some(hidden::has_base(&opened, &elf));
         }
         known.has_base.filter(|&has_base| has_base)?;
-        file.module(opened, elf)
+        file.module(opened, elf, &exe)
     }
 
     /// What an IOC's record layout is now, if it was not to be read before.
@@ -270,11 +274,11 @@ impl Finder {
                 }
                 let elf = self.files.get(&identity)?.elf.as_ref()?;
                 wanted.iter().find(|name| elf.symbol(name).is_some())?;
-                file.module(opened.or_else(|| file.open(pid))?, elf.clone())
+                file.module(opened.or_else(|| file.open(pid))?, elf.clone(), &exe)
             })
             .collect();
         // the order in which ld.so resolves: the program's copy of a library's variable is the live one
-        modules.sort_by_key(|module| (module.path != exe, module.range));
+        modules.sort_by_key(|module| (!module.is_program, module.range));
         modules
     }
 }
@@ -307,7 +311,8 @@ impl MappedFile<'_> {
         (opened::is_still_mapped(pid, self.code) && opened.is_of(self.code)).then_some(opened)
     }
 
-    fn module(&self, opened: Opened, elf: Arc<Elf>) -> Option<Module> {
+    fn module(&self, opened: Opened, elf: Arc<Elf>, exe: &str) -> Option<Module> {
+        let code = self.mappings.iter().copied().filter(|mapping| mapping.executable);
         Some(Module {
             file: self.code.file,
             path: self.code.path.clone(),
@@ -315,6 +320,8 @@ impl MappedFile<'_> {
             range: (self.mappings.first()?.start, self.mappings.last()?.end),
             elf,
             opened: Arc::new(opened),
+            code: code.cloned().collect(),
+            is_program: self.code.path == exe,
         })
     }
 }
@@ -382,6 +389,21 @@ pub fn addresses<'a>(modules: &'a [Module], name: &'a str) -> impl Iterator<Item
 }
 
 impl Module {
+    /// Is that the program itself, or a library that defines functions of EPICS Base? No other code is probed: that
+    /// a library has a variable which is looked for, as libc has its `environ`, does not make it one of Base.
+    pub fn is_of_base(&self) -> bool {
+        let mut functions = FUNCTIONS.iter().flat_map(|function| function.symbols);
+        self.is_program || functions.any(|name| self.elf.symbol(name).is_some_and(|symbol| symbol.function))
+    }
+
+    /// Where an address of the file lies in the process and in the file, if the process has the file's code there.
+    pub fn code_at(&self, address: u64) -> Option<(u64, u64)> {
+        let (here, offset) = (address.wrapping_add(self.bias), self.elf.code_offset(address)?);
+        let holds = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&here);
+        let mapping = self.code.iter().find(holds)?;
+        (here - mapping.start).checked_add(mapping.offset).filter(|&at| at == offset).map(|_| (here, offset))
+    }
+
     /// Looks for the variable of this program that points to the record database.
     fn find_base(&self, pid: u32) -> Option<u64> {
         let memory = Memory::of(pid, if self.elf.wide { Width::Wide } else { Width::Narrow });
@@ -421,11 +443,11 @@ impl IocProcess {
         self.database.is_some()
     }
 
-    /// The module that defines a function, and its file offset there.
-    pub fn function(&self, name: &str) -> Option<(&Module, u64)> {
+    /// The module that defines a function, and the function.
+    pub fn function(&self, name: &str) -> Option<(&Module, Symbol)> {
         self.modules.iter().find_map(|module| {
             let symbol = module.elf.symbol(name).filter(|symbol| symbol.function)?;
-            Some((module, module.elf.offset(symbol.address)?))
+            Some((module, symbol))
         })
     }
 

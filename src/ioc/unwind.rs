@@ -151,7 +151,8 @@ fn encoding(cie: &[u8], wide: bool) -> Option<u8> {
     } else {
         skip_number()?;
     }
-    let letters = letters.strip_prefix(b"z").map(|letters| (letters, rest.iter().position(|&byte| byte < 0x80)));
+    let letters =
+        letters.strip_prefix(b"z").map(|letters| (letters, rest.iter().position(|&byte| byte < 0x80)));
     let Some((letters, length)) = letters else { return Some(0) };
     rest = rest.get(length? + 1..)?;
     for letter in letters {

@@ -31,7 +31,7 @@ pub struct Spot {
     pub file: FileId,
     /// Offset in it.
     pub offset: u64,
-    /// What lies there.
+    /// The instruction that lies there, and zeroes.
     pub code: [u8; LOOK],
 }
 

@@ -7,6 +7,7 @@ pub mod attacher;
 mod config;
 pub mod functions;
 pub mod hit;
+mod instruction;
 pub mod leftovers;
 #[cfg(test)]
 mod oldest;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::attacher::{drop_aside, Attacher, Probe, Spot};
 use super::functions::{Function, FUNCTIONS, ROUTINE};
-use super::place::{place, Cost, LOOK};
+use super::place::{compare, place, Cost, Memory, LOOK};
 use super::thread::{self, Thread};
 use crate::ioc::opened::Opened;
-use crate::ioc::{elf, IocProcess, Module};
+use crate::ioc::{elf, process, IocProcess, Module};
 
 /// Where a function's probe would go.
 pub struct Target<'a> {
@@ -19,7 +19,7 @@ pub struct Target<'a> {
     pub module: &'a Module,
     /// Offset in that file.
     pub offset: u64,
-    /// What lies there.
+    /// The instruction there, and zeroes.
     code: [u8; LOOK],
     /// What it costs there.
     pub cost: Cost,
@@ -42,45 +42,86 @@ pub const NO_SYMBOLS: &str =
 pub fn target<'a>(ioc: &'a IocProcess, function: &Function) -> Result<Target<'a>, String> {
     let found = function.symbols.iter().find_map(|&symbol| Some((symbol, ioc.function(symbol)?)));
     let instead = if function.symbols == ["dbProcess"] { ROUTINES_ALONE } else { "" };
-    let (symbol, (module, offset)) =
+    let (symbol, (module, found)) =
         found.ok_or_else(|| format!("{}: no such symbol{instead}", function.symbols[0]))?;
-    let machine = module.elf.machine;
-    if Some(machine) != super::architecture() {
-        return Err(format!("{symbol}: code for another machine than the kernel's ({machine:?})"));
-    }
-    let place = place(machine, offset, &elf::code(&module.opened, offset))
-        .map_err(|reason| format!("{symbol}: {reason}"))?;
-    if place.cost == Cost::Stepped && !function.core {
+    let target = look(ioc, module, symbol, found.address, Some(&found.code));
+    let target = target.map_err(|reason| format!("{symbol}: {reason}"))?;
+    if target.cost == Cost::Stepped && !function.core {
         return Err(format!("{symbol}: left out, the kernel would single-step its first instruction"));
     }
-    let offset = offset + place.offset;
-    Ok(Target { symbol, offset, code: elf::code(&module.opened, offset), module, cost: place.cost })
+    Ok(target)
+}
+
+/// Looks at a place where a function begins: `address` as in the file of its module. `seen` is what was there when the
+/// file's symbols were read.
+fn look<'a>(
+    ioc: &IocProcess,
+    module: &'a Module,
+    symbol: &'static str,
+    address: u64,
+    seen: Option<&[u8; LOOK]>,
+) -> Result<Target<'a>, String> {
+    let machine = module.elf.machine;
+    if Some(machine) != super::architecture() {
+        return Err(format!("code for another machine than the kernel's ({machine:?})"));
+    }
+    if !module.is_of_base() {
+        return Err(format!("it lies in {}, which is not EPICS Base", module.path));
+    }
+    let (here, offset) = module.code_at(address).ok_or("the process has no code there")?;
+    let head = elf::code(&module.opened, offset);
+    if seen.is_some_and(|seen| *seen != head) {
+        return Err(format!("{} has been changed since its symbols were read", module.path));
+    }
+    let place = place(machine, offset, &head)?;
+    let mut memory = [0; LOOK];
+    let have = ioc.memory.read_some(here, &mut memory);
+    match compare(machine, &place, &head, memory.get(..have).unwrap_or_default()) {
+        Memory::Same => {}
+        // another recorder, perf or bpftrace: the kernel lets all of them have it
+        Memory::Breakpoint if !process::is_debugged(ioc.pid) => {}
+        Memory::Breakpoint => return Err("a debugger has a breakpoint there".into()),
+        Memory::Differs => return Err(format!("its code in memory is not that of {}", module.path)),
+    }
+    let (from, to) = (place.offset as usize, place.offset as usize + place.length);
+    let mut code = [0; LOOK];
+    code.iter_mut().zip(head.get(from..to).unwrap_or_default()).for_each(|(into, byte)| *into = *byte);
+    Ok(Target { symbol, module, offset: offset + place.offset, code, cost: place.cost })
 }
 
 /// Where the probes on the process routines of an IOC's record types go, where its `dbProcess` cannot be found; and
 /// why which are left out, a line each. Nothing where `dbProcess` is there, or as long as the record types are
 /// not known.
+///
+/// The addresses are what the process has in its memory, so they may be anything.
 pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<String>) {
     let (mut targets, mut left_out) = (Vec::new(), Vec::new());
     let layout = ioc.layout.as_ref().ok().filter(|_| ioc.function("dbProcess").is_none());
-    for (rtype, address) in layout.into_iter().flat_map(|layout| layout.routines(&ioc.memory)) {
-        let symbol = ROUTINE.symbols[0];
-        let place_of = || {
-            let module = ioc.module_at(address).ok_or("its code is in no file that is known")?;
-            let offset = module.elf.code_offset(address.wrapping_sub(module.bias)).ok_or("it is no code")?;
-            let machine = module.elf.machine;
-            if Some(machine) != super::architecture() {
-                return Err(format!("code for another machine than the kernel's ({machine:?})"));
+    let mut routines: Vec<(&str, u64)> =
+        layout.into_iter().flat_map(|layout| layout.routines(&ioc.memory)).collect();
+    routines.sort_unstable();
+    let symbol = ROUTINE.symbols[0];
+    for module in &ioc.modules {
+        let here: Vec<(&str, u64)> = routines
+            .extract_if(.., |(_, address)| (module.range.0..module.range.1).contains(address))
+            .collect();
+        let addresses: Vec<u64> = here.iter().map(|(_, address)| address.wrapping_sub(module.bias)).collect();
+        // what is not looked at further need not be read
+        let begins = if module.is_of_base() { module.elf.begins(&module.opened, &addresses) } else { None };
+        for (at, ((rtype, _), address)) in here.iter().zip(addresses).enumerate() {
+            let looked = look(ioc, module, symbol, address, None).and_then(|target| {
+                let begins = begins.as_ref().ok_or("its file does not tell where functions begin")?;
+                begins.get(at).filter(|&&begins| begins).ok_or("no function begins there")?;
+                Ok(target)
+            });
+            match looked {
+                Ok(target) => targets.push(target),
+                Err(reason) => left_out.push(format!("{symbol} of {rtype}: {reason}")),
             }
-            let place = place(machine, offset, &elf::code(&module.opened, offset))?;
-            let offset = offset + place.offset;
-            Ok(Target { symbol, module, offset, code: elf::code(&module.opened, offset), cost: place.cost })
-        };
-        match place_of() {
-            Ok(target) => targets.push(target),
-            Err(reason) => left_out.push(format!("{symbol} of {rtype}: {reason}")),
         }
     }
+    let nowhere = |(rtype, _)| format!("{symbol} of {rtype}: its code is in no file of EPICS Base");
+    left_out.extend(routines.into_iter().map(nowhere));
     (targets, left_out)
 }
 
