@@ -15,6 +15,7 @@ use iocrec_log::writer::{self, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
+use crate::ioc::user::Users;
 use crate::kernel::Wish;
 use crate::recorder::report::Report;
 use crate::recorder::selection::Selection;
@@ -118,6 +119,10 @@ struct Record {
     #[argh(option)]
     pid: Vec<u32>,
 
+    /// only processes of this user, a name or a number; repeatable (default: those of all)
+    #[argh(option)]
+    user: Vec<String>,
+
     /// only records and PVs whose names match, e.g. 'SR:*'; repeatable
     #[argh(option)]
     only: Vec<String>,
@@ -164,6 +169,10 @@ struct Watch {
     #[argh(option)]
     pid: Vec<u32>,
 
+    /// only processes of this user, a name or a number; repeatable (default: those of all)
+    #[argh(option)]
+    user: Vec<String>,
+
     /// only records and PVs whose names match, e.g. 'SR:*'; repeatable
     #[argh(option)]
     only: Vec<String>,
@@ -193,6 +202,10 @@ struct Watch {
 #[derive(FromArgs, Debug)]
 #[argh(subcommand, name = "check")]
 struct Check {
+    /// only processes of this user, a name or a number; repeatable (default: those of all)
+    #[argh(option)]
+    user: Vec<String>,
+
     /// as JSON
     #[argh(switch)]
     json: bool,
@@ -282,7 +295,10 @@ fn execute(command: Command) -> Result<(), Failure> {
     match command {
         Command::Record(record) => self::record(record),
         Command::Watch(watch) => self::watch(watch),
-        Command::Check(check) => check::run(check.json).map_err(Failure::Failed),
+        Command::Check(check) => {
+            let users = Users::named(&check.user).map_err(Failure::Usage)?;
+            check::run(check.json, &users).map_err(Failure::Failed)
+        }
         Command::Mark(mark) if mark.text.is_empty() => {
             Err(Failure::Usage("a mark needs a text, e.g. iocrec mark --dir DIR \"beam lost\"".into()))
         }
@@ -296,6 +312,7 @@ fn execute(command: Command) -> Result<(), Failure> {
 }
 
 fn record(record: Record) -> Result<(), Failure> {
+    let users = Users::named(&record.user).map_err(Failure::Usage)?;
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let directory = Directory::open(&record.dir).map_err(|error| failed(&error))?.reserving(set_aside);
     let options = writer::Options {
@@ -324,6 +341,7 @@ fn record(record: Record) -> Result<(), Failure> {
         interfaces: interfaces(record.iface),
         ports: record.port,
         pids: record.pid,
+        users,
         selection: Selection::new(&record.only, &record.exclude),
         puts: !record.no_puts,
         process: !record.no_process,
@@ -360,11 +378,13 @@ fn limit_privileges(writes_as: Option<u32>) {
 }
 
 fn watch(watch: Watch) -> Result<(), Failure> {
+    let users = Users::named(&watch.user).map_err(Failure::Usage)?;
     let options = recorder::Options {
         wish: watch.tier,
         interfaces: interfaces(watch.iface),
         ports: watch.port,
         pids: watch.pid,
+        users,
         selection: Selection::new(&watch.only, &watch.exclude),
         puts: !watch.no_puts,
         process: !watch.no_process,

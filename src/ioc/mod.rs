@@ -27,6 +27,7 @@ pub mod version;
 pub mod width;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
 use std::sync::Arc;
 
 use iocrec_log::event::Linkage;
@@ -130,6 +131,8 @@ pub struct Finder {
     /// Processes that may be IOCs all the same: their programs were not looked into for this, or have EPICS Base
     /// in them and no record database yet.
     undecided: HashSet<u32>,
+    /// Why processes that look like IOCs were not taken for some when they were looked at.
+    refused: HashMap<u32, String>,
 }
 
 impl Default for Finder {
@@ -139,6 +142,7 @@ impl Default for Finder {
             mapped: HashMap::new(),
             left: CONSTANTS_AT_ONCE,
             undecided: HashSet::new(),
+            refused: HashMap::new(),
         }
     }
 }
@@ -153,6 +157,7 @@ impl Finder {
             Some(libc::ENOENT | libc::ESRCH) => format!("there is no process {pid}"),
             _ => format!("process {pid}: {e}"),
         };
+        self.refused.remove(&pid);
         let mappings = process::mappings(pid).map_err(gone)?;
         let files = files(pid, &mappings);
         let mut modules = self.modules(pid, &files);
@@ -172,14 +177,28 @@ impl Finder {
         let Some(start) = process::start(pid) else { return Ok(None) };
         let ioc = describe(pid, start, modules, database);
         // others than IOCs may have a database of definitions alone
-        let certain = defined(&ioc.modules, "dbProcess") || ioc.layout.is_ok();
-        Ok(certain.then_some(ioc))
+        match &ioc.layout {
+            Err(reason) if !defined(&ioc.modules, "dbProcess") => {
+                let why =
+                    format!("it has the symbol pdbbase, but no dbProcess and no record database: {reason}");
+                self.refused.insert(pid, why);
+                Ok(None)
+            }
+            _ => Ok(Some(ioc)),
+        }
+    }
+
+    /// Why a process that looks like an IOC was not taken for one when it was last looked at; `None` if it doesn't
+    /// look like one.
+    pub fn why_refused(&self, pid: u32) -> Option<&str> {
+        self.refused.get(&pid).map(String::as_str)
     }
 
     /// A second has passed, and these processes live.
     pub fn tick(&mut self, pids: &HashSet<u32>) {
         self.left = self.left.max(CONSTANTS_A_SECOND);
         self.undecided.retain(|pid| pids.contains(pid));
+        self.refused.retain(|pid, _| pids.contains(pid));
         let before = self.mapped.len();
         self.mapped.retain(|pid, _| pids.contains(pid));
         if self.mapped.len() < before {
@@ -208,7 +227,7 @@ impl Finder {
         if known.has_base == Some(false) {
             return None;
         }
-        let opened = file.open(pid)?;
+        let opened = file.open(pid).ok()?;
         if known.has_base.is_none() {
             let bytes = elf.constants().map_or(0, |(_, bytes)| bytes);
             if self.left == 0 {
@@ -263,23 +282,46 @@ impl Finder {
                 let identity = file.named.identity;
                 let mut opened = None;
                 if !self.files.contains_key(&identity) {
-                    opened = file.open(pid);
-                    let elf = opened.as_ref().and_then(|opened| Elf::read(opened, &wanted).ok());
-                    // what was changed while it was read is not what was looked for
-                    let elf = elf.filter(|_| opened.as_ref().is_some_and(|opened| opened.is_unchanged()));
-                    if self.files.len() >= 2 * MOST_FILES {
-                        self.files.clear();
-                    }
-                    self.files.insert(identity, Known { elf: elf.map(Arc::new), has_base: None });
+                    opened = self.learn(pid, file, &wanted);
                 }
                 let elf = self.files.get(&identity)?.elf.as_ref()?;
                 wanted.iter().find(|name| elf.symbol(name).is_some())?;
-                file.module(opened.or_else(|| file.open(pid))?, elf.clone(), &exe)
+                file.module(opened.or_else(|| file.open(pid).ok())?, elf.clone(), &exe)
             })
             .collect();
         // the order in which ld.so resolves: the program's copy of a library's variable is the live one
         modules.sort_by_key(|module| (!module.is_program, module.range));
         modules
+    }
+
+    /// Looks into a file that is not known yet. What could not be read as it is says nothing of the file, whoever
+    /// else has it: then the process is looked at again.
+    fn learn(&mut self, pid: u32, file: &MappedFile, wanted: &[&'static str]) -> Option<Opened> {
+        let read = file.open(pid).and_then(|opened| {
+            let elf = Elf::read(&opened, wanted).ok();
+            if opened.is_unchanged() {
+                Ok((opened, elf))
+            } else {
+                Err(io::Error::other("the file is being changed"))
+            }
+        });
+        match read {
+            Ok((opened, elf)) => {
+                if self.files.len() >= 2 * MOST_FILES {
+                    self.files.clear();
+                }
+                let known = Known { elf: elf.map(Arc::new), has_base: None };
+                self.files.insert(file.named.identity, known);
+                Some(opened)
+            }
+            // who may not look now may not in a second
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            Err(error) => {
+                self.undecided.insert(pid);
+                self.refused.insert(pid, format!("{}: {error}", file.code.path));
+                None
+            }
+        }
     }
 }
 
@@ -305,10 +347,14 @@ fn files(pid: u32, mappings: &[Mapping]) -> Vec<MappedFile<'_>> {
 }
 
 impl MappedFile<'_> {
-    /// Opens it; `None` if that cannot be done, or it is not what the process has mapped there now.
-    fn open(&self, pid: u32) -> Option<Opened> {
-        let opened = self.named.open().ok()?;
-        (opened::is_still_mapped(pid, self.code) && opened.is_of(self.code)).then_some(opened)
+    /// Opens it; an error, too, if it is not what the process has mapped there now.
+    fn open(&self, pid: u32) -> io::Result<Opened> {
+        let opened = self.named.open()?;
+        if opened::is_still_mapped(pid, self.code) && opened.is_of(self.code) {
+            Ok(opened)
+        } else {
+            Err(io::Error::other("what was opened is not what is mapped"))
+        }
     }
 
     fn module(&self, opened: Opened, elf: Arc<Elf>, exe: &str) -> Option<Module> {

@@ -152,11 +152,11 @@ pub struct Placed {
 /// How the probes of an IOC are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// They are in place.
+    /// They are in place; or its process has ended, which is told elsewhere.
     Holds,
     /// The thread that they hung on has ended; since some time before this look there were no hits, until now.
     HeldAnew,
-    /// They cannot be placed again, for this reason; or its process has ended.
+    /// They cannot be placed again, for this reason.
     Lost(String),
 }
 
@@ -181,9 +181,7 @@ impl Probes {
         if self.hold() {
             return Hold::Holds;
         }
-        let Some(thread) = thread::lasting(self.pid) else {
-            return Hold::Lost("its process has ended".into());
-        };
+        let Some(thread) = thread::lasting(self.pid) else { return Hold::Holds };
         for placing in &mut self.placed {
             match attacher.attach(placing.function, &placing.opened, &placing.spot, thread.tid) {
                 // the old one is not hit any more

@@ -33,6 +33,7 @@ use self::watched::Watched;
 use crate::ca::capture::{Capture, CaptureError};
 use crate::ca::{Decoder, Limits};
 use crate::clock;
+use crate::ioc::user::Users;
 use crate::kernel::tables::LeavesOut;
 use crate::kernel::{self, Kernel, Wish};
 use crate::signals;
@@ -60,6 +61,8 @@ pub struct Options {
     pub ports: Vec<u16>,
     /// Only these processes; all where empty.
     pub pids: Vec<u32>,
+    /// Whose processes.
+    pub users: Users,
     /// Which records and PVs.
     pub selection: Selection,
     /// Record puts?
@@ -155,7 +158,7 @@ impl Recorder {
         let wrong: Vec<u32> =
             recorder.options.pids.iter().copied().filter(|&pid| !recorder.watched.has(pid)).collect();
         for pid in &wrong {
-            said.push(recorder.watched.why_not(*pid));
+            said.push(recorder.watched.why_not(*pid, &recorder.options.users));
         }
         if !wrong.is_empty() && wrong.len() == recorder.options.pids.len() {
             return Err(said.pop().unwrap_or_default());

@@ -103,8 +103,11 @@ impl Watched {
     }
 
     /// Why a process that was asked for is not recorded.
-    pub fn why_not(&mut self, pid: u32) -> String {
+    pub fn why_not(&mut self, pid: u32, users: &user::Users) -> String {
         match self.finder.look(pid) {
+            Ok(_) if !users.have(pid) => {
+                format!("process {pid} is of the user {}, whom --user leaves out", user::user(pid))
+            }
             Err(reason) => format!("{reason}; iocrec check lists the IOCs there are"),
             Ok(_) => format!(
                 "process {pid} ({}) is no IOC and no CA server; iocrec check lists those there are",
@@ -156,7 +159,7 @@ impl Watched {
         }
         changed |= self.follow(now, options, names, kernel, sink, said);
         let young = self.young_with_other_sockets(now);
-        let servers = if now >= self.ports_next {
+        let mut servers = if now >= self.ports_next {
             self.ports_next = now + PORTS;
             servers::find(&|pid| names.ioc(pid).is_some()).unwrap_or_default()
         } else if young.is_empty() {
@@ -164,6 +167,7 @@ impl Watched {
         } else {
             servers::of(&young)
         };
+        servers.retain(|server| self.recorded.contains_key(&server.pid) || options.users.have(server.pid));
         changed |= self.note_ports(now, servers, &pids, names, sink, said);
         for &pid in self.recorded.keys() {
             self.endings.entry(pid).or_insert_with(|| Ending::expect(pid));
@@ -240,6 +244,9 @@ impl Watched {
         kernel: Option<&mut Kernel>,
         sink: &mut dyn Sink,
     ) -> Option<Vec<String>> {
+        if !options.users.have(pid) {
+            return None;
+        }
         // one that is gone, or hidden from us, is no concern of others
         let Ok(Some(ioc)) = self.finder.look(pid) else { return None };
         self.passed.remove(&pid);
