@@ -47,6 +47,17 @@ impl Identity {
     }
 }
 
+impl Identity {
+    /// Was the file changed not long ago? (Or in time to come, by a clock that was set.)
+    pub fn is_young(&self) -> bool {
+        /// Seconds: a recorder that ends has taken all its probes out by then (kernel/parting.rs).
+        const YOUNG: i64 = 60;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let age = i64::try_from(now.as_secs()).unwrap_or(i64::MAX).saturating_sub(self.changed.0);
+        age < YOUNG
+    }
+}
+
 /// A file that is named by a descriptor, though it cannot be read through it: nobody's driver or file server has been
 /// asked to open anything.
 #[derive(Debug)]

@@ -19,6 +19,7 @@ use std::time::Duration;
 use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object};
 
 use super::functions::Function;
+use super::parting;
 use super::place::LOOK;
 use super::reasons::Step;
 use super::{explained, FileId};
@@ -49,6 +50,8 @@ struct Held {
 /// Places probes. All copies of one belong together; threads may have one each.
 #[derive(Clone)]
 pub struct Attacher {
+    /// One of libbpf's `PROBE_ATTACH_MODE_`s: the default, or that of kernels before 4.17.
+    pub(super) mode: u32,
     /// The programs. Nothing changes them after they were loaded, so threads may share them.
     object: Arc<Object>,
     held: Arc<Held>,
@@ -66,7 +69,7 @@ pub struct Probe {
 
 impl Attacher {
     pub(super) fn new(object: Arc<Object>) -> Attacher {
-        Attacher { object, held: Arc::default() }
+        Attacher { mode: libbpf_sys::PROBE_ATTACH_MODE_DEFAULT, object, held: Arc::default() }
     }
 
     /// Puts a probe into the process of a thread, at a spot in a file that it has mapped. It is hit by all threads of
@@ -99,10 +102,14 @@ impl Attacher {
         let at = usize::try_from(offset).map_err(|_| format!("offset {offset:#x} is out of range"))?;
         let path = CString::new(opened.path().as_os_str().as_bytes()).map_err(|error| error.to_string())?;
         let thread = i32::try_from(thread).map_err(|_| format!("there is no thread {thread}"))?;
+        if step == Step::Probe && opened.identity.is_young() {
+            parting::wait_for_others();
+        }
         self.held.hold((file, offset), code)?;
         let attached = explained(step, || {
             let options = libbpf_sys::bpf_uprobe_opts {
                 sz: size_of::<libbpf_sys::bpf_uprobe_opts>() as _,
+                attach_mode: self.mode,
                 ..Default::default()
             };
             // SAFETY: the program belongs to the object, which `self` keeps and which is loaded; the call reads it and

@@ -156,6 +156,10 @@ mod tests {
     use crate::kernel::tables::LeavesOut;
     use crate::kernel::{load, machine, programs};
     use iocrec_log::event::Tier;
+    use std::sync::{Mutex, PoisonError};
+
+    /// These tests probe the one function of the one process that they are.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     fn hit(status: u16, value: &[u8]) -> Result<(), String> {
         let head = Head {
@@ -189,6 +193,7 @@ mod tests {
         if unsafe { libc::geteuid() } != 0 {
             return crate::not_run::not_run("trying the BPF programs needs root");
         }
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         for tier in [Tier::Ring, Tier::Perf] {
             let mut kernel =
                 load(programs(&machine(), tier).unwrap(), LeavesOut::default(), tier == Tier::Perf).unwrap();
@@ -203,6 +208,60 @@ mod tests {
             let reason = ask(&mut kernel, &unknown, black_box(&raw const record)).unwrap_err();
             assert!(reason.contains("memory"), "{tier:?}: {reason}");
         }
+    }
+
+    /// As on kernels before 4.17, on this one: probes by events in tracefs, bound to a process, in a file that a
+    /// descriptor names. They go with the probe.
+    #[test]
+    fn events_in_tracefs() {
+        // SAFETY: geteuid has no preconditions.
+        if unsafe { libc::geteuid() } != 0 {
+            return crate::not_run::not_run("trying the BPF programs needs root");
+        }
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: constant C strings; the mounts are this thread's alone.
+        let mounted = unsafe {
+            let (none, root) = (c"none".as_ptr(), c"/".as_ptr());
+            let (tracefs, at) = (c"tracefs".as_ptr(), c"/sys/kernel/tracing".as_ptr());
+            libc::unshare(libc::CLONE_NEWNS) == 0
+                && libc::mount(
+                    none,
+                    root,
+                    std::ptr::null(),
+                    libc::MS_REC | libc::MS_PRIVATE,
+                    std::ptr::null(),
+                ) == 0
+                && libc::mount(tracefs, at, tracefs, 0, std::ptr::null()) == 0
+        };
+        if !mounted {
+            return crate::not_run::not_run("tracefs cannot be mounted");
+        }
+        let events = || {
+            let text = std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap();
+            let own = format!("libbpf_{}_", std::process::id());
+            text.lines().filter(|line| line.contains(&own)).map(str::to_string).collect::<Vec<_>>()
+        };
+        let bytes = programs(&machine(), Tier::Perf).unwrap();
+        let mut kernel = load(bytes, LeavesOut::default(), true).unwrap();
+        kernel.attacher.mode = libbpf_rs::libbpf_sys::PROBE_ATTACH_MODE_LEGACY;
+        assert_eq!(run(&mut kernel), Ok(()));
+        let begin = std::time::Instant::now();
+        while !events().is_empty() {
+            assert!(begin.elapsed().as_secs() < 20, "{:?}", events());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let opened = Opened::named(Path::new(OWN_FILE)).unwrap();
+        let address = black_box(complete as extern "C" fn(*const Record)) as usize as u64;
+        let maps = process::mappings(std::process::id()).unwrap();
+        let own = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)).unwrap();
+        let offset = address - own.start + own.offset;
+        let spot = Spot { file: own.file, offset, code: elf::code(&opened, offset) };
+        let thread = nix::unistd::gettid().as_raw().cast_unsigned();
+        let probed = FUNCTIONS.iter().find(|function| function.program == PROGRAM).unwrap();
+        let probe = kernel.attacher.attach(probed, &opened, &spot, thread).unwrap();
+        assert_eq!(events().len(), 1, "nothing is tested");
+        drop(probe);
+        assert!(events().is_empty(), "{:?}", events());
     }
 
     #[test]
