@@ -195,6 +195,20 @@ mod tests {
     }
 
     #[test]
+    fn the_file_of_a_mapping() {
+        let maps = process::mappings(std::process::id()).unwrap();
+        let address = the_file_of_a_mapping as *const () as usize as u64;
+        let own = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)).unwrap();
+        let opened = Named::mapped(std::process::id(), own).unwrap().open().unwrap();
+        assert!(opened.is_of(own) && is_still_mapped(std::process::id(), own));
+        assert_eq!(opened.shown_as(), Some(own.file), "as it is asked where stat() tells something else");
+        let other = Mapping { file: (own.file.0, own.file.1 + 1), ..own.clone() };
+        assert!(!opened.is_of(&other) && !is_still_mapped(std::process::id(), &other));
+        let moved = Mapping { offset: own.offset + 4096, ..own.clone() };
+        assert!(!is_still_mapped(std::process::id(), &moved), "something else is there now");
+    }
+
+    #[test]
     fn another_content_is_seen() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"one").unwrap();
