@@ -14,6 +14,7 @@ use nix::unistd::Pid;
 
 use super::process;
 use super::width::Width;
+use crate::inspect;
 
 /// The memory of a process.
 #[derive(Clone, Copy, Debug)]
@@ -50,13 +51,40 @@ impl Memory {
     pub fn read_some(&self, address: u64, into: &mut [u8]) -> usize {
         let (Ok(base), len) = (usize::try_from(address), into.len()) else { return 0 };
         let remote = [RemoteIoVec { base, len }];
-        match copy(self.thread, into, &remote) {
+        match self.copy(self.thread, into, &remote) {
             // that thread has ended since, others may live
             Err(Errno::ESRCH) => {
                 let thread = Pid::from_raw(process::living(self.pid).cast_signed());
-                copy(thread, into, &remote).unwrap_or(0)
+                self.copy(thread, into, &remote).unwrap_or(0)
             }
             read => read.unwrap_or(0),
+        }
+    }
+
+    /// Fills `into` from these places, until one is not there; how many bytes. Through this thread's reader process,
+    /// if it has one.
+    fn copy(&self, thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
+        let places: Vec<(usize, usize)> = from.iter().map(|place| (place.base, place.len)).collect();
+        match inspect::memory(self.pid, thread.as_raw(), into, &places) {
+            Some(Err(error)) => Err(Errno::from_raw(error.raw_os_error().unwrap_or(libc::ETIMEDOUT))),
+            Some(Ok(copied)) => Ok(copied),
+            None => copy(thread, into, from),
+        }
+    }
+
+    /// The nodes of a list, of `bytes` each, from the one at `first` on, `count` at most; each begins with the next
+    /// one's address. As many as are read at once; at least one, unless nothing is there.
+    pub fn list(&self, first: u64, bytes: usize, count: usize) -> Vec<u8> {
+        let nodes = inspect::list(self.pid, self.thread.as_raw(), first, bytes, count, self.width.bytes());
+        match nodes {
+            Some(nodes) => nodes.unwrap_or_default(),
+            None => {
+                let mut node = vec![0; bytes];
+                if count == 0 || !self.read(first, &mut node) {
+                    node.clear();
+                }
+                node
+            }
         }
     }
 
@@ -78,7 +106,7 @@ impl Memory {
         let mut bytes = vec![0; addresses.len() * N];
         let remote: Vec<RemoteIoVec> =
             addresses.iter().map(|&address| RemoteIoVec { base: address as usize, len: N }).collect();
-        let all = copy(self.thread, &mut bytes, &remote);
+        let all = self.copy(self.thread, &mut bytes, &remote);
         if all == Ok(bytes.len()) {
             return bytes.as_chunks::<N>().0.iter().copied().map(Some).collect();
         }
@@ -98,7 +126,7 @@ impl Memory {
         let mut bytes = vec![0; addresses.len() * some];
         let remote: Vec<RemoteIoVec> =
             addresses.iter().map(|&address| RemoteIoVec { base: address as usize, len: some }).collect();
-        let all = copy(self.thread, &mut bytes, &remote);
+        let all = self.copy(self.thread, &mut bytes, &remote);
         if all != Ok(bytes.len()) {
             return addresses.into_iter().map(|address| self.head(address, some)).collect();
         }

@@ -5,16 +5,12 @@
 //! constants are read through that descriptor, and probes are placed through it. Device files are never opened: that
 //! alone may do something.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::num::NonZeroUsize;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-
-use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
+use std::sync::Arc;
 
 use super::process::{self, Mapping};
+use crate::inspect::file::{About, Handle};
 use crate::kernel::FileId;
 
 /// What a file is and which content it has, as far as the file system tells: two contents of one inode differ in the
@@ -32,18 +28,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    fn of(file: &File) -> io::Result<Identity> {
-        let found = file.metadata()?;
-        if !found.is_file() {
+    fn of(found: About) -> io::Result<Identity> {
+        if found.mode & u64::from(libc::S_IFMT) != u64::from(libc::S_IFREG) {
             return Err(io::Error::other("not a regular file"));
         }
-        Ok(Identity {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.size(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
-        })
+        let About { device, inode, size, modified, changed, .. } = found;
+        Ok(Identity { device, inode, size, modified, changed })
     }
 }
 
@@ -62,15 +52,15 @@ impl Identity {
 /// asked to open anything.
 #[derive(Debug)]
 pub struct Named {
-    file: File,
+    handle: Arc<Handle>,
     /// What it is.
     pub identity: Identity,
 }
 
-/// A regular file that is open for reading.
+/// A regular file that can be read.
 #[derive(Debug)]
 pub struct Opened {
-    file: File,
+    handle: Arc<Handle>,
     /// What it was when it was opened.
     pub identity: Identity,
 }
@@ -85,8 +75,8 @@ impl Named {
     }
 
     fn at(path: &Path) -> io::Result<Named> {
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path)?;
-        Ok(Named { identity: Identity::of(&file)?, file })
+        let (handle, about) = Handle::name(path)?;
+        Ok(Named { identity: Identity::of(about)?, handle: Arc::new(handle) })
     }
 
     /// Opens it.
@@ -94,15 +84,11 @@ impl Named {
     /// # Errors
     /// It may not be read, or has been changed meanwhile.
     pub fn open(&self) -> io::Result<Opened> {
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK)
-            .open(by_descriptor(&self.file))?;
-        let identity = Identity::of(&file)?;
+        let identity = Identity::of(self.handle.open()?)?;
         if identity != self.identity {
             return Err(io::Error::other("the file is being changed"));
         }
-        Ok(Opened { file, identity })
+        Ok(Opened { handle: self.handle.clone(), identity })
     }
 }
 
@@ -115,9 +101,14 @@ impl Opened {
         Named::at(path)?.open()
     }
 
+    /// The file, to put probes into.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// A path that leads to this very file in this process, whatever becomes of its name.
     pub fn path(&self) -> PathBuf {
-        by_descriptor(&self.file)
+        self.handle.path()
     }
 
     /// Fills the head of `into` with what is in the file from `offset` on; how many bytes, 0 at its end and where it
@@ -125,7 +116,7 @@ impl Opened {
     pub fn read_some(&self, into: &mut [u8], offset: u64) -> usize {
         let mut have = 0;
         while let Some(left) = into.get_mut(have..).filter(|left| !left.is_empty()) {
-            match self.file.read_at(left, offset.saturating_add(have as u64)) {
+            match self.handle.read_at(left, offset.saturating_add(have as u64)) {
                 Ok(0) => break,
                 Ok(more) => have += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -147,26 +138,14 @@ impl Opened {
 
     /// What the kernel shows the file as where it is mapped.
     fn shown_as(&self) -> Option<FileId> {
-        let page = NonZeroUsize::new(4096)?;
-        // SAFETY: a new mapping at no given place, which is never read.
-        let at =
-            unsafe { mmap(None, page, ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE, &self.file, 0) }.ok()?;
-        let address = at.as_ptr() as usize as u64;
-        let mappings = process::mappings(std::process::id());
-        // SAFETY: what was just mapped, and nobody else knows of.
-        let _ = unsafe { munmap(at, page.get()) };
-        let own = |mapping: &Mapping| (mapping.start..mapping.end).contains(&address);
-        Some(mappings.ok()?.into_iter().find(own)?.file)
+        let line = self.handle.mapped_line()?;
+        Some(process::mapping(&line)?.file)
     }
 
     /// Has it still the content that it had when it was opened?
     pub fn is_unchanged(&self) -> bool {
-        Identity::of(&self.file).is_ok_and(|identity| identity == self.identity)
+        self.handle.about().and_then(Identity::of).is_ok_and(|identity| identity == self.identity)
     }
-}
-
-fn by_descriptor(file: &File) -> PathBuf {
-    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 /// Is that what a process has mapped there, still? (Between two looks it may have put another file in its place.)
@@ -178,6 +157,7 @@ pub fn is_still_mapped(pid: u32, mapping: &Mapping) -> bool {
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn the_file_whatever_becomes_of_its_name() {

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::memory::printable;
+use crate::inspect;
 use crate::kernel::FileId;
 
 /// What is asked of the kernel at once. A file of /proc has no length, and a short read makes the kernel write it
@@ -19,9 +20,20 @@ const LONGEST: u64 = 8 << 20;
 /// # Errors
 /// It is not there or may not be read.
 pub fn contents(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let path = path.as_ref();
+    if let Some(read) = (!is_at_hand(path)).then(|| inspect::contents(path, LONGEST)).flatten() {
+        return read;
+    }
     let mut bytes = Vec::with_capacity(AT_ONCE);
     fs::File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Does the kernel give it out whatever the process is at? These files of /proc need no lock of the process's memory,
+/// and none of its pages.
+fn is_at_hand(path: &Path) -> bool {
+    const NAMES: [&str; 8] = ["stat", "statm", "status", "comm", "tcp", "tcp6", "udp", "udp6"];
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| NAMES.contains(&name))
 }
 
 /// The same as text; processes' names may hold anything.
@@ -62,7 +74,7 @@ pub fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
 }
 
 /// `start-end perms offset major:minor inode   path` (proc(5)); `None` for what is no file.
-fn mapping(line: &str) -> Option<Mapping> {
+pub(super) fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let permissions = words.next()?;
@@ -197,7 +209,9 @@ pub fn command(pid: u32) -> Vec<String> {
 
 /// Where a link such as /proc/PID/exe leads; empty where it cannot be told.
 pub fn link(pid: u32, name: &str) -> String {
-    fs::read_link(directory(pid).join(name))
+    let path = directory(pid).join(name);
+    inspect::link(&path)
+        .unwrap_or_else(|| fs::read_link(&path))
         .map(|path| path.to_string_lossy().into_owned())
         .unwrap_or_default()
 }

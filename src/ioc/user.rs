@@ -17,7 +17,7 @@ impl Users {
         let number = |word: &String| {
             match word.parse() {
             Ok(number) => Ok(number),
-            Err(_) => number(&list, word).ok_or_else(|| {
+            Err(_) => number_of(&list, word).ok_or_else(|| {
                 format!("--user {word}: there is no such user in /etc/passwd (id -u tells the number, which will do)")
             }),
         }
@@ -28,35 +28,33 @@ impl Users {
     /// Is a process one of theirs? It is its effective user's. One that is gone is nobody's.
     pub fn have(&self, pid: u32) -> bool {
         self.0.is_empty()
-            || effective(pid)
-                .and_then(|number| number.parse().ok())
-                .is_some_and(|number| self.0.contains(&number))
+            || number(pid).is_some_and(|number| self.0.contains(&number))
     }
-}
-
-/// The number of the user that a process runs as, as the kernel shows it to us.
-fn effective(pid: u32) -> Option<String> {
-    let status = process::text(format!("/proc/{pid}/status")).ok()?;
-    // "Uid: real effective saved filesystem" (proc(5))
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_ascii_whitespace().nth(1).map(str::to_string)
 }
 
 /// Name of the user that a process runs as (its effective one), by the user list that the process itself
 /// sees, else the user's number; empty if the process is gone.
 pub fn user(pid: u32) -> String {
-    let Some(number) = effective(pid) else { return String::new() };
+    let Some(number) = number(pid).map(|number| number.to_string()) else { return String::new() };
     let list = process::contents(format!("/proc/{pid}/root/etc/passwd")).unwrap_or_default();
     name(&list, &number).unwrap_or(number)
 }
 
 /// The number of a user's name in such a file.
-fn number(list: &[u8], name: &str) -> Option<u32> {
+fn number_of(list: &[u8], name: &str) -> Option<u32> {
     list.split(|&byte| byte == b'\n').find_map(|line| {
         let mut words = line.split(|&byte| byte == b':');
         (words.next()? == name.as_bytes()).then_some(())?;
         std::str::from_utf8(words.nth(1)?).ok()?.parse().ok()
     })
+}
+
+/// Number of the user that a process runs as (its effective one); `None` if it is gone.
+pub fn number(pid: u32) -> Option<u32> {
+    let status = process::text(format!("/proc/{pid}/status")).ok()?;
+    // "Uid: real effective saved filesystem" (proc(5))
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// The name of a user's number in a file like /etc/passwd (passwd(5)).
@@ -78,7 +76,7 @@ mod tests {
         assert_eq!(name(list, "1007").as_deref(), Some("ioc"));
         assert_eq!(name(list, "7"), None);
         assert_eq!(
-            (number(list, "ioc"), number(list, "root"), number(list, "bad")),
+            (number_of(list, "ioc"), number_of(list, "root"), number_of(list, "bad")),
             (Some(1007), Some(0), None)
         );
         assert!(!user(std::process::id()).is_empty());
