@@ -17,6 +17,7 @@ use nix::fcntl::{fallocate, FallocateFlags};
 
 use crate::ioc::user::Users;
 use crate::kernel::Wish;
+use crate::recorder::holding::Holding;
 use crate::recorder::report::Report;
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
@@ -422,6 +423,7 @@ fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<Recorder, Fa
         }
         _ => {}
     }
+    let sink = &mut Holding::new(sink);
     let (mut recorder, said) = Recorder::new(options, sink).map_err(Failure::Failed)?;
     said.iter().for_each(|line| complain(line));
     recorder.run(sink, &mut complain);

@@ -14,6 +14,13 @@ pub fn monotonic() -> u64 {
     nanoseconds(ClockId::CLOCK_MONOTONIC).unsigned_abs()
 }
 
+/// The monotonic time of a moment that is told in nanoseconds after boot, suspended time included, as /proc tells
+/// when processes began. Too early where the machine was suspended since: by how much is not told.
+pub fn monotonic_of_boot(boot: u64) -> u64 {
+    let ahead = nanoseconds(ClockId::CLOCK_BOOTTIME).saturating_sub(nanoseconds(ClockId::CLOCK_MONOTONIC));
+    boot.saturating_sub(ahead.unsigned_abs())
+}
+
 /// What is to be added to the monotonic time for nanoseconds since 1970.
 pub fn wall_offset() -> i64 {
     // The best of three: a preemption between the two reads would look like a step of the clock.

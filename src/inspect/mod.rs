@@ -16,11 +16,14 @@
 //! What can't block (/proc/PID/stat and the like) is read in place, and so is everything on a thread that has not
 //! called [`read_aside`], as in tests.
 
+pub mod arrivals;
 pub mod budget;
 mod child;
 pub mod file;
 mod page;
+mod queue;
 pub mod reader;
+pub mod worker;
 
 use std::cell::RefCell;
 use std::collections::HashSet;

@@ -4,7 +4,7 @@
 //! 6.15 and later, whoever the parent is. On older kernels the status is to be had only while the process
 //! waits for its parent to fetch it (a zombie).
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::process;
 
@@ -40,6 +40,11 @@ impl Ending {
         let descriptor = i32::try_from(descriptor).ok().filter(|&descriptor| descriptor >= 0);
         // SAFETY: the descriptor is open and nobody else's.
         Ending { pid, descriptor: descriptor.map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) }) }
+    }
+
+    /// What can be read from when it has ended (poll), on kernels that have such.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.descriptor.as_ref().map(AsFd::as_fd)
     }
 
     /// How it ended, in words, once it has.

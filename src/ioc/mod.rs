@@ -78,7 +78,7 @@ pub struct Module {
 }
 
 /// An IOC process.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct IocProcess {
     /// Process id.
     pub pid: u32,

@@ -6,8 +6,8 @@
 //! [`MAX_NODES`], ends where a list runs in a circle, and believes a record only if its RDES leads back to
 //! the type whose list it is on.
 //!
-//! Nodes hang one behind the other and cost a system call each; what they point to is read a few
-//! hundred at a time. No more than that is held at once, however many records there are.
+//! Nodes hang one behind the other and cost a system call each, which the reader process does; what they point to
+//! is read a few hundred at a time. No more than that is held at once, however many records there are.
 
 use super::layout::{state_texts, Layout, Offsets, TypeLayout, STATE_BYTES};
 use super::memory::{printable, Memory};
@@ -86,29 +86,33 @@ fn nodes(
     let mut next = width.pointer(&list, 0);
     // a node passed before, of which there is a new one at each power of two: a circle leads to it again
     let mut passed = 0;
-    for index in 0..count {
-        let node = memory.head::<64>(next, offsets.node_bytes).filter(|_| next != 0);
-        let Some(bytes) = node else {
+    let mut index = 0;
+    while index < count {
+        let read = if next == 0 { Vec::new() } else { memory.list(next, offsets.node_bytes, count - index) };
+        if read.is_empty() {
             hand(batch);
             return wrong(format!("breaks off after {index} of {count}"));
-        };
-        if next == passed {
-            hand(batch);
-            return wrong("runs in a circle".into());
         }
-        if index.is_power_of_two() {
-            passed = next;
+        for bytes in read.chunks_exact(offsets.node_bytes) {
+            if next == passed {
+                hand(batch);
+                return wrong("runs in a circle".into());
+            }
+            if index.is_power_of_two() {
+                passed = next;
+            }
+            batch.push(Node {
+                address: next,
+                record: width.pointer(bytes, offsets.node_record),
+                name: width.pointer(bytes, offsets.node_name),
+                alias: u32_at(bytes, offsets.node_flags) & IS_ALIAS != 0,
+            });
+            if batch.len() == BATCH {
+                hand(std::mem::replace(&mut batch, Vec::with_capacity(BATCH)));
+            }
+            next = width.pointer(bytes, 0);
+            index += 1;
         }
-        batch.push(Node {
-            address: next,
-            record: width.pointer(&bytes, offsets.node_record),
-            name: width.pointer(&bytes, offsets.node_name),
-            alias: u32_at(&bytes, offsets.node_flags) & IS_ALIAS != 0,
-        });
-        if batch.len() == BATCH {
-            hand(std::mem::replace(&mut batch, Vec::with_capacity(BATCH)));
-        }
-        next = width.pointer(&bytes, 0);
     }
     hand(batch);
     Ok(())

@@ -51,10 +51,19 @@ fn number_of(list: &[u8], name: &str) -> Option<u32> {
 
 /// Number of the user that a process runs as (its effective one); `None` if it is gone.
 pub fn number(pid: u32) -> Option<u32> {
-    let status = process::text(format!("/proc/{pid}/status")).ok()?;
-    // "Uid: real effective saved filesystem" (proc(5))
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_ascii_whitespace().nth(1)?.parse().ok()
+    group_and_number(pid).map(|(_, number)| number)
+}
+
+/// The process that a thread belongs to, and the number of the user that it runs as (its effective one); `None` if
+/// it is gone.
+pub fn group_and_number(tid: u32) -> Option<(u32, u32)> {
+    let status = process::text(format!("/proc/{tid}/status")).ok()?;
+    // "Tgid: number", "Uid: real effective saved filesystem" (proc(5))
+    let word = |name: &str, at: usize| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_ascii_whitespace().nth(at)?.parse().ok()
+    };
+    Some((word("Tgid:", 0)?, word("Uid:", 1)?))
 }
 
 /// The name of a user's number in a file like /etc/passwd (passwd(5)).

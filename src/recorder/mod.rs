@@ -1,9 +1,12 @@
 //! The recorder: what the kernel and the network hand over becomes events in a sink.
 //!
 //! One thread, one loop: packets and hits are taken over some twenty times a second, everything else is
-//! done at a slow beat. It survives IOCs that come and go; what is lost is said in the log.
+//! done at a slow beat. Processes are looked at, and probes placed, by other threads ([`crate::inspect`]): the loop waits
+//! for none of that, but for a few words of an IOC's memory now and then, and never long. It survives IOCs that
+//! come and go; what is lost is said in the log.
 
 mod hits;
+pub mod holding;
 mod lists;
 mod local_clients;
 mod names;
@@ -29,10 +32,11 @@ use self::names::Names;
 use self::selection::Selection;
 use self::sink::Sink;
 use self::thinning::{in_words, Change, Retain, Thinner};
-use self::watched::Watched;
+use self::watched::{Desk, Watched};
 use crate::ca::capture::{Capture, CaptureError};
 use crate::ca::{Decoder, Limits};
 use crate::clock;
+use crate::inspect;
 use crate::ioc::user::Users;
 use crate::kernel::tables::LeavesOut;
 use crate::kernel::{self, Kernel, Wish};
@@ -43,6 +47,11 @@ use crate::signals;
 const BEAT: Duration = Duration::from_millis(50);
 /// How often IOCs are looked for: an IOC that starts is seen within this.
 const SCAN: u64 = 1_000_000_000;
+/// What the start waits for, nanoseconds: that all processes have been looked at. What takes longer is looked at
+/// while others are recorded.
+const START: u64 = 5_000_000_000;
+/// How often it is seen whether they have.
+const START_BEAT: Duration = Duration::from_millis(2);
 /// Takes before a look for ended IOCs and at the end: more than the ring holds. Under a load that fills it as
 /// fast there must be an end all the same.
 const MOST_TAKEN: usize = 8;
@@ -104,6 +113,8 @@ impl Recorder {
     /// Nothing can be recorded at all; the reason in words.
     pub fn new(options: Options, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), String> {
         let mut said = Vec::new();
+        // before there is much in memory of which the reader would keep a copy
+        inspect::read_aside();
         kernel::leftovers::remove();
         let thinner = Thinner::new(options.thin, options.retain);
         let leaves_out = LeavesOut { chains: thinner.thins(), records: !options.selection.is_all() };
@@ -132,13 +143,14 @@ impl Recorder {
         );
         let now = clock::monotonic();
         sink.push(Event { time: now, fact: Fact::Host(host()?) });
+        let watched = Watched::new(kernel.as_ref(), &options);
         let mut recorder = Recorder {
             options,
             kernel,
             capture,
             decoder: Decoder::new(Limits::default()),
             names: Names::new(leaves_out.any()),
-            watched: Watched::default(),
+            watched,
             local_clients: LocalClients::default(),
             unwanted: HashSet::new(),
             ports: Vec::new(),
@@ -150,7 +162,7 @@ impl Recorder {
         recorder.note_clock(now, sink);
         sink.push(Event { time: now, fact: Fact::Tier(choice) });
         recorder.thin(now, sink, &mut said);
-        recorder.scan(now, sink, &mut said);
+        let through = recorder.start(now, sink, &mut said);
         if signals::ended() {
             // not all was looked at
             return Ok((recorder, said));
@@ -163,7 +175,9 @@ impl Recorder {
         if !wrong.is_empty() && wrong.len() == recorder.options.pids.len() {
             return Err(said.pop().unwrap_or_default());
         }
-        if recorder.watched.is_empty() {
+        if !through {
+            said.push("not all processes have been looked at yet; IOCs are recorded as they are found".into());
+        } else if recorder.watched.is_empty() {
             said.push(
                 "no IOC is running; IOCs are recorded as they start (iocrec check shows what is looked for)"
                     .into(),
@@ -184,6 +198,7 @@ impl Recorder {
             if signals::ended() || end.is_some_and(|end| now >= end) {
                 break;
             }
+            self.look(sink, &mut said);
             if now - scanned >= SCAN {
                 scanned = now;
                 self.scan(now, sink, &mut said);
@@ -199,8 +214,11 @@ impl Recorder {
             sink.tick(now);
             said.extend(sink.notice());
             said.drain(..).for_each(|line| say(&line));
-            if !more {
-                self.wait();
+            if !more && self.wait() {
+                // what an IOC did last comes before its end
+                self.take_all(sink);
+                let now = clock::monotonic();
+                self.with_desk(sink, &mut said, |watched, desk| watched.let_go(now, desk));
             }
         }
         // what the kernel still holds: the last packets are handed over with the next beat
@@ -219,8 +237,8 @@ impl Recorder {
         said.drain(..).for_each(|line| say(&line));
     }
 
-    /// Sleeps until there is something to do, at most a beat.
-    fn wait(&self) {
+    /// Sleeps until there is something to do, at most a beat. True if a recorded process has ended.
+    fn wait(&self) -> bool {
         let fds = self.kernel.iter().map(|kernel| kernel.transport.fd());
         let fds: Vec<RawFd> = fds.chain(self.capture.iter().flat_map(Capture::raw_fds)).collect();
         let mut polled: Vec<PollFd> = fds
@@ -231,8 +249,61 @@ impl Recorder {
                 PollFd::new(fd, PollFlags::POLLIN)
             })
             .collect();
+        let own = polled.len();
+        polled.extend(self.watched.endings().map(|ending| PollFd::new(ending, PollFlags::POLLIN)));
         // interrupted by a signal, or out of memory: the loop looks at everything either way
         let _ = poll(&mut polled, PollTimeout::try_from(BEAT).unwrap_or(PollTimeout::ZERO));
+        polled.iter().skip(own).any(|ending| ending.any() == Some(true))
+    }
+
+    /// Works with what is known of processes.
+    fn with_desk<T>(
+        &mut self,
+        sink: &mut dyn Sink,
+        said: &mut Vec<String>,
+        work: impl FnOnce(&mut Watched, &mut Desk<'_>) -> T,
+    ) -> T {
+        let mut desk = Desk {
+            options: &self.options,
+            names: &mut self.names,
+            kernel: self.kernel.as_mut(),
+            sink,
+            said,
+        };
+        work(&mut self.watched, &mut desk)
+    }
+
+    /// Looks for all IOCs that there are; false if that takes too long.
+    fn start(&mut self, now: u64, sink: &mut dyn Sink, said: &mut Vec<String>) -> bool {
+        self.with_desk(sink, said, |watched, desk| watched.scan(now, desk));
+        let end = now.saturating_add(START);
+        let mut through = false;
+        while !through && !signals::ended() && clock::monotonic() < end {
+            through = self.watched.is_through();
+            if !through {
+                std::thread::sleep(START_BEAT);
+            }
+            self.take(sink);
+            self.look(sink, said);
+            sink.tick(clock::monotonic());
+        }
+        through
+    }
+
+    /// Takes over what others have found out about processes.
+    fn look(&mut self, sink: &mut dyn Sink, said: &mut Vec<String>) {
+        self.watched.arrivals(&self.options);
+        loop {
+            let (more, changed) = self.with_desk(sink, said, Watched::reports);
+            if changed {
+                self.adapt(clock::monotonic(), true, sink, said);
+            }
+            if !more {
+                break;
+            }
+            // hits don't wait for what there is to say of processes
+            self.take(sink);
+        }
     }
 
     /// Takes over what waits now, however much comes meanwhile.
@@ -294,15 +365,26 @@ impl Recorder {
         }
     }
 
-    /// Looks for IOCs and servers that came and went.
+    /// Looks for processes that came and went.
     fn scan(&mut self, now: u64, sink: &mut dyn Sink, said: &mut Vec<String>) {
         // what an IOC did last comes before its end
         self.take_all(sink);
-        let changed =
-            self.watched.scan(now, &self.options, &mut self.names, self.kernel.as_mut(), sink, said);
+        let changed = self.with_desk(sink, said, |watched, desk| watched.scan(now, desk));
         let alive = self.names.sweep_threads();
         if let Some(kernel) = &mut self.kernel {
             kernel.tables.sweep(&alive);
+        }
+        self.adapt(now, changed, sink, said);
+        // after a change, and once more when the log's thread has worked on what it brought
+        if changed || self.changed_before {
+            give_memory_back();
+        }
+        self.changed_before = changed;
+    }
+
+    /// Tells the programs, the filter and the decoder what has become known.
+    fn adapt(&mut self, now: u64, changed: bool, sink: &mut dyn Sink, said: &mut Vec<String>) {
+        if let Some(kernel) = &mut self.kernel {
             if let Some(new) = &mut self.names.new_records {
                 // those of processes that are not traced yet wait
                 new.retain(|record| !kernel.tables.record(record.pid, record.address, record.wanted));
@@ -328,11 +410,6 @@ impl Recorder {
             self.watched.seed(&mut self.decoder, now, &mut self.events);
             self.hand_over(sink);
         }
-        // after a change, and once more when the log's thread has worked on what it brought
-        if changed || self.changed_before {
-            give_memory_back();
-        }
-        self.changed_before = changed;
     }
 
     /// Changes how many chains are kept, if it is time to.

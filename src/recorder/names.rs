@@ -6,6 +6,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 use iocrec_log::event::{
     Alias, Event, Fact, Field, FieldId, Inspected, IocId, Loss, LossSource, Menu, MenuId, Record, RecordId,
@@ -16,11 +17,11 @@ use super::lists::Lists;
 use super::selection::Selection;
 use super::sink::Sink;
 use crate::clock;
-use crate::ioc::elf::function_at;
 use crate::ioc::layout;
-use crate::ioc::records::{self, RecordAt};
+use crate::ioc::records;
 use crate::ioc::scanning;
 use crate::ioc::{process, IocProcess};
+use crate::inspect::worker::{Errand, Found};
 use crate::kernel::tables::LeftOut;
 
 /// PVNAME_STRINGSZ of dbDefs.h, 61 with the NUL: a record's name is the first member of dbCommon.
@@ -33,9 +34,6 @@ const MAX_SITES: usize = 4096;
 /// the lock of a scan list that is long; and once more, in case it did.
 const SOON: u64 = 20_000_000;
 const LATER: u64 = 1_000_000_000;
-
-/// Records are defined so many at a time before the sink may pass them on.
-const RECORDS_AT_ONCE: usize = 1024;
 
 /// Hashes numbers and addresses, which nobody chooses with bad intent: each is multiplied by 2^64 divided by
 /// the golden ratio (Knuth, The Art of Computer Programming 3, 6.4), the well-mixed high bits folded down.
@@ -67,10 +65,8 @@ pub type AddressMap<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
 pub struct Traced {
     /// Its number.
     pub id: IocId,
-    /// The process.
-    pub process: IocProcess,
-    /// What its lists of records claimed to hold when they were last walked.
-    claimed: u64,
+    /// The process, as it was looked at last.
+    pub process: Arc<IocProcess>,
     lists: Lists,
 }
 
@@ -182,6 +178,8 @@ pub struct Names {
     /// Records that have begun to process and came back without being done, and when.
     undone: AddressMap<(u32, u64), u64>,
     sites: AddressMap<(u32, u64), SiteId>,
+    /// What others are to look up; emptied by whoever sends them.
+    pub wanted: Vec<Errand>,
     last_ioc: IocId,
     last_thread: ThreadId,
     last_record: RecordId,
@@ -204,8 +202,8 @@ impl Names {
     }
 
     /// Takes an IOC in.
-    pub fn add(&mut self, id: IocId, process: IocProcess) {
-        self.iocs.insert(process.pid, Traced { id, process, claimed: 0, lists: Lists::default() });
+    pub fn add(&mut self, id: IocId, process: Arc<IocProcess>) {
+        self.iocs.insert(process.pid, Traced { id, process, lists: Lists::default() });
     }
 
     /// The traced IOC of a process.
@@ -216,11 +214,6 @@ impl Names {
     /// The traced IOC of a process, to be looked at again.
     pub fn ioc_mut(&mut self, pid: u32) -> Option<&mut Traced> {
         self.iocs.get_mut(&pid)
-    }
-
-    /// All traced IOCs.
-    pub fn iocs(&mut self) -> impl Iterator<Item = &mut Traced> {
-        self.iocs.values_mut()
     }
 
     /// An IOC is gone, and all that was its.
@@ -340,56 +333,36 @@ impl Names {
         *place.insert(Some(id))
     }
 
-    /// Defines all records of an IOC that have no number yet, if its lists of records have changed since the
-    /// last time. `None`: they have not.
-    ///
-    /// # Errors
-    /// What in the IOC's lists did not make sense, in words. Records that were not found are named when they
-    /// are hit.
-    pub fn walk(
+    /// Defines those of an IOC's records that have no number yet.
+    pub fn define(
         &mut self,
         time: u64,
         pid: u32,
+        found: Vec<Found>,
         selection: &Selection,
         sink: &mut dyn Sink,
-    ) -> Option<Result<(), String>> {
-        let ioc = self.iocs.get_mut(&pid)?;
-        let (memory, layout) = (&ioc.process.memory, ioc.process.layout.as_ref().ok()?);
-        let claimed = layout.claimed(memory);
-        if claimed == ioc.claimed {
-            return None;
-        }
-        ioc.claimed = claimed;
+    ) {
+        let Some(ioc) = self.iocs.get_mut(&pid) else { return };
         let (id, records, last) = (ioc.id, &mut self.records, &mut self.last_record);
-        let (lists, last_list) = (&mut ioc.lists, &mut self.last_list);
-        let new = &mut self.new_records;
-        let mut fresh: Vec<(RecordId, u64)> = Vec::with_capacity(scanning::BATCH);
-        let (mut seen, mut found) = (0, 0u64);
-        let walked = records::walk(memory, layout, &mut |record| {
-            found += 1;
-            let address = record.address;
-            let alias = record.alias;
-            let known = define(id, pid, time, record, selection, records, &mut self.aliases, new, last, sink);
+        let (aliases, new) = (&mut self.aliases, &mut self.new_records);
+        let mut fresh: Vec<(RecordId, u64)> = Vec::with_capacity(found.len());
+        for record in found {
+            let (address, alias) = (record.address, record.alias);
+            let known = define(id, pid, time, record, selection, records, aliases, new, last, sink);
             fresh.extend(known.filter(|_| !alias).map(|record| (record, address)));
-            if fresh.len() == scanning::BATCH {
-                lists.look(time, id, &ioc.process, &fresh, last_list, sink);
-                fresh.clear();
-            }
-            seen += 1;
-            if seen == RECORDS_AT_ONCE {
-                seen = 0;
-                sink.tick(time);
-            }
-        });
-        lists.look(time, id, &ioc.process, &fresh, last_list, sink);
-        if let Err(reason) = &walked {
-            // a list that claims nonsense does not tell how many are missing
-            let known = claimed <= records::MAX_NODES as u64;
-            let count = if known { claimed.saturating_sub(found) } else { 0 };
-            let loss = Loss { source: LossSource::Names, count, since: time, cause: reason.clone() };
-            sink.push(Event { time, fact: Fact::Loss(loss) });
         }
-        Some(walked)
+        for fresh in fresh.chunks(scanning::BATCH) {
+            ioc.lists.look(time, id, &ioc.process, fresh, &mut self.last_list, sink);
+        }
+    }
+
+    /// Says that not all of an IOC's records were found: of as many as its lists claim to hold so many were.
+    pub fn not_all(&self, time: u64, claimed: u64, found: u64, cause: String, sink: &mut dyn Sink) {
+        // a list that claims nonsense does not tell how many are missing
+        let known = claimed <= records::MAX_NODES as u64;
+        let count = if known { claimed.saturating_sub(found) } else { 0 };
+        let loss = Loss { source: LossSource::Names, count, since: time, cause };
+        sink.push(Event { time, fact: Fact::Loss(loss) });
     }
 
     /// Tells of chains that were left out, of records that have numbers.
@@ -521,27 +494,15 @@ impl Names {
             return known;
         }
         let Some(ioc) = self.iocs.get(&pid).filter(|_| self.sites.len() < MAX_SITES) else { return 0 };
-        let module = ioc.process.module_at(address);
-        // a return address is that of the instruction behind the call, which may be the next function's
-        let function =
-            module.map(|module| function_at(&module.opened, address.wrapping_sub(module.bias + 1)));
-        // also of code that is not EPICS Base: a PVAccess server's, an extension module's of Python
-        let path = module.map(|module| module.path.clone()).or_else(|| {
-            let mappings = process::mappings(pid).ok()?;
-            Some(mappings.into_iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?.path)
-        });
-        let name = path.as_deref().and_then(|path| path.rsplit('/').next());
         self.last_site += 1;
-        let site = Site {
-            id: self.last_site,
-            ioc: ioc.id,
-            address,
-            function: function.unwrap_or_default(),
-            module: name.unwrap_or_default().to_string(),
-        };
-        sink.push(Event { time, fact: Fact::Site(site) });
-        self.sites.insert((pid, address), self.last_site);
-        self.last_site
+        let id = self.last_site;
+        let module = ioc.process.module_at(address).and_then(|module| module.path.rsplit('/').next());
+        let module = module.unwrap_or_default().to_string();
+        let site = Site { id, ioc: ioc.id, address, function: String::new(), module };
+        sink.await_site(time, site);
+        self.wanted.push(Errand::Site(ioc.process.clone(), id, address));
+        self.sites.insert((pid, address), id);
+        id
     }
 }
 
@@ -551,7 +512,7 @@ fn define(
     ioc: IocId,
     pid: u32,
     time: u64,
-    found: RecordAt<'_>,
+    found: Found,
     selection: &Selection,
     records: &mut AddressMap<(u32, u64), Option<RecordId>>,
     aliases: &mut HashSet<(u32, u64), BuildHasherDefault<AddressHasher>>,
@@ -559,7 +520,7 @@ fn define(
     last: &mut RecordId,
     sink: &mut dyn Sink,
 ) -> Option<RecordId> {
-    let RecordAt { address, name, rtype, alias, states, node } = found;
+    let Found { address, name, rtype, alias, states, node } = found;
     if alias {
         // of a record that is not wanted or was not believed: nothing to tie the name to
         let record = records.get(&(pid, address)).copied().flatten()?;
@@ -582,7 +543,6 @@ fn define(
     *last += 1;
     let id = *last;
     place.insert(Some(id));
-    let rtype = rtype.name.clone();
     sink.push(Event { time, fact: Fact::Record(Record { id, ioc, address, name, rtype }) });
     if !states.is_empty() {
         sink.push(Event { time, fact: Fact::States(States { record: id, states }) });

@@ -1,6 +1,6 @@
 //! Where events go: into a log, or onto the terminal.
 
-use iocrec_log::event::Event;
+use iocrec_log::event::{Event, Site, SiteId};
 
 /// Takes events in roughly the order of their times.
 pub trait Sink {
@@ -9,6 +9,15 @@ pub trait Sink {
 
     /// Called some twenty times a second with the monotonic time.
     fn tick(&mut self, now: u64);
+
+    /// Takes the definition of a call site whose function and module are yet to be looked up. What is pushed after it may refer to
+    /// it, so whoever can waits with that until [`Sink::site`] tells them, or it takes too long.
+    fn await_site(&mut self, time: u64, site: Site) {
+        self.push(Event { time, fact: iocrec_log::event::Fact::Site(site) });
+    }
+
+    /// The function and the module of an awaited call site; empty where they are not known.
+    fn site(&mut self, _id: SiteId, _function: String, _module: String) {}
 
     /// Bytes that it has put on a disk so far, where it does.
     fn written(&self) -> Option<u64> {

@@ -1,57 +1,38 @@
 //! The processes that are recorded: found, adopted, tied to their clients, and let go.
 
 use std::collections::{HashMap, HashSet};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use iocrec_log::event::{
-    Address, CircuitId, Event, Fact, Ioc, IocEnd, IocId, Linkage, Loss, LossSource, Serves, ThreadId,
+    Address, Attached, CircuitId, Detached, Event, Fact, Ioc, IocEnd, IocId, Linkage, Serves, ThreadId,
 };
 
 use super::names::{Names, NewThread};
 use super::sink::Sink;
-use super::{Options, SCAN};
-use crate::ca::{servers, Decoder, SeedChannel};
+use super::Options;
+use crate::ca::{Decoder, SeedChannel};
 use crate::clock;
-use crate::ioc::clients::{clients, Client};
+use crate::inspect::arrivals::{Arrivals, Watch};
+use crate::inspect::budget::Refused;
+use crate::inspect::worker::{About, Errand, Lookers, News, Report, Wanted};
+use crate::inspect;
+use crate::ioc::clients::Client;
 use crate::ioc::ending::{self, Ending};
-use crate::ioc::{ports, process, sockets, user, Database, Finder, IocProcess};
-use crate::kernel::attacher::Attacher;
-use crate::kernel::probe::{self, Hold, Probes};
+use crate::ioc::{ports, process, user, IocProcess};
+use crate::kernel::probe::Hold;
 use crate::kernel::Kernel;
-use crate::signals;
 
-/// A process that is no IOC may load EPICS Base later, or become another program: then the size of its
-/// memory changes, and it is looked at again at the next scan. One that does nothing but change is looked at
-/// after 1, 2, 4 ... s, at most this long, nanoseconds.
-const LONGEST_PAUSE: u64 = 16_000_000_000;
-const SHORTEST_PAUSE: u64 = 500_000_000;
-/// Time from when it was first seen in which a changing process is looked at in every scan, nanoseconds:
-/// Python may import for long before it loads EPICS Base.
-const STARTING: u64 = 120_000_000_000;
 /// A circuit's packets come at most so long after the hits that they cause: the packet ring hands over a
 /// block after some 10 ms. Later than this there are none, and memory is all we have.
 const PACKETS_LAG: u64 = 300_000_000;
 
 /// CA servers' ports are looked for so often, nanoseconds: it means reading all processes' descriptors.
 const PORTS: u64 = 5_000_000_000;
-/// An IOC opens its ports some time after it has been found; meanwhile they are looked for at every scan that
-/// finds it with other sockets than the one before.
+/// An IOC opens its ports some time after it has been found; meanwhile they are looked for at every scan.
 const YOUNG: u64 = 30_000_000_000;
-
-/// A process that is not recorded.
-struct Passed {
-    first: u64,
-    next: u64,
-    pause: u64,
-    /// Of its memory, pages.
-    size: Option<u64>,
-}
-
-/// An IOC that has not been here for long.
-struct Young {
-    until: u64,
-    /// Inodes of its sockets at the last scan.
-    sockets: Vec<u64>,
-}
+/// Reports that are worked on before hits are taken again: 4,000 records, some milliseconds.
+const REPORTS: usize = 4;
 
 /// What was said of a recorded process.
 struct Recorded {
@@ -61,10 +42,17 @@ struct Recorded {
     image: Option<(u64, u64)>,
     /// As the log has it.
     said: Ioc,
+    /// The BPF programs were told of it.
     traced: bool,
-    /// How many record types' process routines are probed.
-    routines: usize,
-    probes: Probes,
+    /// Its records are known, as far as they can be read.
+    ready: bool,
+    /// Its probes, how many.
+    placed: usize,
+    /// Its hits are taken.
+    attached: bool,
+    ending: Ending,
+    /// Its end was noticed.
+    noticed: bool,
 }
 
 /// A server thread whose circuit has no number yet.
@@ -76,22 +64,61 @@ struct Untied {
 }
 
 /// All processes.
-#[derive(Default)]
 pub struct Watched {
-    finder: Finder,
-    passed: HashMap<u32, Passed>,
+    lookers: Lookers,
+    arrivals: Watch,
+    /// Monotonic time at which this began: what began before was not missed by us.
+    since: u64,
     ports_next: u64,
-    young: HashMap<u32, Young>,
+    /// Which servers there are was asked, and not yet answered.
+    ports_asked: bool,
+    /// IOCs that have not been here for long, and until when they count as such.
+    young: HashMap<u32, u64>,
     recorded: HashMap<u32, Recorded>,
+    /// Processes that do not answer, and why.
+    unanswered: HashMap<u32, Refused>,
     /// Clients read from memory that have no circuit yet, by server.
     unseeded: Vec<(Address, Client)>,
     serving: HashMap<u32, CircuitId>,
     untied: Vec<Untied>,
     ready: Vec<Event>,
-    endings: HashMap<u32, Ending>,
+}
+
+/// What reports are worked on with.
+pub struct Desk<'a> {
+    /// What to record.
+    pub options: &'a Options,
+    /// The numbers.
+    pub names: &'a mut Names,
+    /// The programs.
+    pub kernel: Option<&'a mut Kernel>,
+    /// Where events go.
+    pub sink: &'a mut dyn Sink,
+    /// Lines for people.
+    pub said: &'a mut Vec<String>,
 }
 
 impl Watched {
+    /// Begins to look at processes.
+    pub fn new(kernel: Option<&Kernel>, options: &Options) -> Watched {
+        let wanted = Wanted { puts: options.puts, process: options.process, users: options.users.clone() };
+        let attacher = kernel.map(Kernel::attacher);
+        Watched {
+            lookers: Lookers::start(attacher.as_ref(), &wanted),
+            arrivals: Watch::default(),
+            since: clock::monotonic(),
+            ports_next: 0,
+            ports_asked: false,
+            young: HashMap::new(),
+            recorded: HashMap::new(),
+            unanswered: HashMap::new(),
+            unseeded: Vec::new(),
+            serving: HashMap::new(),
+            untied: Vec::new(),
+            ready: Vec::new(),
+        }
+    }
+
     /// Is a process recorded?
     pub fn has(&self, pid: u32) -> bool {
         self.recorded.contains_key(&pid)
@@ -103,17 +130,19 @@ impl Watched {
     }
 
     /// Why a process that was asked for is not recorded.
-    pub fn why_not(&mut self, pid: u32, users: &user::Users) -> String {
-        match self.finder.look(pid) {
-            Ok(_) if !users.have(pid) => {
-                format!("process {pid} is of the user {}, whom --user leaves out", user::user(pid))
-            }
-            Err(reason) => format!("{reason}; iocrec check lists the IOCs there are"),
-            Ok(_) => format!(
-                "process {pid} ({}) is no IOC and no CA server; iocrec check lists those there are",
-                process::command(pid).join(" ")
-            ),
+    pub fn why_not(&self, pid: u32, users: &user::Users) -> String {
+        const SEE: &str = "iocrec check lists the IOCs there are";
+        if let Some(refused) = self.unanswered.get(&pid) {
+            return format!("process {pid} does not answer: {refused}; it is tried again");
         }
+        if process::start(pid).is_none() {
+            return format!("there is no process {pid}; {SEE}");
+        }
+        if !users.have(pid) {
+            return format!("process {pid} is of the user {}, whom --user leaves out", user::user(pid));
+        }
+        let command = process::command(pid).join(" ");
+        format!("process {pid} ({command}) is no IOC and no CA server; iocrec check lists those there are")
     }
 
     /// TCP ports of Channel Access servers, and those that the user named.
@@ -125,260 +154,287 @@ impl Watched {
         ports
     }
 
-    /// Looks for processes that came, changed and went. True if something did.
-    pub fn scan(
-        &mut self,
-        now: u64,
-        options: &Options,
-        names: &mut Names,
-        mut kernel: Option<&mut Kernel>,
-        sink: &mut dyn Sink,
-        said: &mut Vec<String>,
-    ) -> bool {
-        let pids: HashSet<u32> = if options.pids.is_empty() {
+    /// What is readable when a recorded process has ended.
+    pub fn endings(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let waited = self.recorded.values().filter(|recorded| !recorded.noticed);
+        waited.filter_map(|recorded| recorded.ending.descriptor())
+    }
+
+    /// Has every process that was there at first been looked at?
+    pub fn is_through(&self) -> bool {
+        self.lookers.are_through() && !self.ports_asked
+    }
+
+    /// Notices processes that have just begun. To be called some times a second.
+    pub fn arrivals(&mut self, options: &Options) {
+        if let Arrivals::Numbers(numbers) = self.arrivals.look() {
+            if options.pids.is_empty() {
+                let own = std::process::id();
+                numbers.filter(|&pid| pid != own).for_each(|pid| self.lookers.arrived(pid, true));
+            }
+        }
+    }
+
+    /// Looks for processes that came and went. True if something did.
+    pub fn scan(&mut self, now: u64, desk: &mut Desk<'_>) -> bool {
+        let pids: HashSet<u32> = if desk.options.pids.is_empty() {
             let pids = process::pids().unwrap_or_else(|error| {
-                said.push(format!("{error}; processes cannot be seen"));
+                desk.said.push(format!("{error}; processes cannot be seen"));
                 Vec::new()
             });
             pids.into_iter().collect()
         } else {
-            options.pids.iter().copied().collect()
+            desk.options.pids.iter().copied().collect()
         };
-        self.finder.tick(&pids);
-        let mut changed = self.let_go(now, &pids, names, kernel.as_deref_mut(), sink, said);
-        for &pid in &pids {
-            // to probe many IOCs takes seconds, which who ends the recorder is not kept waiting
-            if signals::ended() {
-                break;
-            }
-            if pid != std::process::id() && self.is_due(pid, now) {
-                let adopted = self.adopt(pid, now, options, names, kernel.as_deref_mut(), sink);
-                changed |= adopted.is_some();
-                said.extend(adopted.unwrap_or_default());
-            }
-        }
-        changed |= self.follow(now, options, names, kernel, sink, said);
-        let young = self.young_with_other_sockets(now);
-        let mut servers = if now >= self.ports_next {
-            self.ports_next = now + PORTS;
-            servers::find(&|pid| names.ioc(pid).is_some()).unwrap_or_default()
-        } else if young.is_empty() {
-            Vec::new()
-        } else {
-            servers::of(&young)
-        };
-        servers.retain(|server| self.recorded.contains_key(&server.pid) || options.users.have(server.pid));
-        changed |= self.note_ports(now, servers, &pids, names, sink, said);
-        for &pid in self.recorded.keys() {
-            self.endings.entry(pid).or_insert_with(|| Ending::expect(pid));
+        let changed = self.let_go(now, desk);
+        self.unanswered.retain(|pid, _| pids.contains(pid));
+        self.lookers.retain(&pids);
+        pids.iter().filter(|&&pid| pid != std::process::id()).for_each(|&pid| {
+            self.lookers.arrived(pid, false);
+        });
+        self.young.retain(|pid, until| now < *until && self.recorded.contains_key(pid));
+        if !self.ports_asked {
+            let errand = if now >= self.ports_next {
+                self.ports_next = now + PORTS;
+                let wanted = |pid: &u32| desk.names.ioc(*pid).is_some();
+                Some(Errand::Servers(pids.iter().copied().filter(wanted).collect()))
+            } else {
+                let young: Vec<u32> = self.young.keys().copied().collect();
+                (!young.is_empty()).then_some(Errand::ServersOf(young))
+            };
+            self.ports_asked = errand.is_some_and(|errand| self.lookers.ask(errand));
         }
         changed
     }
 
+    /// Works on some of what has been found out since the last time. Is there more, and has something changed?
+    pub fn reports(&mut self, desk: &mut Desk<'_>) -> (bool, bool) {
+        for errand in std::mem::take(&mut desk.names.wanted) {
+            let site = if let Errand::Site(_, id, _) = &errand { Some(*id) } else { None };
+            if let (false, Some(id)) = (self.lookers.ask(errand), site) {
+                desk.sink.site(id, String::new(), String::new());
+            }
+        }
+        let mut changed = false;
+        for _ in 0..REPORTS {
+            let Some(report) = self.lookers.report() else { return (false, changed) };
+            changed |= self.report(clock::monotonic(), report, desk);
+        }
+        (true, changed)
+    }
+
     /// Processes that ended.
-    fn let_go(
-        &mut self,
-        now: u64,
-        pids: &HashSet<u32>,
-        names: &mut Names,
-        mut kernel: Option<&mut Kernel>,
-        sink: &mut dyn Sink,
-        said: &mut Vec<String>,
-    ) -> bool {
-        self.passed.retain(|pid, _| pids.contains(pid));
+    pub fn let_go(&mut self, now: u64, desk: &mut Desk<'_>) -> bool {
         let gone: Vec<(u32, Option<&str>)> = self
             .recorded
-            .iter()
+            .iter_mut()
             .filter_map(|(&pid, recorded)| {
                 if process::start(pid) != Some(recorded.start) || ending::is_zombie(pid) {
+                    recorded.noticed = true;
                     return Some((pid, None));
                 }
-                Some((pid, Some(over(pid, recorded, names)?)))
+                Some((pid, Some(over(pid, recorded)?)))
             })
             .collect();
         for (pid, why) in &gone {
-            let Some(recorded) = self.recorded.remove(pid) else { continue };
-            let left_out = kernel.as_deref_mut().map(|kernel| kernel.tables.forget(*pid)).unwrap_or_default();
-            names.thinned(now, &left_out, sink);
-            let ending = self.endings.remove(pid).map(|ending| ending.how());
-            let how = why.map(str::to_string).or(ending).unwrap_or_default();
-            said.push(format!("{} (pid {pid}) has ended: {how}", recorded.said.name));
-            sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: recorded.id, how }) });
-            names.remove(*pid);
+            self.end(now, *pid, *why, desk);
         }
         !gone.is_empty()
     }
 
-    /// Is it time to look at a process?
-    fn is_due(&mut self, pid: u32, now: u64) -> bool {
-        if self.recorded.contains_key(&pid) {
-            return false;
-        }
-        let size = process::size(pid);
-        let passed = self.passed.entry(pid).or_insert(Passed {
-            first: now,
-            next: now,
-            pause: SHORTEST_PAUSE,
-            size: None,
-        });
-        if now < passed.next || passed.size == size && !self.finder.is_undecided(pid) {
-            return false;
-        }
-        passed.size = size;
-        passed.pause = if now - passed.first < STARTING {
-            SHORTEST_PAUSE
-        } else {
-            (passed.pause * 2).min(LONGEST_PAUSE)
-        };
-        passed.next = now + passed.pause;
-        true
+    /// A recorded process is none any more.
+    fn end(&mut self, now: u64, pid: u32, why: Option<&str>, desk: &mut Desk<'_>) {
+        let Some(recorded) = self.recorded.remove(&pid) else { return };
+        self.lookers.forget(pid);
+        self.unanswered.remove(&pid);
+        let left_out = desk.kernel.as_deref_mut().map(|kernel| kernel.tables.forget(pid)).unwrap_or_default();
+        desk.names.thinned(now, &left_out, desk.sink);
+        let how = why.map_or_else(|| recorded.ending.how(), str::to_string);
+        desk.said.push(format!("{} (pid {pid}) has ended: {how}", recorded.said.name));
+        desk.sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: recorded.id, how }) });
+        desk.names.remove(pid);
     }
 
-    /// Takes a process in if it is an IOC; gives back what is to be said of that.
-    fn adopt(
-        &mut self,
-        pid: u32,
-        now: u64,
-        options: &Options,
-        names: &mut Names,
-        kernel: Option<&mut Kernel>,
-        sink: &mut dyn Sink,
-    ) -> Option<Vec<String>> {
-        if !options.users.have(pid) {
-            return None;
-        }
-        // one that is gone, or hidden from us, is no concern of others
-        let Ok(Some(ioc)) = self.finder.look(pid) else { return None };
-        self.passed.remove(&pid);
-        let id = names.next_ioc();
-        let mut said = describe(id, pid, ioc.start);
-        self.young.insert(pid, Young { until: now.saturating_add(YOUNG), sockets: Vec::new() });
-        identify(&ioc, &mut said);
-        said.linkage = ioc.linkage;
-        let probes = match (kernel, ioc.unprobed()) {
-            (Some(_), Some(reason)) => {
-                said.not_probed.push(reason.into());
-                Probes::none(pid)
+    /// Works on a report.
+    fn report(&mut self, now: u64, report: Report, desk: &mut Desk<'_>) -> bool {
+        let Report { pid, start, news } = report;
+        match news {
+            News::Ioc { ioc, about, placed, not_probed } => {
+                self.adopt(now, ioc, &about, placed, not_probed, desk);
+                return true;
             }
-            (Some(kernel), None) => {
-                let placed = probe::attach(&kernel.attacher(), &ioc, options.puts, options.process);
-                said.not_probed = placed.not_probed;
-                placed.probes
+            News::Servers(found) => {
+                self.ports_asked = false;
+                return self.note_ports(now, found, desk);
             }
-            (None, _) => Probes::none(pid),
-        };
-        let mut lines = Vec::new();
-        // of one without symbols process routines are probed as they come to be
-        if let (0, false, Some(reason)) = (probes.count(), ioc.is_hidden(), said.not_probed.first()) {
-            lines.push(format!("{} (pid {pid}) is not probed: {reason}", said.name));
+            News::Site(id, function, module) => desk.sink.site(id, function, module),
+            News::Unanswered(refused) => {
+                self.unanswered.insert(pid, refused);
+                self.unanswered(now, pid, refused, desk);
+            }
+            _ => return self.report_of(now, pid, start, news, desk),
         }
-        sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
-        let image = process::image(pid);
-        let start = ioc.start;
-        self.recorded.insert(pid, Recorded { id, start, image, said, traced: false, routines: 0, probes });
-        names.add(id, ioc);
-        Some(lines)
+        false
     }
 
-    /// Learns what IOCs have come to be since the last time: their layout, their records, their names; and begins
-    /// to record their hits, once their records are known.
-    fn follow(
-        &mut self,
-        now: u64,
-        options: &Options,
-        names: &mut Names,
-        mut kernel: Option<&mut Kernel>,
-        sink: &mut dyn Sink,
-        lines: &mut Vec<String>,
-    ) -> bool {
-        let pids: Vec<u32> = names.iocs().map(|traced| traced.process.pid).collect();
+    /// Works on a report about a process that is recorded, if it is that one still.
+    fn report_of(&mut self, now: u64, pid: u32, start: u64, news: News, desk: &mut Desk<'_>) -> bool {
+        if matches!(news, News::Answers) {
+            self.unanswered.remove(&pid);
+            inspect::speaks(pid);
+        }
+        let Some(recorded) = self.recorded.get_mut(&pid).filter(|recorded| recorded.start == start) else {
+            return false;
+        };
+        let before = recorded.said.clone();
         let mut changed = false;
-        for pid in pids {
-            let (Some(recorded), Some(traced)) = (self.recorded.get_mut(&pid), names.ioc_mut(pid)) else {
-                continue;
-            };
-            let before = recorded.said.clone();
-            if traced.process.layout.is_err() {
-                self.finder.layout_again(&mut traced.process);
-            } else if traced.process.database() == Database::Extended {
-                // as long as the new record types are not registered the old layout serves
-                let read = self.finder.layout_extended(&mut traced.process);
-                let ioc = &traced.process;
-                let tables = kernel.as_deref_mut().map(|kernel| &mut kernel.tables);
-                if let (Ok(layout), Some(tables), true) = (&ioc.layout, tables, read && recorded.traced) {
-                    let told = tables.extend(pid, &layout.told(pid, ioc.fixed));
+        match news {
+            News::Changed(ioc) => {
+                identify(&ioc, &mut recorded.said);
+                if let (Ok(layout), Some(kernel), true) =
+                    (&ioc.layout, desk.kernel.as_deref_mut(), recorded.traced)
+                {
+                    let told = kernel.tables.extend(pid, &layout.told(pid, ioc.fixed));
                     recorded.said.not_probed.extend(told.err());
                 }
+                if let Some(traced) = desk.names.ioc_mut(pid) {
+                    traced.process = ioc;
+                }
             }
-            if let Some(walked) = names.walk(now, pid, &options.selection, sink) {
-                let named = "records are named when they are first seen: ";
-                recorded.said.not_probed.retain(|line| !line.starts_with(named));
-                recorded.said.not_probed.extend(walked.err().map(|reason| format!("{named}{reason}")));
-                // records come with the start-up script, which says who the IOC is
-                if let Some(traced) = names.ioc_mut(pid) {
-                    self.finder.identity_again(&mut traced.process);
-                    identify(&traced.process, &mut recorded.said);
+            News::Records(found) => {
+                desk.names.define(now, pid, found, &desk.options.selection, desk.sink);
+                desk.sink.tick(now);
+            }
+            News::Walked { claimed, found, outcome } => {
+                const NAMED: &str = "records are named when they are first seen: ";
+                recorded.said.not_probed.retain(|line| !line.starts_with(NAMED));
+                if let Err(reason) = outcome {
+                    desk.names.not_all(now, claimed, found, reason.clone(), desk.sink);
+                    recorded.said.not_probed.push(format!("{NAMED}{reason}"));
                 }
                 changed = true;
             }
-            if let (Some(kernel), Some(traced), false) =
-                (kernel.as_deref_mut(), names.ioc(pid), recorded.traced)
-            {
-                recorded.traced = begin(&traced.process, kernel, &mut recorded.said);
-                if recorded.traced {
-                    changed = true;
-                    lines.push(adopted(&recorded.said));
-                }
+            News::Ready => {
+                recorded.ready = true;
+                changed = true;
             }
-            if let Some(kernel) = kernel.as_deref_mut() {
-                hold_on(now, recorded, &kernel.attacher(), sink, lines);
+            News::Routines { placed, not_probed } => {
+                recorded.placed = placed;
+                recorded.said.not_probed.retain(|line| !not_probed.contains(line));
+                recorded.said.not_probed.extend(not_probed);
             }
-            if let (Some(kernel), Some(traced), true) =
-                (kernel.as_deref_mut(), names.ioc(pid), options.process)
-            {
-                probe_routines(&traced.process, &kernel.attacher(), recorded);
+            News::Hold(hold, until) => held(now, recorded, hold, until, desk),
+            News::Over(why) => {
+                self.end(now, pid, Some(why), desk);
+                return true;
             }
+            News::Answers => {
+                let line = format!("{} (pid {pid}) answers again", recorded.said.name);
+                recorded.said.not_probed.retain(|line| !line.starts_with(UNANSWERED));
+                desk.said.push(line);
+            }
+            News::Clients(clients) => {
+                self.unseeded.extend(clients);
+                changed = true;
+            }
+            News::Serving(thread, time, served) => {
+                let untied = served.into_iter().map(|(server, client)| Untied { thread, time, client, server });
+                self.untied.extend(untied);
+            }
+            News::Ioc { .. } | News::Servers(_) | News::Site(..) | News::Unanswered(_) => {}
+        }
+        if let Some(recorded) = self.recorded.get_mut(&pid) {
+            changed |= begin(self.since, recorded, desk);
             if recorded.said != before {
-                sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+                desk.sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
             }
         }
         changed
     }
 
-    /// IOCs that may have opened a port since the last scan.
-    fn young_with_other_sockets(&mut self, now: u64) -> Vec<u32> {
-        self.young.retain(|pid, young| now < young.until && self.recorded.contains_key(pid));
-        let changed = self.young.iter_mut().filter_map(|(&pid, young)| {
-            let sockets: Vec<u64> = sockets::held(&process::directory(pid)).collect();
-            let before = std::mem::replace(&mut young.sockets, sockets);
-            (before != young.sockets).then_some(pid)
-        });
-        changed.collect()
+    /// A process does not answer.
+    fn unanswered(&mut self, now: u64, pid: u32, refused: Refused, desk: &mut Desk<'_>) {
+        let Some(recorded) = self.recorded.get_mut(&pid) else {
+            desk.said.push(format!("process {pid} is not looked at: {refused}; it is tried again"));
+            return;
+        };
+        desk.said.push(format!(
+            "{} (pid {pid}): names and changes may be missing: {refused}; it is tried again",
+            recorded.said.name
+        ));
+        let line = format!("{UNANSWERED}{refused}");
+        if !recorded.said.not_probed.contains(&line) {
+            recorded.said.not_probed.push(line);
+            desk.sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+        }
+    }
+
+    /// Takes an IOC in.
+    fn adopt(
+        &mut self,
+        now: u64,
+        ioc: Arc<IocProcess>,
+        about: &About,
+        placed: usize,
+        not_probed: Vec<String>,
+        desk: &mut Desk<'_>,
+    ) {
+        let (pid, start) = (ioc.pid, ioc.start);
+        if process::start(pid) != Some(start) {
+            // it has ended meanwhile
+            return;
+        }
+        // one that was taken for a server that is no IOC
+        if self.recorded.contains_key(&pid) {
+            let recorded = self.recorded.remove(&pid);
+            let how = "it has become an IOC".to_string();
+            let end = |recorded: Recorded| Fact::IocEnd(IocEnd { ioc: recorded.id, how });
+            desk.sink.push(Event { time: now, fact: recorded.map(end).unwrap_or_else(|| unreachable!()) });
+        }
+        let id = desk.names.next_ioc();
+        let mut said = describe(id, pid, start, about);
+        self.young.insert(pid, now.saturating_add(YOUNG));
+        self.ports_next = 0;
+        identify(&ioc, &mut said);
+        said.linkage = ioc.linkage;
+        said.not_probed = not_probed;
+        // of one without symbols process routines are probed as they come to be
+        if let (0, false, Some(reason)) = (placed, ioc.is_hidden(), said.not_probed.first()) {
+            desk.said.push(format!("{} (pid {pid}) is not probed: {reason}", said.name));
+        }
+        desk.sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
+        let mut recorded = Recorded::new(id, start, said);
+        recorded.placed = placed;
+        self.recorded.insert(pid, recorded);
+        desk.names.add(id, ioc);
     }
 
     /// Ports of IOCs, and CA servers that are no IOCs.
     fn note_ports(
         &mut self,
         now: u64,
-        found: Vec<servers::Server>,
-        pids: &HashSet<u32>,
-        names: &mut Names,
-        sink: &mut dyn Sink,
-        said: &mut Vec<String>,
+        found: Vec<(crate::ca::servers::Server, u64, Option<About>)>,
+        desk: &mut Desk<'_>,
     ) -> bool {
         let mut changed = false;
-        for server in found {
-            let Some(start) = process::start(server.pid).filter(|_| pids.contains(&server.pid)) else {
+        for (server, start, about) in found {
+            let options = desk.options;
+            let wanted = self.recorded.contains_key(&server.pid)
+                || (options.pids.is_empty() || options.pids.contains(&server.pid))
+                    && options.users.have(server.pid);
+            if !wanted || process::start(server.pid) != Some(start) {
                 continue;
-            };
+            }
             let new = !self.recorded.contains_key(&server.pid);
+            if new && about.is_none() {
+                continue;
+            }
             let recorded = self.recorded.entry(server.pid).or_insert_with(|| {
-                let id = names.next_ioc();
-                let said = describe(id, server.pid, start);
-                let (image, probes) = (process::image(server.pid), Probes::none(server.pid));
-                Recorded { id, start, image, said, traced: true, routines: 0, probes }
+                let id = desk.names.next_ioc();
+                let about = about.unwrap_or_else(|| About::of(server.pid));
+                Recorded::new(id, start, describe(id, server.pid, start, &about))
             });
-            let (ca_ports, pva_ports) = match names.ioc(server.pid) {
+            let (ca_ports, pva_ports) = match desk.names.ioc(server.pid) {
                 Some(traced) => ports::divide(&traced.process, &server),
                 None => (server.ports, Vec::new()),
             };
@@ -388,25 +444,15 @@ impl Watched {
             recorded.said.ca_ports = ca_ports;
             recorded.said.pva_ports = pva_ports;
             changed = true;
-            sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+            desk.sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
             if new {
-                said.push(adopted(&recorded.said));
-            } else if let Some(traced) = names.ioc(server.pid) {
-                self.read_clients(&traced.process, &recorded_ports(&self.recorded, server.pid));
+                desk.said.push(adopted(&recorded.said));
+            } else if let Some(traced) = desk.names.ioc(server.pid) {
+                let ports = recorded.said.ca_ports.clone();
+                self.lookers.ask(Errand::Clients(traced.process.clone(), ports));
             }
         }
         changed
-    }
-
-    /// Notes the clients that an IOC has already.
-    fn read_clients(&mut self, ioc: &IocProcess, ports: &[u16]) {
-        let threads = process::threads(ioc.pid).into_iter().collect();
-        let connections = sockets::connections(ioc.pid);
-        for client in clients(ioc, &threads, None) {
-            if let Some(server) = sockets::local_end(&connections, client.address, ports) {
-                self.unseeded.push((server, client));
-            }
-        }
     }
 
     /// Tells the decoder what was read from memory: names for channels opened before we came.
@@ -433,12 +479,7 @@ impl Watched {
             return;
         }
         let ports = recorded_ports(&self.recorded, pid);
-        let connections = sockets::connections(pid);
-        for client in clients(&traced.process, &HashSet::from([tid]), Some(tid)) {
-            if let Some(server) = sockets::local_end(&connections, client.address, &ports) {
-                self.untied.push(Untied { thread, time, client, server });
-            }
-        }
+        self.lookers.ask(Errand::Serving(traced.process.clone(), thread, tid, time, ports));
     }
 
     /// Ties threads to circuits as these get their numbers.
@@ -462,15 +503,33 @@ impl Watched {
     }
 }
 
+/// What the log says of an IOC that does not answer begins with.
+const UNANSWERED: &str = "names and changes may be missing: ";
+
+impl Recorded {
+    fn new(id: IocId, start: u64, said: Ioc) -> Recorded {
+        let pid = said.pid;
+        Recorded {
+            id,
+            start,
+            image: process::image(pid),
+            said,
+            traced: false,
+            ready: false,
+            placed: 0,
+            attached: false,
+            ending: Ending::expect(pid),
+            noticed: false,
+        }
+    }
+}
+
 /// Why an IOC is no more what it was, though its process lives.
-fn over(pid: u32, recorded: &Recorded, names: &Names) -> Option<&'static str> {
+fn over(pid: u32, recorded: &Recorded) -> Option<&'static str> {
     // neither can be told of a process that is just ending
     let image = process::image(pid);
-    if image.is_some() && recorded.image.is_some() && image != recorded.image {
-        return Some("its process runs another program, or the same anew");
-    }
-    let gone = names.ioc(pid)?.process.database() == Database::Gone;
-    gone.then_some("its record database was taken away, or replaced by another")
+    let other = image.is_some() && recorded.image.is_some() && image != recorded.image;
+    other.then_some("its process runs another program, or the same anew")
 }
 
 fn recorded_ports(recorded: &HashMap<u32, Recorded>, pid: u32) -> Vec<u16> {
@@ -496,23 +555,22 @@ fn seed(
 }
 
 /// What /proc tells of a process.
-fn describe(id: IocId, pid: u32, start: u64) -> Ioc {
-    let command = process::command(pid);
-    let exe = process::link(pid, "exe");
+fn describe(id: IocId, pid: u32, start: u64, about: &About) -> Ioc {
+    let About { command, exe, cwd, user } = about.clone();
     let name = command.iter().find(|word| word.ends_with(".py")).unwrap_or(&exe);
     Ioc {
         id,
         pid,
         start,
         name: name.rsplit('/').next().unwrap_or_default().to_string(),
-        cwd: process::link(pid, "cwd"),
+        cwd,
         exe,
         command,
         base_version: String::new(),
         ca_ports: Vec::new(),
         linkage: Linkage::Foreign,
         not_probed: Vec::new(),
-        user: user::user(pid),
+        user,
         pva_ports: Vec::new(),
         environment: Vec::new(),
     }
@@ -525,60 +583,71 @@ fn identify(ioc: &IocProcess, said: &mut Ioc) {
     said.environment.clone_from(&ioc.environment);
 }
 
-/// Begins to record an IOC's hits, if its layout is known; else says why not.
-fn begin(ioc: &IocProcess, kernel: &mut Kernel, said: &mut Ioc) -> bool {
+/// Begins to record an IOC's hits, if its layout is known and its records are; else says why not. True if something
+/// changed.
+fn begin(since: u64, recorded: &mut Recorded, desk: &mut Desk<'_>) -> bool {
     const NO_LAYOUT: &str = "no values or records: ";
-    said.not_probed.retain(|line| !line.starts_with(NO_LAYOUT));
+    let pid = recorded.said.pid;
+    let (Some(kernel), Some(traced)) = (desk.kernel.as_deref_mut(), desk.names.ioc(pid)) else {
+        return false;
+    };
+    let ioc = &traced.process;
     if ioc.unprobed().is_some() {
         return false;
     }
-    let done = match &ioc.layout {
-        Ok(layout) => kernel.tables.trace(ioc.pid, &layout.told(ioc.pid, ioc.fixed)),
-        Err(reason) => Err(reason.clone()),
-    };
-    if let Err(reason) = &done {
-        said.not_probed.push(format!("{NO_LAYOUT}{reason}"));
-    }
-    done.is_ok()
-}
-
-/// Places an IOC's probes anew if the thread has ended that they hung on. What it did meanwhile is missing.
-fn hold_on(
-    now: u64,
-    recorded: &mut Recorded,
-    attacher: &Attacher,
-    sink: &mut dyn Sink,
-    lines: &mut Vec<String>,
-) {
-    const NO_MORE: &str = "its probes hung on a thread that has ended, and could not be placed anew: ";
-    let cause = match recorded.probes.hold_on(attacher) {
-        Hold::Holds => return,
-        Hold::HeldAnew => "the thread that the probes hung on had ended".to_string(),
-        Hold::Lost(reason) => {
-            let line = format!("{NO_MORE}{reason}");
-            if recorded.said.not_probed.contains(&line) {
-                return;
+    let mut changed = false;
+    if !recorded.traced && (recorded.ready || ioc.layout.is_err()) {
+        recorded.said.not_probed.retain(|line| !line.starts_with(NO_LAYOUT));
+        let done = match &ioc.layout {
+            Ok(layout) => kernel.tables.trace(pid, &layout.told(pid, ioc.fixed)),
+            Err(reason) => Err(reason.clone()),
+        };
+        match done {
+            Ok(()) => {
+                recorded.traced = true;
+                changed = true;
+                desk.said.push(adopted(&recorded.said));
             }
-            recorded.said.not_probed.push(line.clone());
-            line
+            Err(reason) => recorded.said.not_probed.push(format!("{NO_LAYOUT}{reason}")),
         }
-    };
-    let cause = format!("{} (pid {}): {cause}", recorded.said.name, recorded.said.pid);
-    lines.push(format!("hits are missing: {cause}"));
-    // how many nobody has counted; at the last look they were in place
-    let loss = Loss { source: LossSource::Hits, count: 0, since: now.saturating_sub(SCAN), cause };
-    sink.push(Event { time: now, fact: Fact::Loss(loss) });
+    }
+    if recorded.traced && recorded.placed > 0 && !recorded.attached {
+        recorded.attached = true;
+        let from = clock::monotonic_of_boot(recorded.start);
+        let cause = if from < since { "" } else { "its process had to be found first, and its probes placed" };
+        let now = clock::monotonic();
+        let attached = Attached { ioc: recorded.id, from: from.min(now), since: now, cause: cause.into() };
+        desk.sink.push(Event { time: now, fact: Fact::Attached(attached) });
+    }
+    changed
 }
 
-/// Probes process routines where there is no `dbProcess`, as soon as record types have them, which is in iocInit.
-fn probe_routines(ioc: &IocProcess, attacher: &Attacher, recorded: &mut Recorded) {
-    let layout = ioc.layout.as_ref().ok().filter(|_| recorded.traced && ioc.function("dbProcess").is_none());
-    let count = layout.map_or(0, |layout| layout.routines(&ioc.memory).count());
-    if count != recorded.routines {
-        recorded.routines = count;
-        let lines = probe::attach_routines(attacher, ioc, &mut recorded.probes);
-        recorded.said.not_probed.retain(|line| !lines.contains(line));
-        recorded.said.not_probed.extend(lines);
+/// An IOC's probes had gone: what it did meanwhile is missing. They were there at `until`.
+fn held(now: u64, recorded: &mut Recorded, hold: Hold, until: u64, desk: &mut Desk<'_>) {
+    const NO_MORE: &str = "its probes hung on a thread that has ended, and could not be placed anew: ";
+    let (cause, anew) = match hold {
+        Hold::Holds => return,
+        Hold::HeldAnew => ("the thread that the probes hung on had ended".to_string(), true),
+        // that is its end
+        Hold::Lost(_) if process::start(recorded.said.pid) != Some(recorded.start) => return,
+        Hold::Lost(reason) => (format!("{NO_MORE}{reason}"), false),
+    };
+    if !recorded.attached {
+        return;
+    }
+    let name = format!("{} (pid {})", recorded.said.name, recorded.said.pid);
+    desk.said.push(format!("hits are missing: {name}: {cause}"));
+    let since = if until == 0 { now } else { until };
+    let detached = Detached { ioc: recorded.id, since, cause: cause.clone() };
+    desk.sink.push(Event { time: now, fact: Fact::Detached(detached) });
+    if anew {
+        let now = clock::monotonic();
+        let attached = Attached { ioc: recorded.id, from: since, since: now, cause };
+        desk.sink.push(Event { time: now, fact: Fact::Attached(attached) });
+    } else {
+        recorded.attached = false;
+        recorded.placed = 0;
+        recorded.said.not_probed.push(cause);
     }
 }
 
@@ -590,37 +659,4 @@ fn adopted(ioc: &Ioc) -> String {
         (_, version) => format!("EPICS Base {version}"),
     };
     format!("recording {} (pid {}, {what})", ioc.name, ioc.pid)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{BufRead, BufReader, Write};
-    use std::process::{Command, Stdio};
-
-    const SECOND: u64 = 1_000_000_000;
-
-    /// A process that is no IOC is not looked at while it stays as it is, and at once when it has become another
-    /// program, which is when it may be one.
-    #[test]
-    fn a_process_that_changes_is_looked_at_again() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo sh; read line; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let mut watched = Watched::default();
-        assert!(watched.is_due(child.id(), 0), "a new one");
-        assert!((1..1000).all(|second| !watched.is_due(child.id(), second * SECOND)));
-        let stdin = child.stdin.as_mut().unwrap();
-        stdin.write_all(b"\n").unwrap();
-        // cat is there when it has said something
-        stdin.write_all(b"cat\n").unwrap();
-        stdout.read_line(&mut line).unwrap();
-        assert!(watched.is_due(child.id(), 1000 * SECOND));
-        assert!(!watched.is_due(child.id(), 1000 * SECOND + 1));
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
 }

@@ -1,0 +1,170 @@
+//! Events that wait for the name of a call site.
+//!
+//! Which function a put or a cause comes from is looked up in a symbol table, by another thread; and a definition
+//! goes before what refers to it. So events wait behind a site's definition until its function is known, some
+//! milliseconds as a rule. They never wait for longer than [`LONGEST`], nor more than [`MOST`] of them: then the function
+//! stays unknown.
+
+use std::collections::{HashMap, VecDeque};
+
+use iocrec_log::event::{Event, Fact, Site, SiteId};
+
+use super::sink::Sink;
+use crate::clock;
+
+/// Nanoseconds that events wait at most.
+const LONGEST: u64 = 1_000_000_000;
+/// Events that wait at most, some 2 MiB.
+const MOST: usize = 16_384;
+
+/// Holds events back on their way to another sink.
+pub struct Holding<'a> {
+    sink: &'a mut dyn Sink,
+    waiting: VecDeque<Event>,
+    /// Sites whose function is not known yet, and until when that is waited for.
+    awaited: HashMap<SiteId, u64>,
+}
+
+impl<'a> Holding<'a> {
+    /// Before this sink.
+    pub fn new(sink: &'a mut dyn Sink) -> Holding<'a> {
+        Holding { sink, waiting: VecDeque::new(), awaited: HashMap::new() }
+    }
+
+    /// Passes on what need not wait any more.
+    fn pass_on(&mut self) {
+        while let Some(first) = self.waiting.front() {
+            if matches!(&first.fact, Fact::Site(site) if self.awaited.contains_key(&site.id)) {
+                return;
+            }
+            self.sink.push(self.waiting.pop_front().unwrap_or_else(|| unreachable!()));
+        }
+        self.waiting.shrink_to(64);
+    }
+}
+
+impl Sink for Holding<'_> {
+    fn push(&mut self, event: Event) {
+        if self.waiting.is_empty() {
+            return self.sink.push(event);
+        }
+        self.waiting.push_back(event);
+        if self.waiting.len() >= MOST {
+            self.awaited.clear();
+            self.pass_on();
+        }
+    }
+
+    fn tick(&mut self, now: u64) {
+        if !self.awaited.is_empty() {
+            self.awaited.retain(|_, until| now < *until);
+            self.pass_on();
+        }
+        self.sink.tick(now);
+    }
+
+    fn await_site(&mut self, time: u64, site: Site) {
+        self.awaited.insert(site.id, clock::monotonic().saturating_add(LONGEST));
+        self.waiting.push_back(Event { time, fact: Fact::Site(site) });
+    }
+
+    fn site(&mut self, id: SiteId, function: String, module: String) {
+        if self.awaited.remove(&id).is_none() {
+            return;
+        }
+        for event in &mut self.waiting {
+            if let Fact::Site(site) = &mut event.fact {
+                if site.id == id {
+                    site.function = function;
+                    if !module.is_empty() {
+                        site.module = module;
+                    }
+                    break;
+                }
+            }
+        }
+        self.pass_on();
+    }
+
+    fn written(&self) -> Option<u64> {
+        self.sink.written()
+    }
+
+    fn notice(&mut self) -> Option<String> {
+        self.sink.notice()
+    }
+}
+
+impl Drop for Holding<'_> {
+    fn drop(&mut self) {
+        self.awaited.clear();
+        self.pass_on();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::Clock;
+
+    #[derive(Default)]
+    struct Seen(Vec<Event>);
+
+    impl Sink for Seen {
+        fn push(&mut self, event: Event) {
+            self.0.push(event);
+        }
+        fn tick(&mut self, _: u64) {}
+    }
+
+    fn clock(time: u64) -> Event {
+        Event { time, fact: Fact::Clock(Clock { wall: 0 }) }
+    }
+
+    fn site(id: SiteId) -> Site {
+        Site { id, ioc: 1, address: 5, function: String::new(), module: String::new() }
+    }
+
+    fn names(seen: &Seen) -> Vec<String> {
+        let name = |event: &Event| match &event.fact {
+            Fact::Site(site) => format!("{} {}", site.id, site.function),
+            _ => event.time.to_string(),
+        };
+        seen.0.iter().map(name).collect()
+    }
+
+    #[test]
+    fn in_order_once_names_are_known() {
+        let mut seen = Seen::default();
+        let mut holding = Holding::new(&mut seen);
+        holding.push(clock(1));
+        holding.await_site(2, site(1));
+        holding.push(clock(3));
+        holding.await_site(4, site(2));
+        holding.push(clock(5));
+        holding.site(2, "seq".into(), "seq.so".into());
+        holding.tick(clock::monotonic());
+        assert_eq!(holding.waiting.len(), 4);
+        holding.site(1, "dbpf".into(), "db.so".into());
+        holding.push(clock(6));
+        drop(holding);
+        assert_eq!(names(&seen), ["1", "1 dbpf", "3", "2 seq", "5", "6"]);
+    }
+
+    #[test]
+    fn nothing_waits_for_ever_nor_for_too_many() {
+        let mut seen = Seen::default();
+        let mut holding = Holding::new(&mut seen);
+        holding.await_site(1, site(1));
+        holding.push(clock(2));
+        holding.tick(clock::monotonic() + 2 * LONGEST);
+        assert!(holding.waiting.is_empty());
+        holding.site(1, "late".into(), "late.so".into());
+        holding.await_site(3, site(2));
+        (0..MOST as u64).for_each(|time| holding.push(clock(time)));
+        assert!(holding.waiting.is_empty());
+        holding.await_site(9, site(3));
+        drop(holding);
+        assert_eq!(names(&seen).len(), 2 + 1 + MOST + 1);
+    }
+}
