@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::time::{Duration, Instant};
 
 use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
 use crate::ca::capture::Capture;
 use crate::ca::servers;
+use crate::inspect::{self, budget, Look};
 use crate::ioc::user::Users;
 use crate::ioc::{ports, process, records, user, Finder, IocProcess};
 use crate::json::{array, string};
@@ -38,6 +40,12 @@ struct Refused {
 impl Refused {
     fn new(pid: u32, reason: String) -> Refused {
         Refused { pid, command: process::command(pid).join(" "), user: user::user(pid), reason }
+    }
+
+    /// One that does not answer: only what the kernel tells of it without its help.
+    fn unanswered(pid: u32, why: budget::Refused) -> Refused {
+        let user = user::number(pid).map(|user| user.to_string()).unwrap_or_default();
+        Refused { pid, command: process::thread_name(pid, pid), user, reason: why.to_string() }
     }
 }
 
@@ -73,6 +81,7 @@ pub fn run(json: bool, users: &Users) -> Result<(), String> {
 }
 
 fn look(users: &Users) -> Result<Report, String> {
+    inspect::read_aside();
     kernel::raise_limits();
     let (_, tier) = kernel::open(Wish::Auto, LeavesOut::default());
     let no_packets = Capture::open(&["any".into()], &[]).err().map(|error| error.to_string());
@@ -82,14 +91,27 @@ fn look(users: &Users) -> Result<Report, String> {
     // those that ended meanwhile or are hidden from us are no concern
     let mut found: Vec<IocProcess> = Vec::new();
     let mut refused = Vec::new();
+    let mut wasted = Duration::ZERO;
     for pid in others {
-        match finder.look(pid) {
-            Ok(Some(ioc)) if users.have(pid) => found.push(ioc),
-            Ok(Some(_)) => refused.push(Refused::new(pid, NOT_THEIRS.into())),
-            _ => refused.extend(finder.why_refused(pid).map(|reason| Refused::new(pid, reason.into()))),
+        let begin = Instant::now();
+        let look = (wasted < ALL_TIME).then(|| Look::begin(pid, LOOK_BYTES, LOOK_TIME));
+        let ioc = look.as_ref().map(|_| finder.look(pid));
+        if let Some(why) = look.map_or(Some(budget::Refused::Crowded), Look::end) {
+            wasted += begin.elapsed();
+            refused.push(Refused::unanswered(pid, why));
+            continue;
+        }
+        match ioc {
+            Some(Ok(Some(ioc))) if users.have(pid) => found.push(ioc),
+            Some(Ok(Some(_))) => refused.push(aside(pid, || Refused::new(pid, NOT_THEIRS.into()))),
+            _ => {
+                let why = finder.why_refused(pid);
+                refused.extend(why.map(|reason| aside(pid, || Refused::new(pid, reason.into()))));
+            }
         }
     }
-    let mut servers = servers::find(&|pid| found.iter().any(|ioc| ioc.pid == pid)).unwrap_or_default();
+    let is_ioc = |pid| found.iter().any(|ioc: &IocProcess| ioc.pid == pid);
+    let mut servers = aside(0, || servers::find(&is_ioc).unwrap_or_default());
     servers.retain(|server| {
         let known = found.iter().any(|ioc| ioc.pid == server.pid);
         let said = refused.iter().any(|other: &Refused| other.pid == server.pid);
@@ -100,9 +122,9 @@ fn look(users: &Users) -> Result<Report, String> {
         wanted
     });
     let server = |pid| servers.iter().find(|server| server.pid == pid);
-    let ports = |ioc: &IocProcess| server(ioc.pid).map(|server| ports::divide(ioc, server));
-    let mut iocs: Vec<IocLine> =
-        found.iter().map(|ioc| IocLine::new(ioc, ports(ioc).unwrap_or_default())).collect();
+    let ports = |ioc: &IocProcess| server(ioc.pid).map(|server| aside(ioc.pid, || ports::divide(ioc, server)));
+    let line = |ioc: &IocProcess| aside(ioc.pid, || IocLine::new(ioc, ports(ioc).unwrap_or_default()));
+    let mut iocs: Vec<IocLine> = found.iter().map(line).collect();
     if tier.tier == Tier::Packet {
         iocs.iter_mut().for_each(IocLine::without_probes);
     }
@@ -113,12 +135,12 @@ fn look(users: &Users) -> Result<Report, String> {
     let foreign = servers.into_iter().filter(|server| found.iter().all(|ioc| ioc.pid != server.pid));
     iocs.extend(foreign.map(|server| IocLine {
         pid: server.pid,
-        name: process::command(server.pid).join(" "),
+        name: aside(server.pid, || process::command(server.pid).join(" ")),
         base_version: String::new(),
         linkage: Linkage::Foreign,
         ca_ports: server.ports,
         pva_ports: Vec::new(),
-        user: user::user(server.pid),
+        user: aside(server.pid, || user::user(server.pid)),
         known: Err("not EPICS Base: puts are taken from packets".into()),
         unread: None,
         probes: Vec::new(),
@@ -130,6 +152,20 @@ fn look(users: &Users) -> Result<Report, String> {
 
 /// Why a process is left out though it is an IOC or a server.
 const NOT_THEIRS: &str = "it is of a user whom --user leaves out";
+
+/// What a look at a process may cost, as the recorder's.
+const LOOK_BYTES: u64 = 96 << 20;
+const LOOK_TIME: Duration = Duration::from_secs(5);
+/// And those at all that do not answer.
+const ALL_TIME: Duration = Duration::from_secs(10);
+
+/// Looks at a process within that; what is refused is missing.
+fn aside<T>(pid: u32, look_at: impl FnOnce() -> T) -> T {
+    let look = Look::begin(pid, LOOK_BYTES, LOOK_TIME);
+    let found = look_at();
+    let _ = look.end();
+    found
+}
 
 impl IocLine {
     fn new(ioc: &IocProcess, (ca_ports, pva_ports): (Vec<u16>, Vec<u16>)) -> IocLine {

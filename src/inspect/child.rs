@@ -166,7 +166,8 @@ fn open_at(page: &Page, flags: i32) -> Answer {
 
 /// Opens what is asked for unless it is open; 0 or an error.
 fn open_file(page: &Page, open: &mut Open) -> Answer {
-    if open.file >= 0 && open.key == page.key {
+    // 0 is a file of /proc: it is another one each time
+    if open.file >= 0 && open.key == page.key && page.key != 0 {
         return 0;
     }
     close(&mut open.file);

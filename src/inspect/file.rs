@@ -49,6 +49,24 @@ fn about_file(file: &File) -> io::Result<About> {
     })
 }
 
+/// Reads of a file of /proc at an offset; how many bytes.
+///
+/// # Errors
+/// It can't be read, or not in time.
+pub fn read_at(path: &Path, into: &mut [u8], offset: u64) -> io::Result<usize> {
+    // for this read alone: key 0 is no file's
+    let answer = ask(super::pid_in(path), Question::Read, |page| {
+        put_path(page, path);
+        page.key = 0;
+        page.offset = offset;
+        page.length = into.len().min(DATA) as u64;
+    });
+    let Some(answer) = answer else { return File::open(path)?.read_at(into, offset) };
+    let (have, _) = answer?;
+    with_data(|data| into.iter_mut().zip(data.iter().take(have)).for_each(|(to, from)| *to = *from));
+    Ok(have)
+}
+
 impl Handle {
     /// What a path leads to now, and what that is. Nobody's driver or file server is asked to open anything.
     ///

@@ -6,6 +6,7 @@
 //! so on, since a program maps its libraries and an IOC loads its database some time after; one that is no IOC only when its
 //! size has changed; one that does not answer after ever longer pauses.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -58,6 +59,8 @@ pub struct Entry<T> {
     /// What is kept from look to look.
     pub kept: T,
     seen: Instant,
+    /// When it was looked at last.
+    looked: Option<Instant>,
     due: Instant,
     pause: Duration,
     ioc_since: Option<Instant>,
@@ -72,6 +75,8 @@ pub struct Queue<T> {
     busy: HashMap<u32, User>,
     /// Of those, which are gone or not wanted any more.
     gone: HashSet<u32>,
+    /// Those that were there at first and have not been looked at; `None` once nobody waits for them.
+    first: Option<HashSet<u32>>,
     /// What each user has cost so far.
     spent: HashMap<User, Duration>,
     looks: f64,
@@ -86,6 +91,7 @@ impl<T> Queue<T> {
             waiting: HashMap::new(),
             busy: HashMap::new(),
             gone: HashSet::new(),
+            first: Some(HashSet::new()),
             spent: HashMap::new(),
             looks: LOOKS_AT_ONCE,
             looks_at: now,
@@ -98,38 +104,55 @@ impl<T> Queue<T> {
         self.waiting.contains_key(&pid) || self.busy.contains_key(&pid)
     }
 
-    /// Is nothing of its kind left to be looked at a first time, or being looked at?
+    /// Have those been looked at that were there at first?
     pub fn is_through(&self) -> bool {
-        self.busy.is_empty() && self.waiting.values().all(|entry| entry.pause > Duration::ZERO)
+        self.first.as_ref().is_none_or(HashSet::is_empty)
+    }
+
+    /// Who comes from now on was not there at first.
+    pub fn has_begun(&mut self) {
+        self.first = None;
     }
 
     /// A process has come. `young`: it has just begun, and is looked at soon rather than now.
     pub fn add(&mut self, pid: u32, start: u64, user: User, young: bool, kept: T, now: Instant) {
         let due = if young { now + FIRST_PAUSE } else { now };
         let pause = if young { FIRST_PAUSE } else { Duration::ZERO };
-        let entry = Entry { pid, start, user, kept, seen: now, due, pause, ioc_since: None, unanswered: false };
+        let entry = Entry { pid, start, user, kept, seen: now, looked: None, due, pause, ioc_since: None, unanswered: false };
+        if let Some(first) = self.first.as_mut().filter(|_| !young) {
+            first.insert(pid);
+        }
         self.waiting.insert(pid, entry);
     }
 
     /// Only these live.
     pub fn retain(&mut self, lives: impl Fn(u32) -> bool) {
         self.waiting.retain(|&pid, _| lives(pid));
+        if let Some(first) = &mut self.first {
+            first.retain(|&pid| lives(pid));
+        }
         self.gone.extend(self.busy.keys().copied().filter(|&pid| !lives(pid)));
     }
 
     /// A process is gone.
     pub fn remove(&mut self, pid: u32) {
         self.waiting.remove(&pid);
+        self.is_no_first(pid);
         if self.busy.contains_key(&pid) {
             self.gone.insert(pid);
         }
     }
 
-    /// It is time to look at this one, whatever was said before.
-    pub fn hurry(&mut self, pid: u32, now: Instant) {
-        if let Some(entry) = self.waiting.get_mut(&pid) {
-            entry.due = now;
-        }
+    /// One that waits, to be looked at now.
+    pub fn hurry(&mut self, pid: u32, now: Instant) -> Option<&mut T> {
+        let entry = self.waiting.get_mut(&pid)?;
+        entry.due = now;
+        Some(&mut entry.kept)
+    }
+
+    /// When a look at a process ended last.
+    pub fn looked(&self, pid: u32) -> Option<Instant> {
+        self.waiting.get(&pid)?.looked
     }
 
     /// The next process to look at.
@@ -143,10 +166,10 @@ impl<T> Queue<T> {
         let due = due.filter(|entry| {
             !entry.unanswered || !self.busy.values().any(|&busy| busy == entry.user) && may_ask(entry.user)
         });
-        // users by what they have cost, IOCs that are followed first, the newest first
+        // users by what they have cost, IOCs that are followed first, then what was never looked at, the newest first
         let next = due.min_by_key(|entry| {
             let busy = self.busy.values().any(|&busy| busy == entry.user);
-            (busy, self.spent(entry.user), entry.ioc_since.is_none(), std::cmp::Reverse(entry.start))
+            (busy, self.spent(entry.user), entry.ioc_since.is_none(), entry.looked, Reverse(entry.start))
         })?;
         let entry = self.waiting.remove(&next.pid.clone())?;
         self.looks -= if entry.ioc_since.is_none() { 1.0 } else { 0.0 };
@@ -162,11 +185,13 @@ impl<T> Queue<T> {
     /// A process has been looked at, for so long. `None`: it was given back, since it is gone.
     pub fn done(&mut self, mut entry: Entry<T>, outcome: Outcome, took: Duration, now: Instant) -> Option<T> {
         self.busy.remove(&entry.pid);
+        self.is_no_first(entry.pid);
         self.spend(entry.user, took);
         self.forget_costs();
         if self.gone.remove(&entry.pid) {
             return Some(entry.kept);
         }
+        entry.looked = Some(now);
         let age = now.saturating_duration_since(entry.seen);
         entry.unanswered = outcome == Outcome::Unanswered;
         entry.pause = match outcome {
@@ -184,6 +209,12 @@ impl<T> Queue<T> {
         entry.due = self.time_after(entry.pause, now);
         self.waiting.insert(entry.pid, entry);
         None
+    }
+
+    fn is_no_first(&mut self, pid: u32) {
+        if let Some(first) = &mut self.first {
+            first.remove(&pid);
+        }
     }
 
     /// The end of a pause. Those of seconds end together, so that a machine of many processes is woken once a second.
@@ -288,7 +319,7 @@ mod tests {
         let mut queue = Queue::new(start);
         queue.add(1, 1, OTHER, true, (), start);
         assert!(queue.take(start, |_| true).is_none());
-        let mut now = start;
+        let mut now;
         let mut times = Vec::new();
         for _ in 0..6 {
             now = queue.next().unwrap();

@@ -209,6 +209,8 @@ struct Followed {
 struct Shared {
     queue: Queue<Kept>,
     errands: VecDeque<(User, Errand)>,
+    /// Errands that are being run.
+    busy: usize,
     /// IOCs that have not answered: no errands go there.
     silent: HashSet<u32>,
 }
@@ -230,6 +232,7 @@ impl Lookers {
         let shared = Shared {
             queue: Queue::new(Instant::now()),
             errands: VecDeque::new(),
+            busy: 0,
             silent: HashSet::new(),
         };
         let shared = Arc::new((Mutex::new(shared), Condvar::new()));
@@ -283,15 +286,29 @@ impl Lookers {
         shared.silent.remove(&pid);
     }
 
-    /// It is time to look at a process.
-    pub fn hurry(&self, pid: u32) {
-        lock(&self.shared.0).queue.hurry(pid, Instant::now());
-        self.shared.1.notify_one();
+    /// Has a process been looked at since, in full, and found to be no IOC? Else it is looked at now.
+    pub fn has_passed(&self, pid: u32, since: Instant) -> bool {
+        let mut shared = lock(&self.shared.0);
+        if shared.queue.looked(pid).is_some_and(|looked| looked >= since) {
+            return true;
+        }
+        if let Some(kept) = shared.queue.hurry(pid, Instant::now()) {
+            kept.size = None;
+            self.shared.1.notify_one();
+        }
+        false
     }
 
-    /// Has every process that was there at first been looked at?
+    /// Has every process that was there at first been looked at, and all been done that was asked for?
     pub fn are_through(&self) -> bool {
-        self.threads == 0 || lock(&self.shared.0).queue.is_through()
+        let shared = lock(&self.shared.0);
+        self.threads == 0
+            || shared.queue.is_through() && shared.errands.is_empty() && shared.busy == 0
+    }
+
+    /// Who comes from now on was not there at first.
+    pub fn have_begun(&self) {
+        lock(&self.shared.0).queue.has_begun();
     }
 
     /// Asks for something; false if that is not to be had.
@@ -338,7 +355,9 @@ impl Looker {
                 Work::Errand(user, errand) => {
                     let begin = Instant::now();
                     self.errand(errand);
-                    lock(&self.shared.0).queue.spend(user, begin.elapsed());
+                    let mut shared = lock(&self.shared.0);
+                    shared.busy -= 1;
+                    shared.queue.spend(user, begin.elapsed());
                 }
             }
             if self.ticked.elapsed() >= Duration::from_secs(1) {
@@ -383,9 +402,9 @@ impl Looker {
         let begin = Instant::now();
         let (pid, start) = (entry.pid, entry.start);
         let size = process::size(pid);
-        // a process without memory is the kernel's own, or ends
-        let idle = size.is_none_or(|size| size == 0)
-            || entry.kept.size == size && !entry.kept.unanswered && !self.finder.is_undecided(pid);
+        let idle = !has_memory(pid)
+            || size.is_some_and(|size| size > 0)
+                && entry.kept.size == size && !entry.kept.unanswered && !self.finder.is_undecided(pid);
         if entry.kept.ioc.is_none() && idle {
             let kept = lock(&self.shared.0).queue.not_now(entry, Instant::now());
             drop(kept);
@@ -516,7 +535,13 @@ impl Looker {
         });
         self.tell(pid, start, News::Records(batch));
         // records come with the start-up script, which says who the IOC is
+        let before = ioc.clone();
         self.finder.identity_again(ioc);
+        if !has_memory(pid) {
+            // it ends: nothing that was read now says anything
+            *ioc = before;
+            return;
+        }
         self.tell(pid, start, News::Changed(Arc::new(ioc.clone())));
         self.tell(pid, start, News::Walked { claimed: claims, found, outcome });
     }
@@ -572,11 +597,18 @@ impl Looker {
     }
 }
 
+/// Is there anything to be read of a process? Not of the kernel's own, and not of one that ends. Where the first thread
+/// alone has ended, others show the memory.
+fn has_memory(pid: u32) -> bool {
+    process::size(pid).is_some_and(|size| size > 0) || process::threads(pid).len() > 1
+}
+
 /// Of the errands that wait, the one of the user who has cost the least.
 fn errand(shared: &mut Shared) -> Option<Work> {
     let queue = &shared.queue;
     let next = (0..).zip(&shared.errands).min_by_key(|(_, (user, _))| queue.spent(*user)).map(|(at, _)| at)?;
     let (user, errand) = shared.errands.remove(next)?;
+    shared.busy += 1;
     Some(Work::Errand(user, errand))
 }
 

@@ -12,9 +12,8 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::net::Ipv4Addr;
-use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use iocrec_log::event::Address;
@@ -26,6 +25,7 @@ use super::opened::Named;
 use super::process::{self, Mapping};
 use super::sockets::{self, Connection};
 use super::width::{u32_at, Width};
+use crate::inspect;
 use crate::kernel::FileId;
 
 /// Virtual tables of `nciu` and `tcpiiu`. An object points behind the table's two first words (Itanium C++
@@ -168,9 +168,7 @@ impl Libraries {
 
 /// Addresses of the words that are one of `wanted`.
 fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> Vec<u64> {
-    let Ok(pagemap) = File::open(process::directory(pid).join("pagemap")) else {
-        return Vec::new();
-    };
+    let pagemap = process::directory(pid).join("pagemap");
     let end = Instant::now() + MAX_TIME;
     let mut buffer = vec![0; CHUNK];
     let (mut found, mut bytes) = (Vec::new(), 0);
@@ -207,11 +205,11 @@ fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> V
 }
 
 /// The runs of pages between two addresses that are in memory: address, length.
-fn present(pagemap: &File, start: u64, stop: u64) -> Vec<(u64, usize)> {
+fn present(pagemap: &Path, start: u64, stop: u64) -> Vec<(u64, usize)> {
     /// Bit of a /proc/PID/pagemap entry (Documentation/admin-guide/mm/pagemap.rst).
     const PRESENT: u64 = 1 << 63;
     let mut entries = vec![0; (stop.saturating_sub(start) / PAGE) as usize * 8];
-    let have = pagemap.read_at(&mut entries, start / PAGE * 8).unwrap_or(0);
+    let have = inspect::file::read_at(pagemap, &mut entries, start / PAGE * 8).unwrap_or(0);
     let entries = entries.get(..have).unwrap_or_default().as_chunks::<8>().0;
     let mut runs: Vec<(u64, usize)> = Vec::new();
     for (page, entry) in (start..).step_by(PAGE as usize).zip(entries) {

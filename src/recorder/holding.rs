@@ -86,6 +86,10 @@ impl Sink for Holding<'_> {
         self.pass_on();
     }
 
+    fn inspecting(&mut self, since: Option<u64>) {
+        self.sink.inspecting(since);
+    }
+
     fn written(&self) -> Option<u64> {
         self.sink.written()
     }

@@ -8,10 +8,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::thread;
+use std::time::Duration;
 
 use iocrec_log::event::{CircuitId, Event, Fact};
 
 use crate::ca::{Decoder, SeedChannel};
+use crate::inspect::{self, Look};
 use crate::ioc::channels::{Libraries, OpenCircuit};
 use crate::ioc::process;
 use crate::ioc::sockets::{self, Connection};
@@ -24,6 +26,11 @@ const LOOK: u64 = 1_000_000_000;
 /// A client is read for a circuit's names so often at most: on a busy machine a search may end before it has found
 /// them, and a client that is not libca will never tell.
 const TRIES: u32 = 3;
+
+/// What a look at a client may cost: its heap, of which [`Libraries::circuits`] reads 256 MiB at most, and its
+/// libraries' symbols.
+const LOOK_BYTES: u64 = 512 << 20;
+const LOOK_TIME: Duration = Duration::from_secs(5);
 
 /// Reads clients on a thread of its own: a heap takes up to 0.3 s, for which hits and packets can't wait.
 struct Searcher {
@@ -39,10 +46,15 @@ impl Searcher {
         let (wanted, pids) = channel();
         let (result, found) = channel();
         let work = move || {
+            inspect::read_aside();
             let mut libraries = Libraries::default();
             // ends with the recorder, whose ends of the channels are gone then
             while let Ok(pid) = pids.recv() {
-                if result.send(libraries.circuits(pid)).is_err() {
+                let look = Look::begin(pid, LOOK_BYTES, LOOK_TIME);
+                let found = libraries.circuits(pid);
+                // what does not answer has no names to tell
+                let _ = look.end();
+                if result.send(found).is_err() {
                     break;
                 }
             }

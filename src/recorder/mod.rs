@@ -287,6 +287,7 @@ impl Recorder {
             self.look(sink, said);
             sink.tick(clock::monotonic());
         }
+        self.watched.has_begun();
         through
     }
 
@@ -407,7 +408,7 @@ impl Recorder {
             self.local_clients.all_are_due();
         }
         if changed {
-            self.watched.seed(&mut self.decoder, now, &mut self.events);
+            self.watched.seed(&mut self.decoder, now, &self.names, &mut self.events);
             self.hand_over(sink);
         }
     }

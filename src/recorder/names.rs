@@ -374,6 +374,11 @@ impl Names {
         }
     }
 
+    /// The number of a thread that has one already.
+    pub fn known_thread(&self, tid: u32) -> Option<ThreadId> {
+        self.threads.get(&tid).map(|thread| thread.id)
+    }
+
     /// A record that has a number already.
     pub fn known_record(&self, pid: u32, address: u64) -> Option<RecordId> {
         self.records.get(&(pid, address)).copied().flatten()

@@ -10,6 +10,9 @@ pub trait Sink {
     /// Called some twenty times a second with the monotonic time.
     fn tick(&mut self, now: u64);
 
+    /// Since when the oldest process waits to be looked at, if any does: for those who ask how the recorder does.
+    fn inspecting(&mut self, _since: Option<u64>) {}
+
     /// Takes the definition of a call site whose function and module are yet to be looked up. What is pushed after it may refer to
     /// it, so whoever can waits with that until [`Sink::site`] tells them, or it takes too long.
     fn await_site(&mut self, time: u64, site: Site) {

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use iocrec_log::event::{
     Address, Attached, CircuitId, Detached, Event, Fact, Ioc, IocEnd, IocId, Linkage, Serves, ThreadId,
@@ -29,6 +30,10 @@ const PACKETS_LAG: u64 = 300_000_000;
 
 /// CA servers' ports are looked for so often, nanoseconds: it means reading all processes' descriptors.
 const PORTS: u64 = 5_000_000_000;
+/// The same while one may be an IOC.
+const SOON: u64 = 100_000_000;
+/// So long the start waits for that.
+const SUSPECTED: Duration = Duration::from_secs(1);
 /// An IOC opens its ports some time after it has been found; meanwhile they are looked for at every scan.
 const YOUNG: u64 = 30_000_000_000;
 /// Reports that are worked on before hits are taken again: 4,000 records, some milliseconds.
@@ -75,8 +80,10 @@ pub struct Watched {
     /// IOCs that have not been here for long, and until when they count as such.
     young: HashMap<u32, u64>,
     recorded: HashMap<u32, Recorded>,
-    /// Processes that do not answer, and why.
-    unanswered: HashMap<u32, Refused>,
+    /// Processes that serve and may be IOCs, until they have been looked at again; since when.
+    suspects: HashMap<u32, Instant>,
+    /// Processes that do not answer: why, and since when.
+    unanswered: HashMap<u32, (Refused, u64)>,
     /// Clients read from memory that have no circuit yet, by server.
     unseeded: Vec<(Address, Client)>,
     serving: HashMap<u32, CircuitId>,
@@ -111,6 +118,7 @@ impl Watched {
             ports_asked: false,
             young: HashMap::new(),
             recorded: HashMap::new(),
+            suspects: HashMap::new(),
             unanswered: HashMap::new(),
             unseeded: Vec::new(),
             serving: HashMap::new(),
@@ -132,7 +140,7 @@ impl Watched {
     /// Why a process that was asked for is not recorded.
     pub fn why_not(&self, pid: u32, users: &user::Users) -> String {
         const SEE: &str = "iocrec check lists the IOCs there are";
-        if let Some(refused) = self.unanswered.get(&pid) {
+        if let Some((refused, _)) = self.unanswered.get(&pid) {
             return format!("process {pid} does not answer: {refused}; it is tried again");
         }
         if process::start(pid).is_none() {
@@ -162,7 +170,14 @@ impl Watched {
 
     /// Has every process that was there at first been looked at?
     pub fn is_through(&self) -> bool {
-        self.lookers.are_through() && !self.ports_asked
+        // a server that might be an IOC is waited for, but not one that does not answer
+        let waits = self.suspects.values().any(|since| since.elapsed() < SUSPECTED);
+        self.lookers.are_through() && !self.ports_asked && self.ports_next != 0 && !waits
+    }
+
+    /// From now on nobody waits for processes to be looked at.
+    pub fn has_begun(&self) {
+        self.lookers.have_begun();
     }
 
     /// Notices processes that have just begun. To be called some times a second.
@@ -188,23 +203,31 @@ impl Watched {
         };
         let changed = self.let_go(now, desk);
         self.unanswered.retain(|pid, _| pids.contains(pid));
+        self.suspects.retain(|pid, _| pids.contains(pid) && !self.recorded.contains_key(pid));
         self.lookers.retain(&pids);
+        desk.sink.inspecting(self.unanswered.values().map(|(_, since)| *since).min());
         pids.iter().filter(|&&pid| pid != std::process::id()).for_each(|&pid| {
             self.lookers.arrived(pid, false);
         });
         self.young.retain(|pid, until| now < *until && self.recorded.contains_key(pid));
-        if !self.ports_asked {
-            let errand = if now >= self.ports_next {
-                self.ports_next = now + PORTS;
-                let wanted = |pid: &u32| desk.names.ioc(*pid).is_some();
-                Some(Errand::Servers(pids.iter().copied().filter(wanted).collect()))
-            } else {
-                let young: Vec<u32> = self.young.keys().copied().collect();
-                (!young.is_empty()).then_some(Errand::ServersOf(young))
-            };
-            self.ports_asked = errand.is_some_and(|errand| self.lookers.ask(errand));
-        }
+        self.ask_for_ports(now, desk);
         changed
+    }
+
+    /// Asks which processes serve, if it is time to.
+    fn ask_for_ports(&mut self, now: u64, desk: &Desk<'_>) {
+        if self.ports_asked {
+            return;
+        }
+        let errand = if now >= self.ports_next {
+            self.ports_next = now + PORTS;
+            let iocs = self.recorded.keys().copied().filter(|pid| desk.names.ioc(*pid).is_some());
+            Some(Errand::Servers(iocs.collect()))
+        } else {
+            let young: Vec<u32> = self.young.keys().copied().collect();
+            (!young.is_empty()).then_some(Errand::ServersOf(young))
+        };
+        self.ports_asked = errand.is_some_and(|errand| self.lookers.ask(errand));
     }
 
     /// Works on some of what has been found out since the last time. Is there more, and has something changed?
@@ -215,12 +238,18 @@ impl Watched {
                 desk.sink.site(id, String::new(), String::new());
             }
         }
-        let mut changed = false;
+        let (mut more, mut changed) = (true, false);
         for _ in 0..REPORTS {
-            let Some(report) = self.lookers.report() else { return (false, changed) };
+            let Some(report) = self.lookers.report() else {
+                more = false;
+                break;
+            };
             changed |= self.report(clock::monotonic(), report, desk);
         }
-        (true, changed)
+        if self.ports_next <= clock::monotonic() {
+            self.ask_for_ports(clock::monotonic(), desk);
+        }
+        (more, changed)
     }
 
     /// Processes that ended.
@@ -269,7 +298,7 @@ impl Watched {
             }
             News::Site(id, function, module) => desk.sink.site(id, function, module),
             News::Unanswered(refused) => {
-                self.unanswered.insert(pid, refused);
+                self.unanswered.insert(pid, (refused, now));
                 self.unanswered(now, pid, refused, desk);
             }
             _ => return self.report_of(now, pid, start, news, desk),
@@ -426,8 +455,14 @@ impl Watched {
                 continue;
             }
             let new = !self.recorded.contains_key(&server.pid);
-            if new && about.is_none() {
-                continue;
+            if new {
+                // what maps Base does so before it serves: a look after that tells
+                let since = *self.suspects.entry(server.pid).or_insert_with(Instant::now);
+                if about.is_none() || !self.lookers.has_passed(server.pid, since) {
+                    self.ports_next = self.ports_next.min(now + SOON);
+                    continue;
+                }
+                self.suspects.remove(&server.pid);
             }
             let recorded = self.recorded.entry(server.pid).or_insert_with(|| {
                 let id = desk.names.next_ioc();
@@ -456,11 +491,15 @@ impl Watched {
     }
 
     /// Tells the decoder what was read from memory: names for channels opened before we came.
-    pub fn seed(&mut self, decoder: &mut Decoder, now: u64, events: &mut Vec<Event>) {
+    pub fn seed(&mut self, decoder: &mut Decoder, now: u64, names: &Names, events: &mut Vec<Event>) {
         for (server, client) in std::mem::take(&mut self.unseeded) {
             let circuit = seed(decoder, now, server, &client, events);
-            if let Some(tid) = client.tid {
-                self.serving.insert(tid, circuit);
+            match client.tid.map(|tid| (tid, names.known_thread(tid))) {
+                Some((_, Some(thread))) => {
+                    self.ready.push(Event { time: now, fact: Fact::Serves(Serves { thread, circuit }) });
+                }
+                Some((tid, None)) => _ = self.serving.insert(tid, circuit),
+                None => {}
             }
         }
     }

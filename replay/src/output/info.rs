@@ -1,5 +1,6 @@
 //! What is in the logs, and what is missing.
 
+use super::attached::{Attached, Gap, Spans};
 use crate::model::clock::SetLater;
 use crate::notices::Notices;
 use crate::time::{duration, Zone};
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 
 /// Names of the facts, by their number in the log.
-const FACTS: [&str; 35] = [
+const FACTS: [&str; 39] = [
     "host",
     "clock",
     "tier",
@@ -49,6 +50,10 @@ const FACTS: [&str; 35] = [
     "pinned",
     "unpinned",
     "ended",
+    "attached",
+    "detached",
+    "circuit_ends",
+    "field_value",
 ];
 /// Numbers of the facts that are no definitions: `CaPut` to `Mark`.
 const HITS: std::ops::RangeInclusive<u16> = 14..=22;
@@ -84,6 +89,8 @@ pub struct RunInfo {
     iocs: Vec<IocInfo>,
     facts: BTreeMap<&'static str, u64>,
     losses: Vec<LossInfo>,
+    /// When IOCs ran unseen though the recorder ran.
+    gaps: Vec<Gap>,
     thinning: Option<ThinningInfo>,
     thinned: Option<ThinnedInfo>,
     marks: Vec<MarkInfo>,
@@ -112,6 +119,8 @@ struct IocInfo {
     records: usize,
     not_probed: Vec<String>,
     ended: bool,
+    /// From when to when its hits were recorded.
+    attached: Vec<Attached>,
 }
 
 #[derive(Serialize)]
@@ -221,6 +230,7 @@ struct Looking {
     /// Bytes of the texts in what is kept.
     text: usize,
     ended: HashSet<u32>,
+    spans: Spans,
     losses: BTreeMap<(&'static str, String), Lost>,
     marks: Vec<(i64, String)>,
     thinned: Thinned,
@@ -254,6 +264,7 @@ impl Looking {
             *self.counts.entry(number).or_default() += 1;
         }
         let Some(wall) = self.context.wall(event.time) else { return };
+        self.spans.take(event.time, &event.fact, &self.context);
         match &event.fact {
             Fact::Ioc(ioc) if self.iocs.len() < MAX_LISTED && self.has_room(ioc_text(ioc)) => {
                 self.iocs.insert(ioc.id, ioc.clone());
@@ -319,6 +330,7 @@ impl Looking {
         let ioc = |ioc: Ioc| IocInfo {
             records: self.records.get(&ioc.id).map_or(0, HashSet::len),
             ended: self.ended.contains(&ioc.id),
+            attached: self.spans.attached(ioc.id, zone),
             linkage: linkage_name(ioc.linkage),
             name: ioc.name,
             pid: ioc.pid,
@@ -334,7 +346,10 @@ impl Looking {
             first: zone.format(lost.first, 3),
             last: zone.format(lost.last, 3),
         };
+        let gaps = self.iocs.values().flat_map(|ioc| self.spans.gaps(ioc.id, &ioc.name, ioc.pid, zone));
+        let gaps: Vec<Gap> = gaps.take(MAX_LISTED).collect();
         RunInfo {
+            gaps,
             host: host.map(|host| host.name.clone()),
             kernel: host.map(|host| host.kernel.clone()),
             arch: host.map(|host| host.arch.clone()),
@@ -445,6 +460,9 @@ fn one(out: &mut impl Write, run: &RunInfo) -> io::Result<()> {
         for probe in &ioc.not_probed {
             writeln!(out, "          not probed: {probe}")?;
         }
+        for attached in &ioc.attached {
+            writeln!(out, "          attached {}", attached.words())?;
+        }
     }
     for (name, count) in &run.facts {
         writeln!(out, "fact      {name:<12} {count:>12}")?;
@@ -455,6 +473,9 @@ fn one(out: &mut impl Write, run: &RunInfo) -> io::Result<()> {
     for loss in &run.losses {
         let LossInfo { source, count, cause, first, last } = loss;
         writeln!(out, "loss      {source}: {count} from {first} to {last}: {cause}")?;
+    }
+    for gap in &run.gaps {
+        writeln!(out, "gap       {} (pid {}) unseen from {}: {}", gap.ioc, gap.pid, gap.words(), gap.cause)?;
     }
     if let Some(ThinningInfo { chains, window, cause }) = &run.thinning {
         match chains {

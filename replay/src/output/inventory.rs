@@ -4,6 +4,7 @@
 //! end, within the same bound as everywhere ([`MAX_HELD`](iocrec_log::context::MAX_HELD)), since the ends
 //! themselves are not applied.
 
+use super::attached::{Attached, Gap, Spans};
 use super::info::linkage_name;
 use crate::filter::Filter;
 use crate::model::clock::SetLater;
@@ -24,6 +25,8 @@ pub struct Inventory {
     context: Context,
     /// When, by the wall clock, and how.
     ended: BTreeMap<IocId, (Option<i64>, String)>,
+    /// From when to when they were recorded.
+    spans: Spans,
 }
 
 /// An IOC, as JSON.
@@ -46,6 +49,10 @@ struct IocLine<'a> {
     environment: BTreeMap<&'a str, &'a str>,
     records: usize,
     not_probed: &'a [String],
+    /// From when to when its hits were recorded.
+    attached: Vec<Attached>,
+    /// When it ran unseen though a recorder ran.
+    gaps: Vec<Gap>,
 }
 
 /// A record, as JSON.
@@ -85,6 +92,7 @@ impl Inventory {
     }
 
     fn take(&mut self, time: u64, fact: &Fact) {
+        self.spans.take(time, fact, &self.context);
         match fact {
             Fact::IocEnd(end) => {
                 if self.context.ioc(end.ioc).is_some() {
@@ -147,6 +155,8 @@ impl Inventory {
                 .collect(),
             records,
             not_probed: &ioc.not_probed,
+            attached: self.spans.attached(ioc.id, zone),
+            gaps: self.spans.gaps(ioc.id, &ioc.name, ioc.pid, zone),
         }
     }
 
@@ -229,6 +239,12 @@ fn describe(out: &mut impl Write, line: &IocLine<'_>, linkage: Linkage) -> io::R
     say("records", line.records.to_string())?;
     for reason in line.not_probed {
         say("not probed", shown(reason))?;
+    }
+    for attached in &line.attached {
+        say("attached", attached.words())?;
+    }
+    for gap in &line.gaps {
+        say("unseen", shown(&format!("{}: {}", gap.words(), gap.cause)))?;
     }
     Ok(())
 }

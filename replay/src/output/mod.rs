@@ -1,5 +1,6 @@
 //! What is printed: one file an output.
 
+pub mod attached;
 pub mod info;
 pub mod inventory;
 pub mod otlp;
