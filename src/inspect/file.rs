@@ -6,14 +6,17 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use super::page::About;
-use super::page::{Question, ATTRIBUTES, DATA};
-use super::{ask, is_aside, put_path, with_data};
+use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
+
+pub use super::page::{About, ATTRIBUTES};
+use super::page::{Question, DATA};
+use super::{ask, is_aside, is_looking, put_path, with_data};
 
 /// A file. Cheap to keep: nobody is asked when it is closed.
 #[derive(Debug)]
@@ -47,6 +50,14 @@ fn about_file(file: &File) -> io::Result<About> {
         modified: (found.mtime(), found.mtime_nsec()),
         changed: (found.ctime(), found.ctime_nsec()),
     })
+}
+
+/// The line of a mapping that begins at an address.
+fn line_at(maps: &[u8], address: usize) -> Option<String> {
+    let text = String::from_utf8_lossy(maps);
+    let begin = format!("{address:x}-");
+    let mut lines = text.lines();
+    lines.find(|line| line.trim_start_matches('0').starts_with(&begin)).map(str::to_string)
 }
 
 /// Reads of a file of /proc at an offset; how many bytes.
@@ -157,6 +168,9 @@ impl Handle {
 
     /// What mappings of it look like in /proc/PID/maps: the line of one that was made for this, and of a moment.
     pub fn mapped_line(&self) -> Option<String> {
+        if !is_aside() {
+            return self.mapped_here();
+        }
         let path = self.path_for_readers();
         let mapped = ask(None, Question::Map, |page| {
             put_path(page, &path);
@@ -166,18 +180,30 @@ impl Handle {
         let (address, _) = mapped.ok()?;
         let maps = super::contents(Path::new("/proc/self/maps"), super::MOST_MAPS)?;
         let _ = ask(None, Question::Map, |page| page.offset = address as u64);
-        let maps = maps.ok()?;
-        let text = String::from_utf8_lossy(&maps).into_owned();
-        let begin = format!("{address:x}-");
-        text.lines().map(|line| line.trim_start_matches('0')).find(|line| line.starts_with(&begin)).map(str::to_string)
+        line_at(&maps.ok()?, address)
+    }
+
+    /// The same in this process.
+    fn mapped_here(&self) -> Option<String> {
+        let page = NonZeroUsize::new(4096)?;
+        let file = self.opened().ok()?;
+        // SAFETY: a new mapping at no given place, which is never read.
+        let at = unsafe { mmap(None, page, ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE, &file, 0) }.ok()?;
+        let maps = std::fs::read("/proc/self/maps");
+        // SAFETY: what was just mapped, and nobody else knows of.
+        let _ = unsafe { munmap(at, page.get()) };
+        line_at(&maps.ok()?, at.as_ptr() as usize)
     }
 
     /// An event of the kernel's that is a probe in this file, made for a thread of a process. `attributes`: a struct
-    /// perf_event_attr, whose path is filled in. `None` on a thread that reads in place.
+    /// perf_event_attr, whose path is filled in. `None` on a thread that looks at no process as a whole.
     ///
     /// # Errors
     /// The kernel refuses, or doesn't answer in time.
     pub fn event(&self, pid: u32, thread: i32, attributes: &[u8]) -> Option<io::Result<OwnedFd>> {
+        if !is_looking() {
+            return None;
+        }
         let path = self.path_for_readers();
         let answer = ask(Some(pid), Question::Event, |page| {
             put_path(page, &path);

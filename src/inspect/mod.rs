@@ -130,6 +130,11 @@ fn is_aside() -> bool {
     ASIDE.with_borrow(Option::is_some)
 }
 
+/// Does it look at a process as a whole?
+fn is_looking() -> bool {
+    ASIDE.with_borrow(|aside| aside.as_ref().is_some_and(|aside| aside.look.is_some()))
+}
+
 type Given = (usize, Option<OwnedFd>);
 
 /// Asks this thread's reader about a process. `None`: this thread has none.

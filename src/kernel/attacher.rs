@@ -11,18 +11,21 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::io;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object};
+use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, Program};
 
 use super::functions::Function;
 use super::parting;
 use super::place::LOOK;
 use super::reasons::Step;
 use super::{explained, FileId};
+use crate::inspect::file::ATTRIBUTES;
 use crate::ioc::opened::Opened;
 
 /// Where a probe goes.
@@ -107,6 +110,9 @@ impl Attacher {
         }
         self.held.hold((file, offset), code)?;
         let attached = explained(step, || {
+            if let Some(event) = self.event(opened, offset, thread) {
+                return bound(&program, event?);
+            }
             let options = libbpf_sys::bpf_uprobe_opts {
                 sz: size_of::<libbpf_sys::bpf_uprobe_opts>() as _,
                 attach_mode: self.mode,
@@ -144,6 +150,47 @@ impl Attacher {
             }
         }
     }
+}
+
+impl Attacher {
+    /// The kernel's event for a probe, made by a reader process: the kernel reads the file for it and waits for locks
+    /// of every process that has it mapped, which may never end. `None` where it is to be made here: before kernel 4.17, and
+    /// for a probe in iocrec itself.
+    fn event(&self, opened: &Opened, offset: u64, thread: i32) -> Option<io::Result<OwnedFd>> {
+        if self.mode != libbpf_sys::PROBE_ATTACH_MODE_DEFAULT {
+            return None;
+        }
+        let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type").ok()?;
+        let kind: u32 = kind.trim().parse().ok()?;
+        // struct perf_event_attr (linux/perf_event.h): type, size, config .. config1 (the path), config2 (the offset)
+        let mut attributes = [0; ATTRIBUTES];
+        let mut put = |at: usize, bytes: &[u8]| attributes[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &kind.to_ne_bytes());
+        put(4, &(ATTRIBUTES as u32).to_ne_bytes());
+        put(64, &offset.to_ne_bytes());
+        opened.handle().event(thread.unsigned_abs(), thread, &attributes)
+    }
+}
+
+/// Lets a program be run at an event.
+fn bound(program: &Program<'_>, event: OwnedFd) -> libbpf_rs::Result<Link> {
+    let event = event.into_raw_fd();
+    // SAFETY: the program is loaded and its object lives; without options the call takes the defaults.
+    let link = unsafe {
+        libbpf_sys::bpf_program__attach_perf_event_opts(
+            program.as_libbpf_object().as_ptr(),
+            event,
+            std::ptr::null(),
+        )
+    };
+    let Some(link) = NonNull::new(link) else {
+        let error = io::Error::last_os_error();
+        // SAFETY: libbpf has not taken it.
+        drop(unsafe { OwnedFd::from_raw_fd(event) });
+        return Err(libbpf_rs::Error::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EINVAL)));
+    };
+    // SAFETY: libbpf has just made it, and nobody else has it. It closes the event.
+    Ok(unsafe { Link::from_ptr(link) })
 }
 
 impl Held {

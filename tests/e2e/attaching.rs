@@ -2,11 +2,12 @@
 
 use crate::rig::own::{libraries, succeed, Build, Own};
 use crate::rig::{
-    enter_private_mounts, mount_small, not_run, python, rig_file, run, wait_until, Ioc, Rig, Running, IOCREC,
+    enter_private_mounts, json_lines, mount_small, not_run, python, rig_file, run, wait_until, Ioc, Rig, Running, IOCREC,
 };
 use serde_json::{json, Value};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 const PORT: u16 = 5074;
 
@@ -183,4 +184,94 @@ fn an_ioc_in_a_mount_namespace_of_its_own() {
     assert!(!Path::new(&inside).join("epicscorelibs").exists(), "nothing is tested");
     assert_eq!(checked(&ioc)["name"], "inside");
     is_recorded(&rig, &ioc);
+}
+
+/// When an IOC's hits were recorded: since, and until, seconds since 1970; and whether the time before that is said
+/// to have been unseen.
+fn recorded_since(rig: &Rig, pid: u32) -> Option<(String, bool)> {
+    let iocs = json_lines(&rig.replay("iocs", &["--format", "jsonl", "--utc"]).stdout);
+    let ioc = iocs.into_iter().find(|ioc| ioc["pid"] == pid)?;
+    let since = ioc["attached"][0]["from"].as_str()?.to_string();
+    Some((since, ioc["gaps"].as_array().is_some_and(|gaps| !gaps.is_empty())))
+}
+
+/// Eight IOCs that start at once, and one that lives for three seconds: each is recorded, and what was not seen of
+/// it is said. Every put that was made after its hits were taken is there.
+#[test]
+fn iocs_that_start_at_once_are_all_recorded() {
+    let Some(rig) = Rig::new("attach-many") else { return };
+    let log = rig.log();
+    let mut recorder = rig.agent(&["record", "--dir", &log, "--flush", "300ms"]);
+    wait_until("it records", || run(Command::new(IOCREC).args(["status", "--dir", &log])).status.success());
+    let start = |name: String, port: u16| {
+        let mut command = python("ioc.py");
+        command.arg(&name).arg(port.to_string()).arg(rig_file("puts.db"));
+        command.spawn_piped()
+    };
+    let mut children: Vec<Child> = (0..9).map(|number| start(format!("many-{number}"), PORT + 10 * number)).collect();
+    std::thread::sleep(Duration::from_secs(3));
+    let short = children.pop().map(|mut child| {
+        let pid = child.id();
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+        pid
+    });
+    let pids: Vec<u32> = children.iter().map(Child::id).chain(short).collect();
+    wait_until("all are recorded", || pids.iter().all(|&pid| recorded_since(&rig, pid).is_some()));
+    for &pid in &pids {
+        let (since, gap) = recorded_since(&rig, pid).expect("it is recorded");
+        assert!(gap, "{pid} since {since}: that it began unseen is not said");
+    }
+    for mut child in children {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+}
+
+/// An IOC that processes records from its start on: the first that the log has of it is soon after its start, and
+/// none is missing after the moment that the log names.
+#[test]
+fn nothing_is_missing_once_the_log_says_that_hits_are_taken() {
+    let Some(rig) = Rig::new("attach-complete") else { return };
+    let log = rig.log();
+    let mut recorder = rig.agent(&["record", "--dir", &log, "--flush", "300ms"]);
+    wait_until("it records", || run(Command::new(IOCREC).args(["status", "--dir", &log])).status.success());
+    let ioc = rig.ioc("complete", PORT, "puts.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let mut made: Vec<(String, i64)> = Vec::new();
+    for number in 0..400 {
+        let before = utc_now();
+        client.put("PUT:LONG", 5, json!(number), true);
+        made.push((before, number));
+    }
+    wait_until("it is recorded", || recorded_since(&rig, ioc.pid()).is_some());
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let (since, gap) = recorded_since(&rig, ioc.pid()).expect("it is recorded");
+    assert!(gap, "that it began unseen is not said");
+    let expected: Vec<i64> =
+        made.iter().filter(|(time, _)| *time > since).map(|(_, number)| *number).collect();
+    let puts = rig.puts(&["--pv", "PUT:LONG", "--ioc", "complete"]);
+    let inside = puts.iter().filter(|put| put["source"] != "packet");
+    let found: Vec<i64> =
+        inside.filter_map(|put| put["requested"].as_f64()).map(|value| value as i64).collect();
+    assert!(!expected.is_empty(), "nothing is tested: recorded since {since}");
+    assert!(expected.iter().all(|number| found.contains(number)), "since {since}: {expected:?} {found:?}");
+}
+
+/// Now, as the reader writes times, to the millisecond.
+fn utc_now() -> String {
+    let output = run(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%S.%3N+00:00"]));
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
+/// Starts a child whose input stays open.
+trait Piped {
+    fn spawn_piped(&mut self) -> Child;
+}
+
+impl Piped for Command {
+    fn spawn_piped(&mut self) -> Child {
+        self.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
+    }
 }

@@ -6,6 +6,7 @@
 mod rig;
 
 mod attaching;
+mod attacks;
 mod chains;
 mod changing;
 mod channels;

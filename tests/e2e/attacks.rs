@@ -1,0 +1,121 @@
+//! Processes that hold the recorder up, or try to: it records the others, answers, ends and begins again all the
+//! same, and does not grow.
+
+use crate::rig::{python, run, wait_until, Ioc, Rig, Running, IOCREC, PATIENCE};
+use serde_json::{json, Value};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const PORT: u16 = 5074;
+/// What the recorder may need at most, kB.
+const MOST_MEMORY: u64 = 24 << 10;
+/// From SIGTERM to its end.
+const LEAVES_WITHIN: Duration = Duration::from_secs(1);
+
+/// A process that maps odd files.
+fn odd(rig: &Rig, kind: &str) -> Ioc {
+    let mut command = python("odd_files.py");
+    command.arg(kind).arg(rig.path(kind));
+    rig.ioc_by(kind, &mut command)
+}
+
+/// The most memory that a process has had, kB.
+fn most_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+fn can_mount(name: &str) -> bool {
+    let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    device.is_ok() || crate::rig::not_run::<()>(name, "no /dev/fuse").is_some()
+}
+
+/// Records one IOC beside an odd process: every put is there, in time, and so is all that a person asks.
+fn holds(rig: &Rig, odd: &mut Ioc, says: &str) -> Running {
+    let ioc = rig.ioc("beside", PORT, "puts.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let log = rig.log();
+    let mut recorder = rig.agent(&["record", "--dir", &log, "--flush", "500ms", "--only", "PUT:*"]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    // one that begins meanwhile
+    let later = rig.ioc("later", PORT + 10, "second.db", &[]);
+    wait_until("it is recorded", || recorder.errors().contains("recording later"));
+    for number in 0..100 {
+        client.put("PUT:LONG", 5, json!(number), true);
+    }
+    if !says.is_empty() {
+        let line = format!("process {} ", odd.pid());
+        wait_until("who does not answer is said", || {
+            recorder.errors().lines().any(|text| text.contains(&line) && text.contains(says))
+        });
+    }
+    let begin = Instant::now();
+    let status = run(Command::new(IOCREC).args(["status", "--dir", &log]));
+    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+    assert!(begin.elapsed() < Duration::from_secs(2), "status took {:?}", begin.elapsed());
+    let memory = most_memory(recorder.pid());
+    assert!(memory < MOST_MEMORY, "the recorder needed {memory} kB");
+    eprintln!("{}: VmHWM {memory} kB", odd.pid());
+    let begin = Instant::now();
+    let ended = recorder.stop();
+    let took = begin.elapsed();
+    eprintln!("ended in {took:?}");
+    assert!(ended.success(), "{}", recorder.errors());
+    assert!(took < LEAVES_WITHIN, "it took {took:?}");
+    let puts: Vec<i64> = rig
+        .puts(&["--pv", "PUT:LONG", "--ioc", "beside"])
+        .iter()
+        .filter_map(|put| put["requested"].as_f64())
+        .map(|value| value as i64)
+        .collect();
+    assert!(puts.iter().copied().eq(0..100), "{puts:?}");
+    assert!(!losses(rig), "hits were lost");
+    // the directory is free at once, whatever the first one has left behind
+    let mut again = rig.agent(&["record", "--dir", &log, "--flush", "500ms"]);
+    rig.wait_until_recording(&mut client, "PUT:READY", "both");
+    assert!(again.stop().success(), "{}", again.errors());
+    assert!(odd.runs(), "it is not to be harmed");
+    drop((ioc, later));
+    recorder
+}
+
+/// Does the log tell of hits that were lost?
+fn losses(rig: &Rig) -> bool {
+    let info: Value = serde_json::from_slice(&rig.replay("info", &["--json"]).stdout).expect("JSON");
+    let losses = info["runs"][0]["losses"].as_array().cloned().unwrap_or_default();
+    losses.iter().any(|loss| loss["source"] == "hits")
+}
+
+#[test]
+fn a_file_system_that_never_answers_holds_nobody_up() {
+    for kind in ["hung", "silent"] {
+        if !can_mount("attacks-fuse") {
+            return;
+        }
+        let Some(rig) = Rig::new(&format!("attacks-{kind}")) else { return };
+        let mut odd = odd(&rig, kind);
+        holds(&rig, &mut odd, "does not answer");
+        // check ends, and says who it was
+        let begin = Instant::now();
+        let output = run(Command::new(IOCREC).arg("check"));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(begin.elapsed() < PATIENCE / 2, "{:?}", begin.elapsed());
+        assert!(text.lines().any(|line| line.contains(&odd.pid().to_string())), "{text}");
+        assert!(text.contains("beside") || text.contains("IOC"), "{text}");
+    }
+}
+
+#[test]
+fn files_that_claim_gigabytes_cost_no_memory() {
+    let Some(rig) = Rig::new("attacks-sparse") else { return };
+    let mut odd = odd(&rig, "sparse");
+    holds(&rig, &mut odd, "");
+}
+
+#[test]
+fn a_flood_of_files_without_a_name_costs_no_memory() {
+    let Some(rig) = Rig::new("attacks-flood") else { return };
+    let mut odd = odd(&rig, "flood");
+    holds(&rig, &mut odd, "");
+}
