@@ -26,7 +26,7 @@ pub mod reader;
 pub mod worker;
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -57,8 +57,8 @@ struct Aside {
     look: Option<(u32, Budget)>,
     /// Why what is asked in this look is refused.
     refused: Option<Refused>,
-    /// Processes that have not answered the loop.
-    silent: HashSet<u32>,
+    /// Processes that have not answered the loop, and since when.
+    silent: HashMap<u32, Instant>,
     /// When the loop has waited in vain, and because of which user.
     vain: Vec<(Instant, Option<u32>)>,
 }
@@ -73,7 +73,7 @@ pub fn read_aside() {
         reader: Reader::start().ok(),
         look: None,
         refused: None,
-        silent: HashSet::new(),
+        silent: HashMap::new(),
         vain: Vec::new(),
     }));
 }
@@ -120,9 +120,10 @@ pub fn speaks(pid: u32) {
     });
 }
 
-/// The processes that have not answered the loop; to be called on its thread.
-pub fn silent() -> Vec<u32> {
-    ASIDE.with_borrow(|aside| aside.iter().flat_map(|aside| aside.silent.iter().copied()).collect())
+/// The processes that have not answered the loop, and since when; to be called on its thread.
+pub fn silent() -> Vec<(u32, Instant)> {
+    let of = |aside: &Aside| aside.silent.iter().map(|(pid, since)| (*pid, *since)).collect();
+    ASIDE.with_borrow(|aside| aside.as_ref().map_or_else(Vec::new, of))
 }
 
 /// Does this thread read through a reader process?
@@ -186,8 +187,9 @@ impl Aside {
                 let user = subject.and_then(user::number);
                 reader.give_up(user);
                 if reason == NoAnswer::InTime && self.look.is_none() {
-                    self.silent.extend(subject);
-                    self.vain.push((Instant::now(), user));
+                    self.silent.extend(subject.map(|pid| (pid, Instant::now())));
+                    self.vain.truncate(VAIN * VAIN);
+                    self.vain.insert(0, (Instant::now(), user));
                 }
                 self.refused = Some(Refused::NoAnswer);
                 Err(Refused::NoAnswer.into())
@@ -197,14 +199,21 @@ impl Aside {
 
     /// Is the loop not to ask it?
     fn is_silent(&mut self, pid: Option<u32>) -> bool {
-        if pid.is_some_and(|pid| self.silent.contains(&pid)) {
+        if pid.is_some_and(|pid| self.silent.contains_key(&pid)) {
             return true;
         }
         if self.vain.is_empty() {
             return false;
         }
-        self.vain.retain(|(time, _)| time.elapsed() < VAIN_TIME);
-        self.vain.len() >= VAIN && {
+        if reader::stuck() > 0 && !reader::may_ask(pid.and_then(user::number)) {
+            return true;
+        }
+        // as long as a reader is held up it is kept in mind whose fault that was
+        if reader::stuck() == 0 {
+            self.vain.retain(|(time, _)| time.elapsed() < VAIN_TIME);
+        }
+        let lately = |(time, _): &&(Instant, Option<u32>)| time.elapsed() < VAIN_TIME;
+        self.vain.iter().filter(lately).count() >= VAIN && {
             let user = pid.and_then(user::number);
             self.vain.iter().any(|(_, other)| *other == user)
         }

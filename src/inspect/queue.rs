@@ -155,8 +155,8 @@ impl<T> Queue<T> {
         self.waiting.get(&pid)?.looked
     }
 
-    /// The next process to look at.
-    pub fn take(&mut self, now: Instant, may_ask: impl Fn(User) -> bool) -> Option<Entry<T>> {
+    /// The next process to look at. `may_ask`: may one of that user be asked? (True: an IOC that has answered so far.)
+    pub fn take(&mut self, now: Instant, may_ask: impl Fn(User, bool) -> bool) -> Option<Entry<T>> {
         let more = now.saturating_duration_since(self.looks_at).as_secs_f64() * LOOKS_A_SECOND;
         self.looks = (self.looks + more).min(LOOKS_AT_ONCE);
         self.looks_at = now;
@@ -164,7 +164,9 @@ impl<T> Queue<T> {
         let due = due.filter(|entry| self.looks >= 1.0 || entry.ioc_since.is_some());
         // a user's doubtful processes one at a time
         let due = due.filter(|entry| {
-            !entry.unanswered || !self.busy.values().any(|&busy| busy == entry.user) && may_ask(entry.user)
+            let good = entry.ioc_since.is_some() && !entry.unanswered;
+            let alone = || !self.busy.values().any(|&busy| busy == entry.user);
+            may_ask(entry.user, good) && (!entry.unanswered || alone())
         });
         // users by what they have cost, IOCs that are followed first, then what was never looked at, the newest first
         let next = due.min_by_key(|entry| {
@@ -253,10 +255,21 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The process has changed nothing that would make a look worth while; it costs nothing.
-    pub fn not_now(&mut self, entry: Entry<T>, now: Instant) -> Option<T> {
+    /// The process has changed nothing that would make a look worth while: that is seen again in a second.
+    pub fn not_now(&mut self, mut entry: Entry<T>, now: Instant) -> Option<T> {
         self.looks = (self.looks + 1.0).min(LOOKS_AT_ONCE);
-        self.done(entry, Outcome::Passed, Duration::ZERO, now)
+        if now.saturating_duration_since(entry.seen) < YOUNG_PAUSE * 2 {
+            return self.done(entry, Outcome::Passed, Duration::ZERO, now);
+        }
+        self.busy.remove(&entry.pid);
+        self.is_no_first(entry.pid);
+        if self.gone.remove(&entry.pid) {
+            return Some(entry.kept);
+        }
+        entry.looked = Some(now);
+        entry.due = self.time_after(SECOND, now);
+        self.waiting.insert(entry.pid, entry);
+        None
     }
 }
 
@@ -274,18 +287,18 @@ mod tests {
         for pid in 1..=50 {
             queue.add(pid, pid.into(), OTHER, false, (), now);
         }
-        let first = queue.take(now, |_| true).unwrap();
+        let first = queue.take(now, |_, _| true).unwrap();
         assert_eq!(first.pid, 50, "the newest first");
         queue.done(first, Outcome::Passed, Duration::from_secs(1), now);
         queue.add(60, 1, ROOT, false, (), now);
         // another's is next, though it is older and 49 wait
-        let other = queue.take(now, |_| true).unwrap();
+        let other = queue.take(now, |_, _| true).unwrap();
         assert_eq!(other.pid, 60);
         // also beside one that is being looked at
         queue.add(61, 2, Some(7), false, (), now);
         queue.done(other, Outcome::Passed, Duration::from_secs(5), now);
-        let _busy = queue.take(now, |_| true).unwrap();
-        assert_eq!(queue.take(now, |_| true).unwrap().user, OTHER);
+        let _busy = queue.take(now, |_, _| true).unwrap();
+        assert_eq!(queue.take(now, |_, _| true).unwrap().user, OTHER);
     }
 
     #[test]
@@ -296,10 +309,10 @@ mod tests {
         queue.add(2, 2, OTHER, false, (), start);
         let mut now = start;
         let mut pauses = Vec::new();
-        let other = queue.take(now, |_| true).unwrap();
+        let other = queue.take(now, |_, _| true).unwrap();
         queue.done(other, Outcome::Passed, Duration::ZERO, now);
         for _ in 0..12 {
-            let entry = queue.take(now, |_| true).filter(|entry| entry.pid == 1);
+            let entry = queue.take(now, |_, _| true).filter(|entry| entry.pid == 1);
             let Some(entry) = entry else { panic!("not due at {now:?}") };
             queue.done(entry, Outcome::Unanswered, Duration::ZERO, now);
             let due = queue.waiting[&1].due;
@@ -309,8 +322,8 @@ mod tests {
         }
         assert_eq!(pauses[..5], [1, 2, 4, 8, 16]);
         assert_eq!(pauses.last(), Some(&300));
-        assert!(queue.take(now, |_| false).is_none(), "too many of that user's do not answer");
-        assert!(queue.take(now, |_| true).is_some());
+        assert!(queue.take(now, |_, _| false).is_none(), "too many of that user's do not answer");
+        assert!(queue.take(now, |_, _| true).is_some());
     }
 
     #[test]
@@ -318,18 +331,34 @@ mod tests {
         let start = Instant::now();
         let mut queue = Queue::new(start);
         queue.add(1, 1, OTHER, true, (), start);
-        assert!(queue.take(start, |_| true).is_none());
+        assert!(queue.take(start, |_, _| true).is_none());
         let mut now;
         let mut times = Vec::new();
         for _ in 0..6 {
             now = queue.next().unwrap();
             times.push((now - start).as_millis());
-            let entry = queue.take(now, |_| true).unwrap();
+            let entry = queue.take(now, |_, _| true).unwrap();
             queue.done(entry, Outcome::Passed, Duration::ZERO, now);
         }
         assert_eq!(times, [20, 60, 140, 300, 620, 1260]);
         queue.remove(1);
         assert!(queue.next().is_none());
+    }
+
+    /// One that was idle for long may become an IOC at any moment.
+    #[test]
+    fn an_idle_one_is_seen_again_each_second() {
+        let start = Instant::now();
+        let mut queue = Queue::new(start);
+        queue.add(1, 1, OTHER, false, (), start);
+        let mut now = start + Duration::from_secs(3600);
+        for _ in 0..10 {
+            let entry = queue.take(now, |_, _| true).unwrap();
+            queue.not_now(entry, now);
+            let due = queue.next().unwrap();
+            assert!(due > now && due <= now + 2 * SECOND);
+            now = due;
+        }
     }
 
     #[test]
@@ -340,12 +369,12 @@ mod tests {
             queue.add(pid, pid.into(), OTHER, false, (), now);
         }
         let mut looks = 0;
-        while let Some(entry) = queue.take(now, |_| true) {
+        while let Some(entry) = queue.take(now, |_, _| true) {
             queue.done(entry, Outcome::Passed, Duration::ZERO, now);
             looks += 1;
         }
         assert_eq!(looks, LOOKS_AT_ONCE as usize);
-        let entry = queue.take(now + SECOND, |_| true).unwrap();
+        let entry = queue.take(now + SECOND, |_, _| true).unwrap();
         assert!(entry.pid < 1000 - LOOKS_AT_ONCE as u32, "the rest waits");
     }
 
@@ -354,7 +383,7 @@ mod tests {
         let now = Instant::now();
         let mut queue = Queue::new(now);
         queue.add(1, 1, OTHER, false, "kept", now);
-        let entry = queue.take(now, |_| true).unwrap();
+        let entry = queue.take(now, |_, _| true).unwrap();
         assert!(queue.has(1) && !queue.is_through());
         queue.retain(|_| false);
         assert_eq!(queue.done(entry, Outcome::Ioc { settled: true }, Duration::ZERO, now), Some("kept"));

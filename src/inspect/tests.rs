@@ -144,7 +144,7 @@ fn memory_that_never_answers() {
         for _ in 0..1000 {
             assert_eq!(memory.pointer(good), None);
         }
-        assert_eq!(silent(), [std::process::id()]);
+        assert!(silent().iter().map(|(pid, _)| *pid).eq([std::process::id()]));
         let looped = begin.elapsed();
         speaks(std::process::id());
         assert_eq!(memory.pointer(good), Some(7));

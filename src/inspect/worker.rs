@@ -314,7 +314,10 @@ impl Lookers {
     /// Asks for something; false if that is not to be had.
     pub fn ask(&self, errand: Errand) -> bool {
         let mut shared = lock(&self.shared.0);
-        let silent = errand.ioc().is_some_and(|ioc| shared.silent.contains(&ioc.pid));
+        let of = errand.ioc().map(|ioc| ioc.pid);
+        let silent = of.is_some_and(|pid| {
+            shared.silent.contains(&pid) || reader::stuck() > 0 && !reader::may_ask(user::number(pid))
+        });
         if silent || shared.errands.len() >= ERRANDS || self.threads == 0 {
             return false;
         }
@@ -377,7 +380,7 @@ impl Looker {
                     return work;
                 }
             }
-            if let Some(entry) = shared.queue.take(now, reader::may_ask) {
+            if let Some(entry) = shared.queue.take(now, may_ask) {
                 return Work::Look(entry);
             }
             if let Some(work) = errand(&mut shared) {
@@ -601,6 +604,14 @@ impl Looker {
 /// alone has ended, others show the memory.
 fn has_memory(pid: u32) -> bool {
     process::size(pid).is_some_and(|size| size > 0) || process::threads(pid).len() > 1
+}
+
+fn may_ask(user: User, answers: bool) -> bool {
+    if answers {
+        reader::may_ask_ioc(user)
+    } else {
+        reader::may_ask(user)
+    }
 }
 
 /// Of the errands that wait, the one of the user who has cost the least.

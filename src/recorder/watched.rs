@@ -84,6 +84,8 @@ pub struct Watched {
     suspects: HashMap<u32, Instant>,
     /// Processes that do not answer: why, and since when.
     unanswered: HashMap<u32, (Refused, u64)>,
+    /// IOCs that have not answered the loop, which was said.
+    stalled: HashSet<u32>,
     /// Clients read from memory that have no circuit yet, by server.
     unseeded: Vec<(Address, Client)>,
     serving: HashMap<u32, CircuitId>,
@@ -120,6 +122,7 @@ impl Watched {
             recorded: HashMap::new(),
             suspects: HashMap::new(),
             unanswered: HashMap::new(),
+            stalled: HashSet::new(),
             unseeded: Vec::new(),
             serving: HashMap::new(),
             untied: Vec::new(),
@@ -211,7 +214,22 @@ impl Watched {
         });
         self.young.retain(|pid, until| now < *until && self.recorded.contains_key(pid));
         self.ask_for_ports(now, desk);
+        self.hear_silent(now, desk);
         changed
+    }
+
+    /// Asks those again that have not answered the loop, and says who it is.
+    fn hear_silent(&mut self, now: u64, desk: &mut Desk<'_>) {
+        for (pid, since) in inspect::silent() {
+            if !self.recorded.contains_key(&pid) {
+                inspect::speaks(pid);
+            } else if self.stalled.insert(pid) {
+                self.unanswered(now, pid, Refused::NoAnswer, desk);
+            } else if self.lookers.has_passed(pid, since) && !self.unanswered.contains_key(&pid) {
+                inspect::speaks(pid);
+                self.stalled.remove(&pid);
+            }
+        }
     }
 
     /// Asks which processes serve, if it is time to.
@@ -276,6 +294,12 @@ impl Watched {
         let Some(recorded) = self.recorded.remove(&pid) else { return };
         self.lookers.forget(pid);
         self.unanswered.remove(&pid);
+        self.stalled.remove(&pid);
+        inspect::speaks(pid);
+        if why.is_some() {
+            // it lives on as something else
+            self.lookers.arrived(pid, false);
+        }
         let left_out = desk.kernel.as_deref_mut().map(|kernel| kernel.tables.forget(pid)).unwrap_or_default();
         desk.names.thinned(now, &left_out, desk.sink);
         let how = why.map_or_else(|| recorded.ending.how(), str::to_string);
