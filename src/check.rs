@@ -122,7 +122,8 @@ fn look(users: &Users) -> Result<Report, String> {
         wanted
     });
     let server = |pid| servers.iter().find(|server| server.pid == pid);
-    let ports = |ioc: &IocProcess| server(ioc.pid).map(|server| aside(ioc.pid, || ports::divide(ioc, server)));
+    let ports =
+        |ioc: &IocProcess| server(ioc.pid).map(|server| aside(ioc.pid, || ports::divide(ioc, server)));
     let line = |ioc: &IocProcess| aside(ioc.pid, || IocLine::new(ioc, ports(ioc).unwrap_or_default()));
     let mut iocs: Vec<IocLine> = found.iter().map(line).collect();
     if tier.tier == Tier::Packet {

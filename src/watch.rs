@@ -229,6 +229,17 @@ impl<W: Write> Sink for Watch<W> {
                     format!("Thinned: {} chains of {} left out", thinned.count, self.record(thinned.record));
                 self.line(&line);
             }
+            Fact::Attached(attached) if !attached.cause.is_empty() => {
+                let name = self.context.ioc(attached.ioc).map_or("?", |ioc| ioc.name.as_str());
+                let unseen = attached.since.saturating_sub(attached.from) as f64 / 1e9;
+                let line = format!("Unseen: {name} for {unseen:.3} s until now: {}", attached.cause);
+                self.line(&line);
+            }
+            Fact::Detached(detached) => {
+                let name = self.context.ioc(detached.ioc).map_or("?", |ioc| ioc.name.as_str());
+                let line = format!("Unseen: {name} from now on: {}", detached.cause);
+                self.line(&line);
+            }
             Fact::Loss(loss) => {
                 let line = format!("Lost: {} {:?}: {}", loss.count, loss.source, loss.cause);
                 self.line(&line);

@@ -75,7 +75,8 @@ fn send(answer: Answer, descriptor: RawFd) {
     #[repr(C, align(8))]
     struct Control([u8; 64]);
     let mut control = Control([0; 64]);
-    let mut bytes = libc::iovec { iov_base: (&raw const answer).cast_mut().cast(), iov_len: size_of::<Answer>() };
+    let mut bytes =
+        libc::iovec { iov_base: (&raw const answer).cast_mut().cast(), iov_len: size_of::<Answer>() };
     // SAFETY: zeroes are a valid msghdr; all that it points to lives until sendmsg returns. The control buffer has
     // room for what is written through CMSG_FIRSTHDR.
     unsafe {
@@ -278,7 +279,7 @@ fn memory_by_file(page: &mut Page, count: usize) -> Answer {
 /// Follows a list; how many nodes lie in `data`, one behind the other.
 fn list(page: &mut Page) -> Answer {
     let bytes = page.length as usize;
-    if bytes < 8 || bytes > DATA {
+    if !(8..=DATA).contains(&bytes) {
         return -i64::from(libc::EINVAL);
     }
     let most = (page.count as usize).min(DATA / bytes);
@@ -342,9 +343,8 @@ fn event(page: &mut Page) -> (Answer, RawFd) {
     page.data[PATH_AT..PATH_AT + 8].copy_from_slice(&path);
     let _ = ATTRIBUTES;
     // SAFETY: the attributes say how long they are; the path ends within the page.
-    let made = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, page.data.as_ptr(), page.thread, -1, -1, CLOEXEC)
-    };
+    let made =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, page.data.as_ptr(), page.thread, -1, -1, CLOEXEC) };
     match counted(made as isize) {
         made @ 0.. => (0, made as RawFd),
         error => (error, -1),

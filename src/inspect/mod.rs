@@ -55,6 +55,8 @@ struct Aside {
     reader: Option<Reader>,
     /// A whole look at a process.
     look: Option<(u32, Budget)>,
+    /// The reader may have something open.
+    open: bool,
     /// Why what is asked in this look is refused.
     refused: Option<Refused>,
     /// Processes that have not answered the loop, and since when.
@@ -72,6 +74,7 @@ pub fn read_aside() {
     ASIDE.set(Some(Aside {
         reader: Reader::start().ok(),
         look: None,
+        open: false,
         refused: None,
         silent: HashMap::new(),
         vain: Vec::new(),
@@ -164,10 +167,14 @@ impl Aside {
             }
             BRIEFLY
         };
+        match question {
+            Question::Close if !self.open || self.reader.is_none() => return Ok((0, None)),
+            Question::Close => self.open = false,
+            Question::Contents | Question::Open | Question::Read | Question::Map => self.open = true,
+            _ => {}
+        }
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
-            // nothing is open there
-            None if question == Question::Close => return Ok((0, None)),
             None => Reader::start().inspect_err(|_| self.refused = Some(Refused::Crowded))?,
         };
         words(reader.page());
@@ -287,7 +294,12 @@ pub fn link(path: &Path) -> Option<io::Result<PathBuf>> {
 ///
 /// # Errors
 /// Nothing is there, or it can't be read, or not in time.
-pub fn memory(pid: u32, thread: i32, into: &mut [u8], places: &[(usize, usize)]) -> Option<io::Result<usize>> {
+pub fn memory(
+    pid: u32,
+    thread: i32,
+    into: &mut [u8],
+    places: &[(usize, usize)],
+) -> Option<io::Result<usize>> {
     if !is_aside() {
         return None;
     }

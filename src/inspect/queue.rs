@@ -23,11 +23,11 @@ const SECOND: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 /// The same for one that did not answer.
 const UNANSWERED_PAUSE: Duration = Duration::from_secs(300);
-/// An IOC is looked at so often: while it starts, and later.
+/// An IOC is looked at so often: until its database is loaded, while its records come, and later.
 const IOC_YOUNG: Duration = Duration::from_millis(100);
-const IOC_OLD: Duration = Duration::from_secs(2);
-/// So long after its first look it counts as starting.
-const IOC_STARTING: Duration = Duration::from_secs(10);
+const IOC_OLD: Duration = Duration::from_secs(4);
+/// So long its records may come.
+const IOC_STARTING: Duration = Duration::from_secs(30);
 /// Looks at processes that are no IOCs: so many a second, of which so many may be at once. Machines that
 /// compile start thousands of processes a second.
 const LOOKS_A_SECOND: f64 = 100.0;
@@ -118,7 +118,18 @@ impl<T> Queue<T> {
     pub fn add(&mut self, pid: u32, start: u64, user: User, young: bool, kept: T, now: Instant) {
         let due = if young { now + FIRST_PAUSE } else { now };
         let pause = if young { FIRST_PAUSE } else { Duration::ZERO };
-        let entry = Entry { pid, start, user, kept, seen: now, looked: None, due, pause, ioc_since: None, unanswered: false };
+        let entry = Entry {
+            pid,
+            start,
+            user,
+            kept,
+            seen: now,
+            looked: None,
+            due,
+            pause,
+            ioc_since: None,
+            unanswered: false,
+        };
         if let Some(first) = self.first.as_mut().filter(|_| !young) {
             first.insert(pid);
         }
@@ -199,9 +210,12 @@ impl<T> Queue<T> {
         entry.pause = match outcome {
             Outcome::Ioc { settled } => {
                 let since = *entry.ioc_since.get_or_insert(now);
-                let starts = !settled || now.saturating_duration_since(since) < IOC_STARTING;
-                let old = age > STARTING;
-                if starts && !old { IOC_YOUNG } else { IOC_OLD }
+                let known_for = now.saturating_duration_since(since);
+                match (settled, known_for < IOC_STARTING) {
+                    (false, _) if age < STARTING => IOC_YOUNG,
+                    (_, true) => SECOND,
+                    _ => IOC_OLD,
+                }
             }
             Outcome::Unanswered => (entry.pause * 2).clamp(SECOND, UNANSWERED_PAUSE),
             Outcome::Passed if age < YOUNG_PAUSE * 2 => (entry.pause * 2).clamp(FIRST_PAUSE, YOUNG_PAUSE),
@@ -226,7 +240,11 @@ impl<T> Queue<T> {
             return end;
         }
         let rest = end.saturating_duration_since(self.began).subsec_nanos();
-        if rest == 0 { end } else { end + (SECOND - Duration::from_nanos(rest.into())) }
+        if rest == 0 {
+            end
+        } else {
+            end + (SECOND - Duration::from_nanos(rest.into()))
+        }
     }
 
     /// What a user has cost.

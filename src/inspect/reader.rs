@@ -182,7 +182,8 @@ impl Reader {
             message.msg_control = (&raw mut control).cast();
             message.msg_controllen = size_of::<Control>() as _;
             let have = libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC);
-            let header = if have > 0 { libc::CMSG_FIRSTHDR(&raw const message) } else { std::ptr::null_mut() };
+            let header =
+                if have > 0 { libc::CMSG_FIRSTHDR(&raw const message) } else { std::ptr::null_mut() };
             let passed = !header.is_null()
                 && (*header).cmsg_level == libc::SOL_SOCKET
                 && (*header).cmsg_type == libc::SCM_RIGHTS;

@@ -60,7 +60,8 @@ fn memory_of_any_length() {
 fn lists_are_followed() {
     let nodes: Vec<[u64; 4]> = vec![[0; 4]; 5000];
     let address = |at: usize| nodes.as_ptr() as u64 + at as u64 * 32;
-    let linked: Vec<[u64; 4]> = (0..5000).map(|at| [if at == 4999 { 0 } else { address(at + 1) }, at as u64, 0, 0]).collect();
+    let linked: Vec<[u64; 4]> =
+        (0..5000).map(|at| [if at == 4999 { 0 } else { address(at + 1) }, at as u64, 0, 0]).collect();
     // in the same place
     let mut nodes = nodes.clone();
     let base = nodes.as_ptr() as u64;

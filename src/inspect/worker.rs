@@ -5,7 +5,6 @@
 //! for names.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -208,6 +207,8 @@ struct Followed {
 
 struct Shared {
     queue: Queue<Kept>,
+    /// What the loop has not taken yet. (A channel of the standard library's costs 10 KiB of code.)
+    reports: VecDeque<Report>,
     errands: VecDeque<(User, Errand)>,
     /// Errands that are being run.
     busy: usize,
@@ -217,9 +218,17 @@ struct Shared {
 
 /// The loop's end.
 pub struct Lookers {
-    shared: Arc<(Mutex<Shared>, Condvar)>,
-    reports: Receiver<Report>,
+    shared: Arc<Common>,
     threads: usize,
+}
+
+/// What all threads have.
+struct Common {
+    shared: Mutex<Shared>,
+    /// There is more to do.
+    more: Condvar,
+    /// There is room for reports.
+    room: Condvar,
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
@@ -231,16 +240,16 @@ impl Lookers {
     pub fn start(attacher: Option<&Attacher>, wanted: &Wanted) -> Lookers {
         let shared = Shared {
             queue: Queue::new(Instant::now()),
+            reports: VecDeque::new(),
             errands: VecDeque::new(),
             busy: 0,
             silent: HashSet::new(),
         };
-        let shared = Arc::new((Mutex::new(shared), Condvar::new()));
-        let (sender, reports) = sync_channel(REPORTS);
+        let (more, room) = (Condvar::new(), Condvar::new());
+        let shared = Arc::new(Common { shared: Mutex::new(shared), more, room });
         let start = |number: usize| {
             let looker = Looker {
                 shared: shared.clone(),
-                reports: sender.clone(),
                 attacher: attacher.cloned(),
                 wanted: wanted.clone(),
                 errands_first: number == 0,
@@ -251,7 +260,7 @@ impl Lookers {
             std::thread::Builder::new().name("looker".into()).spawn(move || looker.work()).is_ok()
         };
         let threads = (0..LOOKERS).filter(|&number| start(number)).count();
-        Lookers { shared, reports, threads }
+        Lookers { shared, threads }
     }
 
     /// Are there none?
@@ -261,7 +270,7 @@ impl Lookers {
 
     /// A process is there. `young`: it has just begun.
     pub fn arrived(&self, pid: u32, young: bool) {
-        let mut shared = lock(&self.shared.0);
+        let mut shared = lock(&self.shared.shared);
         if shared.queue.has(pid) {
             return;
         }
@@ -269,51 +278,50 @@ impl Lookers {
         let Some((_, user)) = user::group_and_number(pid).filter(|(group, _)| *group == pid) else { return };
         let Some(start) = process::start(pid) else { return };
         shared.queue.add(pid, start, Some(user), young, Kept::default(), Instant::now());
-        self.shared.1.notify_one();
+        self.shared.more.notify_one();
     }
 
     /// Only these live.
     pub fn retain(&self, lives: &HashSet<u32>) {
-        let mut shared = lock(&self.shared.0);
+        let mut shared = lock(&self.shared.shared);
         shared.queue.retain(|pid| lives.contains(&pid));
         shared.silent.retain(|pid| lives.contains(pid));
     }
 
     /// A process has ended, or become another: what was known of it is forgotten, and its probes go.
     pub fn forget(&self, pid: u32) {
-        let mut shared = lock(&self.shared.0);
+        let mut shared = lock(&self.shared.shared);
         shared.queue.remove(pid);
         shared.silent.remove(&pid);
     }
 
     /// Has a process been looked at since, in full, and found to be no IOC? Else it is looked at now.
     pub fn has_passed(&self, pid: u32, since: Instant) -> bool {
-        let mut shared = lock(&self.shared.0);
+        let mut shared = lock(&self.shared.shared);
         if shared.queue.looked(pid).is_some_and(|looked| looked >= since) {
             return true;
         }
         if let Some(kept) = shared.queue.hurry(pid, Instant::now()) {
             kept.size = None;
-            self.shared.1.notify_one();
+            self.shared.more.notify_one();
         }
         false
     }
 
     /// Has every process that was there at first been looked at, and all been done that was asked for?
     pub fn are_through(&self) -> bool {
-        let shared = lock(&self.shared.0);
-        self.threads == 0
-            || shared.queue.is_through() && shared.errands.is_empty() && shared.busy == 0
+        let shared = lock(&self.shared.shared);
+        self.threads == 0 || shared.queue.is_through() && shared.errands.is_empty() && shared.busy == 0
     }
 
     /// Who comes from now on was not there at first.
     pub fn have_begun(&self) {
-        lock(&self.shared.0).queue.has_begun();
+        lock(&self.shared.shared).queue.has_begun();
     }
 
     /// Asks for something; false if that is not to be had.
     pub fn ask(&self, errand: Errand) -> bool {
-        let mut shared = lock(&self.shared.0);
+        let mut shared = lock(&self.shared.shared);
         let of = errand.ioc().map(|ioc| ioc.pid);
         let silent = of.is_some_and(|pid| {
             shared.silent.contains(&pid) || reader::stuck() > 0 && !reader::may_ask(user::number(pid))
@@ -324,19 +332,20 @@ impl Lookers {
         let user = errand.ioc().and_then(|ioc| user::number(ioc.pid));
         shared.errands.push_back((user, errand));
         drop(shared);
-        self.shared.1.notify_all();
+        self.shared.more.notify_all();
         true
     }
 
     /// What has been found out, if anything.
     pub fn report(&self) -> Option<Report> {
-        self.reports.try_recv().ok()
+        let report = lock(&self.shared.shared).reports.pop_front()?;
+        self.shared.room.notify_one();
+        Some(report)
     }
 }
 
 struct Looker {
-    shared: Arc<(Mutex<Shared>, Condvar)>,
-    reports: SyncSender<Report>,
+    shared: Arc<Common>,
     attacher: Option<Attacher>,
     wanted: Wanted,
     errands_first: bool,
@@ -345,7 +354,7 @@ struct Looker {
 }
 
 enum Work {
-    Look(Entry<Kept>),
+    Look(Box<Entry<Kept>>),
     Errand(User, Errand),
 }
 
@@ -354,25 +363,25 @@ impl Looker {
         read_aside();
         loop {
             match self.next() {
-                Work::Look(entry) => self.look(entry),
+                Work::Look(entry) => self.look(*entry),
                 Work::Errand(user, errand) => {
                     let begin = Instant::now();
                     self.errand(errand);
-                    let mut shared = lock(&self.shared.0);
+                    let mut shared = lock(&self.shared.shared);
                     shared.busy -= 1;
                     shared.queue.spend(user, begin.elapsed());
                 }
             }
             if self.ticked.elapsed() >= Duration::from_secs(1) {
                 self.ticked = Instant::now();
-                let pids = lock(&self.shared.0).queue.pids();
+                let pids = lock(&self.shared.shared).queue.pids();
                 self.finder.tick(&pids);
             }
         }
     }
 
     fn next(&self) -> Work {
-        let mut shared = lock(&self.shared.0);
+        let mut shared = lock(&self.shared.shared);
         loop {
             let now = Instant::now();
             if self.errands_first {
@@ -381,7 +390,7 @@ impl Looker {
                 }
             }
             if let Some(entry) = shared.queue.take(now, may_ask) {
-                return Work::Look(entry);
+                return Work::Look(Box::new(entry));
             }
             if let Some(work) = errand(&mut shared) {
                 return work;
@@ -391,14 +400,15 @@ impl Looker {
             let next = shared.queue.next().map_or(Duration::from_secs(1), |due| {
                 due.checked_duration_since(now).filter(|wait| !wait.is_zero()).unwrap_or(AGAIN)
             });
-            let waited = self.shared.1.wait_timeout(shared, next.min(Duration::from_secs(1)));
+            let waited = self.shared.more.wait_timeout(shared, next.min(Duration::from_secs(1)));
             shared = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     fn tell(&self, pid: u32, start: u64, news: News) {
-        // nobody listens when the recorder ends
-        let _ = self.reports.send(Report { pid, start, news });
+        let full = |shared: &mut Shared| shared.reports.len() >= REPORTS;
+        let waited = self.shared.room.wait_while(lock(&self.shared.shared), full);
+        waited.unwrap_or_else(PoisonError::into_inner).reports.push_back(Report { pid, start, news });
     }
 
     fn look(&mut self, mut entry: Entry<Kept>) {
@@ -407,9 +417,11 @@ impl Looker {
         let size = process::size(pid);
         let idle = !has_memory(pid)
             || size.is_some_and(|size| size > 0)
-                && entry.kept.size == size && !entry.kept.unanswered && !self.finder.is_undecided(pid);
+                && entry.kept.size == size
+                && !entry.kept.unanswered
+                && !self.finder.is_undecided(pid);
         if entry.kept.ioc.is_none() && idle {
-            let kept = lock(&self.shared.0).queue.not_now(entry, Instant::now());
+            let kept = lock(&self.shared.shared).queue.not_now(entry, Instant::now());
             drop(kept);
             return;
         }
@@ -432,7 +444,7 @@ impl Looker {
             self.tell(pid, start, News::Answers);
         }
         entry.kept.unanswered = refused.is_some();
-        let mut shared = lock(&self.shared.0);
+        let mut shared = lock(&self.shared.shared);
         if entry.kept.unanswered {
             shared.silent.insert(pid);
         } else {
@@ -465,7 +477,8 @@ impl Looker {
         }
         let news = News::Ioc { ioc: Arc::new(ioc.clone()), about, placed: probes.count(), not_probed };
         self.tell(pid, entry.start, news);
-        entry.kept.ioc = Some(Followed { ioc, claimed: 0, probes, held: clock::monotonic(), routines: 0, ready: false });
+        entry.kept.ioc =
+            Some(Followed { ioc, claimed: 0, probes, held: clock::monotonic(), routines: 0, ready: false });
         None
     }
 
@@ -594,7 +607,7 @@ impl Looker {
             }
         };
         if look.end().is_some() && pid != 0 {
-            lock(&self.shared.0).silent.insert(pid);
+            lock(&self.shared.shared).silent.insert(pid);
         }
         self.tell(pid, start, news);
     }
@@ -617,7 +630,8 @@ fn may_ask(user: User, answers: bool) -> bool {
 /// Of the errands that wait, the one of the user who has cost the least.
 fn errand(shared: &mut Shared) -> Option<Work> {
     let queue = &shared.queue;
-    let next = (0..).zip(&shared.errands).min_by_key(|(_, (user, _))| queue.spent(*user)).map(|(at, _)| at)?;
+    let next =
+        (0..).zip(&shared.errands).min_by_key(|(_, (user, _))| queue.spent(*user)).map(|(at, _)| at)?;
     let (user, errand) = shared.errands.remove(next)?;
     shared.busy += 1;
     Some(Work::Errand(user, errand))

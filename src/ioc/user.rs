@@ -27,8 +27,7 @@ impl Users {
 
     /// Is a process one of theirs? It is its effective user's. One that is gone is nobody's.
     pub fn have(&self, pid: u32) -> bool {
-        self.0.is_empty()
-            || number(pid).is_some_and(|number| self.0.contains(&number))
+        self.0.is_empty() || number(pid).is_some_and(|number| self.0.contains(&number))
     }
 }
 

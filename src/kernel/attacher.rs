@@ -42,10 +42,13 @@ pub struct Spot {
 /// How long a place that held something else is waited for: the kernel takes 0.02 to 0.2 s a probe, and an IOC has 13.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// By file and offset: what lay there, and how many probes are there.
+type Places = HashMap<(FileId, u64), ([u8; LOOK], usize)>;
+
 /// What the places of probes held when they were placed, and how many probes there are.
 #[derive(Default)]
 struct Held {
-    places: Mutex<HashMap<(FileId, u64), ([u8; LOOK], usize)>>,
+    places: Mutex<Places>,
     /// One has become free.
     freed: Condvar,
 }
@@ -197,9 +200,7 @@ impl Held {
     /// Notes a probe at a place; waits where the place held something else and is not free yet.
     fn hold(&self, place: (FileId, u64), code: [u8; LOOK]) -> Result<(), String> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let other = |places: &mut HashMap<(FileId, u64), ([u8; LOOK], usize)>| {
-            places.get(&place).is_some_and(|(before, _)| *before != code)
-        };
+        let other = |places: &mut Places| places.get(&place).is_some_and(|(before, _)| *before != code);
         let waited = self.freed.wait_timeout_while(places, PATIENCE, other);
         let (mut places, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {

@@ -100,7 +100,9 @@ pub struct Recorder {
     ports: Vec<u16>,
     thinner: Thinner,
     wall_offset: i64,
-    /// Did the last look for IOCs find something new?
+    /// Has something new been found since memory was last given back?
+    changed: bool,
+    /// Had it before?
     changed_before: bool,
     /// Filled and emptied again and again.
     events: Vec<Event>,
@@ -156,6 +158,7 @@ impl Recorder {
             ports: Vec::new(),
             thinner,
             wall_offset: 0,
+            changed: false,
             changed_before: false,
             events: Vec::new(),
         };
@@ -169,6 +172,9 @@ impl Recorder {
         }
         let wrong: Vec<u32> =
             recorder.options.pids.iter().copied().filter(|&pid| !recorder.watched.has(pid)).collect();
+        // one that takes long to look at may be one all the same
+        let wrong: Vec<u32> =
+            wrong.into_iter().filter(|&pid| through || recorder.watched.is_known(pid)).collect();
         for pid in &wrong {
             said.push(recorder.watched.why_not(*pid, &recorder.options.users));
         }
@@ -176,7 +182,9 @@ impl Recorder {
             return Err(said.pop().unwrap_or_default());
         }
         if !through {
-            said.push("not all processes have been looked at yet; IOCs are recorded as they are found".into());
+            said.push(
+                "not all processes have been looked at yet; IOCs are recorded as they are found".into(),
+            );
         } else if recorder.watched.is_empty() {
             said.push(
                 "no IOC is running; IOCs are recorded as they start (iocrec check shows what is looked for)"
@@ -263,13 +271,8 @@ impl Recorder {
         said: &mut Vec<String>,
         work: impl FnOnce(&mut Watched, &mut Desk<'_>) -> T,
     ) -> T {
-        let mut desk = Desk {
-            options: &self.options,
-            names: &mut self.names,
-            kernel: self.kernel.as_mut(),
-            sink,
-            said,
-        };
+        let mut desk =
+            Desk { options: &self.options, names: &mut self.names, kernel: self.kernel.as_mut(), sink, said };
         work(&mut self.watched, &mut desk)
     }
 
@@ -298,6 +301,7 @@ impl Recorder {
             let (more, changed) = self.with_desk(sink, said, Watched::reports);
             if changed {
                 self.adapt(clock::monotonic(), true, sink, said);
+                self.changed = true;
             }
             if !more {
                 break;
@@ -377,6 +381,7 @@ impl Recorder {
         }
         self.adapt(now, changed, sink, said);
         // after a change, and once more when the log's thread has worked on what it brought
+        let changed = changed | std::mem::take(&mut self.changed);
         if changed || self.changed_before {
             give_memory_back();
         }

@@ -17,11 +17,11 @@ use super::lists::Lists;
 use super::selection::Selection;
 use super::sink::Sink;
 use crate::clock;
+use crate::inspect::worker::{Errand, Found};
 use crate::ioc::layout;
 use crate::ioc::records;
 use crate::ioc::scanning;
 use crate::ioc::{process, IocProcess};
-use crate::inspect::worker::{Errand, Found};
 use crate::kernel::tables::LeftOut;
 
 /// PVNAME_STRINGSZ of dbDefs.h, 61 with the NUL: a record's name is the first member of dbCommon.

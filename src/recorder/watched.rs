@@ -14,10 +14,10 @@ use super::sink::Sink;
 use super::Options;
 use crate::ca::{Decoder, SeedChannel};
 use crate::clock;
+use crate::inspect;
 use crate::inspect::arrivals::{Arrivals, Watch};
 use crate::inspect::budget::Refused;
 use crate::inspect::worker::{About, Errand, Lookers, News, Report, Wanted};
-use crate::inspect;
 use crate::ioc::clients::Client;
 use crate::ioc::ending::{self, Ending};
 use crate::ioc::{ports, process, user, IocProcess};
@@ -133,6 +133,11 @@ impl Watched {
     /// Is a process recorded?
     pub fn has(&self, pid: u32) -> bool {
         self.recorded.contains_key(&pid)
+    }
+
+    /// Is it known why a process is not recorded: is it gone, or does it not answer?
+    pub fn is_known(&self, pid: u32) -> bool {
+        self.unanswered.contains_key(&pid) || process::start(pid).is_none()
     }
 
     /// Is none?
@@ -391,7 +396,8 @@ impl Watched {
                 changed = true;
             }
             News::Serving(thread, time, served) => {
-                let untied = served.into_iter().map(|(server, client)| Untied { thread, time, client, server });
+                let untied =
+                    served.into_iter().map(|(server, client)| Untied { thread, time, client, server });
                 self.untied.extend(untied);
             }
             News::Ioc { .. } | News::Servers(_) | News::Site(..) | News::Unanswered(_) => {}
@@ -677,7 +683,8 @@ fn begin(since: u64, recorded: &mut Recorded, desk: &mut Desk<'_>) -> bool {
     if recorded.traced && recorded.placed > 0 && !recorded.attached {
         recorded.attached = true;
         let from = clock::monotonic_of_boot(recorded.start);
-        let cause = if from < since { "" } else { "its process had to be found first, and its probes placed" };
+        let cause =
+            if from < since { "" } else { "its process had to be found first, and its probes placed" };
         let now = clock::monotonic();
         let attached = Attached { ioc: recorded.id, from: from.min(now), since: now, cause: cause.into() };
         desk.sink.push(Event { time: now, fact: Fact::Attached(attached) });

@@ -2,7 +2,8 @@
 
 use crate::rig::own::{libraries, succeed, Build, Own};
 use crate::rig::{
-    enter_private_mounts, json_lines, mount_small, not_run, python, rig_file, run, wait_until, Ioc, Rig, Running, IOCREC,
+    enter_private_mounts, json_lines, mount_small, not_run, python, rig_file, run, wait_until, Ioc, Rig,
+    Running, IOCREC,
 };
 use serde_json::{json, Value};
 use std::path::Path;
@@ -189,7 +190,7 @@ fn an_ioc_in_a_mount_namespace_of_its_own() {
 /// When an IOC's hits were recorded: since, and until, seconds since 1970; and whether the time before that is said
 /// to have been unseen.
 fn recorded_since(rig: &Rig, pid: u32) -> Option<(String, bool)> {
-    let iocs = json_lines(&rig.replay("iocs", &["--format", "jsonl", "--utc"]).stdout);
+    let iocs = json_lines(&rig.replay("iocs", &["--json", "--utc"]).stdout);
     let ioc = iocs.into_iter().find(|ioc| ioc["pid"] == pid)?;
     let since = ioc["attached"][0]["from"].as_str()?.to_string();
     Some((since, ioc["gaps"].as_array().is_some_and(|gaps| !gaps.is_empty())))
@@ -202,13 +203,15 @@ fn iocs_that_start_at_once_are_all_recorded() {
     let Some(rig) = Rig::new("attach-many") else { return };
     let log = rig.log();
     let mut recorder = rig.agent(&["record", "--dir", &log, "--flush", "300ms"]);
-    wait_until("it records", || run(Command::new(IOCREC).args(["status", "--dir", &log])).status.success());
+    // it says something of what there is when it has looked at all
+    wait_until("it records", || !recorder.errors().is_empty());
     let start = |name: String, port: u16| {
         let mut command = python("ioc.py");
         command.arg(&name).arg(port.to_string()).arg(rig_file("puts.db"));
         command.spawn_piped()
     };
-    let mut children: Vec<Child> = (0..9).map(|number| start(format!("many-{number}"), PORT + 10 * number)).collect();
+    let mut children: Vec<Child> =
+        (0..9).map(|number| start(format!("many-{number}"), PORT + 10 * number)).collect();
     std::thread::sleep(Duration::from_secs(3));
     let short = children.pop().map(|mut child| {
         let pid = child.id();
@@ -236,7 +239,8 @@ fn nothing_is_missing_once_the_log_says_that_hits_are_taken() {
     let Some(rig) = Rig::new("attach-complete") else { return };
     let log = rig.log();
     let mut recorder = rig.agent(&["record", "--dir", &log, "--flush", "300ms"]);
-    wait_until("it records", || run(Command::new(IOCREC).args(["status", "--dir", &log])).status.success());
+    // it says something of what there is when it has looked at all
+    wait_until("it records", || !recorder.errors().is_empty());
     let ioc = rig.ioc("complete", PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
     let mut made: Vec<(String, i64)> = Vec::new();

@@ -176,7 +176,9 @@ mod tests {
         let gaps = spans.gaps(1, "ioc", 7, &zone);
         let causes: Vec<&str> = gaps.iter().map(|gap| gap.cause.as_str()).collect();
         assert_eq!(causes, ["found late", "thread ended", "lost"]);
-        assert!(gaps[2].to.is_none() && gaps[0].from.as_deref().is_some_and(|from| from.contains("00:00:01")));
+        assert!(
+            gaps[2].to.is_none() && gaps[0].from.as_deref().is_some_and(|from| from.contains("00:00:01"))
+        );
         assert_eq!(spans.attached(1, &zone).len(), 2);
     }
 
