@@ -40,6 +40,8 @@ use crate::ioc::user;
 
 /// How long a whole look waits for one read.
 const PATIENT: Duration = Duration::from_secs(1);
+/// The same for a probe: another one that is being taken out is waited for, which takes the kernel some grace periods.
+const PATIENT_FOR_EVENTS: Duration = Duration::from_secs(5);
 /// How long the loop waits for one read: what is in memory comes within some microseconds, a page from a disk within
 /// some milliseconds.
 const BRIEFLY: Duration = Duration::from_millis(100);
@@ -160,7 +162,11 @@ impl Aside {
                 self.refused = Some(refused);
                 return Err(refused.into());
             }
-            PATIENT
+            if question == Question::Event {
+                PATIENT_FOR_EVENTS
+            } else {
+                PATIENT
+            }
         } else {
             if self.is_silent(subject) {
                 return Err(Refused::NoAnswer.into());

@@ -34,6 +34,8 @@ const ERRANDS: usize = 1024;
 /// What a look at a process may cost. Programs have some MB of symbols, the largest static IOCs 50.
 const LOOK_BYTES: u64 = 96 << 20;
 const LOOK_TIME: Duration = Duration::from_secs(5);
+/// The same for its probes, which read a few bytes each.
+const ATTACH_TIME: Duration = Duration::from_secs(30);
 /// What following an IOC may cost at a time: 100,000 records have 60 MB of names and texts.
 const FOLLOW_BYTES: u64 = 512 << 20;
 const FOLLOW_TIME: Duration = Duration::from_secs(20);
@@ -462,6 +464,12 @@ impl Looker {
         let found = self.finder.look(pid).ok().flatten().filter(|ioc| ioc.start == entry.start);
         let Some(ioc) = found else { return look.end() };
         let about = About::of(pid);
+        if let Some(refused) = look.end() {
+            return Some(refused);
+        }
+        // the kernel lets in one at a time, and where other recorders take their probes out each waits for some grace
+        // periods
+        let look = Look::begin(pid, LOOK_BYTES, ATTACH_TIME);
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
             (Some(_), Some(reason)) => (Probes::none(pid), vec![reason.into()]),
             (Some(attacher), None) => {

@@ -450,6 +450,7 @@ impl Watched {
             let end = |recorded: Recorded| Fact::IocEnd(IocEnd { ioc: recorded.id, how });
             desk.sink.push(Event { time: now, fact: recorded.map(end).unwrap_or_else(|| unreachable!()) });
         }
+        self.suspects.remove(&pid);
         let id = desk.names.next_ioc();
         let mut said = describe(id, pid, start, about);
         self.young.insert(pid, now.saturating_add(YOUNG));
