@@ -185,7 +185,8 @@ mod tests {
         }
         for tier in [Tier::Ring, Tier::Perf] {
             let mut kernel =
-                load(programs(&machine(), tier).unwrap(), LeavesOut::default(), tier == Tier::Perf).unwrap();
+                load(programs(&machine(), tier).unwrap().object(), LeavesOut::default(), tier == Tier::Perf)
+                    .unwrap();
             assert_eq!(run(&mut kernel), Ok(()), "{tier:?}");
             let rdes = [0];
             let (status, severity, value) = (STATUS, SEVERITY, TEXT);
