@@ -12,6 +12,7 @@ pub mod eca;
 pub mod engine;
 pub mod forest;
 pub mod order;
+pub mod outcome;
 pub mod packets;
 pub mod putlog;
 pub mod pv;

@@ -6,6 +6,7 @@
 //! [`super::packets`]). Here are the stacks, and what has ended; [`puts`] and [`processing`] have the
 //! rules of the hits.
 
+mod after;
 mod processing;
 mod puts;
 
@@ -65,6 +66,8 @@ pub struct Engine {
     delayed: HashMap<RecordId, At>,
     /// Requests to process the records of an event or of I/O Intr.
     requests: Requests,
+    /// The latest puts to fields of each record, of which it is yet to be seen what they left.
+    written: HashMap<RecordId, Vec<after::Written>>,
     packets: Packets,
     now: u64,
     /// When it was last looked for what has ended, and events since.
@@ -85,6 +88,7 @@ impl Engine {
             asked: HashMap::new(),
             delayed: HashMap::new(),
             requests: Requests::default(),
+            written: HashMap::new(),
             packets: Packets::default(),
             now: 0,
             swept: 0,
@@ -116,8 +120,12 @@ impl Engine {
                 self.requests.place(scanned.record, list);
             }
             Fact::Inspected(inspected) => self.inspected(time, inspected),
+            Fact::FieldValue(held) => self.field_value(time, held),
             // Requests may be among what is missing: what is left of them would be taken for others'.
-            Fact::Loss(Loss { source: LossSource::Hits, .. }) => self.requests.clear(),
+            Fact::Loss(Loss { source: LossSource::Hits, .. }) => {
+                self.requests.clear();
+                self.disturb_all();
+            }
             _ => {}
         }
     }
@@ -140,6 +148,7 @@ impl Engine {
         self.meanwhile.clear();
         self.delayed.clear();
         self.requests.clear();
+        self.written.clear();
         self.asked.clear();
         self.forest.clear(out);
     }
@@ -274,6 +283,7 @@ impl Engine {
             self.forest.release(at);
         }
         self.requests.forget(now);
+        self.forget_written(now);
         let forest = &self.forest;
         self.notifies.retain(|_, waiting| {
             waiting.retain(|at| forest.put(*at).is_some_and(|put| !put.wrote));

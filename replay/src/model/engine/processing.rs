@@ -54,6 +54,7 @@ impl Engine {
         if process.active {
             return;
         }
+        self.disturb(record, at);
         if let Some(older) = self.open.remove(&record) {
             if let Some(Span { what: What::Process(older), .. }) = self.forest.span_mut(older) {
                 older.outcome = Outcome::Skipped;
@@ -249,6 +250,7 @@ impl Engine {
                 What::Process(ProcessSpan { record, trigger, outcome: completed, phases, list, asked });
             let at =
                 self.forest.plant(Span { parent: None, thread: Some(thread), start: time, end: time, what });
+            self.disturb(record, at);
             self.adopt(time, thread, sp, at);
             self.enter(thread, sp, In::Complete, record, at);
             return;
@@ -265,6 +267,7 @@ impl Engine {
             }
         }
         self.forest.weigh_again(at);
+        self.disturb(record, at);
         match own {
             Some(own) => self.cut(thread, own + 1, time),
             None => self.adopt(time, thread, sp, at),

@@ -1,0 +1,111 @@
+//! What fields held after puts: what a put came to, where its record's processing does not tell.
+//!
+//! The recorder reads a field again some time after a put to it, and the next put to a field tells what it held
+//! before. Either says what the put left only if nothing else may have changed the field meanwhile: that is kept with
+//! it ([`After::alone`]).
+
+use super::{Engine, MAX_RECORDS};
+use crate::model::forest::At;
+use crate::model::span::{After, PutSpan};
+use crate::model::value;
+use crate::time::SECOND;
+use iocrec_log::event::{FieldId, FieldValue, RecordId, Value};
+
+/// A reading that is sooner may have been made before `dbPut` wrote: it does so within microseconds, unless the thread
+/// is held up. The recorder waits 20 ms.
+const SOONEST: u64 = SECOND / 100;
+/// A field that still holds what it held before may yet change, if the put waits for its record's lock: the recorder
+/// looks once more. From then on it is believed.
+const LATE: u64 = SECOND / 4;
+/// No reading comes later than this: the recorder makes its last one half a second after the put.
+const LAST: u64 = 2 * SECOND;
+/// Fields of a record whose puts are followed at a time; the oldest go. An operator's screen writes to a handful.
+const MAX_FIELDS: usize = 64;
+
+/// The latest put to a field.
+pub(super) struct Written {
+    field: FieldId,
+    time: u64,
+    at: At,
+    alone: bool,
+}
+
+impl Engine {
+    /// A put came to its field: what comes after tells what it left.
+    pub(super) fn watch(&mut self, time: u64, record: RecordId, at: At) {
+        let Some(field) = self.forest.put(at).and_then(|put| put.field) else { return };
+        if self.written.len() >= MAX_RECORDS && !self.written.contains_key(&record) {
+            return;
+        }
+        let fields = self.written.entry(record).or_default();
+        fields.retain(|written| written.field != field);
+        if fields.len() >= MAX_FIELDS {
+            fields.remove(0);
+        }
+        fields.push(Written { field, time, at, alone: true });
+    }
+
+    /// A put found this in the field: it is what the put before it left. That one is followed no more.
+    pub(super) fn found(&mut self, record: RecordId, field: Option<FieldId>, value: &Value) {
+        let (Some(fields), Some(field)) = (self.written.get_mut(&record), field) else { return };
+        let Some(place) = fields.iter().position(|written| written.field == field) else { return };
+        let Written { at, alone, .. } = fields.remove(place);
+        if fields.is_empty() {
+            self.written.remove(&record);
+        }
+        self.note_after(at, value.clone(), alone);
+    }
+
+    /// A field was read from the IOC's memory.
+    pub(super) fn field_value(&mut self, time: u64, held: FieldValue) {
+        let Some(fields) = self.written.get_mut(&held.record) else { return };
+        let Some(place) = fields.iter().position(|written| written.field == held.field) else { return };
+        let Some(Written { time: put, at, alone, .. }) = fields.get(place) else { return };
+        let (age, at, alone) = (time.saturating_sub(*put), *at, *alone);
+        if age < SOONEST {
+            return;
+        }
+        let old = self.forest.put(at).map(|put| &put.old);
+        let unchanged = old.and_then(|old| value::same(old, &held.value)) != Some(false);
+        if unchanged && age < LATE {
+            return; // not yet, or not at all: the next reading tells
+        }
+        fields.remove(place);
+        if fields.is_empty() {
+            self.written.remove(&held.record);
+        }
+        self.note_after(at, held.value, alone);
+    }
+
+    /// A record is processed, in the chain of `at`, and may change its fields.
+    pub(super) fn disturb(&mut self, record: RecordId, at: At) {
+        let Some(fields) = self.written.get_mut(&record) else { return };
+        let chain = self.forest.resolve(at).map(|at| at.tree);
+        for written in fields {
+            written.alone &= chain.is_some() && self.forest.resolve(written.at).map(|at| at.tree) == chain;
+        }
+    }
+
+    /// Hits are missing: puts and processing may be among them.
+    pub(super) fn disturb_all(&mut self) {
+        self.written.values_mut().flatten().for_each(|written| written.alone = false);
+    }
+
+    /// Gives up those that nothing comes for any more.
+    pub(super) fn forget_written(&mut self, now: u64) {
+        self.written.retain(|_, fields| {
+            fields.retain(|written| written.time.saturating_add(LAST) > now);
+            !fields.is_empty()
+        });
+    }
+
+    fn note_after(&mut self, at: At, value: Value, alone: bool) {
+        if value == Value::Unknown {
+            return;
+        }
+        if let Some(PutSpan { after, .. }) = self.forest.put_mut(at) {
+            *after = Some(Box::new(After { value, alone }));
+            self.forest.weigh_again(at);
+        }
+    }
+}
