@@ -3,6 +3,7 @@
 //! One thread, one loop: packets and hits are taken over some twenty times a second, everything else is
 //! done at a slow beat. It survives IOCs that come and go; what is lost is said in the log.
 
+mod after_puts;
 mod hits;
 mod lists;
 mod local_clients;

@@ -9,9 +9,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use iocrec_log::event::{
     Alias, Event, Fact, Field, FieldId, Inspected, IocId, Loss, LossSource, Menu, MenuId, Record, RecordId,
-    ScanListId, Site, SiteId, States, Thinned, Thread, ThreadId,
+    ScanListId, Site, SiteId, States, Thinned, Thread, ThreadId, Value,
 };
 
+use super::after_puts::{AfterPuts, PutTo};
 use super::lists::Lists;
 use super::selection::Selection;
 use super::sink::Sink;
@@ -33,6 +34,9 @@ const MAX_SITES: usize = 4096;
 /// the lock of a scan list that is long; and once more, in case it did.
 const SOON: u64 = 20_000_000;
 const LATER: u64 = 1_000_000_000;
+
+/// Links of CA links whose records are remembered: of more, each put's is looked for anew.
+const MAX_OWNERS: usize = 100_000;
 
 /// Records are defined so many at a time before the sink may pass them on.
 const RECORDS_AT_ONCE: usize = 1024;
@@ -81,6 +85,8 @@ pub struct KnownThread {
     pub id: ThreadId,
     pid: u32,
     stack: u64,
+    /// Its puts come from outside, though the IOC has no function for that: a PVA server's, or Python code's.
+    serves: bool,
     /// The record that has begun to process last and may still be at it.
     begun: Option<Begun>,
 }
@@ -179,6 +185,9 @@ pub struct Names {
     /// Fields whose puts make something else worth reading again.
     telling: HashMap<FieldId, Again>,
     again: HashMap<(u32, u64, Again), Due>,
+    after: AfterPuts,
+    /// Of structs of links that do not tell: the address of the record that they lie in.
+    owners: AddressMap<(u32, u64), u64>,
     /// Records that have begun to process and came back without being done, and when.
     undone: AddressMap<(u32, u64), u64>,
     sites: AddressMap<(u32, u64), SiteId>,
@@ -235,6 +244,8 @@ impl Names {
         self.menus.retain(|key, _| key.0 != pid);
         self.aliases.retain(|key| key.0 != pid);
         self.again.retain(|key, _| key.0 != pid);
+        self.after.forget(pid);
+        self.owners.retain(|key, _| key.0 != pid);
         self.undone.retain(|key, _| key.0 != pid);
         self.sites.retain(|key, _| key.0 != pid);
         Some(gone)
@@ -258,6 +269,7 @@ impl Names {
         sink: &mut dyn Sink,
     ) -> Option<(KnownThread, Option<NewThread>)> {
         if let Step::Complete(address) = step {
+            self.after.completed(pid, tid, address);
             self.complete(pid, tid, address);
         }
         let begins = match step {
@@ -282,9 +294,10 @@ impl Names {
         let ioc = self.iocs.get(&pid)?.id;
         self.last_thread += 1;
         let id = self.last_thread;
-        let known = KnownThread { id, pid, stack: sp, begun: begins };
-        self.threads.insert(tid, known);
         let name = process::thread_name(pid, tid);
+        let serves = matches!(name.as_str(), "PVXTCP" | "TCP-rx") || name.starts_with("python");
+        let known = KnownThread { id, pid, stack: sp, serves, begun: begins };
+        self.threads.insert(tid, known);
         sink.push(Event { time, fact: Fact::Thread(Thread { id, ioc, tid, name, stack: sp }) });
         Some((known, Some(NewThread { id, pid, tid, time })))
     }
@@ -443,8 +456,59 @@ impl Names {
         due.last = time.saturating_add(LATER);
     }
 
+    /// What a put comes to is to be read from its field. `inner`: its hit is that of `dbPut`, which is there for
+    /// others' puts, too.
+    #[allow(clippy::too_many_arguments)] // a hit's parts
+    pub fn look_after(
+        &mut self,
+        time: u64,
+        pid: u32,
+        tid: u32,
+        (record, address): (RecordId, u64),
+        (field, description): (FieldId, u64),
+        old: &Value,
+        inner: bool,
+        sink: &mut dyn Sink,
+    ) {
+        let Some(layout) = self.iocs.get(&pid).and_then(|ioc| ioc.process.layout.as_ref().ok()) else {
+            return;
+        };
+        let told_by_processing = layout.is_plain_value(description);
+        let serves = self.threads.get(&tid).is_some_and(|thread| thread.serves);
+        let to = PutTo { record, address, field, description, tid, told_by_processing };
+        self.after.note(time, pid, to, old.clone(), inner && !serves, sink);
+    }
+
+    /// The field that an acknowledgement of alarms is about, by the address of its description: ACKS or ACKT.
+    pub fn acknowledged(&self, pid: u32, address: u64, severity: bool) -> Option<u64> {
+        let ioc = self.iocs.get(&pid)?;
+        let (memory, layout) = (&ioc.process.memory, ioc.process.layout.as_ref().ok()?);
+        let (transient, severe) = layout.type_of(memory, address)?.acknowledge?;
+        Some(if severity { severe } else { transient })
+    }
+
+    /// The address of the record that a struct link lies in, where it does not tell itself (before Base 3.16.1).
+    pub fn owner(&mut self, pid: u32, link: u64) -> Option<u64> {
+        if let Some(&known) = self.owners.get(&(pid, link)) {
+            return Some(known);
+        }
+        let ioc = self.iocs.get(&pid)?;
+        let (memory, layout) = (&ioc.process.memory, ioc.process.layout.as_ref().ok()?);
+        // the last record that begins before it
+        let records = self.records.keys().filter(|key| key.0 == pid && key.1 <= link);
+        let record = records.map(|key| key.1).max()?;
+        let end = record.checked_add(layout.type_of(memory, record)?.record_bytes.into())?;
+        if link >= end || self.owners.len() >= MAX_OWNERS {
+            return None;
+        }
+        self.owners.insert((pid, link), record);
+        Some(record)
+    }
+
     /// Reads again what is due. To be called some times a second.
     pub fn read_again(&mut self, now: u64, sink: &mut dyn Sink) {
+        let iocs = &self.iocs;
+        self.after.read(now, |pid| iocs.get(&pid).map(|ioc| &ioc.process), sink);
         if self.again.is_empty() {
             return;
         }

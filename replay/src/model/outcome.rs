@@ -87,10 +87,13 @@ pub fn acknowledged_field(context: &Context, put: &PutSpan) -> Option<&'static s
         Some(_) => return None,
         None => {}
     }
-    // The recorder names the field; no other request to it is of this type, which CA does not have.
-    match context.field(put.field?)?.name.as_str() {
-        "ACKT" if put.dbf == Dbf::UShort => Some("ACKT"),
-        "ACKS" if put.dbf == Dbf::UShort => Some("ACKS"),
+    match (put.dbf, context.field(put.field?)?.name.as_str()) {
+        // The recorder names the field; no other request to it is of this type, which CA does not have.
+        (Dbf::UShort, "ACKT") => Some("ACKT"),
+        (Dbf::UShort, "ACKS") => Some("ACKS"),
+        // As an old recorder tells it: their numbers inside the IOC are those of field types that no request has.
+        (Dbf::Menu, _) if put.kind.is_some() => Some("ACKT"),
+        (Dbf::Device, _) if put.kind.is_some() => Some("ACKS"),
         _ => None,
     }
 }
@@ -132,7 +135,9 @@ fn is_taken(
     // Sent without a wish for an answer: the server would have said that it refuses.
     let not_refused = put.packet.as_ref().is_some_and(|packet| !packet.notify);
     let holds = holds(asked, value, link);
-    let changed = value::same(&put.old, value) == Some(false);
+    // a text that was cut may be the same
+    let cut = |old: &Value| matches!(old, Value::Text(_)) && is_cut(old, true) == Some(true);
+    let changed = !cut(&put.old) && value::same(&put.old, value) == Some(false);
     // Of a `dbPut` from outside the server processes the record itself, if it was taken (QSRV).
     let by_server = processed && put.kind == Some(PutKind::Put);
     holds && (changed && alone || not_refused) || changed && alone && (not_refused || by_server)

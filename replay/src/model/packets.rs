@@ -480,6 +480,9 @@ fn is_name_of(context: &Context, record: RecordId, name: &str) -> bool {
 fn same_type(dbr: u16, dbf: Dbf) -> bool {
     match value::dbf_of_dbr(dbr) {
         Some(Dbf::UChar) => matches!(dbf, Dbf::Char | Dbf::UChar),
+        // DBR_PUT_ACKT and DBR_PUT_ACKS; an old recorder took their numbers for those of field types
+        _ if dbr == 35 => matches!(dbf, Dbf::UShort | Dbf::Menu),
+        _ if dbr == 36 => matches!(dbf, Dbf::UShort | Dbf::Device),
         // The protocol has one ENUM for what the IOC keeps as enum, menu or device.
         Some(Dbf::Enum) => matches!(dbf, Dbf::Enum | Dbf::Menu | Dbf::Device | Dbf::UShort),
         Some(own) => own == dbf,

@@ -154,7 +154,8 @@ pub fn change(put: &PutLine) -> String {
         && !outcome::is_same_text(&new, &requested)
     {
         // What it held before is known, and nothing else has written to it since.
-        if !put.inexact && value::same(&old, &new) == Some(true) {
+        let whole = put.old_cut != Some(true) && put.new_cut != Some(true);
+        if whole && !put.inexact && value::same(&old, &new) == Some(true) {
             change.push_str(", not changed");
         }
         change.push_str(" (asked for ");

@@ -171,7 +171,7 @@ fn an_acknowledgement_is_no_put_to_the_value() {
                 kind,
                 record: SP,
                 field: Some(field),
-                dbf: Dbf::UShort,
+                dbf: if field == VAL { Dbf::Device } else { Dbf::UShort },
                 count: 1,
                 requested: Value::Int(2),
                 old: if field == VAL { Value::Double(7.0) } else { Value::Unknown },

@@ -1,0 +1,220 @@
+//! The value of a record's field, read from an IOC's memory.
+//!
+//! Numbers and strings lie in the record where the field's own description says. An array and a long string lie behind a
+//! pointer, with their length beside it, and a link is a structure whose text EPICS Base puts together from parts
+//! (dbStaticLib.c, dbGetString); it is put together here in the same way, so that it reads as caget shows it.
+//!
+//! Nothing is locked, so a value may be half written. Whoever asks must wait until the IOC is done with it, and every
+//! read is bounded by [`MOST`].
+
+use iocrec_log::event::{Array, Dbf, Value};
+use iocrec_log::value::{element, size, until_nul};
+
+use super::layout::{Form, Layout, Numbering, TypeLayout};
+use super::memory::Memory;
+use super::width::u16_at;
+
+/// Bytes that are read of a value: what is kept of a message's value (ca::session), so that what was asked for and what
+/// the field holds can be compared.
+pub const MOST: usize = 4096;
+/// A link's text at most, with the name of the PV and its filters.
+const MOST_LINK: usize = 1024;
+
+/// Where the parts of a link lie (link.h), in bytes.
+struct LinkOffsets {
+    kind: usize,
+    /// The text of a constant and of a JSON link, and `@` texts: at the begin of the union `value`.
+    value: usize,
+    /// Its raw text, which a constant has where it was never changed; from 3.16.1 on.
+    text: Option<usize>,
+    pv: usize,
+    mask: usize,
+    bytes: usize,
+}
+
+/// Kinds of links (link.h): the same numbers in all versions.
+const CONSTANT: u16 = 0;
+const PV_LINK: u16 = 1;
+const JSON_LINK: u16 = 8;
+const DB_LINK: u16 = 10;
+const CA_LINK: u16 = 11;
+const INST_IO: u16 = 12;
+
+impl LinkOffsets {
+    fn of(layout: &Layout, memory: &Memory) -> LinkOffsets {
+        let width = memory.width();
+        match layout.numbering {
+            Numbering::Before3161 => LinkOffsets {
+                kind: width.pick(20, 40),
+                value: 0,
+                text: None,
+                pv: 0,
+                mask: width.pick(16, 32),
+                bytes: width.pick(28, 56),
+            },
+            Numbering::Since3161 => LinkOffsets {
+                kind: width.pick(4, 8),
+                value: width.pick(16, 32),
+                text: Some(width.pick(12, 24)),
+                pv: width.pick(24, 48),
+                mask: width.pick(36, 72),
+                bytes: width.pick(40, 80),
+            },
+        }
+    }
+}
+
+/// What the field with this description holds in a record; [`Value::Unknown`] where that can't be read or told.
+pub fn read(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Value {
+    value(memory, layout, record, description).unwrap_or(Value::Unknown)
+}
+
+fn value(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Option<Value> {
+    let (rtype, field) = layout.described(memory, description)?;
+    // a record that is of another type by now is another record
+    if layout.type_of(memory, record)?.address != rtype.address {
+        return None;
+    }
+    let dbf = layout.numbering.dbf(field.dbf)?;
+    let at = record.checked_add(field.offset.into())?;
+    if rtype.is_value(description) {
+        if let Some(read) = behind_a_pointer(memory, layout, rtype, record) {
+            return read;
+        }
+    }
+    match dbf {
+        Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => link(memory, layout, at, dbf),
+        Dbf::NoAccess => None,
+        Dbf::String => {
+            let mut bytes = vec![0; usize::try_from(field.size).ok().filter(|size| *size <= MOST)?];
+            memory.read(at, &mut bytes).then(|| Value::Text(until_nul(&bytes).to_vec()))
+        }
+        _ => {
+            let mut bytes = [0; 8];
+            let bytes = bytes.get_mut(..size(dbf))?;
+            memory.read(at, bytes).then(|| element(dbf, &little_endian(bytes, size(dbf)))).flatten()
+        }
+    }
+}
+
+/// The value of an array or of a long string; `None` if the type's is neither.
+fn behind_a_pointer(
+    memory: &Memory,
+    layout: &Layout,
+    rtype: &TypeLayout,
+    record: u64,
+) -> Option<Option<Value>> {
+    let read = |pointer: u16, dbf: Dbf, count: u32| {
+        let whole = (count as usize).min(MOST / size(dbf)) * size(dbf);
+        let mut bytes = vec![0; whole];
+        let from = memory.pointer(record.checked_add(pointer.into())?)?;
+        memory.read(from, &mut bytes).then_some(bytes)
+    };
+    let number = |offset: u16| memory.bytes::<4>(record.checked_add(offset.into())?).map(u32::from_ne_bytes);
+    match rtype.form() {
+        Form::Array { pointer, count, element } => Some((|| {
+            let count = number(count)?;
+            let ftvl = memory.bytes::<2>(record.checked_add(element.into())?).map(u16::from_ne_bytes)?;
+            let dbf = layout.numbering.dbf(ftvl).filter(|dbf| *dbf < Dbf::InLink)?;
+            let bytes = little_endian(&read(pointer, dbf, count)?, size(dbf));
+            Some(Value::Array(Array { dbf, count, bytes }))
+        })()),
+        Form::LongString { pointer, length } => Some((|| {
+            let count = number(length)?;
+            let bytes = read(pointer, Dbf::Char, count)?;
+            if bytes.len() == count as usize || bytes.contains(&0) {
+                return Some(Value::Text(until_nul(&bytes).to_vec()));
+            }
+            Some(Value::Array(Array { dbf: Dbf::Char, count, bytes }))
+        })()),
+        _ => None,
+    }
+}
+
+/// A link's text.
+fn link(memory: &Memory, layout: &Layout, at: u64, dbf: Dbf) -> Option<Value> {
+    let offsets = LinkOffsets::of(layout, memory);
+    let bytes: [u8; 80] = memory.head(at, offsets.bytes)?;
+    let pointer = |offset| Some(memory.width().pointer(&bytes, offset)).filter(|pointer| *pointer != 0);
+    let text = |pointer: Option<u64>| pointer.map_or(Some(Vec::new()), |from| string(memory, from));
+    let told = match u16_at(&bytes, offsets.kind) {
+        CONSTANT => text(pointer(offsets.value).or(offsets.text.and_then(pointer)))?,
+        JSON_LINK if offsets.text.is_some() => text(pointer(offsets.value))?,
+        INST_IO => [b"@".to_vec(), text(pointer(offsets.value))?].concat(),
+        PV_LINK | DB_LINK | CA_LINK => {
+            let mut name = text(pointer(offsets.pv))?;
+            name.extend(modifiers(u16_at(&bytes, offsets.mask), dbf).bytes());
+            name
+        }
+        // hardware addresses, which nobody can change while the IOC runs
+        _ => return None,
+    };
+    Some(Value::Text(told))
+}
+
+/// What stands behind the name in a link, from its `pvlMask` (link.h).
+fn modifiers(mask: u16, dbf: Dbf) -> String {
+    let process = match mask {
+        mask if mask & 4 != 0 => " PP",
+        mask if mask & 8 != 0 => " CA",
+        mask if mask & 0x10 != 0 => " CP",
+        mask if mask & 0x20 != 0 => " CPP",
+        _ => " NPP",
+    };
+    if dbf == Dbf::FwdLink {
+        return if process == " CA" { process.into() } else { String::new() };
+    }
+    let severity = [" NMS", " MS", " MSI", " MSS"];
+    format!("{process}{}", severity.get(usize::from(mask & 3)).copied().unwrap_or_default())
+}
+
+/// Is a link with this text one whose record is processed when its source changes (CP, CPP)?
+pub fn is_cp(link: &[u8]) -> bool {
+    link.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")
+}
+
+/// What stands before a NUL, which must come.
+fn string(memory: &Memory, from: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; MOST_LINK];
+    let mut have = memory.read_some(from, &mut bytes);
+    if have == 0 {
+        // a read across the end of a mapping may fail as a whole: up to the end of the page then
+        let page = 4096 - (from as usize & 4095);
+        have = memory.read_some(from, bytes.get_mut(..page.min(MOST_LINK))?);
+    }
+    let text = bytes.get(..have)?;
+    text.contains(&0).then(|| until_nul(text).to_vec())
+}
+
+/// Elements of `size` in the log's byte order.
+fn little_endian(bytes: &[u8], size: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if cfg!(target_endian = "big") && matches!(size, 2 | 4 | 8) {
+        bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_read_as_caget_shows_them() {
+        assert_eq!(modifiers(0, Dbf::InLink), " NPP NMS");
+        assert_eq!(modifiers(4 | 1, Dbf::OutLink), " PP MS");
+        assert_eq!(modifiers(0x20 | 3, Dbf::InLink), " CPP MSS");
+        assert_eq!(modifiers(4, Dbf::FwdLink), "");
+        assert_eq!(modifiers(8, Dbf::FwdLink), " CA");
+        assert!(is_cp(b"A:B CP NMS") && is_cp(b"A:B CPP NMS") && !is_cp(b"CP NPP NMS"));
+    }
+
+    #[test]
+    fn a_string_without_an_end_is_none() {
+        let memory = Memory::new(std::process::id());
+        let (text, endless) = (b"T:SP\0rest", [b'x'; 2 * MOST_LINK]);
+        assert_eq!(string(&memory, text.as_ptr() as u64), Some(b"T:SP".to_vec()));
+        assert_eq!(string(&memory, endless.as_ptr() as u64), None);
+        assert_eq!(string(&memory, 8), None);
+    }
+}
