@@ -137,19 +137,39 @@ fn link(memory: &Memory, layout: &Layout, at: u64, dbf: Dbf) -> Option<Value> {
     let bytes: [u8; 80] = memory.head(at, offsets.bytes)?;
     let pointer = |offset| Some(memory.width().pointer(&bytes, offset)).filter(|pointer| *pointer != 0);
     let text = |pointer: Option<u64>| pointer.map_or(Some(Vec::new()), |from| string(memory, from));
-    let told = match u16_at(&bytes, offsets.kind) {
-        CONSTANT => text(pointer(offsets.value).or(offsets.text.and_then(pointer)))?,
-        JSON_LINK if offsets.text.is_some() => text(pointer(offsets.value))?,
-        INST_IO => [b"@".to_vec(), text(pointer(offsets.value))?].concat(),
-        PV_LINK | DB_LINK | CA_LINK => {
-            let mut name = text(pointer(offsets.pv))?;
-            name.extend(modifiers(u16_at(&bytes, offsets.mask), dbf).bytes());
-            name
-        }
-        // hardware addresses, which nobody can change while the IOC runs
-        _ => return None,
+    let kind = u16_at(&bytes, offsets.kind);
+    let from = match kind {
+        CONSTANT => pointer(offsets.value).or(offsets.text.and_then(pointer)),
+        PV_LINK | DB_LINK | CA_LINK => pointer(offsets.pv),
+        _ => pointer(offsets.value),
     };
-    Some(Value::Text(told))
+    let is_told = matches!(kind, CONSTANT | PV_LINK | JSON_LINK | DB_LINK | CA_LINK | INST_IO);
+    link_text(text(from.filter(|_| is_told))?, kind, u16_at(&bytes, offsets.mask), dbf)
+}
+
+/// What a link was before it was changed, from what a probe has read of its name or text. More than it reads is cut, and
+/// told as cut texts are: by its length.
+pub fn old_link(bytes: &[u8], (kind, mask): (u16, u16), dbf: Dbf) -> Value {
+    let text = until_nul(bytes);
+    if bytes.is_empty() || text.len() == bytes.len() && bytes.len() < size(Dbf::String) {
+        return Value::Unknown;
+    }
+    if text.len() == bytes.len() {
+        return Value::Text(text.to_vec());
+    }
+    link_text(text.to_vec(), kind, mask, dbf).unwrap_or(Value::Unknown)
+}
+
+/// A link by its name or text, as dbGetString puts it together. None for hardware addresses, which nobody can change
+/// while the IOC runs.
+fn link_text(mut text: Vec<u8>, kind: u16, mask: u16, dbf: Dbf) -> Option<Value> {
+    match kind {
+        CONSTANT | JSON_LINK => {}
+        INST_IO => text.insert(0, b'@'),
+        PV_LINK | DB_LINK | CA_LINK => text.extend(modifiers(mask, dbf).bytes()),
+        _ => return None,
+    }
+    Some(Value::Text(text))
 }
 
 /// What stands behind the name in a link, from its `pvlMask` (link.h).
@@ -206,6 +226,13 @@ mod tests {
         assert_eq!(modifiers(0x20 | 3, Dbf::InLink), " CPP MSS");
         assert_eq!(modifiers(4, Dbf::FwdLink), "");
         assert_eq!(modifiers(8, Dbf::FwdLink), " CA");
+        let old = |bytes: &[u8], kind| old_link(bytes, (kind, 4), Dbf::OutLink);
+        let text = |text: &[u8]| Value::Text(text.to_vec());
+        assert_eq!(old(b"A:B\0rest", DB_LINK), text(b"A:B PP NMS"));
+        assert_eq!((old(b"\0", CONSTANT), old(b"5\0", CONSTANT)), (text(b""), text(b"5")));
+        assert_eq!(old(&[b'x'; 40], CA_LINK), text(&[b'x'; 40]), "cut");
+        assert_eq!((old(b"", DB_LINK), old(b"12345678", DB_LINK)), (Value::Unknown, Value::Unknown));
+        assert_eq!(old(b"1\0", 2), Value::Unknown, "VME");
         assert!(is_cp(b"A:B CP NMS") && is_cp(b"A:B CPP NMS") && !is_cp(b"CP NPP NMS"));
     }
 

@@ -8,6 +8,7 @@ use super::names::{Names, NewThread, Step};
 use super::selection::Selection;
 use super::sink::Sink;
 use super::value::{dbf, text, value};
+use crate::ioc::fields;
 use crate::ioc::layout::Numbering;
 use crate::ioc::memory::printable;
 use crate::kernel::hit::{Body, Form, Head};
@@ -52,7 +53,7 @@ pub fn hit(
             let (severity, status) = (head.severity, head.status);
             Fact::Complete(Complete { thread, sp, site: 0, record, value, severity, status })
         }
-        Body::Put { kind, field, requested, old } => {
+        Body::Put { kind, field, requested, old, link } => {
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
             let site = names.site(time, pid, head.caller, sink);
             let acknowledges = numbering.acknowledges(requested.dbf).filter(|_| kind != PutKind::Notify);
@@ -69,7 +70,10 @@ pub fn hit(
             // what was read there is the value's, which an acknowledgement is not about
             let (requested, old) = match acknowledged {
                 Some(_) => (known(&requested), Value::Unknown),
-                None => (known(&requested), known(&old)),
+                None => match link.zip(numbering.dbf(old.dbf)) {
+                    Some((link, dbf)) => (known(&requested), fields::old_link(old.bytes, link, dbf)),
+                    None => (known(&requested), known(&old)),
+                },
             };
             if let Some(field) = field {
                 let (record, field) = ((record, head.object), (field, description));

@@ -15,6 +15,7 @@ mod life;
 mod linkage;
 mod live;
 mod narrow;
+mod outcomes;
 mod packaging;
 mod paths;
 mod pins;

@@ -308,7 +308,7 @@ fn line(
         },
         count: put.count,
         requested_cut: outcome::is_cut(&put.requested, false),
-        old_cut: outcome::is_cut(&put.old, true).filter(|_| old != Value::Unknown),
+        old_cut: outcome::is_cut(&old, true),
         new_cut: outcome::is_cut(&new, true),
         requested: put.requested.clone(),
         old_text: word(&old),

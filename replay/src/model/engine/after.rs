@@ -7,7 +7,7 @@
 use super::{Engine, MAX_RECORDS};
 use crate::model::forest::At;
 use crate::model::span::{After, PutSpan};
-use crate::model::value;
+use crate::model::{value, words};
 use crate::time::SECOND;
 use iocrec_log::event::{FieldId, FieldValue, RecordId, Value};
 
@@ -28,6 +28,8 @@ pub(super) struct Written {
     time: u64,
     at: At,
     alone: bool,
+    /// A link: the record itself never changes it.
+    link: bool,
 }
 
 impl Engine {
@@ -37,12 +39,13 @@ impl Engine {
         if self.written.len() >= MAX_RECORDS && !self.written.contains_key(&record) {
             return;
         }
+        let link = self.run.context().field(field).is_some_and(|field| words::is_link(field.dbf));
         let fields = self.written.entry(record).or_default();
         fields.retain(|written| written.field != field);
         if fields.len() >= MAX_FIELDS {
             fields.remove(0);
         }
-        fields.push(Written { field, time, at, alone: true });
+        fields.push(Written { field, time, at, alone: true, link });
     }
 
     /// A put found this in the field: it is what the put before it left. That one is followed no more.
@@ -81,7 +84,7 @@ impl Engine {
     pub(super) fn disturb(&mut self, record: RecordId, at: At) {
         let Some(fields) = self.written.get_mut(&record) else { return };
         let chain = self.forest.resolve(at).map(|at| at.tree);
-        for written in fields {
+        for written in fields.iter_mut().filter(|written| !written.link) {
             written.alone &= chain.is_some() && self.forest.resolve(written.at).map(|at| at.tree) == chain;
         }
     }
