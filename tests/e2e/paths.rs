@@ -169,9 +169,8 @@ fn puts_through_links(tier: &str) {
             by_link(json!({"pv": "PATH:TARGET", "via": "db_link", "field": "VAL", "old": 0.0,
                 "requested": 3.0, "new": 3.0, "inexact": false})),
             json!({"pv": "PATH:OUTONLY", "via": "ca_write_notify", "new": 4.0}),
-            // Nothing follows that would tell whether the record took it.
-            json!({"pv": "PATH:QUIET", "via": "db_link", "old": 0.0, "requested": 4.0, "new": null,
-                "user": null, "status": "unknown"}),
+            by_link(json!({"pv": "PATH:QUIET", "via": "db_link", "old": 0.0, "requested": 4.0, "new": 4.0,
+                "inexact": true})),
             json!({"pv": "PATH:CALINK", "via": "ca_write", "old": 1.0, "new": 5.0}),
             by_link(json!({"pv": "PATH:CATARGET", "via": "ca_link", "ioc": "near", "old": 1.0,
                 "requested": 5.0, "new": 5.0, "thread": "dbCaLink", "source": "probe",

@@ -8,6 +8,7 @@
 //! - `dbPutField` and `dbProcessNotify` that never get to `dbPut` have refused (DISP), but for links' fields.
 //! - The CA server answers a WRITE only to refuse it. That no refusal was seen is not enough: it may not have been
 //!   captured. With a field that holds what was asked for, or that has changed, it is.
+//! - What can't be refused: a number for the value of a record whose VAL has no special processing.
 //! - A field that has changed to what was asked for, while nothing else wrote to it or processed its record.
 //!
 //! A field that holds what it held before proves no refusal: a put may have been taken and be without effect. The
@@ -131,6 +132,9 @@ fn is_taken(
     if processed && (put.kind == Some(PutKind::PutField) || put.kind == Some(PutKind::Put) && in_chain) {
         return true;
     }
+    if field.is_some_and(|field| takes_all(field, put)) {
+        return true;
+    }
     let Some((value, alone)) = evidence else { return false };
     // Sent without a wish for an answer: the server would have said that it refuses.
     let not_refused = put.packet.as_ref().is_some_and(|packet| !packet.notify);
@@ -141,6 +145,20 @@ fn is_taken(
     // Of a `dbPut` from outside the server processes the record itself, if it was taken (QSRV).
     let by_server = processed && put.kind == Some(PutKind::Put);
     holds && (changed && alone || not_refused) || changed && alone && (not_refused || by_server)
+}
+
+/// Does `dbPut` take whatever it is asked for? The conversion between numbers, and from a text to a text, never fails, and
+/// the value fields of these types have no special processing (the .dbd files of 3.14.12, 3.15.9 and 7.0.8).
+fn takes_all(field: &Field, put: &PutSpan) -> bool {
+    let number = (Dbf::Char..=Dbf::Enum).contains(&put.dbf);
+    field.name == "VAL"
+        && put.wrote
+        && put.count == 1
+        && match field.rtype.as_str() {
+            "ai" | "ao" | "longin" | "longout" | "int64in" | "int64out" | "bi" | "bo" => number,
+            "stringin" | "stringout" => put.dbf == Dbf::String,
+            _ => false,
+        }
 }
 
 /// Does the field hold what was asked for? `asked` is of the field's type, as far as that could be worked out.

@@ -795,8 +795,8 @@ fn messages_and_hits_alone() {
             ("probe", "ca_write", "ok"),
             ("probe", "dbpf", "ok"),
             ("probe", "pva", "ok"),
-            // nothing tells that it was taken
-            ("probe", "pva", "unknown"),
+            // the value of an ao takes all numbers
+            ("probe", "pva", "ok"),
             ("probe", "ca_link", "unknown"),
         ]
     );

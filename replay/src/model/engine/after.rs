@@ -22,14 +22,19 @@ const LAST: u64 = 2 * SECOND;
 /// Fields of a record whose puts are followed at a time; the oldest go. An operator's screen writes to a handful.
 const MAX_FIELDS: usize = 64;
 
+/// Fields of every record that only puts change, whatever its type: nothing that dbProcess and what it calls in EPICS
+/// Base does writes to them. (Links are of that sort as well.)
+const NOT_PROCESSED: [&str; 11] =
+    ["NAME", "DESC", "ASG", "SCAN", "PINI", "PHAS", "EVNT", "DISV", "DISP", "DISS", "PRIO"];
+
 /// The latest put to a field.
 pub(super) struct Written {
     field: FieldId,
     time: u64,
     at: At,
     alone: bool,
-    /// A link: the record itself never changes it.
-    link: bool,
+    /// The record's processing never changes it.
+    settled: bool,
 }
 
 impl Engine {
@@ -39,13 +44,16 @@ impl Engine {
         if self.written.len() >= MAX_RECORDS && !self.written.contains_key(&record) {
             return;
         }
-        let link = self.run.context().field(field).is_some_and(|field| words::is_link(field.dbf));
+        let settled =
+            self.run.context().field(field).is_some_and(|field| {
+                words::is_link(field.dbf) || NOT_PROCESSED.contains(&field.name.as_str())
+            });
         let fields = self.written.entry(record).or_default();
         fields.retain(|written| written.field != field);
         if fields.len() >= MAX_FIELDS {
             fields.remove(0);
         }
-        fields.push(Written { field, time, at, alone: true, link });
+        fields.push(Written { field, time, at, alone: true, settled });
     }
 
     /// A put found this in the field: it is what the put before it left. That one is followed no more.
@@ -84,7 +92,7 @@ impl Engine {
     pub(super) fn disturb(&mut self, record: RecordId, at: At) {
         let Some(fields) = self.written.get_mut(&record) else { return };
         let chain = self.forest.resolve(at).map(|at| at.tree);
-        for written in fields.iter_mut().filter(|written| !written.link) {
+        for written in fields.iter_mut().filter(|written| !written.settled) {
             written.alone &= chain.is_some() && self.forest.resolve(written.at).map(|at| at.tree) == chain;
         }
     }

@@ -4,6 +4,11 @@ use super::*;
 
 /// `dbpf T:SP.DESC`: no answer, no processing.
 fn describe(story: &mut Story, time: u64, from: &str, to: &str) {
+    write_text(story, time, DESC, from, to);
+}
+
+/// The same to another field.
+fn write_text(story: &mut Story, time: u64, field: FieldId, from: &str, to: &str) {
     let text = |text: &str| Value::Text(text.as_bytes().to_vec());
     for (after, kind, sp, from_site) in [(0, PutKind::PutField, -50, "dbpf"), (1, PutKind::Put, -150, "")] {
         let put = Put {
@@ -12,7 +17,7 @@ fn describe(story: &mut Story, time: u64, from: &str, to: &str) {
             site: site(from_site),
             kind,
             record: SP,
-            field: Some(DESC),
+            field: Some(field),
             dbf: Dbf::String,
             count: 1,
             requested: text(to),
@@ -74,12 +79,23 @@ fn a_put_in_between_tells_what_it_found() {
 
 #[test]
 fn processing_in_between_may_have_made_it_so() {
+    const EGU: FieldId = 8;
     let mut story = story();
-    describe(&mut story, SECOND, "before", "after");
-    story.process(SECOND + 10 * MS, SCAN, -100, "scanList", SP);
-    story.complete(SECOND + 11 * MS, SCAN, -200, SP, 1.0);
-    story.held(SECOND + 20 * MS, DESC, text("after"));
+    let egu = Field { id: EGU, ioc: 1, rtype: "ao".into(), name: "EGU".into(), dbf: Dbf::String, menu: None };
+    story.run.apply(0, &Fact::Field(egu));
+    let processed = |story: &mut Story| {
+        story.process(SECOND + 10 * MS, SCAN, -100, "scanList", SP);
+        story.complete(SECOND + 11 * MS, SCAN, -200, SP, 1.0);
+    };
+    write_text(&mut story, SECOND, EGU, "before", "after");
+    processed(&mut story);
+    story.held(SECOND + 20 * MS, EGU, text("after"));
     assert_eq!(outcomes(&mut story), [("unknown".into(), text("after"), true)]);
+    // but there are fields that no processing changes
+    describe(&mut story, SECOND, "before", "after");
+    processed(&mut story);
+    story.held(SECOND + 20 * MS, DESC, text("after"));
+    assert_eq!(outcomes(&mut story), [("ok".into(), text("after"), false)]);
     // nor is what was read while hits were lost
     describe(&mut story, 5 * SECOND, "before", "after");
     let loss = Loss { source: LossSource::Hits, count: 1, since: 5 * SECOND, cause: String::new() };
@@ -121,6 +137,10 @@ fn processing_proves_nothing_of_a_put_with_callback() {
 #[test]
 fn what_the_server_does_not_refuse() {
     let mut story = story();
+    // of a type whose VAL may refuse
+    let field =
+        Field { id: VAL, ioc: 1, rtype: "mbbo".into(), name: "VAL".into(), dbf: Dbf::Double, menu: None };
+    story.run.apply(0, &Fact::Field(field));
     let write = |story: &mut Story, time| {
         story.packet(time, 1, 1, false, 2.0);
         story.put(time + MS, PutKind::PutField, CLIENT, -1000, "dbChannel_put", SP, 2.0);
