@@ -67,8 +67,8 @@ pub fn cause(tree: &Tree, link: Option<&str>) -> String {
             Trigger::IoInterrupt => format!("I/O Intr{}", asker(&context, process)),
             Trigger::Python => format!("I/O Intr by Python code{}", asker(&context, process)),
             Trigger::Callback => format!("callback in {thread}"),
-            Trigger::Once => "scanOnce (CP link, or put while active)".to_owned(),
-            Trigger::CpLink => "CP link".to_owned(),
+            Trigger::Once => "scanOnce (CP link, or put while active; which is not known)".to_owned(),
+            Trigger::CpLink => "CP link, whose source is not known".to_owned(),
             Trigger::Pini => "PINI".to_owned(),
             Trigger::Shell => "dbtr in the IOC shell".to_owned(),
             Trigger::Completion => "completion of what began earlier".to_owned(),
@@ -225,7 +225,7 @@ fn describe_put(text: &mut String, context: &Context, put: &PutSpan) {
 
 fn describe_link(text: &mut String, context: &Context, link: &LinkSpan) {
     let record = link.record.map(|record| record_name(context, record));
-    let _ = write!(text, "CA link {} -> ", record.unwrap_or_default());
+    let _ = write!(text, "CA link {} -> ", record.as_deref().unwrap_or("of a record that is not known"));
     value::push_text(text, &link.value);
     let _ = write!(text, " to {}", link.pv);
 }
