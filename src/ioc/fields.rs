@@ -64,6 +64,14 @@ impl LinkOffsets {
     }
 }
 
+/// The input links of a record for which it is processed when their sources change (CP, CPP): the field's description and
+/// the link's text.
+pub fn cp_links(memory: &Memory, layout: &Layout, record: u64) -> Vec<(u64, Value)> {
+    let Some(rtype) = layout.type_of(memory, record) else { return Vec::new() };
+    let inputs = rtype.inputs(layout.numbering).map(|input| (input, read(memory, layout, record, input)));
+    inputs.filter(|(_, link)| matches!(link, Value::Text(text) if is_cp(text))).collect()
+}
+
 /// What the field with this description holds in a record; [`Value::Unknown`] where that can't be read or told.
 pub fn read(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Value {
     value(memory, layout, record, description).unwrap_or(Value::Unknown)
@@ -189,7 +197,7 @@ fn modifiers(mask: u16, dbf: Dbf) -> String {
 }
 
 /// Is a link with this text one whose record is processed when its source changes (CP, CPP)?
-pub fn is_cp(link: &[u8]) -> bool {
+fn is_cp(link: &[u8]) -> bool {
     link.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")
 }
 

@@ -150,6 +150,9 @@ const MAX_CHOICE: usize = 80;
 /// Bytes of a state's text: ZNAM, ZRST and the like are char[26] in every Base.
 pub(super) const STATE_BYTES: usize = 26;
 
+/// Links have numbers among these, by version.
+const DBF_LINKS: std::ops::RangeInclusive<u16> = 12..=16;
+
 /// How the field types of a process are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbering {
@@ -209,6 +212,8 @@ pub struct TypeLayout {
     form: Form,
     /// Bytes of a record, from its dbCommon on.
     pub record_bytes: u32,
+    /// Its fields that may be links: type as the process numbers it, address of the description.
+    links: Box<[(u16, u64)]>,
     /// Addresses of the descriptions of ACKT and ACKS, where it has them.
     pub acknowledge: Option<(u64, u64)>,
     /// Where the texts of its states begin and how many there are: bi and bo 2, mbbi and mbbo 16.
@@ -340,7 +345,10 @@ impl Layout {
             let states = states(&fields);
             let address = |name: &str| fields.get(name).map(|field| field.description);
             let acknowledge = address("ACKT").zip(address("ACKS"));
-            let rtype = TypeLayout { address: node, name, value, form, record_bytes, acknowledge, states };
+            let links = fields.values().filter(|field| (DBF_LINKS).contains(&field.dbf));
+            let links = links.map(|field| (field.dbf, field.description)).collect();
+            let rtype =
+                TypeLayout { address: node, name, value, form, record_bytes, links, acknowledge, states };
             types.insert(node, rtype);
             node = next;
         }
@@ -489,6 +497,12 @@ impl TypeLayout {
     /// Is this the description of its value field?
     pub(super) fn is_value(&self, description: u64) -> bool {
         self.value.as_ref().is_some_and(|value| value.description == description)
+    }
+
+    /// Descriptions of its input links.
+    pub(super) fn inputs(&self, numbering: Numbering) -> impl Iterator<Item = u64> + '_ {
+        let inputs = self.links.iter().filter(move |(dbf, _)| numbering.dbf(*dbf) == Some(Dbf::InLink));
+        inputs.map(|(_, description)| *description)
     }
 
     /// Where its value is.

@@ -32,11 +32,13 @@ pub fn hit(
     };
     let (thread, new) = names.thread(time, pid, head.tid, head.sp, step, sink)?;
     let sp = thread.relative(head.sp);
+    let known = thread;
     let thread = thread.id;
     let fact = match body {
         Body::Process | Body::Routine => {
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
             let site = names.site(time, pid, head.caller, sink);
+            names.tell_links(time, pid, (record, head.object), &known, sink);
             let process = Process { thread, sp, site, record, active: head.active };
             if body == Body::Routine {
                 Fact::Routine(process)
@@ -56,6 +58,9 @@ pub fn hit(
         Body::Put { kind, field, requested, old, link } => {
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
             let site = names.site(time, pid, head.caller, sink);
+            if link.is_some() {
+                names.links_change(pid, head.object);
+            }
             let acknowledges = numbering.acknowledges(requested.dbf).filter(|_| kind != PutKind::Notify);
             let acknowledged =
                 acknowledges.and_then(|severity| names.acknowledged(pid, head.object, severity));

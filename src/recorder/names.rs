@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use iocrec_log::event::{
-    Alias, Event, Fact, Field, FieldId, Inspected, IocId, Loss, LossSource, Menu, MenuId, Record, RecordId,
-    ScanListId, Site, SiteId, States, Thinned, Thread, ThreadId, Value,
+    Alias, Event, Fact, Field, FieldId, FieldValue, Inspected, IocId, Loss, LossSource, Menu, MenuId, Record,
+    RecordId, ScanListId, Site, SiteId, States, Thinned, Thread, ThreadId, Value,
 };
 
 use super::after_puts::{AfterPuts, PutTo};
@@ -18,6 +18,7 @@ use super::selection::Selection;
 use super::sink::Sink;
 use crate::clock;
 use crate::ioc::elf::function_at;
+use crate::ioc::fields;
 use crate::ioc::layout;
 use crate::ioc::records::{self, RecordAt};
 use crate::ioc::scanning;
@@ -37,6 +38,11 @@ const LATER: u64 = 1_000_000_000;
 
 /// Links of CA links whose records are remembered: of more, each put's is looked for anew.
 const MAX_OWNERS: usize = 100_000;
+
+/// Which CP links a record has is told again after so long, nanoseconds, so that it is in every log of some minutes;
+/// and of so many records a second, since it takes a read for each link.
+const LINKS_HOLD: u64 = 60_000_000_000;
+const LINKS_A_SECOND: u32 = 20;
 
 /// Records are defined so many at a time before the sink may pass them on.
 const RECORDS_AT_ONCE: usize = 1024;
@@ -87,6 +93,8 @@ pub struct KnownThread {
     stack: u64,
     /// Its puts come from outside, though the IOC has no function for that: a PVA server's, or Python code's.
     serves: bool,
+    /// Processes records for their CP links: which those are is then told.
+    follows_links: bool,
     /// The record that has begun to process last and may still be at it.
     begun: Option<Begun>,
 }
@@ -188,6 +196,9 @@ pub struct Names {
     after: AfterPuts,
     /// Of structs of links that do not tell: the address of the record that they lie in.
     owners: AddressMap<(u32, u64), u64>,
+    /// Records whose CP links were told, and when; the second that is counted in, and how many were told in it.
+    linked: AddressMap<(u32, u64), u64>,
+    telling_links: (u64, u32),
     /// Records that have begun to process and came back without being done, and when.
     undone: AddressMap<(u32, u64), u64>,
     sites: AddressMap<(u32, u64), SiteId>,
@@ -246,6 +257,7 @@ impl Names {
         self.again.retain(|key, _| key.0 != pid);
         self.after.forget(pid);
         self.owners.retain(|key, _| key.0 != pid);
+        self.linked.retain(|key, _| key.0 != pid);
         self.undone.retain(|key, _| key.0 != pid);
         self.sites.retain(|key, _| key.0 != pid);
         Some(gone)
@@ -296,7 +308,8 @@ impl Names {
         let id = self.last_thread;
         let name = process::thread_name(pid, tid);
         let serves = matches!(name.as_str(), "PVXTCP" | "TCP-rx") || name.starts_with("python");
-        let known = KnownThread { id, pid, stack: sp, serves, begun: begins };
+        let follows_links = matches!(name.as_str(), "dbCaLink" | "CAC-event" | "scanOnce");
+        let known = KnownThread { id, pid, stack: sp, serves, follows_links, begun: begins };
         self.threads.insert(tid, known);
         sink.push(Event { time, fact: Fact::Thread(Thread { id, ioc, tid, name, stack: sp }) });
         Some((known, Some(NewThread { id, pid, tid, time })))
@@ -477,6 +490,50 @@ impl Names {
         let serves = self.threads.get(&tid).is_some_and(|thread| thread.serves);
         let to = PutTo { record, address, field, description, tid, told_by_processing };
         self.after.note(time, pid, to, old.clone(), inner && !serves, sink);
+    }
+
+    /// A record is processed in a thread, maybe for a CP link: tells which it has, if not told a while ago. The log then
+    /// names the source where it can be but one.
+    pub fn tell_links(
+        &mut self,
+        time: u64,
+        pid: u32,
+        record: (RecordId, u64),
+        thread: &KnownThread,
+        sink: &mut dyn Sink,
+    ) {
+        let (record, address) = record;
+        let told =
+            |names: &Names| names.linked.get(&(pid, address)).is_some_and(|told| told + LINKS_HOLD > time);
+        if !thread.follows_links || told(self) {
+            return;
+        }
+        let second = time / 1_000_000_000;
+        if self.telling_links.0 != second {
+            self.telling_links = (second, 0);
+        }
+        self.telling_links.1 += 1;
+        if self.telling_links.1 > LINKS_A_SECOND {
+            return;
+        }
+        if self.linked.len() >= MAX_OWNERS {
+            self.linked.clear();
+        }
+        self.linked.insert((pid, address), time);
+        let Some(ioc) = self.iocs.get(&pid) else { return };
+        let Ok(layout) = &ioc.process.layout else { return };
+        let links = fields::cp_links(&ioc.process.memory, layout, address);
+        let now = clock::monotonic();
+        for (description, value) in links {
+            if let Some(field) = self.field(time, pid, description, sink) {
+                sink.push(Event { time: now, fact: Fact::FieldValue(FieldValue { record, field, value }) });
+            }
+        }
+    }
+
+    /// A link of a record is changed: which it has is to be told anew.
+    pub fn links_change(&mut self, pid: u32, address: u64) {
+        self.linked.remove(&(pid, address));
     }
 
     /// The field that an acknowledgement of alarms is about, by the address of its description: ACKS or ACKT.

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod eca;
 pub mod engine;
 pub mod forest;
+pub mod links;
 pub mod order;
 pub mod outcome;
 pub mod packets;

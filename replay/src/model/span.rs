@@ -161,6 +161,8 @@ pub struct ProcessSpan {
     pub list: Option<ScanListId>,
     /// Who asked for that.
     pub asked: Option<Asked>,
+    /// It was processed for a CP link, in the thread of the CA links or asked for by it.
+    pub for_link: bool,
 }
 
 /// Who asked for an event or for I/O Intr.

@@ -67,8 +67,16 @@ pub fn cause(tree: &Tree, link: Option<&str>) -> String {
             Trigger::IoInterrupt => format!("I/O Intr{}", asker(&context, process)),
             Trigger::Python => format!("I/O Intr by Python code{}", asker(&context, process)),
             Trigger::Callback => format!("callback in {thread}"),
-            Trigger::Once => "scanOnce (CP link, or put while active; which is not known)".to_owned(),
-            Trigger::CpLink => "CP link, whose source is not known".to_owned(),
+            Trigger::Once | Trigger::CpLink if process.for_link => {
+                match tree.run.cp_link(root.start, process.record) {
+                    Some((field, source)) => {
+                        let field = field_name(&context, Some(field)).unwrap_or("?");
+                        format!("CP link {}.{field} from {source}", record_name(&context, process.record))
+                    }
+                    None => "CP link, source not known".to_owned(),
+                }
+            }
+            Trigger::Once | Trigger::CpLink => "scanOnce (CP link, or put while active)".to_owned(),
             Trigger::Pini => "PINI".to_owned(),
             Trigger::Shell => "dbtr in the IOC shell".to_owned(),
             Trigger::Completion => "completion of what began earlier".to_owned(),

@@ -69,8 +69,10 @@ impl Engine {
 
     /// A field was read from the IOC's memory.
     pub(super) fn field_value(&mut self, time: u64, held: FieldValue) {
+        let written = self.written.get(&held.record);
+        let place = written.and_then(|fields| fields.iter().position(|written| written.field == held.field));
+        let Some(place) = place else { return self.link_told(time, &held) };
         let Some(fields) = self.written.get_mut(&held.record) else { return };
-        let Some(place) = fields.iter().position(|written| written.field == held.field) else { return };
         let Some(Written { time: put, at, alone, .. }) = fields.get(place) else { return };
         let (age, at, alone) = (time.saturating_sub(*put), *at, *alone);
         if age < SOONEST {
@@ -86,6 +88,19 @@ impl Engine {
             self.written.remove(&held.record);
         }
         self.note_after(at, held.value, alone);
+    }
+
+    /// A field was read that no put was made to: a CP link of a record that is processed for such.
+    fn link_told(&self, time: u64, held: &FieldValue) {
+        let is_link = self.run.context().field(held.field).is_some_and(|field| words::is_link(field.dbf));
+        let cp = |text: &[u8]| {
+            text.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")
+        };
+        if let Value::Text(text) = &held.value {
+            if is_link && cp(text) {
+                self.run.has_link(time, held.record, held.field, text);
+            }
+        }
     }
 
     /// A record is processed, in the chain of `at`, and may change its fields.

@@ -45,6 +45,8 @@ struct Once {
     time: u64,
     /// In this record's processing, if in any.
     within: Option<At>,
+    /// By a thread of the CA links: a monitor has come.
+    by_link: bool,
 }
 
 /// Rebuilds the chains of one run.
@@ -62,6 +64,8 @@ pub struct Engine {
     meanwhile: HashMap<RecordId, At>,
     /// `scanOnce` requests of each record.
     asked: HashMap<RecordId, VecDeque<Once>>,
+    /// Was the latest of them that was worked off asked for by a thread of the CA links?
+    once_by_link: bool,
     /// Processing that has asked for a delayed callback.
     delayed: HashMap<RecordId, At>,
     /// Requests to process the records of an event or of I/O Intr.
@@ -86,6 +90,7 @@ impl Engine {
             notifies: HashMap::new(),
             meanwhile: HashMap::new(),
             asked: HashMap::new(),
+            once_by_link: false,
             delayed: HashMap::new(),
             requests: Requests::default(),
             written: HashMap::new(),

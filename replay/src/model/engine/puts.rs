@@ -130,6 +130,7 @@ impl Engine {
             });
         if link {
             // No `dbPut` follows.
+            self.run.link_changes(time, record);
             self.found(record, field, &old);
             self.watch(time, record, at);
         }
@@ -228,6 +229,9 @@ impl Engine {
     /// A put's `dbPut` was seen (or, for a link field, its `dbPutField` inside `dbProcessNotify`).
     fn fill(&mut self, time: u64, at: At, put: Put) {
         let record = put.record;
+        if put.kind == PutKind::PutField {
+            self.run.link_changes(time, record);
+        }
         self.found(record, put.field, &put.old);
         let Some(span) = self.forest.span_mut(at) else { return };
         let What::Put(own) = &mut span.what else { return };
