@@ -259,7 +259,12 @@ fn line(
     let definition = put.field.and_then(|field| context.field(field));
     let record = match put.record {
         Some(record) => Some(record_name(context, record)),
-        None => named.map(|pv| Pv::new(pv).record.to_owned()),
+        None => named.map(|pv| {
+            let name = Pv::new(pv).record;
+            let ioc = circuit_id.and_then(|circuit| ioc_of_circuit(context, circuit));
+            let record = ioc.and_then(|ioc| context.by_alias(ioc.id, name));
+            record.map_or(name, |record| record.name).to_owned()
+        }),
     };
     let field = match put.record {
         Some(_) => field_name(context, put.field).map(str::to_owned),

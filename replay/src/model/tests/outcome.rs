@@ -234,6 +234,11 @@ fn an_alias_is_a_name_of_its_record() {
     let (two, three) = (Value::Double(2.0), Value::Double(3.0));
     let by_alias = (Some("ALIAS.VAL{\"dbnd\":{}}"), Some("T:SP"), Some("user2"), "both", &three);
     assert_eq!(seen, [(Some("T:SP"), Some("T:SP"), Some("user1"), "both", &two), by_alias]);
+    // Seen on the network alone, it is its record's all the same.
+    let mut story = self::story();
+    story.run.apply(0, &Fact::Alias(Alias { record: SP, name: "ALIAS".into() }));
+    story.packet(SECOND, 1, 5, false, 2.0);
+    assert_eq!(story.puts()[0].record.as_deref(), Some("T:SP"));
     // A put with callback that never gets to dbPut (DISP) carries no value: the name alone has to do.
     let mut story = self::story();
     story.run.apply(0, &Fact::Alias(Alias { record: SP, name: "ALIAS".into() }));
