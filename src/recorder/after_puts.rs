@@ -86,6 +86,11 @@ impl AfterPuts {
         self.due.entry((pid, due.to.address)).or_default().push(due);
     }
 
+    /// Is a field of the record to be read?
+    pub fn has(&self, pid: u32, address: u64) -> bool {
+        !self.due.is_empty() && self.due.contains_key(&(pid, address))
+    }
+
     /// A record has completed: its value was told.
     pub fn completed(&mut self, pid: u32, tid: u32, address: u64) {
         if self.due.is_empty() {

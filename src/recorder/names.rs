@@ -483,13 +483,17 @@ impl Names {
         inner: bool,
         sink: &mut dyn Sink,
     ) {
+        let follows = inner && !self.threads.get(&tid).is_some_and(|thread| thread.serves);
+        // what records put to each other is as frequent as their processing
+        if follows && !self.after.has(pid, address) {
+            return;
+        }
         let Some(layout) = self.iocs.get(&pid).and_then(|ioc| ioc.process.layout.as_ref().ok()) else {
             return;
         };
         let told_by_processing = layout.is_plain_value(description);
-        let serves = self.threads.get(&tid).is_some_and(|thread| thread.serves);
         let to = PutTo { record, address, field, description, tid, told_by_processing };
-        self.after.note(time, pid, to, old.clone(), inner && !serves, sink);
+        self.after.note(time, pid, to, old.clone(), follows, sink);
     }
 
     /// A record is processed in a thread, maybe for a CP link: tells which it has, if not told a while ago. The log then

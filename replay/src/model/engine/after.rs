@@ -105,6 +105,9 @@ impl Engine {
 
     /// A record is processed, in the chain of `at`, and may change its fields.
     pub(super) fn disturb(&mut self, record: RecordId, at: At) {
+        if self.written.is_empty() {
+            return;
+        }
         let Some(fields) = self.written.get_mut(&record) else { return };
         let chain = self.forest.resolve(at).map(|at| at.tree);
         for written in fields.iter_mut().filter(|written| !written.settled) {
@@ -112,9 +115,14 @@ impl Engine {
         }
     }
 
-    /// Hits are missing: puts and processing may be among them.
-    pub(super) fn disturb_all(&mut self) {
+    /// Hits are missing since a time: puts and processing may be among them. A loss is told up to a second late.
+    pub(super) fn disturb_all(&mut self, since: u64) {
         self.written.values_mut().flatten().for_each(|written| written.alone = false);
+        for (_, at) in self.judged.iter().filter(|(judged, _)| *judged >= since) {
+            if let Some(after) = self.forest.put_mut(*at).and_then(|put| put.after.as_mut()) {
+                after.alone = false;
+            }
+        }
     }
 
     /// Gives up those that nothing comes for any more.
@@ -123,6 +131,9 @@ impl Engine {
             fields.retain(|written| written.time.saturating_add(LAST) > now);
             !fields.is_empty()
         });
+        while self.judged.front().is_some_and(|(judged, _)| judged.saturating_add(LAST) <= now) {
+            self.judged.pop_front();
+        }
     }
 
     fn note_after(&mut self, at: At, value: Value, alone: bool) {
@@ -132,6 +143,9 @@ impl Engine {
         if let Some(PutSpan { after, .. }) = self.forest.put_mut(at) {
             *after = Some(Box::new(After { value, alone }));
             self.forest.weigh_again(at);
+            if self.judged.len() < MAX_RECORDS {
+                self.judged.push_back((self.now, at));
+            }
         }
     }
 }

@@ -72,6 +72,8 @@ pub struct Engine {
     requests: Requests,
     /// The latest puts to fields of each record, of which it is yet to be seen what they left.
     written: HashMap<RecordId, Vec<after::Written>>,
+    /// Puts of which that was seen in the last seconds, and when.
+    judged: VecDeque<(u64, At)>,
     packets: Packets,
     now: u64,
     /// When it was last looked for what has ended, and events since.
@@ -94,6 +96,7 @@ impl Engine {
             delayed: HashMap::new(),
             requests: Requests::default(),
             written: HashMap::new(),
+            judged: VecDeque::new(),
             packets: Packets::default(),
             now: 0,
             swept: 0,
@@ -127,9 +130,9 @@ impl Engine {
             Fact::Inspected(inspected) => self.inspected(time, inspected),
             Fact::FieldValue(held) => self.field_value(time, held),
             // Requests may be among what is missing: what is left of them would be taken for others'.
-            Fact::Loss(Loss { source: LossSource::Hits, .. }) => {
+            Fact::Loss(Loss { source: LossSource::Hits, since, .. }) => {
                 self.requests.clear();
-                self.disturb_all();
+                self.disturb_all(since);
             }
             _ => {}
         }
@@ -154,6 +157,7 @@ impl Engine {
         self.delayed.clear();
         self.requests.clear();
         self.written.clear();
+        self.judged.clear();
         self.asked.clear();
         self.forest.clear(out);
     }

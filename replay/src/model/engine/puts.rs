@@ -90,7 +90,9 @@ impl Engine {
     /// `dbPutField` and `dbProcessNotify`.
     fn put_from_outside(&mut self, time: u64, put: Put, caller: Caller, role: Role) {
         let (thread, sp, record, kind) = (put.thread, put.sp, put.record, put.kind);
-        let (field, old) = (put.field, put.old.clone());
+        let field = put.field;
+        let is_link = |field| self.run.context().field(field).is_some_and(|field| words::is_link(field.dbf));
+        let old_link = (kind == PutKind::PutField && field.is_some_and(is_link)).then(|| put.old.clone());
         let within = if kind == PutKind::Notify { In::Notify } else { In::PutField };
         let state = self.threads.entry(thread).or_default();
         let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
@@ -124,11 +126,7 @@ impl Engine {
             }
         };
         self.enter(thread, sp, within, record, at);
-        let link = kind == PutKind::PutField
-            && field.is_some_and(|field| {
-                self.run.context().field(field).is_some_and(|field| words::is_link(field.dbf))
-            });
-        if link {
+        if let Some(old) = old_link {
             // No `dbPut` follows.
             self.run.link_changes(time, record);
             self.found(record, field, &old);

@@ -99,7 +99,15 @@ fn processing_in_between_may_have_made_it_so() {
     // nor is what was read while hits were lost
     describe(&mut story, 5 * SECOND, "before", "after");
     let loss = Loss { source: LossSource::Hits, count: 1, since: 5 * SECOND, cause: String::new() };
-    story.push(5 * SECOND + 10 * MS, Fact::Loss(loss)).held(5 * SECOND + 20 * MS, DESC, text("after"));
+    story.push(5 * SECOND + 10 * MS, Fact::Loss(loss.clone())).held(
+        5 * SECOND + 20 * MS,
+        DESC,
+        text("after"),
+    );
+    assert_eq!(outcomes(&mut story), [("unknown".into(), text("after"), true)]);
+    // which is told later
+    describe(&mut story, 5 * SECOND, "before", "after");
+    story.held(5 * SECOND + 20 * MS, DESC, text("after")).push(5 * SECOND + 800 * MS, Fact::Loss(loss));
     assert_eq!(outcomes(&mut story), [("unknown".into(), text("after"), true)]);
 }
 
