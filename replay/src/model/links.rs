@@ -8,8 +8,11 @@ use super::value;
 use iocrec_log::event::{FieldId, RecordId};
 use std::collections::HashMap;
 
-/// Records that are remembered, tellings of each, and links in one: bounds for hostile logs.
+/// Records that are remembered, tellings of each, and links in one; bytes of a link's text (the recorder reads a
+/// kilobyte), and of all: bounds for hostile logs.
 const MAX_RECORDS: usize = 100_000;
+const MAX_TEXT: usize = 1100;
+const MAX_BYTES: usize = 32 << 20;
 const MAX_TOLD: usize = 8;
 const MAX_LINKS: usize = 64;
 
@@ -23,11 +26,19 @@ struct Told {
 #[derive(Default)]
 pub struct Links {
     records: HashMap<RecordId, Vec<Told>>,
+    bytes: usize,
 }
 
 impl Links {
     /// A record has this CP link.
     pub fn told(&mut self, time: u64, record: RecordId, field: FieldId, link: &[u8]) {
+        if link.len() > MAX_TEXT {
+            return self.change(time, record);
+        }
+        self.bytes += 64 + link.len();
+        if self.bytes > MAX_BYTES {
+            (self.records, self.bytes) = (HashMap::new(), 0);
+        }
         let link = (field, link.into());
         if let Some(last) = self.records.get_mut(&record).and_then(|told| told.last_mut()) {
             if last.time == time && !last.links.is_empty() {

@@ -294,7 +294,8 @@ fn whole(value: &Value, later: Option<&Value>) -> Value {
 
 /// Was the put's record processed for it?
 fn is_processed(tree: &Tree, number: usize, put: &PutSpan) -> bool {
-    tree.spans.iter().any(|span| match &span.what {
+    // children come after their parents
+    tree.spans.iter().skip(number).any(|span| match &span.what {
         What::Process(process) => span.parent == Some(number) && Some(process.record) == put.record,
         _ => false,
     })
@@ -311,7 +312,7 @@ pub fn completed<'a>(tree: &'a Tree, number: usize, put: &PutSpan) -> Option<&'a
         }
         _ => None,
     };
-    tree.spans.iter().find_map(own)
+    tree.spans.iter().skip(number).find_map(own)
 }
 
 #[cfg(test)]
