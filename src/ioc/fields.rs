@@ -226,6 +226,8 @@ fn little_endian(bytes: &[u8], size: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ioc::image::{FieldLine, Image};
+    use crate::ioc::width::Width;
 
     #[test]
     fn links_read_as_caget_shows_them() {
@@ -242,6 +244,74 @@ mod tests {
         assert_eq!((old(b"", DB_LINK), old(b"12345678", DB_LINK)), (Value::Unknown, Value::Unknown));
         assert_eq!(old(b"1\0", 2), Value::Unknown, "VME");
         assert!(is_cp(b"A:B CP NMS") && is_cp(b"A:B CPP NMS") && !is_cp(b"CP NPP NMS"));
+    }
+
+    /// A record of each generation of Base and width of pointers: a number, texts, an array, links.
+    #[test]
+    fn fields_of_every_generation() {
+        // highest number of a field type, RDES; then in a link: its kind, name, mask, bytes
+        let since = |width: Width| [4, 24, 36, 40].map(|at| at * width.bytes() / 4);
+        let generations = [
+            (Width::Wide, 15, 416, [40, 0, 32, 56]),
+            (Width::Narrow, 15, 308, [20, 0, 16, 28]),
+            (Width::Wide, 17, 568, [8, 48, 72, 80]),
+            (Width::Narrow, 17, 424, since(Width::Narrow)),
+        ];
+        for (width, highest, rdes, [kind, name, mask, bytes]) in generations {
+            let mut image = Image::new(width);
+            let pointer = width.bytes() as i16;
+            let since_3161 = highest == 17;
+            let (menu, input) = if since_3161 { (12, 14) } else { (10, 12) };
+            let fields: [FieldLine; 11] = [
+                ("STAT", menu, 300, 2),
+                ("PACT", 2, 302, 1),
+                ("RDES", highest, rdes, pointer),
+                ("DESC", 0, 61, 41),
+                ("VAL", highest, 700, pointer),
+                ("BPTR", highest, 704, pointer),
+                ("NORD", 6, 712, 4),
+                ("FTVL", menu, 716, 2),
+                ("INP", input, 720, bytes as i16),
+                ("OUT", input + 1, 800, bytes as i16),
+                ("PREC", 3, 880, 2),
+            ];
+            let (base, first) = image.base();
+            let rtype = image.record_type(first, "sort", &fields);
+            let record = image.record(rtype, rdes, "A:B");
+            image.put(record + 61, b"what it is\0rest");
+            image.put(record + 880, &(-3i16).to_ne_bytes());
+            image.put(record + 712, &3u32.to_ne_bytes());
+            image.put(record + 716, &3u16.to_ne_bytes());
+            let array = image.room(8);
+            image.put(array, &[1i16, -2, 3].map(i16::to_ne_bytes).concat());
+            image.point(record + 704, array);
+            image.put(record + 720 + kind, &CA_LINK.to_ne_bytes());
+            image.put(record + 720 + mask, &(0x10u16 | 1).to_ne_bytes());
+            image.point_to_string(record + 720 + name, "C:D.E");
+            // OUT stays as it is: a constant without a text
+            let memory = image.memory();
+            let layout = Layout::read(&memory, image.address(base)).unwrap();
+            let places: Vec<u64> =
+                (0..fields.len()).map(|index| image.address(image.field(rtype, index))).collect();
+            let at = |index: usize| places[index];
+            let address = image.address(record);
+            let read = |index| read(&memory, &layout, address, at(index));
+            let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+            assert_eq!(read(3), text("what it is"), "{width:?} {highest}");
+            assert_eq!(read(10), Value::Int(-3));
+            let bytes = [1i16, -2, 3].map(i16::to_le_bytes).concat();
+            assert_eq!(read(4), Value::Array(Array { dbf: Dbf::Short, count: 3, bytes }));
+            assert_eq!((read(8), read(9)), (text("C:D.E CP MS"), text("")), "{width:?} {highest}");
+            assert_eq!(
+                cp_links(&memory, &layout, address),
+                [(at(8), text("C:D.E CP MS"))],
+                "{width:?} {highest}"
+            );
+            // another record, or none, stands there by now
+            image.put_pointer(record + usize::from(rdes), 8);
+            assert_eq!(super::read(&memory, &layout, address, at(3)), Value::Unknown);
+            assert_eq!(super::read(&memory, &layout, 8, at(3)), Value::Unknown);
+        }
     }
 
     #[test]
