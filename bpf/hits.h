@@ -79,6 +79,8 @@ struct complete_array {
 	__u8 value[ARRAY_BYTES];
 };
 
+#define NO_LINK 0xffff
+
 struct put {
 	struct hit hit; /* dbf: of the request */
 	__u64 field;    /* dbFldDes * */
@@ -87,7 +89,7 @@ struct put {
 	__u16 old_dbf;
 	__u16 requested_bytes;
 	__u16 old_bytes;
-	__u16 unused;
+	__u16 link; /* `old` is the text of a link: its kind << 12 | pvlMask (link.h); or NO_LINK */
 	__u8 requested[STRING_BYTES];
 	__u8 old[STRING_BYTES];
 };
@@ -100,7 +102,7 @@ struct put_array {
 	__u16 old_dbf;
 	__u16 requested_bytes;
 	__u16 old_bytes;
-	__u16 unused;
+	__u16 link; /* `old` is the text of a link: its kind << 12 | pvlMask (link.h); or NO_LINK */
 	__u8 requested[ARRAY_BYTES];
 	__u8 old[ARRAY_BYTES];
 };

@@ -370,6 +370,43 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 	return 0;
 }
 
+/* Of a DBF type, in the numbering of the process: INLINK, OUTLINK or FWDLINK? */
+INLINE int is_link(struct process_layout *process, __s16 dbf)
+{
+	__u16 first = process->no_int64 ? 12 : 14;
+
+	return (__u16)(dbf - first) < 3;
+}
+
+/*
+ * The text of a link before it is changed: dbPutField frees it. Its parts, with the kind of the link, are put together by
+ * the agent. Offsets of link.h, in pointers: they are the same for 4 and 8 bytes.
+ */
+INLINE void read_link(struct put *put, struct process_layout *process, __u64 link)
+{
+	int since_3_16 = process->link_record != NO_OFFSET;
+	__u16 kind = 0xf;
+	__u16 mask = 0;
+	__u64 text;
+
+	bpf_probe_read_user(&kind, sizeof(kind), (void *)(link + (since_3_16 ? 1 : 5) * sizeof(__pointer)));
+	bpf_probe_read_user(&mask, sizeof(mask), (void *)(link + (since_3_16 ? 9 : 4) * sizeof(__pointer)));
+	put->link = (kind & 0xf) << 12 | (mask & 0xfff);
+	if (kind == 1 || kind == 10 || kind == 11) { /* PV_LINK, DB_LINK, CA_LINK */
+		text = read_pointer(link + process->link_pvname);
+	} else {
+		/* a constant, a JSON link, `@` text; a constant that was never changed has its raw text alone */
+		text = read_pointer(link + (since_3_16 ? 4 * sizeof(__pointer) : 0));
+		if (!text && since_3_16 && kind == 0)
+			text = read_pointer(link + 3 * sizeof(__pointer));
+	}
+	put->old[0] = 0;
+	if (!text || bpf_probe_read_user(put->old, STRING_BYTES, (void *)text) == 0)
+		put->old_bytes = STRING_BYTES;
+	else if (bpf_probe_read_user(put->old, 8, (void *)text) == 0)
+		put->old_bytes = 8;
+}
+
 /* dbPut and dbPutField: (DBADDR *, short dbrType, const void *buffer, long count) */
 INLINE int put(struct pt_regs *regs, __u16 kind)
 {
@@ -395,7 +432,7 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		put->old_dbf = address.field_type;
 		put->requested_bytes = 0;
 		put->old_bytes = 0;
-		put->unused = 0;
+		put->link = NO_LINK;
 		if (count == 1) {
 			if (element_bytes(process, dbr) == STRING_BYTES) {
 				if (bpf_probe_read_user(put->requested, STRING_BYTES, requested) == 0)
@@ -405,7 +442,9 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 			if (!put->requested_bytes && bpf_probe_read_user(put->requested, 8, requested) == 0)
 				put->requested_bytes = 8;
 		}
-		if (address.field_size > 8) {
+		if (is_link(process, address.field_type)) {
+			read_link(put, process, address.pfield);
+		} else if (address.field_size > 8) {
 			if (bpf_probe_read_user(put->old, STRING_BYTES, (void *)(__u64)address.pfield) == 0)
 				put->old_bytes = STRING_BYTES;
 		} else if (bpf_probe_read_user(put->old, 8, (void *)(__u64)address.pfield) == 0) {
@@ -430,7 +469,7 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		put->field = address.field;
 		put->count = count;
 		put->old_dbf = address.field_type;
-		put->unused = 0;
+		put->link = NO_LINK;
 		put->requested_bytes = read_array(put->requested, requested, count * element_bytes(process, dbr));
 		put->old_count = old_count;
 		put->old_bytes = read_array(put->old, (void *)old, (__u64)old_count * (__u16)address.field_size);
@@ -471,7 +510,7 @@ SEC("uprobe") int db_process_notify(struct pt_regs *regs)
 	put->old_dbf = address.field_type;
 	put->requested_bytes = 0;
 	put->old_bytes = 0;
-	put->unused = 0;
+	put->link = NO_LINK;
 	SEND(regs, put, &put->hit);
 	return 0;
 }

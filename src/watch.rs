@@ -1,7 +1,8 @@
 //! `iocrec watch`: the same events as a log would get, a line each, as they happen.
 //!
 //! A put's line waits a moment for what belongs to it: the hit inside the IOC (old value) and the answer
-//! (status). What has not come by then is not shown; the log, and `iocreplay`, would tell.
+//! (status). What has not come by then is not shown; the log, and `iocreplay`, would tell. That a put without callback got
+//! to the IOC's function is no status: the record may yet refuse it. That its record is processed for it is.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
@@ -24,6 +25,9 @@ const CLOCK_ERROR: u64 = 1_000_000;
 /// ECA_NORMAL and ECA_NOWTACCESS (caerr.h: severity and number of the message).
 const ECA_NORMAL: u32 = 1;
 const ECA_NOWTACCESS: u32 = 376;
+/// Requests that acknowledge alarms.
+const DBR_PUT_ACKT: u16 = 35;
+const DBR_PUT_ACKS: u16 = 36;
 /// menuAlarmSevr.
 const SEVERITIES: [&str; 4] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
 
@@ -36,14 +40,19 @@ struct Waiting {
     pv: String,
     old: Option<Value>,
     status: Option<String>,
+    /// Where it is carried out, once that was seen.
+    inside: Option<(ThreadId, RecordId)>,
 }
 
 /// A put inside an IOC that may be one of those.
 struct Inside {
     time: u64,
-    record: String,
+    /// The record's name, and its other names.
+    names: Vec<String>,
     name: String,
     thread: String,
+    /// Its record is processed for it, so it was taken.
+    taken: bool,
     circuit: Option<CircuitId>,
     notify: bool,
     put: Put,
@@ -54,7 +63,10 @@ impl Inside {
     fn is(&self, waiting: &Waiting) -> bool {
         let place = match self.circuit {
             Some(circuit) => waiting.circuit.id == circuit,
-            None => waiting.pv.split('.').next() == Some(&self.record),
+            None => {
+                let record = waiting.pv.split(['.', '{']).next().unwrap_or_default();
+                self.names.iter().any(|name| name == record)
+            }
         };
         place && self.notify == waiting.put.notify && self.time + CLOCK_ERROR >= waiting.time
     }
@@ -119,7 +131,22 @@ impl<W: Write> Watch<W> {
             _ => record.clone(),
         };
         let (thread, circuit) = (self.thread(put.thread).to_string(), self.context.serves(put.thread));
-        self.inside.push_back(Inside { time, record, name, thread, circuit, notify, put });
+        let mut names = vec![record];
+        names.extend(self.context.aliases(put.record).iter().map(|alias| alias.to_string()));
+        self.inside.push_back(Inside { time, names, name, thread, taken: false, circuit, notify, put });
+    }
+
+    /// A record is processed: for the put to it in that thread, which `dbPutField` then has taken.
+    fn process(&mut self, thread: ThreadId, record: RecordId) {
+        let own = |inside: &&mut Inside| inside.put.thread == thread && inside.put.record == record;
+        if let Some(inside) = self.inside.iter_mut().rev().find(own) {
+            inside.taken = true;
+            return;
+        }
+        let own = |waiting: &&mut Waiting| waiting.inside == Some((thread, record));
+        if let Some(waiting) = self.waiting.iter_mut().rev().find(own).filter(|waiting| !waiting.put.notify) {
+            waiting.status.get_or_insert_with(|| "ok".into());
+        }
     }
 
     /// Puts together what belongs together.
@@ -128,11 +155,12 @@ impl<W: Write> Watch<W> {
             let Some(place) = self.inside.iter().position(|inside| inside.is(waiting)) else { continue };
             let Some(inside) = self.inside.remove(place) else { continue };
             waiting.old = Some(inside.put.old);
+            waiting.inside = Some((inside.put.thread, inside.put.record));
             if waiting.pv.is_empty() {
                 waiting.pv = inside.name;
             }
-            if !inside.notify {
-                waiting.status = Some("ok".into());
+            if !inside.notify && inside.taken {
+                waiting.status.get_or_insert_with(|| "ok".into());
             }
         }
     }
@@ -172,7 +200,16 @@ impl<W: Write> Watch<W> {
 
     fn print_put(&mut self, waiting: &Waiting) {
         let Waiting { put, circuit, pv, .. } = waiting;
-        let value = text(&from_channel_access(put.dbr, put.count, &put.payload));
+        let value = from_channel_access(put.dbr, put.count, &put.payload);
+        let value = match (put.dbr, &value) {
+            // no values, but what is done with the record's alarm (db_access.h)
+            (DBR_PUT_ACKT, _) => format!("ACKT={}", text(&value)),
+            (DBR_PUT_ACKS, Value::Int(severity)) => {
+                let severity = usize::try_from(*severity).ok().and_then(|severity| SEVERITIES.get(severity));
+                format!("acknowledged alarm (severity {})", severity.unwrap_or(&"?"))
+            }
+            _ => text(&value),
+        };
         let pv = if pv.is_empty() { "(channel opened before)" } else { pv };
         let mut line = format!("Write: {pv} {value} from {} to {}", circuit.client, circuit.server);
         for (name, known) in [("user", &circuit.user), ("host", &circuit.host)] {
@@ -205,10 +242,12 @@ impl<W: Write> Sink for Watch<W> {
                     pv,
                     old: None,
                     status: None,
+                    inside: None,
                 });
             }
             Fact::CaAnswer(answer) => self.answer(&answer),
             Fact::Put(put) => self.put(event.time, put),
+            Fact::Process(process) => self.process(process.thread, process.record),
             Fact::Complete(complete) => {
                 let severity = SEVERITIES.get(usize::from(complete.severity)).unwrap_or(&"?");
                 let line = format!(

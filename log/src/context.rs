@@ -423,6 +423,12 @@ impl Context {
         self.records.iter()
     }
 
+    /// The record that has this other name in an IOC. Looks through all other names, of which there are few.
+    pub fn by_alias(&self, ioc: IocId, name: &str) -> Option<RecordRef<'_>> {
+        let named = self.aliases.map.iter().filter(|(_, names)| names.iter().any(|alias| **alias == *name));
+        named.filter_map(|(&record, _)| self.record(record)).find(|record| record.ioc == ioc)
+    }
+
     /// A record's other names.
     pub fn aliases(&self, record: RecordId) -> &[Box<str>] {
         self.aliases.map.get(&record).map_or(&[], |names| names)

@@ -843,7 +843,9 @@ pub struct CircuitEnds {
     pub client: Option<IocId>,
 }
 
-/// What a field held when it was read from the IOC's memory, some time after a put to it: what the put came to.
+/// What a field held when it was read from the IOC's memory: some time after a put to it, what the put came to; without a put
+/// to it in the last seconds, a link for which the record is processed when its source changes (CP), all of a record
+/// with the same time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldValue {
     /// The record.

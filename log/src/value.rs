@@ -122,7 +122,7 @@ pub fn push_lossy(out: &mut String, bytes: &[u8]) {
 }
 
 /// Appends `value` for people: text in quotes and escaped, arrays as their first elements and their
-/// length, `?` where not known.
+/// length (`50 of 256` where the log holds no more), `?` where not known.
 pub fn push_text(out: &mut String, value: &Value) {
     match value {
         Value::Unknown => out.push('?'),
@@ -152,7 +152,12 @@ pub fn push_text(out: &mut String, value: &Value) {
             if shown < usize::try_from(array.count).unwrap_or(usize::MAX) {
                 out.push_str(if shown > 0 { ", ..." } else { "..." });
             }
-            let _ = write!(out, "] ({})", array.count);
+            let held = elements(array).count();
+            let _ = match usize::try_from(array.count) == Ok(held) {
+                true => write!(out, "] ({held})"),
+                // the log has the first of them only
+                false => write!(out, "] ({held} of {})", array.count),
+            };
         }
         number => push_number(out, number),
     }

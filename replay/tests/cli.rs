@@ -345,7 +345,7 @@ fn why_did_it_change() {
     let directory = logged();
     let here = directory.path();
     let out = works(here, &["why", "T:SLOW", "log", "--utc"]);
-    assert!(out.contains("T:SLOW did not change") || out.contains("T:SLOW became"), "{out}");
+    assert!(out.contains("T:SLOW may have changed"), "what it held before is not known: {out}");
     let out = works(here, &["why", "R:FAR", "log", "--utc"]);
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(

@@ -150,6 +150,9 @@ const MAX_CHOICE: usize = 80;
 /// Bytes of a state's text: ZNAM, ZRST and the like are char[26] in every Base.
 pub(super) const STATE_BYTES: usize = 26;
 
+/// Links have numbers among these, by version.
+const DBF_LINKS: std::ops::RangeInclusive<u16> = 12..=16;
+
 /// How the field types of a process are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbering {
@@ -169,6 +172,19 @@ impl Numbering {
         ];
         let shift = if self == Numbering::Before3161 && number >= 7 { 2 } else { 0 };
         ALL.get(usize::from(number) + shift).copied()
+    }
+}
+
+impl Numbering {
+    /// Is a request of this type no put of a value, but one of those that acknowledge alarms? False: DBR_PUT_ACKT, which
+    /// says whether alarms that have gone are to be acknowledged; true: DBR_PUT_ACKS, which acknowledges. They are
+    /// numbered from DBR_ENUM on (dbFldTypes.h), as the field types MENU and DEVICE, which no request has.
+    pub fn acknowledges(self, dbr: u16) -> Option<bool> {
+        match self.dbf(dbr) {
+            Some(Dbf::Menu) => Some(false),
+            Some(Dbf::Device) => Some(true),
+            _ => None,
+        }
     }
 }
 
@@ -194,6 +210,12 @@ pub struct TypeLayout {
     pub name: String,
     value: Option<FieldAt>,
     form: Form,
+    /// Bytes of a record, from its dbCommon on.
+    pub record_bytes: u32,
+    /// Its fields that may be links: type as the process numbers it, address of the description.
+    links: Box<[(u16, u64)]>,
+    /// Addresses of the descriptions of ACKT and ACKS, where it has them.
+    pub acknowledge: Option<(u64, u64)>,
     /// Where the texts of its states begin and how many there are: bi and bo 2, mbbi and mbbo 16.
     pub(super) states: Option<(u16, usize)>,
 }
@@ -211,7 +233,7 @@ pub struct MenuAt {
 
 /// Where a record's value is. Offsets in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     /// Nowhere that would mean something (fanout, aSub ...).
     None,
     /// In VAL, up to 8 bytes.
@@ -310,7 +332,8 @@ impl Layout {
             let fields = fields(memory, node, &bytes)?;
             let name = memory.string(pointer(offsets.type_name), MAX_NAME);
             let name = name.ok_or("a record type has no name")?;
-            if u32_at(&bytes, offsets.type_record_size) == 0 {
+            let record_bytes = u32_at(&bytes, offsets.type_record_size);
+            if record_bytes == 0 {
                 return Err("its record types are not registered yet".into());
             }
             highest = fields.values().map(|field| field.dbf).max().unwrap_or(0).max(highest);
@@ -320,7 +343,13 @@ impl Layout {
             let form = form(&fields, memory.width());
             let value = fields.get("VAL").cloned();
             let states = states(&fields);
-            types.insert(node, TypeLayout { address: node, name, value, form, states });
+            let address = |name: &str| fields.get(name).map(|field| field.description);
+            let acknowledge = address("ACKT").zip(address("ACKS"));
+            let links = fields.values().filter(|field| (DBF_LINKS).contains(&field.dbf));
+            let links = links.map(|field| (field.dbf, field.description)).collect();
+            let rtype =
+                TypeLayout { address: node, name, value, form, record_bytes, links, acknowledge, states };
+            types.insert(node, rtype);
             node = next;
         }
         let (rdes, stat, pact) = common.ok_or("no record type describes RDES, STAT and PACT")?;
@@ -373,6 +402,24 @@ impl Layout {
         let name = memory.string(pointer(offsets.field_name), MAX_NAME)?;
         let dbf = self.numbering.dbf(u16::try_from(u32_at(&bytes, offsets.field_dbf)).ok()?)?;
         Some((rtype.name.clone(), name, dbf))
+    }
+
+    /// Where a field lies, by the address of its description, and of which record type it is.
+    pub(super) fn described(&self, memory: &Memory, description: u64) -> Option<(&TypeLayout, FieldAt)> {
+        let offsets = Offsets::of(memory.width());
+        let bytes: [u8; MOST_BYTES] = memory.head(description, offsets.field_bytes)?;
+        let rtype = self.types.get(&memory.width().pointer(&bytes, offsets.field_type))?;
+        let dbf = u16::try_from(u32_at(&bytes, offsets.field_dbf)).ok()?;
+        let size = u16_at(&bytes, offsets.field_size).cast_signed();
+        let offset = u16_at(&bytes, offsets.field_offset);
+        Some((rtype, FieldAt { description, dbf, offset, size }))
+    }
+
+    /// Is this the description of a value field that is read whole when a record is done?
+    pub fn is_plain_value(&self, description: u64) -> bool {
+        self.types
+            .values()
+            .any(|rtype| rtype.is_value(description) && matches!(rtype.form, Form::Scalar | Form::String))
     }
 
     /// The texts that a MENU or DEVICE field's values stand for, by the address of the field's description.
@@ -447,6 +494,22 @@ impl Layout {
 }
 
 impl TypeLayout {
+    /// Is this the description of its value field?
+    pub(super) fn is_value(&self, description: u64) -> bool {
+        self.value.as_ref().is_some_and(|value| value.description == description)
+    }
+
+    /// Descriptions of its input links.
+    pub(super) fn inputs(&self, numbering: Numbering) -> impl Iterator<Item = u64> + '_ {
+        let inputs = self.links.iter().filter(move |(dbf, _)| numbering.dbf(*dbf) == Some(Dbf::InLink));
+        inputs.map(|(_, description)| *description)
+    }
+
+    /// Where its value is.
+    pub(super) fn form(&self) -> Form {
+        self.form
+    }
+
     /// `struct value_layout`.
     fn told(&self, numbering: Numbering) -> [u8; 32] {
         let field = self.value.as_ref().map_or(0, |value| value.description);

@@ -10,6 +10,7 @@ pub mod clients;
 pub mod elf;
 pub mod ending;
 pub mod environment;
+pub mod fields;
 pub mod hidden;
 #[cfg(test)]
 mod image;

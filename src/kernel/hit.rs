@@ -12,6 +12,9 @@ const NAME: usize = 64;
 /// `hit.dbf` where there is no value (NO_VALUE).
 const NO_VALUE: u8 = 0xff;
 
+/// `put.link` where the field is none (NO_LINK).
+const NO_LINK: u16 = 0xffff;
+
 /// What every hit tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -83,6 +86,8 @@ pub enum Body<'a> {
         requested: Raw<'a>,
         /// Held before.
         old: Raw<'a>,
+        /// Held before is the text of a link, of this kind and with this `pvlMask` (link.h).
+        link: Option<(u16, u16)>,
     },
     /// dbCaPutLinkCallback.
     LinkPut {
@@ -186,6 +191,7 @@ fn put(sample: &[u8], kind: PutKind, dbf: Option<u8>) -> Option<Body<'_>> {
     let room = sample.len().checked_sub(VALUES)? / 2;
     let requested = usize::from(u16_at(sample, HEAD + 18)?).min(room);
     let old = usize::from(u16_at(sample, HEAD + 20)?).min(room);
+    let link = u16_at(sample, HEAD + 22)?;
     Some(Body::Put {
         kind,
         field: u64_at(sample, HEAD)?,
@@ -199,6 +205,7 @@ fn put(sample: &[u8], kind: PutKind, dbf: Option<u8>) -> Option<Body<'_>> {
             count: u32_at(sample, HEAD + 12)?,
             bytes: some_of(sample, VALUES + room, old),
         },
+        link: (link != NO_LINK).then_some((link >> 12, link & 0xfff)),
     })
 }
 
@@ -253,16 +260,17 @@ mod tests {
         sample.extend_from_slice(&0x1234u64.to_ne_bytes());
         sample.extend_from_slice(&3u32.to_ne_bytes());
         sample.extend_from_slice(&2u32.to_ne_bytes());
-        for half in [9u16, 24, 8, 0] {
+        for half in [9u16, 24, 8, 11 << 12 | 5] {
             sample.extend_from_slice(&half.to_ne_bytes());
         }
         sample.extend((0..152).map(|_| 1u8));
         sample.extend((0..152).map(|_| 2u8));
         sample.extend_from_slice(&[0; 4]);
-        let Some((_, Body::Put { kind, field, requested, old })) = parse(&sample) else { panic!() };
+        let Some((_, Body::Put { kind, field, requested, old, link })) = parse(&sample) else { panic!() };
         assert_eq!((kind, field), (PutKind::PutField, 0x1234));
         assert_eq!(requested, Raw { dbf: 10, count: 3, bytes: &[1; 24] });
         assert_eq!(old, Raw { dbf: 9, count: 2, bytes: &[2; 8] });
+        assert_eq!(link, Some((11, 5)));
     }
 
     proptest! {

@@ -1,11 +1,14 @@
 //! Hits turned into events: addresses into numbers, bytes into values.
 
-use iocrec_log::event::{CaLinkPut, Cause, Complete, Event, Fact, Process, Put, PutKind, Thinned, Value};
+use iocrec_log::event::{
+    CaLinkPut, Cause, Complete, Dbf, Event, Fact, Process, Put, PutKind, Thinned, Value,
+};
 
 use super::names::{Names, NewThread, Step};
 use super::selection::Selection;
 use super::sink::Sink;
 use super::value::{dbf, text, value};
+use crate::ioc::fields;
 use crate::ioc::layout::Numbering;
 use crate::ioc::memory::printable;
 use crate::kernel::hit::{Body, Form, Head};
@@ -29,11 +32,13 @@ pub fn hit(
     };
     let (thread, new) = names.thread(time, pid, head.tid, head.sp, step, sink)?;
     let sp = thread.relative(head.sp);
+    let known = thread;
     let thread = thread.id;
     let fact = match body {
         Body::Process | Body::Routine => {
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
             let site = names.site(time, pid, head.caller, sink);
+            names.tell_links(time, pid, (record, head.object), &known, sink);
             let process = Process { thread, sp, site, record, active: head.active };
             if body == Body::Routine {
                 Fact::Routine(process)
@@ -50,21 +55,44 @@ pub fn hit(
             let (severity, status) = (head.severity, head.status);
             Fact::Complete(Complete { thread, sp, site: 0, record, value, severity, status })
         }
-        Body::Put { kind, field, requested, old } => {
+        Body::Put { kind, field, requested, old, link } => {
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
             let site = names.site(time, pid, head.caller, sink);
-            let field = names.field(time, pid, field, sink);
+            if link.is_some() {
+                names.links_change(pid, head.object);
+            }
+            let acknowledges = numbering.acknowledges(requested.dbf).filter(|_| kind != PutKind::Notify);
+            let acknowledged =
+                acknowledges.and_then(|severity| names.acknowledged(pid, head.object, severity));
+            let description = acknowledged.unwrap_or(field);
+            let field = names.field(time, pid, description, sink);
             names.note_put(time, pid, head.object, record, field);
-            let dbf = dbf(&requested, numbering);
+            let dbf = if acknowledged.is_some() { Dbf::UShort } else { dbf(&requested, numbering) };
             let count = requested.count;
             // dbProcessNotify is handed no value: the dbPut inside it is
             let known =
                 |raw| if kind == PutKind::Notify { Value::Unknown } else { value(raw, numbering, false) };
-            let (requested, old) = (known(&requested), known(&old));
+            // what was read there is the value's, which an acknowledgement is not about
+            let (requested, old) = match acknowledged {
+                Some(_) => (known(&requested), Value::Unknown),
+                None => match link.zip(numbering.dbf(old.dbf)) {
+                    Some((link, dbf)) => (known(&requested), fields::old_link(old.bytes, link, dbf)),
+                    None => (known(&requested), known(&old)),
+                },
+            };
+            if let Some(field) = field {
+                let (record, field) = ((record, head.object), (field, description));
+                let inner = kind == PutKind::Put;
+                names.look_after(time, pid, head.tid, record, field, &old, inner, sink);
+            }
             Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
         }
         Body::LinkPut { record, pv, value: raw } => {
             // a link that does not say whose it is belongs to the record that is being processed there
+            let record = match record {
+                0 => names.owner(pid, head.object).unwrap_or(0),
+                record => record,
+            };
             let record = match record {
                 0 => None,
                 address => match names.record(time, pid, address, selection, sink) {

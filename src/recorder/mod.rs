@@ -5,6 +5,7 @@
 //! for none of that, but for a few words of an IOC's memory now and then, and never long. It survives IOCs that
 //! come and go; what is lost is said in the log.
 
+mod after_puts;
 mod hits;
 pub mod holding;
 mod lists;

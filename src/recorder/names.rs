@@ -9,15 +9,17 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use iocrec_log::event::{
-    Alias, Event, Fact, Field, FieldId, Inspected, IocId, Loss, LossSource, Menu, MenuId, Record, RecordId,
-    ScanListId, Site, SiteId, States, Thinned, Thread, ThreadId,
+    Alias, Event, Fact, Field, FieldId, FieldValue, Inspected, IocId, Loss, LossSource, Menu, MenuId, Record,
+    RecordId, ScanListId, Site, SiteId, States, Thinned, Thread, ThreadId, Value,
 };
 
+use super::after_puts::{AfterPuts, PutTo};
 use super::lists::Lists;
 use super::selection::Selection;
 use super::sink::Sink;
 use crate::clock;
 use crate::inspect::worker::{Errand, Found};
+use crate::ioc::fields;
 use crate::ioc::layout;
 use crate::ioc::records;
 use crate::ioc::scanning;
@@ -34,6 +36,14 @@ const MAX_SITES: usize = 4096;
 /// the lock of a scan list that is long; and once more, in case it did.
 const SOON: u64 = 20_000_000;
 const LATER: u64 = 1_000_000_000;
+
+/// Links of CA links whose records are remembered: of more, each put's is looked for anew.
+const MAX_OWNERS: usize = 100_000;
+
+/// Which CP links a record has is told again after so long, nanoseconds, so that it is in every log of some minutes;
+/// and of so many records a second, since it takes a read for each link.
+const LINKS_HOLD: u64 = 60_000_000_000;
+const LINKS_A_SECOND: u32 = 20;
 
 /// Hashes numbers and addresses, which nobody chooses with bad intent: each is multiplied by 2^64 divided by
 /// the golden ratio (Knuth, The Art of Computer Programming 3, 6.4), the well-mixed high bits folded down.
@@ -77,6 +87,10 @@ pub struct KnownThread {
     pub id: ThreadId,
     pid: u32,
     stack: u64,
+    /// Its puts come from outside, though the IOC has no function for that: a PVA server's, or Python code's.
+    serves: bool,
+    /// Processes records for their CP links: which those are is then told.
+    follows_links: bool,
     /// The record that has begun to process last and may still be at it.
     begun: Option<Begun>,
 }
@@ -175,6 +189,12 @@ pub struct Names {
     /// Fields whose puts make something else worth reading again.
     telling: HashMap<FieldId, Again>,
     again: HashMap<(u32, u64, Again), Due>,
+    after: AfterPuts,
+    /// Of structs of links that do not tell: the address of the record that they lie in.
+    owners: AddressMap<(u32, u64), u64>,
+    /// Records whose CP links were told, and when; the second that is counted in, and how many were told in it.
+    linked: AddressMap<(u32, u64), u64>,
+    telling_links: (u64, u32),
     /// Records that have begun to process and came back without being done, and when.
     undone: AddressMap<(u32, u64), u64>,
     sites: AddressMap<(u32, u64), SiteId>,
@@ -228,6 +248,9 @@ impl Names {
         self.menus.retain(|key, _| key.0 != pid);
         self.aliases.retain(|key| key.0 != pid);
         self.again.retain(|key, _| key.0 != pid);
+        self.after.forget(pid);
+        self.owners.retain(|key, _| key.0 != pid);
+        self.linked.retain(|key, _| key.0 != pid);
         self.undone.retain(|key, _| key.0 != pid);
         self.sites.retain(|key, _| key.0 != pid);
         Some(gone)
@@ -251,6 +274,7 @@ impl Names {
         sink: &mut dyn Sink,
     ) -> Option<(KnownThread, Option<NewThread>)> {
         if let Step::Complete(address) = step {
+            self.after.completed(pid, tid, address);
             self.complete(pid, tid, address);
         }
         let begins = match step {
@@ -275,9 +299,11 @@ impl Names {
         let ioc = self.iocs.get(&pid)?.id;
         self.last_thread += 1;
         let id = self.last_thread;
-        let known = KnownThread { id, pid, stack: sp, begun: begins };
-        self.threads.insert(tid, known);
         let name = process::thread_name(pid, tid);
+        let serves = matches!(name.as_str(), "PVXTCP" | "TCP-rx") || name.starts_with("python");
+        let follows_links = matches!(name.as_str(), "dbCaLink" | "CAC-event" | "scanOnce");
+        let known = KnownThread { id, pid, stack: sp, serves, follows_links, begun: begins };
+        self.threads.insert(tid, known);
         sink.push(Event { time, fact: Fact::Thread(Thread { id, ioc, tid, name, stack: sp }) });
         Some((known, Some(NewThread { id, pid, tid, time })))
     }
@@ -421,8 +447,107 @@ impl Names {
         due.last = time.saturating_add(LATER);
     }
 
+    /// What a put comes to is to be read from its field. `inner`: its hit is that of `dbPut`, which is there for
+    /// others' puts, too.
+    #[allow(clippy::too_many_arguments)] // a hit's parts
+    pub fn look_after(
+        &mut self,
+        time: u64,
+        pid: u32,
+        tid: u32,
+        (record, address): (RecordId, u64),
+        (field, description): (FieldId, u64),
+        old: &Value,
+        inner: bool,
+        sink: &mut dyn Sink,
+    ) {
+        let follows = inner && !self.threads.get(&tid).is_some_and(|thread| thread.serves);
+        // what records put to each other is as frequent as their processing
+        if follows && !self.after.has(pid, address) {
+            return;
+        }
+        let Some(layout) = self.iocs.get(&pid).and_then(|ioc| ioc.process.layout.as_ref().ok()) else {
+            return;
+        };
+        let told_by_processing = layout.is_plain_value(description);
+        let to = PutTo { record, address, field, description, tid, told_by_processing };
+        self.after.note(time, pid, to, old.clone(), follows, sink);
+    }
+
+    /// A record is processed in a thread, maybe for a CP link: tells which it has, if not told a while ago. The log then
+    /// names the source where it can be but one.
+    pub fn tell_links(
+        &mut self,
+        time: u64,
+        pid: u32,
+        record: (RecordId, u64),
+        thread: &KnownThread,
+        sink: &mut dyn Sink,
+    ) {
+        let (record, address) = record;
+        let told =
+            |names: &Names| names.linked.get(&(pid, address)).is_some_and(|told| told + LINKS_HOLD > time);
+        if !thread.follows_links || told(self) {
+            return;
+        }
+        let second = time / 1_000_000_000;
+        if self.telling_links.0 != second {
+            self.telling_links = (second, 0);
+        }
+        self.telling_links.1 += 1;
+        if self.telling_links.1 > LINKS_A_SECOND {
+            return;
+        }
+        if self.linked.len() >= MAX_OWNERS {
+            self.linked.clear();
+        }
+        self.linked.insert((pid, address), time);
+        let Some(ioc) = self.iocs.get(&pid) else { return };
+        let Ok(layout) = &ioc.process.layout else { return };
+        let links = fields::cp_links(&ioc.process.memory, layout, address);
+        let now = clock::monotonic();
+        for (description, value) in links {
+            if let Some(field) = self.field(time, pid, description, sink) {
+                sink.push(Event { time: now, fact: Fact::FieldValue(FieldValue { record, field, value }) });
+            }
+        }
+    }
+
+    /// A link of a record is changed: which it has is to be told anew.
+    pub fn links_change(&mut self, pid: u32, address: u64) {
+        self.linked.remove(&(pid, address));
+    }
+
+    /// The field that an acknowledgement of alarms is about, by the address of its description: ACKS or ACKT.
+    pub fn acknowledged(&self, pid: u32, address: u64, severity: bool) -> Option<u64> {
+        let ioc = self.iocs.get(&pid)?;
+        let (memory, layout) = (&ioc.process.memory, ioc.process.layout.as_ref().ok()?);
+        let (transient, severe) = layout.type_of(memory, address)?.acknowledge?;
+        Some(if severity { severe } else { transient })
+    }
+
+    /// The address of the record that a struct link lies in, where it does not tell itself (before Base 3.16.1).
+    pub fn owner(&mut self, pid: u32, link: u64) -> Option<u64> {
+        if let Some(&known) = self.owners.get(&(pid, link)) {
+            return Some(known);
+        }
+        let ioc = self.iocs.get(&pid)?;
+        let (memory, layout) = (&ioc.process.memory, ioc.process.layout.as_ref().ok()?);
+        // the last record that begins before it
+        let records = self.records.keys().filter(|key| key.0 == pid && key.1 <= link);
+        let record = records.map(|key| key.1).max()?;
+        let end = record.checked_add(layout.type_of(memory, record)?.record_bytes.into())?;
+        if link >= end || self.owners.len() >= MAX_OWNERS {
+            return None;
+        }
+        self.owners.insert((pid, link), record);
+        Some(record)
+    }
+
     /// Reads again what is due. To be called some times a second.
     pub fn read_again(&mut self, now: u64, sink: &mut dyn Sink) {
+        let iocs = &self.iocs;
+        self.after.read(now, |pid| iocs.get(&pid).map(|ioc| &*ioc.process), sink);
         if self.again.is_empty() {
             return;
         }

@@ -17,6 +17,7 @@ mod life;
 mod linkage;
 mod live;
 mod narrow;
+mod outcomes;
 mod packaging;
 mod paths;
 mod pins;

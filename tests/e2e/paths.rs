@@ -100,15 +100,15 @@ fn puts_of_channel_access_and_the_shell(tier: &str) {
                 "count": 2, "new": [1.0, 2.5], "inexact": false})),
             by_client(json!({"pv": "PATH:ARRAY", "via": "ca_write_notify", "old": [1.0, 2.5]})),
             by_client(json!({"pv": "PATH:SP.DESC", "record": "PATH:SP", "field": "DESC", "old": "",
-                "requested": "words", "new": "words", "inexact": true})),
+                "requested": "words", "new": "words", "inexact": false})),
             by_client(json!({"pv": "PATH:SP.DRVH", "field": "DRVH", "old": 100.0, "requested": 50.0,
                 "new": 50.0})),
             by_client(json!({"pv": "PATH:SP.PROC", "field": "PROC", "requested": 1})),
             by_client(
-                json!({"pv": "PATH:STILL", "via": "ca_write", "old": 0.0, "new": 7.0, "inexact": true}),
+                json!({"pv": "PATH:STILL", "via": "ca_write", "old": 0.0, "new": 7.0, "inexact": false}),
             ),
             by_client(json!({"pv": "PATH:STILL", "via": "ca_write_notify", "old": 7.0, "new": 8.0,
-                "inexact": true})),
+                "inexact": false})),
             json!({"pv": "PATH:SP", "via": "dbpf", "old": 50.0, "requested": "9", "new": 9.0, "user": null,
                 "client": null, "status": "ok", "inexact": false}),
         ],
@@ -246,9 +246,9 @@ fn puts_that_are_refused_or_find_the_record_disabled_or_busy(tier: &str) {
             json!({"pv": "PATH:LOCKED", "via": "ca_write_notify", "requested": 4.0, "new": null,
                 "status": "ECA_PUTFAIL"}),
             json!({"pv": "PATH:DISABLED", "via": "ca_write", "old": 0.0, "requested": 5.0, "new": 5.0,
-                "status": "ok", "inexact": true}),
+                "status": "ok", "inexact": false}),
             json!({"pv": "PATH:DISABLED", "via": "ca_write_notify", "old": 5.0, "requested": 6.0, "new": 6.0,
-                "status": "ok", "inexact": true}),
+                "status": "ok", "inexact": false}),
             busy("ca_write", 0.0, 7.0),
             busy("ca_write", 7.0, 8.0),
             busy("ca_write", 8.0, 9.0),
@@ -384,6 +384,9 @@ fn puts_of_python_code() {
     wait_for(&mut client, "PY:IN", 4.5);
     client.put("PY:BUSY", DOUBLE, json!(5.5), NOTIFY);
     assert!(recorder.stop().success(), "{}", recorder.errors());
+    let from_outside: Vec<Value> =
+        rig.puts(&[]).iter().map(|line| line["pv"].clone()).filter(|pv| pv != "PY:READY").collect();
+    assert_eq!(from_outside, ["PY:BUSY"], "what Python code does to its own records comes from inside");
     compare(
         &put_log(&rig),
         &[

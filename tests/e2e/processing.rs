@@ -117,6 +117,9 @@ fn every_way(name: &str, options: &[&str], tier: &str, cp: (&str, &str)) {
     assert_eq!(of("PROC:WATCHES").triggers(), [cp.0]);
     assert_eq!(of("PROC:WATCHES").threads(), [cp.1]);
     assert_eq!(of("PROC:WATCHED").parents(), ["process PROC:WATCHES"]);
+    let why = rig.why("PROC:WATCHED");
+    let why = String::from_utf8_lossy(&why.stdout);
+    assert!(why.contains("Cause: CP link PROC:WATCHES.INPA from PROC:SOURCE\n"), "{why}");
 
     // A bo's HIGH is a delayed callback of the record itself.
     assert_eq!(of("PROC:PULSE").triggers(), ["put", "callback"]);

@@ -6,6 +6,7 @@ Commands on stdin, answers on stdout:
 
     {"do": "connect", "pv": PV}
     {"do": "put", "pv": PV, "dbr": 0-6, "value": V or [V, ...], "notify": true|false}
+                                                     libca: also 35 and 36, which acknowledge alarms
     {"do": "get", "pv": PV}                          the value in the channel's own type
     {"do": "flood", "pv": PV, "count": N}            N puts of 0, 1, 2 ... without callback
 
@@ -84,7 +85,9 @@ class LibcaClient:
     def put(self, pv, dbr, value, notify):
         chid = self.channel(pv)
         values = value if isinstance(value, list) else [value]
-        buffer = (self.ELEMENTS[dbr] * len(values))()
+        # DBR_PUT_ACKT and DBR_PUT_ACKS are 16-bit numbers (db_access.h)
+        element = ctypes.c_uint16 if dbr in (35, 36) else self.ELEMENTS[dbr]
+        buffer = (element * len(values))()
         for i, one in enumerate(values):
             if dbr == 0:
                 buffer[i].value = one.encode()

@@ -306,6 +306,7 @@ fn unite(packet: &mut Span, hit: Span) {
     packet.field = hit.field;
     packet.old = hit.old;
     packet.wrote = hit.wrote;
+    packet.after = hit.after;
     packet.only_processes = hit.only_processes;
     // The wire may have been cut shorter than memory, or the type may be one that was not decoded.
     if packet.requested == Value::Unknown {

@@ -98,7 +98,7 @@ fn print(value: &Value) -> Option<u64> {
 enum Fit {
     /// By the name of its channel too.
     Named,
-    /// By its value: the channel is named otherwise, by an alias perhaps.
+    /// By its value: the channel is named otherwise, by an alias perhaps that the log does not tell.
     Valued,
 }
 
@@ -358,9 +358,7 @@ impl Packets {
         let channel = forest.put(message.at).and_then(|put| put.packet.as_ref()).map(|packet| packet.channel);
         if let (Some(channel), Some(record)) = (channel, hit.put.record) {
             let name = context.channel(channel).map_or("", |channel| channel.pv.as_str());
-            let named_otherwise =
-                context.record(record).is_none_or(|record| record.name != Pv::new(name).record);
-            if named_otherwise && self.records.len() < MAX_HELD {
+            if !is_name_of(context, record, Pv::new(name).record) && self.records.len() < MAX_HELD {
                 self.records.insert(channel, record);
             }
         }
@@ -436,9 +434,9 @@ impl Packets {
             return None;
         }
         let by_value = (equal == Some(true)).then_some(Fit::Valued);
-        match self.names(context, packet.channel, put) {
+        match self.names(context, packet.channel, put, matches!(packet.dbr, 35 | 36)) {
             Some(true) => Some(Fit::Named),
-            // Named otherwise: an alias, if the value agrees.
+            // Named otherwise: an alias that the log does not tell, if the value agrees.
             Some(false) => by_value,
             // Its channel was never named: the value has to do.
             None => by_value.map(|_| Fit::Named),
@@ -446,7 +444,14 @@ impl Packets {
     }
 
     /// Does the channel lead to the record and field of the put? `None` where its name was never seen.
-    fn names(&self, context: &Context, channel: ChannelId, put: &PutSpan) -> Option<bool> {
+    /// `acknowledged`: by a message that acknowledges an alarm.
+    fn names(
+        &self,
+        context: &Context,
+        channel: ChannelId,
+        put: &PutSpan,
+        acknowledged: bool,
+    ) -> Option<bool> {
         let pv = context.channel(channel).map_or("", |channel| channel.pv.as_str());
         if let Some(known) = self.records.get(&channel) {
             return Some(put.record == Some(*known));
@@ -455,16 +460,29 @@ impl Packets {
             return None;
         }
         let pv = Pv::new(pv);
-        let record = context.record(put.record?)?;
-        let field = run::field_name(context, put.field).is_none_or(|field| field == pv.field);
-        Some(record.name == pv.record && field)
+        let field = match (acknowledged, run::field_name(context, put.field)) {
+            // It names a PV of the record, and is about the record's alarm.
+            (true, Some("ACKS" | "ACKT")) | (_, None) => true,
+            (_, Some(field)) => field == pv.field,
+        };
+        context.record(put.record?)?;
+        Some(is_name_of(context, put.record?, pv.record) && field)
     }
+}
+
+/// Is this the record's name, or one of its other names?
+fn is_name_of(context: &Context, record: RecordId, name: &str) -> bool {
+    context.record(record).is_some_and(|record| record.name == name)
+        || context.aliases(record).iter().any(|alias| **alias == *name)
 }
 
 /// Can a request of DBR type `dbr` be one of type `dbf` inside the IOC?
 fn same_type(dbr: u16, dbf: Dbf) -> bool {
     match value::dbf_of_dbr(dbr) {
         Some(Dbf::UChar) => matches!(dbf, Dbf::Char | Dbf::UChar),
+        // DBR_PUT_ACKT and DBR_PUT_ACKS; an old recorder took their numbers for those of field types
+        _ if dbr == 35 => matches!(dbf, Dbf::UShort | Dbf::Menu),
+        _ if dbr == 36 => matches!(dbf, Dbf::UShort | Dbf::Device),
         // The protocol has one ENUM for what the IOC keeps as enum, menu or device.
         Some(Dbf::Enum) => matches!(dbf, Dbf::Enum | Dbf::Menu | Dbf::Device | Dbf::UShort),
         Some(own) => own == dbf,

@@ -1,12 +1,13 @@
 //! Puts as people ask for them: who wrote what, from where, with what result.
 
 use super::caller::{self, Caller, Role};
+use super::outcome::{self, Outcome};
 use super::pv::Pv;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
-use super::span::{Completed, Outcome, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
-use super::{eca, value, words};
+use super::span::{Completed, Outcome as End, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
+use super::{value, words};
 use iocrec_log::context::Context;
-use iocrec_log::event::{CircuitId, Dbf, PutKind, Value};
+use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, Value};
 use std::borrow::Cow;
 
 /// How a put came to its record.
@@ -45,9 +46,9 @@ impl Via {
         }
     }
 
-    /// From outside of all IOCs?
+    /// From outside of all IOCs? What Python code sets in the IOC that it hosts comes from inside, as a link's puts do.
     fn is_from_outside(self) -> bool {
-        !matches!(self, Via::CaLink | Via::DbLink)
+        !matches!(self, Via::CaLink | Via::DbLink | Via::Python)
     }
 }
 
@@ -98,10 +99,22 @@ pub struct PutLine {
     pub thread: Option<String>,
     /// Seen as `packet`, by a `probe`, or `both`.
     pub source: &'static str,
-    /// `new` is what was asked for, converted to the field's type, and not what was read.
+    /// `new` is not known to be what the put left: it is what was asked for, converted to the field's type, or was read
+    /// when something else may have changed the field meanwhile.
     pub inexact: bool,
     /// The record whose CA link made it.
     pub cause_record: Option<String>,
+    /// The log holds less of it than there was; `None` where it holds nothing.
+    pub requested_cut: Option<bool>,
+    /// The same of `old`.
+    pub old_cut: Option<bool>,
+    /// The same of `new`.
+    pub new_cut: Option<bool>,
+    /// It is no put of a value, but acknowledges an alarm (`ACKS`) or says whether alarms that have gone are to be
+    /// acknowledged (`ACKT`).
+    pub acknowledges: Option<&'static str>,
+    /// The recorded IOC whose process is the client.
+    pub client_ioc: Option<String>,
 }
 
 /// Calls `each` for the puts in a chain and in those that its CA links led to, in no special order:
@@ -131,7 +144,7 @@ fn walk(tree: &Tree, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLi
                 }
             }
             What::Process(process) if all && process.trigger == Trigger::Python => {
-                if let Outcome::Completed(Completed { value, .. }) = &process.outcome {
+                if let End::Completed(Completed { value, .. }) = &process.outcome {
                     each(set_by_python(tree, &context, number, span, process, value));
                 }
             }
@@ -164,12 +177,16 @@ fn set_by_python(
         count,
         requested: value.clone(),
         old: Value::Unknown,
+        after: None,
         wrote: true,
         only_processes: false,
         packet: None,
     };
     let line = line(tree, context, number, span, &put, Via::Python, None);
-    PutLine { field: Some("VAL".to_owned()), inexact: false, ..line }
+    // It completed with it, so it was taken.
+    let (new, status) = (value.clone(), "ok".into());
+    let (new_cut, new_text) = (outcome::is_cut(value, true), words::state(context, process.record, value));
+    PutLine { field: Some("VAL".to_owned()), status, new, new_cut, new_text, inexact: false, ..line }
 }
 
 /// The line of the put that is the root of a chain.
@@ -189,11 +206,19 @@ fn circuit(context: &Context, span: &Span, put: &PutSpan) -> Option<CircuitId> {
     }
 }
 
+/// The recorded IOC whose process is the client of a circuit.
+fn client_ioc(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
+    context.ioc(context.circuit_ends(circuit)?.client?)
+}
+
 fn via(context: &Context, span: &Span, put: &PutSpan, by_link: bool) -> Via {
     if span.parent.is_some() {
         return Via::DbLink;
     }
-    if by_link {
+    // A circuit whose client is an IOC's process is a link's, or a program's that runs in that IOC: nobody's.
+    let by_ioc = circuit(context, span, put).is_some_and(|circuit| client_ioc(context, circuit).is_some());
+    let by_thread = span.thread.is_some_and(|thread| caller::role(context, thread) == Role::CaLink);
+    if by_link || by_ioc || by_thread {
         return Via::CaLink;
     }
     let notify = put.packet.as_ref().map(|packet| packet.notify);
@@ -217,23 +242,6 @@ fn via(context: &Context, span: &Span, put: &PutSpan, by_link: bool) -> Via {
     }
 }
 
-fn status(put: &PutSpan, links: bool) -> Cow<'static, str> {
-    match put.packet.as_ref().map(|packet| (packet.notify, &packet.answer)) {
-        Some((_, Some(answer))) => match answer.status {
-            eca::NORMAL => "ok".into(),
-            eca::NO_WRITE_ACCESS => "denied".into(),
-            code => eca::name(code).map_or_else(|| format!("ECA {code:#x}").into(), Cow::from),
-        },
-        // Not answered, so it failed or it lasts.
-        Some((true, None)) => "unknown".into(),
-        Some((false, None)) if put.kind.is_some() => "ok".into(),
-        Some((false, None)) => "unknown".into(),
-        // Without the answer: a put that got as far as the field. Puts to link fields never do.
-        None if put.wrote || links => "ok".into(),
-        None => "unknown".into(),
-    }
-}
-
 fn line(
     tree: &Tree,
     context: &Context,
@@ -244,13 +252,19 @@ fn line(
     cause: Option<&str>,
 ) -> PutLine {
     let circuit_id = circuit(context, span, put).filter(|_| span.parent.is_none());
+    let client_ioc = circuit_id.and_then(|circuit| client_ioc(context, circuit));
     let circuit = circuit_id.and_then(|circuit| context.circuit(circuit));
     let channel = put.packet.as_ref().and_then(|packet| context.channel(packet.channel));
     let named = channel.map(|channel| channel.pv.as_str()).filter(|pv| !pv.is_empty());
     let definition = put.field.and_then(|field| context.field(field));
     let record = match put.record {
         Some(record) => Some(record_name(context, record)),
-        None => named.map(|pv| Pv::new(pv).record.to_owned()),
+        None => named.map(|pv| {
+            let name = Pv::new(pv).record;
+            let ioc = circuit_id.and_then(|circuit| ioc_of_circuit(context, circuit));
+            let record = ioc.and_then(|ioc| context.by_alias(ioc.id, name));
+            record.map_or(name, |record| record.name).to_owned()
+        }),
     };
     let field = match put.record {
         Some(_) => field_name(context, put.field).map(str::to_owned),
@@ -267,27 +281,19 @@ fn line(
         Some(thread) => ioc_of_thread(context, thread),
         None => circuit_id.and_then(|circuit| ioc_of_circuit(context, circuit)),
     };
-    let links = definition.is_some_and(|field| field.dbf >= Dbf::InLink);
-    let status = status(put, links);
-    let read = if field.as_deref() == Some("VAL") { processed(tree, number, put) } else { None };
-    let (new, inexact) = match read {
-        Some(value) => (value.clone(), false),
-        None if status == "ok" => {
-            let converted = match definition {
-                Some(field) => value::convert(&put.requested, field.dbf),
-                None => put.requested.clone(),
-            };
-            (converted, true)
-        }
-        None => (Value::Unknown, false),
+    let acknowledges = outcome::acknowledged_field(context, put);
+    let field = acknowledges.map(str::to_owned).or(field);
+    let Outcome { status, new, inexact } = outcome::of(tree, context, number, put);
+    let old = match acknowledges {
+        // what an old recorder has read there is the record's value
+        Some(_) => Value::Unknown,
+        None => outcome::as_asked(context, put, definition, put.old.clone()),
     };
     let callback_ms = put.packet.as_ref().filter(|packet| packet.notify).and_then(|packet| {
         let answer = packet.answer.as_ref()?;
         Some(answer.time.saturating_sub(packet.time) as f64 / 1e6)
     });
     let word = |value| words::word(context, put.record, put.field, value);
-    // a menu's choice that was asked for by its name
-    let new = definition.and_then(|field| words::number(context, field, &new)).unwrap_or(new);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     PutLine {
         time: tree.run.wall(span.start),
@@ -306,10 +312,13 @@ fn line(
             None => value::dbf_name(put.dbf).to_owned(),
         },
         count: put.count,
+        requested_cut: outcome::is_cut(&put.requested, false),
+        old_cut: outcome::is_cut(&old, true),
+        new_cut: outcome::is_cut(&new, true),
         requested: put.requested.clone(),
-        old_text: word(&put.old),
+        old_text: word(&old),
         new_text: word(&new),
-        old: put.old.clone(),
+        old,
         new,
         status,
         callback_ms,
@@ -321,20 +330,9 @@ fn line(
         },
         inexact,
         cause_record: cause.and_then(text),
+        acknowledges,
+        client_ioc: client_ioc.and_then(|ioc| text(&ioc.name)),
     }
-}
-
-/// The value at the end of the processing that the put set off.
-fn processed<'a>(tree: &'a Tree, number: usize, put: &PutSpan) -> Option<&'a Value> {
-    let own = |span: &'a Span| match &span.what {
-        What::Process(ProcessSpan {
-            record, outcome: Outcome::Completed(Completed { value, .. }), ..
-        }) if span.parent == Some(number) && Some(*record) == put.record && *value != Value::Unknown => {
-            Some(value)
-        }
-        _ => None,
-    };
-    tree.spans.iter().find_map(own)
 }
 
 /// Name of the IOC that a span belongs to; empty where not known.

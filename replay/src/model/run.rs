@@ -1,6 +1,7 @@
 //! A recorder's run: the definitions that its hits refer to.
 
 use super::clock::SetLater;
+use super::links::Links;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
 use std::cell::{Ref, RefCell};
@@ -10,6 +11,7 @@ use std::cell::{Ref, RefCell};
 #[derive(Default)]
 pub struct Run {
     context: RefCell<Context>,
+    links: RefCell<Links>,
 }
 
 impl Run {
@@ -17,7 +19,22 @@ impl Run {
     pub fn new(set: Option<SetLater>) -> Run {
         let mut context = Context::default();
         set.inspect(|set| set.tell(&mut context));
-        Run { context: RefCell::new(context) }
+        Run { context: RefCell::new(context), links: RefCell::default() }
+    }
+
+    /// A record has, at that time, this CP link. All that it has are told with the same time.
+    pub fn has_link(&self, time: u64, record: RecordId, field: FieldId, link: &[u8]) {
+        self.links.borrow_mut().told(time, record, field, link);
+    }
+
+    /// A link of a record is changed: which it has from then on is not known.
+    pub fn link_changes(&self, time: u64, record: RecordId) {
+        self.links.borrow_mut().change(time, record);
+    }
+
+    /// The one CP link that a record had at a time: its field and its source. `None` if it had several, or it is not known.
+    pub fn cp_link(&self, time: u64, record: RecordId) -> Option<(FieldId, String)> {
+        self.links.borrow().only(time, record)
     }
 
     /// A fact comes into force. Ends are to be applied late, when no chain refers to them any more.

@@ -60,7 +60,10 @@ impl Span {
     /// What it takes in memory, in spans: one that holds an array counts for several.
     pub fn weight(&self) -> usize {
         let values = match &self.what {
-            What::Put(put) => value::heap(&put.requested) + value::heap(&put.old),
+            What::Put(put) => {
+                let after = put.after.as_ref().map_or(0, |after| value::heap(&after.value));
+                value::heap(&put.requested) + value::heap(&put.old) + after
+            }
             What::Process(ProcessSpan { outcome: Outcome::Completed(completed), .. }) => {
                 value::heap(&completed.value)
             }
@@ -99,13 +102,25 @@ pub struct PutSpan {
     pub requested: Value,
     /// What the field held before.
     pub old: Value,
-    /// `dbPut` was reached, which writes the field.
+    /// What the field was seen to hold after it, beside what the record's processing tells.
+    pub after: Option<Box<After>>,
+    /// `dbPut` was reached, which writes the field if it does not refuse.
     pub wrote: bool,
     /// It is no put: `dbProcessNotify` was asked to process the record, and to write nothing (a record with
     /// `Async Soft Channel` reads so).
     pub only_processes: bool,
     /// The message that asked for it.
     pub packet: Option<Box<Packet>>,
+}
+
+/// What a field held some time after a put to it: read from the IOC's memory, or found by the next put.
+#[derive(Clone, Debug, PartialEq)]
+pub struct After {
+    /// Its value; never unknown.
+    pub value: Value,
+    /// Nothing was recorded between the put and this that may have changed the field: no other put to it, and no
+    /// processing of its record but what the put itself set off.
+    pub alone: bool,
 }
 
 /// A WRITE or WRITE_NOTIFY.
@@ -146,6 +161,8 @@ pub struct ProcessSpan {
     pub list: Option<ScanListId>,
     /// Who asked for that.
     pub asked: Option<Asked>,
+    /// It was processed for a CP link, in the thread of the CA links or asked for by it.
+    pub for_link: bool,
 }
 
 /// Who asked for an event or for I/O Intr.

@@ -69,12 +69,28 @@ pub fn word(
     }
 }
 
+/// Is a field of this type a link? (Those of arrays, which are of none, come after the links.)
+pub fn is_link(dbf: Dbf) -> bool {
+    matches!(dbf, Dbf::InLink | Dbf::OutLink | Dbf::FwdLink)
+}
+
 /// The number of a menu's choice, or a device support, that is given by its name.
 pub fn number(context: &Context, field: &Field, value: &Value) -> Option<Value> {
     let Value::Text(text) = value else { return None };
     let menu = context.menu(field.menu.filter(|_| matches!(field.dbf, Dbf::Menu | Dbf::Device))?)?;
     let index = menu.choices.iter().position(|choice| choice.as_bytes() == text.as_slice())?;
     i64::try_from(index).ok().map(Value::Int)
+}
+
+/// The number of a state that is given by its text, or as a number in text.
+pub fn state_number(context: &Context, record: RecordId, value: &Value) -> Option<Value> {
+    let Value::Text(text) = value else { return None };
+    let states = context.states(record);
+    if let Some(state) = states.iter().position(|state| state.as_bytes() == text.as_slice()) {
+        return i64::try_from(state).ok().map(Value::Int);
+    }
+    let number: u16 = std::str::from_utf8(text).ok()?.trim().parse().ok()?;
+    Some(Value::Int(number.into()))
 }
 
 /// ` "On"` behind a number that stands for it.

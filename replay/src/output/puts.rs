@@ -1,7 +1,7 @@
 //! The put log: text for people, JSON lines for programs.
 
 use crate::model::putlog::{PutLine, Via};
-use crate::model::{value, words};
+use crate::model::{outcome, value, words};
 use crate::time::Zone;
 use iocrec_log::event::{Dbf, Value};
 use serde::Serialize;
@@ -44,6 +44,10 @@ struct Line<'a> {
     cause_record: Option<&'a str>,
     old_text: Option<&'a str>,
     new_text: Option<&'a str>,
+    requested_cut: Option<bool>,
+    old_cut: Option<bool>,
+    new_cut: Option<bool>,
+    client_ioc: Option<&'a str>,
 }
 
 /// Writes a put.
@@ -83,6 +87,10 @@ fn json<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
         cause_record: put.cause_record.as_deref(),
         old_text: put.old_text.as_deref(),
         new_text: put.new_text.as_deref(),
+        requested_cut: put.requested_cut,
+        old_cut: put.old_cut,
+        new_cut: put.new_cut,
+        client_ioc: put.client_ioc.as_deref(),
     }
 }
 
@@ -102,6 +110,9 @@ fn text(put: &PutLine, zone: &Zone) -> String {
 
 /// `OLD -> NEW`, and what was asked for where it is something else.
 pub fn change(put: &PutLine) -> String {
+    if let Some(field) = put.acknowledges {
+        return acknowledgement(field, put);
+    }
     let long = put.pv.as_deref().is_some_and(|pv| pv.ends_with('$')) || matches!(put.new, Value::Text(_));
     let [old, new, requested] =
         [&put.old, &put.new, &put.requested].map(
@@ -114,17 +125,24 @@ pub fn change(put: &PutLine) -> String {
             },
         );
     let mut change = String::new();
+    let push = |text: &mut String, value: &Value, is_cut: Option<bool>| {
+        value::push_text(text, value);
+        // an array says so itself
+        if is_cut == Some(true) && matches!(value, Value::Text(_)) {
+            text.push_str("...");
+        }
+    };
     if old != Value::Unknown {
-        value::push_text(&mut change, &old);
+        push(&mut change, &old, put.old_cut);
         words::push(&mut change, put.old_text.as_deref());
         change.push(' ');
     }
     change.push_str("-> ");
     if new == Value::Unknown {
-        value::push_text(&mut change, &requested);
+        push(&mut change, &requested, put.requested_cut);
         return change;
     }
-    value::push_text(&mut change, &new);
+    push(&mut change, &new, put.new_cut);
     words::push(&mut change, put.new_text.as_deref());
     // A number sent as text is the number.
     let as_number = value::convert(&requested, Dbf::Double);
@@ -133,12 +151,50 @@ pub fn change(put: &PutLine) -> String {
     if !as_asked
         && value::same(&new, &requested) == Some(false)
         && value::same(&new, &as_number) != Some(true)
+        && !outcome::is_same_text(&new, &requested)
     {
+        // What it held before is known, and nothing else has written to it since.
+        let whole = put.old_cut != Some(true) && put.new_cut != Some(true);
+        if whole && !put.inexact && value::same(&old, &new) == Some(true) {
+            change.push_str(", not changed");
+        }
         change.push_str(" (asked for ");
         value::push_text(&mut change, &requested);
         change.push(')');
     }
     change
+}
+
+/// What an acknowledgement of alarms asked for, and what came of it where that is known.
+fn acknowledgement(field: &str, put: &PutLine) -> String {
+    let number = |value: &Value| match value {
+        Value::Int(number) => u16::try_from(*number).ok(),
+        _ => None,
+    };
+    let Some(asked) = number(&put.requested) else { return format!("set {field}") };
+    if field == "ACKT" {
+        let word = match asked {
+            0 => "NO",
+            1 => "YES",
+            _ => return format!("set ACKT to {asked}"),
+        };
+        return format!(
+            "set ACKT to {word} (alarms that have gone {} be acknowledged)",
+            match asked {
+                0 => "need not",
+                _ => "must",
+            }
+        );
+    }
+    let severity = words::severity_name(asked);
+    match number(&put.new).filter(|left| *left > 0 && !put.inexact) {
+        // The record takes an acknowledgement of what is as severe as its own.
+        Some(left) => format!(
+            "asked to acknowledge alarm (severity {severity}), {} is left to acknowledge",
+            words::severity_name(left)
+        ),
+        None => format!("acknowledged alarm (severity {severity})"),
+    }
 }
 
 /// Who made the put, from where; for puts within IOCs, what made it.
@@ -151,6 +207,10 @@ pub fn who(put: &PutLine) -> String {
     };
     match (person, put.client.as_deref(), put.cause_record.as_deref()) {
         (_, _, Some(record)) => format!("CA link of {record}"),
+        (_, Some(address), None) if put.via == Via::CaLink => match put.client_ioc.as_deref() {
+            Some(ioc) => format!("IOC {ioc} {address}"),
+            None => format!("an IOC {address}"),
+        },
         (Some(person), Some(address), _) => format!("{person} {address}"),
         (None, Some(address), _) => format!("? {address}"),
         (Some(person), None, _) => person,
@@ -195,6 +255,11 @@ mod tests {
             cause_record: None,
             old_text: None,
             new_text: None,
+            requested_cut: Some(false),
+            old_cut: Some(false),
+            new_cut: Some(false),
+            acknowledges: None,
+            client_ioc: None,
         }
     }
 
@@ -215,6 +280,8 @@ mod tests {
             requested: Value::Double(f64::NAN),
             old: Value::Unknown,
             new: Value::Unknown,
+            old_cut: None,
+            new_cut: None,
             ..put()
         };
         let mut out = Vec::new();
@@ -227,7 +294,8 @@ mod tests {
                 r#""client":"10.0.0.5:41022","server":"10.0.0.9:5064","via":"ca_write_notify","#,
                 r#""dbr":"DBR_DOUBLE","count":1,"requested":"NaN","old":null,"new":null,"status":"ok","#,
                 r#""callback_ms":null,"thread":"CAS-client","source":"both","inexact":false,"#,
-                r#""cause_record":null,"old_text":null,"new_text":null}"#,
+                r#""cause_record":null,"old_text":null,"new_text":null,"requested_cut":false,"#,
+                r#""old_cut":null,"new_cut":null,"client_ioc":null}"#,
                 "\n"
             )
         );
@@ -239,6 +307,23 @@ mod tests {
         assert_eq!(change(&denied), "-> 12");
         let text = PutLine { requested: Value::Text(b"10".to_vec()), ..put() };
         assert_eq!(change(&text), "1.5 -> 10");
+        let refused = PutLine {
+            requested: Value::Text(b"bad".to_vec()),
+            old: Value::Int(5),
+            new: Value::Int(5),
+            status: "unknown".into(),
+            ..put()
+        };
+        assert_eq!(change(&refused), r#"5 -> 5, not changed (asked for "bad")"#);
+        assert_eq!(change(&PutLine { inexact: true, ..refused }), r#"5 -> 5 (asked for "bad")"#);
+        let link = PutLine {
+            requested: Value::Text(b"A:B".to_vec()),
+            old: Value::Text(vec![b'x'; 40]),
+            old_cut: Some(true),
+            new: Value::Text(b"A:B NPP NMS".to_vec()),
+            ..put()
+        };
+        assert!(change(&link).ends_with(r#"x"... -> "A:B NPP NMS" (asked for "A:B")"#), "{}", change(&link));
         let states = PutLine {
             requested: Value::Text(b"On".to_vec()),
             old: Value::Int(0),
@@ -261,5 +346,30 @@ mod tests {
         assert_eq!(who(&shell), "IOC shell");
         let link = PutLine { cause_record: Some("A:OUT".into()), ..put() };
         assert_eq!(who(&link), "CA link of A:OUT");
+        let other = PutLine { via: Via::CaLink, client_ioc: Some("second".into()), ..put() };
+        assert_eq!(who(&other), "IOC second 10.0.0.5:41022", "never as a person");
+    }
+
+    #[test]
+    fn acknowledgements_are_no_changes() {
+        let acknowledge = |field, asked, new| PutLine {
+            acknowledges: Some(field),
+            requested: Value::Int(asked),
+            old: Value::Unknown,
+            new,
+            ..put()
+        };
+        let text = |field, asked, new| change(&acknowledge(field, asked, new));
+        assert_eq!(text("ACKS", 2, Value::Unknown), "acknowledged alarm (severity MAJOR)");
+        assert_eq!(text("ACKS", 2, Value::Int(0)), "acknowledged alarm (severity MAJOR)");
+        assert_eq!(
+            text("ACKS", 1, Value::Int(2)),
+            "asked to acknowledge alarm (severity MINOR), MAJOR is left to acknowledge"
+        );
+        assert_eq!(
+            text("ACKT", 0, Value::Unknown),
+            "set ACKT to NO (alarms that have gone need not be acknowledged)"
+        );
+        assert_eq!(text("ACKT", 7, Value::Unknown), "set ACKT to 7");
     }
 }

@@ -67,8 +67,16 @@ pub fn cause(tree: &Tree, link: Option<&str>) -> String {
             Trigger::IoInterrupt => format!("I/O Intr{}", asker(&context, process)),
             Trigger::Python => format!("I/O Intr by Python code{}", asker(&context, process)),
             Trigger::Callback => format!("callback in {thread}"),
-            Trigger::Once => "scanOnce (CP link, or put while active)".to_owned(),
-            Trigger::CpLink => "CP link".to_owned(),
+            Trigger::Once | Trigger::CpLink if process.for_link => {
+                match tree.run.cp_link(root.start, process.record) {
+                    Some((field, source)) => {
+                        let field = field_name(&context, Some(field)).unwrap_or("?");
+                        format!("CP link {}.{field} from {source}", record_name(&context, process.record))
+                    }
+                    None => "CP link, source not known".to_owned(),
+                }
+            }
+            Trigger::Once | Trigger::CpLink => "scanOnce (CP link, or put while active)".to_owned(),
             Trigger::Pini => "PINI".to_owned(),
             Trigger::Shell => "dbtr in the IOC shell".to_owned(),
             Trigger::Completion => "completion of what began earlier".to_owned(),
@@ -225,7 +233,7 @@ fn describe_put(text: &mut String, context: &Context, put: &PutSpan) {
 
 fn describe_link(text: &mut String, context: &Context, link: &LinkSpan) {
     let record = link.record.map(|record| record_name(context, record));
-    let _ = write!(text, "CA link {} -> ", record.unwrap_or_default());
+    let _ = write!(text, "CA link {} -> ", record.as_deref().unwrap_or("of a record that is not known"));
     value::push_text(text, &link.value);
     let _ = write!(text, " to {}", link.pv);
 }

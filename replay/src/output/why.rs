@@ -40,6 +40,10 @@ struct Seen {
     changed: Option<(Moment, Option<Value>)>,
     last: Option<Moment>,
     count: u64,
+    /// The first value that may have been a change: what the PV held before is not known.
+    in_doubt: Option<i64>,
+    /// It was put to or processed, and what it held then is not known.
+    unknown: u64,
 }
 
 /// Searches the cause of the last change.
@@ -163,6 +167,8 @@ impl<'a> Why<'a> {
             last_written: zone.format(last_time, 9),
             written_since: last_time > moment.time,
             count: seen.count,
+            before_known: seen.in_doubt.is_none(),
+            values_unknown: seen.unknown,
             cause,
             by: put.as_ref().map(who),
             user: put.as_ref().and_then(|put| put.user.clone()),
@@ -193,10 +199,17 @@ impl Seen {
             };
             let same = before.as_ref().and_then(|before| value::same(before, &moment.value));
             // The first that is seen may or may not have changed anything: only if it is known.
+            if same.is_none() && self.in_doubt.is_none() {
+                self.in_doubt = Some(moment.time);
+            }
             if same == Some(false) {
                 self.changed = Some((moment.clone_ref(), before));
             }
             self.value = Some(moment.value.clone());
+        } else {
+            // What comes next may find what this one has changed.
+            self.unknown += 1;
+            self.value = None;
         }
         self.last = Some(moment);
     }
@@ -361,8 +374,8 @@ fn step(tree: &Tree, number: usize, span: &Span, link: Option<&str>, zone: &Zone
             step.what = "ca_link";
             step.record = link.record.map(|record| record_name(&context, record)).unwrap_or_default();
             step.value = value::json(&link.value);
-            step.text =
-                format!("CA link of {} writes {} to {}", step.record, value::text(&link.value), link.pv);
+            let of = if step.record.is_empty() { "a record that is not known" } else { &step.record };
+            step.text = format!("CA link of {of} writes {} to {}", value::text(&link.value), link.pv);
         }
     }
     step
@@ -386,6 +399,10 @@ pub struct Answer {
     written_since: bool,
     /// How often it was processed or written.
     count: u64,
+    /// Is it known what it held before the first of them? Else that one may have been a change.
+    before_known: bool,
+    /// After so many of them it is not known what it held.
+    values_unknown: u64,
     /// What set it off, in words.
     cause: String,
     /// Who made the put that set it off; null if it was none.
@@ -411,11 +428,29 @@ impl Answer {
         match (&self.text, self.changed) {
             ((Some(from), to), true) => writeln!(out, "{pv} changed from {from} to {to} at {time}{place}")?,
             ((None, to), true) => writeln!(out, "{pv} became {to} at {time}{place}")?,
-            ((_, to), false) => writeln!(
-                out,
-                "{pv} did not change in these logs (processed or written {count} times, value {to}); \
-                 the last time at {time}{place}"
-            )?,
+            ((_, to), false) => {
+                // What was written once, and no value is known before: that may well have been a change.
+                let (what, remark) = match (self.before_known && self.values_unknown == 0, count) {
+                    (true, _) => ("did not change in these logs", String::new()),
+                    (false, 1) => {
+                        ("may have changed in these logs", ", what it held before is not known".into())
+                    }
+                    (false, _) if self.values_unknown > 0 => (
+                        "is not known to have changed in these logs",
+                        format!(", {} times with a value that is not known", self.values_unknown),
+                    ),
+                    (false, _) => (
+                        "may have changed in these logs with the first of these, and not since",
+                        ", what it held before that is not known".into(),
+                    ),
+                };
+                let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+                writeln!(
+                    out,
+                    "{pv} {what} (processed or written {times}, value {to}{remark}); \
+                     the last time at {time}{place}"
+                )?;
+            }
         }
         if self.changed && self.written_since {
             writeln!(out, "It was processed or written again, without a change, last at {last_written}.")?;

@@ -6,6 +6,7 @@
 //! [`super::packets`]). Here are the stacks, and what has ended; [`puts`] and [`processing`] have the
 //! rules of the hits.
 
+mod after;
 mod processing;
 mod puts;
 
@@ -44,6 +45,8 @@ struct Once {
     time: u64,
     /// In this record's processing, if in any.
     within: Option<At>,
+    /// By a thread of the CA links: a monitor has come.
+    by_link: bool,
 }
 
 /// Rebuilds the chains of one run.
@@ -61,10 +64,16 @@ pub struct Engine {
     meanwhile: HashMap<RecordId, At>,
     /// `scanOnce` requests of each record.
     asked: HashMap<RecordId, VecDeque<Once>>,
+    /// Was the latest of them that was worked off asked for by a thread of the CA links?
+    once_by_link: bool,
     /// Processing that has asked for a delayed callback.
     delayed: HashMap<RecordId, At>,
     /// Requests to process the records of an event or of I/O Intr.
     requests: Requests,
+    /// The latest puts to fields of each record, of which it is yet to be seen what they left.
+    written: HashMap<RecordId, Vec<after::Written>>,
+    /// Puts of which that was seen in the last seconds, and when.
+    judged: VecDeque<(u64, At)>,
     packets: Packets,
     now: u64,
     /// When it was last looked for what has ended, and events since.
@@ -83,8 +92,11 @@ impl Engine {
             notifies: HashMap::new(),
             meanwhile: HashMap::new(),
             asked: HashMap::new(),
+            once_by_link: false,
             delayed: HashMap::new(),
             requests: Requests::default(),
+            written: HashMap::new(),
+            judged: VecDeque::new(),
             packets: Packets::default(),
             now: 0,
             swept: 0,
@@ -116,8 +128,12 @@ impl Engine {
                 self.requests.place(scanned.record, list);
             }
             Fact::Inspected(inspected) => self.inspected(time, inspected),
+            Fact::FieldValue(held) => self.field_value(time, held),
             // Requests may be among what is missing: what is left of them would be taken for others'.
-            Fact::Loss(Loss { source: LossSource::Hits, .. }) => self.requests.clear(),
+            Fact::Loss(Loss { source: LossSource::Hits, since, .. }) => {
+                self.requests.clear();
+                self.disturb_all(since);
+            }
             _ => {}
         }
     }
@@ -140,6 +156,8 @@ impl Engine {
         self.meanwhile.clear();
         self.delayed.clear();
         self.requests.clear();
+        self.written.clear();
+        self.judged.clear();
         self.asked.clear();
         self.forest.clear(out);
     }
@@ -274,6 +292,7 @@ impl Engine {
             self.forest.release(at);
         }
         self.requests.forget(now);
+        self.forget_written(now);
         let forest = &self.forest;
         self.notifies.retain(|_, waiting| {
             waiting.retain(|at| forest.put(*at).is_some_and(|put| !put.wrote));

@@ -25,6 +25,7 @@ struct Origin {
     parent: Option<At>,
     trigger: Trigger,
     asked: Option<Asked>,
+    for_link: bool,
 }
 
 impl Engine {
@@ -35,7 +36,7 @@ impl Engine {
         let (caller, role) = self.ask(thread, process.site);
         let thinned = self.run.context().thinning().is_some_and(|thinning| thinning.chains > 0);
         self.requests.thin(thinned);
-        let Origin { parent, trigger, asked } = self.origin(time, process, caller, role);
+        let Origin { parent, trigger, asked, for_link } = self.origin(time, process, caller, role);
         let scanned =
             matches!(trigger, Trigger::Scan | Trigger::Event | Trigger::IoInterrupt | Trigger::Python);
         let list = self.requests.place_of(record).filter(|_| scanned).map(|place| place.list);
@@ -45,7 +46,15 @@ impl Engine {
             thread: Some(thread),
             start: time,
             end: time,
-            what: What::Process(ProcessSpan { record, trigger, outcome, phases: Vec::new(), list, asked }),
+            what: What::Process(ProcessSpan {
+                record,
+                trigger,
+                outcome,
+                phases: Vec::new(),
+                list,
+                asked,
+                for_link,
+            }),
         };
         let at = match parent {
             Some(parent) => self.forest.add(parent, span),
@@ -54,6 +63,7 @@ impl Engine {
         if process.active {
             return;
         }
+        self.disturb(record, at);
         if let Some(older) = self.open.remove(&record) {
             if let Some(Span { what: What::Process(older), .. }) = self.forest.span_mut(older) {
                 older.outcome = Outcome::Skipped;
@@ -97,13 +107,20 @@ impl Engine {
                 return self.asked_for(Some(request), trigger);
             }
         }
-        Origin { parent, trigger, asked: None }
+        let for_link = parent.is_none()
+            && match trigger {
+                Trigger::CpLink => true,
+                Trigger::Once => self.once_by_link,
+                _ => false,
+            };
+        Origin { parent, trigger, asked: None, for_link }
     }
 
     fn asked_for(&self, request: Option<Request>, trigger: Trigger) -> Origin {
         let parent = request.and_then(|request| request.within);
         let asked = request.map(|Request { time, thread, site, .. }| Asked { time, thread, site });
-        Origin { parent: parent.filter(|at| self.forest.resolve(*at).is_some()), trigger, asked }
+        let parent = parent.filter(|at| self.forest.resolve(*at).is_some());
+        Origin { parent, trigger, asked, for_link: false }
     }
 
     /// What begins now is called by nothing that is on the thread's stack.
@@ -126,6 +143,7 @@ impl Engine {
             phases: Vec::new(),
             list: None,
             asked: None,
+            for_link: false,
         });
         self.forest.plant(Span { parent: None, thread: Some(process.thread), start: time, end: time, what });
     }
@@ -208,6 +226,7 @@ impl Engine {
 
     /// The processing in which `scanOnce` was called for the record, the earliest call first.
     fn who_asked(&mut self, time: u64, record: RecordId) -> Option<At> {
+        self.once_by_link = false;
         let asked = self.asked.get_mut(&record)?;
         let mut within = None;
         while let Some(first) = asked.pop_front() {
@@ -216,6 +235,7 @@ impl Engine {
             }
             if first.time.saturating_add(ONCE) > time {
                 within = first.within;
+                self.once_by_link = first.by_link;
                 break;
             }
         }
@@ -245,10 +265,18 @@ impl Engine {
             let trigger = Trigger::Completion;
             let phases = Vec::new();
             let (list, asked) = (None, None);
-            let what =
-                What::Process(ProcessSpan { record, trigger, outcome: completed, phases, list, asked });
+            let what = What::Process(ProcessSpan {
+                record,
+                trigger,
+                outcome: completed,
+                phases,
+                list,
+                asked,
+                for_link: false,
+            });
             let at =
                 self.forest.plant(Span { parent: None, thread: Some(thread), start: time, end: time, what });
+            self.disturb(record, at);
             self.adopt(time, thread, sp, at);
             self.enter(thread, sp, In::Complete, record, at);
             return;
@@ -265,6 +293,7 @@ impl Engine {
             }
         }
         self.forest.weigh_again(at);
+        self.disturb(record, at);
         match own {
             Some(own) => self.cut(thread, own + 1, time),
             None => self.adopt(time, thread, sp, at),
@@ -293,7 +322,9 @@ impl Engine {
     /// Something is to be done later, or elsewhere.
     pub(super) fn cause(&mut self, time: u64, cause: Cause) {
         self.pop(cause.thread, cause.sp, time);
-        let (caller, _) = self.ask(cause.thread, cause.site);
+        let (caller, role) = self.ask(cause.thread, cause.site);
+        let by_link = role == Role::CaLink
+            || self.run.context().thread(cause.thread).is_some_and(|thread| thread.name == "CAC-event");
         let ioc = self.run.context().thread(cause.thread).map_or(0, |thread| thread.ioc);
         let callback = (ioc, cause.object);
         let state = self.threads.entry(cause.thread).or_default();
@@ -347,7 +378,7 @@ impl Engine {
                     self.forest.release(at);
                 }
                 let asked = self.asked.entry(record).or_default();
-                asked.push_back(Once { time, within });
+                asked.push_back(Once { time, within, by_link });
                 if asked.len() > MAX_ASKED {
                     if let Some(at) = asked.pop_front().and_then(|first| first.within) {
                         self.forest.release(at);

@@ -6,12 +6,12 @@ use crate::model::forest::At;
 use crate::model::packets::Match;
 use crate::model::span::{Answer, Packet, PutSpan, Span, What};
 use crate::model::stack::In;
-use crate::model::{eca, value};
+use crate::model::{eca, value, words};
 use crate::time::SECOND;
 use iocrec_log::event::{CaAnswer, CaPut, Dbf, Put, PutKind, RecordId, ThreadId, Value};
 
 /// How long a put is kept for the server's refusal, which comes after the IOC's hits, when the server
-/// has worked off all it had received.
+/// has worked off all it had received; and for what the recorder reads from its field, up to half a second later.
 const REFUSAL: u64 = SECOND;
 /// Puts with callback that wait for the same record and are remembered.
 const MAX_WAITING: usize = 64;
@@ -42,6 +42,7 @@ impl Engine {
                 count: put.count,
                 requested: value::from_channel_access(put.dbr, put.count, &put.payload),
                 old: Value::Unknown,
+                after: None,
                 wrote: false,
                 only_processes: false,
                 packet: Some(Box::new(packet)),
@@ -89,6 +90,9 @@ impl Engine {
     /// `dbPutField` and `dbProcessNotify`.
     fn put_from_outside(&mut self, time: u64, put: Put, caller: Caller, role: Role) {
         let (thread, sp, record, kind) = (put.thread, put.sp, put.record, put.kind);
+        let field = put.field;
+        let is_link = |field| self.run.context().field(field).is_some_and(|field| words::is_link(field.dbf));
+        let old_link = (kind == PutKind::PutField && field.is_some_and(is_link)).then(|| put.old.clone());
         let within = if kind == PutKind::Notify { In::Notify } else { In::PutField };
         let state = self.threads.entry(thread).or_default();
         let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
@@ -100,7 +104,7 @@ impl Engine {
         if let (Some((In::Notify, of, at)), PutKind::PutField) = (top, kind) {
             // A put with callback to a link field.
             if of == record && !self.forest.put(at).is_some_and(|put| put.wrote) {
-                self.fill(at, put);
+                self.fill(time, at, put);
                 self.enter(thread, sp, within, record, at);
                 self.join(thread, time, at, false);
                 return;
@@ -122,6 +126,12 @@ impl Engine {
             }
         };
         self.enter(thread, sp, within, record, at);
+        if let Some(old) = old_link {
+            // No `dbPut` follows.
+            self.run.link_changes(time, record);
+            self.found(record, field, &old);
+            self.watch(time, record, at);
+        }
         if kind == PutKind::Notify {
             self.wait_to_write(record, at);
         }
@@ -172,7 +182,7 @@ impl Engine {
             Some((In::PutField | In::Notify, of, at))
                 if of == record && !self.forest.put(at).is_some_and(|put| put.wrote) =>
             {
-                self.fill(at, put);
+                self.fill(time, at, put);
                 if let Some(top) = self.threads.entry(thread).or_default().top() {
                     top.wrote = Some(sp);
                 }
@@ -181,6 +191,7 @@ impl Engine {
             }
             // Frames that seem to be around a put from outside are left over from earlier.
             Some((_, _, at)) if !over && !matches!(caller, Caller::ChannelPut | Caller::Python) => {
+                self.found(record, put.field, &put.old);
                 let at = self.forest.add(at, put_span(time, put));
                 self.note_meanwhile(record, at);
                 if let Some(top) = self.threads.entry(thread).or_default().top() {
@@ -191,12 +202,14 @@ impl Engine {
                 self.unwind(thread, time);
                 let waiting = if role == Role::Callback { self.has_waited(record) } else { None };
                 if let (Some((at, from)), Caller::ChannelPut | Caller::Unknown) = (waiting, caller) {
-                    self.fill(at, put);
+                    self.fill(time, at, put);
                     self.threads.entry(thread).or_default().puts.push(record, at);
                     self.join(from.unwrap_or(thread), time, at, false);
                     return;
                 }
+                self.found(record, put.field, &put.old);
                 let at = self.forest.plant(put_span(time, put));
+                self.watch(time, record, at);
                 self.note_meanwhile(record, at);
                 self.forest.hold_until(at, time.saturating_add(REFUSAL));
                 let state = self.threads.entry(thread).or_default();
@@ -212,7 +225,12 @@ impl Engine {
     }
 
     /// A put's `dbPut` was seen (or, for a link field, its `dbPutField` inside `dbProcessNotify`).
-    fn fill(&mut self, at: At, put: Put) {
+    fn fill(&mut self, time: u64, at: At, put: Put) {
+        let record = put.record;
+        if put.kind == PutKind::PutField {
+            self.run.link_changes(time, record);
+        }
+        self.found(record, put.field, &put.old);
         let Some(span) = self.forest.span_mut(at) else { return };
         let What::Put(own) = &mut span.what else { return };
         own.wrote = true;
@@ -224,6 +242,8 @@ impl Engine {
             own.requested = put.requested;
         }
         self.forest.weigh_again(at);
+        self.forest.hold_until(at, time.saturating_add(REFUSAL));
+        self.watch(time, record, at);
     }
 
     /// Joins a hit to its message, if there is one that fits; `last`: if not now, then never.
@@ -282,6 +302,7 @@ fn put_span(time: u64, put: Put) -> Span {
             count: put.count,
             requested: put.requested,
             old: put.old,
+            after: None,
             wrote: put.kind == PutKind::Put,
             only_processes: false,
             packet: None,

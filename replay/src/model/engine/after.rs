@@ -1,0 +1,151 @@
+//! What fields held after puts: what a put came to, where its record's processing does not tell.
+//!
+//! The recorder reads a field again some time after a put to it, and the next put to a field tells what it held
+//! before. Either says what the put left only if nothing else may have changed the field meanwhile: that is kept with
+//! it ([`After::alone`]).
+
+use super::{Engine, MAX_RECORDS};
+use crate::model::forest::At;
+use crate::model::span::{After, PutSpan};
+use crate::model::{value, words};
+use crate::time::SECOND;
+use iocrec_log::event::{FieldId, FieldValue, RecordId, Value};
+
+/// A reading that is sooner may have been made before `dbPut` wrote: it does so within microseconds, unless the thread
+/// is held up. The recorder waits 20 ms.
+const SOONEST: u64 = SECOND / 100;
+/// A field that still holds what it held before may yet change, if the put waits for its record's lock: the recorder
+/// looks once more. From then on it is believed.
+const LATE: u64 = SECOND / 4;
+/// No reading comes later than this: the recorder makes its last one half a second after the put.
+const LAST: u64 = 2 * SECOND;
+/// Fields of a record whose puts are followed at a time; the oldest go. An operator's screen writes to a handful.
+const MAX_FIELDS: usize = 64;
+
+/// Fields of every record that only puts change, whatever its type: nothing that dbProcess and what it calls in EPICS
+/// Base does writes to them. (Links are of that sort as well.)
+const NOT_PROCESSED: [&str; 11] =
+    ["NAME", "DESC", "ASG", "SCAN", "PINI", "PHAS", "EVNT", "DISV", "DISP", "DISS", "PRIO"];
+
+/// The latest put to a field.
+pub(super) struct Written {
+    field: FieldId,
+    time: u64,
+    at: At,
+    alone: bool,
+    /// The record's processing never changes it.
+    settled: bool,
+}
+
+impl Engine {
+    /// A put came to its field: what comes after tells what it left.
+    pub(super) fn watch(&mut self, time: u64, record: RecordId, at: At) {
+        let Some(field) = self.forest.put(at).and_then(|put| put.field) else { return };
+        if self.written.len() >= MAX_RECORDS && !self.written.contains_key(&record) {
+            return;
+        }
+        let settled =
+            self.run.context().field(field).is_some_and(|field| {
+                words::is_link(field.dbf) || NOT_PROCESSED.contains(&field.name.as_str())
+            });
+        let fields = self.written.entry(record).or_default();
+        fields.retain(|written| written.field != field);
+        if fields.len() >= MAX_FIELDS {
+            fields.remove(0);
+        }
+        fields.push(Written { field, time, at, alone: true, settled });
+    }
+
+    /// A put found this in the field: it is what the put before it left. That one is followed no more.
+    pub(super) fn found(&mut self, record: RecordId, field: Option<FieldId>, value: &Value) {
+        let (Some(fields), Some(field)) = (self.written.get_mut(&record), field) else { return };
+        let Some(place) = fields.iter().position(|written| written.field == field) else { return };
+        let Written { at, alone, .. } = fields.remove(place);
+        if fields.is_empty() {
+            self.written.remove(&record);
+        }
+        self.note_after(at, value.clone(), alone);
+    }
+
+    /// A field was read from the IOC's memory.
+    pub(super) fn field_value(&mut self, time: u64, held: FieldValue) {
+        let written = self.written.get(&held.record);
+        let place = written.and_then(|fields| fields.iter().position(|written| written.field == held.field));
+        let Some(place) = place else { return self.link_told(time, &held) };
+        let Some(fields) = self.written.get_mut(&held.record) else { return };
+        let Some(Written { time: put, at, alone, .. }) = fields.get(place) else { return };
+        let (age, at, alone) = (time.saturating_sub(*put), *at, *alone);
+        if age < SOONEST {
+            return;
+        }
+        let old = self.forest.put(at).map(|put| &put.old);
+        let unchanged = old.and_then(|old| value::same(old, &held.value)) != Some(false);
+        if unchanged && age < LATE {
+            return; // not yet, or not at all: the next reading tells
+        }
+        fields.remove(place);
+        if fields.is_empty() {
+            self.written.remove(&held.record);
+        }
+        self.note_after(at, held.value, alone);
+    }
+
+    /// A field was read that no put was made to: a CP link of a record that is processed for such.
+    fn link_told(&self, time: u64, held: &FieldValue) {
+        let is_link = self.run.context().field(held.field).is_some_and(|field| words::is_link(field.dbf));
+        let cp = |text: &[u8]| {
+            text.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")
+        };
+        if let Value::Text(text) = &held.value {
+            if is_link && cp(text) {
+                self.run.has_link(time, held.record, held.field, text);
+            }
+        }
+    }
+
+    /// A record is processed, in the chain of `at`, and may change its fields.
+    pub(super) fn disturb(&mut self, record: RecordId, at: At) {
+        if self.written.is_empty() {
+            return;
+        }
+        let Some(fields) = self.written.get_mut(&record) else { return };
+        let chain = self.forest.resolve(at).map(|at| at.tree);
+        for written in fields.iter_mut().filter(|written| !written.settled) {
+            written.alone &= chain.is_some() && self.forest.resolve(written.at).map(|at| at.tree) == chain;
+        }
+    }
+
+    /// Hits are missing since a time: puts and processing may be among them. A loss is told up to a second late.
+    pub(super) fn disturb_all(&mut self, since: u64) {
+        self.written.values_mut().flatten().for_each(|written| written.alone = false);
+        for (_, at) in self.judged.iter().filter(|(judged, _)| *judged >= since) {
+            if let Some(after) = self.forest.put_mut(*at).and_then(|put| put.after.as_mut()) {
+                after.alone = false;
+            }
+        }
+    }
+
+    /// Gives up those that nothing comes for any more.
+    pub(super) fn forget_written(&mut self, now: u64) {
+        self.written.retain(|_, fields| {
+            fields.retain(|written| written.time.saturating_add(LAST) > now);
+            !fields.is_empty()
+        });
+        while self.judged.front().is_some_and(|(judged, _)| judged.saturating_add(LAST) <= now) {
+            self.judged.pop_front();
+        }
+    }
+
+    fn note_after(&mut self, at: At, value: Value, alone: bool) {
+        if value == Value::Unknown {
+            return;
+        }
+        if let Some(PutSpan { after, .. }) = self.forest.put_mut(at) {
+            *after = Some(Box::new(After { value, alone }));
+            self.forest.weigh_again(at);
+            if self.judged.len() < MAX_RECORDS {
+                self.judged.push_back((self.now, at));
+            }
+        }
+    }
+}

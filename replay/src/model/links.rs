@@ -1,0 +1,114 @@
+//! CP links: which record's change makes another process.
+//!
+//! Nothing in EPICS Base says for which of its CP links a record is processed. Where it has only one, that is it. The
+//! recorder tells a record's CP links when it is first seen to be processed for one, and again from time to time.
+
+use super::pv::link_target;
+use super::value;
+use iocrec_log::event::{FieldId, RecordId};
+use std::collections::HashMap;
+
+/// Records that are remembered, tellings of each, and links in one; bytes of a link's text (the recorder reads a
+/// kilobyte), and of all: bounds for hostile logs.
+const MAX_RECORDS: usize = 100_000;
+const MAX_TEXT: usize = 1100;
+const MAX_BYTES: usize = 32 << 20;
+const MAX_TOLD: usize = 8;
+const MAX_LINKS: usize = 64;
+
+/// What was told of a record at one time; without links: they have changed, and it is not known to what.
+struct Told {
+    time: u64,
+    links: Vec<(FieldId, Box<[u8]>)>,
+}
+
+/// What is known of records' CP links.
+#[derive(Default)]
+pub struct Links {
+    records: HashMap<RecordId, Vec<Told>>,
+    bytes: usize,
+}
+
+impl Links {
+    /// A record has this CP link.
+    pub fn told(&mut self, time: u64, record: RecordId, field: FieldId, link: &[u8]) {
+        if link.len() > MAX_TEXT {
+            return self.change(time, record);
+        }
+        self.bytes += 64 + link.len();
+        if self.bytes > MAX_BYTES {
+            (self.records, self.bytes) = (HashMap::new(), 0);
+        }
+        let link = (field, link.into());
+        if let Some(last) = self.records.get_mut(&record).and_then(|told| told.last_mut()) {
+            if last.time == time && !last.links.is_empty() {
+                if last.links.len() < MAX_LINKS {
+                    last.links.push(link);
+                }
+                return;
+            }
+            // the same as before need not be remembered twice
+            if last.links == [link.clone()] {
+                return;
+            }
+        }
+        self.push(record, Told { time, links: vec![link] });
+    }
+
+    /// A link of a record is changed.
+    pub fn change(&mut self, time: u64, record: RecordId) {
+        if self.records.contains_key(&record) {
+            self.push(record, Told { time, links: Vec::new() });
+        }
+    }
+
+    fn push(&mut self, record: RecordId, told: Told) {
+        if self.records.len() >= MAX_RECORDS && !self.records.contains_key(&record) {
+            return;
+        }
+        let all = self.records.entry(record).or_default();
+        if all.len() >= MAX_TOLD {
+            all.remove(0);
+        }
+        all.push(told);
+    }
+
+    /// The only CP link that the record had at that time, and its source.
+    pub fn only(&self, time: u64, record: RecordId) -> Option<(FieldId, String)> {
+        let all = self.records.get(&record)?;
+        let after = all.partition_point(|told| told.time <= time);
+        // What is told after it was so before, as long as nothing has changed.
+        let before =
+            after.checked_sub(1).and_then(|last| all.get(last)).filter(|told| !told.links.is_empty());
+        let told = before.or_else(|| all.get(after))?;
+        match told.links.as_slice() {
+            [(field, link)] => {
+                let mut text = String::new();
+                value::push_lossy(&mut text, link);
+                Some((*field, link_target(&text).to_owned()))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_only_link_is_the_cause() {
+        let mut links = Links::default();
+        let only =
+            |links: &Links, time| links.only(time, 7).map(|(field, source)| format!("{field} {source}"));
+        assert_eq!(only(&links, 5), None);
+        links.told(10, 7, 1, b"A:SOURCE CP NMS");
+        assert_eq!(only(&links, 5).as_deref(), Some("1 A:SOURCE"), "it is told after it was first needed");
+        links.change(20, 7);
+        assert_eq!(only(&links, 25), None);
+        links.told(30, 7, 1, b"A:SOURCE CP NMS");
+        links.told(30, 7, 2, b"A:OTHER CPP NMS");
+        assert_eq!((only(&links, 15).as_deref(), only(&links, 25)), (Some("1 A:SOURCE"), None), "one of two");
+        assert_eq!(only(&links, 35), None);
+    }
+}

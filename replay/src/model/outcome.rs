@@ -1,0 +1,375 @@
+//! What a put came to: whether it was taken, and what its field held then.
+//!
+//! The server's answer is the truth about a request. Without one, what the IOC did tells, and only what follows by
+//! EPICS Base's own rules (dbAccess.c, dbDbLink.c and dbNotify.c of 3.14.12, 3.15.9 and 7.0.8):
+//!
+//! - `dbPutField`, and a database link that writes, process the record only if `dbPut` has returned without an error.
+//!   `dbProcessNotify` does so in any case from 3.15 on, so there it proves nothing.
+//! - `dbPutField` and `dbProcessNotify` that never get to `dbPut` have refused (DISP), but for links' fields.
+//! - The CA server answers a WRITE only to refuse it. That no refusal was seen is not enough: it may not have been
+//!   captured. With a field that holds what was asked for, or that has changed, it is.
+//! - What can't be refused: a number for the value of a record whose VAL has no special processing.
+//! - A field that has changed to what was asked for, while nothing else wrote to it or processed its record.
+//!
+//! A field that holds what it held before proves no refusal: a put may have been taken and be without effect. The
+//! status is unknown then; the value says the rest.
+
+use super::span::{Completed, Outcome as End, PutSpan, Span, Tree, What};
+use super::{eca, value, words};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Array, Dbf, Field, PutKind, Value};
+use std::borrow::Cow;
+
+/// Bytes of a text that the recorder's probes may have cut: a string field's first 40 (MAX_STRING_SIZE), a long
+/// string's first 400, or 152 where there is no ring buffer (bpf/hits.h).
+const CUT_TEXTS: [usize; 3] = [40, 152, 400];
+
+/// What became of a put.
+pub struct Outcome {
+    /// `ok`, an ECA name, `denied`, `unknown`.
+    pub status: Cow<'static, str>,
+    /// What the field held after it.
+    pub new: Value,
+    /// `new` is not known to be what the put left: worked out from what was asked for, or read when something else
+    /// may have changed it.
+    pub inexact: bool,
+}
+
+/// What became of the put that is span `number` of the chain.
+pub fn of(tree: &Tree, context: &Context, number: usize, put: &PutSpan) -> Outcome {
+    let field = put.field.and_then(|field| context.field(field));
+    if acknowledges(context, put) {
+        return acknowledgement(field, put);
+    }
+    let is_value = field.is_some_and(|field| field.name == "VAL");
+    let completed = if is_value { completed(tree, number, put) } else { None };
+    let after = put.after.as_deref();
+    let asked = asked(context, put, field);
+    let evidence = match (completed, after) {
+        (Some(value), _) => Some((value, true)),
+        (None, Some(after)) => Some((&after.value, after.alone)),
+        (None, None) => None,
+    };
+    let status = match put.packet.as_ref().map(|packet| (packet.notify, &packet.answer)) {
+        Some((_, Some(answer))) => said(answer.status),
+        // Not answered, so it failed or it lasts.
+        Some((true, None)) => "unknown".into(),
+        _ if is_taken(tree, number, put, field, &asked, evidence) => "ok".into(),
+        _ => "unknown".into(),
+    };
+    let (new, inexact) = match evidence {
+        Some((value, alone)) => (whole(value, after.filter(|after| after.alone).map(|a| &a.value)), !alone),
+        None if status == "ok" => (asked, true),
+        None => (Value::Unknown, false),
+    };
+    // a menu's choice that was asked for by its name
+    let new = field.and_then(|field| words::number(context, field, &new)).unwrap_or(new);
+    Outcome { status, new: as_asked(context, put, field, new), inexact }
+}
+
+fn said(status: u32) -> Cow<'static, str> {
+    match status {
+        eca::NORMAL => "ok".into(),
+        eca::NO_WRITE_ACCESS => "denied".into(),
+        code => eca::name(code).map_or_else(|| format!("ECA {code:#x}").into(), Cow::from),
+    }
+}
+
+/// Is it no put of a value, but the acknowledgement of an alarm (DBR_PUT_ACKT, DBR_PUT_ACKS)?
+pub fn acknowledges(context: &Context, put: &PutSpan) -> bool {
+    acknowledged_field(context, put).is_some()
+}
+
+/// The field that an acknowledgement is about: `ACKT` or `ACKS`.
+pub fn acknowledged_field(context: &Context, put: &PutSpan) -> Option<&'static str> {
+    match put.packet.as_ref().map(|packet| packet.dbr) {
+        Some(35) => return Some("ACKT"),
+        Some(36) => return Some("ACKS"),
+        Some(_) => return None,
+        None => {}
+    }
+    match (put.dbf, context.field(put.field?)?.name.as_str()) {
+        // The recorder names the field; no other request to it is of this type, which CA does not have.
+        (Dbf::UShort, "ACKT") => Some("ACKT"),
+        (Dbf::UShort, "ACKS") => Some("ACKS"),
+        // As an old recorder tells it: their numbers inside the IOC are those of field types that no request has.
+        (Dbf::Menu, _) if put.kind.is_some() => Some("ACKT"),
+        (Dbf::Device, _) if put.kind.is_some() => Some("ACKS"),
+        _ => None,
+    }
+}
+
+/// `dbPut` refuses no acknowledgement; what came of it only ACKS and ACKT tell.
+fn acknowledgement(field: Option<&Field>, put: &PutSpan) -> Outcome {
+    let answer = put.packet.as_ref().and_then(|packet| packet.answer.as_ref());
+    let status = match answer {
+        Some(answer) => said(answer.status),
+        None if put.wrote => "ok".into(),
+        None => "unknown".into(),
+    };
+    let own = field.is_some_and(|field| matches!(field.name.as_str(), "ACKS" | "ACKT"));
+    let after = put.after.as_ref().filter(|_| own);
+    let new = after.map_or(Value::Unknown, |after| after.value.clone());
+    Outcome { status, new, inexact: after.is_some_and(|after| !after.alone) }
+}
+
+/// Is a put that was not answered known to have been taken? `evidence`: what the field held after it, and
+/// whether nothing else can have made it so.
+fn is_taken(
+    tree: &Tree,
+    number: usize,
+    put: &PutSpan,
+    field: Option<&Field>,
+    asked: &Value,
+    evidence: Option<(&Value, bool)>,
+) -> bool {
+    let link = field.is_some_and(|field| words::is_link(field.dbf));
+    if !(put.wrote || link && put.kind == Some(PutKind::PutField)) {
+        return false;
+    }
+    let processed = is_processed(tree, number, put);
+    let in_chain = tree.spans.get(number).is_some_and(|span| span.parent.is_some());
+    if processed && (put.kind == Some(PutKind::PutField) || put.kind == Some(PutKind::Put) && in_chain) {
+        return true;
+    }
+    if field.is_some_and(|field| takes_all(field, put)) {
+        return true;
+    }
+    let Some((value, alone)) = evidence else { return false };
+    // Sent without a wish for an answer: the server would have said that it refuses.
+    let not_refused = put.packet.as_ref().is_some_and(|packet| !packet.notify);
+    let holds = holds(asked, value, link);
+    // a text that was cut may be the same
+    let cut = |old: &Value| matches!(old, Value::Text(_)) && is_cut(old, true) == Some(true);
+    let changed = !cut(&put.old) && value::same(&put.old, value) == Some(false);
+    // Of a `dbPut` from outside the server processes the record itself, if it was taken (QSRV).
+    let by_server = processed && put.kind == Some(PutKind::Put);
+    holds && (changed && alone || not_refused) || changed && alone && (not_refused || by_server)
+}
+
+/// Does `dbPut` take whatever it is asked for? The conversion between numbers, and from a text to a text, never fails, and
+/// the value fields of these types have no special processing (the .dbd files of 3.14.12, 3.15.9 and 7.0.8).
+fn takes_all(field: &Field, put: &PutSpan) -> bool {
+    let number = (Dbf::Char..=Dbf::Enum).contains(&put.dbf);
+    field.name == "VAL"
+        && put.wrote
+        && put.count == 1
+        && match field.rtype.as_str() {
+            "ai" | "ao" | "longin" | "longout" | "int64in" | "int64out" | "bi" | "bo" => number,
+            "stringin" | "stringout" => put.dbf == Dbf::String,
+            _ => false,
+        }
+}
+
+/// Does the field hold what was asked for? `asked` is of the field's type, as far as that could be worked out.
+fn holds(asked: &Value, found: &Value, link: bool) -> bool {
+    let (asked, found) = (text_of(asked), text_of(found));
+    match (&*asked, &*found) {
+        (Value::Text(asked), Value::Text(found)) if link => same_link(asked, found),
+        // as much as the field has room for
+        (Value::Text(asked), Value::Text(found)) => {
+            asked == found || !found.is_empty() && asked.starts_with(found)
+        }
+        // Numbers are written to text with the precision that the record wishes.
+        (number, Value::Text(found)) => {
+            let found = std::str::from_utf8(found).ok().and_then(|text| text.trim().parse::<f64>().ok());
+            found.is_some_and(|found| value::same(number, &Value::Double(found)) == Some(true))
+        }
+        (Value::Array(asked), Value::Array(found)) => {
+            let cut_at_room = found.count < asked.count && found.count > 0;
+            let mut pairs = value::elements(asked).zip(value::elements(found));
+            (asked.count == found.count || cut_at_room)
+                && pairs.all(|(asked, element)| {
+                    value::same(&value::convert(&asked, found.dbf), &element) == Some(true)
+                })
+        }
+        // One element is written to an array as the number that it is.
+        (number, Value::Array(found)) if found.count == 1 => {
+            let first = value::elements(found).next();
+            first.is_some_and(|first| value::same(&value::convert(number, found.dbf), &first) == Some(true))
+        }
+        (asked, found) => value::same(asked, found) == Some(true),
+    }
+}
+
+/// A character array that holds text, as text; only for comparing.
+fn text_of(value: &Value) -> Cow<'_, Value> {
+    match value {
+        Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, bytes, .. }) if bytes.contains(&0) => {
+            Cow::Owned(value::long_text(value))
+        }
+        _ => Cow::Borrowed(value),
+    }
+}
+
+/// Is it the same text, be it sent as a string or in characters?
+pub fn is_same_text(one: &Value, other: &Value) -> bool {
+    let text = |value: &Value| match value::long_text(value) {
+        Value::Text(text) => Some(text),
+        _ => None,
+    };
+    text(one).is_some_and(|one| text(other) == Some(one))
+}
+
+/// A link as it was asked for and as the IOC tells it, which adds the modifiers that are meant where none is given.
+fn same_link(asked: &[u8], found: &[u8]) -> bool {
+    let words = |text: &[u8]| -> Vec<Vec<u8>> {
+        let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let mut words: Vec<Vec<u8>> =
+            words.filter(|word| *word != b"NPP" && *word != b"NMS").map(<[u8]>::to_vec).collect();
+        words.sort();
+        words
+    };
+    words(asked) == words(found)
+}
+
+/// What was asked for, as the field would hold it.
+fn asked(context: &Context, put: &PutSpan, field: Option<&Field>) -> Value {
+    let Some(field) = field else { return put.requested.clone() };
+    if let Some(number) = words::number(context, field, &put.requested) {
+        return number;
+    }
+    if let (Dbf::Enum, "VAL", Some(record)) = (field.dbf, field.name.as_str(), put.record) {
+        if let Some(state) = words::state_number(context, record, &put.requested) {
+            return state;
+        }
+    }
+    value::convert(&put.requested, field.dbf)
+}
+
+/// Is the field a text for which a client asks in characters: `REC.DESC$`, or the value of a long string record?
+fn is_text(context: &Context, put: &PutSpan, field: &Field) -> bool {
+    let rtype = put.record.and_then(|record| context.record(record)).map_or("", |record| record.rtype);
+    field.dbf == Dbf::String || field.name == "VAL" && matches!(rtype, "lsi" | "lso" | "printf")
+}
+
+/// A text's value in the form in which it was asked for, characters up to its end: what follows its NUL is no part of it.
+pub fn as_asked(context: &Context, put: &PutSpan, field: Option<&Field>, value: Value) -> Value {
+    let Some(field) = field.filter(|field| is_text(context, put, field)) else { return value };
+    match (&put.requested, value) {
+        (_, Value::Array(Array { dbf: dbf @ (Dbf::Char | Dbf::UChar), count, mut bytes })) => {
+            let Some(end) = bytes.iter().position(|byte| *byte == 0) else {
+                return Value::Array(Array { dbf, count, bytes });
+            };
+            bytes.truncate(end);
+            Value::Array(Array { dbf, count: u32::try_from(end).unwrap_or(u32::MAX), bytes })
+        }
+        (Value::Array(Array { dbf: dbf @ (Dbf::Char | Dbf::UChar), .. }), Value::Text(bytes))
+            if field.dbf == Dbf::String =>
+        {
+            let count = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            Value::Array(Array { dbf: *dbf, count, bytes })
+        }
+        (_, value) => value,
+    }
+}
+
+/// Does the log hold less of a value than there was? `None` where it holds nothing. `by_probe`: it is what a probe read.
+pub fn is_cut(value: &Value, by_probe: bool) -> Option<bool> {
+    match value {
+        Value::Unknown => None,
+        Value::Array(array) => {
+            let whole = usize::try_from(array.count).unwrap_or(usize::MAX);
+            Some(value::elements(array).count() < whole)
+        }
+        Value::Text(text) => Some(by_probe && CUT_TEXTS.contains(&text.len())),
+        _ => Some(false),
+    }
+}
+
+/// What the probe at the end of processing has read, which may be cut; or all of it, where that was read later and begins
+/// the same.
+fn whole(value: &Value, later: Option<&Value>) -> Value {
+    let longer = match (value, later) {
+        (Value::Array(own), Some(Value::Array(later))) => {
+            own.count == later.count && own.dbf == later.dbf && later.bytes.starts_with(&own.bytes)
+        }
+        (Value::Text(own), Some(Value::Text(later))) => {
+            is_cut(value, true) == Some(true) && later.starts_with(own)
+        }
+        _ => false,
+    };
+    later.filter(|_| longer).unwrap_or(value).clone()
+}
+
+/// Was the put's record processed for it?
+fn is_processed(tree: &Tree, number: usize, put: &PutSpan) -> bool {
+    // children come after their parents
+    tree.spans.iter().skip(number).any(|span| match &span.what {
+        What::Process(process) => span.parent == Some(number) && Some(process.record) == put.record,
+        _ => false,
+    })
+}
+
+/// The value at the end of the processing that the put set off.
+pub fn completed<'a>(tree: &'a Tree, number: usize, put: &PutSpan) -> Option<&'a Value> {
+    let own = |span: &'a Span| match &span.what {
+        What::Process(process) if span.parent == Some(number) && Some(process.record) == put.record => {
+            match &process.outcome {
+                End::Completed(Completed { value, .. }) if *value != Value::Unknown => Some(value),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    tree.spans.iter().skip(number).find_map(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.as_bytes().to_vec())
+    }
+
+    fn array(dbf: Dbf, count: u32, bytes: &[u8]) -> Value {
+        Value::Array(Array { dbf, count, bytes: bytes.to_vec() })
+    }
+
+    #[test]
+    fn what_was_asked_for_and_what_the_field_holds() {
+        for (asked, found, expected) in [
+            (Value::Double(1.5), Value::Double(1.5), true),
+            (text("bad"), Value::Int(5), false),
+            (Value::Double(4.5), text("4.500000"), true),
+            (Value::Double(4.5), text("4.6"), false),
+            (text("longer than the field"), text("longer than"), true),
+            (text("x"), text(""), false),
+            // doubles to a waveform of longs, which has room for two
+            (
+                array(Dbf::Double, 3, &[1f64, 2.0, 3.0].map(f64::to_le_bytes).concat()),
+                array(Dbf::Long, 2, &[1i32, 2].map(i32::to_le_bytes).concat()),
+                true,
+            ),
+            (array(Dbf::Char, 6, b"ab\0\0\0\0"), text("ab"), true),
+            (array(Dbf::UChar, 3, b"ab\0"), array(Dbf::Char, 9, b"ab\0\0\0\0\0\0\0"), true),
+            (Value::Double(3.9), array(Dbf::Short, 1, &[3, 0]), true),
+            (Value::Unknown, Value::Int(1), false),
+        ] {
+            assert_eq!(holds(&asked, &found, false), expected, "{asked:?} {found:?}");
+        }
+        assert!(holds(&text("A:B"), &text("A:B NPP NMS"), true));
+        assert!(holds(&text("A:B  MS PP "), &text("A:B PP MS"), true));
+        assert!(!holds(&text("A:B CP"), &text("A:B NPP NMS"), true));
+    }
+
+    #[test]
+    fn what_is_cut() {
+        assert_eq!(is_cut(&array(Dbf::Short, 3, &[1, 0, 2, 0]), true), Some(true));
+        assert_eq!(is_cut(&array(Dbf::Short, 2, &[1, 0, 2, 0]), true), Some(false));
+        assert_eq!(is_cut(&Value::Unknown, true), None);
+        assert_eq!(is_cut(&Value::Text(vec![b'x'; 40]), true), Some(true));
+        assert_eq!(is_cut(&Value::Text(vec![b'x'; 40]), false), Some(false));
+        assert_eq!(is_cut(&Value::Int(1), true), Some(false));
+    }
+
+    #[test]
+    fn what_was_cut_is_made_whole_by_a_later_reading() {
+        let (cut, all) = (array(Dbf::Char, 4, b"ab"), array(Dbf::Char, 4, b"abcd"));
+        assert_eq!(whole(&cut, Some(&all)), all);
+        assert_eq!(whole(&cut, Some(&array(Dbf::Char, 4, b"xxxx"))), cut, "it has changed since");
+        assert_eq!(whole(&Value::Int(1), Some(&Value::Int(2))), Value::Int(1));
+        assert_eq!(whole(&cut, None), cut);
+    }
+}

@@ -1,0 +1,325 @@
+//! The value of a record's field, read from an IOC's memory.
+//!
+//! Numbers and strings lie in the record where the field's own description says. An array and a long string lie behind a
+//! pointer, with their length beside it, and a link is a structure whose text EPICS Base puts together from parts
+//! (dbStaticLib.c, dbGetString); it is put together here in the same way, so that it reads as caget shows it.
+//!
+//! Nothing is locked, so a value may be half written. Whoever asks must wait until the IOC is done with it, and every
+//! read is bounded by [`MOST`].
+
+use iocrec_log::event::{Array, Dbf, Value};
+use iocrec_log::value::{element, size, until_nul};
+
+use super::layout::{Form, Layout, Numbering, TypeLayout};
+use super::memory::Memory;
+use super::width::u16_at;
+
+/// Bytes that are read of a value: what is kept of a message's value (ca::session), so that what was asked for and what
+/// the field holds can be compared.
+pub const MOST: usize = 4096;
+/// A link's text at most, with the name of the PV and its filters.
+const MOST_LINK: usize = 1024;
+
+/// Where the parts of a link lie (link.h), in bytes.
+struct LinkOffsets {
+    kind: usize,
+    /// The text of a constant and of a JSON link, and `@` texts: at the begin of the union `value`.
+    value: usize,
+    /// Its raw text, which a constant has where it was never changed; from 3.16.1 on.
+    text: Option<usize>,
+    pv: usize,
+    mask: usize,
+    bytes: usize,
+}
+
+/// Kinds of links (link.h): the same numbers in all versions.
+const CONSTANT: u16 = 0;
+const PV_LINK: u16 = 1;
+const JSON_LINK: u16 = 8;
+const DB_LINK: u16 = 10;
+const CA_LINK: u16 = 11;
+const INST_IO: u16 = 12;
+
+impl LinkOffsets {
+    fn of(layout: &Layout, memory: &Memory) -> LinkOffsets {
+        let width = memory.width();
+        match layout.numbering {
+            Numbering::Before3161 => LinkOffsets {
+                kind: width.pick(20, 40),
+                value: 0,
+                text: None,
+                pv: 0,
+                mask: width.pick(16, 32),
+                bytes: width.pick(28, 56),
+            },
+            Numbering::Since3161 => LinkOffsets {
+                kind: width.pick(4, 8),
+                value: width.pick(16, 32),
+                text: Some(width.pick(12, 24)),
+                pv: width.pick(24, 48),
+                mask: width.pick(36, 72),
+                bytes: width.pick(40, 80),
+            },
+        }
+    }
+}
+
+/// The input links of a record for which it is processed when their sources change (CP, CPP): the field's description and
+/// the link's text.
+pub fn cp_links(memory: &Memory, layout: &Layout, record: u64) -> Vec<(u64, Value)> {
+    let Some(rtype) = layout.type_of(memory, record) else { return Vec::new() };
+    let inputs = rtype.inputs(layout.numbering).map(|input| (input, read(memory, layout, record, input)));
+    inputs.filter(|(_, link)| matches!(link, Value::Text(text) if is_cp(text))).collect()
+}
+
+/// What the field with this description holds in a record; [`Value::Unknown`] where that can't be read or told.
+pub fn read(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Value {
+    value(memory, layout, record, description).unwrap_or(Value::Unknown)
+}
+
+fn value(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Option<Value> {
+    let (rtype, field) = layout.described(memory, description)?;
+    // a record that is of another type by now is another record
+    if layout.type_of(memory, record)?.address != rtype.address {
+        return None;
+    }
+    let dbf = layout.numbering.dbf(field.dbf)?;
+    let at = record.checked_add(field.offset.into())?;
+    if rtype.is_value(description) {
+        if let Some(read) = behind_a_pointer(memory, layout, rtype, record) {
+            return read;
+        }
+    }
+    match dbf {
+        Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => link(memory, layout, at, dbf),
+        Dbf::NoAccess => None,
+        Dbf::String => {
+            let mut bytes = vec![0; usize::try_from(field.size).ok().filter(|size| *size <= MOST)?];
+            memory.read(at, &mut bytes).then(|| Value::Text(until_nul(&bytes).to_vec()))
+        }
+        _ => {
+            let mut bytes = [0; 8];
+            let bytes = bytes.get_mut(..size(dbf))?;
+            memory.read(at, bytes).then(|| element(dbf, &little_endian(bytes, size(dbf)))).flatten()
+        }
+    }
+}
+
+/// The value of an array or of a long string; `None` if the type's is neither.
+fn behind_a_pointer(
+    memory: &Memory,
+    layout: &Layout,
+    rtype: &TypeLayout,
+    record: u64,
+) -> Option<Option<Value>> {
+    let read = |pointer: u16, dbf: Dbf, count: u32| {
+        let whole = (count as usize).min(MOST / size(dbf)) * size(dbf);
+        let mut bytes = vec![0; whole];
+        let from = memory.pointer(record.checked_add(pointer.into())?)?;
+        memory.read(from, &mut bytes).then_some(bytes)
+    };
+    let number = |offset: u16| memory.bytes::<4>(record.checked_add(offset.into())?).map(u32::from_ne_bytes);
+    match rtype.form() {
+        Form::Array { pointer, count, element } => Some((|| {
+            let count = number(count)?;
+            let ftvl = memory.bytes::<2>(record.checked_add(element.into())?).map(u16::from_ne_bytes)?;
+            let dbf = layout.numbering.dbf(ftvl).filter(|dbf| *dbf < Dbf::InLink)?;
+            let bytes = little_endian(&read(pointer, dbf, count)?, size(dbf));
+            Some(Value::Array(Array { dbf, count, bytes }))
+        })()),
+        Form::LongString { pointer, length } => Some((|| {
+            let count = number(length)?;
+            let bytes = read(pointer, Dbf::Char, count)?;
+            if bytes.len() == count as usize || bytes.contains(&0) {
+                return Some(Value::Text(until_nul(&bytes).to_vec()));
+            }
+            Some(Value::Array(Array { dbf: Dbf::Char, count, bytes }))
+        })()),
+        _ => None,
+    }
+}
+
+/// A link's text.
+fn link(memory: &Memory, layout: &Layout, at: u64, dbf: Dbf) -> Option<Value> {
+    let offsets = LinkOffsets::of(layout, memory);
+    let bytes: [u8; 80] = memory.head(at, offsets.bytes)?;
+    let pointer = |offset| Some(memory.width().pointer(&bytes, offset)).filter(|pointer| *pointer != 0);
+    let text = |pointer: Option<u64>| pointer.map_or(Some(Vec::new()), |from| string(memory, from));
+    let kind = u16_at(&bytes, offsets.kind);
+    let from = match kind {
+        CONSTANT => pointer(offsets.value).or(offsets.text.and_then(pointer)),
+        PV_LINK | DB_LINK | CA_LINK => pointer(offsets.pv),
+        _ => pointer(offsets.value),
+    };
+    let is_told = matches!(kind, CONSTANT | PV_LINK | JSON_LINK | DB_LINK | CA_LINK | INST_IO);
+    link_text(text(from.filter(|_| is_told))?, kind, u16_at(&bytes, offsets.mask), dbf)
+}
+
+/// What a link was before it was changed, from what a probe has read of its name or text. More than it reads is cut, and
+/// told as cut texts are: by its length.
+pub fn old_link(bytes: &[u8], (kind, mask): (u16, u16), dbf: Dbf) -> Value {
+    let text = until_nul(bytes);
+    if bytes.is_empty() || text.len() == bytes.len() && bytes.len() < size(Dbf::String) {
+        return Value::Unknown;
+    }
+    if text.len() == bytes.len() {
+        return Value::Text(text.to_vec());
+    }
+    link_text(text.to_vec(), kind, mask, dbf).unwrap_or(Value::Unknown)
+}
+
+/// A link by its name or text, as dbGetString puts it together. None for hardware addresses, which nobody can change
+/// while the IOC runs.
+fn link_text(mut text: Vec<u8>, kind: u16, mask: u16, dbf: Dbf) -> Option<Value> {
+    match kind {
+        CONSTANT | JSON_LINK => {}
+        INST_IO => text.insert(0, b'@'),
+        PV_LINK | DB_LINK | CA_LINK => text.extend(modifiers(mask, dbf).bytes()),
+        _ => return None,
+    }
+    Some(Value::Text(text))
+}
+
+/// What stands behind the name in a link, from its `pvlMask` (link.h).
+fn modifiers(mask: u16, dbf: Dbf) -> String {
+    let process = match mask {
+        mask if mask & 4 != 0 => " PP",
+        mask if mask & 8 != 0 => " CA",
+        mask if mask & 0x10 != 0 => " CP",
+        mask if mask & 0x20 != 0 => " CPP",
+        _ => " NPP",
+    };
+    if dbf == Dbf::FwdLink {
+        return if process == " CA" { process.into() } else { String::new() };
+    }
+    let severity = [" NMS", " MS", " MSI", " MSS"];
+    format!("{process}{}", severity.get(usize::from(mask & 3)).copied().unwrap_or_default())
+}
+
+/// Is a link with this text one whose record is processed when its source changes (CP, CPP)?
+fn is_cp(link: &[u8]) -> bool {
+    link.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")
+}
+
+/// What stands before a NUL, which must come.
+fn string(memory: &Memory, from: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; MOST_LINK];
+    let mut have = memory.read_some(from, &mut bytes);
+    if have == 0 {
+        // a read across the end of a mapping may fail as a whole: up to the end of the page then
+        let page = 4096 - (from as usize & 4095);
+        have = memory.read_some(from, bytes.get_mut(..page.min(MOST_LINK))?);
+    }
+    let text = bytes.get(..have)?;
+    text.contains(&0).then(|| until_nul(text).to_vec())
+}
+
+/// Elements of `size` in the log's byte order.
+fn little_endian(bytes: &[u8], size: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if cfg!(target_endian = "big") && matches!(size, 2 | 4 | 8) {
+        bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ioc::image::{FieldLine, Image};
+    use crate::ioc::width::Width;
+
+    #[test]
+    fn links_read_as_caget_shows_them() {
+        assert_eq!(modifiers(0, Dbf::InLink), " NPP NMS");
+        assert_eq!(modifiers(4 | 1, Dbf::OutLink), " PP MS");
+        assert_eq!(modifiers(0x20 | 3, Dbf::InLink), " CPP MSS");
+        assert_eq!(modifiers(4, Dbf::FwdLink), "");
+        assert_eq!(modifiers(8, Dbf::FwdLink), " CA");
+        let old = |bytes: &[u8], kind| old_link(bytes, (kind, 4), Dbf::OutLink);
+        let text = |text: &[u8]| Value::Text(text.to_vec());
+        assert_eq!(old(b"A:B\0rest", DB_LINK), text(b"A:B PP NMS"));
+        assert_eq!((old(b"\0", CONSTANT), old(b"5\0", CONSTANT)), (text(b""), text(b"5")));
+        assert_eq!(old(&[b'x'; 40], CA_LINK), text(&[b'x'; 40]), "cut");
+        assert_eq!((old(b"", DB_LINK), old(b"12345678", DB_LINK)), (Value::Unknown, Value::Unknown));
+        assert_eq!(old(b"1\0", 2), Value::Unknown, "VME");
+        assert!(is_cp(b"A:B CP NMS") && is_cp(b"A:B CPP NMS") && !is_cp(b"CP NPP NMS"));
+    }
+
+    /// A record of each generation of Base and width of pointers: a number, texts, an array, links.
+    #[test]
+    fn fields_of_every_generation() {
+        // highest number of a field type, RDES; then in a link: its kind, name, mask, bytes
+        let since = |width: Width| [4, 24, 36, 40].map(|at| at * width.bytes() / 4);
+        let generations = [
+            (Width::Wide, 15, 416, [40, 0, 32, 56]),
+            (Width::Narrow, 15, 308, [20, 0, 16, 28]),
+            (Width::Wide, 17, 568, [8, 48, 72, 80]),
+            (Width::Narrow, 17, 424, since(Width::Narrow)),
+        ];
+        for (width, highest, rdes, [kind, name, mask, bytes]) in generations {
+            let mut image = Image::new(width);
+            let pointer = width.bytes() as i16;
+            let since_3161 = highest == 17;
+            let (menu, input) = if since_3161 { (12, 14) } else { (10, 12) };
+            let fields: [FieldLine; 11] = [
+                ("STAT", menu, 300, 2),
+                ("PACT", 2, 302, 1),
+                ("RDES", highest, rdes, pointer),
+                ("DESC", 0, 61, 41),
+                ("VAL", highest, 700, pointer),
+                ("BPTR", highest, 704, pointer),
+                ("NORD", 6, 712, 4),
+                ("FTVL", menu, 716, 2),
+                ("INP", input, 720, bytes as i16),
+                ("OUT", input + 1, 800, bytes as i16),
+                ("PREC", 3, 880, 2),
+            ];
+            let (base, first) = image.base();
+            let rtype = image.record_type(first, "sort", &fields);
+            let record = image.record(rtype, rdes, "A:B");
+            image.put(record + 61, b"what it is\0rest");
+            image.put(record + 880, &(-3i16).to_ne_bytes());
+            image.put(record + 712, &3u32.to_ne_bytes());
+            image.put(record + 716, &3u16.to_ne_bytes());
+            let array = image.room(8);
+            image.put(array, &[1i16, -2, 3].map(i16::to_ne_bytes).concat());
+            image.point(record + 704, array);
+            image.put(record + 720 + kind, &CA_LINK.to_ne_bytes());
+            image.put(record + 720 + mask, &(0x10u16 | 1).to_ne_bytes());
+            image.point_to_string(record + 720 + name, "C:D.E");
+            // OUT stays as it is: a constant without a text
+            let memory = image.memory();
+            let layout = Layout::read(&memory, image.address(base)).unwrap();
+            let places: Vec<u64> =
+                (0..fields.len()).map(|index| image.address(image.field(rtype, index))).collect();
+            let at = |index: usize| places[index];
+            let address = image.address(record);
+            let read = |index| read(&memory, &layout, address, at(index));
+            let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+            assert_eq!(read(3), text("what it is"), "{width:?} {highest}");
+            assert_eq!(read(10), Value::Int(-3));
+            let bytes = [1i16, -2, 3].map(i16::to_le_bytes).concat();
+            assert_eq!(read(4), Value::Array(Array { dbf: Dbf::Short, count: 3, bytes }));
+            assert_eq!((read(8), read(9)), (text("C:D.E CP MS"), text("")), "{width:?} {highest}");
+            assert_eq!(
+                cp_links(&memory, &layout, address),
+                [(at(8), text("C:D.E CP MS"))],
+                "{width:?} {highest}"
+            );
+            // another record, or none, stands there by now
+            image.put_pointer(record + usize::from(rdes), 8);
+            assert_eq!(super::read(&memory, &layout, address, at(3)), Value::Unknown);
+            assert_eq!(super::read(&memory, &layout, 8, at(3)), Value::Unknown);
+        }
+    }
+
+    #[test]
+    fn a_string_without_an_end_is_none() {
+        let memory = Memory::new(std::process::id());
+        let (text, endless) = (b"T:SP\0rest", [b'x'; 2 * MOST_LINK]);
+        assert_eq!(string(&memory, text.as_ptr() as u64), Some(b"T:SP".to_vec()));
+        assert_eq!(string(&memory, endless.as_ptr() as u64), None);
+        assert_eq!(string(&memory, 8), None);
+    }
+}
