@@ -1,0 +1,225 @@
+//! The captures of all network namespaces in which something is recorded.
+//!
+//! A packet socket sees the namespace that it was opened in, from whichever thread it is read. So a helper thread goes
+//! into the namespace of an IOC (setns), opens the socket and hands it back; nothing else is ever done in there.
+//! That needs CAP_SYS_ADMIN and CAP_NET_RAW over the namespace, which root of the machine has over each
+//! container's.
+//!
+//! Interfaces that the user has named are the recorder's own namespace's: names in others are another world's,
+//! so there all interfaces count.
+//!
+//! Memory: the recorder's own namespace has a ring of 2 MiB; the first [`FEW`] others have 512 KiB each, more of
+//! them 256 KiB; more than [`MOST`] are refused. So eight containers take 4 MiB, and no number of them more than 18 MiB.
+//! A socket keeps its namespace alive, so it is closed with the last IOC there. Opening and closing wait for the
+//! kernel (some 10 ms), so both are done on helper threads.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::mpsc::{channel, Receiver, TryRecvError};
+use std::thread;
+
+use nix::errno::Errno;
+
+use super::capture::{Capture, Packet, BLOCKS};
+use super::Namespace;
+use crate::ioc::process;
+
+/// Other namespaces that have rings of four blocks: no packet is lost as long as the recorder comes by within 160 ms.
+const FEW: usize = 8;
+/// Blocks of their rings, and of those of the rest, which stand 80 ms.
+const BLOCKS_OF_FEW: usize = BLOCKS / 4;
+const BLOCKS_OF_MORE: usize = BLOCKS / 8;
+/// More other namespaces are not captured: a machine with more containers with IOCs than this has the processors for
+/// more than one recorder.
+pub const MOST: usize = 64;
+/// What was refused is tried again after this, nanoseconds: memory or descriptors may have been short.
+const AGAIN: u64 = 60_000_000_000;
+
+/// A namespace that is to be captured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// A process that lives in it.
+    pub pid: u32,
+    /// TCP ports of the servers in it, sorted.
+    pub ports: Vec<u16>,
+}
+
+/// One of the others.
+enum Other {
+    /// A helper thread is at it.
+    Opening(Receiver<Result<Capture, String>>),
+    Open { capture: Capture, ports: Vec<u16> },
+    /// Why not, and when it is tried again.
+    Refused(String, u64),
+}
+
+/// See the module.
+pub struct Captures {
+    /// The recorder's own namespace.
+    here: Namespace,
+    own: Capture,
+    own_ports: Vec<u16>,
+    others: HashMap<Namespace, Other>,
+    /// Losses of captures that are closed.
+    lost: u64,
+}
+
+impl Captures {
+    /// With the capture of the recorder's own namespace.
+    pub fn new(own: Capture) -> Captures {
+        Captures {
+            here: process::namespace(std::process::id()).unwrap_or_default(),
+            own,
+            own_ports: Vec::new(),
+            others: HashMap::new(),
+            lost: 0,
+        }
+    }
+
+    fn open(&self) -> impl Iterator<Item = (Namespace, &Capture)> {
+        let others = self.others.iter().filter_map(|(&namespace, other)| match other {
+            Other::Open { capture, .. } => Some((namespace, capture)),
+            Other::Opening(_) | Other::Refused(..) => None,
+        });
+        std::iter::once((self.here, &self.own)).chain(others)
+    }
+
+    /// Descriptors that poll as readable when [`Captures::drain`] has something to do.
+    pub fn fds(&self) -> impl Iterator<Item = RawFd> + '_ {
+        self.open().map(|(_, capture)| capture.raw_fd())
+    }
+
+    /// Hands over all packets that are there, at most a ringful of each namespace.
+    pub fn drain(&mut self, f: &mut dyn FnMut(Namespace, Packet)) {
+        let here = self.here;
+        self.own.drain(&mut |packet| f(here, packet));
+        for (&namespace, other) in &mut self.others {
+            if let Other::Open { capture, .. } = other {
+                capture.drain(&mut |packet| f(namespace, packet));
+            }
+        }
+    }
+
+    /// Packets that were lost because a ring was full, since last asked.
+    pub fn losses(&mut self) -> u64 {
+        let mut lost = std::mem::take(&mut self.lost) + self.own.losses();
+        for other in self.others.values_mut() {
+            if let Other::Open { capture, .. } = other {
+                lost += capture.losses();
+            }
+        }
+        lost
+    }
+
+    /// Watches these namespaces and ports from now on, and no others; what could not be done of that, in words for the
+    /// user. To be called again and again, since opening takes a moment.
+    pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<String> {
+        let mut said = Vec::new();
+        let mut set = |capture: &mut Capture, have: &mut Vec<u16>, ports: &[u16]| {
+            if have != ports {
+                let failed = capture.set_ports(ports).err();
+                said.extend(failed.map(|error| format!("the packet filter could not be changed: {error}")));
+                *have = ports.to_vec();
+            }
+        };
+        let none = Wanted::default();
+        set(&mut self.own, &mut self.own_ports, &wanted.get(&self.here).unwrap_or(&none).ports);
+        let gone = self.others.extract_if(|namespace, _| !wanted.contains_key(namespace));
+        for (_, other) in gone {
+            if let Other::Open { mut capture, .. } = other {
+                self.lost += capture.losses();
+                // where there is no thread to be had it is closed here, and that takes its time
+                drop(thread::Builder::new().spawn(move || drop(capture)));
+            }
+        }
+        for (&namespace, wanted) in wanted.iter().filter(|(&namespace, _)| namespace != self.here) {
+            let count = self.others.len();
+            match self.others.get_mut(&namespace) {
+                Some(Other::Open { capture, ports }) => set(capture, ports, &wanted.ports),
+                Some(Other::Refused(_, again)) if now < *again => {}
+                Some(Other::Opening(opened)) => match opened.try_recv() {
+                    Ok(Ok(mut capture)) => {
+                        let mut ports = Vec::new();
+                        set(&mut capture, &mut ports, &wanted.ports);
+                        self.others.insert(namespace, Other::Open { capture, ports });
+                    }
+                    Ok(Err(reason)) => drop(self.others.insert(namespace, Other::Refused(reason, now + AGAIN))),
+                    Err(TryRecvError::Empty) => {}
+                    Err(TryRecvError::Disconnected) => {
+                        let reason = "the system gives no thread".to_string();
+                        self.others.insert(namespace, Other::Refused(reason, now + AGAIN));
+                    }
+                },
+                None if count >= MOST => {
+                    let reason = format!("more than {MOST} network namespaces have IOCs");
+                    self.others.insert(namespace, Other::Refused(reason, now + AGAIN));
+                }
+                Some(Other::Refused(..)) | None => {
+                    let blocks = if count < FEW { BLOCKS_OF_FEW } else { BLOCKS_OF_MORE };
+                    self.others.insert(namespace, Other::Opening(open_in(namespace, wanted.pid, blocks)));
+                }
+            }
+        }
+        said
+    }
+
+    /// The recorder's own namespace.
+    pub fn here(&self) -> Namespace {
+        self.here
+    }
+
+    /// Why a namespace is not captured; `None` if it is, or will be.
+    pub fn refused(&self, namespace: Namespace) -> Option<&str> {
+        match self.others.get(&namespace)? {
+            Other::Refused(reason, _) => Some(reason),
+            Other::Opening(_) | Other::Open { .. } => None,
+        }
+    }
+
+    /// Are all that are wanted open, or refused?
+    pub fn settled(&self) -> bool {
+        !self.others.values().any(|other| matches!(other, Other::Opening(_)))
+    }
+}
+
+/// Can the namespace of a process be captured? Opens a capture in it, and closes it.
+///
+/// # Errors
+/// Why not, in words.
+pub fn try_in(pid: u32) -> Result<(), String> {
+    let namespace = process::namespace(pid).map_err(|errno| errno.desc().to_string())?;
+    match open_in(namespace, pid, BLOCKS_OF_MORE).recv() {
+        Ok(opened) => opened.map(drop),
+        Err(_) => Err("the system gives no thread".into()),
+    }
+}
+
+/// Opens a capture without ports in the namespace of a process.
+fn open_in(namespace: Namespace, pid: u32, blocks: usize) -> Receiver<Result<Capture, String>> {
+    let (sender, receiver) = channel();
+    // The thread ends in the namespace that it went to.
+    drop(thread::Builder::new().name("netns".into()).spawn(move || {
+        let opened = enter(namespace, pid)
+            .and_then(|()| Capture::with_ring(&[], &[], blocks).map_err(|error| error.to_string()));
+        drop(sender.send(opened));
+    }));
+    receiver
+}
+
+/// Moves this thread into the network namespace of a process, if it is that one still.
+fn enter(namespace: Namespace, pid: u32) -> Result<(), String> {
+    let path = process::directory(pid).join("ns/net");
+    let file = File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    // 0: the kernel does not tell them apart
+    if namespace != 0 && file.metadata().map(|found| found.ino()).ok() != Some(namespace) {
+        return Err("its process is in another one by now".into());
+    }
+    // SAFETY: no pointers; the descriptor is open. It concerns this thread alone.
+    let entered = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
+    Errno::result(entered).map(drop).map_err(|errno| match errno {
+        Errno::EPERM => "setns: not permitted: run as root of the machine, with CAP_SYS_ADMIN".to_string(),
+        errno => format!("setns: {}", errno.desc()),
+    })
+}

@@ -1,0 +1,264 @@
+//! Whose the two ends of each circuit are.
+//!
+//! Two IOCs may serve at the same port on two addresses, or at the same address and port in two network
+//! namespaces; and a client may be an IOC: one with CA links, or a sequencer. The sockets tell: a connection's socket
+//! is held by the process that it belongs to, and while none is seen (a client that is gone soon) the socket that
+//! listens tells the server ([`crate::ca::Served`]). Ports alone tell nothing.
+//!
+//! A look reads the sockets of each namespace and the descriptors of the recorded processes, on a thread of its own: a
+//! machine with many connections takes long over it. Only when there is something new it is looked, ten
+//! times a second at most, and for no more than a thirtieth of the time.
+//!
+//! Not seen: a client behind a translation of addresses (NAT), whose own end has other numbers; and who
+//! serves where a process that is not recorded shares the socket that listens.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::thread;
+
+use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
+
+use crate::ca::captures::Wanted;
+use crate::ca::{Listener, Namespace, Served};
+use crate::clock;
+use crate::ioc::process;
+use crate::ioc::sockets::{self, Sockets};
+
+/// Least time between two looks, nanoseconds.
+const PAUSE: u64 = 100_000_000;
+/// And that many times what the last one took.
+const SHARE: u64 = 30;
+/// A circuit whose sockets were not found is looked for so often: one is there when the server has accepted it, and the
+/// log has the circuit before.
+const TRIES: u8 = 3;
+
+/// Where what is recorded lives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The network namespaces with their servers' ports.
+    pub wanted: BTreeMap<Namespace, Wanted>,
+    /// The processes, in the order of their numbers.
+    pub recorded: Vec<(IocId, u32)>,
+}
+
+/// What a look is to find.
+struct Job {
+    places: Places,
+    asked: HashSet<(Address, Address)>,
+}
+
+/// What it has found.
+struct Look {
+    places: Places,
+    sockets: HashMap<Namespace, Sockets>,
+    /// Whose a socket is; `None`: several recorded processes hold it.
+    owners: HashMap<u64, Option<IocId>>,
+    took: u64,
+}
+
+impl Look {
+    fn at(job: Job) -> Look {
+        let began = clock::monotonic();
+        let sockets: HashMap<Namespace, Sockets> = job
+            .places
+            .wanted
+            .iter()
+            .map(|(&namespace, wanted)| (namespace, sockets::look(wanted.pid, &job.asked)))
+            .collect();
+        // Descriptors after sockets: who has accepted one of these has it.
+        let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
+        for &(ioc, pid) in &job.places.recorded {
+            for inode in sockets::held(&process::directory(pid)) {
+                let owner = owners.entry(inode).or_insert(Some(ioc));
+                *owner = owner.filter(|owner| *owner == ioc);
+            }
+        }
+        Look { places: job.places, sockets, owners, took: clock::monotonic().saturating_sub(began) }
+    }
+
+    fn owner(&self, inode: u64) -> Option<IocId> {
+        self.owners.get(&inode).copied().flatten()
+    }
+
+    /// The servers in each namespace.
+    fn served(&self) -> Vec<Served> {
+        let served = self.places.wanted.iter().map(|(&namespace, wanted)| {
+            let sockets = self.sockets.get(&namespace);
+            let listeners = sockets.map(|sockets| sockets.listeners.as_slice()).unwrap_or_default();
+            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.binary_search(&at.port).is_ok());
+            Served {
+                namespace,
+                ports: wanted.ports.clone(),
+                listeners: of_servers
+                    .map(|&(address, inode)| Listener { address, owner: self.owner(inode) })
+                    .collect(),
+                local: sockets.map(|sockets| sockets.local.clone()).unwrap_or_default(),
+            }
+        });
+        served.collect()
+    }
+
+    /// What it tells of a circuit, which is recorded in `namespace`: the server and the client, each `None` where no socket
+    /// was found, else who holds it.
+    fn ends(&self, namespace: Namespace, client: Address, server: Address) -> [Option<Option<IocId>>; 2] {
+        let here = |local, remote| {
+            let inode = self.sockets.get(&namespace)?.connections.get(&(local, remote))?;
+            Some(self.owner(*inode))
+        };
+        // A container's client of a server outside, or the other way round. There may be such a connection in several.
+        let elsewhere = || {
+            let others = self.sockets.iter().filter(|(other, _)| **other != namespace);
+            let mut found = others.filter_map(|(_, sockets)| {
+                let own = sockets.local.iter().any(|local| local.bits == 32 && local.has(client.ip));
+                sockets.connections.get(&(client, server)).filter(|_| own)
+            });
+            let first = found.next()?;
+            Some(self.owner(*first).filter(|_| found.next().is_none()))
+        };
+        let loopback = client.ip >> 24 == 127;
+        [here(server, client), here(client, server).or_else(|| elsewhere().filter(|_| !loopback))]
+    }
+}
+
+/// An open circuit.
+struct Open {
+    client: Address,
+    server: Address,
+    said: CircuitEnds,
+    /// The log has been told where it is.
+    told: bool,
+    /// How often it is still to be looked for.
+    tries: u8,
+}
+
+/// The thread that looks.
+struct Looker {
+    jobs: Sender<Job>,
+    looks: Receiver<Look>,
+}
+
+impl Looker {
+    /// `None` if the system gives no thread.
+    fn start() -> Option<Looker> {
+        let (jobs, wanted) = channel();
+        let (result, looks) = channel();
+        let work = move || {
+            // ends with the recorder
+            while let Ok(job) = wanted.recv() {
+                if result.send(Look::at(job)).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name("sockets".into()).spawn(work).ok()?;
+        Some(Looker { jobs, looks })
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Ends {
+    places: Places,
+    /// The places have changed since they were looked at.
+    moved: bool,
+    looker: Option<Looker>,
+    busy: bool,
+    next_look: u64,
+    open: HashMap<CircuitId, Open>,
+    /// Circuits that are looked at now.
+    asked: Vec<CircuitId>,
+}
+
+impl Ends {
+    /// Where what is recorded lives now.
+    pub fn set_places(&mut self, places: Places) {
+        if places != self.places {
+            self.places = places;
+            self.moved = true;
+            // a process that was not recorded when its circuit was looked for may be by now
+            self.open.values_mut().filter(|open| open.told).for_each(|open| open.tries = TRIES);
+        }
+    }
+
+    /// Sees what goes into the log.
+    pub fn notice(&mut self, event: &Event) {
+        match &event.fact {
+            Fact::Circuit(circuit) => {
+                let said = CircuitEnds { circuit: circuit.id, namespace: 0, server: None, client: None };
+                self.open.entry(circuit.id).or_insert(Open {
+                    client: circuit.client,
+                    server: circuit.server,
+                    said,
+                    told: false,
+                    tries: 0,
+                });
+            }
+            Fact::CircuitEnds(ends) => {
+                if let Some(open) = self.open.get_mut(&ends.circuit).filter(|open| !open.told) {
+                    (open.said, open.told, open.tries) = (*ends, true, TRIES);
+                }
+            }
+            Fact::CircuitEnd(circuit) => drop(self.open.remove(circuit)),
+            _ => {}
+        }
+    }
+
+    /// Does a little of what is to be done. What became known of circuits goes to `events`, which must be empty;
+    /// gives the servers that there are where these have changed, with their namespaces.
+    pub fn step(&mut self, now: u64, events: &mut Vec<Event>) -> Option<(Vec<Served>, Places)> {
+        let look = match self.looker.as_ref().map(|looker| looker.looks.try_recv()) {
+            Some(Ok(look)) => Some(look),
+            Some(Err(TryRecvError::Disconnected)) => {
+                (self.looker, self.busy) = (None, false);
+                None
+            }
+            Some(Err(TryRecvError::Empty)) | None => None,
+        };
+        if let Some(look) = look {
+            return Some(self.take(now, look, events));
+        }
+        let due = self.moved || self.open.values().any(|open| open.tries > 0);
+        if self.busy || !due || now < self.next_look {
+            return None;
+        }
+        self.asked = self.open.iter().filter(|(_, open)| open.tries > 0).map(|(&circuit, _)| circuit).collect();
+        let pairs = self.asked.iter().filter_map(|circuit| self.open.get(circuit));
+        let asked = pairs.flat_map(|open| [(open.client, open.server), (open.server, open.client)]).collect();
+        let job = Job { places: self.places.clone(), asked };
+        self.moved = false;
+        if self.looker.is_none() {
+            self.looker = Looker::start();
+        }
+        match &self.looker {
+            Some(looker) => {
+                self.busy = looker.jobs.send(job).is_ok();
+                None
+            }
+            None => Some(self.take(now, Look::at(job), events)),
+        }
+    }
+
+    fn take(&mut self, now: u64, look: Look, events: &mut Vec<Event>) -> (Vec<Served>, Places) {
+        self.busy = false;
+        self.next_look = now.saturating_add(PAUSE.max(look.took.saturating_mul(SHARE)));
+        let served = look.served();
+        for circuit in std::mem::take(&mut self.asked) {
+            let Some(open) = self.open.get_mut(&circuit) else { continue };
+            let [server, client] = look.ends(open.said.namespace, open.client, open.server);
+            // who has the connection is certain; without one who listens is
+            let listens = || served.iter().find(|served| served.namespace == open.said.namespace)?.server(open.server);
+            let ends = CircuitEnds {
+                server: server.unwrap_or_else(|| open.said.server.or_else(listens)),
+                client: client.unwrap_or(open.said.client),
+                ..open.said
+            };
+            if ends != open.said {
+                open.said = ends;
+                events.push(Event { time: now, fact: Fact::CircuitEnds(ends) });
+            }
+            let found = server.is_some() && client.is_some();
+            open.tries = if found { 0 } else { open.tries.saturating_sub(1) };
+        }
+        (served, look.places)
+    }
+}
