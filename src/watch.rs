@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use iocrec_log::context::Context;
 use iocrec_log::event::{
-    CaAnswer, CaPut, Circuit, CircuitId, Event, Fact, Put, PutKind, RecordId, ThreadId, Value,
+    CaAnswer, CaPut, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Put, PutKind, RecordId, ThreadId, Value,
 };
 use iocrec_log::value::{from_channel_access, text};
 
@@ -32,6 +32,8 @@ struct Waiting {
     time: u64,
     put: CaPut,
     circuit: Circuit,
+    /// Whose that is, as far as it was known when the put came.
+    ends: Option<CircuitEnds>,
     /// Empty where not known.
     pv: String,
     old: Option<Value>,
@@ -44,6 +46,8 @@ struct Inside {
     record: String,
     name: String,
     thread: String,
+    /// Whose thread.
+    ioc: Option<IocId>,
     circuit: Option<CircuitId>,
     notify: bool,
     put: Put,
@@ -51,10 +55,15 @@ struct Inside {
 
 impl Inside {
     /// Is this where a put on the network has got to?
-    fn is(&self, waiting: &Waiting) -> bool {
+    fn is(&self, waiting: &Waiting, context: &Context) -> bool {
         let place = match self.circuit {
             Some(circuit) => waiting.circuit.id == circuit,
-            None => waiting.pv.split('.').next() == Some(&self.record),
+            None => {
+                // another IOC may have a record of that name
+                let server = context.circuit_ends(waiting.circuit.id).and_then(|ends| ends.server);
+                let other = server.is_some() && self.ioc.is_some() && server != self.ioc;
+                !other && waiting.pv.split('.').next() == Some(&self.record)
+            }
         };
         place && self.notify == waiting.put.notify && self.time + CLOCK_ERROR >= waiting.time
     }
@@ -119,13 +128,14 @@ impl<W: Write> Watch<W> {
             _ => record.clone(),
         };
         let (thread, circuit) = (self.thread(put.thread).to_string(), self.context.serves(put.thread));
-        self.inside.push_back(Inside { time, record, name, thread, circuit, notify, put });
+        let ioc = self.context.thread(put.thread).map(|thread| thread.ioc);
+        self.inside.push_back(Inside { time, record, name, thread, ioc, circuit, notify, put });
     }
 
     /// Puts together what belongs together.
     fn join(&mut self) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.old.is_none()) {
-            let Some(place) = self.inside.iter().position(|inside| inside.is(waiting)) else { continue };
+            let Some(place) = self.inside.iter().position(|inside| inside.is(waiting, &self.context)) else { continue };
             let Some(inside) = self.inside.remove(place) else { continue };
             waiting.old = Some(inside.put.old);
             if waiting.pv.is_empty() {
@@ -180,6 +190,13 @@ impl<W: Write> Watch<W> {
                 line += &format!(" {name}={known}");
             }
         }
+        // whose process has which end, where that is known
+        let ends = self.context.circuit_ends(circuit.id).copied().or(waiting.ends);
+        for (name, ioc) in [("ioc", ends.and_then(|ends| ends.server)), ("by_ioc", ends.and_then(|ends| ends.client))] {
+            if let Some(ioc) = ioc.and_then(|ioc| self.context.ioc(ioc)) {
+                line += &format!(" {name}={}", ioc.name);
+            }
+        }
         if let Some(old) = &waiting.old {
             line += &format!(" old={}", text(old));
         }
@@ -201,6 +218,7 @@ impl<W: Write> Sink for Watch<W> {
                 self.waiting.push_back(Waiting {
                     time: event.time,
                     put,
+                    ends: self.context.circuit_ends(circuit.id).copied(),
                     circuit,
                     pv,
                     old: None,

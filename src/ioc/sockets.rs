@@ -181,6 +181,7 @@ mod tests {
     fn both_ends_of_a_connection_of_our_own() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _accepted = listener.accept().unwrap();
         let ours = |address: SocketAddr| match address {
             SocketAddr::V4(address) => Address::new(*address.ip(), address.port()),
             SocketAddr::V6(_) => unreachable!(),

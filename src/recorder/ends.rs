@@ -37,8 +37,9 @@ const TRIES: u8 = 3;
 pub struct Places {
     /// The network namespaces with their servers' ports.
     pub wanted: BTreeMap<Namespace, Wanted>,
-    /// The processes, in the order of their numbers.
-    pub recorded: Vec<(IocId, u32)>,
+    /// The processes, in the order of their numbers, and whether they are IOCs. A server that is none may be a gateway,
+    /// whose own puts are those of its clients.
+    pub recorded: Vec<(IocId, u32, bool)>,
 }
 
 /// What a look is to find.
@@ -67,7 +68,7 @@ impl Look {
             .collect();
         // Descriptors after sockets: who has accepted one of these has it.
         let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
-        for &(ioc, pid) in &job.places.recorded {
+        for &(ioc, pid, _) in &job.places.recorded {
             for inode in sockets::held(&process::directory(pid)) {
                 let owner = owners.entry(inode).or_insert(Some(ioc));
                 *owner = owner.filter(|owner| *owner == ioc);
@@ -116,7 +117,9 @@ impl Look {
             Some(self.owner(*first).filter(|_| found.next().is_none()))
         };
         let loopback = client.ip >> 24 == 127;
-        [here(server, client), here(client, server).or_else(|| elsewhere().filter(|_| !loopback))]
+        let is_ioc = |id: &IocId| self.places.recorded.iter().any(|(ioc, _, is_ioc)| ioc == id && *is_ioc);
+        let found = here(client, server).or_else(|| elsewhere().filter(|_| !loopback));
+        [here(server, client), found.map(|client| client.filter(is_ioc))]
     }
 }
 

@@ -31,6 +31,7 @@ use self::names::Names;
 use self::selection::Selection;
 use self::sink::Sink;
 use self::thinning::{in_words, Change, Retain, Thinner};
+pub use self::watched::not_captured;
 use self::watched::Watched;
 use crate::ca::capture::{Capture, CaptureError};
 use crate::ca::captures::Captures;

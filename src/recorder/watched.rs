@@ -128,7 +128,7 @@ impl Watched {
                 Err(nix::errno::Errno::ENOENT | nix::errno::Errno::ESRCH) => {}
                 found => process.namespace = found.map_err(|error| error.desc().into()),
             }
-            recorded.push((process.id, pid));
+            recorded.push((process.id, pid, process.said.linkage != Linkage::Foreign));
             let Ok(namespace) = process.namespace else { continue };
             let place =
                 wanted.entry(namespace).or_insert_with(|| Wanted { pid, ports: more.to_vec() });

@@ -12,8 +12,10 @@ use super::pv::{link_target, Pv};
 use super::run;
 use super::span::{LinkSpan, PutSpan, Span, Tree, What};
 use super::value;
-use iocrec_log::event::{Address, Value};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Address, CircuitId, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -46,8 +48,9 @@ type Target = (String, String);
 
 /// Whose link: run (as an address, only compared), record.
 type LinkOf = (usize, u32);
-/// A circuit's ends, client and server: the same on whichever host it was seen.
-type Ends = (Address, Address);
+/// A circuit's ends, client and server: the same on whichever host it was seen. Each network namespace has a loopback of
+/// its own: there a number for host and namespace is with them, else 0.
+type Ends = (Address, Address, u64);
 
 /// A put through a link.
 struct Sent {
@@ -346,7 +349,16 @@ fn ends(tree: &Tree) -> Option<Ends> {
     };
     let context = tree.run.context();
     let circuit = context.circuit(packet.circuit)?;
-    Some((circuit.client, circuit.server))
+    let place = if circuit.server.ip >> 24 == 127 { place(&context, packet.circuit) } else { 0 };
+    Some((circuit.client, circuit.server, place))
+}
+
+/// A number for the host, as it was booted, and the network namespace of a circuit.
+fn place(context: &Context, circuit: CircuitId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    context.host().map(|host| (&host.boot_id, &host.name)).hash(&mut hasher);
+    context.circuit_ends(circuit).map(|ends| ends.namespace).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Weight of a chain, and of those that its links led to.

@@ -2,8 +2,9 @@
 
 use super::clock::SetLater;
 use iocrec_log::context::Context;
-use iocrec_log::event::{CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
+use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
 use std::cell::{Ref, RefCell};
+use std::net::Ipv4Addr;
 
 /// One run of one recorder on one host. Shared by what was read from it: chains look names up in it
 /// when they are printed, and it goes when the last of them is gone.
@@ -67,9 +68,30 @@ pub fn ioc_of_thread(context: &Context, thread: ThreadId) -> Option<&Ioc> {
     context.ioc(context.thread(thread)?.ioc)
 }
 
-/// The IOC of this host that a circuit leads to: the one that listens on the port. Two hosts of a
-/// log directory are two runs, so a port says it, unless the circuit leads to another host.
+/// The recorded IOC that a circuit leads to. The recorder says whose the server's socket was; a log of one that did not
+/// say that tells it only where one IOC alone listened on the port, and on the address if it says on which.
 pub fn ioc_of_circuit(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
-    let port = context.circuit(circuit)?.server.port;
-    context.iocs().find(|ioc| ioc.ca_ports.contains(&port))
+    if let Some(ends) = context.circuit_ends(circuit) {
+        return context.ioc(ends.server?);
+    }
+    let server = context.circuit(circuit)?.server;
+    let mut fitting = context.iocs().filter(|ioc| can_serve(ioc, server));
+    fitting.next().filter(|_| fitting.next().is_none())
+}
+
+/// Can an IOC's server be at this address, as far as its ports and its environment tell?
+pub fn can_serve(ioc: &Ioc, server: Address) -> bool {
+    let addresses = ioc.environment.iter().find(|(name, _)| name == "EPICS_CAS_INTF_ADDR_LIST");
+    let ip = Ipv4Addr::from(server.ip);
+    let listens = addresses.is_none_or(|(_, list)| {
+        let addresses: Vec<Ipv4Addr> = list
+            .split_ascii_whitespace()
+            .map_while(|word| word.split(':').next().and_then(|address| address.parse().ok()))
+            .collect();
+        // names of hosts, and 0.0.0.0, may stand for any
+        addresses.len() < list.split_ascii_whitespace().count()
+            || addresses.is_empty()
+            || addresses.iter().any(|address| *address == ip || address.is_unspecified())
+    });
+    listens && ioc.ca_ports.contains(&server.port)
 }
