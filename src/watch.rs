@@ -8,7 +8,8 @@ use std::io::{self, Write};
 
 use iocrec_log::context::Context;
 use iocrec_log::event::{
-    CaAnswer, CaPut, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Put, PutKind, RecordId, ThreadId, Value,
+    CaAnswer, CaPut, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Put, PutKind, RecordId, ThreadId,
+    Value,
 };
 use iocrec_log::value::{from_channel_access, text};
 
@@ -135,7 +136,9 @@ impl<W: Write> Watch<W> {
     /// Puts together what belongs together.
     fn join(&mut self) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.old.is_none()) {
-            let Some(place) = self.inside.iter().position(|inside| inside.is(waiting, &self.context)) else { continue };
+            let Some(place) = self.inside.iter().position(|inside| inside.is(waiting, &self.context)) else {
+                continue;
+            };
             let Some(inside) = self.inside.remove(place) else { continue };
             waiting.old = Some(inside.put.old);
             if waiting.pv.is_empty() {
@@ -192,7 +195,9 @@ impl<W: Write> Watch<W> {
         }
         // whose process has which end, where that is known
         let ends = self.context.circuit_ends(circuit.id).copied().or(waiting.ends);
-        for (name, ioc) in [("ioc", ends.and_then(|ends| ends.server)), ("by_ioc", ends.and_then(|ends| ends.client))] {
+        for (name, ioc) in
+            [("ioc", ends.and_then(|ends| ends.server)), ("by_ioc", ends.and_then(|ends| ends.client))]
+        {
             if let Some(ioc) = ioc.and_then(|ioc| self.context.ioc(ioc)) {
                 line += &format!(" {name}={}", ioc.name);
             }

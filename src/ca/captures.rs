@@ -50,7 +50,10 @@ pub struct Wanted {
 enum Other {
     /// A helper thread is at it.
     Opening(Receiver<Result<Capture, String>>),
-    Open { capture: Capture, ports: Vec<u16> },
+    Open {
+        capture: Capture,
+        ports: Vec<u16>,
+    },
     /// Why not, and when it is tried again.
     Refused(String, u64),
 }
@@ -145,7 +148,9 @@ impl Captures {
                         set(&mut capture, &mut ports, &wanted.ports);
                         self.others.insert(namespace, Other::Open { capture, ports });
                     }
-                    Ok(Err(reason)) => drop(self.others.insert(namespace, Other::Refused(reason, now + AGAIN))),
+                    Ok(Err(reason)) => {
+                        drop(self.others.insert(namespace, Other::Refused(reason, now + AGAIN)))
+                    }
                     Err(TryRecvError::Empty) => {}
                     Err(TryRecvError::Disconnected) => {
                         let reason = "the system gives no thread".to_string();

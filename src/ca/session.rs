@@ -279,7 +279,8 @@ impl Session {
         self.id = Some(id);
         self.report(time, context.out);
         if let Some((namespace, server)) = self.ends {
-            context.emit(time, Fact::CircuitEnds(CircuitEnds { circuit: id, namespace, server, client: None }));
+            context
+                .emit(time, Fact::CircuitEnds(CircuitEnds { circuit: id, namespace, server, client: None }));
         }
         id
     }

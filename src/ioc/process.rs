@@ -192,7 +192,8 @@ pub fn namespace(pid: u32) -> Result<u64, Errno> {
     match link(pid) {
         // net:[4026531840]
         Ok(target) => {
-            let inode = target.to_str().and_then(|text| text.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok());
+            let inode =
+                target.to_str().and_then(|text| text.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok());
             inode.ok_or(Errno::ENODATA)
         }
         Err(_) if !Path::new("/proc/self/ns/net").is_symlink() => Ok(0),

@@ -122,7 +122,8 @@ pub fn local_end(
     ports: &[u16],
     held: &HashSet<u64>,
 ) -> Option<Address> {
-    let ours = |c: &&Connection| c.remote == client && ports.contains(&c.local.port) && held.contains(&c.inode);
+    let ours =
+        |c: &&Connection| c.remote == client && ports.contains(&c.local.port) && held.contains(&c.inode);
     connections.iter().find(ours).map(|connection| connection.local)
 }
 

@@ -7,7 +7,7 @@
 //!
 //! A look reads the sockets of each namespace and the descriptors of the recorded processes, on a thread of its own: a
 //! machine with many connections takes long over it. Only when there is something new it is looked, ten
-//! times a second at most, and for no more than a thirtieth of the time.
+//! times a second at most, and for no more than a thirtieth of a processor.
 //!
 //! Not seen: a client behind a translation of addresses (NAT), whose own end has other numbers; and who
 //! serves where a process that is not recorded shares the socket that listens.
@@ -26,7 +26,7 @@ use crate::ioc::sockets::{self, Sockets};
 
 /// Least time between two looks, nanoseconds.
 const PAUSE: u64 = 100_000_000;
-/// And that many times what the last one took.
+/// And that many times what the last one took of a processor.
 const SHARE: u64 = 30;
 /// A circuit whose sockets were not found is looked for so often: one is there when the server has accepted it, and the
 /// log has the circuit before.
@@ -54,12 +54,13 @@ struct Look {
     sockets: HashMap<Namespace, Sockets>,
     /// Whose a socket is; `None`: several recorded processes hold it.
     owners: HashMap<u64, Option<IocId>>,
+    /// Time of a processor, nanoseconds.
     took: u64,
 }
 
 impl Look {
     fn at(job: Job) -> Look {
-        let began = clock::monotonic();
+        let began = clock::thread();
         let sockets: HashMap<Namespace, Sockets> = job
             .places
             .wanted
@@ -74,7 +75,7 @@ impl Look {
                 *owner = owner.filter(|owner| *owner == ioc);
             }
         }
-        Look { places: job.places, sockets, owners, took: clock::monotonic().saturating_sub(began) }
+        Look { places: job.places, sockets, owners, took: clock::thread().saturating_sub(began) }
     }
 
     fn owner(&self, inode: u64) -> Option<IocId> {
@@ -224,7 +225,8 @@ impl Ends {
         if self.busy || !due || now < self.next_look {
             return None;
         }
-        self.asked = self.open.iter().filter(|(_, open)| open.tries > 0).map(|(&circuit, _)| circuit).collect();
+        self.asked =
+            self.open.iter().filter(|(_, open)| open.tries > 0).map(|(&circuit, _)| circuit).collect();
         let pairs = self.asked.iter().filter_map(|circuit| self.open.get(circuit));
         let asked = pairs.flat_map(|open| [(open.client, open.server), (open.server, open.client)]).collect();
         let job = Job { places: self.places.clone(), asked };
@@ -249,7 +251,8 @@ impl Ends {
             let Some(open) = self.open.get_mut(&circuit) else { continue };
             let [server, client] = look.ends(open.said.namespace, open.client, open.server);
             // who has the connection is certain; without one who listens is
-            let listens = || served.iter().find(|served| served.namespace == open.said.namespace)?.server(open.server);
+            let listens =
+                || served.iter().find(|served| served.namespace == open.said.namespace)?.server(open.server);
             let ends = CircuitEnds {
                 server: server.unwrap_or_else(|| open.said.server.or_else(listens)),
                 client: client.unwrap_or(open.said.client),

@@ -156,10 +156,9 @@ impl LocalClients {
                 if is_due {
                     self.due.push_back(pid);
                 }
-                for circuit in held
-                    .iter()
-                    .filter_map(|inode| wanted.get(inode).and_then(|(home, connection)| circuit(*home, connection)))
-                {
+                for circuit in held.iter().filter_map(|inode| {
+                    wanted.get(inode).and_then(|(home, connection)| circuit(*home, connection))
+                }) {
                     let tries = self.unnamed.get(&circuit).map(|tries| tries + u32::from(is_due));
                     again.extend(tries.filter(|&tries| tries < TRIES).map(|tries| (circuit, tries)));
                 }

@@ -130,8 +130,7 @@ impl Watched {
             }
             recorded.push((process.id, pid, process.said.linkage != Linkage::Foreign));
             let Ok(namespace) = process.namespace else { continue };
-            let place =
-                wanted.entry(namespace).or_insert_with(|| Wanted { pid, ports: more.to_vec() });
+            let place = wanted.entry(namespace).or_insert_with(|| Wanted { pid, ports: more.to_vec() });
             place.ports.extend(&process.said.ca_ports);
             // of several always the same
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
@@ -503,9 +502,7 @@ impl Watched {
             let circuit = match decoder.circuit(untied.namespace, untied.client.address, untied.server) {
                 Some(circuit) => circuit,
                 None if now < untied.time.saturating_add(PACKETS_LAG) => return true,
-                None => {
-                    seed(decoder, untied.namespace, untied.time, untied.server, &untied.client, events)
-                }
+                None => seed(decoder, untied.namespace, untied.time, untied.server, &untied.client, events),
             };
             let serves = Serves { thread: untied.thread, circuit };
             self.ready.push(Event { time: untied.time, fact: Fact::Serves(serves) });

@@ -58,7 +58,11 @@ impl Pair {
             if !(packets_alone && line["via"] == "ca_write" && *status == "ok") {
                 assert_eq!(line["status"], *status, "{line}");
             }
-            assert_eq!((&line["user"], &line["ioc"]), (&json!(self.client.user), &json!(self.name)), "{line}");
+            assert_eq!(
+                (&line["user"], &line["ioc"]),
+                (&json!(self.client.user), &json!(self.name)),
+                "{line}"
+            );
         }
     }
 }
@@ -141,7 +145,9 @@ fn two_at_an_address(tier: &str, source: &str) {
         pairs.iter_mut().for_each(|pair| _ = pair.client.put("PATH:READY", DOUBLE, json!(1), NOTIFY));
         std::thread::sleep(std::time::Duration::from_millis(300));
         let new = rig.puts(&[]).split_off(before);
-        pairs.iter().all(|pair| new.iter().any(|put| put["client"] == *pair.address && put["source"] == source))
+        pairs
+            .iter()
+            .all(|pair| new.iter().any(|put| put["client"] == *pair.address && put["source"] == source))
     });
     pairs.iter_mut().for_each(|pair| pair.play(7000.0));
     // a client that comes and goes
@@ -237,6 +243,9 @@ fn an_ioc_that_is_a_client_is_no_person() {
     let holder = rig.ioc_apart("holder", PORT + 50, "puts.db", &[]);
     rig::join_networks(holder.pid(), "10.99.0.1", "10.99.0.2");
     let second = rig.ioc_with("second", PORT + 10, "second.db", &["--address", "10.99.0.1"]);
+    let mut probe = rig.client("libca", &[PORT + 10], &["--address", "10.99.0.1"]);
+    rig.wait_until_recording(&mut probe, "TWO:READY", "packet");
+    let mut clients = Vec::new();
     for (number, name) in ["beside", "container"].into_iter().enumerate() {
         let find = (PORT + 10).to_string();
         let options = ["--find", &find, "--reach", "10.99.0.1"];
@@ -248,37 +257,34 @@ fn an_ioc_that_is_a_client_is_no_person() {
         };
         let values = [1.0, 2.0, 3.0].map(|value| value + 10.0 * number as f64);
         // ONE:SP is doubled on its way to TWO:SP
-        let seen = |all: bool| {
-            let mut puts = rig.puts(&[&["--pv", "TWO:SP"][..], if all { &["--all"] } else { &[] }].concat());
-            puts.retain(|put| {
-                values.iter().any(|value| put["requested"].as_f64() == Some(2.0 * value))
-            });
-            puts
-        };
-        // its link is connected when it has been served by the other
-        let linked = format!("dbpr ONE:LINK 1");
-        drop(linked);
-        let mut probe = rig.client("libca", &[PORT + 10], &["--address", "10.99.0.1"]);
         for value in values {
             wait_until("the link writes", || {
                 client.put("ONE:SP", DOUBLE, json!(value), NOTIFY);
                 probe.get("TWO:SP").as_f64() == Some(2.0 * value)
             });
         }
-        wait_until("the log has it", || seen(true).len() >= values.len());
-        std::thread::sleep(2 * rig::FLUSH);
-        for put in seen(true) {
-            assert_eq!(
-                (&put["via"], &put["client_ioc"], &put["ioc"]),
-                (&json!("ca_link"), &json!(name), &json!("second")),
-                "{put}"
-            );
-        }
-        assert_eq!(seen(false), Vec::<Value>::new(), "nobody's");
-        drop(first);
+        clients.push((first, name, values));
     }
-    drop(second);
     assert!(recorder.stop().success(), "{}", recorder.errors());
+    let of_links = |options: &[&str]| {
+        let mut puts = rig.puts(&[&["--pv", "TWO:SP"][..], options].concat());
+        // the recorder sees other tests' IOCs, too
+        puts.retain(|put| put["ioc"] == "second");
+        puts
+    };
+    assert_eq!(of_links(&[]), Vec::<Value>::new(), "nobody's");
+    let all = of_links(&["--all"]);
+    for (_, name, values) in &clients {
+        for value in values {
+            let sent = |put: &&Value| put["requested"].as_f64() == Some(2.0 * value);
+            let sent: Vec<&Value> = all.iter().filter(sent).collect();
+            assert!(!sent.is_empty(), "{value} in {all:#?}");
+            for put in sent {
+                assert_eq!((&put["via"], &put["client_ioc"]), (&json!("ca_link"), &json!(name)), "{put}");
+            }
+        }
+    }
+    drop((clients, second));
     let text = rig.replay("puts", &["--all", "--pv", "TWO:SP"]);
     let text = String::from_utf8_lossy(&text.stdout);
     assert!(text.contains("IOC beside") && text.contains("IOC container"), "{text}");
@@ -303,7 +309,10 @@ fn a_namespace_that_cannot_be_captured_is_named() {
     let recorded = |found: &Value| found["recorded"].as_str().expect("words").contains("puts by packets");
     let (open, shut) = (of_it(Command::new("env")), of_it(forbidding()));
     assert!(recorded(&open) && open["no_packets"].is_null(), "{open}");
-    assert!(!recorded(&shut) && shut["no_packets"].as_str().is_some_and(|why| why.contains("setns")), "{shut}");
+    assert!(
+        !recorded(&shut) && shut["no_packets"].as_str().is_some_and(|why| why.contains("setns")),
+        "{shut}"
+    );
 
     let mut command = forbidding();
     command.args([IOCREC, "record", "--dir", &rig.log(), "--flush", "200ms", "--pid", &ioc.pid_argument()]);
