@@ -234,8 +234,7 @@ impl Report {
                 line(format_args!("         probes: {}", ioc.probes.join(" ")));
             }
             if let Some(reason) = &ioc.no_packets {
-                let line_of_it = not_captured(reason, ioc.linkage == Linkage::Foreign);
-                line(format_args!("         no packets: {line_of_it}"));
+                line(format_args!("         no packets: {}", not_captured(reason)));
             }
             for reason in &ioc.left_out {
                 line(format_args!("         not probed: {reason}"));

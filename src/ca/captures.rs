@@ -35,7 +35,9 @@ const BLOCKS_OF_MORE: usize = BLOCKS / 8;
 /// more than one recorder.
 pub const MOST: usize = 64;
 /// What was refused is tried again after this, nanoseconds: memory or descriptors may have been short.
-const AGAIN: u64 = 60_000_000_000;
+const AGAIN: u64 = 10_000_000_000;
+
+const NO_THREAD: &str = "the system gives no thread";
 
 /// A namespace that is to be captured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,10 +48,13 @@ pub struct Wanted {
     pub ports: Vec<u16>,
 }
 
+/// What opening has come to; no words where the process was gone, or has left the namespace.
+type Opened = Result<Capture, Option<String>>;
+
 /// One of the others.
 enum Other {
-    /// A helper thread is at it.
-    Opening(Receiver<Result<Capture, String>>),
+    /// A helper thread is at it; why it failed before, if it did.
+    Opening(Receiver<Opened>, Option<String>),
     Open {
         capture: Capture,
         ports: Vec<u16>,
@@ -84,7 +89,7 @@ impl Captures {
     fn open(&self) -> impl Iterator<Item = (Namespace, &Capture)> {
         let others = self.others.iter().filter_map(|(&namespace, other)| match other {
             Other::Open { capture, .. } => Some((namespace, capture)),
-            Other::Opening(_) | Other::Refused(..) => None,
+            Other::Opening(..) | Other::Refused(..) => None,
         });
         std::iter::once((self.here, &self.own)).chain(others)
     }
@@ -138,34 +143,38 @@ impl Captures {
             }
         }
         for (&namespace, wanted) in wanted.iter().filter(|(&namespace, _)| namespace != self.here) {
-            let count = self.others.len();
-            match self.others.get_mut(&namespace) {
-                Some(Other::Open { capture, ports }) => set(capture, ports, &wanted.ports),
-                Some(Other::Refused(_, again)) if now < *again => {}
-                Some(Other::Opening(opened)) => match opened.try_recv() {
+            let count = self.others.values().filter(|other| !matches!(other, Other::Refused(..))).count();
+            let other = match self.others.remove(&namespace) {
+                Some(Other::Open { mut capture, mut ports }) => {
+                    set(&mut capture, &mut ports, &wanted.ports);
+                    Other::Open { capture, ports }
+                }
+                Some(Other::Opening(opened, before)) => match opened.try_recv() {
                     Ok(Ok(mut capture)) => {
                         let mut ports = Vec::new();
                         set(&mut capture, &mut ports, &wanted.ports);
-                        self.others.insert(namespace, Other::Open { capture, ports });
+                        Other::Open { capture, ports }
                     }
-                    Ok(Err(reason)) => {
-                        drop(self.others.insert(namespace, Other::Refused(reason, now + AGAIN)))
-                    }
-                    Err(TryRecvError::Empty) => {}
-                    Err(TryRecvError::Disconnected) => {
-                        let reason = "the system gives no thread".to_string();
-                        self.others.insert(namespace, Other::Refused(reason, now + AGAIN));
-                    }
+                    // another process may be there
+                    Ok(Err(None)) => continue,
+                    Ok(Err(Some(reason))) => Other::Refused(reason, now + AGAIN),
+                    Err(TryRecvError::Empty) => Other::Opening(opened, before),
+                    Err(TryRecvError::Disconnected) => Other::Refused(NO_THREAD.into(), now + AGAIN),
                 },
-                None if count >= MOST => {
-                    let reason = format!("more than {MOST} network namespaces have IOCs");
-                    self.others.insert(namespace, Other::Refused(reason, now + AGAIN));
+                Some(Other::Refused(reason, again)) if now < again => Other::Refused(reason, again),
+                _ if count >= MOST => {
+                    Other::Refused(format!("more than {MOST} network namespaces have IOCs"), now + AGAIN)
                 }
-                Some(Other::Refused(..)) | None => {
+                before => {
+                    let before = match before {
+                        Some(Other::Refused(reason, _)) => Some(reason),
+                        _ => None,
+                    };
                     let blocks = if count < FEW { BLOCKS_OF_FEW } else { BLOCKS_OF_MORE };
-                    self.others.insert(namespace, Other::Opening(open_in(namespace, wanted.pid, blocks)));
+                    Other::Opening(open_in(namespace, wanted.pid, blocks), before)
                 }
-            }
+            };
+            self.others.insert(namespace, other);
         }
         said
     }
@@ -178,14 +187,19 @@ impl Captures {
     /// Why a namespace is not captured; `None` if it is, or will be.
     pub fn refused(&self, namespace: Namespace) -> Option<&str> {
         match self.others.get(&namespace)? {
-            Other::Refused(reason, _) => Some(reason),
-            Other::Opening(_) | Other::Open { .. } => None,
+            Other::Refused(reason, _) | Other::Opening(_, Some(reason)) => Some(reason),
+            Other::Opening(_, None) | Other::Open { .. } => None,
         }
+    }
+
+    /// The namespaces that are captured.
+    pub fn namespaces(&self) -> Vec<Namespace> {
+        self.open().map(|(namespace, _)| namespace).collect()
     }
 
     /// Are all that are wanted open, or refused?
     pub fn settled(&self) -> bool {
-        !self.others.values().any(|other| matches!(other, Other::Opening(_)))
+        !self.others.values().any(|other| matches!(other, Other::Opening(..)))
     }
 }
 
@@ -196,35 +210,42 @@ impl Captures {
 pub fn try_in(pid: u32) -> Result<(), String> {
     let namespace = process::namespace(pid).map_err(|errno| errno.desc().to_string())?;
     match open_in(namespace, pid, BLOCKS_OF_MORE).recv() {
-        Ok(opened) => opened.map(drop),
-        Err(_) => Err("the system gives no thread".into()),
+        Ok(opened) => opened.map(drop).map_err(|why| why.unwrap_or_else(|| "its process has ended".into())),
+        Err(_) => Err(NO_THREAD.into()),
     }
 }
 
 /// Opens a capture without ports in the namespace of a process.
-fn open_in(namespace: Namespace, pid: u32, blocks: usize) -> Receiver<Result<Capture, String>> {
+fn open_in(namespace: Namespace, pid: u32, blocks: usize) -> Receiver<Opened> {
     let (sender, receiver) = channel();
     // The thread ends in the namespace that it went to.
     drop(thread::Builder::new().name("netns".into()).spawn(move || {
         let opened = enter(namespace, pid)
-            .and_then(|()| Capture::with_ring(&[], &[], blocks).map_err(|error| error.to_string()));
+            .and_then(|()| Capture::with_ring(&[], &[], blocks).map_err(|error| Some(error.to_string())));
         drop(sender.send(opened));
     }));
     receiver
 }
 
 /// Moves this thread into the network namespace of a process, if it is that one still.
-fn enter(namespace: Namespace, pid: u32) -> Result<(), String> {
+fn enter(namespace: Namespace, pid: u32) -> Result<(), Option<String>> {
     let path = process::directory(pid).join("ns/net");
-    let file = File::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let file = File::open(&path).map_err(|error| {
+        let gone = matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH));
+        (!gone).then(|| format!("{}: {error}", path.display()))
+    })?;
     // 0: the kernel does not tell them apart
     if namespace != 0 && file.metadata().map(|found| found.ino()).ok() != Some(namespace) {
-        return Err("its process is in another one by now".into());
+        return Err(None);
     }
     // SAFETY: no pointers; the descriptor is open. It concerns this thread alone.
     let entered = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
-    Errno::result(entered).map(drop).map_err(|errno| match errno {
-        Errno::EPERM => "setns: not permitted: run as root of the machine, with CAP_SYS_ADMIN".to_string(),
-        errno => format!("setns: {}", errno.desc()),
+    Errno::result(entered).map(drop).map_err(|errno| {
+        Some(match errno {
+            Errno::EPERM => {
+                "setns: not permitted: run as root of the machine, with CAP_SYS_ADMIN".to_string()
+            }
+            errno => format!("setns: {}", errno.desc()),
+        })
     })
 }

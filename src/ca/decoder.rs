@@ -151,6 +151,13 @@ impl Decoder {
         });
     }
 
+    /// Says which namespaces' packets come from now on.
+    pub fn set_captured(&mut self, namespaces: &[Namespace]) {
+        for served in &mut self.served {
+            served.captured = namespaces.contains(&served.namespace);
+        }
+    }
+
     /// The number of the circuit between these ends, if it has one and is open.
     pub fn circuit(&self, namespace: Namespace, client: Address, server: Address) -> Option<CircuitId> {
         let connection = self.connections.get(&Key::new(namespace, client, server))?;
@@ -278,6 +285,26 @@ impl Decoder {
         self.served.len() > 1 && (away(segment.source) || away(segment.destination))
     }
 
+    /// A connection that begins to be seen where its server is has been seen in passing until then, if the server's
+    /// namespace was captured later than another.
+    fn end_elsewhere(&mut self, time: u64, key: Key, server: Address, out: &mut Vec<Event>) {
+        if self.served.len() < 2 || !self.served(key.0).is_some_and(|served| served.is_home(server)) {
+            return;
+        }
+        let others: Vec<Key> = self
+            .served
+            .iter()
+            .map(|served| Key(served.namespace, key.1, key.2))
+            .filter(|other| *other != key && self.home(other.0, server) == key.0)
+            .collect();
+        for other in others {
+            if let Some(mut old) = self.connections.remove(&other) {
+                old.flush(&self.limits, &mut self.shared, out);
+                old.end(time, false, &mut self.shared, out);
+            }
+        }
+    }
+
     /// A new connection, whose server is known as far as its sockets tell that.
     fn connection(
         &self,
@@ -348,6 +375,7 @@ impl Decoder {
     /// Puts a connection in place of what was there, and makes room for it.
     fn insert(&mut self, time: u64, connection: Connection, out: &mut Vec<Event>) {
         let key = Key::new(connection.namespace, connection.client, connection.server);
+        self.end_elsewhere(time, key, connection.server, out);
         if let Some(mut old) = self.connections.remove(&key) {
             old.flush(&self.limits, &mut self.shared, out);
             old.end(time, false, &mut self.shared, out);

@@ -45,6 +45,8 @@ pub struct Served {
     pub listeners: Vec<Listener>,
     /// The namespace's own addresses.
     pub local: Vec<Local>,
+    /// Its packets are taken.
+    pub captured: bool,
 }
 
 impl Served {
@@ -57,7 +59,10 @@ impl Served {
     /// its own, which no other one's packets come to.
     pub fn is_home(&self, end: Address) -> bool {
         const LOOPBACK: Local = Local { ip: 0x7f00_0000, bits: 8 };
-        self.ports.binary_search(&end.port).is_ok() && !LOOPBACK.has(end.ip) && self.has(end.ip)
+        self.captured
+            && self.ports.binary_search(&end.port).is_ok()
+            && !LOOPBACK.has(end.ip)
+            && self.has(end.ip)
     }
 
     /// The recorded process that serves at this address, where that is certain.
@@ -88,6 +93,7 @@ mod tests {
         let listener = |ip, owner| Listener { address: at(ip, 5064), owner };
         let served = Served {
             ports: vec![5064],
+            captured: true,
             local: vec![Local { ip: 0x7f00_0000, bits: 8 }, Local { ip: 0x0a00_0001, bits: 32 }],
             listeners: vec![
                 listener([127, 0, 0, 1], Some(1)),
@@ -107,5 +113,7 @@ mod tests {
         assert_eq!(served.server(at([10, 0, 0, 1], 5065)), None);
         assert!(served.is_home(at([10, 0, 0, 1], 5064)) && !served.is_home(at([127, 0, 0, 1], 5064)));
         assert!(!served.is_home(at([10, 0, 0, 1], 40000)));
+        let shut = Served { captured: false, ..served };
+        assert!(!shut.is_home(at([10, 0, 0, 1], 5064)), "nobody else would take its packets");
     }
 }

@@ -95,6 +95,7 @@ impl Look {
                     .map(|&(address, inode)| Listener { address, owner: self.owner(inode) })
                     .collect(),
                 local: sockets.map(|sockets| sockets.local.clone()).unwrap_or_default(),
+                captured: false,
             }
         });
         served.collect()

@@ -307,6 +307,9 @@ impl Recorder {
     fn capture_places(&mut self, now: u64) {
         let said = self.captures.as_mut().map(|captures| captures.follow(now, &self.places.wanted));
         self.said.extend(said.into_iter().flatten());
+        if let Some(captures) = &self.captures {
+            self.decoder.set_captured(&captures.namespaces());
+        }
     }
 
     /// Hands the decoder's events to the sink, but for puts to PVs that are not wanted.

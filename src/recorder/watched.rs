@@ -156,7 +156,7 @@ impl Watched {
                 Ok(namespace) => captures.refused(*namespace),
                 Err(reason) => Some(reason.as_str()),
             };
-            let line = reason.map(|reason| not_captured(reason, recorded.said.linkage == Linkage::Foreign));
+            let line = reason.map(not_captured);
             let lines = &mut recorded.said.not_probed;
             let before = lines.iter().position(|line| line.starts_with(NOT_CAPTURED));
             if line.as_ref() == before.and_then(|at| lines.get(at)) {
@@ -530,10 +530,9 @@ fn over(pid: u32, recorded: &Recorded, names: &Names) -> Option<&'static str> {
 /// Begin of the line about a process in a network namespace that cannot be captured.
 const NOT_CAPTURED: &str = "its network namespace cannot be captured: ";
 
-/// The line. Of a server that is `foreign` nothing else is recorded.
-pub fn not_captured(reason: &str, foreign: bool) -> String {
-    let rest = if foreign { "not recorded" } else { "recorded inside the IOC only" };
-    format!("{NOT_CAPTURED}{reason}; puts by its clients are {rest}")
+/// The line.
+pub fn not_captured(reason: &str) -> String {
+    format!("{NOT_CAPTURED}{reason}; puts by its clients are recorded inside the IOC at most")
 }
 
 fn seed(
