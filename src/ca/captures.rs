@@ -249,3 +249,92 @@ fn enter(namespace: Namespace, pid: u32) -> Result<(), Option<String>> {
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::not_run::not_run;
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    /// Processes with a network namespace each.
+    struct Children(Vec<Child>);
+
+    impl Drop for Children {
+        fn drop(&mut self) {
+            for child in &mut self.0 {
+                drop((child.kill(), child.wait()));
+            }
+        }
+    }
+
+    fn children(count: usize) -> Children {
+        let start = |_| {
+            let mut command = Command::new("unshare");
+            command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
+            command.spawn().expect("unshare")
+        };
+        Children((0..count).map(start).collect())
+    }
+
+    fn wanted(here: Namespace, children: &[Child]) -> BTreeMap<Namespace, Wanted> {
+        let begin = Instant::now();
+        let apart = |child: &Child| loop {
+            let namespace = process::namespace(child.id()).expect("it lives");
+            if namespace != here {
+                return (namespace, Wanted { pid: child.id(), ports: vec![5064] });
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20), "unshare takes its time");
+            thread::sleep(Duration::from_millis(5));
+        };
+        children.iter().map(apart).collect()
+    }
+
+    fn settle(captures: &mut Captures, wanted: &BTreeMap<Namespace, Wanted>) {
+        let begin = Instant::now();
+        loop {
+            assert_eq!(captures.follow(0, wanted), Vec::<String>::new());
+            if captures.settled() {
+                return;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "it opens");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn as_many_as_may_be_and_none_for_longer_than_its_processes() {
+        let own = match Capture::open(&[], &[]) {
+            Ok(own) => own,
+            Err(error) => return not_run(&error.to_string()),
+        };
+        let mut captures = Captures::new(own);
+        let children = children(MOST + 2);
+        let all = wanted(captures.here(), &children.0);
+        settle(&mut captures, &all);
+        assert_eq!(captures.namespaces().len(), 1 + MOST);
+        let refused = || all.keys().filter_map(|&namespace| captures.refused(namespace));
+        assert_eq!(refused().count(), 2);
+        assert!(refused().all(|why| why.contains("more than 64")), "{:?}", refused().next());
+        let few: BTreeMap<Namespace, Wanted> = all.iter().take(3).map(|(n, w)| (*n, w.clone())).collect();
+        settle(&mut captures, &few);
+        assert_eq!(captures.namespaces().len(), 4);
+        settle(&mut captures, &BTreeMap::new());
+        assert_eq!(captures.namespaces(), [captures.here()]);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_not_a_reason() {
+        let Ok(own) = Capture::open(&[], &[]) else { return };
+        let mut captures = Captures::new(own);
+        let gone = Wanted { pid: u32::MAX, ports: vec![5064] };
+        let all = BTreeMap::from([(1, gone)]);
+        captures.follow(0, &all);
+        let begin = Instant::now();
+        while !captures.settled() && begin.elapsed() < Duration::from_secs(20) {
+            thread::sleep(Duration::from_millis(5));
+            captures.follow(0, &BTreeMap::new());
+        }
+        assert_eq!(captures.refused(1), None);
+    }
+}

@@ -269,3 +269,91 @@ impl Ends {
         (served, look.places)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ca::Local;
+
+    const HOST: Namespace = 100;
+    const BOX: Namespace = 101;
+
+    fn at(ip: [u8; 4], port: u16) -> Address {
+        Address::new(ip.into(), port)
+    }
+
+    /// A host and a container, with the sockets of connections and whose these are.
+    fn look(connections: &[(Namespace, Address, Address, u64)], owners: &[(u64, Option<IocId>)]) -> Look {
+        let mut sockets = HashMap::new();
+        for (namespace, ip) in [(HOST, [10, 9, 0, 1]), (BOX, [10, 9, 0, 2])] {
+            let local = vec![Local { ip: at(ip, 0).ip, bits: 32 }, Local { ip: 0x7f00_0000, bits: 8 }];
+            let own = connections.iter().filter(|(of, ..)| *of == namespace);
+            let connections = own.map(|&(_, local, remote, inode)| ((local, remote), inode)).collect();
+            sockets.insert(namespace, Sockets { connections, listeners: Vec::new(), local });
+        }
+        let recorded = vec![(1, 11, true), (2, 12, true), (3, 13, false)];
+        let places = Places { recorded, ..Places::default() };
+        Look { places, sockets, owners: owners.iter().copied().collect(), took: 0 }
+    }
+
+    #[test]
+    fn sockets_tell_whose_a_circuit_is() {
+        let (client, server) = (at([127, 0, 0, 1], 40000), at([127, 0, 0, 1], 5064));
+        let both = [(HOST, client, server, 7), (HOST, server, client, 8), (BOX, server, client, 9)];
+        let found = look(&both, &[(7, Some(1)), (8, Some(2)), (9, Some(1))]);
+        assert_eq!(found.ends(HOST, client, server), [Some(Some(2)), Some(Some(1))]);
+        assert_eq!(found.ends(BOX, client, server), [Some(Some(1)), None], "its loopback is its own");
+        // somebody else's, or one of two processes'
+        let shared = look(&both, &[(8, None)]);
+        assert_eq!(shared.ends(HOST, client, server), [Some(None), Some(None)]);
+        assert_eq!(look(&[], &[]).ends(HOST, client, server), [None, None]);
+        // a gateway's puts are its clients'
+        let gateway = look(&both, &[(7, Some(3)), (8, Some(3))]);
+        assert_eq!(gateway.ends(HOST, client, server), [Some(Some(3)), Some(None)]);
+    }
+
+    #[test]
+    fn a_client_in_a_container_is_found_there() {
+        let (client, server) = (at([10, 9, 0, 2], 40000), at([10, 9, 0, 1], 5064));
+        let found =
+            look(&[(BOX, client, server, 7), (HOST, server, client, 8)], &[(7, Some(1)), (8, Some(2))]);
+        assert_eq!(found.ends(HOST, client, server), [Some(Some(2)), Some(Some(1))]);
+        // behind a translation of addresses it has other numbers
+        let behind = at([10, 9, 0, 1], 50000);
+        assert_eq!(found.ends(HOST, behind, server), [None, None]);
+    }
+
+    /// What is said once is not said again, and nothing is said of a circuit that is over.
+    #[test]
+    fn news_alone_are_said_and_only_of_open_circuits() {
+        let (client, server) = (at([127, 0, 0, 1], 40000), at([127, 0, 0, 1], 5064));
+        let found =
+            || look(&[(HOST, client, server, 7), (HOST, server, client, 8)], &[(7, Some(1)), (8, Some(2))]);
+        let mut ends = Ends::default();
+        let said = CircuitEnds { circuit: 5, namespace: HOST, server: None, client: None };
+        let circuit = iocrec_log::event::Circuit {
+            id: 5,
+            client,
+            server,
+            user: String::new(),
+            host: String::new(),
+            minor: 0,
+            origin: iocrec_log::event::Origin::Opened,
+        };
+        for fact in [Fact::Circuit(circuit), Fact::CircuitEnds(said)] {
+            ends.notice(&Event { time: 1, fact });
+        }
+        let mut events = Vec::new();
+        for _ in 0..2 {
+            ends.asked = vec![5];
+            ends.take(2, found(), &mut events);
+        }
+        let [Event { fact: Fact::CircuitEnds(known), .. }] = events.as_slice() else { panic!("{events:?}") };
+        assert_eq!((known.server, known.client), (Some(2), Some(1)));
+        ends.notice(&Event { time: 3, fact: Fact::CircuitEnd(5) });
+        ends.asked = vec![5];
+        events.clear();
+        ends.take(4, found(), &mut events);
+        assert!(events.is_empty());
+    }
+}
