@@ -85,7 +85,7 @@ def expect_zero(what, status):
         sys.exit(f"ioc.py: {what}: status {status}")
 
 
-def environment(name, port, find, local, reach):
+def environment(name, port, find, local="127.0.0.1", reach=()):
     """The environment that keeps an IOC on one address; IOC is where it says its name."""
     return {
         "IOC": name,
