@@ -274,7 +274,12 @@ impl Ring {
             )
         };
         match NonNull::new(start) {
-            Some(start) if start.as_ptr() != libc::MAP_FAILED => Ok(Ring { start: start.cast(), blocks }),
+            Some(start) if start.as_ptr() != libc::MAP_FAILED => {
+                // A child's copy of the mapping would keep the socket, and with it the namespace, after our end.
+                // SAFETY: it concerns the mapping just made, and no memory of it.
+                unsafe { libc::madvise(start.as_ptr(), blocks * BLOCK, libc::MADV_DONTFORK) };
+                Ok(Ring { start: start.cast(), blocks })
+            }
             _ => Err(system("mmap of the ring")(Errno::last())),
         }
     }

@@ -18,7 +18,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
 
@@ -138,8 +138,7 @@ impl Captures {
         for (_, other) in gone {
             if let Other::Open { mut capture, .. } = other {
                 self.lost += capture.losses();
-                // where there is no thread to be had it is closed here, and that takes its time
-                drop(thread::Builder::new().spawn(move || drop(capture)));
+                close(capture);
             }
         }
         for (&namespace, wanted) in wanted.iter().filter(|(&namespace, _)| namespace != self.here) {
@@ -201,6 +200,23 @@ impl Captures {
     pub fn settled(&self) -> bool {
         !self.others.values().any(|other| matches!(other, Other::Opening(..)))
     }
+}
+
+impl Drop for Captures {
+    /// Each close waits for the kernel, so all do at once.
+    fn drop(&mut self) {
+        let others = std::mem::take(&mut self.others).into_values();
+        let open = others.filter_map(|other| match other {
+            Other::Open { capture, .. } => close(capture),
+            Other::Opening(..) | Other::Refused(..) => None,
+        });
+        open.collect::<Vec<_>>().into_iter().for_each(|closing| drop(closing.join()));
+    }
+}
+
+/// Closes a capture on a thread; here, where there is none to be had.
+fn close(capture: Capture) -> Option<JoinHandle<()>> {
+    thread::Builder::new().name("netns".into()).spawn(move || drop(capture)).ok()
 }
 
 /// Can the namespace of a process be captured? Opens a capture in it, and closes it.
@@ -321,6 +337,11 @@ mod tests {
         assert_eq!(captures.namespaces().len(), 4);
         settle(&mut captures, &BTreeMap::new());
         assert_eq!(captures.namespaces(), [captures.here()]);
+        settle(&mut captures, &all);
+        let begin = Instant::now();
+        drop(captures);
+        // a service that is told to end has a second
+        assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
     }
 
     #[test]

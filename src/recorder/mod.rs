@@ -224,6 +224,8 @@ impl Recorder {
         self.decoder.finish(clock::monotonic(), &mut self.events);
         self.hand_over(sink);
         self.note_losses(clock::monotonic(), sink);
+        // at the process's end they would be closed one after the other
+        drop(self.captures.take());
         said.extend(sink.notice());
         said.drain(..).for_each(|line| say(&line));
     }
