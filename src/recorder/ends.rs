@@ -28,6 +28,9 @@ use crate::ioc::sockets::{self, Sockets};
 const PAUSE: u64 = 100_000_000;
 /// And that many times what the last one took of a processor.
 const SHARE: u64 = 30;
+/// More descriptors of a process are not read: an IOC has some hundreds, and one that has a million is not to keep the
+/// others waiting.
+const MOST_HELD: usize = 65_536;
 /// A circuit whose sockets were not found is looked for so often: one is there when the server has accepted it, and the
 /// log has the circuit before.
 const TRIES: u8 = 3;
@@ -70,7 +73,7 @@ impl Look {
         // Descriptors after sockets: who has accepted one of these has it.
         let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
         for &(ioc, pid, _) in &job.places.recorded {
-            for inode in sockets::held(&process::directory(pid)) {
+            for inode in sockets::held(&process::directory(pid)).take(MOST_HELD) {
                 let owner = owners.entry(inode).or_insert(Some(ioc));
                 *owner = owner.filter(|owner| *owner == ioc);
             }
