@@ -25,7 +25,8 @@ fn denied_puts_are_the_iocs_whose_socket_it_was() {
     let mut story = one_port();
     story.packet(SECOND, 3, 6, true, 1.0).packet(2 * SECOND, 1, 1, true, 2.0);
     story.answer(SECOND + MS, 0, 376).answer(2 * SECOND + MS, 1, 376);
-    let puts: Vec<_> = story.puts().into_iter().map(|put| (put.ioc.unwrap_or_default(), put.status)).collect();
+    let puts: Vec<_> =
+        story.puts().into_iter().map(|put| (put.ioc.unwrap_or_default(), put.status)).collect();
     assert_eq!(puts, [("second".to_owned(), "denied".into()), ("demo".to_owned(), "denied".into())]);
 }
 
@@ -73,4 +74,29 @@ fn what_is_the_same_put_on_two_recorders() {
     assert_eq!(seen_twice(["a", "b"], [7, 7], local), 2);
     assert_eq!(seen_twice(["a", "a"], [7, 7], local), 1, "two recorders on a machine");
     assert_eq!(seen_twice(["a", "a"], [7, 8], local), 2, "two containers on it");
+}
+
+/// A person writes the same to the same PV at the same time as an IOC's link.
+#[test]
+fn a_link_has_made_what_came_on_its_iocs_circuit() {
+    for (client, expected) in
+        [(Some(1), "put - 2 circuit 3"), (Some(2), "put - 2 circuit 2"), (None, "")]
+    {
+        let mut story = story();
+        let channel = story.run.context().channel(4).cloned().expect("of the third circuit");
+        story.run.apply(0, &Fact::Channel(Channel { id: 7, circuit: 2, ..channel }));
+        let ends = CircuitEnds { circuit: 3, namespace: 7, server: Some(2), client };
+        story.run.apply(0, &Fact::CircuitEnds(ends));
+        story
+            .process(SECOND, SCAN, -100, "scanList", CALC)
+            .link(SECOND + 1, SCAN, -300, CALC, "R:FAR", 2.0)
+            .complete(SECOND + 2, SCAN, -200, CALC, 2.0)
+            .packet(SECOND + MS, 2, 7, true, 2.0)
+            .packet(SECOND + 2 * MS, 3, 4, true, 2.0);
+        let sketch = story.sketch();
+        let made =
+            sketch.lines().skip_while(|line| !line.contains("link to R:FAR")).nth(1).unwrap_or_default();
+        let made = if made.starts_with("    ") { made.trim() } else { "" };
+        assert_eq!(made, expected, "client {client:?}: {sketch}");
+    }
 }
