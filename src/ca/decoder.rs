@@ -136,13 +136,18 @@ impl Decoder {
         self.tells = true;
     }
 
-    /// Says which servers there are in each network namespace whose packets come. Circuits of others are over: an
-    /// inode number may come to be another namespace's.
+    /// Says which servers there are in each network namespace whose packets come. Circuits of those that are not
+    /// among them any more are over: an inode number may come to be another namespace's.
     pub fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut Vec<Event>) {
-        self.served = served;
-        let (served, shared) = (&self.served, &mut self.shared);
+        let mut gone = std::mem::replace(&mut self.served, served);
+        gone.retain(|old| self.served(old.namespace).is_none());
+        if gone.is_empty() {
+            return;
+        }
+        let shared = &mut self.shared;
         self.connections.retain(|key, connection| {
-            let kept = served.iter().any(|served| served.namespace == key.0);
+            // one that is not known yet may have been told of by a server's memory
+            let kept = gone.iter().all(|gone| gone.namespace != key.0);
             if !kept {
                 connection.flush(&self.limits, shared, out);
                 connection.end(now, false, shared, out);

@@ -212,8 +212,14 @@ impl Ends {
     }
 
     /// Does a little of what is to be done. What became known of circuits goes to `events`, which must be empty;
-    /// gives the servers that there are where these have changed, with their namespaces.
-    pub fn step(&mut self, now: u64, events: &mut Vec<Event>) -> Option<(Vec<Served>, Places)> {
+    /// gives the servers that there are where these have changed, with their namespaces. `at_once`: waits for the first
+    /// look, so that nothing goes by meanwhile.
+    pub fn step(
+        &mut self,
+        now: u64,
+        at_once: bool,
+        events: &mut Vec<Event>,
+    ) -> Option<(Vec<Served>, Places)> {
         let look = match self.looker.as_ref().map(|looker| looker.looks.try_recv()) {
             Some(Ok(look)) => Some(look),
             Some(Err(TryRecvError::Disconnected)) => {
@@ -235,7 +241,7 @@ impl Ends {
         let asked = pairs.flat_map(|open| [(open.client, open.server), (open.server, open.client)]).collect();
         let job = Job { places: self.places.clone(), asked };
         self.moved = false;
-        if self.looker.is_none() {
+        if self.looker.is_none() && !at_once {
             self.looker = Looker::start();
         }
         match &self.looker {

@@ -160,6 +160,7 @@ impl Recorder {
         sink.push(Event { time: now, fact: Fact::Tier(choice) });
         recorder.thin(now, sink, &mut said);
         recorder.scan(now, sink, &mut said);
+        recorder.find_ends(now, true, sink);
         if signals::ended() {
             // not all was looked at
             return Ok((recorder, said));
@@ -287,12 +288,15 @@ impl Recorder {
         }
         self.decoder.tick(now, &mut self.events);
         self.hand_over(sink);
-        self.find_ends(now, sink);
+        self.find_ends(now, false, sink);
     }
 
     /// Finds out whose the circuits are, and takes packets where the servers are.
-    fn find_ends(&mut self, now: u64, sink: &mut dyn Sink) {
-        if let Some((served, places)) = self.ends.step(now, &mut self.events) {
+    fn find_ends(&mut self, now: u64, at_once: bool, sink: &mut dyn Sink) {
+        if !self.options.puts {
+            return;
+        }
+        if let Some((served, places)) = self.ends.step(now, at_once, &mut self.events) {
             self.hand_over(sink);
             self.decoder.set_served(now, served, &mut self.events);
             if places != self.places {

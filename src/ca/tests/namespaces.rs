@@ -80,11 +80,14 @@ fn one_address_in_two_namespaces_is_two_servers() {
     let ids = [LEFT, RIGHT].map(|namespace| net.decoder.circuit(namespace, CLIENT, at(local)));
     assert!(ids[0].is_some() && ids[1].is_some() && ids[0] != ids[1]);
     assert_eq!(net.decoder.circuit(HOST, CLIENT, at(local)), None);
+    // a server's memory tells of a circuit in a namespace that is not known yet
+    net.decoder.seed(104, net.time, CLIENT, at(local), "", "", 13, &[], &mut net.out);
     // one goes away, and its number comes to be another's
     net.decoder.set_served(net.time, vec![served(RIGHT, local, 3)], &mut net.out);
     let ended = |event: &Event| matches!(event.fact, Fact::CircuitEnd(id) if Some(id) == ids[0]);
     assert!(net.out.iter().any(ended));
     assert_eq!(net.decoder.circuit(LEFT, CLIENT, at(local)), None);
+    assert!(net.decoder.circuit(104, CLIENT, at(local)).is_some());
 }
 
 #[test]

@@ -79,9 +79,7 @@ fn what_is_the_same_put_on_two_recorders() {
 /// A person writes the same to the same PV at the same time as an IOC's link.
 #[test]
 fn a_link_has_made_what_came_on_its_iocs_circuit() {
-    for (client, expected) in
-        [(Some(1), "put - 2 circuit 3"), (Some(2), "put - 2 circuit 2"), (None, "")]
-    {
+    for (client, expected) in [(Some(1), "put - 2 circuit 3"), (Some(2), "put - 2 circuit 2"), (None, "")] {
         let mut story = story();
         let channel = story.run.context().channel(4).cloned().expect("of the third circuit");
         story.run.apply(0, &Fact::Channel(Channel { id: 7, circuit: 2, ..channel }));
