@@ -6,14 +6,14 @@ use std::io::Write as _;
 use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
 use crate::ca::capture::Capture;
-use crate::ca::servers;
+use crate::ca::{captures, servers};
 use crate::ioc::{ports, process, records, user, Finder, IocProcess};
 use crate::json::{array, string};
 use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::place::Cost;
 use crate::kernel::tables::LeavesOut;
 use crate::kernel::{self, probe, Wish};
-use crate::recorder::{host, name_of};
+use crate::recorder::{host, name_of, not_captured};
 
 /// All that is found out.
 struct Report {
@@ -41,6 +41,8 @@ struct IocLine {
     /// Of processing only the entry of records' process routines is seen.
     by_routines: bool,
     left_out: Vec<String>,
+    /// Why the packets of its network namespace cannot be captured, if it has another one than this program.
+    no_packets: Option<String>,
 }
 
 /// Prints the report.
@@ -69,6 +71,12 @@ fn look() -> Result<Report, String> {
     let ports = |ioc: &IocProcess| server(ioc.pid).map(|server| ports::divide(ioc, server));
     let mut iocs: Vec<IocLine> =
         found.iter().map(|ioc| IocLine::new(ioc, ports(ioc).unwrap_or_default())).collect();
+    if no_packets.is_none() {
+        let here = process::namespace(std::process::id());
+        for line in iocs.iter_mut().filter(|line| process::namespace(line.pid) != here) {
+            line.no_packets = captures::try_in(line.pid).err();
+        }
+    }
     if tier.tier == Tier::Packet {
         iocs.iter_mut().for_each(IocLine::without_probes);
     }
@@ -90,6 +98,7 @@ fn look() -> Result<Report, String> {
         probes: Vec::new(),
         by_routines: false,
         left_out: Vec::new(),
+        no_packets: None,
     }));
     Ok(Report { host: host()?, tier, no_packets, iocs })
 }
@@ -137,6 +146,7 @@ impl IocLine {
             probes,
             by_routines,
             left_out,
+            no_packets: None,
         }
     }
 }
@@ -151,6 +161,7 @@ impl IocLine {
 
     /// What of it would be recorded, in words.
     fn recorded(&self, packets: bool) -> String {
+        let packets = packets && self.no_packets.is_none();
         let hits = self.known.is_ok() && !self.probes.is_empty();
         let mut what = Vec::new();
         let puts = self.probes.iter().any(|probe| probe.starts_with("dbPut"));
@@ -222,6 +233,9 @@ impl Report {
             if !ioc.probes.is_empty() {
                 line(format_args!("         probes: {}", ioc.probes.join(" ")));
             }
+            if let Some(reason) = &ioc.no_packets {
+                line(format_args!("         no packets: {}", not_captured(reason)));
+            }
             for reason in &ioc.left_out {
                 line(format_args!("         not probed: {reason}"));
             }
@@ -244,7 +258,7 @@ impl Report {
             format!(
                 "{{\"pid\":{},\"name\":{},\"base_version\":{},\"linkage\":{},\"ca_ports\":{},\"pva_ports\":{},\
                  \"user\":{},\"record_types\":{types},\"records\":{records},\"no_records\":{reason},\
-                 \"recorded\":{recorded},\"probes\":{},\"not_probed\":{}}}",
+                 \"recorded\":{recorded},\"probes\":{},\"not_probed\":{},\"no_packets\":{}}}",
                 ioc.pid,
                 string(&ioc.name),
                 string(&ioc.base_version),
@@ -254,6 +268,7 @@ impl Report {
                 string(&ioc.user),
                 array(ioc.probes.iter().map(|probe| string(probe))),
                 array(ioc.left_out.iter().map(|reason| string(reason))),
+                ioc.no_packets.as_ref().map_or("null".into(), |reason| string(reason)),
             )
         });
         format!(
@@ -292,6 +307,7 @@ mod tests {
             probes: vec!["dbPut".into()],
             by_routines: false,
             left_out: vec![],
+            no_packets: Some(odd.into()),
         };
         let host = Host {
             name: odd.into(),
@@ -306,6 +322,7 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(json["host"], odd);
         assert_eq!(json["iocs"][0]["name"], odd);
+        assert_eq!(json["iocs"][0]["no_packets"], odd);
         assert_eq!(json["iocs"][0]["records"], 5);
         assert_eq!(json["iocs"][0]["no_records"], odd);
         assert_eq!(json["iocs"][0]["ca_ports"], serde_json::json!([5064, 5070]));

@@ -106,7 +106,7 @@ struct Record {
     #[argh(option, from_str_fn(duration))]
     duration: Option<Duration>,
 
-    /// capture packets on this interface; repeatable (default any)
+    /// capture packets on this interface of iocrec's own network namespace; repeatable (default any)
     #[argh(option)]
     iface: Vec<String>,
 
@@ -152,7 +152,7 @@ struct Watch {
     #[argh(option, from_str_fn(duration))]
     duration: Option<Duration>,
 
-    /// capture packets on this interface; repeatable (default any)
+    /// capture packets on this interface of iocrec's own network namespace; repeatable (default any)
     #[argh(option)]
     iface: Vec<String>,
 

@@ -14,6 +14,11 @@ pub fn monotonic() -> u64 {
     nanoseconds(ClockId::CLOCK_MONOTONIC).unsigned_abs()
 }
 
+/// Nanoseconds of a processor that this thread has had.
+pub fn thread() -> u64 {
+    nanoseconds(ClockId::CLOCK_THREAD_CPUTIME_ID).unsigned_abs()
+}
+
 /// What is to be added to the monotonic time for nanoseconds since 1970.
 pub fn wall_offset() -> i64 {
     // The best of three: a preemption between the two reads would look like a step of the clock.

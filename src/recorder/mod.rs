@@ -4,6 +4,7 @@
 //! done at a slow beat. It survives IOCs that come and go; what is lost is said in the log.
 
 mod after_puts;
+mod ends;
 mod hits;
 mod lists;
 mod local_clients;
@@ -25,13 +26,16 @@ use iocrec_log::event::{Clock, Event, Fact, Host, Loss, LossSource, Thinning, Ti
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::utsname::uname;
 
+use self::ends::{Ends, Places};
 use self::local_clients::LocalClients;
 use self::names::Names;
 use self::selection::Selection;
 use self::sink::Sink;
 use self::thinning::{in_words, Change, Retain, Thinner};
+pub use self::watched::not_captured;
 use self::watched::Watched;
 use crate::ca::capture::{Capture, CaptureError};
+use crate::ca::captures::Captures;
 use crate::ca::{Decoder, Limits};
 use crate::clock;
 use crate::kernel::tables::LeavesOut;
@@ -79,18 +83,22 @@ pub struct Options {
 pub struct Recorder {
     options: Options,
     kernel: Option<Kernel>,
-    capture: Option<Capture>,
+    captures: Option<Captures>,
     decoder: Decoder,
     names: Names,
     watched: Watched,
     local_clients: LocalClients,
     unwanted: HashSet<u32>,
-    /// The CA servers' ports that are captured.
-    ports: Vec<u16>,
+    /// Whose the circuits are.
+    ends: Ends,
+    /// The network namespaces and CA servers' ports that are captured.
+    places: Places,
     thinner: Thinner,
     wall_offset: i64,
     /// Did the last look for IOCs find something new?
     changed_before: bool,
+    /// Lines for the user that are yet to be said.
+    said: Vec<String>,
     /// Filled and emptied again and again.
     events: Vec<Event>,
 }
@@ -107,16 +115,16 @@ impl Recorder {
         let leaves_out = LeavesOut { chains: thinner.thins(), records: !options.selection.is_all() };
         let (kernel, choice) = kernel::open(options.wish, leaves_out);
         let mut no_packets = None;
-        let capture = match Capture::open(&options.interfaces, &[]) {
+        let captures = match Capture::open(&options.interfaces, &[]) {
             _ if !options.puts => None,
-            Ok(capture) => Some(capture),
+            Ok(capture) => Some(Captures::new(capture)),
             Err(error @ CaptureError::NoSuchInterface { .. }) => return Err(error.to_string()),
             Err(error) => {
                 no_packets = Some(error.to_string());
                 None
             }
         };
-        if capture.is_none() && kernel.is_none() {
+        if captures.is_none() && kernel.is_none() {
             let no_hits = choice.refused.last().map(|(_, reason)| reason.clone());
             let reasons: Vec<String> = no_packets.into_iter().chain(no_hits).collect();
             return Err(format!("nothing can be recorded: {}", reasons.join("; ")));
@@ -129,26 +137,31 @@ impl Recorder {
             no_packets.map(|error| format!("no packets, puts are recorded inside the IOCs only: {error}")),
         );
         let now = clock::monotonic();
+        let mut decoder = Decoder::new(Limits::default());
+        decoder.tell_ends();
         sink.push(Event { time: now, fact: Fact::Host(host()?) });
         let mut recorder = Recorder {
             options,
             kernel,
-            capture,
-            decoder: Decoder::new(Limits::default()),
+            captures,
+            decoder,
             names: Names::new(leaves_out.any()),
             watched: Watched::default(),
             local_clients: LocalClients::default(),
             unwanted: HashSet::new(),
-            ports: Vec::new(),
+            ends: Ends::default(),
+            places: Places::default(),
             thinner,
             wall_offset: 0,
             changed_before: false,
+            said: Vec::new(),
             events: Vec::new(),
         };
         recorder.note_clock(now, sink);
         sink.push(Event { time: now, fact: Fact::Tier(choice) });
         recorder.thin(now, sink, &mut said);
         recorder.scan(now, sink, &mut said);
+        recorder.find_ends(now, true, sink);
         if signals::ended() {
             // not all was looked at
             return Ok((recorder, said));
@@ -202,7 +215,7 @@ impl Recorder {
             }
         }
         // what the kernel still holds: the last packets are handed over with the next beat
-        if self.capture.is_some() {
+        if self.captures.is_some() {
             std::thread::sleep(BEAT);
         }
         let left_out = self.kernel.as_mut().map(|kernel| kernel.tables.forget_all()).unwrap_or_default();
@@ -213,6 +226,8 @@ impl Recorder {
         self.decoder.finish(clock::monotonic(), &mut self.events);
         self.hand_over(sink);
         self.note_losses(clock::monotonic(), sink);
+        // at the process's end they would be closed one after the other
+        drop(self.captures.take());
         said.extend(sink.notice());
         said.drain(..).for_each(|line| say(&line));
     }
@@ -220,11 +235,11 @@ impl Recorder {
     /// Sleeps until there is something to do, at most a beat.
     fn wait(&self) {
         let fds = self.kernel.iter().map(|kernel| kernel.transport.fd());
-        let fds: Vec<RawFd> = fds.chain(self.capture.iter().flat_map(Capture::raw_fds)).collect();
+        let fds: Vec<RawFd> = fds.chain(self.captures.iter().flat_map(Captures::fds)).collect();
         let mut polled: Vec<PollFd> = fds
             .iter()
             .map(|&fd| {
-                // SAFETY: the descriptors belong to `kernel` and `capture`, which live longer than `polled`.
+                // SAFETY: the descriptors belong to `kernel` and `captures`, which live longer than `polled`.
                 let fd = unsafe { BorrowedFd::borrow_raw(fd) };
                 PollFd::new(fd, PollFlags::POLLIN)
             })
@@ -264,16 +279,44 @@ impl Recorder {
 
     fn packets(&mut self, sink: &mut dyn Sink) {
         let now = clock::monotonic();
-        if let Some(capture) = &mut self.capture {
+        if let Some(captures) = &mut self.captures {
             let (decoder, events, offset) = (&mut self.decoder, &mut self.events, self.wall_offset);
-            capture.drain(&mut |packet| {
+            captures.drain(&mut |namespace, packet| {
                 let time = u64::try_from(packet.wall - offset).unwrap_or(now).min(now);
-                decoder.packet(time, packet.bytes, packet.length, events);
+                decoder.packet(namespace, time, packet.bytes, packet.length, events);
             });
-            self.local_clients.step(now, &self.ports, &mut self.decoder, &mut self.events);
+            self.local_clients.step(now, &self.places, &mut self.decoder, &mut self.events);
         }
         self.decoder.tick(now, &mut self.events);
         self.hand_over(sink);
+        self.find_ends(now, false, sink);
+    }
+
+    /// Finds out whose the circuits are, and takes packets where the servers are.
+    fn find_ends(&mut self, now: u64, at_once: bool, sink: &mut dyn Sink) {
+        if !self.options.puts {
+            return;
+        }
+        if let Some((served, places)) = self.ends.step(now, at_once, &mut self.events) {
+            self.hand_over(sink);
+            self.decoder.set_served(now, served, &mut self.events);
+            if places != self.places {
+                self.places = places;
+                self.local_clients.all_are_due();
+            }
+            self.capture_places(now);
+            self.hand_over(sink);
+        } else if self.captures.as_ref().is_some_and(|captures| !captures.settled()) {
+            self.capture_places(now);
+        }
+    }
+
+    fn capture_places(&mut self, now: u64) {
+        let said = self.captures.as_mut().map(|captures| captures.follow(now, &self.places.wanted));
+        self.said.extend(said.into_iter().flatten());
+        if let Some(captures) = &self.captures {
+            self.decoder.set_captured(&captures.namespaces());
+        }
     }
 
     /// Hands the decoder's events to the sink, but for puts to PVs that are not wanted.
@@ -281,6 +324,7 @@ impl Recorder {
         let (selection, unwanted) = (&self.options.selection, &mut self.unwanted);
         for event in self.events.drain(..) {
             self.local_clients.notice(&event);
+            self.ends.notice(&event);
             match &event.fact {
                 Fact::Channel(channel) if selection.pv(&channel.pv) => _ = unwanted.remove(&channel.id),
                 Fact::Channel(channel) => _ = unwanted.insert(channel.id),
@@ -313,14 +357,13 @@ impl Recorder {
                 ));
             }
         }
-        let ports = self.watched.ports(&self.options.ports);
-        if ports != self.ports {
-            self.decoder.set_servers(&ports);
-            if let Some(Err(error)) = self.capture.as_mut().map(|capture| capture.set_ports(&ports)) {
-                said.push(format!("the packet filter could not be changed: {error}"));
+        if self.options.puts {
+            self.ends.set_places(self.watched.places(&self.options.ports));
+            self.capture_places(now);
+            if let Some(captures) = &self.captures {
+                self.watched.note_captures(now, captures, sink, said);
             }
-            self.ports = ports;
-            self.local_clients.all_are_due();
+            said.append(&mut self.said);
         }
         if changed {
             self.watched.seed(&mut self.decoder, now, &mut self.events);
@@ -358,7 +401,7 @@ impl Recorder {
 
     fn note_losses(&mut self, now: u64, sink: &mut dyn Sink) {
         let hits = self.kernel.as_mut().map_or(0, |kernel| kernel.transport.lost());
-        let packets = self.capture.as_mut().map_or(0, Capture::losses);
+        let packets = self.captures.as_mut().map_or(0, Captures::losses);
         let since = now.saturating_sub(SCAN);
         for (source, count, cause) in [
             (LossSource::Hits, hits, "the buffer between kernel and recorder was full"),

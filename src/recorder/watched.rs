@@ -1,13 +1,15 @@
 //! The processes that are recorded: found, adopted, tied to their clients, and let go.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use iocrec_log::event::{Address, CircuitId, Event, Fact, Ioc, IocEnd, IocId, Linkage, Serves, ThreadId};
 
+use super::ends::Places;
 use super::names::{Names, NewThread};
 use super::sink::Sink;
 use super::Options;
-use crate::ca::{servers, Decoder, SeedChannel};
+use crate::ca::captures::{Captures, Wanted};
+use crate::ca::{servers, Decoder, Namespace, SeedChannel};
 use crate::clock;
 use crate::ioc::clients::{clients, Client};
 use crate::ioc::ending::{self, Ending};
@@ -58,6 +60,8 @@ struct Recorded {
     /// As the log has it.
     said: Ioc,
     traced: bool,
+    /// The network namespace that it lives in, or why that can't be told.
+    namespace: Result<Namespace, String>,
     /// How many record types' process routines are probed.
     routines: usize,
 }
@@ -67,6 +71,7 @@ struct Untied {
     thread: ThreadId,
     time: u64,
     client: Client,
+    namespace: Namespace,
     server: Address,
 }
 
@@ -79,7 +84,7 @@ pub struct Watched {
     young: HashMap<u32, Young>,
     recorded: HashMap<u32, Recorded>,
     /// Clients read from memory that have no circuit yet, by server.
-    unseeded: Vec<(Address, Client)>,
+    unseeded: Vec<(Namespace, Address, Client)>,
     serving: HashMap<u32, CircuitId>,
     untied: Vec<Untied>,
     ready: Vec<Event>,
@@ -108,13 +113,60 @@ impl Watched {
         }
     }
 
-    /// TCP ports of Channel Access servers, and those that the user named.
-    pub fn ports(&self, more: &[u16]) -> Vec<u16> {
-        let found = self.recorded.values().flat_map(|recorded| &recorded.said.ca_ports);
-        let mut ports: Vec<u16> = more.iter().chain(found).copied().collect();
-        ports.sort_unstable();
-        ports.dedup();
-        ports
+    /// Where the recorded processes live, and on which TCP ports they serve Channel Access; `more` are those that the
+    /// user named.
+    pub fn places(&mut self, more: &[u16]) -> Places {
+        let own = std::process::id();
+        let mut wanted: BTreeMap<Namespace, Wanted> = BTreeMap::new();
+        if let Ok(here) = process::namespace(own) {
+            wanted.insert(here, Wanted { pid: own, ports: more.to_vec() });
+        }
+        let mut recorded = Vec::new();
+        for (&pid, process) in &mut self.recorded {
+            // that of one that is just ending stays as it was
+            match process::namespace(pid) {
+                Err(nix::errno::Errno::ENOENT | nix::errno::Errno::ESRCH) => {}
+                found => process.namespace = found.map_err(|error| error.desc().into()),
+            }
+            recorded.push((process.id, pid, process.said.linkage != Linkage::Foreign));
+            let Ok(namespace) = process.namespace else { continue };
+            let place = wanted.entry(namespace).or_insert_with(|| Wanted { pid, ports: more.to_vec() });
+            place.ports.extend(&process.said.ca_ports);
+            // of several always the same
+            place.pid = if place.pid == own { own } else { place.pid.min(pid) };
+        }
+        for place in wanted.values_mut() {
+            place.ports.sort_unstable();
+            place.ports.dedup();
+        }
+        recorded.sort_unstable();
+        Places { wanted, recorded }
+    }
+
+    /// Says of which processes the clients cannot be seen.
+    pub fn note_captures(
+        &mut self,
+        now: u64,
+        captures: &Captures,
+        sink: &mut dyn Sink,
+        said: &mut Vec<String>,
+    ) {
+        for (pid, recorded) in &mut self.recorded {
+            let reason = match &recorded.namespace {
+                Ok(namespace) => captures.refused(*namespace),
+                Err(reason) => Some(reason.as_str()),
+            };
+            let line = reason.map(not_captured);
+            let lines = &mut recorded.said.not_probed;
+            let before = lines.iter().position(|line| line.starts_with(NOT_CAPTURED));
+            if line.as_ref() == before.and_then(|at| lines.get(at)) {
+                continue;
+            }
+            before.map(|at| lines.remove(at));
+            said.extend(line.as_ref().map(|line| format!("{} (pid {pid}): {line}", recorded.said.name)));
+            lines.extend(line);
+            sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+        }
     }
 
     /// Looks for processes that came, changed and went. True if something did.
@@ -266,7 +318,9 @@ impl Watched {
         }
         sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
         let image = process::image(pid);
-        self.recorded.insert(pid, Recorded { id, start: ioc.start, image, said, traced: false, routines: 0 });
+        let namespace = Ok(process::namespace(pid).unwrap_or_default());
+        let start = ioc.start;
+        self.recorded.insert(pid, Recorded { id, start, image, said, traced: false, namespace, routines: 0 });
         names.add(id, ioc);
         Some(lines)
     }
@@ -363,7 +417,9 @@ impl Watched {
             let recorded = self.recorded.entry(server.pid).or_insert_with(|| {
                 let id = names.next_ioc();
                 let said = describe(id, server.pid, start);
-                Recorded { id, start, image: process::image(server.pid), said, traced: true, routines: 0 }
+                let namespace = Ok(process::namespace(server.pid).unwrap_or_default());
+                let image = process::image(server.pid);
+                Recorded { id, start, image, said, traced: true, namespace, routines: 0 }
             });
             let (ca_ports, pva_ports) = match names.ioc(server.pid) {
                 Some(traced) => ports::divide(&traced.process, &server),
@@ -379,27 +435,41 @@ impl Watched {
             if new {
                 said.push(adopted(&recorded.said));
             } else if let Some(traced) = names.ioc(server.pid) {
-                self.read_clients(&traced.process, &recorded_ports(&self.recorded, server.pid));
+                self.read_clients(&traced.process);
             }
         }
         changed
     }
 
     /// Notes the clients that an IOC has already.
-    fn read_clients(&mut self, ioc: &IocProcess, ports: &[u16]) {
+    fn read_clients(&mut self, ioc: &IocProcess) {
         let threads = process::threads(ioc.pid).into_iter().collect();
+        self.with_ends(ioc, clients(ioc, &threads, None)).for_each(|(namespace, server, client)| {
+            self.unseeded.push((namespace, server, client));
+        });
+    }
+
+    /// Clients of an IOC with the server's end of their circuits, and the namespace that these are in.
+    fn with_ends(
+        &self,
+        ioc: &IocProcess,
+        clients: Vec<Client>,
+    ) -> impl Iterator<Item = (Namespace, Address, Client)> + use<> {
+        let recorded = self.recorded.get(&ioc.pid);
+        let ports = recorded.map(|recorded| recorded.said.ca_ports.clone()).unwrap_or_default();
+        let namespace = recorded.and_then(|recorded| recorded.namespace.clone().ok()).unwrap_or_default();
         let connections = sockets::connections(ioc.pid);
-        for client in clients(ioc, &threads, None) {
-            if let Some(server) = sockets::local_end(&connections, client.address, ports) {
-                self.unseeded.push((server, client));
-            }
-        }
+        let held: HashSet<u64> = sockets::held(&process::directory(ioc.pid)).collect();
+        clients.into_iter().filter_map(move |client| {
+            let server = sockets::local_end(&connections, client.address, &ports, &held)?;
+            Some((namespace, server, client))
+        })
     }
 
     /// Tells the decoder what was read from memory: names for channels opened before we came.
     pub fn seed(&mut self, decoder: &mut Decoder, now: u64, events: &mut Vec<Event>) {
-        for (server, client) in std::mem::take(&mut self.unseeded) {
-            let circuit = seed(decoder, now, server, &client, events);
+        for (namespace, server, client) in std::mem::take(&mut self.unseeded) {
+            let circuit = seed(decoder, namespace, now, server, &client, events);
             if let Some(tid) = client.tid {
                 self.serving.insert(tid, circuit);
             }
@@ -419,12 +489,9 @@ impl Watched {
         if !(unnamed || process::thread_name(pid, tid) == "CAS-client") {
             return;
         }
-        let ports = recorded_ports(&self.recorded, pid);
-        let connections = sockets::connections(pid);
-        for client in clients(&traced.process, &HashSet::from([tid]), Some(tid)) {
-            if let Some(server) = sockets::local_end(&connections, client.address, &ports) {
-                self.untied.push(Untied { thread, time, client, server });
-            }
+        let clients = clients(&traced.process, &HashSet::from([tid]), Some(tid));
+        for (namespace, server, client) in self.with_ends(&traced.process, clients) {
+            self.untied.push(Untied { thread, time, client, namespace, server });
         }
     }
 
@@ -432,10 +499,10 @@ impl Watched {
     pub fn tie(&mut self, decoder: &mut Decoder, events: &mut Vec<Event>, sink: &mut dyn Sink) {
         let now = clock::monotonic();
         self.untied.retain(|untied| {
-            let circuit = match decoder.circuit(untied.client.address, untied.server) {
+            let circuit = match decoder.circuit(untied.namespace, untied.client.address, untied.server) {
                 Some(circuit) => circuit,
                 None if now < untied.time.saturating_add(PACKETS_LAG) => return true,
-                None => seed(decoder, untied.time, untied.server, &untied.client, events),
+                None => seed(decoder, untied.namespace, untied.time, untied.server, &untied.client, events),
             };
             let serves = Serves { thread: untied.thread, circuit };
             self.ready.push(Event { time: untied.time, fact: Fact::Serves(serves) });
@@ -460,12 +527,17 @@ fn over(pid: u32, recorded: &Recorded, names: &Names) -> Option<&'static str> {
     gone.then_some("its record database was taken away, or replaced by another")
 }
 
-fn recorded_ports(recorded: &HashMap<u32, Recorded>, pid: u32) -> Vec<u16> {
-    recorded.get(&pid).map(|recorded| recorded.said.ca_ports.clone()).unwrap_or_default()
+/// Begin of the line about a process in a network namespace that cannot be captured.
+const NOT_CAPTURED: &str = "its network namespace cannot be captured: ";
+
+/// The line.
+pub fn not_captured(reason: &str) -> String {
+    format!("{NOT_CAPTURED}{reason}; puts by its clients are recorded inside the IOC at most")
 }
 
 fn seed(
     decoder: &mut Decoder,
+    namespace: Namespace,
     now: u64,
     server: Address,
     client: &Client,
@@ -479,7 +551,7 @@ fn seed(
         count: None,
     };
     let channels: Vec<SeedChannel> = client.channels.iter().map(channel).collect();
-    decoder.seed(now, client.address, server, &client.user, &client.host, 0, &channels, events)
+    decoder.seed(namespace, now, client.address, server, &client.user, &client.host, 0, &channels, events)
 }
 
 /// What /proc tells of a process.

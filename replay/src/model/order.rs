@@ -12,8 +12,10 @@ use super::pv::{link_target, Pv};
 use super::run;
 use super::span::{LinkSpan, PutSpan, Span, Tree, What};
 use super::value;
-use iocrec_log::event::{Address, Value};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Address, CircuitId, IocId, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -46,8 +48,9 @@ type Target = (String, String);
 
 /// Whose link: run (as an address, only compared), record.
 type LinkOf = (usize, u32);
-/// A circuit's ends, client and server: the same on whichever host it was seen.
-type Ends = (Address, Address);
+/// A circuit's ends, client and server: the same on whichever host it was seen. Each network namespace has a loopback of
+/// its own: there a number for host and namespace is with them, else 0.
+type Ends = (Address, Address, u64);
 
 /// A put through a link.
 struct Sent {
@@ -250,9 +253,10 @@ impl Order {
         let (run, own) = (Rc::clone(&tree.run), address(tree));
         for span in &mut tree.spans {
             let time = run.wall(span.start);
+            let ioc = span.thread.and_then(|thread| Some(run::ioc_of_thread(&run.context(), thread)?.id));
             let What::Link(link) = &mut span.what else { continue };
             if !link.resolved && depth < MAX_DEPTH {
-                let target = self.target(own, time, link).and_then(|key| Some((key, self.take(key)?)));
+                let target = self.target(own, ioc, time, link).and_then(|key| Some((key, self.take(key)?)));
                 if let Some((key, target)) = target {
                     self.is_copy(key, &target);
                     link.target = Some(Box::new(target));
@@ -265,11 +269,13 @@ impl Order {
         }
     }
 
-    /// The put that the link made, if only one can be it.
-    fn target(&mut self, own: usize, time: i64, link: &LinkSpan) -> Option<Key> {
+    /// The put that the link made, if only one can be it. `ioc`: the link's, in its own run.
+    fn target(&mut self, own: usize, ioc: Option<IocId>, time: i64, link: &LinkSpan) -> Option<Key> {
         let target = link_key(link);
         let mine = (own, link.record.unwrap_or(u32::MAX));
         let mut found: Vec<(Key, Option<Ends>, bool)> = Vec::new();
+        // of these those on circuits whose client is known to be the link's IOC
+        let mut certain: HashSet<Key> = HashSet::new();
         let in_time = around(time, HOST_SKEW, LINK_WAIT);
         let senders = self.sent.get(&target)?;
         for key in self.puts.get(&target)?.range(in_time).take(MOST_UNDER_WAY) {
@@ -277,12 +283,18 @@ impl Order {
             let skew = if address(tree) == own { OWN_SKEW } else { HOST_SKEW };
             let Some(Span { what: What::Put(put), .. }) = tree.root() else { continue };
             let differs = value::same_through_link(&link.value, &put.requested) == Some(false);
-            if key.0 < time.saturating_sub(skew) || differs {
+            let client = if address(tree) == own { client(tree) } else { None };
+            let others = client.is_some_and(|client| Some(client) != ioc);
+            if key.0 < time.saturating_sub(skew) || differs || others {
                 continue;
             }
             if !has_rival(senders, mine, time, key.0, skew, &put.requested) {
                 found.push((*key, ends(tree), put.kind.is_some()));
+                certain.extend(client.map(|_| *key));
             }
+        }
+        if !certain.is_empty() {
+            found.retain(|(key, ..)| certain.contains(key));
         }
         let known = |ends: &Option<Ends>| ends.is_none_or(|ends| self.link_circuits.contains(&ends));
         if found.iter().any(|(_, ends, _)| known(ends)) {
@@ -339,6 +351,14 @@ fn waits_until(tree: &Tree, depth: usize) -> i64 {
     links.chain(copies).max().unwrap_or(i64::MIN)
 }
 
+/// The recorded IOC that is the client of the circuit on which the chain's first put came, as its socket told.
+fn client(tree: &Tree) -> Option<IocId> {
+    let Some(Span { what: What::Put(PutSpan { packet: Some(packet), .. }), .. }) = tree.root() else {
+        return None;
+    };
+    tree.run.context().circuit_ends(packet.circuit)?.client
+}
+
 /// The ends of the circuit on which the chain's first put came.
 fn ends(tree: &Tree) -> Option<Ends> {
     let Some(Span { what: What::Put(PutSpan { packet: Some(packet), .. }), .. }) = tree.root() else {
@@ -346,7 +366,16 @@ fn ends(tree: &Tree) -> Option<Ends> {
     };
     let context = tree.run.context();
     let circuit = context.circuit(packet.circuit)?;
-    Some((circuit.client, circuit.server))
+    let place = if circuit.server.ip >> 24 == 127 { place(&context, packet.circuit) } else { 0 };
+    Some((circuit.client, circuit.server, place))
+}
+
+/// A number for the host, as it was booted, and the network namespace of a circuit.
+fn place(context: &Context, circuit: CircuitId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    context.host().map(|host| (&host.boot_id, &host.name)).hash(&mut hasher);
+    context.circuit_ends(circuit).map(|ends| ends.namespace).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Weight of a chain, and of those that its links led to.

@@ -1,6 +1,7 @@
 //! Chains from made-up events: every rule of the engine, each on the smallest example.
 
 mod bounds;
+mod ends;
 mod outcome;
 
 use super::engine::Engine;
