@@ -8,6 +8,7 @@ mod hits;
 mod lists;
 mod local_clients;
 mod names;
+mod pulse;
 pub mod report;
 pub mod selection;
 pub mod sink;
@@ -89,6 +90,8 @@ pub struct Recorder {
     ports: Vec<u16>,
     thinner: Thinner,
     wall_offset: i64,
+    /// When the counts of what was lost were last looked at: what is new came after it.
+    counted: u64,
     /// Did the last look for IOCs find something new?
     changed_before: bool,
     /// Filled and emptied again and again.
@@ -142,6 +145,7 @@ impl Recorder {
             ports: Vec::new(),
             thinner,
             wall_offset: 0,
+            counted: now,
             changed_before: false,
             events: Vec::new(),
         };
@@ -359,7 +363,8 @@ impl Recorder {
     fn note_losses(&mut self, now: u64, sink: &mut dyn Sink) {
         let hits = self.kernel.as_mut().map_or(0, |kernel| kernel.transport.lost());
         let packets = self.capture.as_mut().map_or(0, Capture::losses);
-        let since = now.saturating_sub(SCAN);
+        // not a beat ago: a recorder that was stopped has lost since it last looked
+        let since = std::mem::replace(&mut self.counted, now);
         for (source, count, cause) in [
             (LossSource::Hits, hits, "the buffer between kernel and recorder was full"),
             (LossSource::Packets, packets, "the packet ring was full"),
