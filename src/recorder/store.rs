@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use iocrec_log::event::{Event, Fact, Loss, LossSource, Sort};
 use iocrec_log::storage::Storage;
-use iocrec_log::writer::{Pin, Status, Writer};
+use iocrec_log::writer::{Status, Writer};
 
 use super::pulse::Pulse;
 use super::report::Report;
@@ -132,7 +132,7 @@ impl<S: Storage> Clerk<S> {
             let time = event.time;
             self.writer.push(event);
             if let Some(cause) = cause {
-                self.writer.pin(Pin::Auto, time, &cause);
+                self.writer.pin(cause.pin, time, &cause.words);
             }
         }
     }

@@ -221,10 +221,10 @@ impl Shelf {
     }
 
     /// Lets kept segments go until they take no more than `share`: the oldest that the recorder kept by itself
-    /// first, then the oldest marked ones. How many.
+    /// first, then the oldest with deaths of IOCs, then the oldest marked ones. How many.
     pub fn unpin(&mut self, share: u64) -> u32 {
         let (mut kept, mut count) = (self.sums.kept_taken, 0);
-        for pin in [Pin::Auto, Pin::Mark] {
+        for pin in [Pin::Auto, Pin::Death, Pin::Mark] {
             for entry in self.segments.iter_mut().filter(|entry| entry.pin == pin) {
                 if kept > share {
                     kept = kept.saturating_sub(entry.taken);
@@ -240,7 +240,7 @@ impl Shelf {
     /// Gives files the names that say how they are kept. An error leaves the rest for the next time.
     pub fn rename(&mut self, storage: &mut impl Storage) -> io::Result<()> {
         for entry in &mut self.segments {
-            if entry.name.pin == entry.pin {
+            if !entry.name.is_called_otherwise(entry.pin) {
                 continue;
             }
             let name = entry.name.kept(entry.pin);
@@ -259,7 +259,7 @@ impl Shelf {
 
     /// Are there files that [must be renamed](Self::rename)?
     pub fn must_rename(&self) -> bool {
-        self.segments.iter().any(|entry| entry.name.pin != entry.pin)
+        self.segments.iter().any(|entry| entry.name.is_called_otherwise(entry.pin))
     }
 
     /// Makes names and deletions survive a power cut.
