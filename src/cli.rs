@@ -139,6 +139,10 @@ struct Record {
     #[argh(option, from_str_fn(chains))]
     thin: Option<u32>,
 
+    /// leave out the IOCs' command lines; by default only what looks like a secret in them is left out
+    #[argh(switch)]
+    no_command_lines: bool,
+
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
     #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
     tier: Wish,
@@ -183,6 +187,10 @@ struct Watch {
     /// at most so many process chains a second of each record that begins them; all puts
     #[argh(option, from_str_fn(chains))]
     thin: Option<u32>,
+
+    /// leave out the IOCs' command lines; by default only what looks like a secret in them is left out
+    #[argh(switch)]
+    no_command_lines: bool,
 
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
     #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
@@ -325,6 +333,7 @@ fn record(record: Record) -> Result<(), Failure> {
         ports: record.port,
         pids: record.pid,
         selection: Selection::new(&record.only, &record.exclude),
+        no_command_lines: record.no_command_lines,
         puts: !record.no_puts,
         process: !record.no_process,
         duration: record.duration,
@@ -366,6 +375,7 @@ fn watch(watch: Watch) -> Result<(), Failure> {
         ports: watch.port,
         pids: watch.pid,
         selection: Selection::new(&watch.only, &watch.exclude),
+        no_command_lines: watch.no_command_lines,
         puts: !watch.no_puts,
         process: !watch.no_process,
         duration: watch.duration,

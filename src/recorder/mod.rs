@@ -64,6 +64,8 @@ pub struct Options {
     pub pids: Vec<u32>,
     /// Which records and PVs.
     pub selection: Selection,
+    /// Leave the IOCs' command lines out of the log.
+    pub no_command_lines: bool,
     /// Record puts?
     pub puts: bool,
     /// Record processing?
@@ -133,13 +135,15 @@ impl Recorder {
         );
         let now = clock::monotonic();
         sink.push(Event { time: now, fact: Fact::Host(host()?) });
+        let mut watched = Watched::default();
+        watched.no_command_lines = options.no_command_lines;
         let mut recorder = Recorder {
             options,
             kernel,
             capture,
             decoder: Decoder::new(Limits::default()),
             names: Names::new(leaves_out.any()),
-            watched: Watched::default(),
+            watched,
             local_clients: LocalClients::default(),
             unwanted: HashSet::new(),
             ports: Vec::new(),
