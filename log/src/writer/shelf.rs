@@ -5,6 +5,7 @@
 //! list of where its bytes lie. The directory's own size is reckoned, too. What is reckoned is never less
 //! than what is on the disk.
 
+use super::place::Gone;
 use crate::clock::can_be_right;
 use crate::name::{Pin, SegmentName};
 use crate::storage::Storage;
@@ -44,6 +45,8 @@ struct Entry {
     taken: u64,
     /// When the last was written to it, at the latest.
     ended: Moment,
+    /// Events pushed that this run has stored in it.
+    stored: Gone,
 }
 
 /// The segments in the directory, oldest first; while one is being written it is the last.
@@ -122,6 +125,7 @@ impl Shelf {
                 length: file.length,
                 taken: self.cost(file.length).max(file.taken.saturating_add(self.unit)),
                 ended: known.map_or(Moment::Wall(file.modified), |entry| entry.ended),
+                stored: known.map_or(Gone::default(), |entry| entry.stored),
             });
         }
         self.segments.make_contiguous().sort_unstable_by_key(|entry| entry.name);
@@ -274,9 +278,43 @@ impl Shelf {
     /// A new segment that so many bytes are set aside for.
     pub fn add(&mut self, name: SegmentName, reserved: u64, now: u64) {
         let (pin, taken) = (name.pin, self.cost(reserved));
-        self.segments.push_back(Entry { name, pin, length: 0, taken, ended: Moment::Monotonic(now) });
+        self.segments.push_back(Entry {
+            name,
+            pin,
+            length: 0,
+            taken,
+            ended: Moment::Monotonic(now),
+            stored: Gone::default(),
+        });
         self.unsynced = true;
         self.recount();
+    }
+
+    /// The newest segment has so many more events that were pushed; the time of the earliest.
+    pub fn stored(&mut self, count: u64, first: u64) {
+        if let Some(newest) = self.segments.back_mut() {
+            newest.stored.add(count, first);
+        }
+    }
+
+    /// What this run has stored in segments that are not there any more. They leave the account.
+    pub fn gone(&mut self, is_there: impl Fn(&str) -> bool) -> Gone {
+        let mut gone = Gone::default();
+        self.segments.retain(|entry| {
+            let there = is_there(&entry.name.to_string());
+            if let (false, Gone { count, since: Some(since) }) = (there, entry.stored) {
+                gone.add(count, since);
+            }
+            there
+        });
+        self.recount();
+        gone
+    }
+
+    /// Length of a segment at the last look.
+    pub fn length_of(&self, name: SegmentName) -> Option<u64> {
+        let found = self.segments.iter().find(|entry| entry.name.order() == name.order());
+        found.map(|entry| entry.length)
     }
 
     /// The newest segment is longer by `bytes`.
