@@ -92,6 +92,16 @@ impl<S: Storage> Writer<S> {
         self.losses.because(&astray.reason);
     }
 
+    /// The open segment is about to be closed: that is the last moment at which it can be told that it is gone.
+    pub(super) fn look_at_end(&mut self) {
+        let Some(open) = self.open else { return };
+        let Some(astray) = self.storage.astray(open.written()).filter(|astray| astray.lost) else { return };
+        let name = self.shelf.newest();
+        self.close_segment();
+        self.count_gone(name);
+        self.losses.because(&astray.reason);
+    }
+
     /// Counts what this run has stored in segments that are gone; and in one that is there and can't be believed.
     fn count_gone(&mut self, spoilt: Option<SegmentName>) {
         let spoilt = spoilt.map(|name| name.to_string());

@@ -145,6 +145,7 @@ impl<S: Storage> Writer<S> {
     pub(super) fn end_segment(&mut self) -> Result<(), Failure> {
         let told = self.append_end();
         self.sync_open()?;
+        self.look_at_end();
         self.close_segment();
         match told {
             Ok(()) => Ok(()),
