@@ -14,6 +14,7 @@ mod errors;
 mod life;
 mod linkage;
 mod live;
+mod moving;
 mod narrow;
 mod outcomes;
 mod packaging;
