@@ -24,6 +24,7 @@ mod processing;
 mod puts;
 mod records;
 mod scanning;
+mod strangers;
 mod surroundings;
 mod thinning;
 mod toolchain;
