@@ -132,9 +132,15 @@ impl Bound {
     fn accept(&self) -> Option<UnixStream> {
         let mut polled = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
         poll(&mut polled, PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO)).ok()?;
-        let (stream, _) = self.listener.accept().ok()?;
-        stream.set_nonblocking(false).ok()?;
-        Some(stream)
+        match self.listener.accept() {
+            Ok((stream, _)) => stream.set_nonblocking(false).is_ok().then_some(stream),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            // no descriptors, most likely: it would be tried without a pause
+            Err(_) => {
+                thread::sleep(TRIES.1);
+                None
+            }
+        }
     }
 }
 

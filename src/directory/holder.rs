@@ -5,13 +5,12 @@
 
 use std::fs::{read_link, File};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::sys::stat::{major, minor};
 use nix::unistd::geteuid;
 
 use crate::ioc::process as proc;
-use crate::ioc::user;
 
 /// Bit of SIGKILL in the masks of /proc/PID/status.
 const SIGKILL: u64 = 1 << 8;
@@ -43,21 +42,11 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// `process 12 (cat) of user 1000 (operator)`
+    /// `process 12 (cat) of user 1000`: a user's name would have to be looked up, and by files that may be the user's own.
     pub fn in_words(&self) -> String {
         let name = if self.name.is_empty() { String::new() } else { format!(" ({})", self.name) };
-        match self.uid {
-            Some(uid) => {
-                let user = user::user(self.pid);
-                let known = if user.is_empty() || user == uid.to_string() {
-                    String::new()
-                } else {
-                    format!(" ({user})")
-                };
-                format!("process {}{name} of user {uid}{known}", self.pid)
-            }
-            None => format!("process {}{name}", self.pid),
-        }
+        let user = self.uid.map(|uid| format!(" of user {uid}")).unwrap_or_default();
+        format!("process {}{name}{user}", self.pid)
     }
 }
 
@@ -130,6 +119,12 @@ pub fn holders(directory: &File) -> Vec<Holder> {
     if found.is_empty() {
         found = listed.into_iter().filter(|&pid| pid > 0).collect();
     }
+    if found.is_empty() {
+        // an overlay's files have other numbers in the kernel's lists
+        let path = read_link(format!("/proc/self/fd/{}", super::number(directory))).unwrap_or_default();
+        let has = |pid: &u32| locked_by_path(*pid, &path);
+        found = proc::pids().unwrap_or_default().into_iter().filter(has).collect();
+    }
     found.into_iter().map(|pid| process(pid, about.uid())).collect()
 }
 
@@ -149,6 +144,18 @@ fn names_of(file: &File, device: u64, inode: u64) -> Vec<String> {
         names.push(name(major, minor));
     }
     names
+}
+
+/// Has a process a lock on what the kernel calls by that path?
+fn locked_by_path(pid: u32, path: &Path) -> bool {
+    fdinfo(pid).iter().any(|info| {
+        let Some(number) = info.file_name() else { return false };
+        let link = PathBuf::from(format!("/proc/{pid}/fd")).join(number);
+        read_link(link).is_ok_and(|found| found == path)
+            && proc::text(info).is_ok_and(|text| {
+                text.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK"))
+            })
+    })
 }
 
 /// Descriptions of a process's descriptors.

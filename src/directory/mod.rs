@@ -33,6 +33,8 @@ pub use holder::{holders, of_socket, process, Holder, Sort};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often the lock is tried meanwhile; and how long somebody may look whether it is there.
 const BEAT: Duration = Duration::from_millis(50);
+/// How often it is looked whether others may write to the directory by now, calls of `tend`: about ten seconds.
+const RULES: u32 = 10;
 /// Name of the file that is locked while somebody else has the directory's lock. Not a segment's.
 const LOCK: &str = ".iocrec-lock";
 
@@ -45,6 +47,10 @@ pub struct Guard {
     waits: bool,
     /// Somebody else has the directory's lock; the file that is locked in its place, if it could be had, and its directory.
     instead: Option<Option<(File, File)>>,
+    /// Whose the first directory was: no other user's comes into its place.
+    owner: Option<u32>,
+    /// Calls until the rules are looked at again.
+    beats: u32,
     path: PathBuf,
 }
 
@@ -57,7 +63,15 @@ impl std::fmt::Debug for Guard {
 impl Guard {
     /// One that has no directory yet.
     pub fn new(say: fn(&str)) -> Guard {
-        Guard { say, said: Vec::new(), waits: true, instead: None, path: PathBuf::new() }
+        Guard {
+            say,
+            said: Vec::new(),
+            waits: true,
+            instead: None,
+            owner: None,
+            beats: 0,
+            path: PathBuf::new(),
+        }
     }
 
     /// Says these lines, but for those that were said the last time.
@@ -137,12 +151,31 @@ impl Keeper for Guard {
         self.forget_file();
         path.clone_into(&mut self.path);
         let mut lines = rules::check(path, directory).map_err(DirectoryError::Refused)?;
+        let owner = directory.metadata().map_or(0, |about| about.uid());
+        match self.owner {
+            Some(before) if owner != before && !holder::is_trusted(owner) => {
+                return Err(DirectoryError::Refused(format!(
+                    "{} belongs to user {owner} now, and belonged to user {before} when recording began; \
+                     chown it back, or start the recorder anew",
+                    path.display()
+                )));
+            }
+            _ => {}
+        }
         lines.extend(self.lock(path, directory)?);
+        self.owner.get_or_insert(owner);
         self.tell(lines);
         Ok(())
     }
 
     fn tend(&mut self, directory: &File) {
+        self.beats += 1;
+        if self.beats.is_multiple_of(RULES) {
+            // whatever they say by now, nothing is lost for it
+            if let Err(line) = rules::check(&self.path, directory) {
+                self.tell(vec![line]);
+            }
+        }
         if self.instead.is_some() && directory.try_lock().is_ok() {
             self.forget_file();
             let line = format!("{}: the lock is the recorder's own now", self.path.display());

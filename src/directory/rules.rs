@@ -38,23 +38,30 @@ pub fn check(path: &Path, directory: &File) -> Result<Vec<String>, String> {
             "any user may add files to {shown}, which a reader may take for parts of the log; {remedy}"
         ));
     }
-    // Where the directory came from, by its name.
-    let parent = match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => path,
-    };
-    let anyone_made = metadata(parent).is_ok_and(|parent| parent.mode() & OTHERS_WRITE != 0);
+    // Where the directory came from, by its name, and where it is.
+    let anyone_made = [Some(path.to_owned()), path.canonicalize().ok()].into_iter().flatten().any(|path| {
+        let parent = match path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => &path,
+        };
+        metadata(parent).is_ok_and(|parent| parent.mode() & OTHERS_WRITE != 0)
+    });
     if anyone_made && !ours {
         return Err(format!(
             "{shown} belongs to user {owner}, and any user may make such a directory there; \
              chown it to the recorder's user, or name another directory"
         ));
     }
+    // A user's link leads to what is the user's own, or it might lead anywhere.
     match symlink_metadata(path) {
-        Ok(link) if link.file_type().is_symlink() && !is_trusted(link.uid()) && anyone_made => {
+        Ok(link)
+            if link.file_type().is_symlink()
+                && !is_trusted(link.uid())
+                && (anyone_made || link.uid() != owner) =>
+        {
             return Err(format!(
-                "{shown} is a symbolic link of user {}, and any user may make one there; name the directory itself",
+                "{shown} is a symbolic link of user {}, who may let it lead anywhere; name the directory itself",
                 link.uid()
             ));
         }
