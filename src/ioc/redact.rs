@@ -243,6 +243,10 @@ mod tests {
     fn variables_are_in_order_and_hold_no_secrets() {
         assert!(VARIABLES.is_sorted());
         assert!(VARIABLES.iter().all(|name| !is_secret(name)));
+        let guide = include_str!("../../docs/operating.md");
+        let told: Vec<&str> =
+            guide.split_ascii_whitespace().filter(|word| word.starts_with("EPICS_")).collect();
+        assert_eq!(told, VARIABLES, "the operating guide lists them");
         assert!(!is_told("EPICS_PVAS_TLS_KEYCHAIN") && !is_told("EPICS_CA_PASSWORD") && !is_told("TOP"));
     }
 

@@ -161,8 +161,9 @@ impl Directory {
         }
     }
 
-    /// What has happened to the directory, if anything that can be told.
-    fn moved(&self) -> Option<String> {
+    /// What has happened to the directory, if anything that can be told. `deleted`: the open file was, so it was, too,
+    /// if it is missing (some file systems don't tell of a directory that it was).
+    fn moved(&self, deleted: bool) -> Option<String> {
         let path = self.path.display();
         let here = match self.handle.metadata() {
             Ok(here) => here,
@@ -171,12 +172,16 @@ impl Directory {
         match fs::metadata(&self.path) {
             Ok(found) if is_same(&found, &here) => None,
             Ok(found) if !found.is_dir() => Some(format!("{path} is no directory any more")),
-            Ok(_) if here.nlink() == 0 => Some(format!("{path} was deleted, and made anew by somebody")),
+            Ok(_) if here.nlink() == 0 || deleted => {
+                Some(format!("{path} was deleted, and made anew by somebody"))
+            }
             Ok(found) if found.dev() != here.dev() => {
                 Some(format!("{path} is on another file system now; what was recorded is in the one before"))
             }
             Ok(_) => Some(format!("{path} is another directory now; what was recorded was moved away")),
-            Err(error) if is_missing(&error) && here.nlink() == 0 => Some(format!("{path} was deleted")),
+            Err(error) if is_missing(&error) && (here.nlink() == 0 || deleted) => {
+                Some(format!("{path} was deleted"))
+            }
             Err(error) if is_missing(&error) => {
                 Some(format!("{path} was moved away or unmounted, with what was recorded"))
             }
@@ -342,11 +347,12 @@ impl Storage for Directory {
 
     fn astray(&mut self, length: u64) -> Option<Astray> {
         self.keeper.tend(&self.handle);
-        let (directory, file) = (self.moved(), self.open_moved(length));
+        let file = self.open_moved(length);
         let lost = match &file {
             Some((_, lost)) => *lost,
             None => self.open.is_none() && self.handle.metadata().is_ok_and(|here| here.nlink() == 0),
         };
+        let directory = self.moved(lost);
         let reason = directory.or_else(|| Some(format!("{}: {}", self.path.display(), file?.0)))?;
         Some(Astray { reason, lost })
     }
