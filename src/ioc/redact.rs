@@ -103,6 +103,14 @@ fn is_secret(name: &str) -> bool {
         || parts.into_iter().any(|part| SHORT_SECRETS.contains(&part))
 }
 
+/// Is `key` no more than a part of a word of it, and nothing else in it secret?
+fn is_only_like_key(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let has_other = SECRETS.iter().any(|secret| *secret != "key" && name.contains(secret));
+    let mut parts = name.split(|letter: char| !letter.is_ascii_alphanumeric());
+    !has_other && !parts.any(|part| part == "key" || SHORT_SECRETS.contains(&part))
+}
+
 /// A word, which may hold blanks and several pairs of name and value, without the values that are secret.
 fn in_text(word: &str) -> String {
     let mut text = String::with_capacity(word.len());
@@ -123,7 +131,9 @@ fn in_text(word: &str) -> String {
         let name = before.trim_end_matches([' ', '"', '\'']);
         let name =
             name.rsplit([' ', '"', '\'', ',', ';', '&', '?', '{', '(', '\t', '\n']).next().unwrap_or(name);
-        if is_secret(name) {
+        // parts of PV names stand before colons, too, and `key` is in names of makers and places
+        let of_pv = separator == ":" && !value.starts_with([' ', '"', '\'']);
+        if is_secret(name) && !(of_pv && is_only_like_key(name)) {
             let (quote, length) = value_of(value);
             text.push_str(quote);
             if length > quote.len() {
@@ -182,6 +192,7 @@ mod tests {
             ("--dbPassword=hunter2", "--dbPassword=***"),
             ("--api-key=hunter2", "--api-key=***"),
             ("Secret:hunter2", "Secret:***"),
+            ("api-key:hunter2", "api-key:***"),
             ("--pass=hunter2", "--pass=***"),
             ("-Dmysql.pwd=hunter2", "-Dmysql.pwd=***"),
             ("--password=\"hunter2 and more\"", "--password=\"***\""),
@@ -219,6 +230,7 @@ mod tests {
         for line in [
             &["../../bin/linux-x86_64/vac", "st.cmd"][..],
             &["softIocPVA", "-m", "P=LI:VAC:,R=1", "-d", "vac.db"],
+            &["ioc", "-m", "P=KEYENCE1:,R=TURKEY:POS"],
             &["ioc", "passive", "EPICS_CA_ADDR_LIST=10.0.0.1:5064", "http://host:80/x", "bypass"],
             &[],
         ] {
