@@ -328,6 +328,9 @@ impl<S: Storage> Writer<S> {
         let Some(first) = self.batch.first() else { return };
         let outcome = self.write_block();
         let written = matches!(outcome, Ok(true));
+        if let (true, Some((count, since))) = (written, self.losses.told()) {
+            self.shelf.told(count, since);
+        }
         let pushed = u64::from(self.batch.count()).saturating_sub(self.losses.settle(written));
         self.batch.clear();
         if written {

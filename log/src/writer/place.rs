@@ -105,7 +105,7 @@ impl<S: Storage> Writer<S> {
     /// Counts what this run has stored in segments that are gone; and in one that is there and can't be believed.
     fn count_gone(&mut self, spoilt: Option<SegmentName>) {
         let spoilt = spoilt.map(|name| name.to_string());
-        let gone = match self.storage.list() {
+        let (gone, told) = match self.storage.list() {
             Ok(files) => {
                 let is_there = |name: &str| files.iter().any(|file| file.name == name);
                 self.shelf.gone(|name| spoilt.as_deref() != Some(name) && is_there(name))
@@ -113,11 +113,15 @@ impl<S: Storage> Writer<S> {
             // the directory itself was deleted
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.shelf.gone(|_| false),
             // It can't be told: what was synced may be there.
-            Err(_) => Gone::default(),
+            Err(_) => (Gone::default(), Gone::default()),
         };
         let shelf = &self.shelf;
         self.abandoned = self.abandoned.take().filter(|abandoned| shelf.length_of(abandoned.name).is_some());
         self.unstore(gone);
+        // What was said to be lost must be said again.
+        if let Some(since) = told.since {
+            self.losses.lose(told.count, since);
+        }
     }
 
     /// Goes where people look for what is stored, and sees what is there.

@@ -47,6 +47,8 @@ struct Entry {
     ended: Moment,
     /// Events pushed that this run has stored in it.
     stored: Gone,
+    /// Events that it says are lost.
+    told: Gone,
 }
 
 /// The segments in the directory, oldest first; while one is being written it is the last.
@@ -126,6 +128,7 @@ impl Shelf {
                 taken: self.cost(file.length).max(file.taken.saturating_add(self.unit)),
                 ended: known.map_or(Moment::Wall(file.modified), |entry| entry.ended),
                 stored: known.map_or(Gone::default(), |entry| entry.stored),
+                told: known.map_or(Gone::default(), |entry| entry.told),
             });
         }
         self.segments.make_contiguous().sort_unstable_by_key(|entry| entry.name);
@@ -285,6 +288,7 @@ impl Shelf {
             taken,
             ended: Moment::Monotonic(now),
             stored: Gone::default(),
+            told: Gone::default(),
         });
         self.unsynced = true;
         self.recount();
@@ -297,18 +301,27 @@ impl Shelf {
         }
     }
 
-    /// What this run has stored in segments that are not there any more. They leave the account.
-    pub fn gone(&mut self, is_there: impl Fn(&str) -> bool) -> Gone {
-        let mut gone = Gone::default();
+    /// The newest segment says that so many events are lost, since that time.
+    pub fn told(&mut self, count: u64, since: u64) {
+        if let Some(newest) = self.segments.back_mut() {
+            newest.told.add(count, since);
+        }
+    }
+
+    /// What this run has stored in segments that are not there any more, and what they said was lost. They leave the
+    /// account.
+    pub fn gone(&mut self, is_there: impl Fn(&str) -> bool) -> (Gone, Gone) {
+        let (mut gone, mut told) = (Gone::default(), Gone::default());
         self.segments.retain(|entry| {
             let there = is_there(&entry.name.to_string());
-            if let (false, Gone { count, since: Some(since) }) = (there, entry.stored) {
-                gone.add(count, since);
+            if !there {
+                gone.add(entry.stored.count, entry.stored.since.unwrap_or(0));
+                told.add(entry.told.count, entry.told.since.unwrap_or(0));
             }
             there
         });
         self.recount();
-        gone
+        (gone, told)
     }
 
     /// Length of a segment at the last look.
