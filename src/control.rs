@@ -392,11 +392,15 @@ mod tests {
     use crate::chance::{fuzz, mutate, Random};
     use std::sync::mpsc::channel;
 
+    /// A recorder has it open: as long as it runs, no other directory gets the number.
+    fn hold(directory: &Path) {
+        std::mem::forget(File::open(directory).unwrap());
+    }
+
     #[test]
     fn asked_and_answered() {
         let directory = tempfile::tempdir().unwrap();
-        // A recorder has it open: as long as it runs, no other directory gets the number.
-        std::mem::forget(File::open(directory.path()).unwrap());
+        hold(directory.path());
         let (sender, requests) = channel();
         let answer = move |request| {
             let answer = match &request {
@@ -461,6 +465,7 @@ mod tests {
     #[test]
     fn a_name_that_is_taken() {
         let directory = tempfile::tempdir().unwrap();
+        hold(directory.path());
         let (name, _) = name_of(directory.path()).unwrap();
         // bound, but not listened on: nobody can connect
         let squatter = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None).unwrap();
@@ -487,10 +492,12 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let (path, other) = (parent.path().join("log"), parent.path().join("other"));
         fs::create_dir(&path).unwrap();
+        hold(&path);
         serve(&path, |_| Ok("it is me".into()), |line| panic!("{line}")).unwrap();
         assert_eq!(patiently(&path), "it is me");
         fs::rename(&path, &other).unwrap();
         fs::create_dir(&path).unwrap();
+        hold(&path);
         assert_eq!(patiently(&path), "it is me");
         let asked = ask(&other, &Request::Status { json: false });
         assert!(matches!(asked, Err(NoAnswer::NotRunning)), "{asked:?}");
