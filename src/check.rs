@@ -7,7 +7,7 @@ use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
 use crate::ca::capture::Capture;
 use crate::ca::{captures, servers};
-use crate::ioc::{ports, process, records, user, Finder, IocProcess};
+use crate::ioc::{ports, process, records, redact, user, Finder, IocProcess};
 use crate::json::{array, string};
 use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::place::Cost;
@@ -87,7 +87,7 @@ fn look() -> Result<Report, String> {
     let foreign = servers.into_iter().filter(|server| found.iter().all(|ioc| ioc.pid != server.pid));
     iocs.extend(foreign.map(|server| IocLine {
         pid: server.pid,
-        name: process::command(server.pid).join(" "),
+        name: redact::command(&process::command(server.pid)).join(" "),
         base_version: String::new(),
         linkage: Linkage::Foreign,
         ca_ports: server.ports,

@@ -15,6 +15,7 @@ use iocrec_log::writer::{self, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
+use crate::directory::Guard;
 use crate::kernel::Wish;
 use crate::recorder::report::Report;
 use crate::recorder::selection::Selection;
@@ -139,6 +140,10 @@ struct Record {
     #[argh(option, from_str_fn(chains))]
     thin: Option<u32>,
 
+    /// leave out the IOCs' command lines; by default only what looks like a secret in them is left out
+    #[argh(switch)]
+    no_command_lines: bool,
+
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
     #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
     tier: Wish,
@@ -183,6 +188,10 @@ struct Watch {
     /// at most so many process chains a second of each record that begins them; all puts
     #[argh(option, from_str_fn(chains))]
     thin: Option<u32>,
+
+    /// leave out the IOCs' command lines; by default only what looks like a secret in them is left out
+    #[argh(switch)]
+    no_command_lines: bool,
 
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
     #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
@@ -297,7 +306,9 @@ fn execute(command: Command) -> Result<(), Failure> {
 
 fn record(record: Record) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
-    let directory = Directory::open(&record.dir).map_err(|error| failed(&error))?.reserving(set_aside);
+    let guard = Box::new(Guard::new(complain));
+    let directory =
+        Directory::open_kept(&record.dir, guard).map_err(|error| failed(&error))?.reserving(set_aside);
     let options = writer::Options {
         max_disk: record.max_disk,
         max_age: record.max_age,
@@ -311,20 +322,21 @@ fn record(record: Record) -> Result<(), Failure> {
     };
     let run = run_number().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;
     let writer = Writer::open(directory, options, run).map_err(|error| failed(&error))?;
-    limit_privileges(owner(&record.dir));
+    limit_privileges(is_foreign(&record.dir));
     let report = Report::new(record.dir.to_string_lossy().into_owned(), record.max_disk);
     let triggers = Triggers::new(&record.pin_on, &record.pin_on_put);
     let no_thread = |error| Failure::Failed(format!("no thread for the log: {error}"));
     let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
     let (desk, notices) = (store.desk(), store.notices());
-    let no_socket = move |line| _ = notices.try_send(line);
-    control::serve(&record.dir, move |request| desk.answer(request), no_socket).map_err(no_thread)?;
+    let say = move |line| _ = notices.try_send(line);
+    control::serve(&record.dir, move |request| desk.answer(request), say).map_err(no_thread)?;
     let options = recorder::Options {
         wish: record.tier,
         interfaces: interfaces(record.iface),
         ports: record.port,
         pids: record.pid,
         selection: Selection::new(&record.only, &record.exclude),
+        no_command_lines: record.no_command_lines,
         puts: !record.no_puts,
         process: !record.no_process,
         duration: record.duration,
@@ -344,16 +356,18 @@ fn record(record: Record) -> Result<(), Failure> {
     }
 }
 
-/// The user that a directory belongs to.
-fn owner(path: &Path) -> Option<u32> {
-    std::fs::metadata(path).ok().map(|found| found.uid())
+/// Does the log's directory, or the one that it is in, where it may have to be made again, belong to another user?
+fn is_foreign(path: &Path) -> bool {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let owners = [path, parent].map(|path| std::fs::metadata(path).map(|found| found.uid()));
+    owners.into_iter().flatten().any(|owner| owner != nix::unistd::geteuid().as_raw())
 }
 
-/// Gives up what recording does not need, before there is a second thread. `writes_as`: whose the log is.
-fn limit_privileges(writes_as: Option<u32>) {
+/// Gives up what recording does not need, before there is a second thread. `foreign`: it writes where another user's
+/// permissions count.
+fn limit_privileges(foreign: bool) {
     // the last that needs CAP_SYS_RESOURCE
     kernel::raise_memory_limit();
-    let foreign = writes_as.is_some_and(|owner| owner != nix::unistd::geteuid().as_raw());
     if let Err(error) = privileges::limit(foreign.then_some(privileges::DAC_OVERRIDE)) {
         complain(&format!("capabilities that are not needed could not be given up: {error}"));
     }
@@ -366,13 +380,14 @@ fn watch(watch: Watch) -> Result<(), Failure> {
         ports: watch.port,
         pids: watch.pid,
         selection: Selection::new(&watch.only, &watch.exclude),
+        no_command_lines: watch.no_command_lines,
         puts: !watch.no_puts,
         process: !watch.no_process,
         duration: watch.duration,
         thin: watch.thin,
         retain: None,
     };
-    limit_privileges(None);
+    limit_privileges(false);
     signals::catch(HangUp::Ends);
     let mut sink = watch::on_stdout();
     let recorder = drive(options, &mut sink)?;

@@ -13,6 +13,7 @@ pub mod check;
 pub mod cli;
 pub mod clock;
 pub mod control;
+pub mod directory;
 pub mod ioc;
 mod json;
 pub mod kernel;

@@ -19,7 +19,9 @@ pub mod memory;
 pub mod ports;
 pub mod process;
 pub mod records;
+pub mod redact;
 pub mod scanning;
+pub mod script;
 pub mod sockets;
 pub mod user;
 pub mod version;
@@ -219,7 +221,12 @@ impl Finder {
     /// What an IOC says of itself now: its start-up script may have set the environment meanwhile.
     pub fn identity_again(&self, ioc: &mut IocProcess) {
         let environment = environment::Environment::read(&ioc.memory, &ioc.modules, ioc.pid);
-        ioc.name = environment.ioc_name(&process::command(ioc.pid));
+        let command = process::command(ioc.pid);
+        // of one that is just ending only a part can be read, and it is not called otherwise for that
+        if environment.is_empty() || command.iter().all(String::is_empty) || is_ending(ioc) {
+            return;
+        }
+        ioc.name = environment.ioc_name(&command);
         if let Some(version) = environment.base_version() {
             ioc.base_version = version;
         }
@@ -259,6 +266,11 @@ impl Finder {
         modules.sort_by_key(|module| (module.path != exe, module.range));
         modules
     }
+}
+
+/// Is the process gone, or about to be?
+fn is_ending(ioc: &IocProcess) -> bool {
+    process::start(ioc.pid) != Some(ioc.start) || process::image(ioc.pid).is_none()
 }
 
 fn describe(pid: u32, start: u64, modules: Vec<Module>, database: Option<u64>) -> IocProcess {

@@ -9,6 +9,7 @@ mod hits;
 mod lists;
 mod local_clients;
 mod names;
+mod pulse;
 pub mod report;
 pub mod selection;
 pub mod sink;
@@ -67,6 +68,8 @@ pub struct Options {
     pub pids: Vec<u32>,
     /// Which records and PVs.
     pub selection: Selection,
+    /// Leave the IOCs' command lines out of the log.
+    pub no_command_lines: bool,
     /// Record puts?
     pub puts: bool,
     /// Record processing?
@@ -95,6 +98,8 @@ pub struct Recorder {
     places: Places,
     thinner: Thinner,
     wall_offset: i64,
+    /// When the counts of what was lost were last looked at: what is new came after it.
+    counted: u64,
     /// Did the last look for IOCs find something new?
     changed_before: bool,
     /// Lines for the user that are yet to be said.
@@ -140,19 +145,22 @@ impl Recorder {
         let mut decoder = Decoder::new(Limits::default());
         decoder.tell_ends();
         sink.push(Event { time: now, fact: Fact::Host(host()?) });
+        let mut watched = Watched::default();
+        watched.no_command_lines = options.no_command_lines;
         let mut recorder = Recorder {
             options,
             kernel,
             captures,
             decoder,
             names: Names::new(leaves_out.any()),
-            watched: Watched::default(),
+            watched,
             local_clients: LocalClients::default(),
             unwanted: HashSet::new(),
             ends: Ends::default(),
             places: Places::default(),
             thinner,
             wall_offset: 0,
+            counted: now,
             changed_before: false,
             said: Vec::new(),
             events: Vec::new(),
@@ -402,7 +410,8 @@ impl Recorder {
     fn note_losses(&mut self, now: u64, sink: &mut dyn Sink) {
         let hits = self.kernel.as_mut().map_or(0, |kernel| kernel.transport.lost());
         let packets = self.captures.as_mut().map_or(0, Captures::losses);
-        let since = now.saturating_sub(SCAN);
+        // not a beat ago: a recorder that was stopped has lost since it last looked
+        let since = std::mem::replace(&mut self.counted, now);
         for (source, count, cause) in [
             (LossSource::Hits, hits, "the buffer between kernel and recorder was full"),
             (LossSource::Packets, packets, "the packet ring was full"),

@@ -10,6 +10,9 @@ pub trait Sink {
     /// Called some twenty times a second with the monotonic time.
     fn tick(&mut self, now: u64);
 
+    /// Since when the oldest process waits to be looked at, if any does: for those who ask how the recorder does.
+    fn inspecting(&mut self, _since: Option<u64>) {}
+
     /// Bytes that it has put on a disk so far, where it does.
     fn written(&self) -> Option<u64> {
         None

@@ -13,7 +13,7 @@ use crate::ca::{servers, Decoder, Namespace, SeedChannel};
 use crate::clock;
 use crate::ioc::clients::{clients, Client};
 use crate::ioc::ending::{self, Ending};
-use crate::ioc::{ports, process, sockets, user, Database, Finder, IocProcess};
+use crate::ioc::{ports, process, redact, script, sockets, user, Database, Finder, IocProcess};
 use crate::kernel::{probe, Kernel};
 use crate::signals;
 
@@ -78,6 +78,8 @@ struct Untied {
 /// All processes.
 #[derive(Default)]
 pub struct Watched {
+    /// Command lines do not go into the log.
+    pub no_command_lines: bool,
     finder: Finder,
     passed: HashMap<u32, Passed>,
     ports_next: u64,
@@ -108,7 +110,7 @@ impl Watched {
             Err(reason) => format!("{reason}; iocrec check lists the IOCs there are"),
             Ok(_) => format!(
                 "process {pid} ({}) is no IOC and no CA server; iocrec check lists those there are",
-                process::command(pid).join(" ")
+                redact::command(&process::command(pid)).join(" ")
             ),
         }
     }
@@ -295,7 +297,7 @@ impl Watched {
         let Ok(Some(ioc)) = self.finder.look(pid) else { return None };
         self.passed.remove(&pid);
         let id = names.next_ioc();
-        let mut said = describe(id, pid, ioc.start);
+        let mut said = describe(id, pid, ioc.start, self.no_command_lines);
         self.young.insert(pid, Young { until: now.saturating_add(YOUNG), sockets: Vec::new() });
         identify(&ioc, &mut said);
         said.linkage = ioc.linkage;
@@ -416,7 +418,7 @@ impl Watched {
             let new = !self.recorded.contains_key(&server.pid);
             let recorded = self.recorded.entry(server.pid).or_insert_with(|| {
                 let id = names.next_ioc();
-                let said = describe(id, server.pid, start);
+                let said = describe(id, server.pid, start, self.no_command_lines);
                 let namespace = Ok(process::namespace(server.pid).unwrap_or_default());
                 let image = process::image(server.pid);
                 Recorded { id, start, image, said, traced: true, namespace, routines: 0 }
@@ -555,18 +557,17 @@ fn seed(
 }
 
 /// What /proc tells of a process.
-fn describe(id: IocId, pid: u32, start: u64) -> Ioc {
+fn describe(id: IocId, pid: u32, start: u64, no_command_line: bool) -> Ioc {
     let command = process::command(pid);
     let exe = process::link(pid, "exe");
-    let name = command.iter().find(|word| word.ends_with(".py")).unwrap_or(&exe);
     Ioc {
         id,
         pid,
         start,
-        name: name.rsplit('/').next().unwrap_or_default().to_string(),
+        name: script::name_of_server(&command, &exe),
         cwd: process::link(pid, "cwd"),
         exe,
-        command,
+        command: if no_command_line { Vec::new() } else { redact::command(&command) },
         base_version: String::new(),
         ca_ports: Vec::new(),
         linkage: Linkage::Foreign,
@@ -579,7 +580,10 @@ fn describe(id: IocId, pid: u32, start: u64) -> Ioc {
 
 /// What an IOC says of itself.
 fn identify(ioc: &IocProcess, said: &mut Ioc) {
-    said.name.clone_from(&ioc.name);
+    // read while it ended it has none
+    if !ioc.name.is_empty() {
+        said.name.clone_from(&ioc.name);
+    }
     said.base_version.clone_from(&ioc.base_version);
     said.environment.clone_from(&ioc.environment);
 }

@@ -678,6 +678,12 @@ impl Running {
     pub fn wait(&mut self) -> ExitStatus {
         self.talk.wait()
     }
+
+    /// Closes its stdin, and waits for the end that comes of it.
+    pub fn close(&mut self) -> ExitStatus {
+        self.talk.stdin = None;
+        self.talk.wait()
+    }
 }
 
 /// Runs a command to its end, without leaving it when the test's thread goes.
