@@ -22,6 +22,7 @@ use super::functions::Function;
 use super::parting;
 use super::place::LOOK;
 use super::reasons::Step;
+use super::removal;
 use super::{explained, FileId};
 use crate::ioc::opened::Opened;
 
@@ -105,6 +106,7 @@ impl Attacher {
         if step == Step::Probe && opened.identity.is_young() {
             parting::wait_for_others();
         }
+        let _placing = removal::placing();
         self.held.hold((file, offset), code)?;
         let attached = explained(step, || {
             let options = libbpf_sys::bpf_uprobe_opts {
@@ -153,6 +155,7 @@ impl Held {
         let other = |places: &mut HashMap<(FileId, u64), ([u8; LOOK], usize)>| {
             places.get(&place).is_some_and(|(before, _)| *before != code)
         };
+        let _wanted = places.get(&place).is_some_and(|(before, _)| *before != code).then(removal::wanted);
         let waited = self.freed.wait_timeout_while(places, PATIENCE, other);
         let (mut places, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
@@ -180,12 +183,6 @@ impl Drop for Probe {
         drop(self.link.take());
         self.held.release(self.place);
     }
-}
-
-/// Takes probes out without waiting for it.
-pub fn drop_aside<T: Send + 'static>(probes: T) {
-    // where there can be no thread they are dropped here
-    let _ = std::thread::Builder::new().name("detach".into()).spawn(move || drop(probes));
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod perf_buffer;
 pub mod place;
 pub mod probe;
 mod reasons;
+mod removal;
 mod ring;
 #[cfg(test)]
 mod rules;

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use super::attacher::{drop_aside, Attacher, Probe, Spot};
+use super::attacher::{Attacher, Probe, Spot};
 use super::functions::{Function, FUNCTIONS, ROUTINE};
 use super::place::{compare, place, Cost, Memory, LOOK};
+use super::removal;
 use super::thread::{self, Thread};
 use crate::ioc::opened::Opened;
 use crate::ioc::{elf, process, IocProcess, Module};
@@ -185,7 +186,7 @@ impl Probes {
         for placing in &mut self.placed {
             match attacher.attach(placing.function, &placing.opened, &placing.spot, thread.tid) {
                 // the old one is not hit any more
-                Ok(probe) => drop_aside(std::mem::replace(&mut placing.probe, probe)),
+                Ok(probe) => removal::aside([std::mem::replace(&mut placing.probe, probe)]),
                 Err(reason) => return Hold::Lost(reason),
             }
         }
@@ -221,7 +222,7 @@ impl Probes {
 impl Drop for Probes {
     fn drop(&mut self) {
         if !self.placed.is_empty() {
-            drop_aside(std::mem::take(&mut self.placed));
+            removal::aside(std::mem::take(&mut self.placed));
         }
     }
 }
