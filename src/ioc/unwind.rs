@@ -113,7 +113,7 @@ fn frames(
         if have < 8 || length == 0 {
             break;
         }
-        if length < 4 || length >= 0xffff_fff0 {
+        if !(4..0xffff_fff0).contains(&length) {
             return None;
         }
         let id = u64::from(word(&entry, 4));

@@ -41,9 +41,12 @@ pub struct Spot {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the places of probes held when they were placed, and how many probes there are.
+type Places = HashMap<(FileId, u64), ([u8; LOOK], usize)>;
+
+/// The places that have probes.
 #[derive(Default)]
 struct Held {
-    places: Mutex<HashMap<(FileId, u64), ([u8; LOOK], usize)>>,
+    places: Mutex<Places>,
     /// One has become free.
     freed: Condvar,
 }
@@ -152,9 +155,7 @@ impl Held {
     /// Notes a probe at a place; waits where the place held something else and is not free yet.
     fn hold(&self, place: (FileId, u64), code: [u8; LOOK]) -> Result<(), String> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        let other = |places: &mut HashMap<(FileId, u64), ([u8; LOOK], usize)>| {
-            places.get(&place).is_some_and(|(before, _)| *before != code)
-        };
+        let other = |places: &mut Places| places.get(&place).is_some_and(|(before, _)| *before != code);
         let _wanted = places.get(&place).is_some_and(|(before, _)| *before != code).then(removal::wanted);
         let waited = self.freed.wait_timeout_while(places, PATIENCE, other);
         let (mut places, waited) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -15,6 +15,7 @@ pub mod parting;
 mod perf_buffer;
 pub mod place;
 pub mod probe;
+mod programs;
 mod reasons;
 mod removal;
 mod ring;
@@ -36,26 +37,10 @@ use libbpf_rs::{libbpf_sys, AsRawLibbpf, ObjectBuilder, PrintLevel};
 use object::{AddressSize, Architecture};
 
 use self::attacher::Attacher;
+use self::programs::programs;
 use self::reasons::Step;
 use self::tables::{LeavesOut, Tables};
 use self::transport::Transport;
-
-/// libelf reads the object's tables where they lie, so they must lie aligned.
-#[repr(C, align(8))]
-struct Aligned<T: ?Sized>(T);
-
-/// BPF programs for a kernel.
-struct Programs {
-    /// What the kernel's machine (`uname -m`) begins with.
-    machines: &'static [&'static str],
-    /// The buffers that they send hits through.
-    tier: Tier,
-    /// The ELF object.
-    object: &'static Aligned<[u8]>,
-}
-
-/// All that this binary carries, better tiers first: made by build.rs.
-static PROGRAMS: &[Programs] = include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
 thread_local! {
     /// What libbpf said last on this thread, for the reason of a failure.
@@ -125,7 +110,8 @@ pub fn open(wish: Wish, leaves_out: LeavesOut) -> (Option<Kernel>, TierChoice) {
             Wish::Only(Tier::Perf) if tier == Tier::Ring => continue,
             _ => {}
         }
-        let loaded = programs(&machine, tier).and_then(|bytes| load(bytes, leaves_out, tier == Tier::Perf));
+        let loaded = programs(&machine, tier)
+            .and_then(|unpacked| load(unpacked.object(), leaves_out, tier == Tier::Perf));
         match loaded.and_then(tested) {
             Ok(kernel) => return (Some(kernel), TierChoice { tier, refused }),
             Err(reason) => refused.push((tier, reason)),
@@ -162,19 +148,6 @@ fn is_first_pid_namespace() -> bool {
     /// PROC_PID_INIT_INO of linux/proc_ns.h.
     const FIRST: &str = "pid:[4026531836]";
     std::fs::read_link("/proc/self/ns/pid").map_or(true, |namespace| namespace.as_os_str() == FIRST)
-}
-
-/// The object for a kernel.
-fn programs(machine: &str, tier: Tier) -> Result<&'static [u8], String> {
-    let fits = |programs: &&Programs| programs.machines.iter().any(|begin| machine.starts_with(begin));
-    let mut fitting = PROGRAMS.iter().filter(fits).peekable();
-    if fitting.peek().is_none() {
-        return Err(format!("this binary has no BPF programs for a kernel of machine {machine:?}"));
-    }
-    match fitting.find(|programs| programs.tier == tier) {
-        Some(programs) => Ok(&programs.object.0),
-        None => Err("a 32-bit binary cannot follow a ring buffer for more than 4 GiB".into()),
-    }
 }
 
 fn load(bytes: &[u8], leaves_out: LeavesOut, perf: bool) -> Result<Kernel, String> {

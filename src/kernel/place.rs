@@ -59,7 +59,7 @@ const NO_FUNCTION: &str = "no function begins with what lies there";
 /// process dies or computes wrong values (seen on 4.19, 5.4, 6.1 and 6.12). So Thumb is refused here. The lowest
 /// bit of a function's symbol tells it (ELF for the Arm architecture, 5.5.3); ARM code lies on multiples of four.
 fn arm(offset: u64, code: &[u8]) -> Result<Place, String> {
-    if offset % 4 != 0 {
+    if !offset.is_multiple_of(4) {
         return Err("Thumb code, which kernels damage when they put a probe into it".into());
     }
     let first = code.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));

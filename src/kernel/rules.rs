@@ -9,7 +9,8 @@ use std::collections::HashSet;
 use object::read::{Object, ObjectSection, ObjectSymbol};
 use object::SymbolKind;
 
-use super::{Aligned, Programs, Tier};
+use super::programs::Programs;
+use super::Tier;
 
 /// The objects for all kernels, not only for that of the machine that the tests run on.
 static PROGRAMS_OF_ALL: &[Programs] = include!(concat!(env!("OUT_DIR"), "/programs_of_all.rs"));
@@ -17,7 +18,11 @@ static PROGRAMS_OF_ALL: &[Programs] = include!(concat!(env!("OUT_DIR"), "/progra
 /// The perf tier's, each with the kernel's machine.
 fn objects() -> impl Iterator<Item = (&'static str, object::File<'static>)> {
     let perf = PROGRAMS_OF_ALL.iter().filter(|programs| programs.tier == Tier::Perf);
-    perf.map(|programs| (programs.machines[0], object::File::parse(&programs.object.0).unwrap()))
+    perf.map(|programs| {
+        // a test's process ends soon
+        let unpacked = Box::leak(Box::new(programs.unpack().unwrap()));
+        (programs.machines[0], object::File::parse(unpacked.object()).unwrap())
+    })
 }
 
 /// An instruction (struct bpf_insn): operation, registers, offset, immediate.

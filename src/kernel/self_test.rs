@@ -206,7 +206,8 @@ mod tests {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         for tier in [Tier::Ring, Tier::Perf] {
             let mut kernel =
-                load(programs(&machine(), tier).unwrap(), LeavesOut::default(), tier == Tier::Perf).unwrap();
+                load(programs(&machine(), tier).unwrap().object(), LeavesOut::default(), tier == Tier::Perf)
+                    .unwrap();
             assert_eq!(run(&mut kernel), Ok(()), "{tier:?}");
             let rdes = [0];
             let (status, severity, value) = (STATUS, SEVERITY, TEXT);
@@ -252,7 +253,7 @@ mod tests {
             text.lines().filter(|line| line.contains(&own)).map(str::to_string).collect::<Vec<_>>()
         };
         let bytes = programs(&machine(), Tier::Perf).unwrap();
-        let mut kernel = load(bytes, LeavesOut::default(), true).unwrap();
+        let mut kernel = load(bytes.object(), LeavesOut::default(), true).unwrap();
         kernel.attacher.mode = libbpf_rs::libbpf_sys::PROBE_ATTACH_MODE_LEGACY;
         let rdes = [0];
         let (status, severity, value) = (STATUS, SEVERITY, TEXT);
