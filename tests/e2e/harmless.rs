@@ -116,7 +116,14 @@ fn a_program_overwritten_between_two_starts() {
     for (start, program) in [&padded.program, &first, &padded.program, &first].into_iter().enumerate() {
         let mut ioc = rig.ioc_by("own", own.command(PORT, "first.db", &[]).uid(RESTARTED_USER));
         let mut client = rig.client("libca", &[PORT], &[]);
-        rig.wait_until_recording(&mut client, "ONE:SP", "both");
+        let mut value = f64::from(1000 * (start as u32 + 1));
+        wait_until("a put is seen inside the IOC", || {
+            value += 1.0;
+            client.put("ONE:SP", 6, json!(value), true);
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            let seen = |put: &Value| put["requested"] == json!(value) && put["source"] != "packet";
+            rig.puts(&["--pv", "ONE:SP"]).iter().any(seen)
+        });
         for value in 1..20 {
             assert_eq!(client.put("ONE:SP", 6, json!(value), true), 1);
             assert_eq!(client.get("ONE:CALC"), json!(f64::from(value) * 2.0));
