@@ -7,6 +7,7 @@ use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
 use crate::ca::capture::Capture;
 use crate::ca::{captures, servers};
+use crate::ioc::user::Users;
 use crate::ioc::{ports, process, records, redact, user, Finder, IocProcess};
 use crate::json::{array, string};
 use crate::kernel::functions::FUNCTIONS;
@@ -22,6 +23,22 @@ struct Report {
     /// Why packets cannot be captured.
     no_packets: Option<String>,
     iocs: Vec<IocLine>,
+    refused: Vec<Refused>,
+}
+
+/// A process that looks like an IOC and is not recorded.
+struct Refused {
+    pid: u32,
+    /// Its command line.
+    command: String,
+    user: String,
+    reason: String,
+}
+
+impl Refused {
+    fn new(pid: u32, reason: String) -> Refused {
+        Refused { pid, command: process::command(pid).join(" "), user: user::user(pid), reason }
+    }
 }
 
 /// What is found of an IOC.
@@ -49,24 +66,41 @@ struct IocLine {
 ///
 /// # Errors
 /// This machine cannot be looked at; the reason in words.
-pub fn run(json: bool) -> Result<(), String> {
-    let report = look()?;
+pub fn run(json: bool, users: &Users) -> Result<(), String> {
+    let report = look(users)?;
     let text = if json { report.json() } else { report.text() };
     // a pipe that was closed early ends quietly
     let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(())
 }
 
-fn look() -> Result<Report, String> {
-    kernel::raise_memory_limit();
+fn look(users: &Users) -> Result<Report, String> {
+    kernel::raise_limits();
     let (_, tier) = kernel::open(Wish::Auto, LeavesOut::default());
     let no_packets = Capture::open(&["any".into()], &[]).err().map(|error| error.to_string());
     let mut finder = Finder::default();
     let pids = process::pids().map_err(|error| error.to_string())?;
     let others = pids.into_iter().filter(|&pid| pid != std::process::id());
     // those that ended meanwhile or are hidden from us are no concern
-    let found: Vec<IocProcess> = others.filter_map(|pid| finder.look(pid).ok().flatten()).collect();
-    let servers = servers::find(&|pid| found.iter().any(|ioc| ioc.pid == pid)).unwrap_or_default();
+    let mut found: Vec<IocProcess> = Vec::new();
+    let mut refused = Vec::new();
+    for pid in others {
+        match finder.look(pid) {
+            Ok(Some(ioc)) if users.have(pid) => found.push(ioc),
+            Ok(Some(_)) => refused.push(Refused::new(pid, NOT_THEIRS.into())),
+            _ => refused.extend(finder.why_refused(pid).map(|reason| Refused::new(pid, reason.into()))),
+        }
+    }
+    let mut servers = servers::find(&|pid| found.iter().any(|ioc| ioc.pid == pid)).unwrap_or_default();
+    servers.retain(|server| {
+        let known = found.iter().any(|ioc| ioc.pid == server.pid);
+        let said = refused.iter().any(|other: &Refused| other.pid == server.pid);
+        let wanted = known || users.have(server.pid);
+        if !wanted && !said {
+            refused.push(Refused::new(server.pid, NOT_THEIRS.into()));
+        }
+        wanted
+    });
     let server = |pid| servers.iter().find(|server| server.pid == pid);
     let ports = |ioc: &IocProcess| server(ioc.pid).map(|server| ports::divide(ioc, server));
     let mut iocs: Vec<IocLine> =
@@ -100,8 +134,11 @@ fn look() -> Result<Report, String> {
         left_out: Vec::new(),
         no_packets: None,
     }));
-    Ok(Report { host: host()?, tier, no_packets, iocs })
+    Ok(Report { host: host()?, tier, no_packets, iocs, refused })
 }
+
+/// Why a process is left out though it is an IOC or a server.
+const NOT_THEIRS: &str = "it is of a user whom --user leaves out";
 
 impl IocLine {
     fn new(ioc: &IocProcess, (ca_ports, pva_ports): (Vec<u16>, Vec<u16>)) -> IocLine {
@@ -240,6 +277,9 @@ impl Report {
                 line(format_args!("         not probed: {reason}"));
             }
         }
+        for Refused { pid, command, user, reason } in &self.refused {
+            line(format_args!("refused  pid {pid} of {user} ({command}): {reason}"));
+        }
         text
     }
 
@@ -271,9 +311,13 @@ impl Report {
                 ioc.no_packets.as_ref().map_or("null".into(), |reason| string(reason)),
             )
         });
+        let not_recorded = self.refused.iter().map(|Refused { pid, command, user, reason }| {
+            let [command, user, reason] = [command, user, reason].map(|text| string(text));
+            format!("{{\"pid\":{pid},\"command\":{command},\"user\":{user},\"reason\":{reason}}}")
+        });
         format!(
             "{{\"recorder\":{},\"host\":{},\"kernel\":{},\"arch\":{},\"tier\":{},\"refused\":{},\
-             \"packets\":{},\"no_packets\":{},\"iocs\":{}}}\n",
+             \"packets\":{},\"no_packets\":{},\"iocs\":{},\"not_recorded\":{}}}\n",
             string(&host.recorder),
             string(&host.name),
             string(&host.kernel),
@@ -283,6 +327,7 @@ impl Report {
             self.no_packets.is_none(),
             self.no_packets.as_ref().map_or("null".into(), |reason| string(reason)),
             array(iocs),
+            array(not_recorded),
         )
     }
 }
@@ -318,9 +363,13 @@ mod tests {
             utc_offset: 0,
         };
         let tier = TierChoice { tier: iocrec_log::event::Tier::Packet, refused: vec![] };
-        let report = Report { host, tier, no_packets: Some(odd.into()), iocs: vec![ioc] };
+        let refused = Refused { pid: 7, command: odd.into(), user: odd.into(), reason: odd.into() };
+        let report =
+            Report { host, tier, no_packets: Some(odd.into()), iocs: vec![ioc], refused: vec![refused] };
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
         assert_eq!(json["host"], odd);
+        assert_eq!(json["not_recorded"][0]["reason"], odd);
+        assert_eq!(json["not_recorded"][0]["pid"], 7);
         assert_eq!(json["iocs"][0]["name"], odd);
         assert_eq!(json["iocs"][0]["no_packets"], odd);
         assert_eq!(json["iocs"][0]["records"], 5);

@@ -16,6 +16,7 @@ use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
 use crate::directory::Guard;
+use crate::ioc::user::Users;
 use crate::kernel::Wish;
 use crate::recorder::report::Report;
 use crate::recorder::selection::Selection;
@@ -119,6 +120,10 @@ struct Record {
     #[argh(option)]
     pid: Vec<u32>,
 
+    /// only processes of this user, a name or a number; repeatable (default: those of all)
+    #[argh(option)]
+    user: Vec<String>,
+
     /// only records and PVs whose names match, e.g. 'SR:*'; repeatable
     #[argh(option)]
     only: Vec<String>,
@@ -169,6 +174,10 @@ struct Watch {
     #[argh(option)]
     pid: Vec<u32>,
 
+    /// only processes of this user, a name or a number; repeatable (default: those of all)
+    #[argh(option)]
+    user: Vec<String>,
+
     /// only records and PVs whose names match, e.g. 'SR:*'; repeatable
     #[argh(option)]
     only: Vec<String>,
@@ -202,6 +211,10 @@ struct Watch {
 #[derive(FromArgs, Debug)]
 #[argh(subcommand, name = "check")]
 struct Check {
+    /// only processes of this user, a name or a number; repeatable (default: those of all)
+    #[argh(option)]
+    user: Vec<String>,
+
     /// as JSON
     #[argh(switch)]
     json: bool,
@@ -291,7 +304,10 @@ fn execute(command: Command) -> Result<(), Failure> {
     match command {
         Command::Record(record) => self::record(record),
         Command::Watch(watch) => self::watch(watch),
-        Command::Check(check) => check::run(check.json).map_err(Failure::Failed),
+        Command::Check(check) => {
+            let users = Users::named(&check.user).map_err(Failure::Usage)?;
+            check::run(check.json, &users).map_err(Failure::Failed)
+        }
         Command::Mark(mark) if mark.text.is_empty() => {
             Err(Failure::Usage("a mark needs a text, e.g. iocrec mark --dir DIR \"beam lost\"".into()))
         }
@@ -305,6 +321,7 @@ fn execute(command: Command) -> Result<(), Failure> {
 }
 
 fn record(record: Record) -> Result<(), Failure> {
+    let users = Users::named(&record.user).map_err(Failure::Usage)?;
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let guard = Box::new(Guard::new(complain));
     let directory =
@@ -335,6 +352,7 @@ fn record(record: Record) -> Result<(), Failure> {
         interfaces: interfaces(record.iface),
         ports: record.port,
         pids: record.pid,
+        users,
         selection: Selection::new(&record.only, &record.exclude),
         no_command_lines: record.no_command_lines,
         puts: !record.no_puts,
@@ -367,18 +385,20 @@ fn is_foreign(path: &Path) -> bool {
 /// permissions count.
 fn limit_privileges(foreign: bool) {
     // the last that needs CAP_SYS_RESOURCE
-    kernel::raise_memory_limit();
+    kernel::raise_limits();
     if let Err(error) = privileges::limit(foreign.then_some(privileges::DAC_OVERRIDE)) {
         complain(&format!("capabilities that are not needed could not be given up: {error}"));
     }
 }
 
 fn watch(watch: Watch) -> Result<(), Failure> {
+    let users = Users::named(&watch.user).map_err(Failure::Usage)?;
     let options = recorder::Options {
         wish: watch.tier,
         interfaces: interfaces(watch.iface),
         ports: watch.port,
         pids: watch.pid,
+        users,
         selection: Selection::new(&watch.only, &watch.exclude),
         no_command_lines: watch.no_command_lines,
         puts: !watch.no_puts,

@@ -22,6 +22,7 @@ use iocrec_log::event::Address;
 use super::clients::ClientChannel;
 use super::elf::Elf;
 use super::memory::Memory;
+use super::opened::Named;
 use super::process::{self, Mapping};
 use super::sockets::{self, Connection};
 use super::width::{u32_at, Width};
@@ -144,7 +145,8 @@ impl Libraries {
         let mut tables = Tables::default();
         for code in mappings.iter().filter(|mapping| mapping.executable) {
             let elf = self.files.entry(code.file).or_insert_with(|| {
-                let elf = Elf::read(&code.open_path(pid), &[CHANNEL_TABLE, CIRCUIT_TABLE]).ok()?;
+                let opened = Named::mapped(pid, code).and_then(|named| named.open()).ok()?;
+                let elf = Elf::read(&opened, &[CHANNEL_TABLE, CIRCUIT_TABLE]).ok()?;
                 elf.symbol(CHANNEL_TABLE).is_some().then_some(elf)
             });
             let Some(elf) = elf else { continue };

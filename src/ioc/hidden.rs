@@ -8,13 +8,10 @@
 //!
 //! Both are bounded: in what is read of a program and of its variables, and in how many places are looked at closely.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-
 use super::elf::Elf;
 use super::layout::Layout;
 use super::memory::Memory;
+use super::opened::Opened;
 use super::process;
 use super::width::u32_at;
 
@@ -35,14 +32,14 @@ const MAX_TRIED: usize = 64;
 const MAX_LISTED: u32 = 2000;
 
 /// Has a program EPICS Base in it? Reads its constants.
-pub fn has_base(path: &Path, elf: &Elf) -> bool {
-    let (Some((offset, bytes)), Ok(file)) = (elf.constants(), File::open(path)) else { return false };
+pub fn has_base(opened: &Opened, elf: &Elf) -> bool {
+    let Some((offset, bytes)) = elf.constants() else { return false };
     let longest = COMMANDS.iter().map(|name| name.len() + 1).max().unwrap_or(0);
     let mut missing: Vec<&str> = COMMANDS.to_vec();
     let mut buffer = vec![0; CHUNK + longest];
     let mut at = 0;
     while at < bytes.min(MAX_CONSTANTS) && !missing.is_empty() {
-        let Ok(have @ 1..) = file.read_at(&mut buffer, offset.saturating_add(at)) else { return false };
+        let have @ 1.. = opened.read_some(&mut buffer, offset.saturating_add(at)) else { return false };
         let text = buffer.get(..have).unwrap_or_default();
         missing.retain(|name| !holds(text, name));
         at += CHUNK as u64;
@@ -134,7 +131,8 @@ mod tests {
     #[test]
     fn this_program_is_no_ioc() {
         let path = std::env::current_exe().unwrap();
-        assert!(!has_base(&path, &Elf::read(&path, &[]).unwrap()));
+        let opened = Opened::named(&path).unwrap();
+        assert!(!has_base(&opened, &Elf::read(&opened, &[]).unwrap()));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod hidden;
 mod image;
 pub mod layout;
 pub mod memory;
+pub mod opened;
 pub mod ports;
 pub mod process;
 pub mod records;
@@ -23,19 +24,21 @@ pub mod redact;
 pub mod scanning;
 pub mod script;
 pub mod sockets;
+mod unwind;
 pub mod user;
 pub mod version;
 pub mod width;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::PathBuf;
-use std::rc::Rc;
+use std::io;
+use std::sync::Arc;
 
 use iocrec_log::event::Linkage;
 
-use self::elf::Elf;
+use self::elf::{Elf, Symbol};
 use self::layout::{Fixed, Layout, Numbering};
 use self::memory::Memory;
+use self::opened::{Identity, Named, Opened};
 use self::process::Mapping;
 use self::width::Width;
 use crate::kernel::functions::FUNCTIONS;
@@ -61,13 +64,16 @@ const WIDE: &str = "a 64-bit process, whose memory a 32-bit iocrec cannot read: 
 pub struct Module {
     /// Which file.
     pub file: FileId,
-    /// Its code in the process.
-    code: Mapping,
-    pid: u32,
+    /// It itself, as it was opened once.
+    pub opened: Arc<Opened>,
+    /// Where its code is in the process.
+    code: Vec<Mapping>,
+    /// It is the program that the process runs.
+    is_program: bool,
     /// Its name in the process, for people.
     pub path: String,
     /// Its symbols.
-    pub elf: Rc<Elf>,
+    pub elf: Arc<Elf>,
     /// What to add to its addresses.
     pub bias: u64,
     /// Where its mappings begin and end.
@@ -107,26 +113,39 @@ pub struct IocProcess {
 const CONSTANTS_AT_ONCE: u64 = 64 << 20;
 const CONSTANTS_A_SECOND: u64 = 4 << 20;
 
-/// Finds IOCs; remembers every file that it has looked into.
-pub struct Finder {
+/// Files that are remembered at most: a machine's programs map some hundreds.
+const MOST_FILES: usize = 4096;
+
+/// What was found in a file.
+struct Known {
     /// `None`: cannot be read, or is no ELF file.
-    files: HashMap<FileId, Option<Rc<Elf>>>,
-    /// Programs that don't define `pdbbase`: is EPICS Base in them all the same?
-    programs: HashMap<FileId, bool>,
+    elf: Option<Arc<Elf>>,
+    /// Is EPICS Base in it, though it does not define `pdbbase`? `None`: its constants were not looked into.
+    has_base: Option<bool>,
+}
+
+/// Finds IOCs; remembers the files that it has looked into, as long as a process has them mapped.
+pub struct Finder {
+    files: HashMap<Identity, Known>,
+    /// The files that a process had mapped when it was looked at.
+    mapped: HashMap<u32, Vec<Identity>>,
     /// Constants of programs that may still be read.
     left: u64,
     /// Processes that may be IOCs all the same: their programs were not looked into for this, or have EPICS Base
     /// in them and no record database yet.
     undecided: HashSet<u32>,
+    /// Why processes that look like IOCs were not taken for some when they were looked at.
+    refused: HashMap<u32, String>,
 }
 
 impl Default for Finder {
     fn default() -> Finder {
         Finder {
             files: HashMap::new(),
-            programs: HashMap::new(),
+            mapped: HashMap::new(),
             left: CONSTANTS_AT_ONCE,
             undecided: HashSet::new(),
+            refused: HashMap::new(),
         }
     }
 }
@@ -141,13 +160,15 @@ impl Finder {
             Some(libc::ENOENT | libc::ESRCH) => format!("there is no process {pid}"),
             _ => format!("process {pid}: {e}"),
         };
+        self.refused.remove(&pid);
         let mappings = process::mappings(pid).map_err(gone)?;
-        let mut modules = self.modules(pid, &mappings);
+        let files = files(pid, &mappings);
+        let mut modules = self.modules(pid, &files);
         let defined =
             |modules: &[Module], name| modules.iter().any(|module| module.elf.symbol(name).is_some());
         let mut database = None;
         if !defined(&modules, "pdbbase") {
-            let Some(program) = self.program(pid, &mappings) else { return Ok(None) };
+            let Some(program) = self.program(pid, &files) else { return Ok(None) };
             database = program.find_base(pid);
             if database.is_none() {
                 self.undecided.insert(pid);
@@ -159,14 +180,39 @@ impl Finder {
         let Some(start) = process::start(pid) else { return Ok(None) };
         let ioc = describe(pid, start, modules, database);
         // others than IOCs may have a database of definitions alone
-        let certain = defined(&ioc.modules, "dbProcess") || ioc.layout.is_ok();
-        Ok(certain.then_some(ioc))
+        match &ioc.layout {
+            Err(reason) if !defined(&ioc.modules, "dbProcess") => {
+                let why =
+                    format!("it has the symbol pdbbase, but no dbProcess and no record database: {reason}");
+                self.refused.insert(pid, why);
+                Ok(None)
+            }
+            _ => Ok(Some(ioc)),
+        }
+    }
+
+    /// Why a process that looks like an IOC was not taken for one when it was last looked at; `None` if it doesn't
+    /// look like one.
+    pub fn why_refused(&self, pid: u32) -> Option<&str> {
+        self.refused.get(&pid).map(String::as_str)
     }
 
     /// A second has passed, and these processes live.
     pub fn tick(&mut self, pids: &HashSet<u32>) {
         self.left = self.left.max(CONSTANTS_A_SECOND);
         self.undecided.retain(|pid| pids.contains(pid));
+        self.refused.retain(|pid, _| pids.contains(pid));
+        let before = self.mapped.len();
+        self.mapped.retain(|pid, _| pids.contains(pid));
+        if self.mapped.len() < before {
+            self.forget_unused();
+        }
+    }
+
+    /// Forgets the files that no process has mapped that was looked at.
+    fn forget_unused(&mut self) {
+        let used: HashSet<Identity> = self.mapped.values().flatten().copied().collect();
+        self.files.retain(|identity, _| used.contains(identity));
     }
 
     /// Should a process that was found to be no IOC be looked at again, though it has not changed?
@@ -175,32 +221,27 @@ impl Finder {
     }
 
     /// The program of a process, if EPICS Base is in it.
-    fn program(&mut self, pid: u32, mappings: &[Mapping]) -> Option<Module> {
+    fn program(&mut self, pid: u32, files: &[MappedFile]) -> Option<Module> {
         let exe = process::link(pid, "exe");
-        let code = mappings.iter().find(|mapping| mapping.executable && mapping.path == exe)?;
-        let elf = self.files.get(&code.file)?.clone()?;
-        let open = code.open_path(pid);
+        let file = files.iter().find(|file| file.code.path == exe)?;
+        let known = self.files.get_mut(&file.named.identity)?;
+        let elf = known.elf.clone()?;
         self.undecided.remove(&pid);
-        if !self.programs.contains_key(&code.file) {
+        if known.has_base == Some(false) {
+            return None;
+        }
+        let opened = file.open(pid).ok()?;
+        if known.has_base.is_none() {
             let bytes = elf.constants().map_or(0, |(_, bytes)| bytes);
             if self.left == 0 {
                 self.undecided.insert(pid);
                 return None;
             }
             self.left = self.left.saturating_sub(bytes);
-            self.programs.insert(code.file, hidden::has_base(&open, &elf));
+            known.has_base = Some(hidden::has_base(&opened, &elf));
         }
-        let here = || mappings.iter().filter(|mapping| mapping.file == code.file);
-        self.programs.get(&code.file).filter(|&&has_base| has_base)?;
-        Some(Module {
-            file: code.file,
-            path: code.path.clone(),
-            bias: elf.bias(here())?,
-            range: (here().next()?.start, here().next_back()?.end),
-            elf,
-            code: code.clone(),
-            pid,
-        })
+        known.has_base.filter(|&has_base| has_base)?;
+        file.module(opened, elf, &exe)
     }
 
     /// What an IOC's record layout is now, if it was not to be read before.
@@ -233,38 +274,109 @@ impl Finder {
         ioc.environment = environment.telling();
     }
 
-    fn modules(&mut self, pid: u32, mappings: &[Mapping]) -> Vec<Module> {
+    fn modules(&mut self, pid: u32, files: &[MappedFile]) -> Vec<Module> {
         let mut wanted: Vec<&'static str> =
             FUNCTIONS.iter().flat_map(|function| function.symbols).copied().collect();
         wanted.extend(DATA);
         wanted.extend([DB_CHANNEL, CORE_RELEASE]);
-        let mut files: BTreeMap<FileId, Vec<&Mapping>> = BTreeMap::new();
-        for mapping in mappings {
-            files.entry(mapping.file).or_default().push(mapping);
+        self.mapped.insert(pid, files.iter().map(|file| file.named.identity).collect());
+        if self.files.len() > MOST_FILES {
+            self.forget_unused();
         }
         let exe = process::link(pid, "exe");
         let mut modules: Vec<Module> = files
-            .into_iter()
-            .filter_map(|(file, mappings)| {
-                let code = mappings.iter().find(|mapping| mapping.executable)?;
-                let open = code.open_path(pid);
-                let read = || Elf::read(&open, &wanted).ok().map(Rc::new);
-                let elf = self.files.entry(file).or_insert_with(read).as_ref()?;
+            .iter()
+            .filter_map(|file| {
+                let identity = file.named.identity;
+                let mut opened = None;
+                if !self.files.contains_key(&identity) {
+                    opened = self.learn(pid, file, &wanted);
+                }
+                let elf = self.files.get(&identity)?.elf.as_ref()?;
                 wanted.iter().find(|name| elf.symbol(name).is_some())?;
-                Some(Module {
-                    file,
-                    path: code.path.clone(),
-                    elf: elf.clone(),
-                    bias: elf.bias(mappings.iter().copied())?,
-                    range: (mappings.first()?.start, mappings.last()?.end),
-                    code: (*code).clone(),
-                    pid,
-                })
+                file.module(opened.or_else(|| file.open(pid).ok())?, elf.clone(), &exe)
             })
             .collect();
         // the order in which ld.so resolves: the program's copy of a library's variable is the live one
-        modules.sort_by_key(|module| (module.path != exe, module.range));
+        modules.sort_by_key(|module| (!module.is_program, module.range));
         modules
+    }
+
+    /// Looks into a file that is not known yet. What could not be read as it is says nothing of the file, whoever
+    /// else has it: then the process is looked at again.
+    fn learn(&mut self, pid: u32, file: &MappedFile, wanted: &[&'static str]) -> Option<Opened> {
+        let read = file.open(pid).and_then(|opened| {
+            let elf = Elf::read(&opened, wanted).ok();
+            if opened.is_unchanged() {
+                Ok((opened, elf))
+            } else {
+                Err(io::Error::other("the file is being changed"))
+            }
+        });
+        match read {
+            Ok((opened, elf)) => {
+                if self.files.len() >= 2 * MOST_FILES {
+                    self.files.clear();
+                }
+                let known = Known { elf: elf.map(Arc::new), has_base: None };
+                self.files.insert(file.named.identity, known);
+                Some(opened)
+            }
+            // who may not look now may not in a second
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            Err(error) => {
+                self.undecided.insert(pid);
+                self.refused.insert(pid, format!("{}: {error}", file.code.path));
+                None
+            }
+        }
+    }
+}
+
+/// A file whose code a process has mapped.
+struct MappedFile<'a> {
+    mappings: Vec<&'a Mapping>,
+    /// The first with code.
+    code: &'a Mapping,
+    named: Named,
+}
+
+/// The files whose code a process has mapped, as far as they can be looked at.
+fn files(pid: u32, mappings: &[Mapping]) -> Vec<MappedFile<'_>> {
+    let mut files: BTreeMap<FileId, Vec<&Mapping>> = BTreeMap::new();
+    for mapping in mappings {
+        files.entry(mapping.file).or_default().push(mapping);
+    }
+    let mapped = files.into_values().filter_map(|mappings| {
+        let code = mappings.iter().copied().find(|mapping| mapping.executable)?;
+        Some(MappedFile { named: Named::mapped(pid, code).ok()?, code, mappings })
+    });
+    mapped.collect()
+}
+
+impl MappedFile<'_> {
+    /// Opens it; an error, too, if it is not what the process has mapped there now.
+    fn open(&self, pid: u32) -> io::Result<Opened> {
+        let opened = self.named.open()?;
+        if opened::is_still_mapped(pid, self.code) && opened.is_of(self.code) {
+            Ok(opened)
+        } else {
+            Err(io::Error::other("what was opened is not what is mapped"))
+        }
+    }
+
+    fn module(&self, opened: Opened, elf: Arc<Elf>, exe: &str) -> Option<Module> {
+        let code = self.mappings.iter().copied().filter(|mapping| mapping.executable);
+        Some(Module {
+            file: self.code.file,
+            path: self.code.path.clone(),
+            bias: elf.bias(self.mappings.iter().copied())?,
+            range: (self.mappings.first()?.start, self.mappings.last()?.end),
+            elf,
+            opened: Arc::new(opened),
+            code: code.cloned().collect(),
+            is_program: self.code.path == exe,
+        })
     }
 }
 
@@ -336,9 +448,19 @@ pub fn addresses<'a>(modules: &'a [Module], name: &'a str) -> impl Iterator<Item
 }
 
 impl Module {
-    /// A path that opens this very file as long as the process lives. Not for keeping: it names a thread.
-    pub fn open(&self) -> PathBuf {
-        self.code.open_path(self.pid)
+    /// Is that the program itself, or a library that defines functions of EPICS Base? No other code is probed: that
+    /// a library has a variable which is looked for, as libc has its `environ`, does not make it one of Base.
+    pub fn is_of_base(&self) -> bool {
+        let mut functions = FUNCTIONS.iter().flat_map(|function| function.symbols);
+        self.is_program || functions.any(|name| self.elf.symbol(name).is_some_and(|symbol| symbol.function))
+    }
+
+    /// Where an address of the file lies in the process and in the file, if the process has the file's code there.
+    pub fn code_at(&self, address: u64) -> Option<(u64, u64)> {
+        let (here, offset) = (address.wrapping_add(self.bias), self.elf.code_offset(address)?);
+        let holds = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&here);
+        let mapping = self.code.iter().find(holds)?;
+        (here - mapping.start).checked_add(mapping.offset).filter(|&at| at == offset).map(|_| (here, offset))
     }
 
     /// Looks for the variable of this program that points to the record database.
@@ -380,11 +502,11 @@ impl IocProcess {
         self.database.is_some()
     }
 
-    /// The module that defines a function, and its file offset there.
-    pub fn function(&self, name: &str) -> Option<(&Module, u64)> {
+    /// The module that defines a function, and the function.
+    pub fn function(&self, name: &str) -> Option<(&Module, Symbol)> {
         self.modules.iter().find_map(|module| {
             let symbol = module.elf.symbol(name).filter(|symbol| symbol.function)?;
-            Some((module, module.elf.offset(symbol.address)?))
+            Some((module, symbol))
         })
     }
 

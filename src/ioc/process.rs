@@ -148,6 +148,13 @@ pub fn thread_name(pid: u32, tid: u32) -> String {
     printable(name.strip_suffix(b"\n").unwrap_or(&name))
 }
 
+/// Does a debugger (ptrace) follow a process?
+pub fn is_debugged(pid: u32) -> bool {
+    let status = text(directory(pid).join("status")).unwrap_or_default();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.is_some_and(|tracer| tracer.trim() != "0")
+}
+
 /// The kernel's numbers of a process's threads; none if it is gone.
 pub fn threads(pid: u32) -> Vec<u32> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();

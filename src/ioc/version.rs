@@ -5,10 +5,7 @@
 //! libdbCore, of 3.14's libmiscIoc, or of the program. Where it is not (the wheels of PyPI), the name of the
 //! library file may tell.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
-
+use super::opened::Opened;
 use super::Module;
 
 /// What the text begins with.
@@ -23,7 +20,7 @@ const CHUNK: usize = 64 << 10;
 /// The version that an IOC's modules tell; empty where none does.
 pub fn of(modules: &[Module]) -> String {
     let knows = |module: &&Module| module.elf.symbol(super::CORE_RELEASE).is_some();
-    let text = modules.iter().filter(knows).find_map(|module| in_file(&module.open()));
+    let text = modules.iter().filter(knows).find_map(|module| in_file(&module.opened));
     let by_name = || {
         modules.iter().find_map(|module| {
             let name = module.path.rsplit('/').next()?;
@@ -34,21 +31,20 @@ pub fn of(modules: &[Module]) -> String {
     text.or_else(by_name).unwrap_or_default()
 }
 
-fn in_file(path: &Path) -> Option<String> {
-    let mut file = File::open(path).ok()?.take(MOST);
-    let mut bytes = Vec::with_capacity(2 * CHUNK);
-    loop {
-        let read = file.by_ref().take(CHUNK as u64).read_to_end(&mut bytes).ok()?;
-        if let Some(version) = in_bytes(&bytes) {
+fn in_file(opened: &Opened) -> Option<String> {
+    let overlap = MARK.len() + LONGEST;
+    let mut bytes = vec![0; CHUNK + overlap];
+    for at in (0..MOST).step_by(CHUNK) {
+        let have = opened.read_some(&mut bytes, at);
+        // what begins in the last bytes is whole in the next
+        if let Some(version) = in_bytes(bytes.get(..have)?) {
             return Some(version);
         }
-        if read == 0 {
+        if have < bytes.len() {
             return None;
         }
-        // what may be the begin of it stays
-        let done = bytes.len().saturating_sub(MARK.len() + LONGEST);
-        bytes.drain(..done);
     }
+    None
 }
 
 /// `EPICS R` and digits, dots, letters, minus, up to a NUL: the version.

@@ -17,11 +17,11 @@ pub struct Function {
 
 /// In place of `dbProcess`, where that cannot be found: the function that processes the records of a type, whose
 /// address each record type has.
-pub const ROUTINE: Function =
+pub static ROUTINE: Function =
     Function { symbols: &["rset->process"], program: "process_routine", core: true };
 
 /// All of them.
-pub const FUNCTIONS: [Function; 13] = [
+pub static FUNCTIONS: [Function; 13] = [
     Function { symbols: &["dbProcess"], program: "db_process", core: true },
     Function { symbols: &["recGblFwdLink"], program: "rec_gbl_fwd_link", core: true },
     Function { symbols: &["dbPut"], program: "db_put", core: true },

@@ -3,9 +3,11 @@
 //! A tier is chosen by loading its programs, not by version numbers. Everything here goes with the
 //! process: probes and maps disappear when the agent ends, however it ends.
 
+pub mod attacher;
 mod config;
 pub mod functions;
 pub mod hit;
+mod instruction;
 pub mod leftovers;
 #[cfg(test)]
 mod oldest;
@@ -15,51 +17,52 @@ pub mod place;
 pub mod probe;
 mod programs;
 mod reasons;
+mod removal;
 mod ring;
 #[cfg(test)]
 mod rules;
 mod self_test;
 pub mod tables;
+pub mod thread;
 pub mod transport;
 mod user_reads;
 mod version;
 
-use std::collections::HashMap;
-use std::path::Path;
-use std::sync::Mutex;
+use std::cell::RefCell;
+use std::sync::Arc;
 
 use iocrec_log::event::{Tier, TierChoice};
-use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, ObjectBuilder, PrintLevel, UprobeOpts};
+use libbpf_rs::{libbpf_sys, AsRawLibbpf, ObjectBuilder, PrintLevel};
 
 use object::{AddressSize, Architecture};
 
-use self::functions::Function;
+use self::attacher::Attacher;
 use self::programs::programs;
 use self::reasons::Step;
 use self::tables::{LeavesOut, Tables};
 use self::transport::Transport;
 
-/// What libbpf said last, for the reason of a failure.
-static SAID: Mutex<String> = Mutex::new(String::new());
+thread_local! {
+    /// What libbpf said last on this thread, for the reason of a failure.
+    static SAID: RefCell<String> = const { RefCell::new(String::new()) };
+}
 
 fn remember(_: PrintLevel, message: String) {
     // the first line of a failure is what a person needs; the verifier's pages are not, nor that locked memory could
     // not be raised, which may not matter
-    if let Ok(mut said) = SAID.lock() {
+    SAID.with_borrow_mut(|said| {
         if said.is_empty() && !message.contains("RLIMIT_MEMLOCK") {
             *said = message.lines().next().unwrap_or_default().trim_start_matches("libbpf: ").to_string();
         }
-    }
+    });
 }
 
 /// Runs something of libbpf's; what it complains of becomes a reason.
 fn explained<T>(step: Step, work: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, String> {
     libbpf_rs::set_print(Some((PrintLevel::Warn, remember)));
-    if let Ok(mut said) = SAID.lock() {
-        said.clear();
-    }
+    SAID.with_borrow_mut(String::clear);
     work().map_err(|error| {
-        let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
+        let said = SAID.take();
         match errno(&error) {
             Some(errno) => reasons::reason(step, errno, &said),
             None if said.is_empty() => error.to_string(),
@@ -75,17 +78,16 @@ fn errno(error: &libbpf_rs::Error) -> Option<i32> {
     text.rsplit_once("(os error ")?.1.split_once(')')?.0.parse().ok()
 }
 
-/// A file as the kernel knows it: device and inode. A probe belongs to one.
+/// A file as the kernel shows it in /proc/PID/maps: device and inode.
 pub type FileId = (u64, u64);
 
 /// The loaded programs and what they watch.
 pub struct Kernel {
-    object: Object,
+    attacher: Attacher,
     /// Where hits come out.
     pub transport: Transport,
     /// What the programs are told.
     pub tables: Tables,
-    links: HashMap<FileId, Vec<(u64, &'static str, Link)>>,
 }
 
 /// The tier that a user asked for.
@@ -161,7 +163,8 @@ fn load(bytes: &[u8], leaves_out: LeavesOut, perf: bool) -> Result<Kernel, Strin
     })?;
     let transport = explained(Step::Buffers, || Transport::open(&object))?;
     let tables = explained(Step::Load, || Tables::open(&object, leaves_out))?;
-    Ok(Kernel { object, transport, tables, links: HashMap::new() })
+    let attacher = Attacher::new(Arc::new(object));
+    Ok(Kernel { attacher, transport, tables })
 }
 
 /// The same, if it does what it must on this kernel.
@@ -169,50 +172,29 @@ fn tested(mut kernel: Kernel) -> Result<Kernel, String> {
     self_test::run(&mut kernel).map(|()| kernel)
 }
 
-/// Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB. Not being allowed to
-/// raise it is no error: newer ones don't need it, older ones will say EPERM when loading.
-pub fn raise_memory_limit() {
+/// Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB; each probe has one descriptor or two,
+/// and 40 IOCs have more than the usual 1024. Not being allowed to raise a limit is no error: newer kernels don't need
+/// the first, and who has too few descriptors is told so where one is missing.
+pub fn raise_limits() {
     let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: setrlimit only reads the struct, which lives until it returns.
     unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit) };
+    let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls get a struct that outlives them; the second only reads it.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut files) == 0 {
+            files.rlim_cur = files.rlim_max.min(MOST_FILES);
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const files);
+        }
+    }
 }
 
-impl Kernel {
-    /// Puts a probe at `offset` in the file that `path` leads to now, unless it is there already.
-    ///
-    /// # Errors
-    /// A reason in words.
-    pub fn attach(
-        &mut self,
-        function: &Function,
-        file: FileId,
-        path: &Path,
-        offset: u64,
-    ) -> Result<(), String> {
-        let links = self.links.entry(file).or_default();
-        if links.iter().any(|(at, program, _)| *at == offset && *program == function.program) {
-            return Ok(());
-        }
-        let program = self
-            .object
-            .progs_mut()
-            .find(|program| program.name() == function.program)
-            .ok_or_else(|| format!("no BPF program {}", function.program))?;
-        let at = usize::try_from(offset).map_err(|_| format!("offset {offset:#x} is out of range"))?;
-        let step = if path == Path::new(self_test::OWN_FILE) { Step::OwnProbe } else { Step::Probe };
-        // any process: the programs look at whose hit it is, and one event serves all CPUs
-        let link = explained(step, || program.attach_uprobe_with_opts(-1, path, at, UprobeOpts::default()))?;
-        links.push((offset, function.program, link));
-        Ok(())
-    }
+/// Descriptors that are asked for: enough for 2,000 IOCs.
+const MOST_FILES: libc::rlim_t = 65536;
 
-    /// Takes the probes out of a file that no traced process maps any more.
-    ///
-    /// The kernel takes a probe out after a grace period, a tenth of a second each, so that is waited for elsewhere.
-    pub fn detach(&mut self, file: FileId) {
-        if let Some(links) = self.links.remove(&file) {
-            // where there can be no thread the links are dropped here
-            let _ = std::thread::Builder::new().name("detach".into()).spawn(move || drop(links));
-        }
+impl Kernel {
+    /// What places probes, from whichever thread.
+    pub fn attacher(&self) -> Attacher {
+        self.attacher.clone()
     }
 }

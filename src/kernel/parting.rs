@@ -9,12 +9,18 @@
 //! By then the programs have been told to record nothing ([`super::tables::Tables::forget_all`]); what is left to an
 //! IOC until its probe is gone is the probe alone.
 
+use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{signal, SigHandler, Signal};
 
 use super::leftovers;
+use crate::ioc::process;
+
+/// What people, and other recorders, see the child as.
+const NAME: &CStr = c"iocrec-parting";
 
 /// What `/proc/self/fd` calls the descriptors that hold a probe. Not asked of libbpf: what is being taken out on another
 /// thread is meant too.
@@ -43,6 +49,19 @@ pub fn leave_to_child() -> bool {
         -1 => false,
         0 => end(&probes, highest, recorder, has_events),
         _ => true,
+    }
+}
+
+/// Waits until no other recorder's child is there, as long as such a child may take.
+pub fn wait_for_others() {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let under_way = || {
+        let pids = process::pids().unwrap_or_default();
+        pids.into_iter().any(|pid| process::thread_name(pid, pid).as_bytes() == NAME.to_bytes())
+    };
+    let begin = Instant::now();
+    while under_way() && begin.elapsed() < Duration::from_secs(LIMIT.into()) {
+        std::thread::sleep(PAUSE);
     }
 }
 
@@ -79,7 +98,7 @@ fn end(probes: &[RawFd], highest: RawFd, recorder: u32, has_events: bool) -> ! {
     // look see what this is.
     unsafe {
         libc::chdir(c"/".as_ptr());
-        libc::prctl(libc::PR_SET_NAME, c"iocrec-parting".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
     }
     for _ in 0..LIMIT * POLLS {
         // SAFETY: no pointers; an interrupted sleep is as good.

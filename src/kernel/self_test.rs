@@ -10,11 +10,15 @@ use std::hint::black_box;
 use std::mem::offset_of;
 use std::path::Path;
 
+use super::attacher::{Probe, Spot};
 use super::functions::FUNCTIONS;
 use super::hit::{parse, Body, Head, Raw};
 use super::place::place;
+use super::reasons::Step;
+use super::removal;
 use super::tables::Told;
 use super::Kernel;
+use crate::ioc::opened::Opened;
 use crate::ioc::{elf, process};
 
 /// The program that is tried: it reads more than the others do.
@@ -88,25 +92,37 @@ fn told(rdes: u64, value: u32) -> Told {
 
 /// Probes [`complete`], calls it and judges what comes out.
 fn ask(kernel: &mut Kernel, told: &Told, record: *const Record) -> Result<(), String> {
+    let (probe, answer) = attempt(kernel, told, record)?;
+    removal::aside([probe]);
+    answer
+}
+
+/// The same, with the probe still in place.
+fn attempt(
+    kernel: &mut Kernel,
+    told: &Told,
+    record: *const Record,
+) -> Result<(Probe, Result<(), String>), String> {
     let function = black_box(complete as extern "C" fn(*const Record));
     let address = function as usize as u64;
     let pid = std::process::id();
     let maps = process::mappings(pid).map_err(|error| format!("/proc/self/maps: {error}"))?;
     let own = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
     let own = own.ok_or("iocrec does not find itself in /proc/self/maps")?;
-    let path = Path::new(OWN_FILE);
+    let opened = Opened::named(Path::new(OWN_FILE)).map_err(|error| format!("{OWN_FILE}: {error}"))?;
     let offset = address - own.start + own.offset;
-    let machine = elf::Elf::read(path, &[])?.machine;
+    let machine = elf::Elf::read(&opened, &[])?.machine;
     let place =
-        place(machine, offset, &elf::code(path, offset)).map_err(|reason| format!("iocrec: {reason}"))?;
+        place(machine, offset, &elf::code(&opened, offset)).map_err(|reason| format!("iocrec: {reason}"))?;
     let probed = FUNCTIONS.iter().find(|function| function.program == PROGRAM).ok_or("no such program")?;
-    kernel.attach(probed, own.file, path, offset + place.offset)?;
+    let offset = offset + place.offset;
+    let spot = Spot { file: own.file, offset, code: elf::code(&opened, offset) };
+    let thread = nix::unistd::gettid().as_raw().cast_unsigned();
+    let probe = kernel.attacher.attach_as(Step::OwnProbe, probed, &opened, &spot, thread)?;
     let traced = kernel.tables.trace(pid, told);
     if traced.is_ok() {
         function(record);
     }
-    // in this order: no hit is without its layout
-    kernel.detach(own.file);
     let _ = kernel.tables.forget(pid);
     traced?;
     let mut answer = Err(no_hit());
@@ -115,7 +131,7 @@ fn ask(kernel: &mut Kernel, told: &Told, record: *const Record) -> Result<(), St
             answer = judge(&head, &body, record as usize as u64);
         }
     }) {}
-    answer.map_err(|reason| format!("the self-test failed: {reason}"))
+    Ok((probe, answer.map_err(|reason| format!("the self-test failed: {reason}"))))
 }
 
 /// Why no hit has come.
@@ -150,6 +166,10 @@ mod tests {
     use crate::kernel::tables::LeavesOut;
     use crate::kernel::{load, machine, programs};
     use iocrec_log::event::Tier;
+    use std::sync::{Mutex, PoisonError};
+
+    /// These tests probe the one function of the one process that they are.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     fn hit(status: u16, value: &[u8]) -> Result<(), String> {
         let head = Head {
@@ -183,6 +203,7 @@ mod tests {
         if unsafe { libc::geteuid() } != 0 {
             return crate::not_run::not_run("trying the BPF programs needs root");
         }
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         for tier in [Tier::Ring, Tier::Perf] {
             let mut kernel =
                 load(programs(&machine(), tier).unwrap().object(), LeavesOut::default(), tier == Tier::Perf)
@@ -197,8 +218,52 @@ mod tests {
             let unknown = Told { types: vec![], ..told(0, 0) };
             let reason = ask(&mut kernel, &unknown, black_box(&raw const record)).unwrap_err();
             assert!(reason.contains("memory"), "{tier:?}: {reason}");
-            assert!(kernel.links.is_empty(), "{tier:?}");
         }
+    }
+
+    /// As on kernels before 4.17, on this one: probes by events in tracefs, bound to a process, in a file that a
+    /// descriptor names. They go with the probe.
+    #[test]
+    fn events_in_tracefs() {
+        // SAFETY: geteuid has no preconditions.
+        if unsafe { libc::geteuid() } != 0 {
+            return crate::not_run::not_run("trying the BPF programs needs root");
+        }
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: constant C strings; the mounts are this thread's alone.
+        let mounted = unsafe {
+            let (none, root) = (c"none".as_ptr(), c"/".as_ptr());
+            let (tracefs, at) = (c"tracefs".as_ptr(), c"/sys/kernel/tracing".as_ptr());
+            libc::unshare(libc::CLONE_NEWNS) == 0
+                && libc::mount(
+                    none,
+                    root,
+                    std::ptr::null(),
+                    libc::MS_REC | libc::MS_PRIVATE,
+                    std::ptr::null(),
+                ) == 0
+                && libc::mount(tracefs, at, tracefs, 0, std::ptr::null()) == 0
+        };
+        if !mounted {
+            return crate::not_run::not_run("tracefs cannot be mounted");
+        }
+        let events = || {
+            let text = std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap();
+            let own = format!("libbpf_{}_", std::process::id());
+            text.lines().filter(|line| line.contains(&own)).map(str::to_string).collect::<Vec<_>>()
+        };
+        let bytes = programs(&machine(), Tier::Perf).unwrap();
+        let mut kernel = load(bytes.object(), LeavesOut::default(), true).unwrap();
+        kernel.attacher.mode = libbpf_rs::libbpf_sys::PROBE_ATTACH_MODE_LEGACY;
+        let rdes = [0];
+        let (status, severity, value) = (STATUS, SEVERITY, TEXT);
+        let record = Record { rdes: rdes.as_ptr(), status, severity, active: 0, value };
+        let told = told(rdes.as_ptr() as usize as u64, offset_of!(Record, value) as u32);
+        let (probe, answer) = attempt(&mut kernel, &told, black_box(&raw const record)).unwrap();
+        assert_eq!(answer, Ok(()));
+        assert_eq!(events().len(), 1, "nothing is tested");
+        drop(probe);
+        assert!(events().is_empty(), "{:?}", events());
     }
 
     #[test]

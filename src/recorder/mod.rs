@@ -39,6 +39,7 @@ use crate::ca::capture::{Capture, CaptureError};
 use crate::ca::captures::Captures;
 use crate::ca::{Decoder, Limits};
 use crate::clock;
+use crate::ioc::user::Users;
 use crate::kernel::tables::LeavesOut;
 use crate::kernel::{self, Kernel, Wish};
 use crate::signals;
@@ -66,6 +67,8 @@ pub struct Options {
     pub ports: Vec<u16>,
     /// Only these processes; all where empty.
     pub pids: Vec<u32>,
+    /// Whose processes.
+    pub users: Users,
     /// Which records and PVs.
     pub selection: Selection,
     /// Leave the IOCs' command lines out of the log.
@@ -177,7 +180,7 @@ impl Recorder {
         let wrong: Vec<u32> =
             recorder.options.pids.iter().copied().filter(|&pid| !recorder.watched.has(pid)).collect();
         for pid in &wrong {
-            said.push(recorder.watched.why_not(*pid));
+            said.push(recorder.watched.why_not(*pid, &recorder.options.users));
         }
         if !wrong.is_empty() && wrong.len() == recorder.options.pids.len() {
             return Err(said.pop().unwrap_or_default());

@@ -649,7 +649,7 @@ impl Names {
         let module = ioc.process.module_at(address);
         // a return address is that of the instruction behind the call, which may be the next function's
         let function =
-            module.map(|module| function_at(&module.open(), address.wrapping_sub(module.bias + 1)));
+            module.map(|module| function_at(&module.opened, address.wrapping_sub(module.bias + 1)));
         // also of code that is not EPICS Base: a PVAccess server's, an extension module's of Python
         let path = module.map(|module| module.path.clone()).or_else(|| {
             let mappings = process::mappings(pid).ok()?;

@@ -2,19 +2,23 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use iocrec_log::event::{Address, CircuitId, Event, Fact, Ioc, IocEnd, IocId, Linkage, Serves, ThreadId};
+use iocrec_log::event::{
+    Address, CircuitId, Event, Fact, Ioc, IocEnd, IocId, Linkage, Loss, LossSource, Serves, ThreadId,
+};
 
 use super::ends::Places;
 use super::names::{Names, NewThread};
 use super::sink::Sink;
-use super::Options;
+use super::{Options, SCAN};
 use crate::ca::captures::{Captures, Wanted};
 use crate::ca::{servers, Decoder, Namespace, SeedChannel};
 use crate::clock;
 use crate::ioc::clients::{clients, Client};
 use crate::ioc::ending::{self, Ending};
 use crate::ioc::{ports, process, redact, script, sockets, user, Database, Finder, IocProcess};
-use crate::kernel::{probe, Kernel};
+use crate::kernel::attacher::Attacher;
+use crate::kernel::probe::{self, Hold, Probes};
+use crate::kernel::Kernel;
 use crate::signals;
 
 /// A process that is no IOC may load EPICS Base later, or become another program: then the size of its
@@ -64,6 +68,7 @@ struct Recorded {
     namespace: Result<Namespace, String>,
     /// How many record types' process routines are probed.
     routines: usize,
+    probes: Probes,
 }
 
 /// A server thread whose circuit has no number yet.
@@ -105,8 +110,11 @@ impl Watched {
     }
 
     /// Why a process that was asked for is not recorded.
-    pub fn why_not(&mut self, pid: u32) -> String {
+    pub fn why_not(&mut self, pid: u32, users: &user::Users) -> String {
         match self.finder.look(pid) {
+            Ok(_) if !users.have(pid) => {
+                format!("process {pid} is of the user {}, whom --user leaves out", user::user(pid))
+            }
             Err(reason) => format!("{reason}; iocrec check lists the IOCs there are"),
             Ok(_) => format!(
                 "process {pid} ({}) is no IOC and no CA server; iocrec check lists those there are",
@@ -205,7 +213,7 @@ impl Watched {
         }
         changed |= self.follow(now, options, names, kernel, sink, said);
         let young = self.young_with_other_sockets(now);
-        let servers = if now >= self.ports_next {
+        let mut servers = if now >= self.ports_next {
             self.ports_next = now + PORTS;
             servers::find(&|pid| names.ioc(pid).is_some()).unwrap_or_default()
         } else if young.is_empty() {
@@ -213,6 +221,7 @@ impl Watched {
         } else {
             servers::of(&young)
         };
+        servers.retain(|server| self.recorded.contains_key(&server.pid) || options.users.have(server.pid));
         changed |= self.note_ports(now, servers, &pids, names, sink, said);
         for &pid in self.recorded.keys() {
             self.endings.entry(pid).or_insert_with(|| Ending::expect(pid));
@@ -249,11 +258,7 @@ impl Watched {
             let how = why.map(str::to_string).or(ending).unwrap_or_default();
             said.push(format!("{} (pid {pid}) has ended: {how}", recorded.said.name));
             sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: recorded.id, how }) });
-            let (Some(traced), Some(kernel)) = (names.remove(*pid), kernel.as_deref_mut()) else { continue };
-            let used: HashSet<_> =
-                names.iocs().flat_map(|ioc| ioc.process.modules.iter().map(|module| module.file)).collect();
-            let files = traced.process.modules.iter().map(|module| module.file);
-            files.filter(|file| !used.contains(file)).for_each(|file| kernel.detach(file));
+            names.remove(*pid);
         }
         !gone.is_empty()
     }
@@ -293,6 +298,9 @@ impl Watched {
         kernel: Option<&mut Kernel>,
         sink: &mut dyn Sink,
     ) -> Option<Vec<String>> {
+        if !options.users.have(pid) {
+            return None;
+        }
         // one that is gone, or hidden from us, is no concern of others
         let Ok(Some(ioc)) = self.finder.look(pid) else { return None };
         self.passed.remove(&pid);
@@ -301,28 +309,29 @@ impl Watched {
         self.young.insert(pid, Young { until: now.saturating_add(YOUNG), sockets: Vec::new() });
         identify(&ioc, &mut said);
         said.linkage = ioc.linkage;
-        let placed = match (kernel, ioc.unprobed()) {
+        let probes = match (kernel, ioc.unprobed()) {
             (Some(_), Some(reason)) => {
                 said.not_probed.push(reason.into());
-                0
+                Probes::none(pid)
             }
             (Some(kernel), None) => {
-                let (placed, left_out) = probe::attach(kernel, &ioc, options.puts, options.process);
-                said.not_probed = left_out;
-                placed
+                let placed = probe::attach(&kernel.attacher(), &ioc, options.puts, options.process);
+                said.not_probed = placed.not_probed;
+                placed.probes
             }
-            (None, _) => 0,
+            (None, _) => Probes::none(pid),
         };
         let mut lines = Vec::new();
         // of one without symbols process routines are probed as they come to be
-        if let (0, false, Some(reason)) = (placed, ioc.is_hidden(), said.not_probed.first()) {
+        if let (0, false, Some(reason)) = (probes.count(), ioc.is_hidden(), said.not_probed.first()) {
             lines.push(format!("{} (pid {pid}) is not probed: {reason}", said.name));
         }
         sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
         let image = process::image(pid);
         let namespace = Ok(process::namespace(pid).unwrap_or_default());
         let start = ioc.start;
-        self.recorded.insert(pid, Recorded { id, start, image, said, traced: false, namespace, routines: 0 });
+        self.recorded
+            .insert(pid, Recorded { id, start, image, said, traced: false, namespace, routines: 0, probes });
         names.add(id, ioc);
         Some(lines)
     }
@@ -377,10 +386,13 @@ impl Watched {
                     lines.push(adopted(&recorded.said));
                 }
             }
+            if let Some(kernel) = kernel.as_deref_mut() {
+                hold_on(now, recorded, &kernel.attacher(), sink, lines);
+            }
             if let (Some(kernel), Some(traced), true) =
                 (kernel.as_deref_mut(), names.ioc(pid), options.process)
             {
-                probe_routines(&traced.process, kernel, recorded);
+                probe_routines(&traced.process, &kernel.attacher(), recorded);
             }
             if recorded.said != before {
                 sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
@@ -420,8 +432,8 @@ impl Watched {
                 let id = names.next_ioc();
                 let said = describe(id, server.pid, start, self.no_command_lines);
                 let namespace = Ok(process::namespace(server.pid).unwrap_or_default());
-                let image = process::image(server.pid);
-                Recorded { id, start, image, said, traced: true, namespace, routines: 0 }
+                let (image, probes) = (process::image(server.pid), Probes::none(server.pid));
+                Recorded { id, start, image, said, traced: true, namespace, routines: 0, probes }
             });
             let (ca_ports, pva_ports) = match names.ioc(server.pid) {
                 Some(traced) => ports::divide(&traced.process, &server),
@@ -605,13 +617,41 @@ fn begin(ioc: &IocProcess, kernel: &mut Kernel, said: &mut Ioc) -> bool {
     done.is_ok()
 }
 
+/// Places an IOC's probes anew if the thread has ended that they hung on. What it did meanwhile is missing.
+fn hold_on(
+    now: u64,
+    recorded: &mut Recorded,
+    attacher: &Attacher,
+    sink: &mut dyn Sink,
+    lines: &mut Vec<String>,
+) {
+    const NO_MORE: &str = "its probes hung on a thread that has ended, and could not be placed anew: ";
+    let cause = match recorded.probes.hold_on(attacher) {
+        Hold::Holds => return,
+        Hold::HeldAnew => "the thread that the probes hung on had ended".to_string(),
+        Hold::Lost(reason) => {
+            let line = format!("{NO_MORE}{reason}");
+            if recorded.said.not_probed.contains(&line) {
+                return;
+            }
+            recorded.said.not_probed.push(line.clone());
+            line
+        }
+    };
+    let cause = format!("{} (pid {}): {cause}", recorded.said.name, recorded.said.pid);
+    lines.push(format!("hits are missing: {cause}"));
+    // how many nobody has counted; at the last look they were in place
+    let loss = Loss { source: LossSource::Hits, count: 0, since: now.saturating_sub(SCAN), cause };
+    sink.push(Event { time: now, fact: Fact::Loss(loss) });
+}
+
 /// Probes process routines where there is no `dbProcess`, as soon as record types have them, which is in iocInit.
-fn probe_routines(ioc: &IocProcess, kernel: &mut Kernel, recorded: &mut Recorded) {
+fn probe_routines(ioc: &IocProcess, attacher: &Attacher, recorded: &mut Recorded) {
     let layout = ioc.layout.as_ref().ok().filter(|_| recorded.traced && ioc.function("dbProcess").is_none());
     let count = layout.map_or(0, |layout| layout.routines(&ioc.memory).count());
     if count != recorded.routines {
         recorded.routines = count;
-        let lines = probe::attach_routines(kernel, ioc);
+        let lines = probe::attach_routines(attacher, ioc, &mut recorded.probes);
         recorded.said.not_probed.retain(|line| !lines.contains(line));
         recorded.said.not_probed.extend(lines);
     }

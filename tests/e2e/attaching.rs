@@ -1,7 +1,9 @@
 //! Finding IOCs, however they were built and wherever they run.
 
 use crate::rig::own::{libraries, succeed, Build, Own};
-use crate::rig::{python, rig_file, run, wait_until, Ioc, Rig, Running, IOCREC};
+use crate::rig::{
+    enter_private_mounts, mount_small, not_run, python, rig_file, run, wait_until, Ioc, Rig, Running, IOCREC,
+};
 use serde_json::{json, Value};
 use std::path::Path;
 use std::process::Command;
@@ -137,6 +139,32 @@ fn libraries_replaced_under_a_running_ioc() {
     rig.wait_until_recording(&mut client, "ONE:SP", "both");
     rig.wait_until_recording(&mut other_client, "PUT:DOUBLE", "both");
     assert!(recorder.stop().success(), "{}", recorder.errors());
+}
+
+/// Containers' file systems are overlays, whose files have other numbers in /proc/PID/maps than stat() tells.
+#[test]
+fn an_ioc_on_an_overlay() {
+    let Some(rig) = Rig::new("attach-overlay") else { return };
+    let Some(mut own) = Own::build(&rig, Build::Static) else { return };
+    enter_private_mounts();
+    let small = rig.path("small");
+    mount_small(&small, "size=64m");
+    let at = |name: &str| format!("{small}/{name}");
+    for name in ["lower", "upper", "work", "merged"] {
+        std::fs::create_dir(at(name)).expect("a directory");
+    }
+    std::fs::copy(&own.program, at("lower/own")).expect("room for it");
+    let layers = format!("lowerdir={},upperdir={},workdir={}", at("lower"), at("upper"), at("work"));
+    let mut mount = Command::new("mount");
+    let mounted = run(mount.args(["-t", "overlay", "-o", &layers, "iocrec-test", &at("merged")]));
+    if !mounted.status.success() {
+        let why = String::from_utf8_lossy(&mounted.stderr).into_owned();
+        return not_run("an IOC on an overlay", &why).unwrap_or_default();
+    }
+    own.program = at("merged/own");
+    let ioc = own.start(&rig, PORT, "first.db", &[]);
+    assert_eq!(checked(&ioc)["linkage"], "static");
+    is_recorded(&rig, &ioc);
 }
 
 /// In a container the libraries lie where nobody outside can open them by name.

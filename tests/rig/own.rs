@@ -32,18 +32,24 @@ pub struct Own {
 impl Own {
     /// Builds it; `None` if that can't be done on this machine.
     pub fn build(rig: &Rig, build: Build) -> Option<Own> {
+        Own::build_with(rig, build, &[])
+    }
+
+    /// The same with more options of gcc.
+    pub fn build_with(rig: &Rig, build: Build, more: &[&str]) -> Option<Own> {
         let shared = matches!(build, Build::Shared | Build::Shared32);
         let base = match build {
             Build::Shared => libraries(),
             Build::Shared32 => libraries32()?,
             Build::Static | Build::Hidden => environment_of("7.0.10.99.0.2-static"),
         };
-        let program = rig.path(&format!("{build:?}").to_lowercase());
+        let program = rig.path(&format!("{build:?}{}", more.concat()).to_lowercase());
         let mut command = compiler(&base, &program);
-        command.arg(rig_file("own_ioc.c"));
+        command.args(more).arg(rig_file("own_ioc.c"));
         if shared {
             command.args(["-no-pie", "-fno-pic"]).args(NARROW.iter().filter(|_| build == Build::Shared32));
             libraries_of(&mut command, &base, &["-ldbRecStd", "-ldbCore", "-lca", "-lCom"]);
+            command.arg("-ldl");
         } else {
             command.args(["-DREGISTER=register_all"]);
             command.arg(base.join("register.c")).arg(base.join("libBase.a"));

@@ -1,7 +1,7 @@
 /* An IOC with a main program of its own, as sites build them, linked to the shared libraries of
  * epicscorelibs or with EPICS Base in it (-DREGISTER=register_all, see static_base.py).
  *
- *     own_ioc DBD-DIRECTORY DATABASE [leave | slow | alone]
+ *     own_ioc DBD-DIRECTORY DATABASE [leave | later | slow | alone]
  *
  * Says "ready" on stdout once it serves; then carries out each line of stdin as an iocsh command and
  * says "done". With "leave" a thread does that, and the main thread ends (as by
@@ -9,14 +9,29 @@
  * stdin before each step of its start, and says "step" before it waits. The command "exec DATABASE" starts the
  * program anew in the process, with another database. So does "reload DATABASE" with the IOC in the process, if it
  * was started "alone", which means without Channel Access: Base can end no other.
+ *
+ * More commands: "leave" ends the main thread, if it was started with "later"; "anonymous" takes the names from all
+ * threads, as 3.14 has them; "fork PV" puts to a PV in a forked child and says how that ended;
+ * "name TYPE ffs" makes libc's ffs() the function that processes the records of a type, and says its address; "name TYPE
+ * inside" makes it an address one byte behind; "patch FUNCTION" changes the code of a function in memory, but not what
+ * it does.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <dirent.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <callback.h>
 #include <dbAccess.h>
+#include <dbBase.h>
 #include <dbStaticLib.h>
 #include <iocInit.h>
 #include <iocsh.h>
@@ -31,6 +46,99 @@ void testdbCleanup(void);
 
 static const char *program, *definitions;
 static int slow, alone;
+static int leaving[2];
+
+#ifdef PADDING
+/* Moves all that is behind it. */
+__asm__(".text\n.skip 4099, 0x90\n");
+#endif
+
+static void anonymous(void)
+{
+    char path[300];
+    struct dirent *thread;
+    DIR *threads = opendir("/proc/self/task");
+
+    while ((thread = readdir(threads))) {
+        int file;
+
+        if (thread->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", thread->d_name);
+        file = open(path, O_WRONLY);
+        if (file < 0 || write(file, "ioc", 3) != 3)
+            exit(1);
+        close(file);
+    }
+    closedir(threads);
+}
+
+static void nothing(CALLBACK *unused)
+{
+    (void)unused;
+}
+
+/* Base itself says that its threads and locks are not to be used in a forked child; these functions need none. */
+static void fork_and_put(const char *pv)
+{
+    static const double value = 4711;
+    static CALLBACK callback;
+    int status;
+    pid_t child;
+    DBADDR address;
+
+    if (dbNameToAddr(pv, &address))
+        exit(1);
+    callbackSetCallback(nothing, &callback);
+    callbackSetPriority(priorityLow, &callback);
+    fflush(stdout);
+    child = fork();
+    if (!child) {
+        int i;
+
+        alarm(20);
+        for (i = 0; i < 100; i++) {
+            callbackRequest(&callback);
+            if (dbPut(&address, DBR_DOUBLE, &value, 1))
+                _exit(1);
+        }
+        _exit(7);
+    }
+    waitpid(child, &status, 0);
+    if (WIFSIGNALED(status))
+        printf("killed by %d\n", WTERMSIG(status));
+    else
+        printf("exit %d\n", WEXITSTATUS(status));
+}
+
+/* A process routine is the fifth pointer of a table that each record type has. */
+static void name(const char *type, const char *what)
+{
+    int (*volatile ffs_of_libc)(int) = ffs;
+    dbRecordType *found = (dbRecordType *)ellFirst(&pdbbase->recordTypeList);
+    void **table = malloc(18 * sizeof *table);
+
+    while (strcmp(found->name, type))
+        found = (dbRecordType *)ellNext(&found->node);
+    memcpy(table, found->prset, 18 * sizeof *table);
+    if (strcmp(what, "ffs"))
+        table[4] = (char *)table[4] + 1;
+    else
+        table[4] = (void *)ffs_of_libc;
+    printf("%lx\n", (unsigned long)table[4]);
+    found->prset = (void *)table;
+}
+
+static void patch(const char *function)
+{
+    unsigned char *code = dlsym(RTLD_DEFAULT, function);
+    long page = sysconf(_SC_PAGESIZE);
+
+    if (!code || mprotect((void *)((unsigned long)code & -page), page, PROT_READ | PROT_WRITE | PROT_EXEC))
+        exit(1);
+    /* it returns at once: nothing calls it */
+    code[0] = 0xc3;
+}
 
 static void step(void)
 {
@@ -68,6 +176,20 @@ static void *obey(void *unused)
         if (!strncmp(line, "exec ", 5)) {
             execl(program, program, definitions, line + 5, NULL);
             exit(1);
+        } else if (!strcmp(line, "anonymous")) {
+            anonymous();
+        } else if (!strcmp(line, "leave")) {
+            if (write(leaving[1], "", 1) != 1)
+                exit(1);
+        } else if (!strncmp(line, "fork ", 5)) {
+            fork_and_put(line + 5);
+        } else if (!strncmp(line, "name ", 5)) {
+            char *space = strchr(line + 5, ' ');
+
+            *space = 0;
+            name(line + 5, space + 1);
+        } else if (!strncmp(line, "patch ", 6)) {
+            patch(line + 6);
         } else if (strncmp(line, "reload ", 7)) {
             iocshCmd(line);
         } else {
@@ -97,7 +219,13 @@ int main(int argc, char **argv)
         return 1;
     if (argc == 3 || slow || alone)
         obey(NULL);
-    if (pthread_create(&thread, NULL, obey, NULL))
+    if (pipe(leaving) || pthread_create(&thread, NULL, obey, NULL))
         return 1;
+    if (!strcmp(argv[3], "later")) {
+        char told;
+
+        if (read(leaving[0], &told, 1) != 1)
+            return 1;
+    }
     pthread_exit(NULL);
 }
