@@ -1,5 +1,6 @@
 //! What has to be said beside the answer: one line each on stderr, and whether all went well.
 
+use crate::out::complain;
 use iocrec_log::reader::{Cause, Damage, ReadError};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,6 @@ pub struct Notices {
 
 impl Notices {
     /// Says nothing.
-    #[cfg(test)]
     pub fn quiet() -> Self {
         Notices { quiet: true, ..Notices::default() }
     }
@@ -78,10 +78,8 @@ impl Notices {
 
     /// Anything else.
     pub fn say(&self, line: &str) {
-        if self.quiet {
-            return;
+        if !self.quiet {
+            complain(line);
         }
-        // Nothing can be done if stderr is closed.
-        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("iocreplay: {line}\n"));
     }
 }

@@ -296,7 +296,6 @@ fn the_put_log_as_text() {
         &["puts", "log", "--since", "2026-09-21T14:13:22Z", "--until", "2026-09-21T14:13:22.1Z"],
     );
     assert_eq!(since.lines().count(), 1, "{since}");
-    assert_eq!(works(directory.path(), &["puts", "log", "--ioc", "other"]), "");
     assert_eq!(works(directory.path(), &["puts", "log", "--host", "box?"]).lines().count(), 3);
 }
 

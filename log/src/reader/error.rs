@@ -12,6 +12,8 @@ pub enum ReadError {
     NotFound(PathBuf),
     /// The system does not let it be read.
     Io(PathBuf, io::Error),
+    /// Not a file: what it is.
+    NotAFile(PathBuf, &'static str),
     /// A directory without segments.
     NoSegments(PathBuf),
     /// A file of no length.
@@ -39,6 +41,11 @@ impl fmt::Display for ReadError {
                 };
                 write!(f, "can't read {}: {error}; {remedy}", path.display())
             }
+            ReadError::NotAFile(path, what) => write!(
+                f,
+                "{} is {what}, not a file; name a segment (.iocrec) that is one, or copy what it holds into one",
+                path.display()
+            ),
             ReadError::NoSegments(path) => write!(
                 f,
                 "{} holds no segments (files ending in .iocrec); name the directory given to iocrec record --dir",

@@ -4,7 +4,7 @@ use super::error::ReadError;
 use super::segment::Segment;
 use crate::format::SegmentHeader;
 use crate::name::{Pin, SegmentName, SUFFIX};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -41,9 +41,15 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
         return Ok(vec![SegmentFile { path: path.to_owned(), size: about.len(), header: Some(header) }]);
     }
     let mut files = Vec::new();
-    for directory in list(path, &mut files)? {
-        list(&directory, &mut files)?;
+    let mut known: HashSet<_> = identity(path).into_iter().collect();
+    let mut is_new = |path: &PathBuf| identity(path).is_none_or(|own| known.insert(own));
+    for directory in list(path, &mut files)?.into_iter().filter(&mut is_new) {
+        // Another's directory, or a file system's lost+found: opening it says why, and the others are read.
+        if list(&directory, &mut files).is_err() {
+            files.push(directory);
+        }
     }
+    files.retain(is_new);
     if files.is_empty() {
         return Err(ReadError::NoSegments(path.to_owned()));
     }
@@ -52,6 +58,8 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     for path in files {
         let header = match Segment::open(&path) {
             Ok(segment) => Some(*segment.header()),
+            // The recorder has deleted it since, to make room, or renamed it to keep it.
+            Err(ReadError::NotFound(_)) if path.symlink_metadata().is_err() => continue,
             Err(error) => {
                 first_error.get_or_insert(error);
                 None
@@ -67,6 +75,18 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
             Ok(found)
         }
     }
+}
+
+/// What is the same for all names of a file: a link to a directory must not have all in it read twice.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().map(|about| (about.dev(), about.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()
 }
 
 fn unreadable(path: &Path, error: io::Error) -> ReadError {

@@ -9,7 +9,7 @@ use crate::format::{
     FLAG_KEYFRAME, KNOWN_INCOMPATIBLE, SEGMENT_HEADER, SEGMENT_MAGIC, VERSION,
 };
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
@@ -59,11 +59,55 @@ impl Segment<File> {
     /// # Errors
     /// If there is nothing in it that this version can read.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        let file = File::open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => ReadError::NotFound(path.to_owned()),
-            _ => ReadError::Io(path.to_owned(), error),
-        })?;
-        Segment::read(file, path)
+        Segment::read(open_file(path)?, path)
+    }
+}
+
+/// Opens what must be a file. A pipe with such a name would have everybody wait who looks into the directory, and a
+/// device may do whatever it does when it is opened: so neither is opened, and if one is put in a file's place
+/// meanwhile, it is opened without waiting and not read.
+fn open_file(path: &Path) -> Result<File, ReadError> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => ReadError::NotFound(path.to_owned()),
+        _ => ReadError::Io(path.to_owned(), error),
+    };
+    let must_be_file = |about: Metadata| match what_else(about.file_type()) {
+        // one in which nothing can be found
+        Some(what) if about.is_dir() => Err(match fs::read_dir(path) {
+            Ok(_) => ReadError::NotAFile(path.to_owned(), what),
+            Err(error) => failed(error),
+        }),
+        Some(what) => Err(ReadError::NotAFile(path.to_owned(), what)),
+        None => Ok(()),
+    };
+    must_be_file(fs::metadata(path).map_err(failed)?)?;
+    let mut options = File::options();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.read(true).open(path).map_err(failed)?;
+    must_be_file(file.metadata().map_err(failed)?)?;
+    Ok(file)
+}
+
+/// What it is, if it is no file.
+fn what_else(kind: FileType) -> Option<&'static str> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        for (is, what) in [
+            (kind.is_fifo(), "a pipe"),
+            (kind.is_socket(), "a socket"),
+            (kind.is_char_device() || kind.is_block_device(), "a device"),
+        ] {
+            if is {
+                return Some(what);
+            }
+        }
+    }
+    match (kind.is_file(), kind.is_dir()) {
+        (true, _) => None,
+        (_, true) => Some("a directory"),
+        _ => Some("something else"),
     }
 }
 

@@ -11,6 +11,7 @@ use super::replay;
 use super::source::{group, Source};
 use super::span::Tree;
 use crate::notices::Notices;
+use crate::out::Out;
 use crate::output;
 use crate::time::Zone;
 use chance::{fuzz, Random};
@@ -45,7 +46,7 @@ fn renumber(pieces: &mut Pieces, run: u8, sequence: u8) {
 fn logs_that_nobody_would_write() {
     let golden = golden();
     let directory = tempfile::tempdir().unwrap();
-    let zone = Zone::new(true);
+    let zone = Zone::utc();
     let (mut trees, mut lines) = (0_u64, 0_u64);
     fuzz(300, |random: &mut Random| {
         for number in 0..3 {
@@ -64,12 +65,13 @@ fn logs_that_nobody_would_write() {
         let sources = runs.into_iter().map(|files| Source::new(files, since)).collect();
         let mut sink = |tree: Tree| -> io::Result<()> {
             trees += 1;
-            output::tree::write(&mut io::sink(), &tree, &zone)?;
-            output::otlp::write(&mut io::sink(), &tree)?;
+            let mut below = io::sink();
+            let mut out = Out::new(&mut below);
+            output::tree::write(&mut out, &tree, &zone)?;
+            output::otlp::write(&mut out, &tree)?;
             each_put(&tree, true, &mut |put| {
-                lines += u64::from(
-                    output::puts::write(&mut io::sink(), &put, output::puts::Format::Text, &zone).is_ok(),
-                );
+                lines +=
+                    u64::from(output::puts::write(&mut out, &put, output::puts::Format::Text, &zone).is_ok());
             });
             Ok(())
         };

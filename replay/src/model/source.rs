@@ -336,9 +336,12 @@ impl Source {
             self.complete = false;
             self.gap = true;
         }
+        // What the first says of the one before it is about one that is gone, or was not wanted.
+        let is_first = self.expected.is_none();
         self.expected = Some(sequence.saturating_add(1));
         let next = Place { sequence, ..Place::default() };
-        self.before = Some(std::mem::replace(&mut self.place, next)).filter(|before| !before.harmed);
+        let before = std::mem::replace(&mut self.place, next);
+        self.before = Some(before).filter(|before| !is_first && !before.harmed);
         self.segment = Some((segment, path));
         true
     }
