@@ -1,8 +1,5 @@
 //! `iocrec check`: what this machine allows, and the IOCs that are found on it. Changes nothing.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
-
 use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
 use crate::ca::capture::Capture;
@@ -14,6 +11,7 @@ use crate::kernel::place::Cost;
 use crate::kernel::tables::LeavesOut;
 use crate::kernel::{self, probe, Wish};
 use crate::recorder::{host, name_of};
+use crate::terminal;
 
 /// All that is found out.
 struct Report {
@@ -50,8 +48,7 @@ struct IocLine {
 pub fn run(json: bool) -> Result<(), String> {
     let report = look()?;
     let text = if json { report.json() } else { report.text() };
-    // a pipe that was closed early ends quietly
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    terminal::print(&text);
     Ok(())
 }
 
@@ -175,9 +172,8 @@ fn linkage_name(linkage: Linkage) -> &'static str {
 
 impl Report {
     fn text(&self) -> String {
-        let mut text = String::new();
-        // writing to a String cannot fail
-        let mut line = |line: std::fmt::Arguments| _ = writeln!(text, "{line}");
+        let mut text = terminal::page();
+        let mut line = |line: std::fmt::Arguments| terminal::add(&mut text, line);
         let host = &self.host;
         line(format_args!("iocrec {} on {}, Linux {} {}", host.recorder, host.name, host.kernel, host.arch));
         line(format_args!("tier     {}", name_of(self.tier.tier)));
@@ -226,7 +222,7 @@ impl Report {
                 line(format_args!("         not probed: {reason}"));
             }
         }
-        text
+        text.into_text()
     }
 
     fn json(&self) -> String {

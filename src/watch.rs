@@ -8,12 +8,14 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
 use iocrec_log::context::Context;
+use iocrec_log::escape::Lines;
 use iocrec_log::event::{
     CaAnswer, CaPut, Circuit, CircuitId, Event, Fact, Put, PutKind, RecordId, ThreadId, Value,
 };
 use iocrec_log::value::{from_channel_access, text};
 
 use crate::recorder::sink::Sink;
+use crate::terminal;
 
 /// How long a WRITE waits for its hit or its ERROR, and a hit for its packet. Packets are handed over up to
 /// 50 ms after they came; and a busy IOC takes its time.
@@ -74,7 +76,7 @@ impl Inside {
 
 /// Prints lines.
 pub struct Watch<W: Write> {
-    out: W,
+    out: Lines<W>,
     context: Context,
     waiting: VecDeque<Waiting>,
     inside: VecDeque<Inside>,
@@ -85,7 +87,7 @@ pub struct Watch<W: Write> {
 
 impl<W: Write> Watch<W> {
     /// Onto `out`.
-    pub fn new(out: W) -> Watch<W> {
+    pub fn new(out: Lines<W>) -> Watch<W> {
         Watch {
             out,
             context: Context::default(),
@@ -98,7 +100,7 @@ impl<W: Write> Watch<W> {
 
     fn line(&mut self, line: &str) {
         // every line is to be seen at once, also through a pipe
-        let done = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
+        let done = self.out.line(format_args!("{line}")).and_then(|()| self.out.flush());
         if done.is_err() && !std::mem::replace(&mut self.failed, true) {
             // nobody reads any more: end as if told to
             crate::signals::end_now();
@@ -283,5 +285,5 @@ impl<W: Write> Sink for Watch<W> {
 
 /// Onto standard output.
 pub fn on_stdout() -> Watch<io::Stdout> {
-    Watch::new(io::stdout())
+    Watch::new(terminal::standard_output())
 }

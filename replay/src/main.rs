@@ -4,6 +4,8 @@
 //! come in through [`input`], get their meaning in [`model`], and go out through [`output`]. Nothing
 //! here needs root, Linux, or the host that was recorded.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod cli;
 mod empty;
 mod failure;

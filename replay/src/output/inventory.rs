@@ -178,7 +178,6 @@ impl Inventory {
             let line = RecordLine { host, ioc, record: record.name, rtype, aliases, states };
             return out.json(&line);
         }
-        let or_dash = |text| if text == "" { "-" } else { text };
         let ioc = or_dash(ioc.unwrap_or_default());
         let [name, rtype, ioc] = [record.name, or_dash(record.rtype), ioc].map(Shown);
         let mut line = format!("{name:<32}  {rtype:<12}  {ioc:<16}");
@@ -227,6 +226,14 @@ fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage) -> io::Result<(
         say("not probed", reason.clone())?;
     }
     Ok(())
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() {
+        "-"
+    } else {
+        text
+    }
 }
 
 fn text(text: &str) -> Option<&str> {
