@@ -11,6 +11,7 @@ mod changing;
 mod channels;
 mod disks;
 mod errors;
+mod hostile;
 mod life;
 mod linkage;
 mod live;
