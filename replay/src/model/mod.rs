@@ -17,6 +17,7 @@ pub mod outcome;
 pub mod packets;
 pub mod putlog;
 pub mod pv;
+mod queue;
 pub mod requests;
 pub mod run;
 pub mod source;

@@ -11,6 +11,7 @@
 
 use super::clock::{created, SetLater};
 use super::forest;
+use super::queue::Queue;
 use super::run::Run;
 use super::value;
 use crate::notices::Notices;
@@ -98,8 +99,8 @@ pub struct Source {
     place: Place,
     /// How far the one before was read, until the next one has begun.
     before: Option<Place>,
-    /// Hits and ends, in the order of time.
-    pending: VecDeque<Event>,
+    /// Hits and ends, given in the order of time.
+    pending: Queue,
     /// Bytes of their values.
     pending_bytes: usize,
     /// The latest time that was read.
@@ -195,7 +196,7 @@ impl Source {
             complete: true,
             place: Place::default(),
             before: None,
-            pending: VecDeque::new(),
+            pending: Queue::default(),
             pending_bytes: 0,
             newest: 0,
             gap: false,
@@ -236,7 +237,7 @@ impl Source {
                 }
                 continue;
             }
-            let Some(event) = self.pending.pop_front() else {
+            let Some(event) = self.pending.pop() else {
                 return std::mem::take(&mut self.gap).then_some(Item::Gap);
             };
             self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
@@ -353,9 +354,7 @@ impl Source {
             repeats = *self.place.repeats.get_or_insert(known);
             self.complete = !self.place.harmed;
         }
-        let before = self.pending.len();
-        let mut sorted = true;
-        let mut latest = self.pending.back().map_or(0, |event| event.time);
+        let mut wanted = Vec::with_capacity(block.events.len());
         for event in block.events {
             self.newest = self.newest.max(event.time);
             if event.fact.sort() == Sort::Definition {
@@ -378,14 +377,10 @@ impl Source {
             if event.time < self.since && event.fact.sort() == Sort::Hit {
                 continue; // it came with a block that has something that is wanted
             }
-            sorted &= event.time >= latest;
-            latest = event.time;
             self.pending_bytes += bytes(&event.fact);
-            self.pending.push_back(event);
+            wanted.push(event);
         }
-        if !sorted && self.pending.len() > before {
-            self.pending.make_contiguous().sort_by_key(|event| event.time);
-        }
+        self.pending.push(wanted);
     }
 }
 
