@@ -53,6 +53,9 @@ pub struct Info {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -72,6 +75,9 @@ pub struct Verify {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -109,6 +115,9 @@ pub struct Puts {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -151,6 +160,9 @@ pub struct Traces {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -182,6 +194,9 @@ pub struct Why {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -210,6 +225,9 @@ pub struct Iocs {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -234,6 +252,9 @@ pub struct Records {
     /// only hosts whose names match
     #[argh(option, arg_name = "name")]
     pub host: Option<String>,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,

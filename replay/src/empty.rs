@@ -64,7 +64,9 @@ impl Held {
         for files in runs {
             let mut context = Context::default();
             for file in files {
-                let Ok(mut segment) = Ahead::open(&file.path, |_| {}) else { continue };
+                let Ok(mut segment) = Ahead::open(&file.path, |segment| segment.limit(file.limit)) else {
+                    continue;
+                };
                 while let Some(block) = segment.next_block() {
                     for event in block.into_iter().flat_map(|block| block.events) {
                         held.event(&mut context, event.time, &event.fact);

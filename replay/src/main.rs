@@ -120,7 +120,7 @@ fn execute(command: &Command, out: &mut Out, notices: &mut Notices) -> Result<()
     match command {
         Command::Info(info) => {
             let zone = zone(info.utc, notices);
-            let runs: Vec<_> = input::runs(&info.logs, notices)?
+            let runs: Vec<_> = input::runs(&info.logs, info.no_limit, notices)?
                 .iter()
                 .map(|files| output::info::read(files, notices, &zone))
                 .collect();
@@ -136,7 +136,7 @@ fn execute(command: &Command, out: &mut Out, notices: &mut Notices) -> Result<()
         Command::Why(why) => write_why(why, out, notices)?,
         Command::Iocs(iocs) => {
             let (zone, filter) = (zone(iocs.utc, notices), iocs.filter());
-            let (runs, mut count) = (input::runs(&iocs.logs, notices)?, 0);
+            let (runs, mut count) = (input::runs(&iocs.logs, iocs.no_limit, notices)?, 0);
             for files in &runs {
                 let found = output::inventory::Inventory::read(files, notices);
                 count += found.iocs(out, &filter, iocs.json, &zone)?;
@@ -148,7 +148,7 @@ fn execute(command: &Command, out: &mut Out, notices: &mut Notices) -> Result<()
         }
         Command::Records(records) => {
             let filter = records.filter();
-            let (runs, mut count) = (input::runs(&records.logs, notices)?, 0);
+            let (runs, mut count) = (input::runs(&records.logs, records.no_limit, notices)?, 0);
             for files in &runs {
                 let found = output::inventory::Inventory::read(files, notices);
                 count += found.records(out, &filter, records.json)?;
@@ -166,7 +166,7 @@ fn execute(command: &Command, out: &mut Out, notices: &mut Notices) -> Result<()
 /// What is wrong is the answer here, so it is not said on stderr as well.
 fn write_verdict(verify: &cli::Verify, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
     let zone = zone(verify.utc, notices);
-    let (runs, unreadable) = input::all(&verify.logs);
+    let (runs, unreadable) = input::all(&verify.logs, verify.no_limit);
     let runs: Vec<_> = runs.into_iter().map(|(run, files)| (run, reader::verify(&files))).collect();
     if verify.json {
         output::verify::json(out, &runs, &unreadable, &zone)?;
@@ -193,7 +193,7 @@ fn write_traces(traces: &cli::Traces, out: &mut Out, notices: &mut Notices) -> R
             TraceFormat::Otlp => output::otlp::write(out, &tree),
         }
     };
-    let runs = input::runs(&traces.logs, notices)?;
+    let runs = input::runs(&traces.logs, traces.no_limit, notices)?;
     model::replay(input::sources(&runs, filter.since), until, notices, &mut sink)?;
     if count == 0 {
         let [pv, ioc, host] = [&traces.pv, &traces.ioc, &traces.host].map(Option::as_deref);
@@ -223,7 +223,7 @@ fn write_puts(puts: &cli::Puts, out: &mut Out, notices: &mut Notices) -> Result<
         });
         Ok(())
     };
-    let runs = input::runs(&puts.logs, notices)?;
+    let runs = input::runs(&puts.logs, puts.no_limit, notices)?;
     model::replay(input::sources(&runs, filter.since), until, notices, &mut sink)?;
     for put in waiting.into_values() {
         output::puts::write(out, &put, puts.format, &zone)?;
@@ -262,7 +262,7 @@ fn write_why(why: &cli::Why, out: &mut Out, notices: &mut Notices) -> Result<(),
         search.take(tree);
         Ok(())
     };
-    let runs = input::runs(&why.logs, notices)?;
+    let runs = input::runs(&why.logs, why.no_limit, notices)?;
     model::replay(input::sources(&runs, since), until, notices, &mut sink)?;
     match search.answer(&zone) {
         Some(answer) if why.json => answer.write_json(out)?,

@@ -2,7 +2,7 @@
 
 use crate::model::pv::Pv;
 use iocrec_log::event::Fact;
-use iocrec_log::reader::{Segment, SegmentFile};
+use iocrec_log::reader::SegmentFile;
 use std::collections::BTreeSet;
 
 /// Names that are shown.
@@ -15,7 +15,7 @@ const MAX_LENGTH: usize = 200;
 pub fn names(runs: &[Vec<SegmentFile>]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for file in runs.iter().flatten() {
-        let Ok(mut segment) = Segment::open(&file.path) else { continue };
+        let Ok(mut segment) = file.open() else { continue };
         segment.only_definitions();
         while let Some(block) = segment.next_block() {
             let Ok(block) = block else { continue };

@@ -51,6 +51,8 @@ impl Notices {
                 "{} is cut: {damage}; all before is read (copy it again if the original is longer)",
                 path.display()
             ),
+            // it says itself what is not read
+            Cause::Inflated { .. } => format!("{}: {}", path.display(), damage.cause),
             _ => format!("{} is damaged {damage}; the rest is read", path.display()),
         };
         self.say(&line);
@@ -74,6 +76,17 @@ impl Notices {
              is longer)",
             path.display()
         ));
+    }
+
+    /// Definitions had no room in memory.
+    pub fn refused(&mut self, count: u64) {
+        if count > 0 {
+            self.failed = true;
+            self.say(&format!(
+                "{count} definitions are left out, since they take more memory than logs of this size may: some records \
+                 and PVs have no names, or are not shown; name fewer segments"
+            ));
+        }
     }
 
     /// Anything else.

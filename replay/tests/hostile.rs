@@ -83,8 +83,8 @@ fn definitions() -> Vec<Fact> {
     let mut facts = vec![
         Fact::Tier(TierChoice { tier: Tier::Perf, refused: vec![(Tier::Ring, hostile("refused"))] }),
         Fact::Thinning(Thinning { chains: 3, window: SECOND, cause: hostile("thinned") }),
-        Fact::Ioc(ioc(1, 5064)),
-        Fact::Ioc(ioc(2, 5066)),
+        Fact::from(ioc(1, 5064)),
+        Fact::from(ioc(2, 5066)),
         Fact::Alias(Alias { record: 1, name: hostile("alias") }),
         Fact::States(States { record: 1, states: vec![hostile("off"), hostile("on"), hostile("third")] }),
         Fact::Menu(Menu {

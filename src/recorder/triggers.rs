@@ -143,7 +143,7 @@ mod tests {
             let strings = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
             let mut world =
                 World(Context::default(), Triggers::new(&strings(alarms), &strings(puts)), 10_000 * SECOND);
-            world.see(Fact::Ioc(Ioc {
+            world.see(Fact::from(Ioc {
                 id: 1,
                 pid: 1,
                 start: 0,

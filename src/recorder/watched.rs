@@ -264,7 +264,7 @@ impl Watched {
         if let (0, false, Some(reason)) = (placed, ioc.is_hidden(), said.not_probed.first()) {
             lines.push(format!("{} (pid {pid}) is not probed: {reason}", said.name));
         }
-        sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
+        sink.push(Event { time: now, fact: Fact::from(said.clone()) });
         let image = process::image(pid);
         self.recorded.insert(pid, Recorded { id, start: ioc.start, image, said, traced: false, routines: 0 });
         names.add(id, ioc);
@@ -327,7 +327,7 @@ impl Watched {
                 probe_routines(&traced.process, kernel, recorded);
             }
             if recorded.said != before {
-                sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+                sink.push(Event { time: now, fact: Fact::from(recorded.said.clone()) });
             }
         }
         changed
@@ -375,7 +375,7 @@ impl Watched {
             recorded.said.ca_ports = ca_ports;
             recorded.said.pva_ports = pva_ports;
             changed = true;
-            sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+            sink.push(Event { time: now, fact: Fact::from(recorded.said.clone()) });
             if new {
                 said.push(adopted(&recorded.said));
             } else if let Some(traced) = names.ioc(server.pid) {

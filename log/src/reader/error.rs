@@ -121,6 +121,11 @@ pub enum Cause {
     Content,
     /// A block that holds what this version does not know; a newer one may.
     Newer,
+    /// More is in it than any recorder would have put into so few bytes; the rest was not read.
+    Inflated {
+        /// Events so far.
+        events: u64,
+    },
     /// The system could not read on.
     Io(String),
 }
@@ -147,6 +152,13 @@ impl fmt::Display for Cause {
             Cause::Missing => "blocks are missing",
             Cause::Content => "right checksum, but no events that make sense",
             Cause::Newer => "written by a newer version",
+            Cause::Inflated { events } => {
+                return write!(
+                    f,
+                    "{events} events so far, far more than a recorder writes into so few bytes; the rest is not read \
+                     (--no-limit reads it)"
+                )
+            }
             Cause::Io(error) => return write!(f, "can't be read: {error}"),
         })
     }

@@ -1,7 +1,7 @@
 //! Which segments a path stands for.
 
 use super::error::ReadError;
-use super::segment::Segment;
+use super::segment::{Limit, Segment};
 use crate::format::SegmentHeader;
 use crate::name::{Pin, SegmentName, SUFFIX};
 use std::collections::{HashMap, HashSet};
@@ -17,9 +17,21 @@ pub struct SegmentFile {
     pub size: u64,
     /// What it says of itself; `None` if it can't be read, and [`Segment::open`] tells why.
     pub header: Option<SegmentHeader>,
+    /// How much may be in it. [`find`] gives each its share of what all may have.
+    pub limit: Limit,
 }
 
 impl SegmentFile {
+    /// Opens it, to be read up to its limit.
+    ///
+    /// # Errors
+    /// As [`Segment::open`].
+    pub fn open(&self) -> Result<Segment, ReadError> {
+        let mut segment = Segment::open(&self.path)?;
+        segment.limit(self.limit);
+        Ok(segment)
+    }
+
     /// Does its name say that it is kept when older ones are deleted, and why?
     pub fn pin(&self) -> Pin {
         let name = self.path.file_name().and_then(|name| SegmentName::parse(name.to_str()?));
@@ -38,7 +50,8 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     let about = fs::metadata(path).map_err(|error| unreadable(path, error))?;
     if !about.is_dir() {
         let header = *Segment::open(path)?.header();
-        return Ok(vec![SegmentFile { path: path.to_owned(), size: about.len(), header: Some(header) }]);
+        let (path, size, limit) = (path.to_owned(), about.len(), Limit::shared(1));
+        return Ok(vec![SegmentFile { path, size, header: Some(header), limit }]);
     }
     let mut files = Vec::new();
     let mut known: HashSet<_> = identity(path).into_iter().collect();
@@ -53,6 +66,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     if files.is_empty() {
         return Err(ReadError::NoSegments(path.to_owned()));
     }
+    let limit = Limit::shared(files.len());
     let mut found = Vec::with_capacity(files.len());
     let mut first_error = None;
     for path in files {
@@ -66,7 +80,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
             }
         };
         let size = fs::metadata(&path).map_or(0, |about| about.len());
-        found.push(SegmentFile { path, size, header });
+        found.push(SegmentFile { path, size, header, limit });
     }
     match first_error {
         Some(error) if found.iter().all(|file| file.header.is_none()) => Err(error),

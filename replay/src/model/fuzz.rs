@@ -15,6 +15,7 @@ use crate::out::Out;
 use crate::output;
 use crate::time::Zone;
 use chance::{fuzz, Random};
+use iocrec_log::context::Budget;
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{find, verify};
 use mutate::Pieces;
@@ -62,7 +63,7 @@ fn logs_that_nobody_would_write() {
             (random.below(2) == 0).then(|| headers[0].created_wall.wrapping_add(random.next() as i64 >> 24));
         let runs = group(files);
         runs.iter().for_each(|run| drop(verify(run)));
-        let sources = runs.into_iter().map(|files| Source::new(files, since)).collect();
+        let sources = runs.into_iter().map(|files| Source::new(files, since, &Budget::new(0))).collect();
         let mut sink = |tree: Tree| -> io::Result<()> {
             trees += 1;
             let mut below = io::sink();

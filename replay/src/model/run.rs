@@ -2,9 +2,10 @@
 
 use super::clock::SetLater;
 use super::links::Links;
-use iocrec_log::context::Context;
+use iocrec_log::context::{Budget, Context};
 use iocrec_log::event::{CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
 use std::cell::{Ref, RefCell};
+use std::sync::Arc;
 
 /// One run of one recorder on one host. Shared by what was read from it: chains look names up in it
 /// when they are printed, and it goes when the last of them is gone.
@@ -17,7 +18,15 @@ pub struct Run {
 impl Run {
     /// A run whose clock was set later, or not.
     pub fn new(set: Option<SetLater>) -> Run {
-        let mut context = Context::default();
+        Run::with(set, Context::default())
+    }
+
+    /// The same, whose definitions share what they may take with those of others.
+    pub fn sharing(set: Option<SetLater>, budget: &Arc<Budget>) -> Run {
+        Run::with(set, Context::sharing(budget))
+    }
+
+    fn with(set: Option<SetLater>, mut context: Context) -> Run {
         set.inspect(|set| set.tell(&mut context));
         Run { context: RefCell::new(context), links: RefCell::default() }
     }

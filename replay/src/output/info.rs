@@ -1,5 +1,6 @@
 //! What is in the logs, and what is missing.
 
+use crate::input;
 use crate::model::clock::SetLater;
 use crate::notices::Notices;
 use crate::out::{add, line, Out};
@@ -7,7 +8,7 @@ use crate::time::{duration, Zone};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Event, Fact, Ioc, Linkage, Loss, LossSource, Tier};
 use iocrec_log::format::fact_number;
-use iocrec_log::reader::{Segment, SegmentFile};
+use iocrec_log::reader::SegmentFile;
 use iocrec_log::writer::Pin;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -162,7 +163,7 @@ struct PinInfo {
 
 /// Looks through a run's segments.
 pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInfo {
-    let mut looking = Looking::default();
+    let mut looking = Looking { context: Context::sharing(&input::budget(files)), ..Looking::default() };
     if let Some(set) = SetLater::find(files) {
         set.tell(&mut looking.context);
         looking.clock_set = Some(set.wall);
@@ -174,7 +175,7 @@ pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInf
             looking.pinned_segments += 1;
             looking.pinned_bytes += file.size;
         }
-        let mut segment = match Segment::open(&file.path) {
+        let mut segment = match file.open() {
             Ok(segment) => segment,
             Err(error) => {
                 notices.failure(&error);
@@ -206,6 +207,7 @@ pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInf
             }
         }
     }
+    notices.refused(looking.context.refused());
     looking.result(files.len(), zone)
 }
 
@@ -263,7 +265,7 @@ impl Looking {
         let Some(wall) = self.context.wall(event.time) else { return };
         match &event.fact {
             Fact::Ioc(ioc) if self.iocs.len() < MAX_LISTED && self.has_room(ioc_text(ioc)) => {
-                self.iocs.insert(ioc.id, ioc.clone());
+                self.iocs.insert(ioc.id, Ioc::clone(ioc));
             }
             Fact::IocEnd(end) if self.iocs.contains_key(&end.ioc) => {
                 self.ended.insert(end.ioc);

@@ -1,11 +1,12 @@
 //! What there was: the IOCs of a run and their records.
 //!
 //! An IOC that has ended, and its records, are still shown: what a run defined is kept here beyond its
-//! end, within the same bound as everywhere ([`MAX_HELD`](iocrec_log::context::MAX_HELD)), since the ends
+//! end, within the bound that definitions have everywhere ([`Budget`](iocrec_log::context::Budget)), since the ends
 //! themselves are not applied.
 
 use super::info::linkage_name;
 use crate::filter::Filter;
+use crate::input;
 use crate::model::clock::SetLater;
 use crate::notices::Notices;
 use crate::out::{line, Out};
@@ -14,7 +15,7 @@ use iocrec_log::context::{Context, RecordRef};
 use iocrec_log::escape::Shown;
 use iocrec_log::event::{Fact, Ioc, IocId, Linkage};
 use iocrec_log::glob::Glob;
-use iocrec_log::reader::{Segment, SegmentFile};
+use iocrec_log::reader::SegmentFile;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
@@ -64,10 +65,11 @@ struct RecordLine<'a> {
 impl Inventory {
     /// Reads a run's definitions. What can't be read is said; what can is there.
     pub fn read(files: &[SegmentFile], notices: &mut Notices) -> Inventory {
-        let mut found = Inventory::default();
+        let context = Context::sharing(&input::budget(files));
+        let mut found = Inventory { context, ..Inventory::default() };
         SetLater::find(files).inspect(|set| set.tell(&mut found.context));
         for file in files {
-            let mut segment = match Segment::open(&file.path) {
+            let mut segment = match file.open() {
                 Ok(segment) => segment,
                 Err(error) => {
                     notices.failure(&error);
@@ -82,6 +84,7 @@ impl Inventory {
                 }
             }
         }
+        notices.refused(found.context.refused());
         found
     }
 
@@ -281,7 +284,7 @@ mod tests {
         for fact in [
             Fact::Host(host),
             Fact::Clock(Clock { wall: 1_790_000_000_000_000_000 }),
-            Fact::Ioc(ioc),
+            Fact::from(ioc),
             record(1, "T:SP", "ao"),
             record(2, "T:VALVE", "bo"),
             Fact::Alias(Alias { record: 2, name: "V1\u{1b}[2J".into() }),
