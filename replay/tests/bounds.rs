@@ -140,6 +140,7 @@ fn definitions(sort: &str) -> Box<dyn Fn(u32) -> Fact> {
 fn measured(directory: &Path, arguments: &[&str]) -> (i32, String, u64) {
     let mut command = common::iocreplay(arguments);
     command.current_dir(directory).stdout(Stdio::null()).stderr(Stdio::piped());
+    #[allow(clippy::zombie_processes)] // waited for below, by wait4
     let mut child = command.spawn().unwrap();
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
