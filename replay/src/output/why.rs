@@ -446,7 +446,8 @@ impl Answer {
                     ),
                 };
                 let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
-                line!(out,
+                line!(
+                    out,
                     "{pv} {what} (processed or written {times}, value {to}{remark}); \
                      the last time at {time}{place}"
                 )?;
