@@ -1,8 +1,5 @@
 //! `iocrec check`: what this machine allows, and the IOCs that are found on it. Changes nothing.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
-
 use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
 use crate::ca::capture::Capture;
@@ -15,6 +12,7 @@ use crate::kernel::place::Cost;
 use crate::kernel::tables::LeavesOut;
 use crate::kernel::{self, probe, Wish};
 use crate::recorder::{host, name_of, not_captured};
+use crate::terminal;
 
 /// All that is found out.
 struct Report {
@@ -37,7 +35,8 @@ struct Refused {
 
 impl Refused {
     fn new(pid: u32, reason: String) -> Refused {
-        Refused { pid, command: process::command(pid).join(" "), user: user::user(pid), reason }
+        let command = redact::command(&process::command(pid)).join(" ");
+        Refused { pid, command, user: user::user(pid), reason }
     }
 }
 
@@ -69,8 +68,7 @@ struct IocLine {
 pub fn run(json: bool, users: &Users) -> Result<(), String> {
     let report = look(users)?;
     let text = if json { report.json() } else { report.text() };
-    // a pipe that was closed early ends quietly
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    terminal::print(&text);
     Ok(())
 }
 
@@ -223,9 +221,8 @@ fn linkage_name(linkage: Linkage) -> &'static str {
 
 impl Report {
     fn text(&self) -> String {
-        let mut text = String::new();
-        // writing to a String cannot fail
-        let mut line = |line: std::fmt::Arguments| _ = writeln!(text, "{line}");
+        let mut text = terminal::page();
+        let mut line = |line: std::fmt::Arguments| terminal::add(&mut text, line);
         let host = &self.host;
         line(format_args!("iocrec {} on {}, Linux {} {}", host.recorder, host.name, host.kernel, host.arch));
         line(format_args!("tier     {}", name_of(self.tier.tier)));
@@ -280,7 +277,7 @@ impl Report {
         for Refused { pid, command, user, reason } in &self.refused {
             line(format_args!("refused  pid {pid} of {user} ({command}): {reason}"));
         }
-        text
+        text.into_text()
     }
 
     fn json(&self) -> String {

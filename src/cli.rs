@@ -2,7 +2,6 @@
 //! usage.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,6 +25,7 @@ use crate::recorder::thinning::Retain;
 use crate::recorder::triggers::Triggers;
 use crate::recorder::{self, Recorder};
 use crate::signals::HangUp;
+use crate::terminal::{self, complain};
 use crate::{check, control, kernel, mark, privileges, signals, status, watch};
 
 /// Steps of times in nanoseconds, unless told otherwise. A probe takes 400 ns and more, so that what differs by less
@@ -35,6 +35,11 @@ const TIME_STEP: u64 = 256;
 /// A flight recorder for EPICS IOCs: watches running IOCs from outside, without changing them.
 #[derive(FromArgs, Debug)]
 struct Arguments {
+    /// print the version
+    #[argh(switch, short = 'V')]
+    #[allow(dead_code)] // seen to before: with it no command is needed
+    version: bool,
+
     #[argh(subcommand)]
     command: Command,
 }
@@ -275,22 +280,16 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// A line on stderr; if that is closed there is nobody to tell.
-fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr(), "iocrec: {line}");
-}
-
 /// `None`: help was asked for and given.
 fn parse(words: &[String]) -> Result<Option<Command>, Failure> {
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-    if words == ["--version"] {
+    if let ["--version" | "-V", ..] = words.as_slice() {
         words = vec!["version"];
     }
     match Arguments::from_args(&["iocrec"], &words) {
         Ok(arguments) => Ok(Some(arguments.command)),
         Err(exit) if exit.status.is_ok() => {
-            // a pipe that was closed early ends quietly
-            let _ = std::io::stdout().write_all(exit.output.as_bytes());
+            terminal::print(&exit.output);
             Ok(None)
         }
         Err(exit) => {
@@ -314,7 +313,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Mark(mark) => mark::run(&mark.dir, &mark.text).map_err(Failure::Failed),
         Command::Status(status) => status::run(&status.dir, status.json).map_err(Failure::Failed),
         Command::Version(_) => {
-            let _ = writeln!(std::io::stdout(), "iocrec {}", env!("CARGO_PKG_VERSION"));
+            terminal::print(concat!("iocrec ", env!("CARGO_PKG_VERSION")));
             Ok(())
         }
     }

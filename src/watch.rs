@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
 use iocrec_log::context::Context;
+use iocrec_log::escape::Lines;
 use iocrec_log::event::{
     CaAnswer, CaPut, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Put, PutKind, RecordId, ThreadId,
     Value,
@@ -15,6 +16,7 @@ use iocrec_log::event::{
 use iocrec_log::value::{from_channel_access, text};
 
 use crate::recorder::sink::Sink;
+use crate::terminal;
 
 /// How long a WRITE waits for its hit or its ERROR, and a hit for its packet. Packets are handed over up to
 /// 50 ms after they came; and a busy IOC takes its time.
@@ -82,7 +84,7 @@ impl Inside {
 
 /// Prints lines.
 pub struct Watch<W: Write> {
-    out: W,
+    out: Lines<W>,
     context: Context,
     waiting: VecDeque<Waiting>,
     inside: VecDeque<Inside>,
@@ -93,7 +95,7 @@ pub struct Watch<W: Write> {
 
 impl<W: Write> Watch<W> {
     /// Onto `out`.
-    pub fn new(out: W) -> Watch<W> {
+    pub fn new(out: Lines<W>) -> Watch<W> {
         Watch {
             out,
             context: Context::default(),
@@ -106,7 +108,7 @@ impl<W: Write> Watch<W> {
 
     fn line(&mut self, line: &str) {
         // every line is to be seen at once, also through a pipe
-        let done = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
+        let done = self.out.line(format_args!("{line}")).and_then(|()| self.out.flush());
         if done.is_err() && !std::mem::replace(&mut self.failed, true) {
             // nobody reads any more: end as if told to
             crate::signals::end_now();
@@ -304,5 +306,5 @@ impl<W: Write> Sink for Watch<W> {
 
 /// Onto standard output.
 pub fn on_stdout() -> Watch<io::Stdout> {
-    Watch::new(io::stdout())
+    Watch::new(terminal::standard_output())
 }

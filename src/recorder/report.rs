@@ -2,7 +2,6 @@
 //! every event, and read by the one that answers requests.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Write;
 
 use iocrec_log::context::Context;
 use iocrec_log::event::{Event, Fact, LossSource, TierChoice};
@@ -12,6 +11,7 @@ use super::name_of;
 use super::pulse::Beats;
 use crate::clock::{self, iso};
 use crate::json::{array, string};
+use crate::terminal;
 
 /// Nanoseconds between counts, and how many are kept: rates are those of the last minute.
 const COUNT_BEAT: u64 = 1_000_000_000;
@@ -144,8 +144,10 @@ impl Report {
 
     /// For people, at a monotonic time.
     pub fn text(&self, now: u64, beats: Beats) -> String {
-        let mut text = String::new();
-        let mut line = |what: &str, words: std::fmt::Arguments| _ = writeln!(text, "{what:<10}{words}");
+        let mut text = terminal::page();
+        let mut line = |what: &str, words: std::fmt::Arguments| {
+            terminal::add(&mut text, format_args!("{what:<10}{words}"));
+        };
         let status = &self.status;
         let running = now.saturating_sub(self.began.0) / 1_000_000_000;
         line(
@@ -214,7 +216,7 @@ impl Report {
         if status.waiting_marks > 0 {
             line("marks", format_args!("{} wait to be stored", status.waiting_marks));
         }
-        text
+        text.into_text()
     }
 
     /// As one JSON object, at a monotonic time.

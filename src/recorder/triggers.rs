@@ -203,7 +203,7 @@ mod tests {
             let strings = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
             let mut world =
                 World(Context::default(), Triggers::new(&strings(alarms), &strings(puts)), 10_000 * SECOND);
-            world.see(Fact::Ioc(Ioc {
+            world.see(Fact::from(Ioc {
                 id: 1,
                 pid: 1,
                 start: 0,
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(kept.len() as u64, MOST_DEATHS + 3, "{kept:?}");
         assert!(kept[4].contains(" other ends of it since its last pin were left out"), "{kept:?}");
         let other = Ioc { id: 2, name: "vacuum".into(), ..world.0.ioc(1).unwrap().clone() };
-        world.see(Fact::Ioc(other));
+        world.see(Fact::from(other));
         let died = Fact::IocEnd(IocEnd { ioc: 2, how: "killed by SIGABRT".into() });
         assert!(world.see(died).is_some());
     }

@@ -175,7 +175,7 @@ impl Watched {
             before.map(|at| lines.remove(at));
             said.extend(line.as_ref().map(|line| format!("{} (pid {pid}): {line}", recorded.said.name)));
             lines.extend(line);
-            sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+            sink.push(Event { time: now, fact: Fact::from(recorded.said.clone()) });
         }
     }
 
@@ -326,7 +326,7 @@ impl Watched {
         if let (0, false, Some(reason)) = (probes.count(), ioc.is_hidden(), said.not_probed.first()) {
             lines.push(format!("{} (pid {pid}) is not probed: {reason}", said.name));
         }
-        sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
+        sink.push(Event { time: now, fact: Fact::from(said.clone()) });
         let image = process::image(pid);
         let namespace = Ok(process::namespace(pid).unwrap_or_default());
         let start = ioc.start;
@@ -395,7 +395,7 @@ impl Watched {
                 probe_routines(&traced.process, &kernel.attacher(), recorded);
             }
             if recorded.said != before {
-                sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+                sink.push(Event { time: now, fact: Fact::from(recorded.said.clone()) });
             }
         }
         changed
@@ -445,7 +445,7 @@ impl Watched {
             recorded.said.ca_ports = ca_ports;
             recorded.said.pva_ports = pva_ports;
             changed = true;
-            sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+            sink.push(Event { time: now, fact: Fact::from(recorded.said.clone()) });
             if new {
                 said.push(adopted(&recorded.said));
             } else if let Some(traced) = names.ioc(server.pid) {

@@ -12,6 +12,7 @@ mod channels;
 mod disks;
 mod errors;
 mod harmless;
+mod hostile;
 mod life;
 mod linkage;
 mod live;

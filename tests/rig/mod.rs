@@ -252,6 +252,7 @@ pub fn not_run<T>(name: &str, why: &str) -> Option<T> {
     let set = |key: &str, value: &str| std::env::var(key).is_ok_and(|found| found == value);
     assert!(!set("CI", "true") && !set("IOCREC_REQUIRE_ALL", "1"), "NOT RUN: {name}: {why}");
     // Past the test runner, which would swallow what a passing test prints.
+    #[allow(clippy::disallowed_methods)] // a test's own words
     let _ = writeln!(std::io::stderr(), "NOT RUN: {name}: {why}");
     None
 }

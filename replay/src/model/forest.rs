@@ -18,8 +18,8 @@ use std::rc::Rc;
 
 /// How long a tree is waited for. Servers answer a put with callback that is stuck after 60 s.
 pub const LIMIT: u64 = 65 * SECOND;
-/// How many spans are held at most, about 60 MB.
-const MAX_SPANS: usize = 250_000;
+/// How many spans are held at most, a tree itself counted as one, about 40 MB.
+const MAX_SPANS: usize = 200_000;
 /// How many times a tree is followed from where it was joined to. Joins go from the later to the
 /// earlier, so there are never many.
 const MAX_MOVES: usize = 64;
@@ -84,7 +84,7 @@ impl Forest {
     /// A new tree.
     pub fn plant(&mut self, mut span: Span) -> At {
         span.parent = None;
-        let (start, weight) = (span.start, span.weight());
+        let (start, weight) = (span.start, 1 + span.weight());
         let growing = Growing { spans: vec![span], weight, ripe: true, ..Growing::default() };
         let tree = self.slots.insert(Slot::Growing(growing));
         self.starts.insert((start, tree));

@@ -35,9 +35,12 @@ const MOST_COPIES: usize = 1000;
 const MOST_UNDER_WAY: usize = 256;
 /// Links that write to one PV and are told apart.
 const MOST_SENDERS: usize = 16;
-/// Spans of chains that are held at most, about 150 MB; puts of links that are remembered at most. A record that takes
-/// a minute to complete holds up 600,000 others where 10,000 are processed in a second.
+/// Spans of chains that are held at most, a chain itself counted as one, about 150 MB; puts of links that are remembered
+/// at most. A record that takes half a minute to complete holds up 600,000 where 10,000 are processed in a second.
 const MAX_HELD: usize = 600_000;
+/// So many may be held however small the logs are, and for each MiB of them: what is small has nothing that lasts so long.
+const HELD: u64 = 120_000;
+const HELD_PER_MIB: u64 = 6_250;
 /// Links that are followed one after the other: IOCs can write to each other in circles for ever.
 const MAX_DEPTH: usize = 8;
 
@@ -86,6 +89,7 @@ pub struct Order {
     runs: HashSet<usize>,
 }
 
+#[cfg(test)]
 impl Default for Order {
     fn default() -> Self {
         Order::holding(MAX_HELD)
@@ -93,6 +97,12 @@ impl Default for Order {
 }
 
 impl Order {
+    /// For logs that have so many bytes on the disk.
+    pub fn of_logs(bytes: u64) -> Self {
+        let most = (bytes >> 20).saturating_mul(HELD_PER_MIB).saturating_add(HELD);
+        Order::holding(usize::try_from(most).unwrap_or(MAX_HELD).min(MAX_HELD))
+    }
+
     /// Nothing is held yet; so many spans may be.
     pub fn holding(most: usize) -> Self {
         Order {
@@ -384,7 +394,7 @@ fn weight(tree: &Tree, depth: usize) -> usize {
         What::Link(link) if depth < MAX_DEPTH => link.target.as_deref(),
         _ => None,
     });
-    tree.spans.iter().map(Span::weight).sum::<usize>()
+    1 + tree.spans.iter().map(Span::weight).sum::<usize>()
         + targets.map(|target| weight(target, depth + 1)).sum::<usize>()
 }
 

@@ -2,10 +2,11 @@
 
 use super::clock::SetLater;
 use super::links::Links;
-use iocrec_log::context::Context;
+use iocrec_log::context::{Budget, Context};
 use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
 use std::cell::{Ref, RefCell};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 /// One run of one recorder on one host. Shared by what was read from it: chains look names up in it
 /// when they are printed, and it goes when the last of them is gone.
@@ -18,7 +19,15 @@ pub struct Run {
 impl Run {
     /// A run whose clock was set later, or not.
     pub fn new(set: Option<SetLater>) -> Run {
-        let mut context = Context::default();
+        Run::with(set, Context::default())
+    }
+
+    /// The same, whose definitions share what they may take with those of others.
+    pub fn sharing(set: Option<SetLater>, budget: &Arc<Budget>) -> Run {
+        Run::with(set, Context::sharing(budget))
+    }
+
+    fn with(set: Option<SetLater>, mut context: Context) -> Run {
         set.inspect(|set| set.tell(&mut context));
         Run { context: RefCell::new(context), links: RefCell::default() }
     }
@@ -141,7 +150,7 @@ mod tests {
     /// Whose is a circuit to this address, with these IOCs, and what the recorder said of its ends?
     fn whose(iocs: &[Ioc], server: [u8; 4], ends: Option<Option<u32>>) -> Option<u32> {
         let mut context = Context::default();
-        iocs.iter().for_each(|ioc| context.apply(0, &Fact::Ioc(ioc.clone())));
+        iocs.iter().for_each(|ioc| context.apply(0, &Fact::from(ioc.clone())));
         let (client, server) = (Address { ip: 1, port: 40000 }, Address::new(server.into(), 5064));
         let (user, host) = (String::new(), String::new());
         let circuit = Circuit { id: 1, client, server, user, host, minor: 13, origin: Origin::Opened };

@@ -60,7 +60,7 @@ fn story() -> Story {
         utc_offset: 0,
     }));
     for (id, name, port) in [(1, "demo", 5064), (2, "second", 5066)] {
-        define(Fact::Ioc(Ioc {
+        define(Fact::from(Ioc {
             id,
             pid: 100 * id,
             start: 1,

@@ -7,7 +7,7 @@ use super::*;
 fn one_port() -> Story {
     let story = story();
     let second = story.run.context().ioc(2).cloned().expect("the second");
-    story.run.apply(0, &Fact::Ioc(Ioc { ca_ports: vec![5064], ..second }));
+    story.run.apply(0, &Fact::from(Ioc { ca_ports: vec![5064], ..second }));
     let circuit = story.run.context().circuit(3).cloned().expect("the third");
     let server = Address { port: 5064, ..circuit.server };
     story.run.apply(0, &Fact::Circuit(Circuit { server, ..circuit }));
