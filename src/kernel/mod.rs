@@ -3,6 +3,7 @@
 //! A tier is chosen by loading its programs, not by version numbers. Everything here goes with the
 //! process: probes and maps disappear when the agent ends, however it ends.
 
+mod batch;
 mod config;
 pub mod functions;
 pub mod hit;

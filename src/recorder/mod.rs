@@ -356,11 +356,12 @@ impl Recorder {
     }
 
     fn note_losses(&mut self, now: u64, sink: &mut dyn Sink) {
-        let hits = self.kernel.as_mut().map_or(0, |kernel| kernel.transport.lost());
+        let hits = self.kernel.as_mut().map(|kernel| kernel.transport.lost()).unwrap_or_default();
         let packets = self.capture.as_mut().map_or(0, Capture::losses);
         let since = now.saturating_sub(SCAN);
         for (source, count, cause) in [
-            (LossSource::Hits, hits, "the buffer between kernel and recorder was full"),
+            (LossSource::Hits, hits.processing, "the buffer between kernel and recorder was full"),
+            (LossSource::Hits, hits.puts, "the puts' buffer between kernel and recorder was full"),
             (LossSource::Packets, packets, "the packet ring was full"),
         ] {
             if count > 0 {
