@@ -90,7 +90,7 @@ struct {
 } puts SEC(".maps");
 
 enum lost {
-	LOST_PROCESSING = 0,
+	LOST_PROCESSING = 0, /* links' puts with it */
 	LOST_PUTS = 1,
 	LOST_SORTS,
 };
@@ -121,8 +121,8 @@ INLINE int count_lost(__u32 sort)
 		return count_lost(LOST_PROCESSING)
 
 /*
- * What has no room in its own ring may have some in the other. Puts from outside may fill both; of theirs, half is
- * kept free of links' puts, so that a flood of these pushes none out.
+ * What has no room in its own ring may have some in the other. Puts from outside may fill both. Others, a PVAccess
+ * server's among them, get an eighth of theirs, so that a flood of links' puts pushes none out.
  */
 INLINE void *room_for_put(__u64 bytes, int outside)
 {
@@ -133,7 +133,7 @@ INLINE void *room_for_put(__u64 bytes, int outside)
 		return room ? room : bpf_ringbuf_reserve(&hits, bytes, 0);
 	}
 	room = bpf_ringbuf_reserve(&hits, bytes, 0);
-	if (room || bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) >= PUTS_BYTES / 2)
+	if (room || bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) >= PUTS_BYTES / 8)
 		return room;
 	return bpf_ringbuf_reserve(&puts, bytes, 0);
 }
@@ -141,16 +141,16 @@ INLINE void *room_for_put(__u64 bytes, int outside)
 #define OPEN_PUT(type, name, outside) \
 	struct type *name = room_for_put(sizeof(*name), outside); \
 	if (!name) \
-		return count_lost(LOST_PUTS)
+		return count_lost((outside) ? LOST_PUTS : LOST_PROCESSING)
 
 /*
  * Processing of the very record that a put from outside is for tells what became of the put. Where there is no room for
- * it, it takes some of the puts', but for an eighth.
+ * it, it may use the puts', up to three eighths: 500 puts have room whatever else happens.
  */
 #define OPEN_OF_PUT(type, name, regs, id, record) \
 	struct type *name = bpf_ringbuf_reserve(&hits, sizeof(*name), 0); \
 	if (!name && is_of_put(regs, id, record) && \
-	    bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) < PUTS_BYTES / 8 * 7) \
+	    bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) < PUTS_BYTES / 8 * 3) \
 		name = bpf_ringbuf_reserve(&puts, sizeof(*name), 0); \
 	if (!name) \
 		return count_lost(LOST_PROCESSING)

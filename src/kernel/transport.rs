@@ -43,9 +43,9 @@ enum Buffer {
 /// Hits that found no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Of processing, and of what asks for it.
+    /// Of processing, with what asks for it and what links put.
     pub processing: u64,
-    /// Of puts.
+    /// Of puts from outside.
     pub puts: u64,
 }
 

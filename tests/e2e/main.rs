@@ -11,6 +11,7 @@ mod changing;
 mod channels;
 mod disks;
 mod errors;
+mod flood;
 mod life;
 mod linkage;
 mod live;
