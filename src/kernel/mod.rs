@@ -7,6 +7,7 @@ mod batch;
 mod config;
 pub mod functions;
 pub mod hit;
+mod lead;
 pub mod leftovers;
 #[cfg(test)]
 mod oldest;

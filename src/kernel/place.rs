@@ -4,9 +4,12 @@
 //! Some it can emulate (`push`, `nop`): 0.4 µs a hit. Every other one it single-steps, a second
 //! trap: 15 µs in a virtual machine (measured, kernel 6.18). And a probe on `endbr64`, with which
 //! code built for indirect branch tracking begins, is stepped too, so the probe goes behind it: the
-//! arguments, the stack pointer and the return address are still what they were.
+//! arguments, the stack pointer and the return address are still what they were. So they are behind instructions that
+//! only compare, or set other registers: where such come first, the probe goes behind them ([`lead`]).
 
 use object::Architecture;
+
+use super::lead;
 
 /// What the first instruction means for a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +32,31 @@ pub struct Place {
 /// Bytes of a function that [`place`] wants to see.
 pub const LOOK: usize = 16;
 
+/// Most arguments that a program in bpf/ reads.
+pub const ARGUMENTS: usize = 4;
+
 /// Reads the first instruction of a function in code for `machine`. `offset` is where in its file the function's
 /// symbol says that it begins.
 ///
 /// # Errors
 /// A reason in words, if no probe may be put there.
 pub fn place(machine: Architecture, offset: u64, code: &[u8]) -> Result<Place, String> {
+    place_for(machine, offset, code, ARGUMENTS)
+}
+
+/// The same for a program that reads so many arguments.
+///
+/// # Errors
+/// As [`place`].
+pub fn place_for(
+    machine: Architecture,
+    offset: u64,
+    code: &[u8],
+    arguments: usize,
+) -> Result<Place, String> {
     match machine {
-        Architecture::X86_64 => Ok(x86(&ENDBR64, code)),
-        Architecture::I386 => Ok(x86(&ENDBR32, code)),
+        Architecture::X86_64 => Ok(x86(&ENDBR64, true, arguments, code)),
+        Architecture::I386 => Ok(x86(&ENDBR32, false, arguments, code)),
         Architecture::Aarch64 => aarch64(code),
         Architecture::Arm => arm(offset),
         // what an instruction costs there has not been measured
@@ -61,17 +80,13 @@ const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// endbr32 (Intel SDM, "ENDBR32": F3 0F 1E FB).
 const ENDBR32: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfb];
 
-/// On 32 bits 41 is an instruction of its own (`inc %ecx`), which no compiler begins a function with.
-fn x86(landing: &[u8], code: &[u8]) -> Place {
-    let offset = if code.starts_with(landing) { landing.len() } else { 0 };
-    let cost = match code.get(offset..).unwrap_or_default() {
-        // push r64, and with REX.B push r8..r15 (emulated from 4.10 on)
-        [0x50..=0x57, ..] | [0x41, 0x50..=0x57, ..] => Cost::Emulated,
-        // nop, 66 nop, 0f 1f /0
-        [0x90, ..] | [0x66, 0x90, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => Cost::Emulated,
-        _ => Cost::Stepped,
+fn x86(landing: &[u8], wide: bool, arguments: usize, code: &[u8]) -> Place {
+    let begin = if code.starts_with(landing) { landing.len() } else { 0 };
+    let (passed, cost) = match lead::emulated(wide, arguments, code.get(begin..).unwrap_or_default()) {
+        Some(bytes) => (bytes, Cost::Emulated),
+        None => (0, Cost::Stepped),
     };
-    Place { offset: offset as u64, cost }
+    Place { offset: (begin + passed) as u64, cost }
 }
 
 /// Instructions that arm64 kernels simulate are branches and PC-relative ones; all else is stepped, which is
@@ -96,6 +111,11 @@ mod tests {
         assert_eq!(at(&[0x41, 0x57, 0x66]), Place { offset: 0, cost: Cost::Emulated }, "push %r15");
         assert_eq!(at(&[0x53, 0x48]), Place { offset: 0, cost: Cost::Emulated }, "push %rbx");
         assert_eq!(at(&[0x31, 0xd2]), Place { offset: 0, cost: Cost::Stepped }, "xor: scanOnce of 7.0.10");
+        assert_eq!(
+            at(&[0xf3, 0x0f, 0x1e, 0xfa, 0x85, 0xc0, 0x74, 0x02]),
+            Place { offset: 6, cost: Cost::Emulated },
+            "endbr64; test; je"
+        );
         assert_eq!(at(&[0x41, 0x89]), Place { offset: 0, cost: Cost::Stepped }, "REX.B mov");
         assert_eq!(
             at(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]),

@@ -1,7 +1,7 @@
 //! Probes placed in an IOC, one function after the other, each looked at before.
 
 use super::functions::{Function, FUNCTIONS, ROUTINE};
-use super::place::{place, Cost};
+use super::place::{place, place_for, Cost};
 use super::Kernel;
 use crate::ioc::{elf, IocProcess, Module};
 
@@ -40,7 +40,7 @@ pub fn target<'a>(ioc: &'a IocProcess, function: &Function) -> Result<Target<'a>
     if Some(machine) != super::architecture() {
         return Err(format!("{symbol}: code for another machine than the kernel's ({machine:?})"));
     }
-    let place = place(machine, offset, &elf::code(&module.open(), offset))
+    let place = place_for(machine, offset, &elf::code(&module.open(), offset), function.arguments())
         .map_err(|reason| format!("{symbol}: {reason}"))?;
     if place.cost == Cost::Stepped && !function.core {
         return Err(format!("{symbol}: left out, the kernel would single-step its first instruction"));
