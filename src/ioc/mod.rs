@@ -20,6 +20,7 @@ pub mod process;
 pub mod records;
 pub mod scanning;
 pub mod sockets;
+pub mod threads;
 pub mod user;
 pub mod version;
 pub mod width;
@@ -39,7 +40,8 @@ use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::{self, FileId};
 
 /// Data symbols that are read.
-const DATA: [&str; 5] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port"];
+const DATA: [&str; 6] =
+    ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port", "prsrv_cast_client"];
 /// Prints Base's version: what defines it holds the version as text (3.14: libmiscIoc).
 const CORE_RELEASE: &str = "coreRelease";
 /// Its absence tells Base 3.14.
