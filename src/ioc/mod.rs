@@ -40,8 +40,7 @@ use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::{self, FileId};
 
 /// Data symbols that are read.
-const DATA: [&str; 6] =
-    ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port", "prsrv_cast_client"];
+const DATA: [&str; 6] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port", "prsrv_cast_client"];
 /// Prints Base's version: what defines it holds the version as text (3.14: libmiscIoc).
 const CORE_RELEASE: &str = "coreRelease";
 /// Its absence tells Base 3.14.

@@ -48,12 +48,7 @@ pub fn place(machine: Architecture, offset: u64, code: &[u8]) -> Result<Place, S
 ///
 /// # Errors
 /// As [`place`].
-pub fn place_for(
-    machine: Architecture,
-    offset: u64,
-    code: &[u8],
-    arguments: usize,
-) -> Result<Place, String> {
+pub fn place_for(machine: Architecture, offset: u64, code: &[u8], arguments: usize) -> Result<Place, String> {
     match machine {
         Architecture::X86_64 => Ok(x86(&ENDBR64, true, arguments, code)),
         Architecture::I386 => Ok(x86(&ENDBR32, false, arguments, code)),

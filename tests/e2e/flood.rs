@@ -15,7 +15,6 @@ const STALL: Duration = Duration::from_millis(350);
 /// Puts with callback, each waited for.
 const CALLBACKS: u32 = 20;
 
-
 /// A database that floods, and two records to put to.
 fn database(rig: &Rig) -> String {
     let mut records = String::from(r#"record(ao, "FLOOD:SP") {} record(longout, "FLOOD:READY") {}"#);

@@ -165,6 +165,7 @@ fn set_by_python(
         requested: value.clone(),
         old: Value::Unknown,
         wrote: true,
+        written: None,
         only_processes: false,
         packet: None,
     };

@@ -43,6 +43,7 @@ impl Engine {
                 requested: value::from_channel_access(put.dbr, put.count, &put.payload),
                 old: Value::Unknown,
                 wrote: false,
+                written: None,
                 only_processes: false,
                 packet: Some(Box::new(packet)),
             }),
@@ -100,7 +101,7 @@ impl Engine {
         if let (Some((In::Notify, of, at)), PutKind::PutField) = (top, kind) {
             // A put with callback to a link field.
             if of == record && !self.forest.put(at).is_some_and(|put| put.wrote) {
-                self.fill(at, put);
+                self.fill(time, at, put);
                 self.enter(thread, sp, within, record, at);
                 self.join(thread, time, at, false);
                 return;
@@ -172,7 +173,7 @@ impl Engine {
             Some((In::PutField | In::Notify, of, at))
                 if of == record && !self.forest.put(at).is_some_and(|put| put.wrote) =>
             {
-                self.fill(at, put);
+                self.fill(time, at, put);
                 if let Some(top) = self.threads.entry(thread).or_default().top() {
                     top.wrote = Some(sp);
                 }
@@ -191,7 +192,7 @@ impl Engine {
                 self.unwind(thread, time);
                 let waiting = if role == Role::Callback { self.has_waited(record) } else { None };
                 if let (Some((at, from)), Caller::ChannelPut | Caller::Unknown) = (waiting, caller) {
-                    self.fill(at, put);
+                    self.fill(time, at, put);
                     self.threads.entry(thread).or_default().puts.push(record, at);
                     self.join(from.unwrap_or(thread), time, at, false);
                     return;
@@ -212,10 +213,11 @@ impl Engine {
     }
 
     /// A put's `dbPut` was seen (or, for a link field, its `dbPutField` inside `dbProcessNotify`).
-    fn fill(&mut self, at: At, put: Put) {
+    fn fill(&mut self, time: u64, at: At, put: Put) {
         let Some(span) = self.forest.span_mut(at) else { return };
         let What::Put(own) = &mut span.what else { return };
         own.wrote = true;
+        own.written = Some(time);
         own.old = put.old;
         own.field = put.field.or(own.field);
         if own.requested == Value::Unknown {
@@ -283,6 +285,7 @@ fn put_span(time: u64, put: Put) -> Span {
             requested: put.requested,
             old: put.old,
             wrote: put.kind == PutKind::Put,
+            written: (put.kind == PutKind::Put).then_some(time),
             only_processes: false,
             packet: None,
         }),
