@@ -521,6 +521,40 @@ fn what_one_asynchronous_record_writes_is_not_anothers() {
     );
 }
 
+/// Two seq records in one callback thread, with delays. Base 3.14 completes a record in a frame that is deeper than
+/// that of its put; each asks for its callback anew after each link.
+#[test]
+fn delayed_links_of_two_records_are_told_apart() {
+    let mut story = story();
+    let delayed = |story: &mut Story, time, thread, sp, object| {
+        let (site, kind) = (0, CauseKind::CallbackRequestDelayed);
+        story.push(time, Fact::Cause(Cause { thread, sp, site, kind, object, record: None }));
+    };
+    story.process(SECOND, SCAN, -100, "scanList", SP);
+    delayed(&mut story, SECOND + 1, SCAN, -200, 0x10);
+    story.process(SECOND + 2, SCAN, -100, "scanList", CALC);
+    delayed(&mut story, SECOND + 3, SCAN, -200, 0x20);
+    let link = |story: &mut Story, time, value| {
+        story
+            .put(time, PutKind::Put, CB_LOW, -32, "", RB1, value)
+            .process(time + 1, CB_LOW, -32, "dbScanPassive", RB1)
+            .complete(time + 2, CB_LOW, -96, RB1, value);
+    };
+    for (after, object) in [(100, 0x10), (101, 0x20)] {
+        link(&mut story, SECOND + after * MS, after as f64);
+        delayed(&mut story, SECOND + after * MS + 9, CB_LOW, -64, object);
+    }
+    link(&mut story, SECOND + 300 * MS, 300.0);
+    story.complete(SECOND + 300 * MS + 9, CB_LOW, -48, CALC, 2.0);
+    link(&mut story, SECOND + 400 * MS, 400.0);
+    story.complete(SECOND + 400 * MS + 9, CB_LOW, -48, SP, 1.0);
+    assert_eq!(
+        story.sketch(),
+        "T:SP scan = 1 CallbackRequestDelayed went on in cbLow\n  put T:RB1 100\n    T:RB1 OUT = 100\n  put T:RB1 400\n    T:RB1 OUT = 400\n\
+         T:CALC scan = 2 CallbackRequestDelayed went on in cbLow\n  put T:RB1 101\n    T:RB1 OUT = 101\n  put T:RB1 300\n    T:RB1 OUT = 300\n"
+    );
+}
+
 #[test]
 fn a_record_that_never_completes() {
     let mut story = story();

@@ -12,7 +12,7 @@ mod puts;
 use super::caller::{self, Caller, Role};
 use super::forest::{At, Forest};
 use super::packets::Packets;
-use super::requests::Requests;
+use super::requests::{Callback, Requests};
 use super::run::Run;
 use super::span::Tree;
 use super::stack::{Frame, In, Puts, Thread};
@@ -63,6 +63,8 @@ pub struct Engine {
     asked: HashMap<RecordId, VecDeque<Once>>,
     /// Processing that has asked for a delayed callback.
     delayed: HashMap<RecordId, At>,
+    /// The delayed callbacks themselves: which processing each belongs to.
+    callbacks: HashMap<Callback, At>,
     /// Requests to process the records of an event or of I/O Intr.
     requests: Requests,
     packets: Packets,
@@ -84,6 +86,7 @@ impl Engine {
             meanwhile: HashMap::new(),
             asked: HashMap::new(),
             delayed: HashMap::new(),
+            callbacks: HashMap::new(),
             requests: Requests::default(),
             packets: Packets::default(),
             now: 0,
@@ -139,6 +142,7 @@ impl Engine {
         self.notifies.clear();
         self.meanwhile.clear();
         self.delayed.clear();
+        self.callbacks.clear();
         self.requests.clear();
         self.asked.clear();
         self.forest.clear(out);
@@ -280,6 +284,7 @@ impl Engine {
             !waiting.is_empty()
         });
         self.delayed.retain(|_, at| forest.resolve(*at).is_some());
+        self.callbacks.retain(|_, at| forest.resolve(*at).is_some());
         self.forest.harvest(now, out);
         if self.threads.len() > MAX_THREADS {
             let limit = now.saturating_sub(IDLE);
