@@ -35,8 +35,14 @@ const PAGES_OF_PUTS: usize = 32;
 const WAKE_AT: u32 = 1024;
 const WAKE_AT_PUTS: u32 = 180;
 
+struct Rings {
+    hits: Ring,
+    puts: Ring,
+    lost: MapHandle,
+}
+
 enum Buffer {
-    Ring { hits: Ring, puts: Ring, lost: MapHandle },
+    Rings(Box<Rings>),
     Perf { hits: PerfBuffer, puts: PerfBuffer },
 }
 
@@ -72,11 +78,11 @@ impl Transport {
         let (hits, puts) = (map("hits")?, map("puts")?);
         let batch = Rc::new(RefCell::new(Batch::default()));
         let buffer = match map("lost") {
-            Ok(lost) => Buffer::Ring {
+            Ok(lost) => Buffer::Rings(Box::new(Rings {
                 hits: Ring::open(MapHandle::try_from(&hits)?)?,
                 puts: Ring::open(MapHandle::try_from(&puts)?)?,
                 lost: MapHandle::try_from(&lost)?,
-            },
+            })),
             Err(_) => Buffer::Perf {
                 hits: PerfBuffer::open(hits.as_fd(), PAGES, WAKE_AT, batch.clone())?,
                 puts: PerfBuffer::open(puts.as_fd(), PAGES_OF_PUTS, WAKE_AT_PUTS, batch.clone())?,
@@ -100,7 +106,8 @@ impl Transport {
         // before anything is looked at: see the batch's page
         let now = clock::monotonic();
         let done = match &self.buffer {
-            Buffer::Ring { hits, puts, .. } => {
+            Buffer::Rings(rings) => {
+                let Rings { hits, puts, .. } = &**rings;
                 // In this order: a put that comes after the second look is not older than a hit before the first.
                 let (hits_until, puts_until) = (hits.produced(), puts.produced());
                 let mut batch = self.batch.borrow_mut();
@@ -146,9 +153,9 @@ impl Transport {
     /// Hits that found no room since last asked.
     pub fn lost(&mut self) -> Lost {
         let now = match &self.buffer {
-            Buffer::Ring { lost, .. } => {
+            Buffer::Rings(rings) => {
                 let count = |sort: u32| {
-                    let bytes = lost.lookup(&sort.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
+                    let bytes = rings.lost.lookup(&sort.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
                     Some(u64::from_ne_bytes(bytes.try_into().ok()?))
                 };
                 // enum lost of bpf/ioc.bpf.c
@@ -172,7 +179,7 @@ impl Buffer {
     /// What becomes readable.
     fn fds(&self) -> [BorrowedFd<'_>; 2] {
         match self {
-            Buffer::Ring { hits, puts, .. } => [hits.map(), puts.map()],
+            Buffer::Rings(rings) => [rings.hits.map(), rings.puts.map()],
             Buffer::Perf { hits, puts } => [hits.epoll_fd(), puts.epoll_fd()],
         }
     }
