@@ -113,14 +113,17 @@ impl Transport {
                 let mut batch = self.batch.borrow_mut();
                 if puts.is_empty(puts_until) && batch.bytes() == 0 {
                     // processing alone is in the right order as it is
-                    hits.consume(hits_until, |first, second| {
+                    let done = hits.consume(hits_until, |first, second| {
                         batch.push(first, second);
                         batch.bytes() < BATCH
                     });
                     work(&batch);
                     let more = batch.bytes() >= BATCH;
                     batch.clear(2 * BATCH);
-                    return more;
+                    if done == Consumed::Waits {
+                        std::thread::sleep(INTERRUPTED);
+                    }
+                    return more || done == Consumed::Waits;
                 }
                 let mut take = |ring: &Ring, until| {
                     ring.consume(until, |first, second| {
