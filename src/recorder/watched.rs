@@ -66,6 +66,8 @@ struct Recorded {
 struct Untied {
     thread: ThreadId,
     time: u64,
+    /// When this was found out, which on a busy machine may be long after.
+    noted: u64,
     client: Client,
     server: Address,
 }
@@ -423,7 +425,7 @@ impl Watched {
         let connections = sockets::connections(pid);
         for client in clients(&traced.process, &HashSet::from([tid]), Some(tid)) {
             if let Some(server) = sockets::local_end(&connections, client.address, &ports) {
-                self.untied.push(Untied { thread, time, client, server });
+                self.untied.push(Untied { thread, time, noted: clock::monotonic(), client, server });
             }
         }
     }
@@ -434,7 +436,7 @@ impl Watched {
         self.untied.retain(|untied| {
             let circuit = match decoder.circuit(untied.client.address, untied.server) {
                 Some(circuit) => circuit,
-                None if now < untied.time.saturating_add(PACKETS_LAG) => return true,
+                None if now < untied.noted.saturating_add(PACKETS_LAG) => return true,
                 None => seed(decoder, untied.time, untied.server, &untied.client, events),
             };
             let serves = Serves { thread: untied.thread, circuit };
