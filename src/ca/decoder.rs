@@ -132,6 +132,13 @@ impl Decoder {
         connection.session.id().filter(|_| connection.client == client && connection.closed.is_none())
     }
 
+    /// The same of a circuit that was open at `time` (nanoseconds, monotonic), though it may be closed by now.
+    pub fn circuit_then(&self, client: Address, server: Address, time: u64) -> Option<CircuitId> {
+        let connection = self.connections.get(&Key::new(client, server))?;
+        let open = connection.closed.is_none_or(|closed| closed.at >= time);
+        connection.session.id().filter(|_| connection.client == client && open)
+    }
+
     /// Takes a packet, from its IPv4 header on, captured at `time` (nanoseconds, monotonic).
     /// `original_length` is its length before the capture cut anything off. Facts go to `out`; their
     /// times are those of the packets that completed them, which may be older than `time`.

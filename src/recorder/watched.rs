@@ -434,7 +434,8 @@ impl Watched {
     pub fn tie(&mut self, decoder: &mut Decoder, events: &mut Vec<Event>, sink: &mut dyn Sink) {
         let now = clock::monotonic();
         self.untied.retain(|untied| {
-            let circuit = match decoder.circuit(untied.client.address, untied.server) {
+            // a client may be gone by now
+            let circuit = match decoder.circuit_then(untied.client.address, untied.server, untied.time) {
                 Some(circuit) => circuit,
                 None if now < untied.noted.saturating_add(PACKETS_LAG) => return true,
                 None => seed(decoder, untied.time, untied.server, &untied.client, events),
