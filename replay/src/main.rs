@@ -209,6 +209,7 @@ fn write_puts(puts: &cli::Puts, out: &mut Out, notices: &mut Notices) -> Result<
     let filter = puts.filter(&zone, notices)?;
     let until = filter.until.unwrap_or(i64::MAX);
     let mut waiting: BTreeMap<(i64, u64), PutLine> = BTreeMap::new();
+    let mut turns = output::turns::Turns::default();
     let mut count = 0;
     let mut sink = |tree: Tree| -> io::Result<()> {
         let began = tree.root().map_or(i64::MIN, |root| tree.run.wall(root.start));
@@ -218,7 +219,7 @@ fn write_puts(puts: &cli::Puts, out: &mut Out, notices: &mut Notices) -> Result<
         each_put(&tree, puts.all, &mut |put| {
             if filter.put(&put) {
                 count += 1;
-                waiting.insert((put.time, count), put);
+                waiting.insert((turns.place(began, &put), count), put);
             }
         });
         Ok(())

@@ -169,6 +169,19 @@ impl Decoder {
         connection.session.id().filter(|_| connection.client == client && connection.closed.is_none())
     }
 
+    /// The same of a circuit that was open at `time` (nanoseconds, monotonic), though it may be closed by now.
+    pub fn circuit_then(
+        &self,
+        namespace: Namespace,
+        client: Address,
+        server: Address,
+        time: u64,
+    ) -> Option<CircuitId> {
+        let connection = self.connections.get(&Key::new(namespace, client, server))?;
+        let open = connection.closed.is_none_or(|closed| closed.at >= time);
+        connection.session.id().filter(|_| connection.client == client && open)
+    }
+
     /// The network namespace that a circuit is recorded in whose client is in `namespace`: that in which the server's
     /// address is, if its packets are taken.
     pub fn home(&self, namespace: Namespace, server: Address) -> Namespace {

@@ -24,6 +24,7 @@ pub mod redact;
 pub mod scanning;
 pub mod script;
 pub mod sockets;
+pub mod threads;
 mod unwind;
 pub mod user;
 pub mod version;
@@ -45,7 +46,7 @@ use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::{self, FileId};
 
 /// Data symbols that are read.
-const DATA: [&str; 5] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port"];
+const DATA: [&str; 6] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port", "prsrv_cast_client"];
 /// Prints Base's version: what defines it holds the version as text (3.14: libmiscIoc).
 const CORE_RELEASE: &str = "coreRelease";
 /// Its absence tells Base 3.14.

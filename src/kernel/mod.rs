@@ -4,10 +4,12 @@
 //! process: probes and maps disappear when the agent ends, however it ends.
 
 pub mod attacher;
+mod batch;
 mod config;
 pub mod functions;
 pub mod hit;
 mod instruction;
+mod lead;
 pub mod leftovers;
 #[cfg(test)]
 mod oldest;

@@ -411,12 +411,13 @@ impl Recorder {
     }
 
     fn note_losses(&mut self, now: u64, sink: &mut dyn Sink) {
-        let hits = self.kernel.as_mut().map_or(0, |kernel| kernel.transport.lost());
+        let hits = self.kernel.as_mut().map(|kernel| kernel.transport.lost()).unwrap_or_default();
         let packets = self.captures.as_mut().map_or(0, Captures::losses);
         // not a beat ago: a recorder that was stopped has lost since it last looked
         let since = std::mem::replace(&mut self.counted, now);
         for (source, count, cause) in [
-            (LossSource::Hits, hits, "the buffer between kernel and recorder was full"),
+            (LossSource::Hits, hits.processing, "the buffer between kernel and recorder was full"),
+            (LossSource::Hits, hits.puts, "the puts' buffer between kernel and recorder was full"),
             (LossSource::Packets, packets, "the packet ring was full"),
         ] {
             if count > 0 {

@@ -75,6 +75,8 @@ struct Recorded {
 struct Untied {
     thread: ThreadId,
     time: u64,
+    /// When this was found out, which on a busy machine may be long after.
+    noted: u64,
     client: Client,
     namespace: Namespace,
     server: Address,
@@ -503,9 +505,10 @@ impl Watched {
         if !(unnamed || process::thread_name(pid, tid) == "CAS-client") {
             return;
         }
-        let clients = clients(&traced.process, &HashSet::from([tid]), Some(tid));
+        let (clients, noted) =
+            (clients(&traced.process, &HashSet::from([tid]), Some(tid)), clock::monotonic());
         for (namespace, server, client) in self.with_ends(&traced.process, clients) {
-            self.untied.push(Untied { thread, time, client, namespace, server });
+            self.untied.push(Untied { thread, time, noted, client, namespace, server });
         }
     }
 
@@ -513,9 +516,11 @@ impl Watched {
     pub fn tie(&mut self, decoder: &mut Decoder, events: &mut Vec<Event>, sink: &mut dyn Sink) {
         let now = clock::monotonic();
         self.untied.retain(|untied| {
-            let circuit = match decoder.circuit(untied.namespace, untied.client.address, untied.server) {
+            // a client may be gone by now
+            let (client, namespace) = (untied.client.address, untied.namespace);
+            let circuit = match decoder.circuit_then(namespace, client, untied.server, untied.time) {
                 Some(circuit) => circuit,
-                None if now < untied.time.saturating_add(PACKETS_LAG) => return true,
+                None if now < untied.noted.saturating_add(PACKETS_LAG) => return true,
                 None => seed(decoder, untied.namespace, untied.time, untied.server, &untied.client, events),
             };
             let serves = Serves { thread: untied.thread, circuit };

@@ -11,6 +11,7 @@ mod changing;
 mod channels;
 mod disks;
 mod errors;
+mod flood;
 mod harmless;
 mod hostile;
 mod life;

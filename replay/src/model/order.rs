@@ -13,7 +13,7 @@ use super::run;
 use super::span::{LinkSpan, PutSpan, Span, Tree, What};
 use super::value;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Address, CircuitId, IocId, Value};
+use iocrec_log::event::{Address, CircuitId, IocId, RecordId, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
@@ -44,13 +44,16 @@ const HELD_PER_MIB: u64 = 6_250;
 /// Links that are followed one after the other: IOCs can write to each other in circles for ever.
 const MAX_DEPTH: usize = 8;
 
-/// Place of a chain in the order of time: wall clock, and a number for equal times.
-type Key = (i64, u64);
+/// Place of a chain in the order of time: wall clock; for equal times, which the messages of one packet have, the order in
+/// which its run saw them; and a number, so that no two are the same.
+type Key = (i64, u64, u64);
 /// Record and field.
 type Target = (String, String);
 
 /// Whose link: run (as an address, only compared), record.
 type LinkOf = (usize, u32);
+/// A record of a run (as an address, only compared).
+type RecordOf = (usize, RecordId);
 /// A circuit's ends, client and server: the same on whichever host it was seen. Each network namespace has a loopback of
 /// its own: there a number for host and namespace is with them, else 0.
 type Ends = (Address, Address, u64);
@@ -76,6 +79,9 @@ pub struct Order {
     /// The latest beginning of a chain that had to go before it was due, and chains that came late for that.
     gone: i64,
     late: u64,
+    /// Puts that are the roots of chains that are held, of each record in the order in which they were carried out
+    /// (monotonic time of the run, a number for equal times).
+    written: HashMap<RecordOf, BTreeMap<(u64, u64), Key>>,
     /// Puts that can have been made by a link: the roots of chains that are held.
     puts: HashMap<Target, BTreeSet<Key>>,
     /// Links' puts in all chains that are held or were given out less than [`LINK_WAIT`] ago.
@@ -112,6 +118,7 @@ impl Order {
             most,
             gone: i64::MIN,
             late: 0,
+            written: HashMap::new(),
             puts: HashMap::new(),
             sent: HashMap::new(),
             sent_count: 0,
@@ -129,7 +136,7 @@ impl Order {
     /// A chain that has ended.
     pub fn insert(&mut self, tree: Tree) {
         let Some(root) = tree.root() else { return };
-        let key = (tree.run.wall(root.start), self.count);
+        let key = (tree.run.wall(root.start), tree.serial, self.count);
         self.count += 1;
         self.runs.insert(address(&tree));
         if let Some(target) = put_target(&tree) {
@@ -137,7 +144,7 @@ impl Order {
         }
         for span in &tree.spans {
             if let What::Link(link) = &span.what {
-                let place = (tree.run.wall(span.start), self.count);
+                let place = (tree.run.wall(span.start), 0, self.count);
                 self.count += 1;
                 let of = (address(&tree), link.record.unwrap_or(u32::MAX));
                 let sent = Sent { tree: key, value: link.value.clone() };
@@ -154,13 +161,16 @@ impl Order {
 
     fn hold(&mut self, key: Key, tree: Tree) {
         self.held += weight(&tree, 0);
+        if let Some((record, at)) = written(key, &tree) {
+            self.written.entry(record).or_default().insert(at, key);
+        }
         self.trees.insert(key, tree);
     }
 
     /// Gives the chains that began before `until`, of which no more will come, to `sink`.
     pub fn release<E>(&mut self, until: i64, sink: &mut impl FnMut(Tree) -> Result<(), E>) -> Result<(), E> {
         while let Some((&first, tree)) = self.trees.first_key_value() {
-            let key = self.leader(first, tree).unwrap_or(first);
+            let key = self.leader(first, tree).or_else(|| self.before(first, tree)).unwrap_or(first);
             let waits = self.trees.get(&key).map_or(i64::MIN, |tree| waits_until(tree, 0));
             let full = self.held > self.most;
             let due = first.0 < until && waits < until;
@@ -189,7 +199,7 @@ impl Order {
             let keep = oldest.saturating_sub(2 * LINK_WAIT);
             self.sent.retain(|_, senders| {
                 senders.retain(|_, sent| {
-                    *sent = sent.split_off(&(keep, 0));
+                    *sent = sent.split_off(&(keep, 0, 0));
                     !sent.is_empty()
                 });
                 !senders.is_empty()
@@ -201,12 +211,20 @@ impl Order {
 
     /// A chain whose link has made this put, though by its host's clock it began later.
     fn leader(&self, key: Key, tree: &Tree) -> Option<Key> {
-        let after = (key.0.saturating_add(1), 0)..=(key.0.saturating_add(HOST_SKEW), u64::MAX);
+        let after = (key.0.saturating_add(1), 0, 0)..=(key.0.saturating_add(HOST_SKEW), u64::MAX, u64::MAX);
         let own = address(tree);
         let others = self.sent.get(&put_target(tree)?)?.iter().filter(|(of, _)| of.0 != own);
         let later = others.flat_map(|(_, sent)| sent.range(after.clone()).take(MOST_UNDER_WAY));
         let held = later.filter(|(_, sent)| self.trees.contains_key(&sent.tree));
         held.min_by_key(|(time, _)| **time).map(|(_, sent)| sent.tree)
+    }
+
+    /// A chain that begins with a put to the same record, asked for later and carried out earlier: what one client asks
+    /// for may wait while another's is done.
+    fn before(&self, key: Key, tree: &Tree) -> Option<Key> {
+        let (record, at) = written(key, tree)?;
+        let (earliest, of) = self.written.get(&record)?.first_key_value()?;
+        (*earliest < at).then_some(*of)
     }
 
     /// The recorders on both ends of a circuit see the same message. Is there a better account of this
@@ -247,6 +265,14 @@ impl Order {
     fn take(&mut self, key: Key) -> Option<Tree> {
         let tree = self.trees.remove(&key)?;
         self.held = self.held.saturating_sub(weight(&tree, 0));
+        if let Some((record, at)) = written(key, &tree) {
+            if let Some(puts) = self.written.get_mut(&record) {
+                puts.remove(&at);
+                if puts.is_empty() {
+                    self.written.remove(&record);
+                }
+            }
+        }
         if let Some(target) = put_target(&tree) {
             if let Some(keys) = self.puts.get_mut(&target) {
                 keys.remove(&key);
@@ -333,7 +359,7 @@ fn has_rival(senders: &Senders, mine: LinkOf, time: i64, put: i64, skew: i64, re
         return true;
     }
     let Some(own) = senders.get(&mine) else { return false };
-    let later = (time.saturating_add(1), 0)..=(put.max(time.saturating_add(1)), u64::MAX);
+    let later = (time.saturating_add(1), 0, 0)..=(put.max(time.saturating_add(1)), u64::MAX, u64::MAX);
     let same = |sent: &Sent| value::same_through_link(&sent.value, requested) != Some(false);
     let mut looked = own.range(later).take(MOST_UNDER_WAY + 1).enumerate();
     looked.any(|(number, (_, sent))| number == MOST_UNDER_WAY || same(sent))
@@ -341,11 +367,21 @@ fn has_rival(senders: &Senders, mine: LinkOf, time: i64, put: i64, skew: i64, re
 
 /// From `before` earlier than `time` to `after` later.
 fn around(time: i64, before: i64, after: i64) -> RangeInclusive<Key> {
-    (time.saturating_sub(before), 0)..=(time.saturating_add(after), u64::MAX)
+    (time.saturating_sub(before), 0, 0)..=(time.saturating_add(after), u64::MAX, u64::MAX)
 }
 
-/// Wall-clock time until which puts may come that the chain's links have made.
+/// Of a chain that begins with a put: its record, and its place among the record's puts as they were carried out.
+fn written(key: Key, tree: &Tree) -> Option<(RecordOf, (u64, u64))> {
+    let Some(Span { what: What::Put(put), .. }) = tree.root() else { return None };
+    Some(((address(tree), put.record?), (put.written?, key.2)))
+}
+
+/// Wall-clock time until which puts may come that the chain's links have made, or that were carried out before its own.
 fn waits_until(tree: &Tree, depth: usize) -> i64 {
+    let written = tree.root().and_then(|root| match &root.what {
+        What::Put(put) => Some(tree.run.wall(put.written?).saturating_add(1)),
+        _ => None,
+    });
     // The same put may be in another host's log.
     let copies =
         ends(tree).and_then(|_| tree.root()).map(|root| tree.run.wall(root.start).saturating_add(HOST_SKEW));
@@ -358,7 +394,7 @@ fn waits_until(tree: &Tree, depth: usize) -> i64 {
         _ if link.resolved => i64::MIN,
         _ => tree.run.wall(start).saturating_add(LINK_WAIT),
     });
-    links.chain(copies).max().unwrap_or(i64::MIN)
+    links.chain(copies).chain(written).max().unwrap_or(i64::MIN)
 }
 
 /// The recorded IOC that is the client of the circuit on which the chain's first put came, as its socket told.
