@@ -252,6 +252,25 @@ struct thread_state {
 	__u16 by_put;
 };
 
+/*
+ * Which put from outside a thread carries out (map `put_places`, by thread id): what it does in deeper frames to the
+ * record that was put to belongs to that put. Another thread may have taken the place; then that is not known.
+ */
+struct put_place {
+	__u64 sp;
+	__u64 record; /* dbCommon * */
+	__u32 tid;    /* 0: empty */
+	__u32 unused;
+};
+
+#ifdef IOCREC_RING
+#define PUT_BITS 8
+#else
+#define PUT_BITS 6
+#endif
+#define PUT_PLACE(tid) PLACE((__u32)(tid), PUT_BITS)
+
+_Static_assert(sizeof(struct put_place) == 24, "put_place");
 _Static_assert(sizeof(struct record_key) == 16, "record_key");
 _Static_assert(sizeof(struct record_state) == 32, "record_state");
 _Static_assert(sizeof(struct thread_state) == 32, "thread_state");

@@ -61,27 +61,54 @@ struct {
 	__type(value, __u64);
 } record_places SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << PUT_BITS);
+	__type(key, __u32);
+	__type(value, struct put_place);
+} put_places SEC(".maps");
+
+/*
+ * Puts go before processing: a buffer of their own keeps a flood of processing from pushing them out. It is for puts
+ * that come from outside (dbPutField, dbProcessNotify, and the dbPut inside them). What records' links put is
+ * as frequent as their processing, so it goes with that: `outside` tells which.
+ */
+
 #ifdef IOCREC_RING
+
+/* Both count as resident memory. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 19); /* 300 ms of 25,000 hits/s */
+} hits SEC(".maps");
+
+#define PUTS_BYTES (1 << 18) /* 800 puts of a client, of two hits each */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 19); /* 300 ms of 25,000 hits/s; it counts as resident memory */
-} hits SEC(".maps");
+	__uint(max_entries, PUTS_BYTES);
+} puts SEC(".maps");
+
+enum lost {
+	LOST_PROCESSING = 0, /* links' puts with it */
+	LOST_PUTS = 1,
+	LOST_SORTS,
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, LOST_SORTS);
 	__type(key, __u32);
 	__type(value, __u64);
 } lost SEC(".maps");
 
-/* The agent looks in every 50 ms; it is woken only when a quarter of the ring has filled before. */
+/* The agent looks in every 50 ms; it is woken only when a quarter of a ring has filled before. */
 #define WAKE_AT (1 << 17)
+#define WAKE_AT_PUTS (PUTS_BYTES / 4)
 
-INLINE int count_lost(void)
+INLINE int count_lost(__u32 sort)
 {
-	__u32 zero = 0;
-	__u64 *count = bpf_map_lookup_elem(&lost, &zero);
+	__u64 *count = bpf_map_lookup_elem(&lost, &sort);
 
 	if (count)
 		__sync_fetch_and_add(count, 1);
@@ -91,7 +118,42 @@ INLINE int count_lost(void)
 #define OPEN(type, name) \
 	struct type *name = bpf_ringbuf_reserve(&hits, sizeof(*name), 0); \
 	if (!name) \
-		return count_lost()
+		return count_lost(LOST_PROCESSING)
+
+/*
+ * What has no room in its own ring may have some in the other. Puts from outside may fill both. Others, a PVAccess
+ * server's among them, get an eighth of theirs, so that a flood of links' puts pushes none out.
+ */
+INLINE void *room_for_put(__u64 bytes, int outside)
+{
+	void *room;
+
+	if (outside) {
+		room = bpf_ringbuf_reserve(&puts, bytes, 0);
+		return room ? room : bpf_ringbuf_reserve(&hits, bytes, 0);
+	}
+	room = bpf_ringbuf_reserve(&hits, bytes, 0);
+	if (room || bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) >= PUTS_BYTES / 8)
+		return room;
+	return bpf_ringbuf_reserve(&puts, bytes, 0);
+}
+
+#define OPEN_PUT(type, name, outside) \
+	struct type *name = room_for_put(sizeof(*name), outside); \
+	if (!name) \
+		return count_lost((outside) ? LOST_PUTS : LOST_PROCESSING)
+
+/*
+ * Processing of the very record that a put from outside is for tells what became of the put. Where there is no room for
+ * it, it may use the puts', up to three eighths: 500 puts have room whatever else happens.
+ */
+#define OPEN_OF_PUT(type, name, regs, id, record) \
+	struct type *name = bpf_ringbuf_reserve(&hits, sizeof(*name), 0); \
+	if (!name && is_of_put(regs, id, record) && \
+	    bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) < PUTS_BYTES / 8 * 3) \
+		name = bpf_ringbuf_reserve(&puts, sizeof(*name), 0); \
+	if (!name) \
+		return count_lost(LOST_PROCESSING)
 
 /*
  * Notes the time, and says whether to wake the agent. Looking how full the ring is costs as much as the rest, so
@@ -105,7 +167,17 @@ INLINE __u64 now(struct hit *hit)
 		       BPF_RB_NO_WAKEUP;
 }
 
+INLINE __u64 now_of_put(struct hit *hit)
+{
+	hit->time = bpf_ktime_get_ns();
+	return (hit->time & 0x3c00) == 0 && (bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) >= WAKE_AT_PUTS ||
+					     bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= WAKE_AT) ?
+		       BPF_RB_FORCE_WAKEUP :
+		       BPF_RB_NO_WAKEUP;
+}
+
 #define SEND(regs, name, hit) bpf_ringbuf_submit(name, now(hit))
+#define SEND_PUT(regs, name, hit, outside) bpf_ringbuf_submit(name, now_of_put(hit))
 
 /* Reads up to ARRAY_BYTES; returns how many. */
 INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
@@ -125,14 +197,25 @@ struct {
 	__uint(value_size, sizeof(__u32));
 } hits SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} puts SEC(".maps");
+
+/* Whether there is room is not known here, so what has none in its own buffer is lost. */
 #define OPEN(type, name) \
 	struct type name##_event = {}; \
 	struct type *name = &name##_event
+#define OPEN_PUT(type, name, outside) OPEN(type, name)
+#define OPEN_OF_PUT(type, name, regs, id, record) OPEN(type, name)
 
 /* 4.4 does not know BPF_F_CURRENT_CPU (4.7) */
-#define SEND(regs, name, hit) \
+#define SEND_INTO(map, regs, name, hit) \
 	((hit)->time = bpf_ktime_get_ns(), \
-	 bpf_perf_event_output(regs, &hits, bpf_get_smp_processor_id(), name, sizeof(*name)))
+	 bpf_perf_event_output(regs, map, bpf_get_smp_processor_id(), name, sizeof(*name)))
+#define SEND(regs, name, hit) SEND_INTO(&hits, regs, name, hit)
+#define SEND_PUT(regs, name, hit, outside) SEND_INTO((outside) ? (void *)&puts : (void *)&hits, regs, name, hit)
 
 /* Constant sizes only. Reading past a short array is harmless: what isn't its own is cut by `bytes`. */
 INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
@@ -214,6 +297,31 @@ INLINE void no_alarm(struct hit *hit)
 	hit->severity = 0;
 }
 
+/* A put from outside begins: notes what its thread is at. */
+INLINE void note_put(struct pt_regs *regs, __u64 id, __u64 record)
+{
+	__u32 at = PUT_PLACE(id);
+	struct put_place *place = bpf_map_lookup_elem(&put_places, &at);
+
+	if (place) {
+		place->sp = STACK_POINTER(regs);
+		place->record = record;
+		place->tid = id;
+	}
+}
+
+/*
+ * Is this what a put from outside does to its record? (It may have returned, but then its thread puts nothing to
+ * that record but from outside.)
+ */
+INLINE int is_of_put(struct pt_regs *regs, __u64 id, __u64 record)
+{
+	__u32 at = PUT_PLACE(id);
+	struct put_place *place = bpf_map_lookup_elem(&put_places, &at);
+
+	return place && place->tid == (__u32)id && place->record == record && STACK_POINTER(regs) < place->sp;
+}
+
 #include "chains.h"
 
 /* Bytes of an element of a DBF or DBR type. */
@@ -268,7 +376,7 @@ INLINE int begins(struct pt_regs *regs, __u16 kind)
 
 	if ((process->chains || process->selects) && process_left_out(regs, process, id, record))
 		return 0;
-	OPEN(hit, hit);
+	OPEN_OF_PUT(hit, hit, regs, id, record);
 	begin(hit, regs, id, kind, record);
 	no_alarm(hit);
 	RETURN_ADDRESS(&hit->caller, regs);
@@ -326,7 +434,7 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 		return completes(regs, process, id, record);
 	COMPARED(layout);
 	if (layout->form == FORM_NONE || layout->form == FORM_SCALAR) {
-		OPEN(complete, complete);
+		OPEN_OF_PUT(complete, complete, regs, id, record);
 		begin(&complete->hit, regs, id, KIND_COMPLETE, record);
 		read_alarm(&complete->hit, process, record);
 		complete->count = 0;
@@ -339,7 +447,7 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 		}
 		SEND(regs, complete, &complete->hit);
 	} else if (layout->form == FORM_STRING) {
-		OPEN(complete_string, complete);
+		OPEN_OF_PUT(complete_string, complete, regs, id, record);
 		begin(&complete->hit, regs, id, KIND_COMPLETE, record);
 		read_alarm(&complete->hit, process, record);
 		complete->hit.dbf = layout->dbf;
@@ -349,7 +457,7 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 			complete->bytes = 0;
 		SEND(regs, complete, &complete->hit);
 	} else {
-		OPEN(complete_array, complete);
+		OPEN_OF_PUT(complete_array, complete, regs, id, record);
 		__u64 array = 0;
 		__u32 count = 0;
 		__u16 ftvl = layout->dbf;
@@ -416,12 +524,17 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 	__u16 dbr = ARGUMENT2(regs);
 	__u64 count = ARGUMENT4(regs);
 	const void *requested = (void *)(__u64)ARGUMENT3(regs);
+	int outside = 1;
 
 	bpf_probe_read_user(&address, sizeof(address), (void *)(__u64)ARGUMENT1(regs));
 	if (put_left_out(regs, process, id, address.record))
 		return 0;
+	if (kind == KIND_PUT_FIELD)
+		note_put(regs, id, address.record);
+	else
+		outside = is_of_put(regs, id, address.record);
 	if (count <= 1 && address.elements <= 1) {
-		OPEN(put, put);
+		OPEN_PUT(put, put, outside);
 		begin(&put->hit, regs, id, kind, address.record);
 		no_alarm(&put->hit);
 		RETURN_ADDRESS(&put->hit.caller, regs);
@@ -450,7 +563,7 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		} else if (bpf_probe_read_user(put->old, 8, (void *)(__u64)address.pfield) == 0) {
 			put->old_bytes = 8;
 		}
-		SEND(regs, put, &put->hit);
+		SEND_PUT(regs, put, &put->hit, outside);
 	} else {
 		struct value_layout *layout = value_of(process, id, address.record);
 		__u64 old = address.pfield;
@@ -461,7 +574,7 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 			old = read_pointer(address.record + layout->value);
 			bpf_probe_read_user(&old_count, sizeof(old_count), (void *)((__u64)address.record + layout->nord));
 		}
-		OPEN(put_array, put);
+		OPEN_PUT(put_array, put, outside);
 		begin(&put->hit, regs, id, kind, address.record);
 		no_alarm(&put->hit);
 		RETURN_ADDRESS(&put->hit.caller, regs);
@@ -473,7 +586,7 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		put->requested_bytes = read_array(put->requested, requested, count * element_bytes(process, dbr));
 		put->old_count = old_count;
 		put->old_bytes = read_array(put->old, (void *)old, (__u64)old_count * (__u16)address.field_size);
-		SEND(regs, put, &put->hit);
+		SEND_PUT(regs, put, &put->hit, outside);
 	}
 	return 0;
 }
@@ -500,7 +613,8 @@ SEC("uprobe") int db_process_notify(struct pt_regs *regs)
 	bpf_probe_read_user(&address, sizeof(address), (void *)(channel + process->chan_address));
 	if (put_left_out(regs, process, id, address.record))
 		return 0;
-	OPEN(put, put);
+	note_put(regs, id, address.record);
+	OPEN_PUT(put, put, 1);
 	begin(&put->hit, regs, id, KIND_NOTIFY, address.record);
 	no_alarm(&put->hit);
 	RETURN_ADDRESS(&put->hit.caller, regs);
@@ -511,7 +625,7 @@ SEC("uprobe") int db_process_notify(struct pt_regs *regs)
 	put->requested_bytes = 0;
 	put->old_bytes = 0;
 	put->link = NO_LINK;
-	SEND(regs, put, &put->hit);
+	SEND_PUT(regs, put, &put->hit, 1);
 	return 0;
 }
 
@@ -527,7 +641,7 @@ SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
 
 	if (request_left_out(regs, process, id, 0, 0))
 		return 0;
-	OPEN(link_put, put);
+	OPEN_PUT(link_put, put, 0);
 	begin(&put->hit, regs, id, KIND_LINK_PUT, link);
 	no_alarm(&put->hit);
 	put->hit.dbf = dbr;
@@ -543,7 +657,7 @@ SEC("uprobe") int db_ca_put_link_callback(struct pt_regs *regs)
 		put->bytes = STRING_BYTES;
 	else if (bpf_probe_read_user(put->value, 8, value) == 0)
 		put->bytes = 8;
-	SEND(regs, put, &put->hit);
+	SEND_PUT(regs, put, &put->hit, 0);
 	return 0;
 }
 

@@ -1,22 +1,21 @@
 //! `iocrec check`: what this machine allows, and the IOCs that are found on it. Changes nothing.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
 use crate::ca::capture::Capture;
-use crate::ca::servers;
+use crate::ca::{captures, servers};
 use crate::inspect::{self, budget, Look};
 use crate::ioc::user::Users;
-use crate::ioc::{ports, process, records, user, Finder, IocProcess};
+use crate::ioc::{ports, process, records, redact, user, Finder, IocProcess};
 use crate::json::{array, string};
 use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::place::Cost;
 use crate::kernel::tables::LeavesOut;
 use crate::kernel::{self, probe, Wish};
-use crate::recorder::{host, name_of};
+use crate::recorder::{host, name_of, not_captured};
+use crate::terminal;
 
 /// All that is found out.
 struct Report {
@@ -39,7 +38,8 @@ struct Refused {
 
 impl Refused {
     fn new(pid: u32, reason: String) -> Refused {
-        Refused { pid, command: process::command(pid).join(" "), user: user::user(pid), reason }
+        let command = redact::command(&process::command(pid)).join(" ");
+        Refused { pid, command, user: user::user(pid), reason }
     }
 
     /// One that does not answer: only what the kernel tells of it without its help.
@@ -66,6 +66,8 @@ struct IocLine {
     /// Of processing only the entry of records' process routines is seen.
     by_routines: bool,
     left_out: Vec<String>,
+    /// Why the packets of its network namespace cannot be captured, if it has another one than this program.
+    no_packets: Option<String>,
 }
 
 /// Prints the report.
@@ -75,8 +77,7 @@ struct IocLine {
 pub fn run(json: bool, users: &Users) -> Result<(), String> {
     let report = look(users)?;
     let text = if json { report.json() } else { report.text() };
-    // a pipe that was closed early ends quietly
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    terminal::print(&text);
     Ok(())
 }
 
@@ -126,6 +127,12 @@ fn look(users: &Users) -> Result<Report, String> {
         |ioc: &IocProcess| server(ioc.pid).map(|server| aside(ioc.pid, || ports::divide(ioc, server)));
     let line = |ioc: &IocProcess| aside(ioc.pid, || IocLine::new(ioc, ports(ioc).unwrap_or_default()));
     let mut iocs: Vec<IocLine> = found.iter().map(line).collect();
+    if no_packets.is_none() {
+        let here = process::namespace(std::process::id());
+        for line in iocs.iter_mut().filter(|line| process::namespace(line.pid) != here) {
+            line.no_packets = captures::try_in(line.pid).err();
+        }
+    }
     if tier.tier == Tier::Packet {
         iocs.iter_mut().for_each(IocLine::without_probes);
     }
@@ -136,7 +143,7 @@ fn look(users: &Users) -> Result<Report, String> {
     let foreign = servers.into_iter().filter(|server| found.iter().all(|ioc| ioc.pid != server.pid));
     iocs.extend(foreign.map(|server| IocLine {
         pid: server.pid,
-        name: aside(server.pid, || process::command(server.pid).join(" ")),
+        name: aside(server.pid, || redact::command(&process::command(server.pid)).join(" ")),
         base_version: String::new(),
         linkage: Linkage::Foreign,
         ca_ports: server.ports,
@@ -147,6 +154,7 @@ fn look(users: &Users) -> Result<Report, String> {
         probes: Vec::new(),
         by_routines: false,
         left_out: Vec::new(),
+        no_packets: None,
     }));
     Ok(Report { host: host()?, tier, no_packets, iocs, refused })
 }
@@ -211,6 +219,7 @@ impl IocLine {
             probes,
             by_routines,
             left_out,
+            no_packets: None,
         }
     }
 }
@@ -225,6 +234,7 @@ impl IocLine {
 
     /// What of it would be recorded, in words.
     fn recorded(&self, packets: bool) -> String {
+        let packets = packets && self.no_packets.is_none();
         let hits = self.known.is_ok() && !self.probes.is_empty();
         let mut what = Vec::new();
         let puts = self.probes.iter().any(|probe| probe.starts_with("dbPut"));
@@ -249,9 +259,8 @@ fn linkage_name(linkage: Linkage) -> &'static str {
 
 impl Report {
     fn text(&self) -> String {
-        let mut text = String::new();
-        // writing to a String cannot fail
-        let mut line = |line: std::fmt::Arguments| _ = writeln!(text, "{line}");
+        let mut text = terminal::page();
+        let mut line = |line: std::fmt::Arguments| terminal::add(&mut text, line);
         let host = &self.host;
         line(format_args!("iocrec {} on {}, Linux {} {}", host.recorder, host.name, host.kernel, host.arch));
         line(format_args!("tier     {}", name_of(self.tier.tier)));
@@ -296,6 +305,9 @@ impl Report {
             if !ioc.probes.is_empty() {
                 line(format_args!("         probes: {}", ioc.probes.join(" ")));
             }
+            if let Some(reason) = &ioc.no_packets {
+                line(format_args!("         no packets: {}", not_captured(reason)));
+            }
             for reason in &ioc.left_out {
                 line(format_args!("         not probed: {reason}"));
             }
@@ -303,7 +315,7 @@ impl Report {
         for Refused { pid, command, user, reason } in &self.refused {
             line(format_args!("refused  pid {pid} of {user} ({command}): {reason}"));
         }
-        text
+        text.into_text()
     }
 
     fn json(&self) -> String {
@@ -321,7 +333,7 @@ impl Report {
             format!(
                 "{{\"pid\":{},\"name\":{},\"base_version\":{},\"linkage\":{},\"ca_ports\":{},\"pva_ports\":{},\
                  \"user\":{},\"record_types\":{types},\"records\":{records},\"no_records\":{reason},\
-                 \"recorded\":{recorded},\"probes\":{},\"not_probed\":{}}}",
+                 \"recorded\":{recorded},\"probes\":{},\"not_probed\":{},\"no_packets\":{}}}",
                 ioc.pid,
                 string(&ioc.name),
                 string(&ioc.base_version),
@@ -331,6 +343,7 @@ impl Report {
                 string(&ioc.user),
                 array(ioc.probes.iter().map(|probe| string(probe))),
                 array(ioc.left_out.iter().map(|reason| string(reason))),
+                ioc.no_packets.as_ref().map_or("null".into(), |reason| string(reason)),
             )
         });
         let not_recorded = self.refused.iter().map(|Refused { pid, command, user, reason }| {
@@ -374,6 +387,7 @@ mod tests {
             probes: vec!["dbPut".into()],
             by_routines: false,
             left_out: vec![],
+            no_packets: Some(odd.into()),
         };
         let host = Host {
             name: odd.into(),
@@ -392,6 +406,7 @@ mod tests {
         assert_eq!(json["not_recorded"][0]["reason"], odd);
         assert_eq!(json["not_recorded"][0]["pid"], 7);
         assert_eq!(json["iocs"][0]["name"], odd);
+        assert_eq!(json["iocs"][0]["no_packets"], odd);
         assert_eq!(json["iocs"][0]["records"], 5);
         assert_eq!(json["iocs"][0]["no_records"], odd);
         assert_eq!(json["iocs"][0]["ca_ports"], serde_json::json!([5064, 5070]));

@@ -2,7 +2,6 @@
 //! usage.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,6 +14,7 @@ use iocrec_log::writer::{self, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
+use crate::directory::Guard;
 use crate::ioc::user::Users;
 use crate::kernel::Wish;
 use crate::recorder::holding::Holding;
@@ -26,6 +26,7 @@ use crate::recorder::thinning::Retain;
 use crate::recorder::triggers::Triggers;
 use crate::recorder::{self, Recorder};
 use crate::signals::HangUp;
+use crate::terminal::{self, complain};
 use crate::{check, control, kernel, mark, privileges, signals, status, watch};
 
 /// Steps of times in nanoseconds, unless told otherwise. A probe takes 400 ns and more, so that what differs by less
@@ -35,6 +36,11 @@ const TIME_STEP: u64 = 256;
 /// A flight recorder for EPICS IOCs: watches running IOCs from outside, without changing them.
 #[derive(FromArgs, Debug)]
 struct Arguments {
+    /// print the version
+    #[argh(switch, short = 'V')]
+    #[allow(dead_code)] // seen to before: with it no command is needed
+    version: bool,
+
     #[argh(subcommand)]
     command: Command,
 }
@@ -108,7 +114,7 @@ struct Record {
     #[argh(option, from_str_fn(duration))]
     duration: Option<Duration>,
 
-    /// capture packets on this interface; repeatable (default any)
+    /// capture packets on this interface of iocrec's own network namespace; repeatable (default any)
     #[argh(option)]
     iface: Vec<String>,
 
@@ -145,6 +151,10 @@ struct Record {
     #[argh(option, from_str_fn(chains))]
     thin: Option<u32>,
 
+    /// leave out the IOCs' command lines; by default only what looks like a secret in them is left out
+    #[argh(switch)]
+    no_command_lines: bool,
+
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
     #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
     tier: Wish,
@@ -158,7 +168,7 @@ struct Watch {
     #[argh(option, from_str_fn(duration))]
     duration: Option<Duration>,
 
-    /// capture packets on this interface; repeatable (default any)
+    /// capture packets on this interface of iocrec's own network namespace; repeatable (default any)
     #[argh(option)]
     iface: Vec<String>,
 
@@ -193,6 +203,10 @@ struct Watch {
     /// at most so many process chains a second of each record that begins them; all puts
     #[argh(option, from_str_fn(chains))]
     thin: Option<u32>,
+
+    /// leave out the IOCs' command lines; by default only what looks like a secret in them is left out
+    #[argh(switch)]
+    no_command_lines: bool,
 
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
     #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
@@ -267,22 +281,16 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// A line on stderr; if that is closed there is nobody to tell.
-fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr(), "iocrec: {line}");
-}
-
 /// `None`: help was asked for and given.
 fn parse(words: &[String]) -> Result<Option<Command>, Failure> {
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-    if words == ["--version"] {
+    if let ["--version" | "-V", ..] = words.as_slice() {
         words = vec!["version"];
     }
     match Arguments::from_args(&["iocrec"], &words) {
         Ok(arguments) => Ok(Some(arguments.command)),
         Err(exit) if exit.status.is_ok() => {
-            // a pipe that was closed early ends quietly
-            let _ = std::io::stdout().write_all(exit.output.as_bytes());
+            terminal::print(&exit.output);
             Ok(None)
         }
         Err(exit) => {
@@ -306,7 +314,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Mark(mark) => mark::run(&mark.dir, &mark.text).map_err(Failure::Failed),
         Command::Status(status) => status::run(&status.dir, status.json).map_err(Failure::Failed),
         Command::Version(_) => {
-            let _ = writeln!(std::io::stdout(), "iocrec {}", env!("CARGO_PKG_VERSION"));
+            terminal::print(concat!("iocrec ", env!("CARGO_PKG_VERSION")));
             Ok(())
         }
     }
@@ -315,7 +323,9 @@ fn execute(command: Command) -> Result<(), Failure> {
 fn record(record: Record) -> Result<(), Failure> {
     let users = Users::named(&record.user).map_err(Failure::Usage)?;
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
-    let directory = Directory::open(&record.dir).map_err(|error| failed(&error))?.reserving(set_aside);
+    let guard = Box::new(Guard::new(complain));
+    let directory =
+        Directory::open_kept(&record.dir, guard).map_err(|error| failed(&error))?.reserving(set_aside);
     let options = writer::Options {
         max_disk: record.max_disk,
         max_age: record.max_age,
@@ -329,14 +339,14 @@ fn record(record: Record) -> Result<(), Failure> {
     };
     let run = run_number().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;
     let writer = Writer::open(directory, options, run).map_err(|error| failed(&error))?;
-    limit_privileges(owner(&record.dir));
+    limit_privileges(is_foreign(&record.dir));
     let report = Report::new(record.dir.to_string_lossy().into_owned(), record.max_disk);
     let triggers = Triggers::new(&record.pin_on, &record.pin_on_put);
     let no_thread = |error| Failure::Failed(format!("no thread for the log: {error}"));
     let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
     let (desk, notices) = (store.desk(), store.notices());
-    let no_socket = move |line| _ = notices.try_send(line);
-    control::serve(&record.dir, move |request| desk.answer(request), no_socket).map_err(no_thread)?;
+    let say = move |line| _ = notices.try_send(line);
+    control::serve(&record.dir, move |request| desk.answer(request), say).map_err(no_thread)?;
     let options = recorder::Options {
         wish: record.tier,
         interfaces: interfaces(record.iface),
@@ -344,6 +354,7 @@ fn record(record: Record) -> Result<(), Failure> {
         pids: record.pid,
         users,
         selection: Selection::new(&record.only, &record.exclude),
+        no_command_lines: record.no_command_lines,
         puts: !record.no_puts,
         process: !record.no_process,
         duration: record.duration,
@@ -363,16 +374,18 @@ fn record(record: Record) -> Result<(), Failure> {
     }
 }
 
-/// The user that a directory belongs to.
-fn owner(path: &Path) -> Option<u32> {
-    std::fs::metadata(path).ok().map(|found| found.uid())
+/// Does the log's directory, or the one that it is in, where it may have to be made again, belong to another user?
+fn is_foreign(path: &Path) -> bool {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let owners = [path, parent].map(|path| std::fs::metadata(path).map(|found| found.uid()));
+    owners.into_iter().flatten().any(|owner| owner != nix::unistd::geteuid().as_raw())
 }
 
-/// Gives up what recording does not need, before there is a second thread. `writes_as`: whose the log is.
-fn limit_privileges(writes_as: Option<u32>) {
+/// Gives up what recording does not need, before there is a second thread. `foreign`: it writes where another user's
+/// permissions count.
+fn limit_privileges(foreign: bool) {
     // the last that needs CAP_SYS_RESOURCE
     kernel::raise_limits();
-    let foreign = writes_as.is_some_and(|owner| owner != nix::unistd::geteuid().as_raw());
     if let Err(error) = privileges::limit(foreign.then_some(privileges::DAC_OVERRIDE)) {
         complain(&format!("capabilities that are not needed could not be given up: {error}"));
     }
@@ -387,13 +400,14 @@ fn watch(watch: Watch) -> Result<(), Failure> {
         pids: watch.pid,
         users,
         selection: Selection::new(&watch.only, &watch.exclude),
+        no_command_lines: watch.no_command_lines,
         puts: !watch.no_puts,
         process: !watch.no_process,
         duration: watch.duration,
         thin: watch.thin,
         retain: None,
     };
-    limit_privileges(None);
+    limit_privileges(false);
     signals::catch(HangUp::Ends);
     let mut sink = watch::on_stdout();
     let recorder = drive(options, &mut sink)?;

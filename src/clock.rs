@@ -14,6 +14,11 @@ pub fn monotonic() -> u64 {
     nanoseconds(ClockId::CLOCK_MONOTONIC).unsigned_abs()
 }
 
+/// Nanoseconds of a processor that this thread has had.
+pub fn thread() -> u64 {
+    nanoseconds(ClockId::CLOCK_THREAD_CPUTIME_ID).unsigned_abs()
+}
+
 /// The monotonic time of a moment that is told in nanoseconds after boot, suspended time included, as /proc tells
 /// when processes began. Too early where the machine was suspended since: by how much is not told.
 pub fn monotonic_of_boot(boot: u64) -> u64 {

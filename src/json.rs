@@ -1,22 +1,16 @@
 //! The little JSON that the agent writes. (It does without a JSON crate for two pages.)
 
-use std::fmt::Write;
+use iocrec_log::escape::push_json;
 
 /// A JSON array of values that are JSON already.
 pub fn array(values: impl Iterator<Item = String>) -> String {
     format!("[{}]", values.collect::<Vec<_>>().join(","))
 }
 
-/// A JSON string (RFC 8259, section 7).
+/// A JSON string. What a terminal would obey stands as `\uXXXX` in it.
 pub fn string(text: &str) -> String {
     let mut json = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => json.extend(['\\', letter]),
-            control if control < ' ' => _ = write!(json, "\\u{:04x}", control as u32),
-            other => json.push(other),
-        }
-    }
+    push_json(&mut json, text);
     json.push('"');
     json
 }

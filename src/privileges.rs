@@ -29,7 +29,7 @@ const NEEDED: [Capability; 4] = [DAC_READ_SEARCH, NET_RAW, SYS_PTRACE, SYS_ADMIN
 /// The same for who has no SYS_ADMIN.
 const LESS: [Capability; 5] = [DAC_READ_SEARCH, NET_RAW, SYS_PTRACE, PERFMON, BPF];
 
-/// Needed too where the log's directory belongs to another user, whose it may be to say so.
+/// Needed too where the log's directory, or the one that it is in, belongs to another user.
 pub const DAC_OVERRIDE: Capability = 1;
 
 /// _LINUX_CAPABILITY_VERSION_3: two words of 32 bits each.

@@ -1,7 +1,6 @@
 //! `iocrec status`: is a recorder running on a directory, and how does it do? Where none is, what the directory
 //! holds.
 
-use std::io::Write;
 use std::path::Path;
 
 use iocrec_log::storage::segments;
@@ -9,6 +8,7 @@ use iocrec_log::storage::segments;
 use crate::control::{self, NoAnswer, Request};
 use crate::json::string;
 use crate::recorder::report::bytes;
+use crate::terminal;
 
 /// Prints how the recorder does. The error, if there is one, is for people.
 ///
@@ -23,8 +23,7 @@ pub fn run(directory: &Path, json: bool) -> Result<(), String> {
             Err(format!("no recorder writes to {}; start one with iocrec record", directory.display())),
         ),
     };
-    // a pipe that was closed early ends quietly
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    terminal::print(&text);
     outcome
 }
 

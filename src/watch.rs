@@ -8,12 +8,15 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
 use iocrec_log::context::Context;
+use iocrec_log::escape::Lines;
 use iocrec_log::event::{
-    CaAnswer, CaPut, Circuit, CircuitId, Event, Fact, Put, PutKind, RecordId, ThreadId, Value,
+    CaAnswer, CaPut, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Put, PutKind, RecordId, ThreadId,
+    Value,
 };
 use iocrec_log::value::{from_channel_access, text};
 
 use crate::recorder::sink::Sink;
+use crate::terminal;
 
 /// How long a WRITE waits for its hit or its ERROR, and a hit for its packet. Packets are handed over up to
 /// 50 ms after they came; and a busy IOC takes its time.
@@ -36,6 +39,8 @@ struct Waiting {
     time: u64,
     put: CaPut,
     circuit: Circuit,
+    /// Whose that is, as far as it was known when the put came.
+    ends: Option<CircuitEnds>,
     /// Empty where not known.
     pv: String,
     old: Option<Value>,
@@ -53,6 +58,8 @@ struct Inside {
     thread: String,
     /// Its record is processed for it, so it was taken.
     taken: bool,
+    /// Whose thread.
+    ioc: Option<IocId>,
     circuit: Option<CircuitId>,
     notify: bool,
     put: Put,
@@ -60,12 +67,15 @@ struct Inside {
 
 impl Inside {
     /// Is this where a put on the network has got to?
-    fn is(&self, waiting: &Waiting) -> bool {
+    fn is(&self, waiting: &Waiting, context: &Context) -> bool {
         let place = match self.circuit {
             Some(circuit) => waiting.circuit.id == circuit,
             None => {
                 let record = waiting.pv.split(['.', '{']).next().unwrap_or_default();
-                self.names.iter().any(|name| name == record)
+                // another IOC may have a record of that name
+                let server = context.circuit_ends(waiting.circuit.id).and_then(|ends| ends.server);
+                let other = server.is_some() && self.ioc.is_some() && server != self.ioc;
+                !other && self.names.iter().any(|name| name == record)
             }
         };
         place && self.notify == waiting.put.notify && self.time + CLOCK_ERROR >= waiting.time
@@ -74,7 +84,7 @@ impl Inside {
 
 /// Prints lines.
 pub struct Watch<W: Write> {
-    out: W,
+    out: Lines<W>,
     context: Context,
     waiting: VecDeque<Waiting>,
     inside: VecDeque<Inside>,
@@ -85,7 +95,7 @@ pub struct Watch<W: Write> {
 
 impl<W: Write> Watch<W> {
     /// Onto `out`.
-    pub fn new(out: W) -> Watch<W> {
+    pub fn new(out: Lines<W>) -> Watch<W> {
         Watch {
             out,
             context: Context::default(),
@@ -98,7 +108,7 @@ impl<W: Write> Watch<W> {
 
     fn line(&mut self, line: &str) {
         // every line is to be seen at once, also through a pipe
-        let done = writeln!(self.out, "{line}").and_then(|()| self.out.flush());
+        let done = self.out.line(format_args!("{line}")).and_then(|()| self.out.flush());
         if done.is_err() && !std::mem::replace(&mut self.failed, true) {
             // nobody reads any more: end as if told to
             crate::signals::end_now();
@@ -133,7 +143,8 @@ impl<W: Write> Watch<W> {
         let (thread, circuit) = (self.thread(put.thread).to_string(), self.context.serves(put.thread));
         let mut names = vec![record];
         names.extend(self.context.aliases(put.record).iter().map(|alias| alias.to_string()));
-        self.inside.push_back(Inside { time, names, name, thread, taken: false, circuit, notify, put });
+        let ioc = self.context.thread(put.thread).map(|thread| thread.ioc);
+        self.inside.push_back(Inside { time, names, name, thread, taken: false, ioc, circuit, notify, put });
     }
 
     /// A record is processed: for the put to it in that thread, which `dbPutField` then has taken.
@@ -152,7 +163,9 @@ impl<W: Write> Watch<W> {
     /// Puts together what belongs together.
     fn join(&mut self) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.old.is_none()) {
-            let Some(place) = self.inside.iter().position(|inside| inside.is(waiting)) else { continue };
+            let Some(place) = self.inside.iter().position(|inside| inside.is(waiting, &self.context)) else {
+                continue;
+            };
             let Some(inside) = self.inside.remove(place) else { continue };
             waiting.old = Some(inside.put.old);
             waiting.inside = Some((inside.put.thread, inside.put.record));
@@ -217,6 +230,15 @@ impl<W: Write> Watch<W> {
                 line += &format!(" {name}={known}");
             }
         }
+        // whose process has which end, where that is known
+        let ends = self.context.circuit_ends(circuit.id).copied().or(waiting.ends);
+        for (name, ioc) in
+            [("ioc", ends.and_then(|ends| ends.server)), ("by_ioc", ends.and_then(|ends| ends.client))]
+        {
+            if let Some(ioc) = ioc.and_then(|ioc| self.context.ioc(ioc)) {
+                line += &format!(" {name}={}", ioc.name);
+            }
+        }
         if let Some(old) = &waiting.old {
             line += &format!(" old={}", text(old));
         }
@@ -238,6 +260,7 @@ impl<W: Write> Sink for Watch<W> {
                 self.waiting.push_back(Waiting {
                     time: event.time,
                     put,
+                    ends: self.context.circuit_ends(circuit.id).copied(),
                     circuit,
                     pv,
                     old: None,
@@ -294,5 +317,5 @@ impl<W: Write> Sink for Watch<W> {
 
 /// Onto standard output.
 pub fn on_stdout() -> Watch<io::Stdout> {
-    Watch::new(io::stdout())
+    Watch::new(terminal::standard_output())
 }

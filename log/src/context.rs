@@ -9,8 +9,11 @@
 //! applied to an empty context gives the same answers. 10,000 records cost about half a MiB
 //! (tests/context.rs measures).
 
+mod budget;
 mod records;
 
+pub use self::budget::Budget;
+use self::budget::Share;
 use self::records::Records;
 use crate::clock::can_be_right;
 use crate::event::{
@@ -20,6 +23,7 @@ use crate::event::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::size_of;
+use std::sync::Arc;
 
 /// Bytes of definitions, roughly, that a context holds at most. Beyond it new definitions are
 /// counted as refused and left out: a hostile log or a flood of channels must not take the machine's
@@ -29,6 +33,11 @@ pub const MAX_HELD: usize = 256 << 20;
 /// How many pairs of clocks are remembered. The recorder notes one every few seconds to minutes, and
 /// events are looked up near to when they were written, so a few are enough; 64 cost 1 KiB.
 const MAX_CLOCKS: usize = 64;
+
+/// Other names of a record; a bound for hostile logs, since each is compared with all.
+const MAX_ALIASES: usize = 1000;
+/// Bytes that a definition takes, about: to tell from what is held how many there are.
+const TYPICAL: usize = 64;
 
 /// A record, as [`Context::record`] gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,86 +54,104 @@ pub struct RecordRef<'a> {
     pub rtype: &'a str,
 }
 
-/// Roughly how many bytes keeping a thing costs.
-trait Weight {
-    fn weight(&self) -> usize;
+/// How many bytes keeping a thing costs, as it is measured (tests/memory.rs): what the allocator adds counts, too, or
+/// many small things would take twice what they may.
+trait Weight: Sized {
+    /// What it has on the heap.
+    fn heap(&self) -> usize;
+
+    /// All, its place in a tree included: nodes are half full when numbers rise.
+    fn weight(&self) -> usize {
+        2 * (size_of::<u32>() + size_of::<Self>()) + self.heap()
+    }
+}
+
+/// What an allocation of so many bytes takes: nothing for none.
+fn allocated(bytes: usize) -> usize {
+    const LEAST: usize = 32;
+    const STEP: usize = 16;
+    match bytes {
+        0 => 0,
+        bytes => bytes.saturating_add(size_of::<usize>()).next_multiple_of(STEP).max(LEAST),
+    }
+}
+
+/// A list of texts.
+fn texts<'a>(texts: impl ExactSizeIterator<Item = &'a str>, each: usize) -> usize {
+    allocated(texts.len() * each) + texts.map(|text| allocated(text.len())).sum::<usize>()
 }
 
 impl Weight for Ioc {
-    fn weight(&self) -> usize {
-        let words = self.command.iter().chain(&self.not_probed);
-        let text =
-            self.name.len() + self.exe.len() + self.cwd.len() + self.base_version.len() + self.user.len();
-        let set =
-            self.environment.iter().map(|(name, value)| 2 * size_of::<String>() + name.len() + value.len());
-        size_of::<Self>()
-            + text
-            + words.map(|w| size_of::<String>() + w.len()).sum::<usize>()
-            + set.sum::<usize>()
-            + 2 * (self.ca_ports.len() + self.pva_ports.len())
+    fn heap(&self) -> usize {
+        const STRING: usize = size_of::<String>();
+        let own = [&self.name, &self.exe, &self.cwd, &self.base_version, &self.user];
+        let own = own.iter().map(|text| allocated(text.len())).sum::<usize>();
+        let pairs =
+            self.environment.iter().map(|(name, value)| allocated(name.len()) + allocated(value.len()));
+        own + texts(self.command.iter().map(String::as_str), STRING)
+            + texts(self.not_probed.iter().map(String::as_str), STRING)
+            + allocated(self.environment.len() * 2 * STRING)
+            + pairs.sum::<usize>()
+            + allocated(2 * self.ca_ports.len())
+            + allocated(2 * self.pva_ports.len())
     }
 }
 impl Weight for Thread {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + self.name.len()
+    fn heap(&self) -> usize {
+        allocated(self.name.len())
     }
 }
 impl Weight for Field {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + self.rtype.len() + self.name.len()
+    fn heap(&self) -> usize {
+        allocated(self.rtype.len()) + allocated(self.name.len())
     }
 }
 impl Weight for Menu {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + self.name.len() + weight_of(self.choices.iter().map(String::len))
+    fn heap(&self) -> usize {
+        allocated(self.name.len()) + texts(self.choices.iter().map(String::as_str), size_of::<String>())
     }
 }
 /// Texts of states, or other names, of a record: most records have none.
 impl Weight for Box<[Box<str>]> {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + weight_of(self.iter().map(|text| text.len()))
+    fn heap(&self) -> usize {
+        texts(self.iter().map(AsRef::as_ref), size_of::<Box<str>>())
     }
 }
 impl Weight for ScanList {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + self.name.len()
+    fn heap(&self) -> usize {
+        allocated(self.name.len())
     }
 }
 impl Weight for Site {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + self.function.len() + self.module.len()
+    fn heap(&self) -> usize {
+        allocated(self.function.len()) + allocated(self.module.len())
     }
 }
 impl Weight for Circuit {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + self.user.len() + self.host.len()
+    fn heap(&self) -> usize {
+        allocated(self.user.len()) + allocated(self.host.len())
     }
 }
 impl Weight for Channel {
-    fn weight(&self) -> usize {
-        // Twice the number pair, for its place among the circuit's channels.
-        size_of::<Self>() + self.pv.len() + 16
+    fn heap(&self) -> usize {
+        // and its place among the circuit's channels
+        allocated(self.pv.len()) + 2 * size_of::<(CircuitId, ChannelId)>()
     }
 }
 impl Weight for Attached {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + self.cause.len()
+    fn heap(&self) -> usize {
+        allocated(self.cause.len())
     }
 }
 impl Weight for CircuitEnds {
-    fn weight(&self) -> usize {
-        size_of::<Self>()
+    fn heap(&self) -> usize {
+        0
     }
 }
 impl Weight for CircuitId {
-    fn weight(&self) -> usize {
-        8
+    fn heap(&self) -> usize {
+        0
     }
-}
-
-/// What a list of texts of these lengths costs.
-fn weight_of(lengths: impl Iterator<Item = usize>) -> usize {
-    lengths.map(|length| size_of::<String>() + length).sum()
 }
 
 /// Things by their number, and what they weigh. A tree and not a hash table: in order for keyframes,
@@ -143,15 +170,15 @@ impl<T> Default for Table<T> {
 
 impl<T: Weight> Table<T> {
     fn put(&mut self, id: u32, thing: T) {
-        self.weight += thing.weight() + size_of::<u32>();
+        self.weight += thing.weight();
         if let Some(old) = self.map.insert(id, thing) {
-            self.weight = self.weight.saturating_sub(old.weight() + size_of::<u32>());
+            self.weight = self.weight.saturating_sub(old.weight());
         }
     }
 
     fn take(&mut self, id: u32) -> Option<T> {
         let old = self.map.remove(&id)?;
-        self.weight = self.weight.saturating_sub(old.weight() + size_of::<u32>());
+        self.weight = self.weight.saturating_sub(old.weight());
         Some(old)
     }
 
@@ -160,7 +187,7 @@ impl<T: Weight> Table<T> {
         self.map.retain(|id, thing| {
             let stays = wanted(id, thing);
             if !stays {
-                *weight = weight.saturating_sub(thing.weight() + size_of::<u32>());
+                *weight = weight.saturating_sub(thing.weight());
             }
             stays
         });
@@ -172,6 +199,8 @@ impl<T: Weight> Table<T> {
 pub struct Context {
     /// Bytes that it may hold: [`MAX_HELD`], less in tests.
     limit: usize,
+    /// And its part of what a reader's contexts may hold.
+    share: Share,
     host: Option<Host>,
     tier: Option<TierChoice>,
     thinning: Option<Thinning>,
@@ -206,9 +235,15 @@ impl Default for Context {
 }
 
 impl Context {
+    /// One that shares what it may hold with others.
+    pub fn sharing(budget: &Arc<Budget>) -> Self {
+        Context { share: Share::of(budget), ..Context::default() }
+    }
+
     fn with_limit(limit: usize) -> Self {
         Context {
             limit,
+            share: Share::default(),
             host: None,
             tier: None,
             thinning: None,
@@ -243,7 +278,7 @@ impl Context {
             Fact::Thinning(thinning) => self.thinning = Some(thinning.clone()),
             Fact::Ioc(ioc) => {
                 if self.has_room(ioc.weight()) {
-                    self.iocs.put(ioc.id, ioc.clone());
+                    self.iocs.put(ioc.id, Ioc::clone(ioc));
                 }
             }
             Fact::IocEnd(end) => self.drop_ioc(end.ioc),
@@ -354,7 +389,7 @@ impl Context {
             .chain(clock)
             .chain(self.tier.iter().cloned().map(Fact::Tier).map(at))
             .chain(self.thinning.iter().cloned().map(Fact::Thinning).map(at))
-            .chain(self.iocs.map.values().cloned().map(Fact::Ioc).map(at))
+            .chain(self.iocs.map.values().cloned().map(Fact::from).map(at))
             .chain(self.threads.map.values().cloned().map(Fact::Thread).map(at))
             .chain(records.map(Record::from).map(Fact::Record).map(at))
             .chain(aliases.map(at))
@@ -498,7 +533,7 @@ impl Context {
         Some(wall.saturating_add(time.wrapping_sub(at) as i64))
     }
 
-    /// How many definitions were left out because of [`MAX_HELD`].
+    /// How many definitions were left out because of [`MAX_HELD`] or a [`Budget`].
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -525,7 +560,9 @@ impl Context {
     }
 
     fn has_room(&mut self, weight: usize) -> bool {
-        let fits = self.held().saturating_add(weight) <= self.limit;
+        self.share.earn();
+        let all = self.held().saturating_add(weight);
+        let fits = all <= self.limit && self.share.take(all);
         self.refused += u64::from(!fits);
         fits
     }
@@ -552,6 +589,10 @@ impl Context {
 
     fn put_alias(&mut self, alias: &Alias) {
         let known = self.aliases(alias.record);
+        if known.len() >= MAX_ALIASES {
+            self.refused += 1;
+            return;
+        }
         if known.iter().any(|name| **name == *alias.name) {
             return;
         }
@@ -564,6 +605,9 @@ impl Context {
     fn drop_ioc(&mut self, ioc: IocId) {
         self.iocs.take(ioc);
         self.attached.take(ioc);
+        if !self.share.may_look_at(self.held() / TYPICAL) {
+            return;
+        }
         self.threads.keep(|_, thread| thread.ioc != ioc);
         self.records.drop_ioc(ioc);
         let records = &self.records;
@@ -576,6 +620,7 @@ impl Context {
         self.sites.keep(|_, site| site.ioc != ioc);
         let threads = &self.threads.map;
         self.serves.keep(|thread, _| threads.contains_key(thread));
+        self.share.take(self.held());
     }
 
     fn drop_circuit(&mut self, circuit: CircuitId) {
@@ -586,7 +631,10 @@ impl Context {
         for channel in ended {
             self.drop_channel(channel);
         }
-        self.serves.keep(|_, served| *served != circuit);
+        if self.share.may_look_at(self.serves.map.len()) {
+            self.serves.keep(|_, served| *served != circuit);
+        }
+        self.share.take(self.held());
     }
 
     fn drop_channel(&mut self, id: ChannelId) {
@@ -636,7 +684,10 @@ mod tests {
             context.apply(0, &Fact::CircuitEnd(turn));
         }
         context.apply(0, &Fact::IocEnd(crate::event::IocEnd { ioc: 1, how: String::new() }));
-        let types = 2 * (size_of::<Box<str>>() + "type1".len());
-        assert_eq!(context.held(), types);
+        let mut types = Records::default();
+        types.put(&Record { id: 1, ioc: 1, address: 0, name: String::new(), rtype: "type1".into() });
+        types.drop_ioc(1);
+        assert_eq!(context.held(), types.weight());
+        assert!(context.held() > 0);
     }
 }

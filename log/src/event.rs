@@ -55,7 +55,8 @@ pub enum Fact {
     /// How the recorder watches, and why not better.
     Tier(TierChoice),
     /// An IOC, or another process that serves Channel Access.
-    Ioc(Ioc),
+    /// (In a box, since it is twice as large as any other, and readers hold facts by the hundred thousand.)
+    Ioc(Box<Ioc>),
     /// An IOC is gone.
     IocEnd(IocEnd),
     /// A thread of an IOC.
@@ -127,6 +128,12 @@ pub enum Fact {
     CircuitEnds(CircuitEnds),
     /// What a field held some time after a put.
     FieldValue(FieldValue),
+}
+
+impl From<Ioc> for Fact {
+    fn from(ioc: Ioc) -> Self {
+        Fact::Ioc(Box::new(ioc))
+    }
 }
 
 /// What becomes of a fact when facts are put into order.

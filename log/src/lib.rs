@@ -6,6 +6,7 @@
 //!
 //! - [`event`]: what can be said;
 //! - [`context`]: the definitions in force, for writing keyframes and for looking up numbers;
+//! - [`escape`]: how text from outside is shown;
 //! - [`storage`]: the few things that a writer needs of a disk, and a real directory that does them;
 //! - [`writer`]: events to segments, under a hard cap on disk use. Its module page is the contract
 //!   of what a crash can cost;
@@ -33,6 +34,7 @@
 mod block;
 pub mod clock;
 pub mod context;
+pub mod escape;
 pub mod event;
 pub mod format;
 pub mod glob;

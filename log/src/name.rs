@@ -24,6 +24,9 @@ pub enum Pin {
     No,
     /// It is kept for something that the recorder noticed by itself.
     Auto,
+    /// The same, for the death of an IOC: what is kept for less goes before it. Its file's name is that of
+    /// [`Auto`](Pin::Auto), so the next run takes it for that.
+    Death,
     /// It is kept for an operator's mark.
     Mark,
 }
@@ -33,7 +36,7 @@ impl Pin {
     fn word(self) -> &'static str {
         match self {
             Pin::No => "",
-            Pin::Auto => "-auto",
+            Pin::Auto | Pin::Death => "-auto",
             Pin::Mark => "-mark",
         }
     }
@@ -66,6 +69,11 @@ impl SegmentName {
     /// The same file's name when it is kept like that.
     pub fn kept(self, pin: Pin) -> Self {
         SegmentName { pin, ..self }
+    }
+
+    /// Would the file be called otherwise if it were kept like that?
+    pub fn is_called_otherwise(&self, pin: Pin) -> bool {
+        self.pin.word() != pin.word()
     }
 
     /// What tells files apart and never changes, in the order of names.

@@ -18,5 +18,5 @@ mod window;
 pub use ahead::Ahead;
 pub use error::{Cause, Damage, ReadError};
 pub use find::{find, SegmentFile};
-pub use segment::{Block, Segment};
+pub use segment::{Block, Limit, Segment};
 pub use verify::{verify, Fault, Finding, Findings};

@@ -5,7 +5,7 @@
 mod directory;
 
 #[cfg(unix)]
-pub use directory::{segments, Directory, DirectoryError, Reserve, Segment};
+pub use directory::{segments, Directory, DirectoryError, Keeper, Reserve, Segment};
 
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,6 +21,15 @@ pub struct Stored {
     pub taken: u64,
     /// When it was last written to: wall-clock time, nanoseconds since 1970 UTC.
     pub modified: i64,
+}
+
+/// Files are no longer kept where people look for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Astray {
+    /// What has happened, in words, with the path.
+    pub reason: String,
+    /// The open file is lost, and with it other files that are missing: nobody can get at them any more.
+    pub lost: bool,
 }
 
 /// A directory of files, one of them open for appending.
@@ -68,6 +77,19 @@ pub trait Storage {
 
     /// On return what was created, renamed and removed survives a power cut.
     fn sync_names(&mut self) -> io::Result<()>;
+
+    /// Looks whether the files are where people look for them: a directory may be deleted or moved, and another one, or
+    /// another file system, be put in its place. `length`: bytes that the open file must have. `None` also where
+    /// that can't be told.
+    fn astray(&mut self, _length: u64) -> Option<Astray> {
+        None
+    }
+
+    /// Goes where people look for the files, after [`astray`](Storage::astray) or an error, and makes that place if it is
+    /// missing. True if it is another one than before. No file is open then.
+    fn settle(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
 
     /// Wall-clock time, nanoseconds since 1970 UTC: what new segments are named and marked with.
     fn wall_clock(&self) -> i64 {

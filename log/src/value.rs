@@ -2,6 +2,7 @@
 //!
 //! Here because the recorder's `watch` and the reader must show the same value the same way.
 
+use crate::escape::push_letter;
 use crate::event::{Array, Dbf, Value};
 use std::fmt::Write;
 
@@ -133,8 +134,7 @@ pub fn push_text(out: &mut String, value: &Value) {
             for c in text.chars() {
                 match c {
                     '"' => out.push_str("\\\""),
-                    c if c.is_control() => out.extend(c.escape_default()),
-                    c => out.push(c),
+                    c => push_letter(out, c),
                 }
             }
             out.push('"');

@@ -19,6 +19,8 @@
 //!   and comes back by itself, in a new segment that says how much is missing. It never goes on
 //!   in a segment after an error, and never changes or repairs what is written. If others have filled the
 //!   file system, it first deletes its own oldest segments that are not kept, one at a time.
+//! - **A directory that is deleted, moved or replaced** is noticed within a second, and followed (`place.rs`): nothing is
+//!   written where nobody would find it, and what is gone is counted.
 //! - **Every event pushed is counted** once, in [`Status::stored`] or [`Status::lost`], as soon as its
 //!   batch is written or given up. What the writer notes itself counts as stored too, but for losses.
 //! - **A segment can be read alone**: before its first event it holds the definitions that were in
@@ -33,6 +35,7 @@
 mod losses;
 mod options;
 mod pins;
+mod place;
 mod segment;
 mod shelf;
 mod status;
@@ -48,6 +51,7 @@ use crate::name::SegmentName;
 use crate::storage::Storage;
 use losses::Losses;
 use pins::Window;
+use place::Abandoned;
 use segment::Open;
 use shelf::Shelf;
 use std::collections::VecDeque;
@@ -92,6 +96,8 @@ pub struct Writer<S: Storage> {
     open: Option<Open>,
     /// The last segment that was closed and is on the disk as a whole.
     ended: Option<Ended>,
+    /// The last segment that was abandoned after an error, until it has been looked for.
+    abandoned: Option<Abandoned>,
     /// Number of the next segment in this run.
     next_segment: u32,
     /// The newest name that was tried or found.
@@ -112,6 +118,8 @@ pub struct Writer<S: Storage> {
     resumed: u64,
     /// When to look again for what is too old.
     age_at: u64,
+    /// When to look again whether the place is still that which was asked for.
+    place_at: u64,
     /// When to say again that segments are deleted early.
     early_line_at: u64,
     /// Until when segments are kept from the beginning.
@@ -150,6 +158,7 @@ impl<S: Storage> Writer<S> {
             shelf,
             open: None,
             ended: None,
+            abandoned: None,
             next_segment: 0,
             status: Status::default(),
             now: 0,
@@ -161,6 +170,7 @@ impl<S: Storage> Writer<S> {
             retry_after: RETRY.0,
             resumed: 0,
             age_at: 0,
+            place_at: 0,
             early_line_at: 0,
             window: None,
             waiting_marks: VecDeque::new(),
@@ -194,6 +204,7 @@ impl<S: Storage> Writer<S> {
             self.last_sync = now;
         }
         self.now = now;
+        self.watch_place();
         if self.status.state != State::Ok && now >= self.retry_at {
             self.resume();
         }
@@ -227,6 +238,7 @@ impl<S: Storage> Writer<S> {
     /// Writes and syncs all that is left. The writer can be used on, but has no need to be.
     pub fn close(&mut self, now: u64) {
         self.now = now;
+        self.look_at_place();
         if self.status.state != State::Ok {
             self.resume();
         }
@@ -316,10 +328,17 @@ impl<S: Storage> Writer<S> {
         let Some(first) = self.batch.first() else { return };
         let outcome = self.write_block();
         let written = matches!(outcome, Ok(true));
+        if let (true, Some((count, since))) = (written, self.losses.told()) {
+            self.shelf.told(count, since);
+        }
         let pushed = u64::from(self.batch.count()).saturating_sub(self.losses.settle(written));
         self.batch.clear();
         if written {
             self.status.stored += pushed;
+            self.shelf.stored(pushed, first);
+            if let Some(open) = &mut self.open {
+                open.stored(pushed, first);
+            }
             return;
         }
         self.lose(pushed, first);
@@ -331,6 +350,14 @@ impl<S: Storage> Writer<S> {
                 self.losses.because("a block too large for what --max-disk allows");
             }
         }
+    }
+
+    /// Counts the batch as lost.
+    fn give_up_batch(&mut self) {
+        let Some(first) = self.batch.first() else { return };
+        let pushed = u64::from(self.batch.count()).saturating_sub(self.losses.settle(false));
+        self.batch.clear();
+        self.lose(pushed, first);
     }
 
     fn write_block(&mut self) -> Result<bool, Failure> {
@@ -390,7 +417,12 @@ impl<S: Storage> Writer<S> {
     }
 
     /// Stops storing.
-    fn pause(&mut self, Failure { reason, full }: Failure) {
+    fn pause(&mut self, Failure { mut reason, full }: Failure) {
+        // A place that was taken away fails in many ways; the one thing to say is that it was.
+        let astray = if self.status.state == State::Ok { self.storage.astray(0) } else { None };
+        if let Some(astray) = &astray {
+            reason = format!("{}; {reason}", astray.reason);
+        }
         // A segment can be begun where not even its first block has room.
         self.cramped = full && self.open.is_some_and(|open| open.fresh);
         self.abandon_segment();
@@ -398,7 +430,8 @@ impl<S: Storage> Writer<S> {
             self.retry_after = RETRY.0;
         }
         // A new segment may help at once: for it the oldest goes.
-        let soon = full && self.status.state == State::Ok && self.retry_after == RETRY.0;
+        let soon =
+            (full && self.status.state == State::Ok && self.retry_after == RETRY.0) || astray.is_some();
         self.retry_at = if soon { self.now } else { self.now.saturating_add(self.retry_after) };
         self.retry_after = (2 * self.retry_after).min(RETRY.1);
         self.losses.because(&reason);
@@ -412,7 +445,7 @@ impl<S: Storage> Writer<S> {
 
     /// Tries to store again, in a new segment.
     fn resume(&mut self) {
-        let room = self.look_again().and_then(|()| self.uncramp());
+        let room = self.settle().and_then(|()| self.uncramp());
         match room.and_then(|()| self.begin_segment()) {
             Ok(()) => {
                 self.status.state = State::Ok;

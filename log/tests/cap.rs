@@ -286,3 +286,37 @@ fn an_event_too_large() {
     writer.close(4 * SECOND);
     assert_eq!((writer.status().deleted, writer.status().lost), (deleted, 103));
 }
+
+/// What is around the death of an IOC outlives what is kept for other things noticed later, as marks outlive both.
+#[test]
+fn what_is_kept_for_less_goes_first() {
+    let disk = Disk::default();
+    disk.watch_cap(1 << 20);
+    let (pin_before, pin_after) = (Duration::from_millis(1), Duration::from_millis(1));
+    let options = Options { segment: Some(MIN_SEGMENT), pin_before, pin_after, ..options(1 << 20) };
+    let mut writer = Writer::open(disk.clone(), options, 1).unwrap();
+    let (mut seed, mut second, mut death) = (1, 1, None);
+    for step in 0..20 {
+        for _ in 0..40 {
+            second += 1;
+            writer.push(noise_mark(second * SECOND, 1000, &mut seed));
+            writer.tick(second * SECOND);
+        }
+        let pin = if step == 1 { Pin::Death } else { Pin::Auto };
+        writer.pin(pin, second * SECOND, "a test");
+        if step == 1 {
+            death = disk.segments().pop().map(|(name, _)| name);
+        }
+        second += 1;
+        writer.tick(second * SECOND);
+    }
+    let kept: Vec<String> = disk
+        .segments()
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| name.ends_with("-auto.iocrec"))
+        .collect();
+    let death = death.unwrap().replace(".iocrec", "-auto.iocrec");
+    assert!((3..15).contains(&kept.len()), "there must be too many: {kept:?}");
+    assert_eq!(kept[0], death, "{kept:?}");
+}

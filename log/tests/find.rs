@@ -111,3 +111,44 @@ fn lines() {
     store(&directory, &[("a.iocrec".into(), vec![])]);
     assert!(matches!(find(&directory), Err(ReadError::Empty(_))));
 }
+
+/// What would have everybody wait who opens it, and what leads round in circles.
+#[cfg(unix)]
+#[test]
+fn pipes_devices_sockets_and_circles() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("log");
+    let segments = run(9, 1_700_000_000_000_000_000);
+    store(&directory, &segments);
+    let at = |name: &str| directory.join(name);
+    let pipe = std::ffi::CString::new(at("pipe.iocrec").to_str().unwrap()).unwrap();
+    // SAFETY: a path that ends with a NUL.
+    assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket.iocrec")).unwrap();
+    let link = |to: &str, name| std::os::unix::fs::symlink(to, at(name)).unwrap();
+    link("/dev/zero", "device.iocrec");
+    link("circle.iocrec", "circle.iocrec");
+    link("nowhere", "nothing.iocrec");
+    link(".", "itself");
+    link(&segments[0].0, "again.iocrec");
+    let found = find(&directory).unwrap();
+    assert_eq!(found.iter().filter(|file| file.header.is_some()).count(), segments.len(), "each once");
+    let mut lines: Vec<String> = found
+        .iter()
+        .filter(|file| file.header.is_none())
+        .map(|file| Segment::open(&file.path).err().unwrap().to_string())
+        .collect();
+    lines.sort();
+    let parts = [
+        "circle.iocrec: ",
+        "device.iocrec is a device, not a file",
+        "nothing.iocrec does not exist",
+        "a pipe",
+        "a socket",
+    ];
+    assert_eq!(lines.len(), parts.len(), "{lines:?}");
+    for part in parts {
+        assert!(lines.iter().any(|line| line.contains(part)), "{part}: {lines:?}");
+    }
+    assert!(matches!(find(&at("pipe.iocrec")), Err(ReadError::NotAFile(_, "a pipe"))));
+}

@@ -66,7 +66,7 @@ fn definitions() -> Vec<Fact> {
             tier: Tier::Perf,
             refused: vec![(Tier::Ring, "kernel 4.19 has no ring buffer".into())],
         }),
-        Fact::Ioc(Ioc {
+        Fact::from(Ioc {
             id: 1,
             pid: 4242,
             start: 88_120_000_000,

@@ -76,7 +76,7 @@ impl Recorder {
             Step::IocStarts => {
                 let id = self.number();
                 self.iocs.push(id);
-                self.push(Fact::Ioc(Ioc {
+                self.push(Fact::from(Ioc {
                     id,
                     pid: id,
                     start: 0,

@@ -2,11 +2,12 @@
 
 use crate::failure::Failure;
 use crate::filter::Filter;
+use crate::notices::Notices;
 use crate::output::puts;
-use crate::time::Zone;
+use crate::time::{Meant, Zone};
 use argh::{EarlyExit, FromArgs};
 use iocrec_log::glob::Glob;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Reads logs of iocrec, the flight recorder for EPICS IOCs, and says who changed a PV, why a record
 /// processed, and what an IOC was doing.
@@ -14,6 +15,10 @@ use std::path::PathBuf;
 /// are read together, in the order of time.
 #[derive(FromArgs)]
 struct Arguments {
+    /// print the version
+    #[argh(switch, short = 'V')]
+    #[allow(dead_code)] // seen to before: with it no command is needed
+    version: bool,
     #[argh(subcommand)]
     command: Command,
 }
@@ -48,6 +53,9 @@ pub struct Info {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -67,6 +75,9 @@ pub struct Verify {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -104,6 +115,9 @@ pub struct Puts {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -146,6 +160,9 @@ pub struct Traces {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -177,6 +194,9 @@ pub struct Why {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -205,6 +225,9 @@ pub struct Iocs {
     /// times in UTC instead of this machine's zone
     #[argh(switch)]
     pub utc: bool,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -229,6 +252,9 @@ pub struct Records {
     /// only hosts whose names match
     #[argh(option, arg_name = "name")]
     pub host: Option<String>,
+    /// read on where more is in a log than any recorder writes into so few bytes
+    #[argh(switch)]
+    pub no_limit: bool,
     /// write to this file instead of standard output
     #[argh(option, short = 'o', arg_name = "file")]
     pub output: Option<PathBuf>,
@@ -295,25 +321,38 @@ impl Command {
 
 impl Puts {
     /// What is asked for.
-    pub fn filter(&self, zone: &Zone) -> Result<Filter, Failure> {
+    pub fn filter(&self, zone: &Zone, notices: &mut Notices) -> Result<Filter, Failure> {
         let [pv, ioc, host] = [&self.pv, &self.ioc, &self.host].map(glob);
-        Ok(Filter { since: time(zone, &self.since)?, until: time(zone, &self.until)?, pv, ioc, host })
+        let since = time(zone, &self.since, Meant::Begin, notices)?;
+        let until = time(zone, &self.until, Meant::End, notices)?;
+        Ok(Filter { since, until, pv, ioc, host })
     }
 }
 
 impl Traces {
     /// What is asked for.
-    pub fn filter(&self, zone: &Zone) -> Result<Filter, Failure> {
+    pub fn filter(&self, zone: &Zone, notices: &mut Notices) -> Result<Filter, Failure> {
         let [pv, ioc, host] = [&self.pv, &self.ioc, &self.host].map(glob);
-        Ok(Filter { since: time(zone, &self.since)?, until: time(zone, &self.until)?, pv, ioc, host })
+        let since = time(zone, &self.since, Meant::Begin, notices)?;
+        let until = time(zone, &self.until, Meant::End, notices)?;
+        Ok(Filter { since, until, pv, ioc, host })
     }
 }
 
 impl Why {
+    /// Does a log stand where the PV should? A record can have the name of a file that is here, so only if something
+    /// that is no log stands where the logs should.
+    fn is_turned_round(&self) -> bool {
+        let is_log = Path::new(&self.pv).exists() || self.pv.ends_with(".iocrec");
+        is_log && (self.logs.is_empty() || self.logs.iter().any(|log| !log.exists()))
+    }
+
     /// What is asked for.
-    pub fn filter(&self, zone: &Zone) -> Result<Filter, Failure> {
+    pub fn filter(&self, zone: &Zone, notices: &mut Notices) -> Result<Filter, Failure> {
         let [ioc, host] = [&self.ioc, &self.host].map(glob);
-        Ok(Filter { since: time(zone, &self.since)?, until: time(zone, &self.at)?, pv: None, ioc, host })
+        let since = time(zone, &self.since, Meant::Begin, notices)?;
+        let until = time(zone, &self.at, Meant::End, notices)?;
+        Ok(Filter { since, until, pv: None, ioc, host })
     }
 }
 
@@ -337,29 +376,47 @@ fn glob(pattern: &Option<String>) -> Option<Glob> {
     pattern.as_deref().map(Glob::new)
 }
 
-fn time(zone: &Zone, text: &Option<String>) -> Result<Option<i64>, Failure> {
-    text.as_deref().map(|text| zone.parse(text)).transpose().map_err(Failure::Usage)
+fn time(
+    zone: &Zone,
+    text: &Option<String>,
+    meant: Meant,
+    notices: &mut Notices,
+) -> Result<Option<i64>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let parsed = zone.parse(text, meant).map_err(Failure::Usage)?;
+    parsed.note.inspect(|note| notices.say(note));
+    Ok(Some(parsed.wall))
 }
 
 /// What the arguments (without the program's name) ask for.
 pub enum Asked {
     /// This.
     Command(Command),
-    /// A text to be printed: help.
-    Help(String),
+    /// A text to be printed: help, the version.
+    Text(String),
 }
 
 /// Reads the arguments.
 pub fn parse(arguments: &[String]) -> Result<Asked, Failure> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["--version" | "-V", ..] = arguments.as_slice() {
+        return Ok(Asked::Text(concat!("iocreplay ", env!("CARGO_PKG_VERSION"), "\n").to_owned()));
+    }
     match Arguments::from_args(&["iocreplay"], &arguments) {
-        Ok(Arguments { command }) if command.logs().is_empty() => Err(Failure::Usage(format!(
+        Ok(Arguments { command: Command::Why(why), .. }) if why.is_turned_round() => {
+            let (log, words) = (&why.pv, why.logs.iter());
+            let pv = words.clone().find(|word| !word.exists()).map_or("PV".into(), |pv| pv.to_string_lossy());
+            let logs: Vec<_> = words.filter(|word| word.exists()).map(|log| log.to_string_lossy()).collect();
+            let logs = [&[log.as_str().into()], logs.as_slice()].concat().join(" ");
+            Err(Failure::Usage(format!("{log} is a log; the PV comes before it: iocreplay why {pv} {logs}")))
+        }
+        Ok(Arguments { command, .. }) if command.logs().is_empty() => Err(Failure::Usage(format!(
             "no LOG; name a segment, or a directory of segments: iocreplay {}{} LOG...",
             command.name(),
             if matches!(command, Command::Why(_)) { " PV" } else { "" }
         ))),
-        Ok(Arguments { command }) => Ok(Asked::Command(command)),
-        Err(EarlyExit { output, status: Ok(()) }) => Ok(Asked::Help(output)),
+        Ok(Arguments { command, .. }) => Ok(Asked::Command(command)),
+        Err(EarlyExit { output, status: Ok(()) }) => Ok(Asked::Text(output)),
         Err(EarlyExit { output, status: Err(()) }) => {
             let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
             let mut line = lines.join(" ");

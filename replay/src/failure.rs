@@ -1,5 +1,6 @@
 //! How the program ends: the one place for exit codes.
 
+use crate::out::complain;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -44,7 +45,6 @@ pub fn exit(result: Result<(), Failure>) -> ExitCode {
         Err(Failure::Failed(line)) => (line, ExitCode::FAILURE),
         Err(Failure::Usage(line)) => (line, ExitCode::from(2)),
     };
-    // If stderr is closed there is nobody to tell.
-    let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("iocreplay: {line}\n"));
+    complain(&line);
     code
 }

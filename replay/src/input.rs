@@ -4,12 +4,19 @@ use crate::failure::Failure;
 use crate::model::source::{group, Source};
 use crate::notices::Notices;
 use crate::output::verify::Unreadable;
-use iocrec_log::reader::{find, ReadError, Segment, SegmentFile};
+use iocrec_log::context::Budget;
+use iocrec_log::reader::{find, Limit, ReadError, Segment, SegmentFile};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The segments of all runs in the logs, a list a run. What can't be read is said; what can is given.
-pub fn runs(logs: &[PathBuf], notices: &mut Notices) -> Result<Vec<Vec<SegmentFile>>, Failure> {
+/// `no_limit`: however much is in them.
+pub fn runs(
+    logs: &[PathBuf],
+    no_limit: bool,
+    notices: &mut Notices,
+) -> Result<Vec<Vec<SegmentFile>>, Failure> {
     let mut files = Vec::new();
     for log in logs {
         match find(log) {
@@ -22,6 +29,7 @@ pub fn runs(logs: &[PathBuf], notices: &mut Notices) -> Result<Vec<Vec<SegmentFi
             notices.failure(&error);
         }
     }
+    set_limit(&mut files, no_limit);
     let runs = group(files);
     if runs.is_empty() {
         return Err(Failure::Said);
@@ -29,9 +37,20 @@ pub fn runs(logs: &[PathBuf], notices: &mut Notices) -> Result<Vec<Vec<SegmentFi
     Ok(runs)
 }
 
+/// What may be in each of the files that are read together.
+fn set_limit(files: &mut [SegmentFile], no_limit: bool) {
+    let limit = if no_limit { Limit::NONE } else { Limit::shared(files.len()) };
+    files.iter_mut().for_each(|file| file.limit = limit);
+}
+
+/// What the definitions in these files may take.
+pub fn budget<'a>(files: impl IntoIterator<Item = &'a SegmentFile>) -> Arc<Budget> {
+    Budget::new(files.into_iter().map(|file| file.size).sum())
+}
+
 /// All files of all runs, each with the number of its run, the same segment twice if it is there twice; and what
 /// can't be read at all.
-pub fn all(logs: &[PathBuf]) -> (Vec<(u128, Vec<SegmentFile>)>, Vec<Unreadable>) {
+pub fn all(logs: &[PathBuf], no_limit: bool) -> (Vec<(u128, Vec<SegmentFile>)>, Vec<Unreadable>) {
     let mut unreadable = Vec::new();
     let mut cannot = |path: &Path, error: ReadError| {
         unreadable.push(Unreadable { path: path.to_owned(), reason: error.to_string() });
@@ -46,6 +65,7 @@ pub fn all(logs: &[PathBuf]) -> (Vec<(u128, Vec<SegmentFile>)>, Vec<Unreadable>)
     // As often as they are named, a file is one.
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files.dedup_by(|a, b| a.path == b.path);
+    set_limit(&mut files, no_limit);
     let mut runs: BTreeMap<u128, Vec<SegmentFile>> = BTreeMap::new();
     for file in files {
         match file.header {
@@ -67,7 +87,8 @@ pub fn all(logs: &[PathBuf]) -> (Vec<(u128, Vec<SegmentFile>)>, Vec<Unreadable>)
     (runs, unreadable)
 }
 
-/// The segments of all runs in the logs, to read their events from `since` (wall-clock time) on.
-pub fn sources(logs: &[PathBuf], since: Option<i64>, notices: &mut Notices) -> Result<Vec<Source>, Failure> {
-    Ok(runs(logs, notices)?.into_iter().map(|files| Source::new(files, since)).collect())
+/// The segments of all runs, to read their events from `since` (wall-clock time) on.
+pub fn sources(runs: &[Vec<SegmentFile>], since: Option<i64>) -> Vec<Source> {
+    let budget = budget(runs.iter().flatten());
+    runs.iter().map(|files| Source::new(files.clone(), since, &budget)).collect()
 }

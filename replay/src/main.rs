@@ -4,27 +4,36 @@
 //! come in through [`input`], get their meaning in [`model`], and go out through [`output`]. Nothing
 //! here needs root, Linux, or the host that was recorded.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod cli;
+mod empty;
 mod failure;
 mod filter;
 mod input;
 mod model;
 mod near;
 mod notices;
+mod out;
 mod output;
+mod target;
 mod time;
 
-use cli::{Asked, Command, TraceFormat};
+use cli::Asked as What;
+use cli::{Command, TraceFormat};
+use empty::{Asked, Kind};
 use failure::Failure;
-use iocrec_log::reader;
+use filter::Filter;
+use iocrec_log::reader::{self, SegmentFile};
 use model::putlog::{each_put, PutLine};
 use model::span::Tree;
 use notices::Notices;
+use out::{line, Out};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use target::Target;
 use time::Zone;
 
 fn main() -> ExitCode {
@@ -38,43 +47,43 @@ fn run() -> Result<(), Failure> {
         Failure::Usage(format!("argument {bad:?} is not UTF-8; rename the file or use a relative path"))
     })?;
     match cli::parse(&arguments)? {
-        Asked::Help(text) => Ok(io::stdout().write_all(text.as_bytes())?),
-        Asked::Command(command) => write(&command),
+        What::Text(text) => Ok(print(&text)?),
+        What::Command(command) => write(&command),
     }
+}
+
+/// Help, or the version.
+fn print(text: &str) -> io::Result<()> {
+    let mut below = out::standard();
+    let mut out = Out::new(&mut below);
+    text.lines().try_for_each(|text| line!(out, "{text}"))?;
+    out.flush()
 }
 
 /// Runs the command, its output to where it is wanted.
 fn write(command: &Command) -> Result<(), Failure> {
     let file = command.output().map(PathBuf::as_path);
-    if let Some(path) = file.filter(|path| is_log(path, command.logs())) {
-        let line = format!("-o {} would overwrite a log; name another file", path.display());
-        return Err(Failure::Usage(line));
-    }
     let failed = |error| Failure::writing(error, file);
-    let mut out: Box<dyn Write> = match file {
-        Some(path) => Box::new(File::create(path).map_err(failed)?),
-        None => Box::new(io::stdout().lock()),
-    };
-    let mut out = BufWriter::with_capacity(1 << 16, &mut out);
+    let target = Target::open(file, command.logs())?;
+    let mut below = BufWriter::with_capacity(1 << 16, target);
     let mut notices = Notices::default();
-    let result = execute(command, &mut out, &mut notices);
+    let mut out = Out::new(&mut below);
+    let result = execute(command, &mut out, &mut notices).and_then(|()| Ok(out.flush()?));
     let result = result.map_err(|failure| match failure {
         Stop::Writing(error) => failed(error),
         Stop::Failure(failure) => failure,
     });
-    out.flush().map_err(failed)?;
+    if matches!(result, Ok(()) | Err(Failure::Said)) {
+        let target = below.into_inner().map_err(|error| failed(error.into_error()))?;
+        target.close(result.is_ok()).map_err(failed)?;
+    } else {
+        drop(below.into_parts()); // what could not be written, or is of no use, is not to be written now
+    }
     result?;
     if notices.failed() {
         return Err(Failure::Said);
     }
     Ok(())
-}
-
-/// Is this file a segment, by its name or because it is one of the logs?
-fn is_log(path: &Path, logs: &[PathBuf]) -> bool {
-    let Ok(own) = path.canonicalize() else { return false };
-    own.extension().is_some_and(|end| end == "iocrec")
-        || logs.iter().any(|log| log.canonicalize().is_ok_and(|log| log == own))
 }
 
 /// Why a command stopped.
@@ -97,11 +106,21 @@ impl From<Failure> for Stop {
     }
 }
 
-fn execute(command: &Command, out: &mut impl Write, notices: &mut Notices) -> Result<(), Stop> {
+/// The zone of the times that are read and printed.
+fn zone(utc: bool, notices: &mut Notices) -> Zone {
+    if utc {
+        return Zone::utc();
+    }
+    let (zone, problem) = Zone::local();
+    problem.inspect(|line| notices.say(line));
+    zone
+}
+
+fn execute(command: &Command, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
     match command {
         Command::Info(info) => {
-            let zone = Zone::new(info.utc);
-            let runs: Vec<_> = input::runs(&info.logs, notices)?
+            let zone = zone(info.utc, notices);
+            let runs: Vec<_> = input::runs(&info.logs, info.no_limit, notices)?
                 .iter()
                 .map(|files| output::info::read(files, notices, &zone))
                 .collect();
@@ -111,32 +130,33 @@ fn execute(command: &Command, out: &mut impl Write, notices: &mut Notices) -> Re
                 output::info::text(out, &runs)?;
             }
         }
-        Command::Verify(verify) => write_verdict(verify, out)?,
+        Command::Verify(verify) => write_verdict(verify, out, notices)?,
         Command::Puts(puts) => write_puts(puts, out, notices)?,
-        Command::Traces(traces) => {
-            let zone = Zone::new(traces.utc);
-            let filter = traces.filter(&zone)?;
-            let until = filter.until.unwrap_or(i64::MAX);
-            let mut sink = |tree: Tree| -> io::Result<()> {
-                match traces.format {
-                    _ if !filter.tree(&tree) => Ok(()),
-                    TraceFormat::Text => output::tree::write(out, &tree, &zone),
-                    TraceFormat::Otlp => output::otlp::write(out, &tree),
-                }
-            };
-            model::replay(input::sources(&traces.logs, filter.since, notices)?, until, notices, &mut sink)?;
-        }
+        Command::Traces(traces) => write_traces(traces, out, notices)?,
         Command::Why(why) => write_why(why, out, notices)?,
         Command::Iocs(iocs) => {
-            for files in input::runs(&iocs.logs, notices)? {
-                let found = output::inventory::Inventory::read(&files, notices);
-                found.iocs(out, &iocs.filter(), iocs.json, &Zone::new(iocs.utc))?;
+            let (zone, filter) = (zone(iocs.utc, notices), iocs.filter());
+            let (runs, mut count) = (input::runs(&iocs.logs, iocs.no_limit, notices)?, 0);
+            for files in &runs {
+                let found = output::inventory::Inventory::read(files, notices);
+                count += found.iocs(out, &filter, iocs.json, &zone)?;
+            }
+            if count == 0 {
+                let asked = Asked { pv: None, ioc: iocs.ioc.as_deref(), host: iocs.host.as_deref() };
+                empty::explain(Kind::Iocs, &runs, &asked, &filter, false, &zone, notices);
             }
         }
         Command::Records(records) => {
-            for files in input::runs(&records.logs, notices)? {
-                let found = output::inventory::Inventory::read(&files, notices);
-                found.records(out, &records.filter(), records.json)?;
+            let filter = records.filter();
+            let (runs, mut count) = (input::runs(&records.logs, records.no_limit, notices)?, 0);
+            for files in &runs {
+                let found = output::inventory::Inventory::read(files, notices);
+                count += found.records(out, &filter, records.json)?;
+            }
+            if count == 0 {
+                let [pv, ioc, host] = [&records.pv, &records.ioc, &records.host].map(Option::as_deref);
+                let (asked, zone) = (Asked { pv, ioc, host }, Zone::utc());
+                empty::explain(Kind::Records, &runs, &asked, &filter, false, &zone, notices);
             }
         }
     }
@@ -144,26 +164,52 @@ fn execute(command: &Command, out: &mut impl Write, notices: &mut Notices) -> Re
 }
 
 /// What is wrong is the answer here, so it is not said on stderr as well.
-fn write_verdict(verify: &cli::Verify, out: &mut impl Write) -> Result<(), Stop> {
-    let zone = Zone::new(verify.utc);
-    let (runs, unreadable) = input::all(&verify.logs);
+fn write_verdict(verify: &cli::Verify, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
+    let zone = zone(verify.utc, notices);
+    let (runs, unreadable) = input::all(&verify.logs, verify.no_limit);
     let runs: Vec<_> = runs.into_iter().map(|(run, files)| (run, reader::verify(&files))).collect();
     if verify.json {
         output::verify::json(out, &runs, &unreadable, &zone)?;
     } else {
         output::verify::text(out, &runs, &unreadable, &zone)?;
     }
+    out.flush()?;
     let sound = output::verify::is_sound(&runs, &unreadable);
     sound.then_some(()).ok_or(Stop::Failure(Failure::Said))
 }
 
+fn write_traces(traces: &cli::Traces, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
+    let zone = zone(traces.utc, notices);
+    let filter = traces.filter(&zone, notices)?;
+    let until = filter.until.unwrap_or(i64::MAX);
+    let mut count = 0_u64;
+    let mut sink = |tree: Tree| -> io::Result<()> {
+        if !filter.tree(&tree) {
+            return Ok(());
+        }
+        count += 1;
+        match traces.format {
+            TraceFormat::Text => output::tree::write(out, &tree, &zone),
+            TraceFormat::Otlp => output::otlp::write(out, &tree),
+        }
+    };
+    let runs = input::runs(&traces.logs, traces.no_limit, notices)?;
+    model::replay(input::sources(&runs, filter.since), until, notices, &mut sink)?;
+    if count == 0 {
+        let [pv, ioc, host] = [&traces.pv, &traces.ioc, &traces.host].map(Option::as_deref);
+        empty::explain(Kind::Chains, &runs, &Asked { pv, ioc, host }, &filter, false, &zone, notices);
+    }
+    Ok(())
+}
+
 /// Chains come by when they began; the puts in them are later than that, so they wait until no
 /// earlier one can come.
-fn write_puts(puts: &cli::Puts, out: &mut impl Write, notices: &mut Notices) -> Result<(), Stop> {
-    let zone = Zone::new(puts.utc);
-    let filter = puts.filter(&zone)?;
+fn write_puts(puts: &cli::Puts, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
+    let zone = zone(puts.utc, notices);
+    let filter = puts.filter(&zone, notices)?;
     let until = filter.until.unwrap_or(i64::MAX);
     let mut waiting: BTreeMap<(i64, u64), PutLine> = BTreeMap::new();
+    let mut turns = output::turns::Turns::default();
     let mut count = 0;
     let mut sink = |tree: Tree| -> io::Result<()> {
         let began = tree.root().map_or(i64::MIN, |root| tree.run.wall(root.start));
@@ -173,50 +219,96 @@ fn write_puts(puts: &cli::Puts, out: &mut impl Write, notices: &mut Notices) -> 
         each_put(&tree, puts.all, &mut |put| {
             if filter.put(&put) {
                 count += 1;
-                waiting.insert((put.time, count), put);
+                waiting.insert((turns.place(began, &put), count), put);
             }
         });
         Ok(())
     };
-    model::replay(input::sources(&puts.logs, filter.since, notices)?, until, notices, &mut sink)?;
+    let runs = input::runs(&puts.logs, puts.no_limit, notices)?;
+    model::replay(input::sources(&runs, filter.since), until, notices, &mut sink)?;
     for put in waiting.into_values() {
         output::puts::write(out, &put, puts.format, &zone)?;
+    }
+    if count == 0 {
+        let hidden = !puts.all && has_puts_within(&runs, &filter);
+        let [pv, ioc, host] = [&puts.pv, &puts.ioc, &puts.host].map(Option::as_deref);
+        empty::explain(Kind::Puts, &runs, &Asked { pv, ioc, host }, &filter, hidden, &zone, notices);
     }
     Ok(())
 }
 
-fn write_why(why: &cli::Why, out: &mut impl Write, notices: &mut Notices) -> Result<(), Stop> {
-    let zone = Zone::new(why.utc);
-    let filter = why.filter(&zone)?;
+/// Are there puts that are asked for, among those of links within IOCs?
+fn has_puts_within(runs: &[Vec<SegmentFile>], filter: &Filter) -> bool {
+    let mut sink = |tree: Tree| -> Result<(), ()> {
+        let mut found = false;
+        each_put(&tree, true, &mut |put| found |= filter.put(&put));
+        // the first is enough
+        if found {
+            Err(())
+        } else {
+            Ok(())
+        }
+    };
+    let until = filter.until.unwrap_or(i64::MAX);
+    // what can't be read has been said
+    model::replay(input::sources(runs, filter.since), until, &mut Notices::quiet(), &mut sink).is_err()
+}
+
+fn write_why(why: &cli::Why, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
+    let zone = zone(why.utc, notices);
+    let filter = why.filter(&zone, notices)?;
     let (since, until) = (filter.since, filter.until.unwrap_or(i64::MAX));
     let mut search = output::why::Why::new(&why.pv, filter);
     let mut sink = |tree: Tree| -> io::Result<()> {
         search.take(tree);
         Ok(())
     };
-    model::replay(input::sources(&why.logs, since, notices)?, until, notices, &mut sink)?;
+    let runs = input::runs(&why.logs, why.no_limit, notices)?;
+    model::replay(input::sources(&runs, since), until, notices, &mut sink)?;
     match search.answer(&zone) {
         Some(answer) if why.json => answer.write_json(out)?,
         Some(answer) => answer.write_text(out)?,
-        None => return Err(Stop::Failure(Failure::Failed(not_found(why, notices)?))),
+        None => return Err(Stop::Failure(Failure::Failed(not_found(why, &runs, &zone)?))),
     }
     Ok(())
 }
 
 /// Why nothing is known of a PV.
-fn not_found(why: &cli::Why, notices: &mut Notices) -> Result<String, Failure> {
-    let names = near::names(&input::runs(&why.logs, notices)?);
+fn not_found(why: &cli::Why, runs: &[Vec<SegmentFile>], zone: &Zone) -> Result<String, Failure> {
+    let names = near::names(runs);
     let record = model::pv::Pv::new(&why.pv).record;
     if names.contains(record) {
-        return Ok(format!(
-            "{} was neither processed nor written in these logs at that time; try another --at, or more segments",
-            why.pv
-        ));
+        let held = empty::Held::look(runs);
+        let asked = Asked { pv: None, ioc: why.ioc.as_deref(), host: why.host.as_deref() };
+        let filter = why.filter(zone, &mut Notices::quiet())?;
+        if let Some(lacks) = held.lacks(&asked, &filter, zone) {
+            return Ok(format!(
+                "{} was neither processed nor written in these logs as asked for: {lacks}",
+                why.pv
+            ));
+        }
+        let time = held.time(zone).map_or(String::new(), |time| format!(" (they hold {time})"));
+        return Ok(match (&why.at, &why.since, &why.ioc, &why.host) {
+            (None, None, None, None) => format!(
+                "{} was neither processed nor written in these logs{time}; try more segments",
+                why.pv
+            ),
+            (_, _, None, None) => format!(
+                "{} was neither processed nor written in these logs at that time{time}; try another --at, or more \
+                 segments",
+                why.pv
+            ),
+            _ => format!(
+                "{} was neither processed nor written in these logs{time} by what is asked for; leave out --ioc or \
+                 --host",
+                why.pv
+            ),
+        });
     }
     let near = near::nearest(&names, record);
     if near.is_empty() {
         return Ok(format!(
-            "no record or PV '{}' in these logs; see iocreplay puts --all or traces for those there are",
+            "no record or PV '{}' in these logs; see iocreplay records, or puts --all, for those there are",
             why.pv
         ));
     }

@@ -2,19 +2,20 @@
 
 use crate::model::pv::Pv;
 use iocrec_log::event::Fact;
-use iocrec_log::reader::{Segment, SegmentFile};
+use iocrec_log::reader::SegmentFile;
 use std::collections::BTreeSet;
 
 /// Names that are shown.
 const SHOWN: usize = 5;
-/// Names that are compared at most.
+/// Names that are compared at most, and bytes of one; bounds for hostile logs. PVs have some tens.
 const MAX_NAMES: usize = 500_000;
+const MAX_LENGTH: usize = 200;
 
 /// Names of all records and PVs in the logs.
 pub fn names(runs: &[Vec<SegmentFile>]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for file in runs.iter().flatten() {
-        let Ok(mut segment) = Segment::open(&file.path) else { continue };
+        let Ok(mut segment) = file.open() else { continue };
         segment.only_definitions();
         while let Some(block) = segment.next_block() {
             let Ok(block) = block else { continue };
@@ -22,9 +23,10 @@ pub fn names(runs: &[Vec<SegmentFile>]) -> BTreeSet<String> {
                 let name = match event.fact {
                     Fact::Record(record) => record.name,
                     Fact::Channel(channel) => Pv::new(&channel.pv).record.to_owned(),
+                    Fact::Alias(alias) => alias.name,
                     _ => continue,
                 };
-                if !name.is_empty() && names.len() < MAX_NAMES {
+                if (1..=MAX_LENGTH).contains(&name.len()) && names.len() < MAX_NAMES {
                     names.insert(name);
                 }
             }
@@ -42,7 +44,12 @@ pub fn nearest(names: &BTreeSet<String>, name: &str) -> Vec<String> {
         .filter_map(|candidate| {
             let lower = candidate.to_lowercase();
             let contained = !wanted.is_empty() && lower.contains(&wanted);
-            let distance = if contained { 1 } else { distance(&lower, &wanted) };
+            let distance = match contained {
+                true => 1,
+                // at least so many letters have no partner
+                false if lower.len().abs_diff(wanted.len()) > most * 4 => return None,
+                false => distance(&lower, &wanted),
+            };
             (distance <= most).then_some((distance, candidate))
         })
         .collect();

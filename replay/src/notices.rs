@@ -1,5 +1,6 @@
 //! What has to be said beside the answer: one line each on stderr, and whether all went well.
 
+use crate::out::complain;
 use iocrec_log::reader::{Cause, Damage, ReadError};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,6 @@ pub struct Notices {
 
 impl Notices {
     /// Says nothing.
-    #[cfg(test)]
     pub fn quiet() -> Self {
         Notices { quiet: true, ..Notices::default() }
     }
@@ -51,6 +51,8 @@ impl Notices {
                 "{} is cut: {damage}; all before is read (copy it again if the original is longer)",
                 path.display()
             ),
+            // it says itself what is not read
+            Cause::Inflated { .. } => format!("{}: {}", path.display(), damage.cause),
             _ => format!("{} is damaged {damage}; the rest is read", path.display()),
         };
         self.say(&line);
@@ -76,12 +78,21 @@ impl Notices {
         ));
     }
 
+    /// Definitions had no room in memory.
+    pub fn refused(&mut self, count: u64) {
+        if count > 0 {
+            self.failed = true;
+            self.say(&format!(
+                "{count} definitions are left out, since they take more memory than logs of this size may: some records \
+                 and PVs have no names, or are not shown; name fewer segments"
+            ));
+        }
+    }
+
     /// Anything else.
     pub fn say(&self, line: &str) {
-        if self.quiet {
-            return;
+        if !self.quiet {
+            complain(line);
         }
-        // Nothing can be done if stderr is closed.
-        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("iocreplay: {line}\n"));
     }
 }

@@ -2,10 +2,18 @@
 //!
 //! Inside the reader a time is an `i64`, nanoseconds since 1970-01-01 UTC. Here it meets the
 //! calendar, in the zone of the machine that reads (not of the one that recorded) or in UTC.
+//!
+//! The zone is the one that `TZ` names (`Europe/Zurich`, a path, or POSIX's `CET-1CEST,M3.5.0,M10.5.0/3`), else that of
+//! /etc/localtime. Names are looked up in the system's zone database (/usr/share/zoneinfo, or `TZDIR`), by the program
+//! itself: a static binary has no C library that would. A zone that is not known is said, and times are in UTC.
+//!
+//! Once a year an hour comes twice, and once an hour is left out. A time without an offset that falls there is
+//! resolved so that what is asked for contains all that can be meant, and a line says how.
 
 use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::Timestamp;
+use std::ffi::OsStr;
 use std::fmt::Write;
 
 /// Nanoseconds in a second.
@@ -14,10 +22,40 @@ pub const SECOND: u64 = 1_000_000_000;
 /// The zone in which times are read and printed.
 pub struct Zone(TimeZone);
 
+/// Which of the moments is meant when the clock on the wall shows a time twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// The earlier: the time is the begin of what is asked for.
+    Begin,
+    /// The later: it is the end.
+    End,
+}
+
+/// A time that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// Nanoseconds since 1970.
+    pub wall: i64,
+    /// What is to be said of how it was understood.
+    pub note: Option<String>,
+}
+
 impl Zone {
-    /// UTC, or the local zone of this machine.
-    pub fn new(utc: bool) -> Self {
-        Zone(if utc { TimeZone::UTC } else { TimeZone::system() })
+    /// UTC.
+    pub fn utc() -> Self {
+        Zone(TimeZone::UTC)
+    }
+
+    /// The local zone of this machine. If there is none that can be read: UTC, and where one was asked for a line that
+    /// says so.
+    pub fn local() -> (Self, Option<String>) {
+        let named = std::env::var_os("TZ").filter(|name| !name.is_empty());
+        match (TimeZone::try_system(), named) {
+            (Ok(zone), _) => (Zone(zone), None),
+            (Err(_), Some(name)) => (Zone::utc(), Some(unknown(&name))),
+            // no TZ and no /etc/localtime: such a machine shows UTC everywhere
+            (Err(_), None) => (Zone::utc(), None),
+        }
     }
 
     /// Appends `wall` as ISO 8601 with `digits` digits of the second's fraction and the offset.
@@ -56,15 +94,50 @@ impl Zone {
 
     /// Reads a time as people write it: ISO 8601 with an offset or `Z`; without one it is in this
     /// zone; a date alone is its midnight. Nanoseconds since 1970, or what to write instead.
-    pub fn parse(&self, text: &str) -> Result<i64, String> {
-        let timestamp = text.parse::<Timestamp>().ok().or_else(|| {
-            let civil: DateTime = text.parse().ok()?;
-            self.0.to_timestamp(civil).ok()
-        });
-        timestamp.and_then(|t| i64::try_from(t.as_nanosecond()).ok()).ok_or_else(|| {
+    pub fn parse(&self, text: &str, meant: Meant) -> Result<Parsed, String> {
+        let parsed = match text.parse::<Timestamp>() {
+            Ok(timestamp) => nanoseconds(timestamp).map(|wall| Parsed { wall, note: None }),
+            Err(_) => text.parse().ok().and_then(|civil| self.resolve(text, civil, meant)),
+        };
+        parsed.ok_or_else(|| {
             format!("'{text}' is not a time; write 2026-01-31T12:00:00, with +01:00 or Z if need be")
         })
     }
+
+    /// The moment at which clocks of this zone show a time.
+    fn resolve(&self, text: &str, civil: DateTime, meant: Meant) -> Option<Parsed> {
+        let at = |offset: Offset| offset.to_timestamp(civil).ok();
+        let (moment, why) = match self.0.to_ambiguous_timestamp(civil).offset() {
+            AmbiguousOffset::Unambiguous { offset } => (at(offset)?, None),
+            AmbiguousOffset::Fold { before, after } => match meant {
+                Meant::Begin => (at(before)?, Some("comes twice: the first is taken")),
+                Meant::End => (at(after)?, Some("comes twice: the second is taken")),
+            },
+            // The clocks go from before it to after it at once, and what was earlier than that was earlier than it.
+            AmbiguousOffset::Gap { after, .. } => {
+                let changes = self.0.following(at(after)?).next()?;
+                (changes.timestamp(), Some("is left out by the clocks: the moment is taken when they change"))
+            }
+        };
+        let wall = nanoseconds(moment)?;
+        let note =
+            why.map(|why| format!("{text} {why}, {}; add the offset to mean another", self.format(wall, 0)));
+        Some(Parsed { wall, note })
+    }
+}
+
+/// As many as the reader's times hold: 1677 to 2262.
+fn nanoseconds(timestamp: Timestamp) -> Option<i64> {
+    i64::try_from(timestamp.as_nanosecond()).ok()
+}
+
+/// What is to be said of a `TZ` that names no zone.
+fn unknown(name: &OsStr) -> String {
+    format!(
+        "TZ={} names no time zone that is known here: times are in UTC; write a name like Europe/Zurich (looked up in \
+         /usr/share/zoneinfo), or where that is not installed a rule like CET-1CEST,M3.5.0,M10.5.0/3",
+        name.to_string_lossy()
+    )
 }
 
 /// A length of time in the unit that reads best: `0.12 ms`, `3.4 s`.
@@ -81,31 +154,73 @@ pub fn duration(nanoseconds: u64) -> String {
 mod tests {
     use super::*;
 
+    const HOUR: i64 = 3600 * SECOND as i64;
+
+    fn wall(zone: &Zone, text: &str) -> i64 {
+        let parsed = zone.parse(text, Meant::Begin).unwrap();
+        assert_eq!(parsed.note, None, "{text}");
+        parsed.wall
+    }
+
     #[test]
     fn times_are_printed_and_read_back() {
-        let zone = Zone::new(true);
-        let wall = 1_790_000_000_123_456_789;
-        let text = zone.format(wall, 9);
+        let zone = Zone::utc();
+        let time = 1_790_000_000_123_456_789;
+        let text = zone.format(time, 9);
         assert_eq!(text, "2026-09-21T14:13:20.123456789+00:00");
-        assert_eq!(zone.parse(&text), Ok(wall));
-        assert_eq!(zone.format(wall, 3), "2026-09-21T14:13:20.123+00:00");
-        assert_eq!(zone.format(wall, 0), "2026-09-21T14:13:20+00:00");
+        assert_eq!(wall(&zone, &text), time);
+        assert_eq!(zone.format(time, 3), "2026-09-21T14:13:20.123+00:00");
+        assert_eq!(zone.format(time, 0), "2026-09-21T14:13:20+00:00");
     }
 
     #[test]
     fn what_people_write_is_understood() {
-        let zone = Zone::new(true);
-        let noon = zone.parse("2026-01-31T12:00:00Z");
-        assert_eq!(zone.parse("2026-01-31 12:00"), noon);
-        assert_eq!(zone.parse("2026-01-31T13:00:00+01:00"), noon);
-        assert_eq!(zone.parse("2026-01-31"), zone.parse("2026-01-31T00:00:00Z"));
-        assert!(zone.parse("yesterday").is_err_and(|e| e.contains("2026-01-31T12:00:00")));
+        let zone = Zone::utc();
+        let noon = wall(&zone, "2026-01-31T12:00:00Z");
+        assert_eq!(wall(&zone, "2026-01-31 12:00"), noon);
+        assert_eq!(wall(&zone, "2026-01-31T13:00:00+01:00"), noon);
+        assert_eq!(wall(&zone, "2026-01-31"), wall(&zone, "2026-01-31T00:00:00Z"));
+        let refused = |text| zone.parse(text, Meant::Begin).is_err_and(|e| e.contains("2026-01-31T12:00:00"));
+        for text in
+            ["yesterday", "", "2026-13-01", "2026-01-31T25:00", "9999-12-31", "-9999-01-01", "12:00", "\n"]
+        {
+            assert!(refused(text), "{text}");
+        }
     }
 
     #[test]
     fn a_zone_with_an_offset() {
         let zone = Zone(TimeZone::fixed(jiff::tz::offset(-9).saturating_add(jiff::SignedDuration::ZERO)));
         assert_eq!(zone.format(0, 0), "1969-12-31T15:00:00-09:00");
+    }
+
+    /// The clocks of Zurich in 2026: at 01:00 UTC on March 29 from 2 to 3, on October 25 from 3 to 2.
+    #[test]
+    fn hours_that_come_twice_or_not_at_all() {
+        let zone = Zone(TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap());
+        let utc = |text| wall(&Zone::utc(), text);
+        for (text, begin, end) in [
+            ("2026-03-29T01:59", "2026-03-29T00:59", "2026-03-29T00:59"),
+            ("2026-03-29T02:30", "2026-03-29T01:00", "2026-03-29T01:00"),
+            ("2026-03-29T03:00", "2026-03-29T01:00", "2026-03-29T01:00"),
+            ("2026-10-25T01:59", "2026-10-24T23:59", "2026-10-24T23:59"),
+            ("2026-10-25T02:30", "2026-10-25T00:30", "2026-10-25T01:30"),
+            ("2026-10-25T03:00", "2026-10-25T02:00", "2026-10-25T02:00"),
+        ] {
+            let [first, last] = [Meant::Begin, Meant::End].map(|meant| zone.parse(text, meant).unwrap());
+            assert_eq!((first.wall, last.wall), (utc(begin), utc(end)), "{text}");
+            assert_eq!(first.note.is_some(), text.contains("02:30"), "{text}");
+            assert_eq!(last.note.is_some(), text.contains("02:30"), "{text}");
+        }
+        let note = zone.parse("2026-10-25T02:30", Meant::End).unwrap().note.unwrap();
+        assert!(note.contains("comes twice: the second is taken, 2026-10-25T02:30:00+01:00"), "{note}");
+        let note = zone.parse("2026-03-29T02:30", Meant::Begin).unwrap().note.unwrap();
+        assert!(note.contains("when they change, 2026-03-29T03:00:00+02:00"), "{note}");
+        // What is printed is read back, on both sides of the change.
+        for hour in 0..4 {
+            let time = utc("2026-10-24T23:30") + hour * HOUR;
+            assert_eq!(wall(&zone, &zone.format(time, 0)), time);
+        }
     }
 
     #[test]

@@ -173,6 +173,17 @@ fn segments_that_are_missing() {
     fs::remove_file(&files[0]).unwrap();
     assert_eq!(run(here, &["puts", "log"]).0, 0);
     assert_eq!(run(here, &["puts", "log"]).2, "");
+    // What is there is sound, and what is not there is said.
+    let begins = works(here, &["info", "log"]);
+    assert!(
+        begins.contains("the first 2 of the run are not here: deleted to make room, or not copied"),
+        "{begins}"
+    );
+    let verdict = works(here, &["verify", "log"]);
+    assert!(
+        verdict.starts_with("sound ") && verdict.contains("its first 2 segments were deleted"),
+        "{verdict}"
+    );
     // Out of the middle of a run, a segment is read alone.
     let alone = works(here, &["puts", files[2].to_str().unwrap()]);
     assert!(alone.lines().count() > 1000 && alone.contains("alice@console3"), "{alone}");
@@ -296,7 +307,6 @@ fn the_put_log_as_text() {
         &["puts", "log", "--since", "2026-09-21T14:13:22Z", "--until", "2026-09-21T14:13:22.1Z"],
     );
     assert_eq!(since.lines().count(), 1, "{since}");
-    assert_eq!(works(directory.path(), &["puts", "log", "--ioc", "other"]), "");
     assert_eq!(works(directory.path(), &["puts", "log", "--host", "box?"]).lines().count(), 3);
 }
 
@@ -573,4 +583,241 @@ fn verify_says_what_is_wrong() {
     assert!(findings[0]["offset"].as_u64().unwrap() < length as u64 / 2 && findings[0]["blocks"] == 1);
     assert_eq!(findings.iter().filter(|finding| finding["harmless"] == true).count(), 1);
     assert_eq!(json["unreadable"].as_array().unwrap().len(), 1);
+}
+
+/// Old segments are deleted in normal operation, one at a time: what is left is sound. So it is if a time passes over them.
+#[test]
+fn a_run_without_its_first_segment_is_sound() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let files = many_puts(&here.join("log"), 20 * MS);
+    // in the second of two, which is read with the first and without it
+    fs::create_dir(here.join("two")).unwrap();
+    for file in &files[..2] {
+        fs::copy(file, here.join("two").join(file.file_name().unwrap())).unwrap();
+    }
+    let second = iocrec_log::reader::find(&files[1]).unwrap()[0].header.unwrap();
+    for later in [1, 60, 100] {
+        let since = second.created_wall / SECOND as i64 + later;
+        let since = jiff::Timestamp::from_second(since).unwrap().to_string();
+        for log in ["two", "log"] {
+            let out = works(here, &["puts", log, "--since", &since]);
+            assert!(out.lines().count() > 100, "{log} {since}");
+        }
+    }
+    fs::remove_file(&files[0]).unwrap();
+    for command in ["puts", "traces", "info", "verify"] {
+        works(here, &[command, "log"]);
+    }
+    works(here, &["puts", "log", "--since", "2026-09-21T14:13:22"]);
+    works(here, &["puts", files[1].to_str().unwrap()]);
+    assert!(works(here, &["info", "log"]).contains("the first one of the run is not here"));
+}
+
+/// The zone that TZ names is looked up in the system's database by the program itself.
+#[test]
+fn the_local_zone() {
+    if !Path::new("/usr/share/zoneinfo/Europe/Zurich").exists() {
+        #[allow(clippy::disallowed_methods)] // a test's own words
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), b"NOT RUN: the_local_zone: no tzdata\n");
+        assert!(std::env::var("IOCREC_REQUIRE_ALL").is_err());
+        return;
+    }
+    let directory = logged();
+    let with = |zone: &str, arguments: &[&str]| {
+        outcome(iocreplay(arguments).current_dir(directory.path()).env("TZ", zone).output().unwrap())
+    };
+    // 14:13:21 UTC
+    for (zone, shown) in [
+        ("Europe/Zurich", "2026-09-21T16:13:21.000000+02:00"),
+        (":Europe/Zurich", "2026-09-21T16:13:21.000000+02:00"),
+        ("/usr/share/zoneinfo/Europe/Zurich", "2026-09-21T16:13:21.000000+02:00"),
+        ("CET-1CEST,M3.5.0,M10.5.0/3", "2026-09-21T16:13:21.000000+02:00"),
+        ("Asia/Kolkata", "2026-09-21T19:43:21.000000+05:30"),
+        ("", "2026-09-21T14:13:21.000000+00:00"),
+    ] {
+        let (code, out, err) = with(zone, &["puts", "log"]);
+        assert!(code == 0 && err.is_empty() && out.starts_with(shown), "{zone}: {out}{err}");
+    }
+    let (_, out, _) = with(
+        "Europe/Zurich",
+        &["puts", "log", "--since", "2026-09-21T16:13:22", "--until", "2026-09-21T16:13:22.05"],
+    );
+    assert_eq!(out.lines().count(), 1, "{out}");
+    for unknown in ["Europe/Zurick", "Nowhere", "/etc/passwd", "../../etc/passwd"] {
+        let (code, out, err) = with(unknown, &["puts", "log"]);
+        assert!(code == 0 && out.starts_with("2026-09-21T14:13:21.000000+00:00"), "{out}");
+        assert!(
+            err.lines().count() == 1
+                && err.contains("names no time zone that is known here: times are in UTC"),
+            "{err}"
+        );
+    }
+    // Who asks for UTC needs none.
+    assert_eq!(with("Nowhere", &["puts", "log", "--utc"]).2, "");
+    let (_, _, err) = with("Europe/Zurich", &["puts", "log", "--until", "2026-10-25T02:30"]);
+    assert!(
+        err.contains("2026-10-25T02:30 comes twice: the second is taken, 2026-10-25T02:30:00+01:00"),
+        "{err}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_log_is_never_written_to() {
+    let directory = logged();
+    let here = directory.path();
+    let segment = segments(&here.join("log")).remove(0);
+    let before = fs::read(&segment).unwrap();
+    fs::hard_link(&segment, here.join("hard.txt")).unwrap();
+    std::os::unix::fs::symlink(&segment, here.join("soft.txt")).unwrap();
+    fs::create_dir(here.join("all")).unwrap();
+    std::os::unix::fs::symlink("../log", here.join("all/box1")).unwrap();
+    for log in ["log", "all", segment.to_str().unwrap()] {
+        for (file, part) in [
+            ("hard.txt", "would overwrite a log"),
+            ("soft.txt", "would overwrite a log"),
+            (segment.to_str().unwrap(), "would overwrite a log"),
+            ("new.iocrec", "would be taken for a part of a log by its name"),
+        ] {
+            fails(here, &["puts", log, "-o", file], 2, &[part, "name another file"]);
+        }
+    }
+    for (log, file) in [("log", "log/puts.txt"), ("all", "log/puts.txt"), ("all", "all/box1/puts.txt")] {
+        fails(here, &["puts", log, "-o", file], 2, &["is in the directory of a log"]);
+    }
+    assert_eq!(fs::read(&segment).unwrap(), before);
+    assert_eq!(segments(&here.join("log")).len(), 1);
+    assert_eq!(fs::read_dir(here.join("log")).unwrap().count(), 1, "nothing was left there");
+}
+
+/// What was there stays until all is written.
+#[test]
+fn a_file_is_replaced_when_all_is_written() {
+    let directory = logged();
+    let here = directory.path();
+    let file = here.join("puts.txt");
+    fs::write(&file, "of yesterday").unwrap();
+    for arguments in [
+        &["puts", "missing", "-o", "puts.txt"][..],
+        &["why", "T:SPP", "log", "-o", "puts.txt"],
+        &["puts", "log", "--since", "x", "-o", "puts.txt"],
+    ] {
+        assert_ne!(run(here, arguments).0, 0);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "of yesterday", "{arguments:?}");
+    }
+    works(here, &["puts", "log", "-o", "puts.txt"]);
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 3);
+    // Of a log that is damaged all that can be had.
+    let segment = segments(&here.join("log")).remove(0);
+    let whole = fs::read(&segment).unwrap();
+    fs::write(&segment, &whole[..whole.len() - 200]).unwrap();
+    assert_eq!(run(here, &["traces", "log", "-o", "puts.txt"]).0, 1);
+    assert!(fs::read_to_string(&file).unwrap().contains("ca_write T:SP"));
+    let mut names: Vec<_> = fs::read_dir(here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["log", "puts.txt"], "and nothing else is left");
+    fails(here, &["puts", "log", "-o", "log"], 1, &["can't write log", "is a directory"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_among_the_segments_is_said_and_the_rest_is_read() {
+    let directory = logged();
+    let here = directory.path();
+    let pipe = std::ffi::CString::new(here.join("log/0.iocrec").to_str().unwrap()).unwrap();
+    // SAFETY: a path that ends with a NUL.
+    assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
+    for (command, lines) in [("puts", 3), ("info", 20), ("traces", 8), ("iocs", 8), ("records", 4)] {
+        let (code, out, err) = run(here, &[command, "log"]);
+        assert!(code == 1 && out.lines().count() >= lines, "{command}: {out}");
+        assert!(err.lines().count() == 1 && err.contains("log/0.iocrec is a pipe, not a file"), "{err}");
+    }
+    let (code, out, _) = run(here, &["verify", "log"]);
+    assert!(code == 1 && out.contains("UNREADABLE log/0.iocrec is a pipe"), "{out}");
+    fails(here, &["puts", "log/0.iocrec"], 1, &["log/0.iocrec is a pipe, not a file"]);
+}
+
+#[test]
+fn the_version() {
+    let here = tempfile::tempdir().unwrap();
+    for word in ["--version", "-V"] {
+        let line = format!("iocreplay {}\n", env!("CARGO_PKG_VERSION"));
+        assert_eq!(works(here.path(), &[word]), line);
+    }
+    assert!(works(here.path(), &["--help"]).contains("--version"));
+}
+
+#[test]
+fn the_pv_comes_before_the_log() {
+    let directory = logged();
+    let here = directory.path();
+    fails(
+        here,
+        &["why", "log", "T:SP"],
+        2,
+        &["log is a log; the PV comes before it: iocreplay why T:SP log"],
+    );
+    fails(here, &["why", "log"], 2, &["iocreplay why PV log"]);
+    fails(here, &["why", "log", "log", "T:SP"], 2, &["iocreplay why T:SP log log"]);
+    // A file that has the name of a record is none.
+    fs::write(here.join("T:SP"), "").unwrap();
+    works(here, &["why", "T:SP", "log"]);
+}
+
+/// Nothing is no answer: why there is nothing is said, and the exit code is that of success.
+#[test]
+fn an_empty_answer_says_why() {
+    let directory = logged();
+    let here = directory.path();
+    let says = |arguments: &[&str], parts: &[&str]| {
+        let (code, out, err) = run(here, arguments);
+        assert_eq!((code, out.as_str()), (0, ""), "{arguments:?}: {err}");
+        assert_eq!(err.lines().count(), 1, "{arguments:?}: {err}");
+        for part in parts {
+            assert!(err.contains(part), "{arguments:?}: '{part}' is not in: {err}");
+        }
+    };
+    for command in ["puts", "traces", "records"] {
+        says(&[command, "log", "--pv", "T:SPP"], &["no PV or record matches 'T:SPP'", "did you mean T:SP"]);
+        says(&[command, "log", "--pv", "t:sp"], &["did you mean T:SP"]);
+        says(&[command, "log", "--pv", "nothing:like:it"], &["no PV or record matches", "iocreplay records"]);
+    }
+    for command in ["puts", "traces", "records", "iocs"] {
+        says(&[command, "log", "--ioc", "demmo"], &["no IOC matches 'demmo'; there is demo, second"]);
+        says(&[command, "log", "--host", "box2"], &["no host matches 'box2'; there is box1"]);
+    }
+    for command in ["puts", "traces"] {
+        for (option, time) in [("--since", "2026-09-22"), ("--until", "2026-09-21T14:13:20Z")] {
+            says(
+                &[command, "log", "--utc", option, time],
+                &[
+                    "nothing was recorded at that time",
+                    "2026-09-21T14:13:21.000+00:00 to 2026-09-21T14:13:23.400",
+                ],
+            );
+        }
+        says(&[command, "log", "--since", "2026-09-22", "--until", "2026-09-20"], &["no time is from"]);
+        says(
+            &[command, "log", "--pv", "T:SP", "--ioc", "second"],
+            &["matches all that is asked for at once"],
+        );
+    }
+    says(&["puts", "log", "--pv", "R:FAR"], &["only puts of database links and CA links match; --all"]);
+    let only_marks = vec![(SECOND, iocrec_log::event::Fact::Mark("x".into()))];
+    write_events(&here.join("idle"), "box1", 8, only_marks);
+    says(&["puts", "idle"], &["hold no puts", "--no-puts"]);
+    says(&["traces", "idle"], &["hold no processing", "--no-process"]);
+    fails(
+        here,
+        &["why", "T:SP", "log", "--at", "2026-01-01"],
+        1,
+        &["neither processed nor written", "these logs hold 2026-09-21T14:13:21"],
+    );
+    fails(
+        here,
+        &["why", "T:SP", "log", "--ioc", "nobody"],
+        1,
+        &["no IOC matches 'nobody'; there is demo, second"],
+    );
 }

@@ -7,7 +7,8 @@
 //! are in place: nothing foreign ever gets in. Promiscuous mode is left alone.
 //!
 //! The ring (TPACKET_V3) has 16 blocks of 128 KiB, 2 MiB in all, resident as long as it is mapped:
-//! a quarter of what the agent may use. A block must hold the longest packet there is, 64 KiB on
+//! a quarter of what the agent may use. Where many are open at once they have fewer blocks
+//! ([`super::captures`]). A block must hold the longest packet there is, 64 KiB on
 //! loopback and wherever segments are put together; larger ones are cut and the rest is counted as
 //! missing. The kernel hands a block over when it is full, or 40 ms after it was begun, so that a
 //! lone packet is seen within 50 ms. A block that is handed over early is spent all the same: a
@@ -26,7 +27,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A multiple of the page size on every machine (64 KiB at most), above the longest IP packet.
 const BLOCK: usize = 128 << 10;
 /// See the module.
-const BLOCKS: usize = 16;
+pub const BLOCKS: usize = 16;
 /// Milliseconds after which a block that isn't full is handed over.
 const RETIRE: u32 = 40;
 /// TPACKET_V3 packs packets whatever the frame size, but checks that it divides the blocks.
@@ -101,6 +102,11 @@ impl Capture {
     /// Starts to capture IPv4 TCP from and to these ports, on these interfaces. No interface, or
     /// `any` among them, means all.
     pub fn open(interfaces: &[String], ports: &[u16]) -> Result<Capture, CaptureError> {
+        Self::with_ring(interfaces, ports, BLOCKS)
+    }
+
+    /// The same with a ring of so many blocks.
+    pub fn with_ring(interfaces: &[String], ports: &[u16], blocks: usize) -> Result<Capture, CaptureError> {
         let all = interfaces.iter().any(|name| name == "any");
         let interfaces = if all { Vec::new() } else { interfaces.to_vec() };
         let indices = indices(&interfaces)?;
@@ -115,7 +121,7 @@ impl Capture {
         // SAFETY: the descriptor was just made and belongs to nobody else.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         attach(&socket, &indices, ports)?;
-        let ring = Ring::new(&socket)?;
+        let ring = Ring::new(&socket, blocks)?;
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
             // Only a socket for all protocols sees what goes out.
@@ -144,19 +150,19 @@ impl Capture {
         attach(&self.socket, &indices(&self.interfaces)?, ports)
     }
 
-    /// Descriptors that poll as readable when [`Capture::drain`] has something to do.
-    pub fn raw_fds(&self) -> Vec<RawFd> {
-        vec![self.socket.as_raw_fd()]
+    /// A descriptor that polls as readable when [`Capture::drain`] has something to do.
+    pub fn raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 
     /// Hands over all packets that are there; at most a ringful, so that a flood can't hold the
     /// caller for ever.
     pub fn drain(&mut self, f: &mut dyn FnMut(Packet)) {
-        for _ in 0..BLOCKS {
+        for _ in 0..self.ring.blocks {
             if !self.ring.block(self.next, f) {
                 break;
             }
-            self.next = (self.next + 1) % BLOCKS;
+            self.next = (self.next + 1) % self.ring.blocks;
         }
     }
 
@@ -235,21 +241,22 @@ fn set_option<T>(socket: &OwnedFd, level: c_int, name: c_int, value: &T) -> Resu
 #[derive(Debug)]
 struct Ring {
     start: NonNull<u8>,
+    blocks: usize,
 }
 
 // SAFETY: the mapping belongs to the Ring alone and can be read from any thread.
 unsafe impl Send for Ring {}
 
 impl Ring {
-    fn new(socket: &OwnedFd) -> Result<Ring, CaptureError> {
+    fn new(socket: &OwnedFd, blocks: usize) -> Result<Ring, CaptureError> {
         let system = |call: &'static str| move |errno| CaptureError::System(call, errno);
         let version = libc::tpacket_versions::TPACKET_V3 as c_int;
         set_option(socket, SOL_PACKET, libc::PACKET_VERSION, &version).map_err(system("PACKET_VERSION"))?;
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK as u32,
-            tp_block_nr: BLOCKS as u32,
+            tp_block_nr: blocks as u32,
             tp_frame_size: FRAME as u32,
-            tp_frame_nr: (BLOCKS * BLOCK / FRAME) as u32,
+            tp_frame_nr: (blocks * BLOCK / FRAME) as u32,
             tp_retire_blk_tov: RETIRE,
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
@@ -259,7 +266,7 @@ impl Ring {
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                BLOCKS * BLOCK,
+                blocks * BLOCK,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 socket.as_raw_fd(),
@@ -267,17 +274,22 @@ impl Ring {
             )
         };
         match NonNull::new(start) {
-            Some(start) if start.as_ptr() != libc::MAP_FAILED => Ok(Ring { start: start.cast() }),
+            Some(start) if start.as_ptr() != libc::MAP_FAILED => {
+                // A child's copy of the mapping would keep the socket, and with it the namespace, after our end.
+                // SAFETY: it concerns the mapping just made, and no memory of it.
+                unsafe { libc::madvise(start.as_ptr(), blocks * BLOCK, libc::MADV_DONTFORK) };
+                Ok(Ring { start: start.cast(), blocks })
+            }
             _ => Err(system("mmap of the ring")(Errno::last())),
         }
     }
 
     /// Hands over a block's packets and gives it back to the kernel, if the kernel is done with it.
     fn block(&self, number: usize, f: &mut dyn FnMut(Packet)) -> bool {
-        if number >= BLOCKS {
+        if number >= self.blocks {
             return false;
         }
-        // SAFETY: the mapping has BLOCKS blocks of BLOCK bytes.
+        // SAFETY: the mapping has `blocks` blocks of BLOCK bytes.
         let block = unsafe { self.start.as_ptr().add(number * BLOCK) };
         let status = std::mem::offset_of!(libc::tpacket_block_desc, hdr)
             + std::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
@@ -299,7 +311,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: the mapping was made with this length and nothing refers to it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast::<c_void>(), BLOCKS * BLOCK) };
+        unsafe { libc::munmap(self.start.as_ptr().cast::<c_void>(), self.blocks * BLOCK) };
     }
 }
 

@@ -6,7 +6,8 @@ use super::message::{self, Belief, Header, Speaker};
 use super::packet::Segment;
 use super::session::{Context, Numbers, Room, SeedChannel, Session};
 use super::stream::{Arrival, Piece, Stream};
-use iocrec_log::event::{Address, CircuitId, Event, Origin};
+use super::{Namespace, Served};
+use iocrec_log::event::{Address, CircuitId, Event, IocId, Origin};
 use std::collections::HashMap;
 
 const SECOND: u64 = 1_000_000_000;
@@ -59,24 +60,28 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Decoder {
     limits: Limits,
-    /// Ports of servers, sorted.
-    servers: Vec<u16>,
+    /// The servers of each network namespace whose packets are taken.
+    served: Vec<Served>,
+    /// Whose circuits are is to be said.
+    tells: bool,
     connections: HashMap<Key, Box<Connection>>,
     shared: Shared,
 }
 
-/// The two ends of a connection, the lower first.
+/// The two ends of a connection, the lower first, in their network namespace: there may be one between the same
+/// addresses and ports in another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key(Address, Address);
+struct Key(Namespace, Address, Address);
 
 impl Key {
-    fn new(a: Address, b: Address) -> Key {
-        Key(a.min(b), a.max(b))
+    fn new(namespace: Namespace, a: Address, b: Address) -> Key {
+        Key(namespace, a.min(b), a.max(b))
     }
 }
 
 #[derive(Debug)]
 struct Connection {
+    namespace: Namespace,
     client: Address,
     server: Address,
     session: Session,
@@ -116,30 +121,97 @@ struct Shared {
 impl Decoder {
     /// A decoder that knows nothing yet.
     pub fn new(limits: Limits) -> Decoder {
-        Decoder { limits, servers: Vec::new(), connections: HashMap::new(), shared: Shared::default() }
+        Decoder {
+            limits,
+            served: Vec::new(),
+            tells: false,
+            connections: HashMap::new(),
+            shared: Shared::default(),
+        }
     }
 
-    /// Says which TCP ports are those of Channel Access servers.
-    pub fn set_servers(&mut self, ports: &[u16]) {
-        self.servers = ports.to_vec();
-        self.servers.sort_unstable();
-        self.servers.dedup();
+    /// Says with each circuit from now on in which namespace it is and who serves it, as far as the sockets that
+    /// listen tell that.
+    pub fn tell_ends(&mut self) {
+        self.tells = true;
+    }
+
+    /// Says which servers there are in each network namespace whose packets come. Circuits of those that are not
+    /// among them any more are over: an inode number may come to be another namespace's.
+    pub fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut Vec<Event>) {
+        let mut gone = std::mem::replace(&mut self.served, served);
+        gone.retain(|old| self.served(old.namespace).is_none());
+        if gone.is_empty() {
+            return;
+        }
+        let shared = &mut self.shared;
+        self.connections.retain(|key, connection| {
+            // one that is not known yet may have been told of by a server's memory
+            let kept = gone.iter().all(|gone| gone.namespace != key.0);
+            if !kept {
+                connection.flush(&self.limits, shared, out);
+                connection.end(now, false, shared, out);
+            }
+            kept
+        });
+    }
+
+    /// Says which namespaces' packets come from now on.
+    pub fn set_captured(&mut self, namespaces: &[Namespace]) {
+        for served in &mut self.served {
+            served.captured = namespaces.contains(&served.namespace);
+        }
     }
 
     /// The number of the circuit between these ends, if it has one and is open.
-    pub fn circuit(&self, client: Address, server: Address) -> Option<CircuitId> {
-        let connection = self.connections.get(&Key::new(client, server))?;
+    pub fn circuit(&self, namespace: Namespace, client: Address, server: Address) -> Option<CircuitId> {
+        let connection = self.connections.get(&Key::new(namespace, client, server))?;
         connection.session.id().filter(|_| connection.client == client && connection.closed.is_none())
     }
 
-    /// Takes a packet, from its IPv4 header on, captured at `time` (nanoseconds, monotonic).
-    /// `original_length` is its length before the capture cut anything off. Facts go to `out`; their
-    /// times are those of the packets that completed them, which may be older than `time`.
-    pub fn packet(&mut self, time: u64, ipv4: &[u8], original_length: usize, out: &mut Vec<Event>) {
+    /// The same of a circuit that was open at `time` (nanoseconds, monotonic), though it may be closed by now.
+    pub fn circuit_then(
+        &self,
+        namespace: Namespace,
+        client: Address,
+        server: Address,
+        time: u64,
+    ) -> Option<CircuitId> {
+        let connection = self.connections.get(&Key::new(namespace, client, server))?;
+        let open = connection.closed.is_none_or(|closed| closed.at >= time);
+        connection.session.id().filter(|_| connection.client == client && open)
+    }
+
+    /// The network namespace that a circuit is recorded in whose client is in `namespace`: that in which the server's
+    /// address is, if its packets are taken.
+    pub fn home(&self, namespace: Namespace, server: Address) -> Namespace {
+        let here = self.served(namespace).is_some_and(|served| served.has(server.ip));
+        let other = self.served.iter().find(|served| served.is_home(server)).map(|served| served.namespace);
+        other.filter(|_| !here).unwrap_or(namespace)
+    }
+
+    /// Takes a packet that was seen in a network namespace, from its IPv4 header on, captured at `time`
+    /// (nanoseconds, monotonic). `original_length` is its length before the capture cut anything off.
+    /// Facts go to `out`; their times are those of the packets that completed them, which may be older
+    /// than `time`.
+    ///
+    /// What passes through a namespace on its way to a server in another one whose packets are taken as well is
+    /// left to that one, so that it counts once.
+    pub fn packet(
+        &mut self,
+        namespace: Namespace,
+        time: u64,
+        ipv4: &[u8],
+        original_length: usize,
+        out: &mut Vec<Event>,
+    ) {
         let Some(segment) = Segment::parse(ipv4, original_length) else { return };
-        let key = Key::new(segment.source, segment.destination);
+        let key = Key::new(namespace, segment.source, segment.destination);
+        if !self.connections.contains_key(&key) && self.passes(namespace, &segment) {
+            return;
+        }
         if segment.syn {
-            self.opening(time, &segment, out);
+            self.opening(namespace, time, &segment, out);
         } else if segment.reset {
             if let Some(connection) = self.connections.get_mut(&key) {
                 connection.reset(time, &segment, &self.limits, &mut self.shared, out);
@@ -154,15 +226,15 @@ impl Decoder {
             if segment.length == 0 {
                 return;
             }
-            let Some(client) = self.client_of(&segment) else {
-                if self.serves(segment.source) {
+            let Some(client) = self.client_of(namespace, &segment) else {
+                if self.serves(namespace, segment.source) {
                     let (a, b) = (segment.source, segment.destination);
                     self.shared.losses.add(Kind::Unframed, segment.length.into(), time, a, b);
                 }
                 return;
             };
             let server = if client == segment.source { segment.destination } else { segment.source };
-            self.insert(time, Connection::new(client, server, Origin::Midway, self.limits.payload), out);
+            self.insert(time, self.connection(namespace, client, server, Origin::Midway), out);
         }
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.segment(time, &segment, &self.limits, &mut self.shared, out);
@@ -190,6 +262,7 @@ impl Decoder {
     #[allow(clippy::too_many_arguments)] // what the memory holds
     pub fn seed(
         &mut self,
+        namespace: Namespace,
         now: u64,
         client: Address,
         server: Address,
@@ -199,10 +272,10 @@ impl Decoder {
         channels: &[SeedChannel],
         out: &mut Vec<Event>,
     ) -> CircuitId {
-        let key = Key::new(client, server);
+        let key = Key::new(namespace, client, server);
         let usable = |c: &Connection| c.client == client && c.closed.is_none() && !c.foreign;
         if !self.connections.get(&key).is_some_and(|c| usable(c)) {
-            self.insert(now, Connection::new(client, server, Origin::Memory, self.limits.payload), out);
+            self.insert(now, self.connection(namespace, client, server, Origin::Memory), out);
         }
         let room = self.limits.room();
         let mut context = Context { numbers: &mut self.shared.numbers, room, out };
@@ -216,14 +289,57 @@ impl Decoder {
         }
     }
 
-    fn serves(&self, end: Address) -> bool {
-        self.servers.binary_search(&end.port).is_ok()
+    fn served(&self, namespace: Namespace) -> Option<&Served> {
+        self.served.iter().find(|served| served.namespace == namespace)
+    }
+
+    fn serves(&self, namespace: Namespace, end: Address) -> bool {
+        self.served(namespace).is_some_and(|served| served.ports.binary_search(&end.port).is_ok())
+    }
+
+    /// Does the packet belong to a server whose address is not in this namespace, and is in another?
+    fn passes(&self, namespace: Namespace, segment: &Segment) -> bool {
+        let away = |end| self.home(namespace, end) != namespace;
+        self.served.len() > 1 && (away(segment.source) || away(segment.destination))
+    }
+
+    /// A connection that begins to be seen where its server is has been seen in passing until then, if the server's
+    /// namespace was captured later than another.
+    fn end_elsewhere(&mut self, time: u64, key: Key, server: Address, out: &mut Vec<Event>) {
+        if self.served.len() < 2 || !self.served(key.0).is_some_and(|served| served.is_home(server)) {
+            return;
+        }
+        let others: Vec<Key> = self
+            .served
+            .iter()
+            .map(|served| Key(served.namespace, key.1, key.2))
+            .filter(|other| *other != key && self.home(other.0, server) == key.0)
+            .collect();
+        for other in others {
+            if let Some(mut old) = self.connections.remove(&other) {
+                old.flush(&self.limits, &mut self.shared, out);
+                old.end(time, false, &mut self.shared, out);
+            }
+        }
+    }
+
+    /// A new connection, whose server is known as far as its sockets tell that.
+    fn connection(
+        &self,
+        namespace: Namespace,
+        client: Address,
+        server: Address,
+        origin: Origin,
+    ) -> Connection {
+        let listener = self.served(namespace).and_then(|served| served.server(server));
+        let ends = self.tells.then_some((namespace, listener));
+        Connection::new(namespace, client, server, origin, self.limits.payload, ends)
     }
 
     /// Which end of a connection that was joined in mid-stream is the client, if that can be told.
-    fn client_of(&self, segment: &Segment) -> Option<Address> {
+    fn client_of(&self, namespace: Namespace, segment: &Segment) -> Option<Address> {
         let (source, destination) = (segment.source, segment.destination);
-        match (self.serves(source), self.serves(destination)) {
+        match (self.serves(namespace, source), self.serves(namespace, destination)) {
             (false, true) => return Some(source),
             (true, false) => return Some(destination),
             _ => {}
@@ -241,13 +357,13 @@ impl Decoder {
     }
 
     /// A SYN, or the SYN that answers it.
-    fn opening(&mut self, time: u64, segment: &Segment, out: &mut Vec<Event>) {
+    fn opening(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Vec<Event>) {
         let answers = segment.acknowledged.map(|ack| ack.wrapping_sub(1));
         let (client, server) = match answers {
             None => (segment.source, segment.destination),
             Some(_) => (segment.destination, segment.source),
         };
-        let key = Key::new(client, server);
+        let key = Key::new(namespace, client, server);
         if let Some(known) = self.connections.get_mut(&key).filter(|c| c.client == client) {
             let (from_client, from_server) =
                 (known.from_client.stream.first(), known.from_server.stream.first());
@@ -269,14 +385,15 @@ impl Decoder {
                 return;
             }
         }
-        let mut connection = Connection::new(client, server, Origin::Opened, self.limits.payload);
+        let mut connection = self.connection(namespace, client, server, Origin::Opened);
         connection.open(segment, answers);
         self.insert(time, connection, out);
     }
 
     /// Puts a connection in place of what was there, and makes room for it.
     fn insert(&mut self, time: u64, connection: Connection, out: &mut Vec<Event>) {
-        let key = Key::new(connection.client, connection.server);
+        let key = Key::new(connection.namespace, connection.client, connection.server);
+        self.end_elsewhere(time, key, connection.server, out);
         if let Some(mut old) = self.connections.remove(&key) {
             old.flush(&self.limits, &mut self.shared, out);
             old.end(time, false, &mut self.shared, out);
@@ -315,11 +432,19 @@ impl Direction {
 }
 
 impl Connection {
-    fn new(client: Address, server: Address, origin: Origin, payload: u32) -> Connection {
+    fn new(
+        namespace: Namespace,
+        client: Address,
+        server: Address,
+        origin: Origin,
+        payload: u32,
+        ends: Option<(Namespace, Option<IocId>)>,
+    ) -> Connection {
         Connection {
+            namespace,
             client,
             server,
-            session: Session::new(client, server, origin),
+            session: Session::new(client, server, origin, ends),
             from_client: Direction::new(Speaker::Client, payload),
             from_server: Direction::new(Speaker::Server, payload),
             foreign: false,

@@ -7,8 +7,9 @@ use super::message::{
     self, Header, CLEAR_CHANNEL, CLIENT_NAME, CREATE_CHAN, CREATE_CH_FAIL, ERROR, HOST_NAME, LONGEST_NAME,
     SERVER_DISCONN, VERSION, WRITE, WRITE_NOTIFY,
 };
+use super::Namespace;
 use iocrec_log::event::{
-    Address, CaAnswer, CaPut, Channel, ChannelId, Circuit, CircuitId, Event, Fact, Origin,
+    Address, CaAnswer, CaPut, Channel, ChannelId, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Origin,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -57,6 +58,8 @@ pub struct Session {
     host: String,
     minor: u16,
     origin: Origin,
+    /// Where it was seen, and whose the server's socket is as far as that is known; `None`: not to be said.
+    ends: Option<(Namespace, Option<IocId>)>,
     channels: BTreeMap<ChannelId, Channel>,
     by_sid: HashMap<u32, ChannelId>,
     by_cid: HashMap<u32, ChannelId>,
@@ -66,7 +69,12 @@ pub struct Session {
 
 impl Session {
     /// Nothing is known but the ends.
-    pub fn new(client: Address, server: Address, origin: Origin) -> Session {
+    pub fn new(
+        client: Address,
+        server: Address,
+        origin: Origin,
+        ends: Option<(Namespace, Option<IocId>)>,
+    ) -> Session {
         Session {
             id: None,
             client,
@@ -75,6 +83,7 @@ impl Session {
             host: String::new(),
             minor: 0,
             origin,
+            ends,
             channels: BTreeMap::new(),
             by_sid: HashMap::new(),
             by_cid: HashMap::new(),
@@ -98,7 +107,7 @@ impl Session {
         if let Some(id) = self.id {
             out.push(Event { time, fact: Fact::CircuitEnd(id) });
         }
-        *self = Session::new(self.client, self.server, self.origin);
+        *self = Session::new(self.client, self.server, self.origin, self.ends);
     }
 
     /// A message from the client.
@@ -269,6 +278,10 @@ impl Session {
         let id = context.numbers.circuit;
         self.id = Some(id);
         self.report(time, context.out);
+        if let Some((namespace, server)) = self.ends {
+            context
+                .emit(time, Fact::CircuitEnds(CircuitEnds { circuit: id, namespace, server, client: None }));
+        }
         id
     }
 

@@ -654,9 +654,10 @@ fn described(server: servers::Server, iocs: &HashSet<u32>) -> Option<(servers::S
 
 fn at_servers(pid: u32, clients: Vec<Client>, ports: &[u16]) -> Vec<(Address, Client)> {
     let connections = sockets::connections(pid);
+    let held: HashSet<u64> = sockets::held(&process::directory(pid)).collect();
     let clients = clients.into_iter();
     clients
-        .filter_map(|client| Some((sockets::local_end(&connections, client.address, ports)?, client)))
+        .filter_map(|client| Some((sockets::local_end(&connections, client.address, ports, &held)?, client)))
         .collect()
 }
 

@@ -16,7 +16,7 @@ use iocrec_log::event::Address;
 use super::layout::Layout;
 use super::memory::Memory;
 use super::width::{u16_at, u32_at, Width};
-use super::{addresses, IocProcess};
+use super::{addresses, threads, IocProcess};
 
 /// Where the members lie.
 struct Offsets {
@@ -63,8 +63,6 @@ const WIDE: Offsets = Offsets {
 };
 /// The larger of both structures in both widths.
 const MOST_BYTES: usize = WIDE.client_bytes;
-/// Members of an epicsThreadOSD that may hold the kernel's thread number (seen at 24 and 32).
-const THREAD_BYTES: usize = 96;
 
 /// An ELLLIST: first node, last node, count.
 const LIST_BYTES: usize = 24;
@@ -160,7 +158,9 @@ impl Server<'_> {
         let port = u16::from_be(u16_at(&bytes, at.address + 2));
         let ip = Ipv4Addr::from(u32::from_be(u32_at(&bytes, at.address + 4)));
         let text = |at| self.memory.string(width.pointer(&bytes, at), MAX_NAME).unwrap_or_default();
-        let tid = at.threads.iter().find_map(|&at| self.thread(width.pointer(&bytes, at)));
+        let tid = at.threads.iter().find_map(|&at| {
+            threads::number(self.memory, self.base_3_14, width.pointer(&bytes, at), self.threads)
+        });
         if only.is_some() && tid != only {
             return None;
         }
@@ -177,12 +177,6 @@ impl Server<'_> {
             tid,
             channels,
         })
-    }
-
-    /// The kernel's number of a thread: what in its epicsThreadOSD is a thread of this process.
-    fn thread(&self, address: u64) -> Option<u32> {
-        let bytes: [u8; THREAD_BYTES] = self.memory.bytes(address)?;
-        (0..THREAD_BYTES).step_by(4).map(|at| u32_at(&bytes, at)).find(|tid| self.threads.contains(tid))
     }
 
     fn channel(&self, node: u64) -> Option<ClientChannel> {
@@ -247,7 +241,14 @@ mod tests {
             image.point_to_string(client + width.pick(136, 208), "operator");
             image.point_to_string(client + width.pick(140, 216), "console-3");
             let thread = image.room(96);
-            image.put(thread + 24, &(TID + number as u32).to_ne_bytes());
+            if base_3_14 {
+                // its pthread_t, which points to the C library's structure
+                let handle = image.room(800);
+                image.point(thread + width.pick(8, 16), handle);
+                image.put(handle + width.pick(104, 720), &(TID + number as u32).to_ne_bytes());
+            } else {
+                image.put(thread + 24, &(TID + number as u32).to_ne_bytes());
+            }
             let tid = if base_3_14 { width.pick(156, 240) } else { width.pick(160, 248) };
             image.point(client + tid, thread);
             let list = client + width.pick(64, 96);

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::memory::{printable, Memory};
-use super::{process, variable, Module};
+use super::{process, redact, script, variable, Module};
 
 /// More variables than any environment has.
 const MAX_VARIABLES: u64 = 4096;
@@ -39,6 +39,12 @@ impl Environment {
         Environment(pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect())
     }
 
+    /// Could nothing be read? So it is where a process is just ending: even one that is given no variables gets some from
+    /// EPICS Base.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
@@ -56,17 +62,7 @@ impl Environment {
                 return last(directory);
             }
         }
-        let program = last(command.first().map_or("", String::as_str));
-        if !program.starts_with("python") {
-            return program;
-        }
-        // python -m MODULE, python SCRIPT
-        let mut words = command.iter().skip(1).skip_while(|word| word.starts_with('-') && *word != "-m");
-        match words.next().map(String::as_str) {
-            Some("-m") => words.next().cloned().unwrap_or(program),
-            Some(script) => last(script),
-            None => program,
-        }
+        script::name(command)
     }
 
     /// Version of EPICS Base, where it has put it there (3.15 and later do).
@@ -74,17 +70,13 @@ impl Environment {
         self.get("EPICS_VERSION_FULL").map(str::to_string)
     }
 
-    /// The variables that say what the IOC is and how it serves and uses Channel Access and PV Access, by
-    /// name.
+    /// The variables that say how the IOC serves and uses Channel Access and PV Access, by name: those that are
+    /// [told](redact::is_told).
     pub fn telling(&self) -> Vec<(String, String)> {
-        const NAMES: [&str; 6] = ["IOC", "TOP", "ARCH", "ENGINEER", "LOCATION", "IOCSH_STARTUP_SCRIPT"];
-        let tells = |name: &str| {
-            NAMES.contains(&name) || name.starts_with("EPICS_CA") || name.starts_with("EPICS_PVA")
-        };
         let mut telling: Vec<(String, String)> = self
             .0
             .iter()
-            .filter(|(name, value)| tells(name) && !value.is_empty())
+            .filter(|(name, value)| redact::is_told(name) && !value.is_empty())
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         telling.sort_unstable();
@@ -104,11 +96,17 @@ mod tests {
 
     #[test]
     fn what_tells_of_an_ioc() {
-        let set = [("TOP", "/ioc"), ("HOME", "/"), ("EPICS_CAS_SERVER_PORT", "5070"), ("IOC", "")];
+        let set = [
+            ("TOP", "/ioc"),
+            ("EPICS_CA_SITE_PASSWORD", "x"),
+            ("EPICS_PVAS_TLS_KEYCHAIN", "/ioc/keys.p12;x"),
+            ("EPICS_CAS_SERVER_PORT", "5070"),
+            ("EPICS_CA_ADDR_LIST", ""),
+        ];
         let variables = set.map(|(name, value)| (name.to_string(), value.to_string()));
         let told = Environment(variables.into_iter().collect()).telling();
         let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["EPICS_CAS_SERVER_PORT", "TOP"]);
+        assert_eq!(names, ["EPICS_CAS_SERVER_PORT"]);
     }
 
     #[test]
@@ -119,6 +117,7 @@ mod tests {
         assert_eq!(name(&[("IOCSH_STARTUP_SCRIPT", "st.cmd")], &["/opt/softIoc", "st.cmd"]), "softIoc");
         assert_eq!(name(&[], &["/usr/bin/python3", "-u", "-m", "epicscorelibs.ioc"]), "epicscorelibs.ioc");
         assert_eq!(name(&[], &["python", "/srv/my_ioc.py", "-m"]), "my_ioc.py");
+        assert_eq!(name(&[], &["python3", "-c", "import ioc; ioc.run('/a/b')"]), "python3");
         assert_eq!(name(&[], &[]), "");
     }
 }

@@ -188,27 +188,12 @@ fn copy_by_file(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Resu
     Ok(copied)
 }
 
-/// A name of any bytes as text: what is not printable UTF-8 stands as `\xNN`.
+/// A name of any bytes as text: bytes that are not UTF-8 stand as `\xNN`. All else is as it is, as in packets; what a
+/// terminal would obey is seen to where it is printed ([`iocrec_log::escape`]).
 pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for letter in chunk.valid().chars() {
-            if letter.is_control() {
-                let mut buffer = [0; 4];
-                letter.encode_utf8(&mut buffer).bytes().for_each(|byte| escape(&mut text, byte));
-            } else {
-                text.push(letter);
-            }
-        }
-        chunk.invalid().iter().for_each(|&byte| escape(&mut text, byte));
-    }
+    iocrec_log::value::push_lossy(&mut text, bytes);
     text
-}
-
-fn escape(text: &mut String, byte: u8) {
-    use std::fmt::Write;
-    // writing to a String cannot fail
-    let _ = write!(text, "\\x{byte:02x}");
 }
 
 #[cfg(test)]
@@ -256,6 +241,6 @@ mod tests {
 
     #[test]
     fn odd_names_are_shown_byte_by_byte() {
-        assert_eq!(printable(b"\xffA\n\xc3\xa9"), "\\xffA\\x0a\u{e9}");
+        assert_eq!(printable(b"\xffA\n\xc3\xa9"), "\\xffA\n\u{e9}");
     }
 }

@@ -20,8 +20,11 @@ pub mod opened;
 pub mod ports;
 pub mod process;
 pub mod records;
+pub mod redact;
 pub mod scanning;
+pub mod script;
 pub mod sockets;
+pub mod threads;
 mod unwind;
 pub mod user;
 pub mod version;
@@ -43,7 +46,7 @@ use crate::kernel::functions::FUNCTIONS;
 use crate::kernel::{self, FileId};
 
 /// Data symbols that are read.
-const DATA: [&str; 5] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port"];
+const DATA: [&str; 6] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port", "prsrv_cast_client"];
 /// Prints Base's version: what defines it holds the version as text (3.14: libmiscIoc).
 const CORE_RELEASE: &str = "coreRelease";
 /// Its absence tells Base 3.14.
@@ -260,7 +263,12 @@ impl Finder {
     /// What an IOC says of itself now: its start-up script may have set the environment meanwhile.
     pub fn identity_again(&self, ioc: &mut IocProcess) {
         let environment = environment::Environment::read(&ioc.memory, &ioc.modules, ioc.pid);
-        ioc.name = environment.ioc_name(&process::command(ioc.pid));
+        let command = process::command(ioc.pid);
+        // of one that is just ending only a part can be read, and it is not called otherwise for that
+        if environment.is_empty() || command.iter().all(String::is_empty) || is_ending(ioc) {
+            return;
+        }
+        ioc.name = environment.ioc_name(&command);
         if let Some(version) = environment.base_version() {
             ioc.base_version = version;
         }
@@ -371,6 +379,11 @@ impl MappedFile<'_> {
             is_program: self.code.path == exe,
         })
     }
+}
+
+/// Is the process gone, or about to be?
+fn is_ending(ioc: &IocProcess) -> bool {
+    process::start(ioc.pid) != Some(ioc.start) || process::image(ioc.pid).is_none()
 }
 
 fn describe(pid: u32, start: u64, modules: Vec<Module>, database: Option<u64>) -> IocProcess {

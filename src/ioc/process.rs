@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+
 use super::memory::printable;
 use crate::inspect;
 use crate::kernel::FileId;
@@ -198,6 +200,25 @@ pub fn living_in(proc: &Path, pid: u32) -> u32 {
 /// Directory in /proc of the thread that shows what a process's threads share.
 pub fn directory(pid: u32) -> PathBuf {
     format!("/proc/{}", living(pid)).into()
+}
+
+/// Inode number of a process's network namespace; 0 where the kernel has but one.
+///
+/// # Errors
+/// It is gone or may not be looked at.
+pub fn namespace(pid: u32) -> Result<u64, Errno> {
+    // asked once a second of each IOC: the first thread mostly lives
+    let link = |directory: &Path| fs::read_link(directory.join("ns/net"));
+    match link(Path::new(&format!("/proc/{pid}"))).or_else(|_| link(&directory(pid))) {
+        // net:[4026531840]
+        Ok(target) => {
+            let inode =
+                target.to_str().and_then(|text| text.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok());
+            inode.ok_or(Errno::ENODATA)
+        }
+        Err(_) if !Path::new("/proc/self/ns/net").is_symlink() => Ok(0),
+        Err(error) => Err(Errno::from_raw(error.raw_os_error().unwrap_or_default())),
+    }
 }
 
 /// The command line, word by word.

@@ -31,11 +31,12 @@ impl Users {
     }
 }
 
-/// Name of the user that a process runs as (its effective one), by the user list that the process itself
-/// sees, else the user's number; empty if the process is gone.
+/// Name of the user that a process runs as (its effective one), by this machine's list of users, else the user's number;
+/// empty if the process is gone. Not by the list that the process sees: who has a root directory of his own could call
+/// himself root there, or make the list a file that never answers.
 pub fn user(pid: u32) -> String {
     let Some(number) = number(pid).map(|number| number.to_string()) else { return String::new() };
-    let list = process::contents(format!("/proc/{pid}/root/etc/passwd")).unwrap_or_default();
+    let list = process::contents("/etc/passwd").unwrap_or_default();
     name(&list, &number).unwrap_or(number)
 }
 

@@ -24,6 +24,7 @@ use super::functions::Function;
 use super::parting;
 use super::place::LOOK;
 use super::reasons::Step;
+use super::removal;
 use super::{explained, FileId};
 use crate::inspect::file::ATTRIBUTES;
 use crate::ioc::opened::Opened;
@@ -42,10 +43,10 @@ pub struct Spot {
 /// How long a place that held something else is waited for: the kernel takes 0.02 to 0.2 s a probe, and an IOC has 13.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// By file and offset: what lay there, and how many probes are there.
+/// What the places of probes held when they were placed, and how many probes there are.
 type Places = HashMap<(FileId, u64), ([u8; LOOK], usize)>;
 
-/// What the places of probes held when they were placed, and how many probes there are.
+/// The places that have probes.
 #[derive(Default)]
 struct Held {
     places: Mutex<Places>,
@@ -111,6 +112,7 @@ impl Attacher {
         if step == Step::Probe && opened.identity.is_young() {
             parting::wait_for_others();
         }
+        let _placing = removal::placing();
         self.held.hold((file, offset), code)?;
         let attached = explained(step, || {
             if let Some(event) = self.event(opened, offset, thread) {
@@ -201,6 +203,7 @@ impl Held {
     fn hold(&self, place: (FileId, u64), code: [u8; LOOK]) -> Result<(), String> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let other = |places: &mut Places| places.get(&place).is_some_and(|(before, _)| *before != code);
+        let _wanted = places.get(&place).is_some_and(|(before, _)| *before != code).then(removal::wanted);
         let waited = self.freed.wait_timeout_while(places, PATIENCE, other);
         let (mut places, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
@@ -228,12 +231,6 @@ impl Drop for Probe {
         drop(self.link.take());
         self.held.release(self.place);
     }
-}
-
-/// Takes probes out without waiting for it.
-pub fn drop_aside<T: Send + 'static>(probes: T) {
-    // where there can be no thread they are dropped here
-    let _ = std::thread::Builder::new().name("detach".into()).spawn(move || drop(probes));
 }
 
 #[cfg(test)]

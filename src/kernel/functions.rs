@@ -15,6 +15,17 @@ pub struct Function {
     pub core: bool,
 }
 
+impl Function {
+    /// How many of its arguments the program reads, from the first on.
+    pub fn arguments(&self) -> usize {
+        match self.program {
+            "db_put" | "db_put_field" | "db_ca_put_link_callback" => 4,
+            "callback_request_process" | "callback_request_process_delayed" => 3,
+            _ => 1,
+        }
+    }
+}
+
 /// In place of `dbProcess`, where that cannot be found: the function that processes the records of a type, whose
 /// address each record type has.
 pub static ROUTINE: Function =

@@ -4,10 +4,12 @@
 //! process: probes and maps disappear when the agent ends, however it ends.
 
 pub mod attacher;
+mod batch;
 mod config;
 pub mod functions;
 pub mod hit;
 mod instruction;
+mod lead;
 pub mod leftovers;
 #[cfg(test)]
 mod oldest;
@@ -17,6 +19,7 @@ pub mod place;
 pub mod probe;
 mod programs;
 mod reasons;
+mod removal;
 mod ring;
 #[cfg(test)]
 mod rules;

@@ -5,19 +5,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
 use libbpf_rs::libbpf_sys;
 
-use super::transport::Batch;
-
-/// Pages of 4 KiB a CPU. 512 KiB hold the 5000 hits of a tenth of a second of a very busy IOC.
-const PAGES: usize = 128;
-/// The reader is woken when so many hits wait on a CPU: a fifth of its buffer. It looks in by itself every
-/// 50 ms.
-const WAKE_AT: u32 = 1024;
+use super::batch::Batch;
 
 /// What the callbacks are given.
 struct Inlet {
@@ -42,7 +36,7 @@ unsafe extern "C" fn hit(inlet: *mut c_void, _cpu: i32, data: *mut c_void, size:
     // SAFETY: libbpf promises `size` bytes at `data` during this call.
     let sample = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size as usize) };
     // What waits in the kernel's buffers is bounded, so there is no need to stop in between.
-    let _ = inlet.batch.borrow_mut().push(sample, &[]);
+    inlet.batch.borrow_mut().push(sample, &[]);
 }
 
 /// Called by libbpf for hits that found no room.
@@ -56,13 +50,22 @@ unsafe extern "C" fn lost(inlet: *mut c_void, _cpu: i32, count: u64) {
 }
 
 impl PerfBuffer {
-    /// Opens a map of type PERF_EVENT_ARRAY; hits will go into `batch`.
-    pub fn open(map: BorrowedFd, batch: Rc<RefCell<Batch>>) -> libbpf_rs::Result<PerfBuffer> {
+    /// Opens a map of type PERF_EVENT_ARRAY, with so many pages of 4 KiB for each CPU; hits will go into `batch`. The
+    /// reader is woken when `wake_at` hits wait on a CPU.
+    ///
+    /// # Errors
+    /// The kernel gives no buffer.
+    pub fn open(
+        map: BorrowedFd,
+        pages: usize,
+        wake_at: u32,
+        batch: Rc<RefCell<Batch>>,
+    ) -> libbpf_rs::Result<PerfBuffer> {
         let inlet = Box::new(Inlet { batch, lost: Cell::new(0) });
         let options = libbpf_sys::perf_buffer_opts {
             sz: size_of::<libbpf_sys::perf_buffer_opts>() as libbpf_sys::size_t,
             // libbpf takes this for wakeup_events too; to a buffer of BPF output it means nothing else
-            sample_period: WAKE_AT,
+            sample_period: wake_at,
             ..Default::default()
         };
         let context = (&raw const *inlet).cast_mut().cast();
@@ -71,7 +74,7 @@ impl PerfBuffer {
         let buffer = unsafe {
             libbpf_sys::perf_buffer__new(
                 map.as_raw_fd(),
-                PAGES as libbpf_sys::size_t,
+                pages as libbpf_sys::size_t,
                 Some(hit),
                 Some(lost),
                 context,
@@ -84,10 +87,10 @@ impl PerfBuffer {
         }
     }
 
-    /// Readable when [`WAKE_AT`] hits wait.
-    pub fn epoll_fd(&self) -> RawFd {
-        // SAFETY: the buffer is open until `self` is dropped.
-        unsafe { libbpf_sys::perf_buffer__epoll_fd(self.buffer.as_ptr()) }
+    /// Readable when so many hits wait.
+    pub fn epoll_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the buffer, and its descriptor with it, is open until `self` is dropped.
+        unsafe { BorrowedFd::borrow_raw(libbpf_sys::perf_buffer__epoll_fd(self.buffer.as_ptr())) }
     }
 
     /// Takes over what waits on all CPUs.

@@ -4,11 +4,12 @@
 //! Some it can emulate (`push`, `nop`): 0.4 µs a hit. Every other one it single-steps, a second
 //! trap: 15 µs in a virtual machine (measured, kernel 6.18). And a probe on `endbr64`, with which
 //! code built for indirect branch tracking begins, is stepped too, so the probe goes behind it: the
-//! arguments, the stack pointer and the return address are still what they were.
+//! arguments, the stack pointer and the return address are still what they were. So they are behind instructions that
+//! only compare, or set other registers: where such come first, the probe goes behind them ([`lead`]).
 
 use object::Architecture;
 
-use super::instruction;
+use super::{instruction, lead};
 
 /// What the first instruction means for a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,9 @@ pub struct Place {
 /// Bytes of a function that [`place`] wants to see: a landing pad and the longest instruction.
 pub const LOOK: usize = 24;
 
+/// Most arguments that a program in bpf/ reads.
+pub const ARGUMENTS: usize = 4;
+
 /// Reads the first instruction of a function in code for `machine`. `offset` is where in its file the function's
 /// symbol says that it begins.
 ///
@@ -42,9 +46,17 @@ pub const LOOK: usize = 24;
 /// # Errors
 /// A reason in words, if no probe may be put there.
 pub fn place(machine: Architecture, offset: u64, code: &[u8]) -> Result<Place, String> {
+    place_for(machine, offset, code, ARGUMENTS)
+}
+
+/// The same for a program that reads so many arguments.
+///
+/// # Errors
+/// As [`place`].
+pub fn place_for(machine: Architecture, offset: u64, code: &[u8], arguments: usize) -> Result<Place, String> {
     match machine {
-        Architecture::X86_64 => x86(&ENDBR64, code, true),
-        Architecture::I386 => x86(&ENDBR32, code, false),
+        Architecture::X86_64 => x86(&ENDBR64, code, true, arguments),
+        Architecture::I386 => x86(&ENDBR32, code, false, arguments),
         Architecture::Aarch64 => aarch64(code),
         Architecture::Arm => arm(offset, code),
         Architecture::Riscv64 => riscv(code),
@@ -77,19 +89,19 @@ const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// endbr32 (Intel SDM, "ENDBR32": F3 0F 1E FB).
 const ENDBR32: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfb];
 
-fn x86(landing: &[u8], code: &[u8], wide: bool) -> Result<Place, String> {
-    let offset = if code.starts_with(landing) { landing.len() } else { 0 };
-    let code = code.get(offset..).unwrap_or_default();
-    let length = instruction::length(code, wide).filter(|&length| length <= code.len()).ok_or(NO_FUNCTION)?;
-    let cost = match code {
-        // push r64, and with REX.B push r8..r15 (emulated from 4.10 on); 41 alone is `inc %ecx` on 32 bits
-        [0x50..=0x57, ..] => Cost::Emulated,
-        [0x41, 0x50..=0x57, ..] if wide => Cost::Emulated,
-        // nop, 66 nop, 0f 1f /0
-        [0x90, ..] | [0x66, 0x90, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => Cost::Emulated,
-        _ => Cost::Stepped,
+fn x86(landing: &[u8], code: &[u8], wide: bool, arguments: usize) -> Result<Place, String> {
+    let begin = if code.starts_with(landing) { landing.len() } else { 0 };
+    let code = code.get(begin..).unwrap_or_default();
+    let length_at = |at: usize| {
+        let code = code.get(at..).unwrap_or_default();
+        instruction::length(code, wide).filter(|&length| length <= code.len()).ok_or(NO_FUNCTION)
     };
-    Ok(Place { offset: offset as u64, length, cost })
+    let first = length_at(0)?;
+    let (passed, length, cost) = match lead::emulated(wide, arguments, code) {
+        Some(passed) => (passed, length_at(passed)?, Cost::Emulated),
+        None => (0, first, Cost::Stepped),
+    };
+    Ok(Place { offset: (begin + passed) as u64, length, cost })
 }
 
 /// Instructions that arm64 kernels simulate are branches and PC-relative ones; all else is stepped, which is
@@ -203,6 +215,8 @@ mod tests {
         assert_eq!(at(&[0x41, 0x57, 0x66]), Ok((0, 2, Cost::Emulated)), "push %r15");
         assert_eq!(at(&[0x53, 0x48]), Ok((0, 1, Cost::Emulated)), "push %rbx");
         assert_eq!(at(&[0x31, 0xd2]), Ok((0, 2, Cost::Stepped)), "xor: scanOnce of 7.0.10");
+        let tested = [0xf3, 0x0f, 0x1e, 0xfa, 0x85, 0xc0, 0x74, 0x02];
+        assert_eq!(at(&tested), Ok((6, 2, Cost::Emulated)), "endbr64; test; je");
         assert_eq!(at(&[0x41, 0x89, 0xf8]), Ok((0, 3, Cost::Stepped)), "REX.B mov");
         assert_eq!(at(&[0xf3, 0x0f, 0x1e, 0xfa, 0x55]), Ok((4, 1, Cost::Emulated)), "endbr64; push");
         assert_eq!(at(&[0xf3, 0x0f, 0x1e, 0xfa, 0x89, 0xf8]), Ok((4, 2, Cost::Stepped)), "endbr64; mov");

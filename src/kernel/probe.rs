@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use super::attacher::{drop_aside, Attacher, Probe, Spot};
+use super::attacher::{Attacher, Probe, Spot};
 use super::functions::{Function, FUNCTIONS, ROUTINE};
-use super::place::{compare, place, Cost, Memory, LOOK};
+use super::place::{compare, place_for, Cost, Memory, LOOK};
+use super::removal;
 use super::thread::{self, Thread};
 use crate::ioc::opened::Opened;
 use crate::ioc::{elf, process, IocProcess, Module};
@@ -44,7 +45,7 @@ pub fn target<'a>(ioc: &'a IocProcess, function: &Function) -> Result<Target<'a>
     let instead = if function.symbols == ["dbProcess"] { ROUTINES_ALONE } else { "" };
     let (symbol, (module, found)) =
         found.ok_or_else(|| format!("{}: no such symbol{instead}", function.symbols[0]))?;
-    let target = look(ioc, module, symbol, found.address, Some(&found.code));
+    let target = look(ioc, module, symbol, found.address, function.arguments(), Some(&found.code));
     let target = target.map_err(|reason| format!("{symbol}: {reason}"))?;
     if target.cost == Cost::Stepped && !function.core {
         return Err(format!("{symbol}: left out, the kernel would single-step its first instruction"));
@@ -53,12 +54,13 @@ pub fn target<'a>(ioc: &'a IocProcess, function: &Function) -> Result<Target<'a>
 }
 
 /// Looks at a place where a function begins: `address` as in the file of its module. `seen` is what was there when the
-/// file's symbols were read.
+/// file's symbols were read. `arguments`: how many of its arguments the program reads.
 fn look<'a>(
     ioc: &IocProcess,
     module: &'a Module,
     symbol: &'static str,
     address: u64,
+    arguments: usize,
     seen: Option<&[u8; LOOK]>,
 ) -> Result<Target<'a>, String> {
     let machine = module.elf.machine;
@@ -73,7 +75,7 @@ fn look<'a>(
     if seen.is_some_and(|seen| *seen != head) {
         return Err(format!("{} has been changed since its symbols were read", module.path));
     }
-    let place = place(machine, offset, &head)?;
+    let place = place_for(machine, offset, &head, arguments)?;
     let mut memory = [0; LOOK];
     let have = ioc.memory.read_some(here, &mut memory);
     match compare(machine, &place, &head, memory.get(..have).unwrap_or_default()) {
@@ -109,7 +111,7 @@ pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<String>) {
         // what is not looked at further need not be read
         let begins = if module.is_of_base() { module.elf.begins(&module.opened, &addresses) } else { None };
         for (at, ((rtype, _), address)) in here.iter().zip(addresses).enumerate() {
-            let looked = look(ioc, module, symbol, address, None).and_then(|target| {
+            let looked = look(ioc, module, symbol, address, ROUTINE.arguments(), None).and_then(|target| {
                 let begins = begins.as_ref().ok_or("its file does not tell where functions begin")?;
                 begins.get(at).filter(|&&begins| begins).ok_or("no function begins there")?;
                 Ok(target)
@@ -185,7 +187,7 @@ impl Probes {
         for placing in &mut self.placed {
             match attacher.attach(placing.function, &placing.opened, &placing.spot, thread.tid) {
                 // the old one is not hit any more
-                Ok(probe) => drop_aside(std::mem::replace(&mut placing.probe, probe)),
+                Ok(probe) => removal::aside([std::mem::replace(&mut placing.probe, probe)]),
                 Err(reason) => return Hold::Lost(reason),
             }
         }
@@ -221,7 +223,7 @@ impl Probes {
 impl Drop for Probes {
     fn drop(&mut self) {
         if !self.placed.is_empty() {
-            drop_aside(std::mem::take(&mut self.placed));
+            removal::aside(std::mem::take(&mut self.placed));
         }
     }
 }

@@ -9,12 +9,11 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use libbpf_rs::{MapCore, MapHandle};
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
 
 /// BPF_RINGBUF_HDR_SZ.
@@ -23,6 +22,33 @@ const HEADER: usize = 8;
 const BUSY: u32 = 1 << 31;
 /// BPF_RINGBUF_DISCARD_BIT: given up by its writer.
 const DISCARDED: u32 = 1 << 30;
+
+/// Looks at a hit that is being written before it is left for later. A program writes a hit in less than a microsecond;
+/// one that takes longer than this, some 10 µs, has been interrupted.
+const LOOKS: usize = 1000;
+
+/// How consuming has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consumed {
+    /// All was taken.
+    All,
+    /// Who takes had enough.
+    Enough,
+    /// A hit is still being written.
+    Waits,
+}
+
+/// The header of a hit once it is written.
+fn written(header: &AtomicU32) -> Option<u32> {
+    for _ in 0..LOOKS {
+        let header = header.load(Ordering::Acquire);
+        if header & BUSY == 0 {
+            return Some(header);
+        }
+        std::hint::spin_loop();
+    }
+    None
+}
 
 /// A mapping of whole pages.
 struct Pages {
@@ -54,9 +80,7 @@ pub struct Ring {
     page: usize,
     /// Bytes of data, a power of two.
     size: usize,
-    epoll: Epoll,
-    /// Keeps the file open that `epoll` watches.
-    _map: MapHandle,
+    map: MapHandle,
 }
 
 impl Ring {
@@ -69,38 +93,35 @@ impl Ring {
         let size = map.max_entries() as usize;
         let consumer = Pages::map(&map, 0, page, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
         let producer = Pages::map(&map, page, page + size, ProtFlags::PROT_READ)?;
-        // The map itself is readable as soon as there is a single hit; through epoll it is when the programs say so.
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(map.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        Ok(Ring { consumer, producer, page, size, epoll, _map: map })
+        Ok(Ring { consumer, producer, page, size, map })
     }
 
-    /// Readable when the programs have woken us.
-    pub fn fd(&self) -> RawFd {
-        self.epoll.0.as_raw_fd()
+    /// The map, which lives as long as this.
+    pub fn map(&self) -> BorrowedFd<'_> {
+        self.map.as_fd()
     }
 
-    /// Hands over the hits that are there, each in one or two pieces, until `take` has enough (false).
-    pub fn consume(&self, mut take: impl FnMut(&[u8], &[u8]) -> bool) {
-        // SAFETY: both pages are mapped as long as `self` lives, begin with a position (unsigned long, 64 bits: the ring
-        // tier is for 64-bit binaries), and are aligned as pages are.
-        let (consumed, produced) = unsafe {
-            (
-                &*self.consumer.at.as_ptr().cast::<AtomicUsize>(),
-                &*self.producer.at.as_ptr().cast::<AtomicUsize>(),
-            )
-        };
+    /// How far hits have been begun to be written: all that begin from now on lie behind.
+    pub fn produced(&self) -> usize {
+        self.positions().1.load(Ordering::Acquire)
+    }
+
+    /// Does nothing lie before that place?
+    pub fn is_empty(&self, until: usize) -> bool {
         // nobody else writes it
+        self.positions().0.load(Ordering::Relaxed) == until
+    }
+
+    /// Hands over the hits up to that place, each in one or two pieces, until `take` has enough (false).
+    pub fn consume(&self, until: usize, mut take: impl FnMut(&[u8], &[u8]) -> bool) -> Consumed {
+        let (consumed, _) = self.positions();
         let mut position = consumed.load(Ordering::Relaxed);
-        while position != produced.load(Ordering::Acquire) {
+        while position != until {
             let at = position & (self.size - 1);
             // SAFETY: `at` is below `size` and a multiple of 8, as positions are, so 4 bytes from there lie in the mapping.
-            let header = unsafe { &*self.producer.at.as_ptr().add(self.page + at).cast::<AtomicU32>() }
-                .load(Ordering::Acquire);
-            if header & BUSY != 0 {
-                break;
-            }
-            let length = (header & !(BUSY | DISCARDED)) as usize;
+            let header = unsafe { &*self.producer.at.as_ptr().add(self.page + at).cast::<AtomicU32>() };
+            let Some(header) = written(header) else { return Consumed::Waits };
+            let length = (header & !DISCARDED) as usize;
             let more = header & DISCARDED != 0 || {
                 let (first, second) = self.pieces(at + HEADER, length);
                 take(first, second)
@@ -109,9 +130,17 @@ impl Ring {
             // from here on producers may write there
             consumed.store(position, Ordering::Release);
             if !more {
-                break;
+                return Consumed::Enough;
             }
         }
+        Consumed::All
+    }
+
+    /// The consumer's position and the producers'.
+    fn positions(&self) -> (&AtomicUsize, &AtomicUsize) {
+        // SAFETY: both pages are mapped as long as `self` lives, begin with a position (unsigned long, 64 bits: the ring
+        // tier is for 64-bit binaries), and are aligned as pages are.
+        unsafe { (&*self.consumer.at.as_ptr().cast(), &*self.producer.at.as_ptr().cast()) }
     }
 
     /// `length` bytes of the data from `at`, which may lie behind its end: it goes on at its beginning.

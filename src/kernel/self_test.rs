@@ -10,11 +10,12 @@ use std::hint::black_box;
 use std::mem::offset_of;
 use std::path::Path;
 
-use super::attacher::{drop_aside, Spot};
+use super::attacher::{Probe, Spot};
 use super::functions::FUNCTIONS;
 use super::hit::{parse, Body, Head, Raw};
 use super::place::place;
 use super::reasons::Step;
+use super::removal;
 use super::tables::Told;
 use super::Kernel;
 use crate::ioc::opened::Opened;
@@ -91,6 +92,17 @@ fn told(rdes: u64, value: u32) -> Told {
 
 /// Probes [`complete`], calls it and judges what comes out.
 fn ask(kernel: &mut Kernel, told: &Told, record: *const Record) -> Result<(), String> {
+    let (probe, answer) = attempt(kernel, told, record)?;
+    removal::aside([probe]);
+    answer
+}
+
+/// The same, with the probe still in place.
+fn attempt(
+    kernel: &mut Kernel,
+    told: &Told,
+    record: *const Record,
+) -> Result<(Probe, Result<(), String>), String> {
     let function = black_box(complete as extern "C" fn(*const Record));
     let address = function as usize as u64;
     let pid = std::process::id();
@@ -111,8 +123,6 @@ fn ask(kernel: &mut Kernel, told: &Told, record: *const Record) -> Result<(), St
     if traced.is_ok() {
         function(record);
     }
-    // in this order: no hit is without its layout
-    drop_aside(probe);
     let _ = kernel.tables.forget(pid);
     traced?;
     let mut answer = Err(no_hit());
@@ -121,7 +131,7 @@ fn ask(kernel: &mut Kernel, told: &Told, record: *const Record) -> Result<(), St
             answer = judge(&head, &body, record as usize as u64);
         }
     }) {}
-    answer.map_err(|reason| format!("the self-test failed: {reason}"))
+    Ok((probe, answer.map_err(|reason| format!("the self-test failed: {reason}"))))
 }
 
 /// Why no hit has come.
@@ -245,21 +255,12 @@ mod tests {
         let bytes = programs(&machine(), Tier::Perf).unwrap();
         let mut kernel = load(bytes.object(), LeavesOut::default(), true).unwrap();
         kernel.attacher.mode = libbpf_rs::libbpf_sys::PROBE_ATTACH_MODE_LEGACY;
-        assert_eq!(run(&mut kernel), Ok(()));
-        let begin = std::time::Instant::now();
-        while !events().is_empty() {
-            assert!(begin.elapsed().as_secs() < 20, "{:?}", events());
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        let opened = Opened::named(Path::new(OWN_FILE)).unwrap();
-        let address = black_box(complete as extern "C" fn(*const Record)) as usize as u64;
-        let maps = process::mappings(std::process::id()).unwrap();
-        let own = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)).unwrap();
-        let offset = address - own.start + own.offset;
-        let spot = Spot { file: own.file, offset, code: elf::code(&opened, offset) };
-        let thread = nix::unistd::gettid().as_raw().cast_unsigned();
-        let probed = FUNCTIONS.iter().find(|function| function.program == PROGRAM).unwrap();
-        let probe = kernel.attacher.attach(probed, &opened, &spot, thread).unwrap();
+        let rdes = [0];
+        let (status, severity, value) = (STATUS, SEVERITY, TEXT);
+        let record = Record { rdes: rdes.as_ptr(), status, severity, active: 0, value };
+        let told = told(rdes.as_ptr() as usize as u64, offset_of!(Record, value) as u32);
+        let (probe, answer) = attempt(&mut kernel, &told, black_box(&raw const record)).unwrap();
+        assert_eq!(answer, Ok(()));
         assert_eq!(events().len(), 1, "nothing is tested");
         drop(probe);
         assert!(events().is_empty(), "{:?}", events());

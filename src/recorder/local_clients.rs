@@ -2,7 +2,7 @@
 //!
 //! A channel that was open before the recorder came has no name in its packets. Where the server is an IOC
 //! on this machine its tables tell; else the client may be here, and tells as well
-//! ([`crate::ioc::channels`]). Clients whose circuit is not known yet are read when servers' ports become
+//! ([`crate::ioc::channels`]), in whichever of the network namespaces that something is recorded in. Clients whose circuit is not known yet are read when servers' ports become
 //! known; and any when a put is seen on a channel without a name.
 
 use std::collections::{HashMap, VecDeque};
@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use iocrec_log::event::{CircuitId, Event, Fact};
 
-use crate::ca::{Decoder, SeedChannel};
+use super::ends::Places;
+use crate::ca::{Decoder, Namespace, SeedChannel};
 use crate::inspect::{self, Look};
 use crate::ioc::channels::{Libraries, OpenCircuit};
 use crate::ioc::process;
@@ -35,7 +36,7 @@ const LOOK_TIME: Duration = Duration::from_secs(5);
 /// Reads clients on a thread of its own: a heap takes up to 0.3 s, for which hits and packets can't wait.
 struct Searcher {
     wanted: Sender<u32>,
-    found: Receiver<Vec<OpenCircuit>>,
+    found: Receiver<(u32, Vec<OpenCircuit>)>,
     /// A process is being read.
     busy: bool,
 }
@@ -54,7 +55,7 @@ impl Searcher {
                 let found = libraries.circuits(pid);
                 // what does not answer has no names to tell
                 let _ = look.end();
-                if result.send(found).is_err() {
+                if result.send((pid, found)).is_err() {
                     break;
                 }
             }
@@ -97,23 +98,24 @@ impl LocalClients {
     }
 
     /// Does a little of what is to be done: asks for at most one process, and takes over what has been
-    /// found. `ports` are those of all servers, sorted.
-    pub fn step(&mut self, now: u64, ports: &[u16], decoder: &mut Decoder, events: &mut Vec<Event>) {
+    /// found. `places`: where servers are.
+    pub fn step(&mut self, now: u64, places: &Places, decoder: &mut Decoder, events: &mut Vec<Event>) {
         if (self.all || !self.unnamed.is_empty()) && now >= self.next_look {
             self.next_look = now.saturating_add(LOOK);
-            self.look(now, ports, decoder);
+            self.look(now, places, decoder);
         }
         if self.searcher.is_none() && !self.due.is_empty() {
             self.searcher = Searcher::start();
         }
         let Some(searcher) = &mut self.searcher else { return };
-        let found = match searcher.found.try_recv() {
+        let (reader, found) = match searcher.found.try_recv() {
             Ok(found) => {
                 searcher.busy = false;
                 found
             }
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => Vec::new(),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => (0, Vec::new()),
         };
+        let from = if found.is_empty() { None } else { process::namespace(reader).ok() };
         if !searcher.busy {
             if let Some(pid) = self.due.pop_front() {
                 self.read.insert(pid, now);
@@ -121,7 +123,9 @@ impl LocalClients {
             }
         }
         for circuit in found {
-            if ports.binary_search(&circuit.server.port).is_err() || circuit.channels.is_empty() {
+            let namespace = from.map(|from| decoder.home(from, circuit.server));
+            let Some(namespace) = namespace.filter(|_| !circuit.channels.is_empty()) else { continue };
+            if !serves(places, namespace, circuit.server.port) {
                 continue;
             }
             let channels: Vec<SeedChannel> = circuit
@@ -136,23 +140,25 @@ impl LocalClients {
                 })
                 .collect();
             // the client's claims about itself are not read: packets or the server tell them
-            decoder.seed(now, circuit.client, circuit.server, "", "", 0, &channels, events);
+            decoder.seed(namespace, now, circuit.client, circuit.server, "", "", 0, &channels, events);
         }
     }
 
     /// Finds the processes that are to be read.
-    fn look(&mut self, now: u64, ports: &[u16], decoder: &Decoder) {
-        let connections = sockets::connections(std::process::id());
-        let circuit = |c: &Connection| decoder.circuit(c.local, c.remote);
-        let wanted = connections.iter().filter(|connection| {
-            let named = match circuit(connection) {
-                Some(circuit) => !self.unnamed.contains_key(&circuit),
-                None => !self.all,
-            };
-            !named && ports.binary_search(&connection.remote.port).is_ok()
-        });
-        let wanted: HashMap<u64, Connection> =
-            wanted.map(|connection| (connection.inode, *connection)).collect();
+    fn look(&mut self, now: u64, places: &Places, decoder: &Decoder) {
+        let circuit = |home: Namespace, c: &Connection| decoder.circuit(home, c.local, c.remote);
+        let mut wanted: HashMap<u64, (Namespace, Connection)> = HashMap::new();
+        for (&namespace, place) in &places.wanted {
+            wanted.extend(sockets::connections(place.pid).into_iter().filter_map(|connection| {
+                let home = decoder.home(namespace, connection.remote);
+                let named = match circuit(home, &connection) {
+                    Some(circuit) => !self.unnamed.contains_key(&circuit),
+                    None => !self.all,
+                };
+                let unnamed = !named && serves(places, home, connection.remote.port);
+                unnamed.then_some((connection.inode, (home, connection)))
+            }));
+        }
         self.read.retain(|&pid, _| process::start(pid).is_some());
         // those without a client here are of no more concern
         let mut again = HashMap::new();
@@ -162,7 +168,9 @@ impl LocalClients {
                 if is_due {
                     self.due.push_back(pid);
                 }
-                for circuit in held.iter().filter_map(|inode| circuit(wanted.get(inode)?)) {
+                for circuit in held.iter().filter_map(|inode| {
+                    wanted.get(inode).and_then(|(home, connection)| circuit(*home, connection))
+                }) {
                     let tries = self.unnamed.get(&circuit).map(|tries| tries + u32::from(is_due));
                     again.extend(tries.filter(|&tries| tries < TRIES).map(|tries| (circuit, tries)));
                 }
@@ -171,4 +179,9 @@ impl LocalClients {
         self.unnamed = again;
         self.all = false;
     }
+}
+
+/// Does a server in that namespace have this port?
+fn serves(places: &Places, namespace: Namespace, port: u16) -> bool {
+    places.wanted.get(&namespace).is_some_and(|place| place.ports.binary_search(&port).is_ok())
 }

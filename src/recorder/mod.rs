@@ -6,11 +6,13 @@
 //! come and go; what is lost is said in the log.
 
 mod after_puts;
+mod ends;
 mod hits;
 pub mod holding;
 mod lists;
 mod local_clients;
 mod names;
+mod pulse;
 pub mod report;
 pub mod selection;
 pub mod sink;
@@ -28,13 +30,16 @@ use iocrec_log::event::{Clock, Event, Fact, Host, Loss, LossSource, Thinning, Ti
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::utsname::uname;
 
+use self::ends::{Ends, Places};
 use self::local_clients::LocalClients;
 use self::names::Names;
 use self::selection::Selection;
 use self::sink::Sink;
 use self::thinning::{in_words, Change, Retain, Thinner};
+pub use self::watched::not_captured;
 use self::watched::{Desk, Watched};
 use crate::ca::capture::{Capture, CaptureError};
+use crate::ca::captures::Captures;
 use crate::ca::{Decoder, Limits};
 use crate::clock;
 use crate::inspect;
@@ -75,6 +80,8 @@ pub struct Options {
     pub users: Users,
     /// Which records and PVs.
     pub selection: Selection,
+    /// Leave the IOCs' command lines out of the log.
+    pub no_command_lines: bool,
     /// Record puts?
     pub puts: bool,
     /// Record processing?
@@ -91,20 +98,26 @@ pub struct Options {
 pub struct Recorder {
     options: Options,
     kernel: Option<Kernel>,
-    capture: Option<Capture>,
+    captures: Option<Captures>,
     decoder: Decoder,
     names: Names,
     watched: Watched,
     local_clients: LocalClients,
     unwanted: HashSet<u32>,
-    /// The CA servers' ports that are captured.
-    ports: Vec<u16>,
+    /// Whose the circuits are.
+    ends: Ends,
+    /// The network namespaces and CA servers' ports that are captured.
+    places: Places,
     thinner: Thinner,
     wall_offset: i64,
+    /// When the counts of what was lost were last looked at: what is new came after it.
+    counted: u64,
     /// Has something new been found since memory was last given back?
     changed: bool,
     /// Had it before?
     changed_before: bool,
+    /// Lines for the user that are yet to be said.
+    said: Vec<String>,
     /// Filled and emptied again and again.
     events: Vec<Event>,
 }
@@ -123,16 +136,16 @@ impl Recorder {
         let leaves_out = LeavesOut { chains: thinner.thins(), records: !options.selection.is_all() };
         let (kernel, choice) = kernel::open(options.wish, leaves_out);
         let mut no_packets = None;
-        let capture = match Capture::open(&options.interfaces, &[]) {
+        let captures = match Capture::open(&options.interfaces, &[]) {
             _ if !options.puts => None,
-            Ok(capture) => Some(capture),
+            Ok(capture) => Some(Captures::new(capture)),
             Err(error @ CaptureError::NoSuchInterface { .. }) => return Err(error.to_string()),
             Err(error) => {
                 no_packets = Some(error.to_string());
                 None
             }
         };
-        if capture.is_none() && kernel.is_none() {
+        if captures.is_none() && kernel.is_none() {
             let no_hits = choice.refused.last().map(|(_, reason)| reason.clone());
             let reasons: Vec<String> = no_packets.into_iter().chain(no_hits).collect();
             return Err(format!("nothing can be recorded: {}", reasons.join("; ")));
@@ -145,28 +158,34 @@ impl Recorder {
             no_packets.map(|error| format!("no packets, puts are recorded inside the IOCs only: {error}")),
         );
         let now = clock::monotonic();
+        let mut decoder = Decoder::new(Limits::default());
+        decoder.tell_ends();
         sink.push(Event { time: now, fact: Fact::Host(host()?) });
         let watched = Watched::new(kernel.as_ref(), &options);
         let mut recorder = Recorder {
             options,
             kernel,
-            capture,
-            decoder: Decoder::new(Limits::default()),
+            captures,
+            decoder,
             names: Names::new(leaves_out.any()),
             watched,
             local_clients: LocalClients::default(),
             unwanted: HashSet::new(),
-            ports: Vec::new(),
+            ends: Ends::default(),
+            places: Places::default(),
             thinner,
             wall_offset: 0,
+            counted: now,
             changed: false,
             changed_before: false,
+            said: Vec::new(),
             events: Vec::new(),
         };
         recorder.note_clock(now, sink);
         sink.push(Event { time: now, fact: Fact::Tier(choice) });
         recorder.thin(now, sink, &mut said);
         let through = recorder.start(now, sink, &mut said);
+        recorder.find_ends(now, true, sink);
         if signals::ended() {
             // not all was looked at
             return Ok((recorder, said));
@@ -231,7 +250,7 @@ impl Recorder {
             }
         }
         // what the kernel still holds: the last packets are handed over with the next beat
-        if self.capture.is_some() {
+        if self.captures.is_some() {
             std::thread::sleep(BEAT);
         }
         let left_out = self.kernel.as_mut().map(|kernel| kernel.tables.forget_all()).unwrap_or_default();
@@ -242,6 +261,8 @@ impl Recorder {
         self.decoder.finish(clock::monotonic(), &mut self.events);
         self.hand_over(sink);
         self.note_losses(clock::monotonic(), sink);
+        // at the process's end they would be closed one after the other
+        drop(self.captures.take());
         said.extend(sink.notice());
         said.drain(..).for_each(|line| say(&line));
     }
@@ -249,11 +270,11 @@ impl Recorder {
     /// Sleeps until there is something to do, at most a beat. True if a recorded process has ended.
     fn wait(&self) -> bool {
         let fds = self.kernel.iter().map(|kernel| kernel.transport.fd());
-        let fds: Vec<RawFd> = fds.chain(self.capture.iter().flat_map(Capture::raw_fds)).collect();
+        let fds: Vec<RawFd> = fds.chain(self.captures.iter().flat_map(Captures::fds)).collect();
         let mut polled: Vec<PollFd> = fds
             .iter()
             .map(|&fd| {
-                // SAFETY: the descriptors belong to `kernel` and `capture`, which live longer than `polled`.
+                // SAFETY: the descriptors belong to `kernel` and `captures`, which live longer than `polled`.
                 let fd = unsafe { BorrowedFd::borrow_raw(fd) };
                 PollFd::new(fd, PollFlags::POLLIN)
             })
@@ -343,16 +364,44 @@ impl Recorder {
 
     fn packets(&mut self, sink: &mut dyn Sink) {
         let now = clock::monotonic();
-        if let Some(capture) = &mut self.capture {
+        if let Some(captures) = &mut self.captures {
             let (decoder, events, offset) = (&mut self.decoder, &mut self.events, self.wall_offset);
-            capture.drain(&mut |packet| {
+            captures.drain(&mut |namespace, packet| {
                 let time = u64::try_from(packet.wall - offset).unwrap_or(now).min(now);
-                decoder.packet(time, packet.bytes, packet.length, events);
+                decoder.packet(namespace, time, packet.bytes, packet.length, events);
             });
-            self.local_clients.step(now, &self.ports, &mut self.decoder, &mut self.events);
+            self.local_clients.step(now, &self.places, &mut self.decoder, &mut self.events);
         }
         self.decoder.tick(now, &mut self.events);
         self.hand_over(sink);
+        self.find_ends(now, false, sink);
+    }
+
+    /// Finds out whose the circuits are, and takes packets where the servers are.
+    fn find_ends(&mut self, now: u64, at_once: bool, sink: &mut dyn Sink) {
+        if !self.options.puts {
+            return;
+        }
+        if let Some((served, places)) = self.ends.step(now, at_once, &mut self.events) {
+            self.hand_over(sink);
+            self.decoder.set_served(now, served, &mut self.events);
+            if places != self.places {
+                self.places = places;
+                self.local_clients.all_are_due();
+            }
+            self.capture_places(now);
+            self.hand_over(sink);
+        } else if self.captures.as_ref().is_some_and(|captures| !captures.settled()) {
+            self.capture_places(now);
+        }
+    }
+
+    fn capture_places(&mut self, now: u64) {
+        let said = self.captures.as_mut().map(|captures| captures.follow(now, &self.places.wanted));
+        self.said.extend(said.into_iter().flatten());
+        if let Some(captures) = &self.captures {
+            self.decoder.set_captured(&captures.namespaces());
+        }
     }
 
     /// Hands the decoder's events to the sink, but for puts to PVs that are not wanted.
@@ -360,6 +409,7 @@ impl Recorder {
         let (selection, unwanted) = (&self.options.selection, &mut self.unwanted);
         for event in self.events.drain(..) {
             self.local_clients.notice(&event);
+            self.ends.notice(&event);
             match &event.fact {
                 Fact::Channel(channel) if selection.pv(&channel.pv) => _ = unwanted.remove(&channel.id),
                 Fact::Channel(channel) => _ = unwanted.insert(channel.id),
@@ -404,14 +454,13 @@ impl Recorder {
                 ));
             }
         }
-        let ports = self.watched.ports(&self.options.ports);
-        if ports != self.ports {
-            self.decoder.set_servers(&ports);
-            if let Some(Err(error)) = self.capture.as_mut().map(|capture| capture.set_ports(&ports)) {
-                said.push(format!("the packet filter could not be changed: {error}"));
+        if self.options.puts {
+            self.ends.set_places(self.watched.places(&self.options.ports));
+            self.capture_places(now);
+            if let Some(captures) = &self.captures {
+                self.watched.note_captures(now, captures, sink, said);
             }
-            self.ports = ports;
-            self.local_clients.all_are_due();
+            said.append(&mut self.said);
         }
         if changed {
             self.watched.seed(&mut self.decoder, now, &self.names, &mut self.events);
@@ -443,11 +492,13 @@ impl Recorder {
     }
 
     fn note_losses(&mut self, now: u64, sink: &mut dyn Sink) {
-        let hits = self.kernel.as_mut().map_or(0, |kernel| kernel.transport.lost());
-        let packets = self.capture.as_mut().map_or(0, Capture::losses);
-        let since = now.saturating_sub(SCAN);
+        let hits = self.kernel.as_mut().map(|kernel| kernel.transport.lost()).unwrap_or_default();
+        let packets = self.captures.as_mut().map_or(0, Captures::losses);
+        // not a beat ago: a recorder that was stopped has lost since it last looked
+        let since = std::mem::replace(&mut self.counted, now);
         for (source, count, cause) in [
-            (LossSource::Hits, hits, "the buffer between kernel and recorder was full"),
+            (LossSource::Hits, hits.processing, "the buffer between kernel and recorder was full"),
+            (LossSource::Hits, hits.puts, "the puts' buffer between kernel and recorder was full"),
             (LossSource::Packets, packets, "the packet ring was full"),
         ] {
             if count > 0 {

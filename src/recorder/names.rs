@@ -23,7 +23,7 @@ use crate::ioc::fields;
 use crate::ioc::layout;
 use crate::ioc::records;
 use crate::ioc::scanning;
-use crate::ioc::{process, IocProcess};
+use crate::ioc::{process, threads, IocProcess};
 use crate::kernel::tables::LeftOut;
 
 /// PVNAME_STRINGSZ of dbDefs.h, 61 with the NUL: a record's name is the first member of dbCommon.
@@ -299,13 +299,21 @@ impl Names {
         let ioc = self.iocs.get(&pid)?.id;
         self.last_thread += 1;
         let id = self.last_thread;
-        let name = process::thread_name(pid, tid);
+        let name = self.thread_name(pid, tid);
         let serves = matches!(name.as_str(), "PVXTCP" | "TCP-rx") || name.starts_with("python");
         let follows_links = matches!(name.as_str(), "dbCaLink" | "CAC-event" | "scanOnce");
         let known = KnownThread { id, pid, stack: sp, serves, follows_links, begun: begins };
         self.threads.insert(tid, known);
         sink.push(Event { time, fact: Fact::Thread(Thread { id, ioc, tid, name, stack: sp }) });
         Some((known, Some(NewThread { id, pid, tid, time })))
+    }
+
+    /// A thread's name: Base 3.14 keeps it to itself.
+    fn thread_name(&self, pid: u32, tid: u32) -> String {
+        let own = self.iocs.get(&pid).filter(|ioc| ioc.process.fixed.is_3_14()).and_then(|ioc| {
+            threads::names(&ioc.process, &process::threads(pid).into_iter().collect()).remove(&tid)
+        });
+        own.unwrap_or_else(|| process::thread_name(pid, tid))
     }
 
     /// A record has completed, maybe on another thread than it began on.

@@ -2,15 +2,16 @@
 //! every event, and read by the one that answers requests.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Write;
 
 use iocrec_log::context::Context;
 use iocrec_log::event::{Event, Fact, LossSource, TierChoice};
 use iocrec_log::writer::{State, Status};
 
 use super::name_of;
+use super::pulse::Beats;
 use crate::clock::{self, iso};
 use crate::json::{array, string};
+use crate::terminal;
 
 /// Nanoseconds between counts, and how many are kept: rates are those of the last minute.
 const COUNT_BEAT: u64 = 1_000_000_000;
@@ -123,6 +124,17 @@ impl Report {
         }
     }
 
+    /// When the recorder last took over what waits.
+    fn looped(&self, now: u64, beats: Beats) -> String {
+        match beats.looped {
+            Some(last) if now.saturating_sub(last) > HANGS => {
+                format!("HANGS: it last took over what waits {} ago", age(now, last))
+            }
+            Some(last) => format!("{} ago", age(now, last)),
+            None => format!("not yet: it has looked for IOCs for {}", age(now, self.began.0)),
+        }
+    }
+
     /// Everything that was lost, by where.
     fn lost(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let storage = self.losses.get("storage").copied().unwrap_or(0).saturating_add(self.status.lost);
@@ -131,9 +143,11 @@ impl Report {
     }
 
     /// For people, at a monotonic time.
-    pub fn text(&self, now: u64) -> String {
-        let mut text = String::new();
-        let mut line = |what: &str, words: std::fmt::Arguments| _ = writeln!(text, "{what:<10}{words}");
+    pub fn text(&self, now: u64, beats: Beats) -> String {
+        let mut text = terminal::page();
+        let mut line = |what: &str, words: std::fmt::Arguments| {
+            terminal::add(&mut text, format_args!("{what:<10}{words}"));
+        };
         let status = &self.status;
         let running = now.saturating_sub(self.began.0) / 1_000_000_000;
         line(
@@ -164,6 +178,10 @@ impl Report {
                 self.rate(|counts| counts.puts.0),
             ),
         );
+        line("loop", format_args!("{}", self.looped(now, beats)));
+        if let Some(since) = beats.inspecting {
+            line("waiting", format_args!("a process has waited to be looked at for {}", age(now, since)));
+        }
         match self.trouble(now) {
             None => line("storing", format_args!("yes")),
             Some(reason) => line("storing", format_args!("PAUSED: {reason}")),
@@ -198,11 +216,11 @@ impl Report {
         if status.waiting_marks > 0 {
             line("marks", format_args!("{} wait to be stored", status.waiting_marks));
         }
-        text
+        text.into_text()
     }
 
     /// As one JSON object, at a monotonic time.
-    pub fn json(&self, now: u64) -> String {
+    pub fn json(&self, now: u64, beats: Beats) -> String {
         let status = &self.status;
         let refused = self.tier.iter().flat_map(|tier| &tier.refused);
         let refused = refused.map(|(tier, reason)| {
@@ -216,6 +234,7 @@ impl Report {
             "{{\"running\":true,\"dir\":{},\"pid\":{},\"recorder\":{},\"since\":{},\"seconds\":{},\
              \"tier\":{},\"refused\":{},\"iocs\":{},\
              \"rates\":{{\"events\":{:.1},\"processed\":{:.1},\"puts\":{:.1},\"ca_puts\":{:.1},\"bytes\":{:.1}}},\
+             \"loop_age\":{},\"inspection_age\":{},\"log_age\":{:.3},\
              \"storing\":{},\"paused\":{},\"stored\":{},\"lost\":{{{}}},\
              \"disk\":{{\"taken\":{},\"max\":{},\"segments\":{},\"written\":{},\"deleted\":{},\"deleted_early\":{}}},\
              \"pins\":{{\"segments\":{},\"taken\":{},\"max\":{}}},\"waiting_marks\":{}}}\n",
@@ -232,6 +251,9 @@ impl Report {
             self.rate(|counts| counts.puts.1),
             self.rate(|counts| counts.puts.0),
             self.rate(|counts| counts.written),
+            json_age(now, beats.looped),
+            json_age(now, beats.inspecting),
+            now.saturating_sub(self.updated) as f64 / 1e9,
             trouble.is_none(),
             trouble.map_or("null".into(), |reason| string(&reason)),
             status.stored,
@@ -271,6 +293,20 @@ pub fn bytes(count: u64) -> String {
         value /= 1024.0;
     }
     format!("{count} B")
+}
+
+/// How long ago, for people.
+fn age(now: u64, then: u64) -> String {
+    let age = now.saturating_sub(then);
+    if age < 10_000_000_000 {
+        return format!("{:.1} s", age as f64 / 1e9);
+    }
+    length(age / 1_000_000_000)
+}
+
+/// How long ago, seconds.
+fn json_age(now: u64, then: Option<u64>) -> String {
+    then.map_or("null".into(), |then| format!("{:.3}", now.saturating_sub(then) as f64 / 1e9))
 }
 
 /// Seconds for people.
@@ -317,7 +353,8 @@ mod tests {
 
     #[test]
     fn json_is_json() {
-        let json: serde_json::Value = serde_json::from_str(&report().json(200 * SECOND)).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&report().json(200 * SECOND, Beats::default())).unwrap();
         assert_eq!((&json["running"], &json["dir"]), (&true.into(), &"/var/log/\"x\"".into()));
         assert_eq!((&json["seconds"], &json["storing"]), (&100.into(), &true.into()));
         assert_eq!((&json["lost"]["hits"], &json["tier"]), (&7.into(), &"packet".into()));
@@ -330,11 +367,31 @@ mod tests {
     #[test]
     fn a_disk_that_hangs_is_said() {
         let report = report();
-        assert!(report.text(200 * SECOND).contains("storing   yes\n"));
-        let text = report.text(209 * SECOND);
+        assert!(report.text(200 * SECOND, Beats::default()).contains("storing   yes\n"));
+        let text = report.text(209 * SECOND, Beats::default());
         assert!(text.contains("storing   PAUSED: the disk has not answered for 10 s\n"), "{text}");
-        let json: serde_json::Value = serde_json::from_str(&report.json(209 * SECOND)).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&report.json(209 * SECOND, Beats::default())).unwrap();
         assert_eq!(json["paused"], "the disk has not answered for 10 s");
+    }
+
+    #[test]
+    fn a_loop_that_hangs_is_said() {
+        let report = report();
+        let json =
+            |beats| serde_json::from_str::<serde_json::Value>(&report.json(200 * SECOND, beats)).unwrap();
+        assert!(report
+            .text(200 * SECOND, Beats::default())
+            .contains("loop      not yet: it has looked for IOCs for"));
+        assert_eq!(json(Beats::default())["loop_age"], serde_json::Value::Null);
+        let fine = Beats { looped: Some(200 * SECOND - SECOND / 20), inspecting: None };
+        assert!(report.text(200 * SECOND, fine).contains("loop      0.1 s ago\n"));
+        assert_eq!(json(fine)["loop_age"], 0.05);
+        let hangs = Beats { looped: Some(180 * SECOND), inspecting: Some(170 * SECOND) };
+        let text = report.text(200 * SECOND, hangs);
+        assert!(text.contains("loop      HANGS: it last took over what waits 20 s ago\n"), "{text}");
+        assert!(text.contains("waiting   a process has waited to be looked at for 30 s\n"), "{text}");
+        assert_eq!((&json(hangs)["loop_age"], &json(hangs)["inspection_age"]), (&20.0.into(), &30.0.into()));
     }
 
     #[test]

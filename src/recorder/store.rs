@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use iocrec_log::event::{Event, Fact, Loss, LossSource, Sort};
 use iocrec_log::storage::Storage;
-use iocrec_log::writer::{Pin, Status, Writer};
+use iocrec_log::writer::{Status, Writer};
 
+use super::pulse::Pulse;
 use super::report::Report;
 use super::sink::Sink;
 use super::triggers::Triggers;
@@ -46,6 +47,7 @@ pub struct Store {
     notices: Receiver<String>,
     notice: SyncSender<String>,
     report: Arc<Mutex<Report>>,
+    pulse: Pulse,
     writer: JoinHandle<Status>,
     dropped: u64,
     dropped_since: u64,
@@ -56,6 +58,7 @@ pub struct Store {
 pub struct Desk {
     orders: SyncSender<Order>,
     report: Arc<Mutex<Report>>,
+    pulse: Pulse,
 }
 
 impl Desk {
@@ -68,7 +71,8 @@ impl Desk {
             Request::Status { json } => {
                 let report = self.report.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let now = clock::monotonic();
-                Ok(if json { report.json(now) } else { report.text(now) })
+                let beats = self.pulse.beats();
+                Ok(if json { report.json(now, beats) } else { report.text(now, beats) })
             }
             Request::Mark(text) => {
                 let (answer, outcome) = sync_channel(1);
@@ -128,7 +132,7 @@ impl<S: Storage> Clerk<S> {
             let time = event.time;
             self.writer.push(event);
             if let Some(cause) = cause {
-                self.writer.pin(Pin::Auto, time, &cause);
+                self.writer.pin(cause.pin, time, &cause.words);
             }
         }
     }
@@ -159,13 +163,22 @@ impl Store {
         let report = Arc::new(Mutex::new(report));
         let clerk = Clerk { writer, triggers, report: report.clone(), notice: notice.clone() };
         let thread = thread::Builder::new().name("log".into()).spawn(move || clerk.work(&orders))?;
-        let waiting = Vec::new();
-        Ok(Store { waiting, sender, notices, notice, report, writer: thread, dropped: 0, dropped_since: 0 })
+        Ok(Store {
+            waiting: Vec::new(),
+            sender,
+            notices,
+            notice,
+            report,
+            pulse: Pulse::default(),
+            writer: thread,
+            dropped: 0,
+            dropped_since: 0,
+        })
     }
 
     /// Who answers for this store.
     pub fn desk(&self) -> Desk {
-        Desk { orders: self.sender.clone(), report: self.report.clone() }
+        Desk { orders: self.sender.clone(), report: self.report.clone(), pulse: self.pulse.clone() }
     }
 
     /// Takes lines that people are to read, from any thread.
@@ -232,10 +245,15 @@ impl Sink for Store {
     }
 
     fn tick(&mut self, now: u64) {
+        self.pulse.beat(now);
         if self.waiting.len() < MOST_WAITING {
             self.tell_of_dropped(now);
         }
         self.hand_over();
+    }
+
+    fn inspecting(&mut self, since: Option<u64>) {
+        self.pulse.inspecting(since);
     }
 
     fn written(&self) -> Option<u64> {

@@ -1,30 +1,72 @@
 //! What the recorder keeps segments for without being told to: an IOC that dies, a record that goes into a severe
 //! alarm, a put to something that matters.
 //!
-//! Something that happens again and again must not take the place of what happened before it, so each cause
+//! Something that happens again and again must not take the place of what happened before it, so each alarm and each put
 //! counts once an hour, and all of them together are limited, too; how many were left out is told with the next.
+//! Deaths have a limit of their own for each IOC, so no flood of alarms, and no other IOC that restarts again and again,
+//! leaves one out.
 
 use std::collections::HashMap;
 
 use iocrec_log::context::Context;
 use iocrec_log::event::{Event, Fact, IocId, PutKind, RecordId, Tier};
 use iocrec_log::glob::Glob;
+use iocrec_log::writer::Pin;
 
 /// Nanoseconds in which the same cause counts once.
 const SAME: u64 = 3_600_000_000_000;
 /// How many may come at once, and nanoseconds until another may.
 const MOST_AT_ONCE: u64 = 8;
 const ANOTHER: u64 = 900_000_000_000;
+/// The same for the deaths of one IOC: of one that is restarted for ever the first are kept, then one now and then.
+const MOST_DEATHS: u64 = 4;
 /// Causes that are remembered at most; a log has no more PVs that matter.
 const MOST_CAUSES: usize = 4096;
 /// The severity MAJOR (alarm.h of EPICS Base); INVALID is above it.
 const MAJOR: u16 = 2;
+
+/// How often an IOC may die and be kept for it.
+#[derive(Default)]
+struct Deaths {
+    allowance: Allowance,
+    left_out: u64,
+}
 
 /// What a record was last seen to be.
 struct Seen {
     ioc: IocId,
     wanted: bool,
     severity: u16,
+}
+
+/// What may happen so and so often: so many at once, and one more after each [`ANOTHER`].
+#[derive(Default)]
+struct Allowance {
+    /// Nanoseconds saved up.
+    saved: u64,
+    at: Option<u64>,
+}
+
+impl Allowance {
+    /// May it happen now? `most` at once.
+    fn take(&mut self, now: u64, most: u64) -> bool {
+        let passed = self.at.replace(now).map_or(u64::MAX, |before| now.saturating_sub(before));
+        self.saved = self.saved.saturating_add(passed).min(most * ANOTHER);
+        let may = self.saved >= ANOTHER;
+        if may {
+            self.saved -= ANOTHER;
+        }
+        may
+    }
+}
+
+/// What is to be kept.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// In words.
+    pub words: String,
+    /// How dear what is around it is.
+    pub pin: Pin,
 }
 
 /// Looks at events on their way into the log.
@@ -35,10 +77,10 @@ pub struct Triggers {
     records: HashMap<RecordId, Seen>,
     /// When each cause last counted.
     last: HashMap<String, u64>,
-    /// Nanoseconds saved up for causes, at most those for [`MOST_AT_ONCE`].
-    saved: u64,
-    saved_at: Option<u64>,
+    allowance: Allowance,
     left_out: u64,
+    /// Of each IOC, by its name.
+    deaths: HashMap<String, Deaths>,
 }
 
 impl Triggers {
@@ -59,14 +101,14 @@ impl Triggers {
     }
 
     /// Why what is around this event is to be kept, if it is. `context` is that from before it.
-    pub fn look(&mut self, event: &Event, context: &Context) -> Option<String> {
+    pub fn look(&mut self, event: &Event, context: &Context) -> Option<Cause> {
         let cause = match &event.fact {
             Fact::IocEnd(end) => {
                 self.records.retain(|_, seen| seen.ioc != end.ioc);
                 // Who ends it in good order has no question.
                 let died = end.how != "exit status 0";
                 let ioc = context.ioc(end.ioc).filter(|_| died)?;
-                (format!("IOC {}", ioc.name), format!("IOC {} ended: {}", ioc.name, end.how))
+                return self.death(&ioc.name, &end.how, event.time);
             }
             Fact::Record(record) => {
                 // It may be named only now.
@@ -93,7 +135,7 @@ impl Triggers {
             }
             _ => return None,
         };
-        self.limit(cause, event.time)
+        self.limit(cause, event.time).map(|words| Cause { words, pin: Pin::Auto })
     }
 
     /// The name of the severity if the record has just risen to it and that matters.
@@ -110,17 +152,35 @@ impl Triggers {
         rose.then_some(if severity == MAJOR { "MAJOR alarm" } else { "INVALID alarm" })
     }
 
+    /// Lets the death of an IOC pass if it does not die all the time.
+    fn death(&mut self, name: &str, how: &str, now: u64) -> Option<Cause> {
+        if self.deaths.len() >= MOST_CAUSES && !self.deaths.contains_key(name) {
+            // one whose last death was so long ago has its whole allowance again
+            let whole = MOST_DEATHS * ANOTHER;
+            self.deaths
+                .retain(|_, deaths| deaths.allowance.at.is_some_and(|last| now.saturating_sub(last) < whole));
+        }
+        let deaths = self.deaths.entry(name.to_owned()).or_default();
+        if !deaths.allowance.take(now, MOST_DEATHS) {
+            deaths.left_out += 1;
+            return None;
+        }
+        let words = format!("IOC {name} ended: {how}");
+        let words = match std::mem::take(&mut deaths.left_out) {
+            0 => words,
+            more => format!("{words} ({more} other ends of it since its last pin were left out)"),
+        };
+        Some(Cause { words, pin: Pin::Death })
+    }
+
     /// Lets a cause pass that has not counted lately.
     fn limit(&mut self, (key, cause): (String, String), now: u64) -> Option<String> {
-        let passed = self.saved_at.replace(now).map_or(u64::MAX, |before| now.saturating_sub(before));
-        self.saved = self.saved.saturating_add(passed).min(MOST_AT_ONCE * ANOTHER);
         let lately = self.last.get(&key).is_some_and(|last| now.saturating_sub(*last) < SAME);
-        if lately || self.saved < ANOTHER || self.last.len() >= MOST_CAUSES {
+        if lately || self.last.len() >= MOST_CAUSES || !self.allowance.take(now, MOST_AT_ONCE) {
             self.last.retain(|_, last| now.saturating_sub(*last) < SAME);
             self.left_out += 1;
             return None;
         }
-        self.saved -= ANOTHER;
         self.last.insert(key, now);
         match std::mem::take(&mut self.left_out) {
             0 => Some(cause),
@@ -143,7 +203,7 @@ mod tests {
             let strings = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
             let mut world =
                 World(Context::default(), Triggers::new(&strings(alarms), &strings(puts)), 10_000 * SECOND);
-            world.see(Fact::Ioc(Ioc {
+            world.see(Fact::from(Ioc {
                 id: 1,
                 pid: 1,
                 start: 0,
@@ -175,7 +235,7 @@ mod tests {
             let event = Event { time: self.2, fact };
             let cause = self.1.look(&event, &self.0);
             self.0.apply(event.time, &event.fact);
-            cause
+            cause.map(|cause| cause.words)
         }
 
         fn complete(&mut self, record: u32, severity: u16) -> Option<String> {
@@ -256,12 +316,54 @@ mod tests {
         assert_eq!(world.see(Fact::CaPut(put)).as_deref(), Some("put to X:Y.PROC"));
     }
 
+    fn end(how: &str) -> Fact {
+        Fact::IocEnd(IocEnd { ioc: 1, how: how.into() })
+    }
+
+    impl World {
+        /// The IOC ends; what is kept for it.
+        fn die(&mut self, how: &str) -> Option<Cause> {
+            self.1.look(&Event { time: self.2, fact: end(how) }, &self.0)
+        }
+    }
+
     #[test]
     fn an_ioc_that_dies() {
         let mut world = World::new(&[], &[]);
-        let end = |how: &str| Fact::IocEnd(IocEnd { ioc: 1, how: how.into() });
-        let died = world.1.look(&Event { time: world.2, fact: end("killed by SIGSEGV") }, &world.0);
-        assert_eq!(died.as_deref(), Some("IOC linac ended: killed by SIGSEGV"));
-        assert_eq!(world.see(end("exit status 0")), None, "ended by somebody");
+        let words = "IOC linac ended: killed by SIGSEGV".to_owned();
+        assert_eq!(world.die("killed by SIGSEGV"), Some(Cause { words, pin: Pin::Death }));
+        assert_eq!(world.die("exit status 0"), None, "ended by somebody");
+    }
+
+    /// However many alarms come, and are left out, a death is kept.
+    #[test]
+    fn alarms_leave_no_death_out() {
+        let mut world = World::new(&["*"], &[]);
+        for id in 10..5010 {
+            let name = format!("R{id}");
+            world.see(Fact::Record(Record { id, ioc: 1, address: 0, name, rtype: "ai".into() }));
+        }
+        let alarms = (10..5010).filter_map(|id| world.complete(id, 3)).count() as u64;
+        assert!((MOST_AT_ONCE..100).contains(&alarms), "{alarms} alarms: nothing is tested");
+        assert!(world.die("killed by SIGKILL").is_some());
+        // nor do deaths leave alarms out
+        world.2 += ANOTHER;
+        assert!(world.complete(11, 0).is_none() && world.complete(5011, 0).is_none());
+    }
+
+    #[test]
+    fn an_ioc_that_dies_all_the_time_leaves_no_other_out() {
+        let mut world = World::new(&[], &[]);
+        let mut kept = Vec::new();
+        for _ in 0..3600 {
+            world.2 += SECOND;
+            kept.extend(world.die("exit status 1").map(|cause| cause.words));
+        }
+        assert_eq!(kept.len() as u64, MOST_DEATHS + 3, "{kept:?}");
+        assert!(kept[4].contains(" other ends of it since its last pin were left out"), "{kept:?}");
+        let other = Ioc { id: 2, name: "vacuum".into(), ..world.0.ioc(1).unwrap().clone() };
+        world.see(Fact::from(other));
+        let died = Fact::IocEnd(IocEnd { ioc: 2, how: "killed by SIGABRT".into() });
+        assert!(world.see(died).is_some());
     }
 }

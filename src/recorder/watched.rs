@@ -1,6 +1,6 @@
 //! The processes that are recorded: found, adopted, tied to their clients, and let go.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,12 @@ use iocrec_log::event::{
     Address, Attached, CircuitId, Detached, Event, Fact, Ioc, IocEnd, IocId, Linkage, Serves, ThreadId,
 };
 
+use super::ends::Places;
 use super::names::{Names, NewThread};
 use super::sink::Sink;
 use super::Options;
-use crate::ca::{Decoder, SeedChannel};
+use crate::ca::captures::{Captures, Wanted as WantedThere};
+use crate::ca::{Decoder, Namespace, SeedChannel};
 use crate::clock;
 use crate::inspect;
 use crate::inspect::arrivals::{Arrivals, Watch};
@@ -20,7 +22,7 @@ use crate::inspect::budget::Refused;
 use crate::inspect::worker::{About, Errand, Lookers, News, Report, Wanted};
 use crate::ioc::clients::Client;
 use crate::ioc::ending::{self, Ending};
-use crate::ioc::{ports, process, user, IocProcess};
+use crate::ioc::{ports, process, redact, script, user, IocProcess};
 use crate::kernel::probe::Hold;
 use crate::kernel::Kernel;
 
@@ -49,6 +51,8 @@ struct Recorded {
     said: Ioc,
     /// The BPF programs were told of it.
     traced: bool,
+    /// The network namespace that it lives in, or why that can't be told.
+    namespace: Result<Namespace, String>,
     /// Its records are known, as far as they can be read.
     ready: bool,
     /// Its probes, how many.
@@ -64,7 +68,10 @@ struct Recorded {
 struct Untied {
     thread: ThreadId,
     time: u64,
+    /// When this was found out, which on a busy machine may be long after.
+    noted: u64,
     client: Client,
+    namespace: Namespace,
     server: Address,
 }
 
@@ -72,6 +79,8 @@ struct Untied {
 pub struct Watched {
     lookers: Lookers,
     arrivals: Watch,
+    /// Command lines do not go into the log.
+    no_command_lines: bool,
     /// Monotonic time at which this began: what began before was not missed by us.
     since: u64,
     ports_next: u64,
@@ -87,7 +96,7 @@ pub struct Watched {
     /// IOCs that have not answered the loop, which was said.
     stalled: HashSet<u32>,
     /// Clients read from memory that have no circuit yet, by server.
-    unseeded: Vec<(Address, Client)>,
+    unseeded: Vec<(Namespace, Address, Client)>,
     serving: HashMap<u32, CircuitId>,
     untied: Vec<Untied>,
     ready: Vec<Event>,
@@ -115,6 +124,7 @@ impl Watched {
         Watched {
             lookers: Lookers::start(attacher.as_ref(), &wanted),
             arrivals: Watch::default(),
+            no_command_lines: options.no_command_lines,
             since: clock::monotonic(),
             ports_next: 0,
             ports_asked: false,
@@ -157,17 +167,64 @@ impl Watched {
         if !users.have(pid) {
             return format!("process {pid} is of the user {}, whom --user leaves out", user::user(pid));
         }
-        let command = process::command(pid).join(" ");
+        let command = redact::command(&process::command(pid)).join(" ");
         format!("process {pid} ({command}) is no IOC and no CA server; iocrec check lists those there are")
     }
 
-    /// TCP ports of Channel Access servers, and those that the user named.
-    pub fn ports(&self, more: &[u16]) -> Vec<u16> {
-        let found = self.recorded.values().flat_map(|recorded| &recorded.said.ca_ports);
-        let mut ports: Vec<u16> = more.iter().chain(found).copied().collect();
-        ports.sort_unstable();
-        ports.dedup();
-        ports
+    /// Where the recorded processes live, and on which TCP ports they serve Channel Access; `more` are those that the
+    /// user named.
+    pub fn places(&mut self, more: &[u16]) -> Places {
+        let own = std::process::id();
+        let mut wanted: BTreeMap<Namespace, WantedThere> = BTreeMap::new();
+        if let Ok(here) = process::namespace(own) {
+            wanted.insert(here, WantedThere { pid: own, ports: more.to_vec() });
+        }
+        let mut recorded = Vec::new();
+        for (&pid, process) in &mut self.recorded {
+            // that of one that is just ending stays as it was
+            match process::namespace(pid) {
+                Err(nix::errno::Errno::ENOENT | nix::errno::Errno::ESRCH) => {}
+                found => process.namespace = found.map_err(|error| error.desc().into()),
+            }
+            recorded.push((process.id, pid, process.said.linkage != Linkage::Foreign));
+            let Ok(namespace) = process.namespace else { continue };
+            let place = wanted.entry(namespace).or_insert_with(|| WantedThere { pid, ports: more.to_vec() });
+            place.ports.extend(&process.said.ca_ports);
+            // of several always the same
+            place.pid = if place.pid == own { own } else { place.pid.min(pid) };
+        }
+        for place in wanted.values_mut() {
+            place.ports.sort_unstable();
+            place.ports.dedup();
+        }
+        recorded.sort_unstable();
+        Places { wanted, recorded }
+    }
+
+    /// Says of which processes the clients cannot be seen.
+    pub fn note_captures(
+        &mut self,
+        now: u64,
+        captures: &Captures,
+        sink: &mut dyn Sink,
+        said: &mut Vec<String>,
+    ) {
+        for (pid, recorded) in &mut self.recorded {
+            let reason = match &recorded.namespace {
+                Ok(namespace) => captures.refused(*namespace),
+                Err(reason) => Some(reason.as_str()),
+            };
+            let line = reason.map(not_captured);
+            let lines = &mut recorded.said.not_probed;
+            let before = lines.iter().position(|line| line.starts_with(NOT_CAPTURED));
+            if line.as_ref() == before.and_then(|at| lines.get(at)) {
+                continue;
+            }
+            before.map(|at| lines.remove(at));
+            said.extend(line.as_ref().map(|line| format!("{} (pid {pid}): {line}", recorded.said.name)));
+            lines.extend(line);
+            sink.push(Event { time: now, fact: Fact::from(recorded.said.clone()) });
+        }
     }
 
     /// What is readable when a recorded process has ended.
@@ -392,12 +449,15 @@ impl Watched {
                 desk.said.push(line);
             }
             News::Clients(clients) => {
-                self.unseeded.extend(clients);
+                let namespace = recorded.namespace.clone().unwrap_or_default();
+                self.unseeded.extend(clients.into_iter().map(|(server, client)| (namespace, server, client)));
                 changed = true;
             }
             News::Serving(thread, time, served) => {
+                let (namespace, noted) = (recorded.namespace.clone().unwrap_or_default(), clock::monotonic());
+                let untied = served.into_iter();
                 let untied =
-                    served.into_iter().map(|(server, client)| Untied { thread, time, client, server });
+                    untied.map(|(server, client)| Untied { thread, time, noted, client, namespace, server });
                 self.untied.extend(untied);
             }
             News::Ioc { .. } | News::Servers(_) | News::Site(..) | News::Unanswered(_) => {}
@@ -405,7 +465,7 @@ impl Watched {
         if let Some(recorded) = self.recorded.get_mut(&pid) {
             changed |= begin(self.since, recorded, desk);
             if recorded.said != before {
-                desk.sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+                desk.sink.push(Event { time: now, fact: Fact::from(recorded.said.clone()) });
             }
         }
         changed
@@ -424,7 +484,7 @@ impl Watched {
         let line = format!("{UNANSWERED}{refused}");
         if !recorded.said.not_probed.contains(&line) {
             recorded.said.not_probed.push(line);
-            desk.sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+            desk.sink.push(Event { time: now, fact: Fact::from(recorded.said.clone()) });
         }
     }
 
@@ -452,7 +512,7 @@ impl Watched {
         }
         self.suspects.remove(&pid);
         let id = desk.names.next_ioc();
-        let mut said = describe(id, pid, start, about);
+        let mut said = describe(id, pid, start, about, self.no_command_lines);
         self.young.insert(pid, now.saturating_add(YOUNG));
         self.ports_next = 0;
         identify(&ioc, &mut said);
@@ -462,7 +522,7 @@ impl Watched {
         if let (0, false, Some(reason)) = (placed, ioc.is_hidden(), said.not_probed.first()) {
             desk.said.push(format!("{} (pid {pid}) is not probed: {reason}", said.name));
         }
-        desk.sink.push(Event { time: now, fact: Fact::Ioc(said.clone()) });
+        desk.sink.push(Event { time: now, fact: Fact::from(said.clone()) });
         let mut recorded = Recorded::new(id, start, said);
         recorded.placed = placed;
         self.recorded.insert(pid, recorded);
@@ -498,7 +558,8 @@ impl Watched {
             let recorded = self.recorded.entry(server.pid).or_insert_with(|| {
                 let id = desk.names.next_ioc();
                 let about = about.unwrap_or_else(|| About::of(server.pid));
-                Recorded::new(id, start, describe(id, server.pid, start, &about))
+                let said = describe(id, server.pid, start, &about, self.no_command_lines);
+                Recorded::new(id, start, said)
             });
             let (ca_ports, pva_ports) = match desk.names.ioc(server.pid) {
                 Some(traced) => ports::divide(&traced.process, &server),
@@ -510,7 +571,7 @@ impl Watched {
             recorded.said.ca_ports = ca_ports;
             recorded.said.pva_ports = pva_ports;
             changed = true;
-            desk.sink.push(Event { time: now, fact: Fact::Ioc(recorded.said.clone()) });
+            desk.sink.push(Event { time: now, fact: Fact::from(recorded.said.clone()) });
             if new {
                 desk.said.push(adopted(&recorded.said));
             } else if let Some(traced) = desk.names.ioc(server.pid) {
@@ -523,8 +584,8 @@ impl Watched {
 
     /// Tells the decoder what was read from memory: names for channels opened before we came.
     pub fn seed(&mut self, decoder: &mut Decoder, now: u64, names: &Names, events: &mut Vec<Event>) {
-        for (server, client) in std::mem::take(&mut self.unseeded) {
-            let circuit = seed(decoder, now, server, &client, events);
+        for (namespace, server, client) in std::mem::take(&mut self.unseeded) {
+            let circuit = seed(decoder, namespace, now, server, &client, events);
             match client.tid.map(|tid| (tid, names.known_thread(tid))) {
                 Some((_, Some(thread))) => {
                     self.ready.push(Event { time: now, fact: Fact::Serves(Serves { thread, circuit }) });
@@ -548,7 +609,8 @@ impl Watched {
         if !(unnamed || process::thread_name(pid, tid) == "CAS-client") {
             return;
         }
-        let ports = recorded_ports(&self.recorded, pid);
+        let recorded = self.recorded.get(&pid);
+        let ports = recorded.map(|recorded| recorded.said.ca_ports.clone()).unwrap_or_default();
         self.lookers.ask(Errand::Serving(traced.process.clone(), thread, tid, time, ports));
     }
 
@@ -556,10 +618,12 @@ impl Watched {
     pub fn tie(&mut self, decoder: &mut Decoder, events: &mut Vec<Event>, sink: &mut dyn Sink) {
         let now = clock::monotonic();
         self.untied.retain(|untied| {
-            let circuit = match decoder.circuit(untied.client.address, untied.server) {
+            // a client may be gone by now
+            let (client, namespace) = (untied.client.address, untied.namespace);
+            let circuit = match decoder.circuit_then(namespace, client, untied.server, untied.time) {
                 Some(circuit) => circuit,
-                None if now < untied.time.saturating_add(PACKETS_LAG) => return true,
-                None => seed(decoder, untied.time, untied.server, &untied.client, events),
+                None if now < untied.noted.saturating_add(PACKETS_LAG) => return true,
+                None => seed(decoder, untied.namespace, untied.time, untied.server, &untied.client, events),
             };
             let serves = Serves { thread: untied.thread, circuit };
             self.ready.push(Event { time: untied.time, fact: Fact::Serves(serves) });
@@ -585,6 +649,7 @@ impl Recorded {
             image: process::image(pid),
             said,
             traced: false,
+            namespace: Ok(process::namespace(pid).unwrap_or_default()),
             ready: false,
             placed: 0,
             attached: false,
@@ -602,12 +667,17 @@ fn over(pid: u32, recorded: &Recorded) -> Option<&'static str> {
     other.then_some("its process runs another program, or the same anew")
 }
 
-fn recorded_ports(recorded: &HashMap<u32, Recorded>, pid: u32) -> Vec<u16> {
-    recorded.get(&pid).map(|recorded| recorded.said.ca_ports.clone()).unwrap_or_default()
+/// Begin of the line about a process in a network namespace that cannot be captured.
+const NOT_CAPTURED: &str = "its network namespace cannot be captured: ";
+
+/// The line.
+pub fn not_captured(reason: &str) -> String {
+    format!("{NOT_CAPTURED}{reason}; puts by its clients are recorded inside the IOC at most")
 }
 
 fn seed(
     decoder: &mut Decoder,
+    namespace: Namespace,
     now: u64,
     server: Address,
     client: &Client,
@@ -621,21 +691,20 @@ fn seed(
         count: None,
     };
     let channels: Vec<SeedChannel> = client.channels.iter().map(channel).collect();
-    decoder.seed(now, client.address, server, &client.user, &client.host, 0, &channels, events)
+    decoder.seed(namespace, now, client.address, server, &client.user, &client.host, 0, &channels, events)
 }
 
 /// What /proc tells of a process.
-fn describe(id: IocId, pid: u32, start: u64, about: &About) -> Ioc {
+fn describe(id: IocId, pid: u32, start: u64, about: &About, no_command_line: bool) -> Ioc {
     let About { command, exe, cwd, user } = about.clone();
-    let name = command.iter().find(|word| word.ends_with(".py")).unwrap_or(&exe);
     Ioc {
         id,
         pid,
         start,
-        name: name.rsplit('/').next().unwrap_or_default().to_string(),
+        name: script::name_of_server(&command, &exe),
         cwd,
         exe,
-        command,
+        command: if no_command_line { Vec::new() } else { redact::command(&command) },
         base_version: String::new(),
         ca_ports: Vec::new(),
         linkage: Linkage::Foreign,
@@ -648,7 +717,10 @@ fn describe(id: IocId, pid: u32, start: u64, about: &About) -> Ioc {
 
 /// What an IOC says of itself.
 fn identify(ioc: &IocProcess, said: &mut Ioc) {
-    said.name.clone_from(&ioc.name);
+    // read while it ended it has none
+    if !ioc.name.is_empty() {
+        said.name.clone_from(&ioc.name);
+    }
     said.base_version.clone_from(&ioc.base_version);
     said.environment.clone_from(&ioc.environment);
 }

@@ -16,6 +16,7 @@ const PORT: u16 = 5074;
 /// Users that no other test has.
 const USER: u32 = 61_701;
 const OTHER_USER: u32 = 61_702;
+const RESTARTED_USER: u32 = 61_703;
 
 /// Says what libc's ffs() makes of 0 and what its code is, whenever it is asked.
 const VICTIM: &str = r#"
@@ -111,11 +112,18 @@ fn a_program_overwritten_between_two_starts() {
     let first = rig.path("first");
     std::fs::copy(&own.program, &first).expect("a copy");
     // a user of its own, so that no other test's IOC is recorded
-    let mut recorder = rig.record(&["--user", &USER.to_string()]);
+    let mut recorder = rig.record(&["--user", &RESTARTED_USER.to_string()]);
     for (start, program) in [&padded.program, &first, &padded.program, &first].into_iter().enumerate() {
-        let mut ioc = rig.ioc_by("own", own.command(PORT, "first.db", &[]).uid(USER));
+        let mut ioc = rig.ioc_by("own", own.command(PORT, "first.db", &[]).uid(RESTARTED_USER));
         let mut client = rig.client("libca", &[PORT], &[]);
-        rig.wait_until_recording(&mut client, "ONE:SP", "both");
+        let mut value = f64::from(1000 * (start as u32 + 1));
+        wait_until("a put is seen inside the IOC", || {
+            value += 1.0;
+            client.put("ONE:SP", 6, json!(value), true);
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            let seen = |put: &Value| put["requested"] == json!(value) && put["source"] != "packet";
+            rig.puts(&["--pv", "ONE:SP"]).iter().any(seen)
+        });
         for value in 1..20 {
             assert_eq!(client.put("ONE:SP", 6, json!(value), true), 1);
             assert_eq!(client.get("ONE:CALC"), json!(f64::from(value) * 2.0));

@@ -282,3 +282,120 @@ fn a_directory_has_one_recorder() {
     );
     assert!(first.stop().success(), "{}", first.errors());
 }
+
+/// A supervisor starts the next one at once: the lock of one that is being killed is waited for.
+#[test]
+fn a_restart_right_after_a_kill() {
+    let Some(rig) = Rig::new("restart") else { return };
+    let versions: Vec<String> =
+        epics_versions().into_iter().filter(|version| !version.contains('-')).take(2).collect();
+    // probes of several versions: what the kernel must take out before the process is gone
+    let iocs: Vec<Ioc> = (0..)
+        .zip(&versions)
+        .map(|(number, version)| {
+            rig.ioc_with(
+                &format!("restart-{number}"),
+                PORT + 200 + 10 * number,
+                "puts.db",
+                &["--epics", version],
+            )
+        })
+        .collect();
+    let pids: Vec<String> = iocs.iter().flat_map(|ioc| ["--pid".into(), ioc.pid_argument()]).collect();
+    let log = rig.log();
+    let mut arguments = vec!["record", "--dir", &log];
+    arguments.extend(pids.iter().map(String::as_str));
+    let mut recorder = rig.agent(&arguments);
+    // no more: each leaves the kernel with seconds of work, which other tests wait for
+    for _ in 0..3 {
+        wait_until("all are recorded", || {
+            recorder.errors().matches("recording restart-").count() == iocs.len() || !recorder.runs()
+        });
+        assert!(recorder.runs(), "it was refused: {}", recorder.errors());
+        recorder.signal(libc::SIGKILL);
+        let next = rig.agent(&arguments);
+        recorder.wait();
+        recorder = next;
+    }
+    // one that lives, even one that does nothing at the moment, is not waited for
+    wait_until("it records", || recorder.errors().contains("recording restart-"));
+    recorder.signal(libc::SIGSTOP);
+    let begin = Instant::now();
+    let mut second = rig.agent(&["record", "--dir", &log, "--duration", "1s"]);
+    assert_eq!(second.wait().code(), Some(1));
+    let errors = second.errors();
+    assert!(errors.contains("another recorder") && errors.contains(&recorder.pid().to_string()), "{errors}");
+    assert!(begin.elapsed() < Duration::from_secs(3), "it waited {:?}", begin.elapsed());
+    recorder.signal(libc::SIGCONT);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+}
+
+/// What is lost while the recorder stands still was lost from when it last ran, not from when it runs again.
+#[test]
+fn a_stall_is_missing_from_its_beginning() {
+    let Some(rig) = Rig::new("stall") else { return };
+    let ioc = rig.ioc("stall", PORT, "first.db", &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--no-puts"]);
+    wait_until("it records", || recorder.errors().contains("recording stall"));
+    client.connect("ONE:SP");
+    recorder.signal(libc::SIGSTOP);
+    let stall = Duration::from_secs(5);
+    client.begin_flood("ONE:SP", 100_000_000);
+    std::thread::sleep(stall);
+    recorder.signal(libc::SIGCONT);
+    let losses = || {
+        let info = rig.replay("info", &["--json", "--utc"]);
+        let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap_or_default();
+        info["runs"][0]["losses"].as_array().cloned().unwrap_or_default()
+    };
+    let of_hits = |loss: &&serde_json::Value| loss["source"] == "hits";
+    wait_until("the loss is in the log", || losses().iter().any(|loss| of_hits(&loss)));
+    drop(client);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let losses = losses();
+    let loss = losses.iter().find(of_hits).expect("hits were lost");
+    let second = |key: &str| -> f64 {
+        let time = loss[key].as_str().expect("a time").split_once('T').expect("a date").1;
+        let parts: Vec<f64> = time
+            .trim_end_matches('Z')
+            .split('+')
+            .next()
+            .expect("a time")
+            .split(':')
+            .map(|part| part.parse().expect("a number"))
+            .collect();
+        parts[0] * 3600.0 + parts[1] * 60.0 + parts[2]
+    };
+    let length = (second("last") - second("first") + 86_400.0) % 86_400.0;
+    assert!(length >= stall.as_secs_f64(), "a stall of {stall:?} is a loss of {length} s: {losses:?}");
+}
+
+/// IOCs that are looked at while they die keep their names.
+#[test]
+fn names_outlive_iocs() {
+    let Some(rig) = Rig::new("names") else { return };
+    let mut iocs: Vec<Ioc> = (0..8)
+        .map(|number| rig.ioc(&format!("name-{number}"), PORT + 300 + 10 * number, "puts.db", &[]))
+        .collect();
+    let pids: Vec<String> = iocs.iter().flat_map(|ioc| ["--pid".into(), ioc.pid_argument()]).collect();
+    let pids: Vec<&str> = pids.iter().map(String::as_str).collect();
+    let mut recorder = rig.record(&pids);
+    wait_until("all are recorded", || recorder.errors().matches("recording name-").count() == iocs.len());
+    for (number, ioc) in iocs.iter_mut().enumerate() {
+        std::thread::sleep(Duration::from_millis(number as u64 * 37 % 250));
+        ioc.kill();
+    }
+    wait_until("their ends are noticed", || recorder.errors().matches(" has ended: ").count() == iocs.len());
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+    let known = crate::rig::json_lines(&rig.replay("iocs", &["--json"]).stdout);
+    let mut names: Vec<&str> = known.iter().filter_map(|ioc| ioc["ioc"].as_str()).collect();
+    names.sort_unstable();
+    let expected: Vec<String> = (0..8).map(|number| format!("name-{number}")).collect();
+    assert_eq!(names, expected, "{known:?}");
+    assert!(
+        expected.iter().all(|name| recorder.errors().contains(&format!("{name} (pid "))),
+        "{}",
+        recorder.errors()
+    );
+}

@@ -1,6 +1,7 @@
 //! The same short scene on every generation of EPICS Base that PyPI has as epicscorelibs: the put log and the
 //! trees are the same on each (tests/rig/versions.db, tests/rig/epics-versions.txt).
 
+use crate::attaching::checked;
 use crate::rig::spans::{shape, spans};
 use crate::rig::{epics_versions, wait_until, Client, Rig};
 use serde_json::{json, Value};
@@ -42,6 +43,8 @@ fn scene_on(version: Option<&str>) {
     let Some(rig) = Rig::new(&format!("versions-{name}")) else { return };
     let options: Vec<&str> = version.map(|version| vec!["--epics", version]).unwrap_or_default();
     let mut ioc = rig.ioc_with("generation", PORT, "versions.db", &options);
+    // Whatever its functions begin with: postEvent with a comparison, in all of them.
+    assert_eq!(checked(&ioc)["not_probed"], json!([]), "{name}");
     // Its channels are there before the recorder.
     let mut client = rig.client("libca", &[PORT], &["--uid", "65534", "--host", "console-3"]);
     for (pv, ..) in scene() {

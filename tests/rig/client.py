@@ -1,6 +1,6 @@
 """A Channel Access or PVAccess client that does what it is told, one JSON object a line.
 
-    client.py libca|caproto|p4p PORT[,PORT...] [--user NAME] [--uid NUMBER] [--host NAME]
+    client.py libca|caproto|p4p PORT[,PORT...] [--user NAME] [--uid NUMBER] [--host NAME] [--address A]
 
 Commands on stdin, answers on stdout:
 
@@ -18,7 +18,8 @@ p4p speaks PVAccess, to the servers that ioc.py --pva has beside those ports: it
 its own type) and "get", and knows no "address".
 
 --user and --host are what the client claims to be (libca: the user is that of --uid; the host name
-is set in a UTS namespace of its own, which needs root).
+is set in a UTS namespace of its own, which needs root). --address is where the servers are, instead
+of 127.0.0.1.
 """
 
 import argparse
@@ -222,15 +223,16 @@ def main():
     parser.add_argument("--user")
     parser.add_argument("--uid", type=int)
     parser.add_argument("--host")
+    parser.add_argument("--address", default="127.0.0.1")
     args = parser.parse_args()
 
-    os.environ["EPICS_CA_ADDR_LIST"] = " ".join(f"127.0.0.1:{port}" for port in args.ports.split(","))
+    os.environ["EPICS_CA_ADDR_LIST"] = " ".join(f"{args.address}:{port}" for port in args.ports.split(","))
     os.environ["EPICS_CA_AUTO_ADDR_LIST"] = "NO"
     os.environ["EPICS_CA_SERVER_PORT"] = args.ports.split(",")[0]
     os.environ["EPICS_CA_MAX_ARRAY_BYTES"] = "10000000"
     # ioc.py says where PVAccess is beside Channel Access.
     os.environ["EPICS_PVA_ADDR_LIST"] = " ".join(
-        f"127.0.0.1:{int(port) + 2000}" for port in args.ports.split(",")
+        f"{args.address}:{int(port) + 2000}" for port in args.ports.split(",")
     )
     os.environ["EPICS_PVA_AUTO_ADDR_LIST"] = "NO"
     os.environ["EPICS_PVA_BROADCAST_PORT"] = str(int(args.ports.split(",")[0]) + 2000)

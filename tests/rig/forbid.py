@@ -2,7 +2,7 @@
 
     forbid.py CALL=ERRNO[,CALL=ERRNO...] COMMAND [ARGUMENT...]
 
-CALL is bpf, perf_event_open, process_vm_readv or socket-packet (the family AF_PACKET alone), ERRNO a name as EPERM.
+CALL is bpf, perf_event_open, process_vm_readv, setns or socket-packet (the family AF_PACKET alone), ERRNO a name as EPERM.
 """
 
 import ctypes
@@ -14,8 +14,8 @@ import sys
 
 # arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h
 CALLS = {
-    "x86_64": {"bpf": 321, "perf_event_open": 298, "process_vm_readv": 310, "socket-packet": 41},
-    "aarch64": {"bpf": 280, "perf_event_open": 241, "process_vm_readv": 270, "socket-packet": 198},
+    "x86_64": {"bpf": 321, "perf_event_open": 298, "process_vm_readv": 310, "setns": 308, "socket-packet": 41},
+    "aarch64": {"bpf": 280, "perf_event_open": 241, "process_vm_readv": 270, "setns": 268, "socket-packet": 198},
 }[platform.machine()]
 AF_PACKET = 17
 PR_SET_NO_NEW_PRIVS = 38

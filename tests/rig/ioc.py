@@ -1,13 +1,13 @@
 """A softIoc from PyPI's epicscorelibs, on loopback only.
 
     ioc.py NAME PORT DATABASE [--macros M] [--find PORT,...] [--epics VERSION] [--pva qsrv|pvxs]
-           [--access FILE]
+           [--access FILE] [--address A] [--reach A,...]
 
 Serves the records of DATABASE over Channel Access on TCP and UDP PORT; --find says on which other
 ports its own CA links look for their targets. --epics takes the libraries of another epicscorelibs
 than that of the virtual environment: one of those in its directory epics, where scripts/setup puts
 them. --pva serves PVAccess as well, on PORT+1000 (UDP: PORT+2000). --access is an access security
-file. Prints "ready" on stdout once it serves, then carries out each line of stdin as an iocsh
+file. --address is where it serves instead of 127.0.0.1, --reach where else its CA links look. Prints "ready" on stdout once it serves, then carries out each line of stdin as an iocsh
 command and prints "done" after it. Ends, with the EPICS exit handlers, when stdin ends.
 """
 
@@ -85,9 +85,8 @@ def expect_zero(what, status):
         sys.exit(f"ioc.py: {what}: status {status}")
 
 
-def environment(name, port, find):
-    """The environment that keeps an IOC on loopback; IOC is where it says its name."""
-    local = "127.0.0.1"
+def environment(name, port, find, local="127.0.0.1", reach=()):
+    """The environment that keeps an IOC on one address; IOC is where it says its name."""
     return {
         "IOC": name,
         "EPICS_CAS_SERVER_PORT": str(port),
@@ -95,7 +94,7 @@ def environment(name, port, find):
         "EPICS_CAS_BEACON_ADDR_LIST": local,
         "EPICS_CAS_AUTO_BEACON_ADDR_LIST": "NO",
         "EPICS_CA_SERVER_PORT": str(port),
-        "EPICS_CA_ADDR_LIST": " ".join(f"{local}:{p}" for p in [port, *find]),
+        "EPICS_CA_ADDR_LIST": " ".join(f"{a}:{p}" for a in [local, *reach] for p in [port, *find]),
         "EPICS_CA_AUTO_ADDR_LIST": "NO",
         "EPICS_CA_MAX_ARRAY_BYTES": "10000000",
         "EPICS_PVAS_INTF_ADDR_LIST": local,
@@ -124,9 +123,11 @@ def main():
     parser.add_argument("--epics", metavar="VERSION")
     parser.add_argument("--pva", choices=PVA)
     parser.add_argument("--access", metavar="FILE")
+    parser.add_argument("--address", default="127.0.0.1")
+    parser.add_argument("--reach", default=[], type=lambda text: text.split(","))
     args = parser.parse_args()
 
-    restart_with(environment(args.name, args.port, args.find))
+    restart_with(environment(args.name, args.port, args.find, args.address, args.reach))
     libraries = Libraries(args.epics)
     libraries.start(args.database, args.macros, args.pva, args.access)
     # iocsh commands write through C's stdio.

@@ -113,7 +113,31 @@ impl Rig {
 
     /// Starts a client and waits until it takes commands.
     pub fn client(&self, library: &str, ports: &[u16], options: &[&str]) -> Client {
-        let mut command = python("client.py");
+        self.client_by(python("client.py"), library, ports, options)
+    }
+
+    /// Starts a client in the network namespace of a process, and waits until it takes commands.
+    pub fn client_beside(&self, pid: u32, library: &str, port: u16, options: &[&str]) -> Client {
+        self.client_by(beside(pid, python("client.py")), library, &[port], options)
+    }
+
+    /// Starts an IOC in a network namespace of its own, which has nothing but loopback, and waits until it serves.
+    pub fn ioc_apart(&self, name: &str, port: u16, database: &str, options: &[&str]) -> Ioc {
+        let mut command = python("private_net.py");
+        let script = python("ioc.py");
+        command.arg(script.get_program()).args(script.get_args());
+        command.arg(name).arg(port.to_string()).arg(rig_file(database)).args(options);
+        self.serving(name, command)
+    }
+
+    /// Starts an IOC in the network namespace of a process, and waits until it serves.
+    pub fn ioc_beside(&self, pid: u32, name: &str, port: u16, database: &str, options: &[&str]) -> Ioc {
+        let mut command = beside(pid, python("ioc.py"));
+        command.arg(name).arg(port.to_string()).arg(rig_file(database)).args(options);
+        self.serving(name, command)
+    }
+
+    fn client_by(&self, mut command: Command, library: &str, ports: &[u16], options: &[&str]) -> Client {
         let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
         command.arg(library).arg(ports.join(",")).args(options);
         let mut talk = Talk::start(library, &mut command, &self.dir);
@@ -228,6 +252,7 @@ pub fn not_run<T>(name: &str, why: &str) -> Option<T> {
     let set = |key: &str, value: &str| std::env::var(key).is_ok_and(|found| found == value);
     assert!(!set("CI", "true") && !set("IOCREC_REQUIRE_ALL", "1"), "NOT RUN: {name}: {why}");
     // Past the test runner, which would swallow what a passing test prints.
+    #[allow(clippy::disallowed_methods)] // a test's own words
     let _ = writeln!(std::io::stderr(), "NOT RUN: {name}: {why}");
     None
 }
@@ -249,6 +274,29 @@ fn enter_private_network() {
         up
     };
     assert_eq!(up, 0, "loopback: {}", std::io::Error::last_os_error());
+}
+
+/// The same command in the network namespace of a process.
+pub fn beside(pid: u32, command: Command) -> Command {
+    let mut inside = Command::new("nsenter");
+    inside.arg(format!("--net=/proc/{pid}/ns/net")).arg(command.get_program()).args(command.get_args());
+    inside
+}
+
+/// Joins this thread's network namespace with that of a process by a cable (veth), with an address of a /24 at each end.
+pub fn join_networks(pid: u32, here: &str, there: &str) {
+    let pid = pid.to_string();
+    let ip = |arguments: &[&str]| own::succeed(Command::new("ip").args(arguments));
+    ip(&["link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", &pid]);
+    ip(&["address", "add", &format!("{here}/24"), "dev", "cable"]);
+    ip(&["link", "set", "cable", "up"]);
+    let inside = |arguments: &[&str]| {
+        let mut command = Command::new("ip");
+        command.args(arguments);
+        own::succeed(&mut beside(pid.parse().expect("a number"), command));
+    };
+    inside(&["address", "add", &format!("{there}/24"), "dev", "cable"]);
+    inside(&["link", "set", "cable", "up"]);
 }
 
 /// Moves this thread into a mount namespace of its own, where a small file system may be mounted.
@@ -629,6 +677,12 @@ impl Running {
 
     /// Waits for its own end.
     pub fn wait(&mut self) -> ExitStatus {
+        self.talk.wait()
+    }
+
+    /// Closes its stdin, and waits for the end that comes of it.
+    pub fn close(&mut self) -> ExitStatus {
+        self.talk.stdin = None;
         self.talk.wait()
     }
 }

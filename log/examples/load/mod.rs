@@ -74,7 +74,7 @@ pub fn machine() -> Vec<Fact> {
         }),
         Fact::Clock(Clock { wall: 1_770_000_000 * SECOND as i64 }),
         Fact::Tier(TierChoice { tier: Tier::Ring, refused: Vec::new() }),
-        Fact::Ioc(Ioc {
+        Fact::from(Ioc {
             id: 1,
             pid: 4242,
             start: 77,

@@ -4,7 +4,7 @@
 //! names, its type among the types. The recorder gives numbers out in rising order; records whose numbers come late
 //! go into a tree beside the list, so no order of numbers makes it slow.
 
-use super::RecordRef;
+use super::{allocated, RecordRef};
 use crate::event::{IocId, Record, RecordId};
 use std::collections::BTreeMap;
 use std::mem::size_of;
@@ -173,9 +173,9 @@ impl Records {
     }
 }
 
-/// What the name of a type costs.
+/// What the name of a type costs: twice, in a list and in a tree.
 fn type_weight(rtype: &str) -> usize {
-    2 * (size_of::<Box<str>>() + rtype.len())
+    2 * allocated(rtype.len()) + size_of::<Box<str>>() + 2 * size_of::<(Box<str>, u16)>()
 }
 
 /// Makes room for `more`, and for an eighth of what is there: half of what doubling leaves unused would be a good part of

@@ -2,7 +2,7 @@
 //!
 //! Promises: what comes is what [`Segment::next_block`] gives, in that order. All of a process's [`Ahead`]s
 //! together use no more threads than it has CPUs (and no more than [`MOST_THREADS`]); each thread holds at most
-//! three blocks, of at most 9 MB. Where no thread is to be had, blocks are decoded when they are asked for.
+//! three blocks, of at most 5 MB. Where no thread is to be had, blocks are decoded when they are asked for.
 
 use super::error::{Damage, ReadError};
 use super::segment::{Block, Segment};
@@ -13,9 +13,9 @@ use std::sync::mpsc::{sync_channel, Receiver};
 use std::sync::OnceLock;
 use std::thread;
 
-/// More would hold more blocks in memory (27 MB a thread at the most, 14 MB with blocks as the recorder makes
+/// More would hold more blocks in memory (15 MB a thread at the most, 7 MB with blocks as the recorder makes
 /// them) than what is done with the events could keep up with.
-const MOST_THREADS: usize = 8;
+const MOST_THREADS: usize = 4;
 /// Blocks that wait to be fetched from a thread.
 const WAITING: usize = 1;
 

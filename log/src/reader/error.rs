@@ -12,6 +12,8 @@ pub enum ReadError {
     NotFound(PathBuf),
     /// The system does not let it be read.
     Io(PathBuf, io::Error),
+    /// Not a file: what it is.
+    NotAFile(PathBuf, &'static str),
     /// A directory without segments.
     NoSegments(PathBuf),
     /// A file of no length.
@@ -39,6 +41,11 @@ impl fmt::Display for ReadError {
                 };
                 write!(f, "can't read {}: {error}; {remedy}", path.display())
             }
+            ReadError::NotAFile(path, what) => write!(
+                f,
+                "{} is {what}, not a file; name a segment (.iocrec) that is one, or copy what it holds into one",
+                path.display()
+            ),
             ReadError::NoSegments(path) => write!(
                 f,
                 "{} holds no segments (files ending in .iocrec); name the directory given to iocrec record --dir",
@@ -114,6 +121,11 @@ pub enum Cause {
     Content,
     /// A block that holds what this version does not know; a newer one may.
     Newer,
+    /// More is in it than any recorder would have put into so few bytes; the rest was not read.
+    Inflated {
+        /// Events so far.
+        events: u64,
+    },
     /// The system could not read on.
     Io(String),
 }
@@ -140,6 +152,13 @@ impl fmt::Display for Cause {
             Cause::Missing => "blocks are missing",
             Cause::Content => "right checksum, but no events that make sense",
             Cause::Newer => "written by a newer version",
+            Cause::Inflated { events } => {
+                return write!(
+                    f,
+                    "{events} events so far, far more than a recorder writes into so few bytes; the rest is not read \
+                     (--no-limit reads it)"
+                )
+            }
             Cause::Io(error) => return write!(f, "can't be read: {error}"),
         })
     }

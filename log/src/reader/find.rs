@@ -1,10 +1,10 @@
 //! Which segments a path stands for.
 
 use super::error::ReadError;
-use super::segment::Segment;
+use super::segment::{Limit, Segment};
 use crate::format::SegmentHeader;
 use crate::name::{Pin, SegmentName, SUFFIX};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -17,9 +17,21 @@ pub struct SegmentFile {
     pub size: u64,
     /// What it says of itself; `None` if it can't be read, and [`Segment::open`] tells why.
     pub header: Option<SegmentHeader>,
+    /// How much may be in it. [`find`] gives each its share of what all may have.
+    pub limit: Limit,
 }
 
 impl SegmentFile {
+    /// Opens it, to be read up to its limit.
+    ///
+    /// # Errors
+    /// As [`Segment::open`].
+    pub fn open(&self) -> Result<Segment, ReadError> {
+        let mut segment = Segment::open(&self.path)?;
+        segment.limit(self.limit);
+        Ok(segment)
+    }
+
     /// Does its name say that it is kept when older ones are deleted, and why?
     pub fn pin(&self) -> Pin {
         let name = self.path.file_name().and_then(|name| SegmentName::parse(name.to_str()?));
@@ -38,27 +50,37 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     let about = fs::metadata(path).map_err(|error| unreadable(path, error))?;
     if !about.is_dir() {
         let header = *Segment::open(path)?.header();
-        return Ok(vec![SegmentFile { path: path.to_owned(), size: about.len(), header: Some(header) }]);
+        let (path, size, limit) = (path.to_owned(), about.len(), Limit::shared(1));
+        return Ok(vec![SegmentFile { path, size, header: Some(header), limit }]);
     }
     let mut files = Vec::new();
-    for directory in list(path, &mut files)? {
-        list(&directory, &mut files)?;
+    let mut known: HashSet<_> = identity(path).into_iter().collect();
+    let mut is_new = |path: &PathBuf| identity(path).is_none_or(|own| known.insert(own));
+    for directory in list(path, &mut files)?.into_iter().filter(&mut is_new) {
+        // Another's directory, or a file system's lost+found: opening it says why, and the others are read.
+        if list(&directory, &mut files).is_err() {
+            files.push(directory);
+        }
     }
+    files.retain(is_new);
     if files.is_empty() {
         return Err(ReadError::NoSegments(path.to_owned()));
     }
+    let limit = Limit::shared(files.len());
     let mut found = Vec::with_capacity(files.len());
     let mut first_error = None;
     for path in files {
         let header = match Segment::open(&path) {
             Ok(segment) => Some(*segment.header()),
+            // The recorder has deleted it since, to make room, or renamed it to keep it.
+            Err(ReadError::NotFound(_)) if path.symlink_metadata().is_err() => continue,
             Err(error) => {
                 first_error.get_or_insert(error);
                 None
             }
         };
         let size = fs::metadata(&path).map_or(0, |about| about.len());
-        found.push(SegmentFile { path, size, header });
+        found.push(SegmentFile { path, size, header, limit });
     }
     match first_error {
         Some(error) if found.iter().all(|file| file.header.is_none()) => Err(error),
@@ -67,6 +89,18 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
             Ok(found)
         }
     }
+}
+
+/// What is the same for all names of a file: a link to a directory must not have all in it read twice.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().map(|about| (about.dev(), about.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()
 }
 
 fn unreadable(path: &Path, error: io::Error) -> ReadError {

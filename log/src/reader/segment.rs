@@ -9,7 +9,7 @@ use crate::format::{
     FLAG_KEYFRAME, KNOWN_INCOMPATIBLE, SEGMENT_HEADER, SEGMENT_MAGIC, VERSION,
 };
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
@@ -30,6 +30,34 @@ pub struct Block {
     pub events: Vec<Event>,
 }
 
+/// How much may be in a segment before it is said that no recorder has written it.
+///
+/// Blocks that are all alike pack to next to nothing: 60 KB can hold 19 million events, and 64 MB as much work as
+/// a year's logs. Real events differ: the fewest bytes that a recorder has been seen to need is 0.23 for each. So there is
+/// some work that is always done, the same for all logs together, and work for each byte that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// What may be in it however small it is; `None`: anything.
+    free: Option<u64>,
+}
+
+/// Events that are read however small the logs are: some seconds of work.
+const FREE: u64 = 2_000_000;
+/// And so many for each byte.
+const PER_BYTE: u64 = 32;
+/// Bytes unpacked that count as an event. Most have fewer; what has more is text, and that has to be printed.
+const BYTES: u32 = 8;
+
+impl Limit {
+    /// None.
+    pub const NONE: Limit = Limit { free: None };
+
+    /// That of each of so many files which are read together.
+    pub fn shared(files: usize) -> Limit {
+        Limit { free: Some(FREE / (files as u64).max(1)) }
+    }
+}
+
 /// A segment that is being read.
 pub struct Segment<R = File> {
     window: Window<R>,
@@ -43,6 +71,9 @@ pub struct Segment<R = File> {
     since: u64,
     until: u64,
     ended: bool,
+    limit: Limit,
+    /// Bytes of the blocks that were unpacked, what was in them by the limit's measure, and how many events.
+    read: (u64, u64, u64),
 }
 
 /// What reading led to.
@@ -59,11 +90,55 @@ impl Segment<File> {
     /// # Errors
     /// If there is nothing in it that this version can read.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
-        let file = File::open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => ReadError::NotFound(path.to_owned()),
-            _ => ReadError::Io(path.to_owned(), error),
-        })?;
-        Segment::read(file, path)
+        Segment::read(open_file(path)?, path)
+    }
+}
+
+/// Opens what must be a file. A pipe with such a name would have everybody wait who looks into the directory, and a
+/// device may do whatever it does when it is opened: so neither is opened, and if one is put in a file's place
+/// meanwhile, it is opened without waiting and not read.
+fn open_file(path: &Path) -> Result<File, ReadError> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => ReadError::NotFound(path.to_owned()),
+        _ => ReadError::Io(path.to_owned(), error),
+    };
+    let must_be_file = |about: Metadata| match what_else(about.file_type()) {
+        // one in which nothing can be found
+        Some(what) if about.is_dir() => Err(match fs::read_dir(path) {
+            Ok(_) => ReadError::NotAFile(path.to_owned(), what),
+            Err(error) => failed(error),
+        }),
+        Some(what) => Err(ReadError::NotAFile(path.to_owned(), what)),
+        None => Ok(()),
+    };
+    must_be_file(fs::metadata(path).map_err(failed)?)?;
+    let mut options = File::options();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.read(true).open(path).map_err(failed)?;
+    must_be_file(file.metadata().map_err(failed)?)?;
+    Ok(file)
+}
+
+/// What it is, if it is no file.
+fn what_else(kind: FileType) -> Option<&'static str> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        for (is, what) in [
+            (kind.is_fifo(), "a pipe"),
+            (kind.is_socket(), "a socket"),
+            (kind.is_char_device() || kind.is_block_device(), "a device"),
+        ] {
+            if is {
+                return Some(what);
+            }
+        }
+    }
+    match (kind.is_file(), kind.is_dir()) {
+        (true, _) => None,
+        (_, true) => Some("a directory"),
+        _ => Some("something else"),
     }
 }
 
@@ -80,7 +155,20 @@ impl<R: Read + Seek> Segment<R> {
         window.pass(FIRST_BLOCK as u64).map_err(failed)?;
         let unpacker = Unpacker::new().map_err(failed)?;
         let (since, until) = (0, u64::MAX);
-        Ok(Segment { window, header, tag, unpacker, expected: 0, pending, since, until, ended: false })
+        let (limit, read) = (Limit::NONE, (0, 0, 0));
+        Ok(Segment {
+            window,
+            header,
+            tag,
+            unpacker,
+            expected: 0,
+            pending,
+            since,
+            until,
+            ended: false,
+            limit,
+            read,
+        })
     }
 
     /// What the segment says of itself.
@@ -98,6 +186,22 @@ impl<R: Read + Seek> Segment<R> {
     /// From now on, passes over blocks without definitions and ends.
     pub fn only_definitions(&mut self) {
         self.only(u64::MAX, u64::MAX);
+    }
+
+    /// From now on, ends where more is in it than so much, and says so. There is no limit by itself.
+    pub fn limit(&mut self, limit: Limit) {
+        self.limit = limit;
+    }
+
+    /// Is a block still within the limit? Counts it.
+    fn may_unpack(&mut self, header: &BlockHeader, length: u64) -> bool {
+        let (bytes, work, events) = &mut self.read;
+        *bytes += length;
+        *work += u64::from(header.count.max(header.raw / BYTES));
+        let within = |free: u64| *work <= free.saturating_add(PER_BYTE.saturating_mul(*bytes));
+        let may = self.limit.free.is_none_or(within);
+        *events += if may { u64::from(header.count) } else { 0 };
+        may
     }
 
     /// The next block, or what is in its place; `None` at the end.
@@ -159,6 +263,10 @@ impl<R: Read + Seek> Segment<R> {
         if !keyframe && self.unwanted(&header) {
             self.window.pass(length)?;
             return Ok(Found::Skipped);
+        }
+        if !self.may_unpack(&header, length) {
+            self.ended = true;
+            return bad(self.window.left(), 0, Cause::Inflated { events: self.read.2 });
         }
         let bytes = self.window.look(length as usize)?;
         let Some(body) = bytes.get(BLOCK_HEADER..length as usize) else {

@@ -153,7 +153,7 @@ pub fn verify(files: &[SegmentFile]) -> Findings {
     let last = files.iter().rposition(|file| file.header.is_some());
     for (number, file) in files.iter().enumerate() {
         found.bytes += file.size;
-        let segment = match Ahead::open(&file.path, |_| {}) {
+        let segment = match Ahead::open(&file.path, |segment| segment.limit(file.limit)) {
             Ok(segment) => segment,
             Err(error) => {
                 found.add(&file.path, 0, file.size, 0, Fault::Unreadable(error.to_string()));

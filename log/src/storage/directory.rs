@@ -1,17 +1,29 @@
 //! A real directory. One recorder at a time: it holds an advisory lock (flock) on the directory
 //! itself, which the kernel drops when the process ends, however it ends.
+//!
+//! Files are reached through the directory's descriptor, so that all of them are in one directory, the one that is
+//! locked, whatever happens to its name meanwhile, and no symbolic link leads elsewhere. Whether that still is the directory which the
+//! name stands for is [looked at](Storage::astray) again and again; if not, it is [followed](Storage::settle).
 
-use super::{nanoseconds_since_1970, Storage, Stored};
+mod error;
+mod files;
+
+pub use error::DirectoryError;
+
+use super::{Astray, Storage, Stored};
 use crate::name::{Pin, SegmentName};
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use nix::unistd::geteuid;
+use std::fmt;
+use std::fs::{self, DirBuilder, File, Metadata, Permissions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{error, fmt};
 
 /// Name of the file made and deleted to see whether the directory can be written to. Not a segment's.
 const TRIAL: &str = ".iocrec-trial";
+/// Mode of a directory that is made: a log names users, hosts and what they wrote.
+const MODE: u32 = 0o750;
 
 /// Bounds of the unit in which a file system is taken to give its space: pages of 4096 bytes everywhere, and
 /// no more than the clusters of a FAT; network file systems call a megabyte a unit and don't mean it.
@@ -25,69 +37,55 @@ const STAT_BLOCK: u64 = 512;
 /// kind `Unsupported` says that this file system can't.
 pub type Reserve = fn(&File, u64) -> io::Result<()>;
 
+/// Who says whether a directory may be used, and sees to it that no other recorder uses it. The lock goes when
+/// the directory's handle is closed.
+pub trait Keeper: fmt::Debug + Send {
+    /// Checks a directory that was opened, and locks it.
+    ///
+    /// # Errors
+    /// It must not be used, or somebody else does.
+    fn admit(&mut self, path: &Path, directory: &File) -> Result<(), DirectoryError>;
+
+    /// Called about once a second while it is used.
+    fn tend(&mut self, _directory: &File) {}
+}
+
+/// Takes any directory that is not locked.
+#[derive(Debug)]
+struct Anyone;
+
+impl Keeper for Anyone {
+    fn admit(&mut self, path: &Path, directory: &File) -> Result<(), DirectoryError> {
+        let locked = match directory.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                // Somebody may only be looking whether it is locked.
+                std::thread::sleep(LOOK);
+                directory.try_lock()
+            }
+            other => other,
+        };
+        match locked {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => Err(DirectoryError::Locked(path.to_owned())),
+            Err(TryLockError::Error(error)) => Err(DirectoryError::io("lock", path, error)),
+        }
+    }
+}
+
 /// A directory that holds segments.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
     reserve: Option<Reserve>,
+    keeper: Box<dyn Keeper>,
     /// The directory itself: holds the lock, and is synced after names change.
     handle: File,
+    /// Its mode when it was first opened: one that is made in its place gets the same.
+    mode: u32,
+    /// It is another one than that which was last used with success.
+    other: bool,
     /// The open file and its name.
     open: Option<(String, File)>,
-}
-
-/// Why a directory can't be used. Displays as one line that names it and the remedy.
-#[derive(Debug)]
-pub enum DirectoryError {
-    /// It is something else than a directory.
-    NotADirectory(PathBuf),
-    /// Another recorder has it.
-    Locked(PathBuf),
-    /// It could not be made, opened or written to.
-    Io {
-        /// The directory.
-        path: PathBuf,
-        /// What was tried: "make", "open", "write to".
-        doing: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-impl fmt::Display for DirectoryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DirectoryError::NotADirectory(path) => {
-                write!(f, "{} is not a directory; name a directory for the log", path.display())
-            }
-            DirectoryError::Locked(path) => write!(
-                f,
-                "another recorder is writing to {}; stop it or name another directory",
-                path.display()
-            ),
-            DirectoryError::Io { path, doing, source } => {
-                let remedy = match source.kind() {
-                    io::ErrorKind::PermissionDenied => {
-                        "run as root or choose a directory that you may write to"
-                    }
-                    io::ErrorKind::ReadOnlyFilesystem => "remount the file system writable or choose another",
-                    io::ErrorKind::StorageFull => "free some space or choose another file system",
-                    io::ErrorKind::NotFound => "make its parent directory first",
-                    _ => "check the file system or choose another directory",
-                };
-                write!(f, "can't {doing} {}: {source}; {remedy}", path.display())
-            }
-        }
-    }
-}
-
-impl error::Error for DirectoryError {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match self {
-            DirectoryError::Io { source, .. } => Some(source),
-            _ => None,
-        }
-    }
 }
 
 impl Directory {
@@ -96,32 +94,27 @@ impl Directory {
     /// # Errors
     /// If it can't be made, is no directory, can't be written to, or is another recorder's.
     pub fn open(path: &Path) -> Result<Self, DirectoryError> {
-        let failed = |doing| move |source| DirectoryError::Io { path: path.to_owned(), doing, source };
-        match DirBuilder::new().mode(0o750).create(path) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) if path.is_dir() => drop(error), // a mount point on a read-only parent, say
-            Err(error) => return Err(failed("make")(error)),
-        }
-        if !path.is_dir() {
-            return Err(DirectoryError::NotADirectory(path.to_owned()));
-        }
-        let handle = File::open(path).map_err(failed("open"))?;
-        let locked = match handle.try_lock() {
-            Err(TryLockError::WouldBlock) => {
-                // Somebody may only be looking whether it is locked.
-                std::thread::sleep(LOOK);
-                handle.try_lock()
-            }
-            other => other,
+        Self::open_kept(path, Box::new(Anyone))
+    }
+
+    /// The same with somebody else to say whether it may be used.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open), and what the keeper says.
+    pub fn open_kept(path: &Path, mut keeper: Box<dyn Keeper>) -> Result<Self, DirectoryError> {
+        let (handle, _) = open(path)?;
+        keeper.admit(path, &handle)?;
+        let mode = handle.metadata().map_or(MODE, |about| about.mode());
+        let directory = Directory {
+            path: path.to_owned(),
+            reserve: None,
+            keeper,
+            handle,
+            mode,
+            other: false,
+            open: None,
         };
-        match locked {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(DirectoryError::Locked(path.to_owned())),
-            Err(TryLockError::Error(error)) => return Err(failed("lock")(error)),
-        }
-        let directory = Directory { path: path.to_owned(), reserve: None, handle, open: None };
-        directory.try_out().map_err(failed("write to"))?;
+        directory.try_out().map_err(|error| DirectoryError::io("write to", path, error))?;
         Ok(directory)
     }
 
@@ -138,13 +131,12 @@ impl Directory {
     /// Permission bits don't tell whether a directory can be written to (root, read-only mounts,
     /// access control lists); a file does. One left by a crash is in nobody's way.
     fn try_out(&self) -> io::Result<()> {
-        let trial = self.path.join(TRIAL);
-        match fs::remove_file(&trial) {
+        match files::remove(&self.handle, TRIAL) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        match OpenOptions::new().write(true).create_new(true).mode(0o640).open(&trial) {
-            Ok(_) => fs::remove_file(&trial),
+        match files::create(&self.handle, TRIAL) {
+            Ok(_) => files::remove(&self.handle, TRIAL),
             // A full file system is a state that the recorder waits out.
             Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
             Err(error) => Err(error),
@@ -156,18 +148,94 @@ impl Directory {
         open.ok_or_else(|| io::Error::other("no file is open"))
     }
 
-    fn make(&self, path: &Path, bytes: u64) -> io::Result<File> {
-        let file = OpenOptions::new().append(true).create_new(true).mode(0o640).open(path)?;
+    fn make(&self, name: &str, bytes: u64) -> io::Result<File> {
+        let file = files::create(&self.handle, name)?;
         let reserved = self.reserve.map_or(Ok(()), |reserve| reserve(&file, bytes));
         match reserved {
             Err(error) if error.kind() != io::ErrorKind::Unsupported => {
                 // If it can't be deleted either, the next look at the directory finds it, empty.
-                let _ = fs::remove_file(path);
+                let _ = files::remove(&self.handle, name);
                 Err(error)
             }
             _ => Ok(file),
         }
     }
+
+    /// What has happened to the directory, if anything that can be told. `deleted`: the open file was, so it was, too,
+    /// if it is missing (some file systems don't tell of a directory that it was).
+    fn moved(&self, deleted: bool) -> Option<String> {
+        let path = self.path.display();
+        let here = match self.handle.metadata() {
+            Ok(here) => here,
+            Err(error) => return Some(format!("{path}: {error}")),
+        };
+        match fs::metadata(&self.path) {
+            Ok(found) if is_same(&found, &here) => None,
+            Ok(found) if !found.is_dir() => Some(format!("{path} is no directory any more")),
+            Ok(_) if here.nlink() == 0 || deleted => {
+                Some(format!("{path} was deleted, and made anew by somebody"))
+            }
+            Ok(found) if found.dev() != here.dev() => {
+                Some(format!("{path} is on another file system now; what was recorded is in the one before"))
+            }
+            Ok(_) => Some(format!("{path} is another directory now; what was recorded was moved away")),
+            Err(error) if is_missing(&error) && (here.nlink() == 0 || deleted) => {
+                Some(format!("{path} was deleted"))
+            }
+            Err(error) if is_missing(&error) => {
+                Some(format!("{path} was moved away or unmounted, with what was recorded"))
+            }
+            // It can't be told.
+            Err(_) => None,
+        }
+    }
+
+    /// What has happened to the open file, and whether what is in it is lost.
+    fn open_moved(&self, length: u64) -> Option<(String, bool)> {
+        let (name, file) = self.open.as_ref()?;
+        let about = file.metadata().ok()?;
+        if about.nlink() == 0 {
+            return Some((format!("{name} was deleted while it was written"), true));
+        }
+        if about.len() < length {
+            return Some((format!("{name} was cut short by another program while it was written"), true));
+        }
+        match files::identity(&self.handle, name) {
+            Ok(found) if found == (about.dev(), about.ino()) => None,
+            Ok(_) => Some((format!("{name} was replaced while it was written"), false)),
+            Err(error) if is_missing(&error) => {
+                Some((format!("{name} was moved away while it was written"), false))
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+/// Opens a directory, and makes it if it is missing: then it is said so.
+fn open(path: &Path) -> Result<(File, bool), DirectoryError> {
+    let made = match DirBuilder::new().mode(MODE).create(path) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) if path.is_dir() => {
+            drop(error); // a mount point on a read-only parent, say
+            false
+        }
+        Err(error) => return Err(DirectoryError::io("make", path, error)),
+    };
+    if !path.is_dir() {
+        return Err(DirectoryError::NotADirectory(path.to_owned()));
+    }
+    let handle = files::open_directory(path).map_err(|error| DirectoryError::io("open", path, error))?;
+    Ok((handle, made))
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Does the error say that nothing is there?
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Gives back the space behind a file's end. Its bytes and times stay as they are.
@@ -195,7 +263,7 @@ pub struct Segment {
 /// # Errors
 /// It can't be listed.
 pub fn segments(path: &Path) -> io::Result<Vec<Segment>> {
-    let files = list(path)?.into_iter();
+    let files = list(&files::open_directory(path)?)?.into_iter();
     let segment = |file: Stored| {
         let name = SegmentName::parse(&file.name)?;
         Some(Segment { taken: file.taken, kept: name.pin != Pin::No })
@@ -203,30 +271,27 @@ pub fn segments(path: &Path) -> io::Result<Vec<Segment>> {
     Ok(files.filter_map(segment).collect())
 }
 
-fn list(path: &Path) -> io::Result<Vec<Stored>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        // Names that are not UTF-8 are not ours.
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        match entry.metadata() {
-            Ok(about) if about.is_file() => files.push(Stored {
-                name,
-                length: about.len(),
-                taken: about.blocks().saturating_mul(STAT_BLOCK),
-                modified: about.modified().map_or(0, nanoseconds_since_1970),
-            }),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {} // deleted just now
-            Err(error) => return Err(error),
+/// The files that are root's, this user's or the directory owner's: where others may make files, too, theirs are not
+/// taken for the recorder's.
+fn list(directory: &File) -> io::Result<Vec<Stored>> {
+    let owners = [0, geteuid().as_raw(), directory.metadata()?.uid()];
+    let mut stored = Vec::new();
+    files::each(directory, |name, about| {
+        if owners.contains(&about.owner) {
+            stored.push(Stored {
+                name: name.to_owned(),
+                length: about.length,
+                taken: about.blocks.saturating_mul(STAT_BLOCK),
+                modified: about.modified,
+            });
         }
-    }
-    Ok(files)
+    })?;
+    Ok(stored)
 }
 
 impl Storage for Directory {
     fn list(&mut self) -> io::Result<Vec<Stored>> {
-        list(&self.path)
+        list(&self.handle)
     }
 
     fn unit(&self) -> u64 {
@@ -240,7 +305,7 @@ impl Storage for Directory {
 
     fn create(&mut self, name: &str, reserve: u64) -> io::Result<()> {
         self.open = None;
-        let file = self.make(&self.path.join(name), reserve)?;
+        let file = self.make(name, reserve)?;
         self.open = Some((name.to_owned(), file));
         Ok(())
     }
@@ -258,15 +323,11 @@ impl Storage for Directory {
     }
 
     fn trim(&mut self, name: &str) -> io::Result<()> {
-        trim(&OpenOptions::new().write(true).open(self.path.join(name))?)
+        trim(&files::open(&self.handle, name)?)
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        // Only one recorder writes here, so nobody makes it in between.
-        if self.path.join(to).try_exists()? {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        fs::rename(self.path.join(from), self.path.join(to))?;
+        files::rename(&self.handle, from, to)?;
         if let Some((name, _)) = self.open.as_mut().filter(|(name, _)| name == from) {
             to.clone_into(name);
         }
@@ -277,10 +338,43 @@ impl Storage for Directory {
         if self.open.as_ref().is_some_and(|(open, _)| open == name) {
             self.open = None; // or it would keep its space
         }
-        fs::remove_file(self.path.join(name))
+        files::remove(&self.handle, name)
     }
 
     fn sync_names(&mut self) -> io::Result<()> {
         self.handle.sync_all()
+    }
+
+    fn astray(&mut self, length: u64) -> Option<Astray> {
+        self.keeper.tend(&self.handle);
+        let file = self.open_moved(length);
+        let lost = match &file {
+            Some((_, lost)) => *lost,
+            None => self.open.is_none() && self.handle.metadata().is_ok_and(|here| here.nlink() == 0),
+        };
+        let directory = self.moved(lost);
+        let reason = directory.or_else(|| Some(format!("{}: {}", self.path.display(), file?.0)))?;
+        Some(Astray { reason, lost })
+    }
+
+    fn settle(&mut self) -> io::Result<bool> {
+        self.open = None;
+        let failed = |error: DirectoryError| io::Error::new(error.kind(), error);
+        let (handle, made) = open(&self.path).map_err(failed)?;
+        let before = self.handle.metadata();
+        let same = handle.metadata().is_ok_and(|about| before.is_ok_and(|before| is_same(&about, &before)));
+        if made {
+            // Who could read the one before can read this one. If that can't be done it is narrower.
+            let _ = handle.set_permissions(Permissions::from_mode(self.mode & 0o7775));
+        }
+        if same {
+            // After an error a handle may be dead though a new one works: a disk that was gone for a while.
+            let _ = self.handle.unlock();
+        }
+        self.keeper.admit(&self.path, &handle).map_err(failed)?;
+        self.handle = handle;
+        self.other |= !same;
+        self.try_out().map_err(|error| failed(DirectoryError::io("write to", &self.path, error)))?;
+        Ok(std::mem::take(&mut self.other))
     }
 }

@@ -59,6 +59,11 @@ impl Losses {
         self.cause.clear();
     }
 
+    /// What the batch tells: how many, and since when.
+    pub fn told(&self) -> Option<(u64, u64)> {
+        self.telling.as_ref().map(|told| (told.count, told.since))
+    }
+
     /// The batch was written, or given up. Gives how many of its events tell of losses.
     pub fn settle(&mut self, written: bool) -> u64 {
         let Some(told) = self.telling.take() else { return 0 };

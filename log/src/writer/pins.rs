@@ -57,6 +57,7 @@ impl<S: Storage> Writer<S> {
     /// It can't be stored now; why in words. It is stored as soon as that is possible, by this run.
     pub fn mark(&mut self, time: u64, text: &str) -> Result<(), String> {
         self.now = self.now.max(time);
+        self.look_at_place();
         if self.status.state != State::Ok {
             self.resume();
         }

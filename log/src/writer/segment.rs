@@ -49,6 +49,10 @@ pub(super) struct Open {
     pub fresh: bool,
     /// Has it bytes that were not synced?
     unsynced: bool,
+    /// Bytes that the disk has taken for certain.
+    written: u64,
+    /// Events pushed in it that were not synced, and the time of the earliest.
+    doubtful: (u64, u64),
 }
 
 impl Open {
@@ -56,6 +60,22 @@ impl Open {
     pub fn appended(&mut self, last: Option<u64>) {
         self.next_block = self.next_block.saturating_add(1);
         self.last = self.last.max(last.unwrap_or(0));
+    }
+
+    /// Events pushed are in a block that was appended.
+    pub fn stored(&mut self, count: u64, first: u64) {
+        let since = if self.doubtful.0 == 0 { first } else { self.doubtful.1.min(first) };
+        self.doubtful = (self.doubtful.0.saturating_add(count), since);
+    }
+
+    /// Bytes that the disk has taken for certain.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Events pushed that a power cut would cost, and the time of the earliest.
+    pub fn doubtful(&self) -> (u64, u64) {
+        self.doubtful
     }
 
     fn ended(&self) -> Ended {
@@ -125,6 +145,7 @@ impl<S: Storage> Writer<S> {
     pub(super) fn end_segment(&mut self) -> Result<(), Failure> {
         let told = self.append_end();
         self.sync_open()?;
+        self.look_at_end();
         self.close_segment();
         match told {
             Ok(()) => Ok(()),
@@ -228,6 +249,8 @@ impl<S: Storage> Writer<S> {
             last: self.now,
             fresh: true,
             unsynced: false,
+            written: 0,
+            doubtful: (0, 0),
         };
         let mut dropped = 0;
         loop {
@@ -276,6 +299,9 @@ impl<S: Storage> Writer<S> {
     /// Closes the open segment after an error, and deletes it if there is nothing in it: or every try on a
     /// full disk would leave a piece of one.
     pub(super) fn abandon_segment(&mut self) {
+        if let Some(open) = self.open {
+            self.note_abandoned(&open);
+        }
         let fresh = self.open.is_some_and(|open| open.fresh);
         let name = self.shelf.newest().filter(|_| fresh);
         self.close_segment();
@@ -352,6 +378,7 @@ impl<S: Storage> Writer<S> {
         open.unsynced = true;
         self.shelf.grow(bytes.len() as u64);
         self.storage.append(bytes).map_err(|error| Failure::of("writing", &error))?;
+        open.written = open.size;
         self.status.written += bytes.len() as u64;
         self.keep_to_share();
         Ok(())
@@ -362,6 +389,7 @@ impl<S: Storage> Writer<S> {
         if let Some(open) = self.open.as_mut().filter(|open| open.unsynced) {
             self.storage.sync().map_err(|error| Failure::of("syncing", &error))?;
             open.unsynced = false;
+            open.doubtful = (0, 0);
         }
         self.shelf.sync(&mut self.storage).map_err(|error| Failure::of("syncing the directory", &error))?;
         self.last_sync = self.now;

@@ -5,6 +5,7 @@
 //! list of where its bytes lie. The directory's own size is reckoned, too. What is reckoned is never less
 //! than what is on the disk.
 
+use super::place::Gone;
 use crate::clock::can_be_right;
 use crate::name::{Pin, SegmentName};
 use crate::storage::Storage;
@@ -44,6 +45,10 @@ struct Entry {
     taken: u64,
     /// When the last was written to it, at the latest.
     ended: Moment,
+    /// Events pushed that this run has stored in it.
+    stored: Gone,
+    /// Events that it says are lost.
+    told: Gone,
 }
 
 /// The segments in the directory, oldest first; while one is being written it is the last.
@@ -122,6 +127,8 @@ impl Shelf {
                 length: file.length,
                 taken: self.cost(file.length).max(file.taken.saturating_add(self.unit)),
                 ended: known.map_or(Moment::Wall(file.modified), |entry| entry.ended),
+                stored: known.map_or(Gone::default(), |entry| entry.stored),
+                told: known.map_or(Gone::default(), |entry| entry.told),
             });
         }
         self.segments.make_contiguous().sort_unstable_by_key(|entry| entry.name);
@@ -221,10 +228,10 @@ impl Shelf {
     }
 
     /// Lets kept segments go until they take no more than `share`: the oldest that the recorder kept by itself
-    /// first, then the oldest marked ones. How many.
+    /// first, then the oldest with deaths of IOCs, then the oldest marked ones. How many.
     pub fn unpin(&mut self, share: u64) -> u32 {
         let (mut kept, mut count) = (self.sums.kept_taken, 0);
-        for pin in [Pin::Auto, Pin::Mark] {
+        for pin in [Pin::Auto, Pin::Death, Pin::Mark] {
             for entry in self.segments.iter_mut().filter(|entry| entry.pin == pin) {
                 if kept > share {
                     kept = kept.saturating_sub(entry.taken);
@@ -240,7 +247,7 @@ impl Shelf {
     /// Gives files the names that say how they are kept. An error leaves the rest for the next time.
     pub fn rename(&mut self, storage: &mut impl Storage) -> io::Result<()> {
         for entry in &mut self.segments {
-            if entry.name.pin == entry.pin {
+            if !entry.name.is_called_otherwise(entry.pin) {
                 continue;
             }
             let name = entry.name.kept(entry.pin);
@@ -259,7 +266,7 @@ impl Shelf {
 
     /// Are there files that [must be renamed](Self::rename)?
     pub fn must_rename(&self) -> bool {
-        self.segments.iter().any(|entry| entry.name.pin != entry.pin)
+        self.segments.iter().any(|entry| entry.name.is_called_otherwise(entry.pin))
     }
 
     /// Makes names and deletions survive a power cut.
@@ -274,9 +281,53 @@ impl Shelf {
     /// A new segment that so many bytes are set aside for.
     pub fn add(&mut self, name: SegmentName, reserved: u64, now: u64) {
         let (pin, taken) = (name.pin, self.cost(reserved));
-        self.segments.push_back(Entry { name, pin, length: 0, taken, ended: Moment::Monotonic(now) });
+        self.segments.push_back(Entry {
+            name,
+            pin,
+            length: 0,
+            taken,
+            ended: Moment::Monotonic(now),
+            stored: Gone::default(),
+            told: Gone::default(),
+        });
         self.unsynced = true;
         self.recount();
+    }
+
+    /// The newest segment has so many more events that were pushed; the time of the earliest.
+    pub fn stored(&mut self, count: u64, first: u64) {
+        if let Some(newest) = self.segments.back_mut() {
+            newest.stored.add(count, first);
+        }
+    }
+
+    /// The newest segment says that so many events are lost, since that time.
+    pub fn told(&mut self, count: u64, since: u64) {
+        if let Some(newest) = self.segments.back_mut() {
+            newest.told.add(count, since);
+        }
+    }
+
+    /// What this run has stored in segments that are not there any more, and what they said was lost. They leave the
+    /// account.
+    pub fn gone(&mut self, is_there: impl Fn(&str) -> bool) -> (Gone, Gone) {
+        let (mut gone, mut told) = (Gone::default(), Gone::default());
+        self.segments.retain(|entry| {
+            let there = is_there(&entry.name.to_string());
+            if !there {
+                gone.add(entry.stored.count, entry.stored.since.unwrap_or(0));
+                told.add(entry.told.count, entry.told.since.unwrap_or(0));
+            }
+            there
+        });
+        self.recount();
+        (gone, told)
+    }
+
+    /// Length of a segment at the last look.
+    pub fn length_of(&self, name: SegmentName) -> Option<u64> {
+        let found = self.segments.iter().find(|entry| entry.name.order() == name.order());
+        found.map(|entry| entry.length)
     }
 
     /// The newest segment is longer by `bytes`.

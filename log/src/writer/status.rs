@@ -13,10 +13,10 @@ pub enum State {
     },
 }
 
-/// How a writer does. All counts only rise, but for those of what is on disk now.
+/// How a writer does. All counts only rise, but for those of what is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Events pushed that are in a block that was written.
+    /// Events pushed that are in a block that was written, but for those that are known to be gone since.
     pub stored: u64,
     /// Events pushed that are not in the log and never will be.
     pub lost: u64,

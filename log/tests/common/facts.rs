@@ -100,7 +100,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         ioc.prop_map(|((id, pid, start, name, exe, cwd), (command, base_version, ca_ports), rest, more)| {
             let ((linkage, not_probed), (user, pva_ports, environment)) = (rest, more);
-            Fact::Ioc(Ioc {
+            Fact::from(Ioc {
                 id,
                 pid,
                 start,

@@ -118,7 +118,7 @@ pub fn role(context: &Context, thread: ThreadId) -> Role {
         "scanOnce" => Role::ScanOnce,
         "cbLow" | "cbMedium" | "cbHigh" => Role::Callback,
         "_main_" => Role::Main,
-        name if name.starts_with("scan-") => Role::Scan,
+        name if scan_period(name).is_some() => Role::Scan,
         // With several callback threads a priority they are numbered: cbLow-0.
         name if ["cbLow-", "cbMedium-", "cbHigh-"].iter().any(|cb| name.starts_with(cb)) => Role::Callback,
         name if name.starts_with("python") => Role::Python,
@@ -127,9 +127,13 @@ pub fn role(context: &Context, thread: ThreadId) -> Role {
     }
 }
 
-/// The period of a scan thread's records, as SCAN has it: `.1 second`, `10 second`.
+/// The period of a scan thread's records, as SCAN has it: `.1 second`, `10 second`. Base 3.14 has no dash in the
+/// thread's name.
 pub fn scan_period(thread_name: &str) -> Option<String> {
-    let seconds = thread_name.strip_prefix("scan-")?;
+    let seconds = thread_name.strip_prefix("scan")?;
+    let seconds = seconds.strip_prefix('-').unwrap_or(seconds);
+    // not scanOnce
+    seconds.starts_with(|first: char| first.is_ascii_digit()).then_some(())?;
     // EPICS names the thread with %g and the menu without a leading zero.
     let seconds = seconds.strip_prefix('0').filter(|rest| rest.starts_with('.')).unwrap_or(seconds);
     Some(format!("{seconds} second"))
@@ -143,6 +147,8 @@ mod tests {
     fn scan_threads_are_named_for_their_period() {
         assert_eq!(scan_period("scan-0.1").as_deref(), Some(".1 second"));
         assert_eq!(scan_period("scan-10").as_deref(), Some("10 second"));
+        assert_eq!(scan_period("scan0.5").as_deref(), Some(".5 second"), "3.14");
+        assert_eq!(scan_period("scanOnce"), None);
         assert_eq!(scan_period("cbLow"), None);
     }
 }

@@ -9,7 +9,7 @@ use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Clock, Fact};
 use iocrec_log::format::SegmentHeader;
-use iocrec_log::reader::{Segment, SegmentFile};
+use iocrec_log::reader::SegmentFile;
 
 /// When the clock of a run was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub fn created(header: &SegmentHeader, set: Option<SetLater>) -> i64 {
 }
 
 fn in_segment(file: &SegmentFile) -> Option<SetLater> {
-    let mut segment = Segment::open(&file.path).ok()?;
+    let mut segment = file.open().ok()?;
     segment.only_definitions();
     // damage is told when the segment is read for what is in it
     let mut blocks = std::iter::from_fn(|| segment.next_block()).filter_map(Result::ok);

@@ -18,8 +18,8 @@ use std::rc::Rc;
 
 /// How long a tree is waited for. Servers answer a put with callback that is stuck after 60 s.
 pub const LIMIT: u64 = 65 * SECOND;
-/// How many spans are held at most, about 60 MB.
-const MAX_SPANS: usize = 250_000;
+/// How many spans are held at most, a tree itself counted as one, about 40 MB.
+const MAX_SPANS: usize = 200_000;
 /// How many times a tree is followed from where it was joined to. Joins go from the later to the
 /// earlier, so there are never many.
 const MAX_MOVES: usize = 64;
@@ -50,6 +50,8 @@ enum Slot {
 
 #[derive(Default)]
 struct Growing {
+    /// See [`Tree::serial`].
+    serial: u64,
     spans: Vec<Span>,
     /// What the spans took when they came to be.
     weight: usize,
@@ -73,19 +75,30 @@ pub struct Forest {
     ripe: Vec<TreeKey>,
     /// Weight of all trees.
     weight: usize,
+    /// Trees that have been planted.
+    planted: u64,
 }
 
 impl Forest {
     /// Nothing grows yet.
     pub fn new(run: Rc<Run>) -> Self {
-        Forest { run, slots: SlotMap::with_key(), starts: BTreeSet::new(), ripe: Vec::new(), weight: 0 }
+        Forest {
+            run,
+            slots: SlotMap::with_key(),
+            starts: BTreeSet::new(),
+            ripe: Vec::new(),
+            weight: 0,
+            planted: 0,
+        }
     }
 
     /// A new tree.
     pub fn plant(&mut self, mut span: Span) -> At {
         span.parent = None;
-        let (start, weight) = (span.start, span.weight());
-        let growing = Growing { spans: vec![span], weight, ripe: true, ..Growing::default() };
+        let (start, weight) = (span.start, 1 + span.weight());
+        let (serial, spans) = (self.planted, vec![span]);
+        self.planted += 1;
+        let growing = Growing { serial, spans, weight, ripe: true, ..Growing::default() };
         let tree = self.slots.insert(Slot::Growing(growing));
         self.starts.insert((start, tree));
         self.ripe.push(tree);
@@ -290,7 +303,7 @@ impl Forest {
         self.weight = self.weight.saturating_sub(growing.weight);
         let mut spans = growing.spans;
         end_puts(&mut spans);
-        out.push(Tree { run: Rc::clone(&self.run), spans, open });
+        out.push(Tree { run: Rc::clone(&self.run), spans, open, serial: growing.serial });
     }
 }
 
@@ -307,6 +320,7 @@ fn unite(packet: &mut Span, hit: Span) {
     packet.old = hit.old;
     packet.wrote = hit.wrote;
     packet.after = hit.after;
+    packet.written = hit.written;
     packet.only_processes = hit.only_processes;
     // The wire may have been cut shorter than memory, or the type may be one that was not decoded.
     if packet.requested == Value::Unknown {

@@ -11,9 +11,11 @@ use super::replay;
 use super::source::{group, Source};
 use super::span::Tree;
 use crate::notices::Notices;
+use crate::out::Out;
 use crate::output;
 use crate::time::Zone;
 use chance::{fuzz, Random};
+use iocrec_log::context::Budget;
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{find, verify};
 use mutate::Pieces;
@@ -45,7 +47,7 @@ fn renumber(pieces: &mut Pieces, run: u8, sequence: u8) {
 fn logs_that_nobody_would_write() {
     let golden = golden();
     let directory = tempfile::tempdir().unwrap();
-    let zone = Zone::new(true);
+    let zone = Zone::utc();
     let (mut trees, mut lines) = (0_u64, 0_u64);
     fuzz(300, |random: &mut Random| {
         for number in 0..3 {
@@ -61,15 +63,16 @@ fn logs_that_nobody_would_write() {
             (random.below(2) == 0).then(|| headers[0].created_wall.wrapping_add(random.next() as i64 >> 24));
         let runs = group(files);
         runs.iter().for_each(|run| drop(verify(run)));
-        let sources = runs.into_iter().map(|files| Source::new(files, since)).collect();
+        let sources = runs.into_iter().map(|files| Source::new(files, since, &Budget::new(0))).collect();
         let mut sink = |tree: Tree| -> io::Result<()> {
             trees += 1;
-            output::tree::write(&mut io::sink(), &tree, &zone)?;
-            output::otlp::write(&mut io::sink(), &tree)?;
+            let mut below = io::sink();
+            let mut out = Out::new(&mut below);
+            output::tree::write(&mut out, &tree, &zone)?;
+            output::otlp::write(&mut out, &tree)?;
             each_put(&tree, true, &mut |put| {
-                lines += u64::from(
-                    output::puts::write(&mut io::sink(), &put, output::puts::Format::Text, &zone).is_ok(),
-                );
+                lines +=
+                    u64::from(output::puts::write(&mut out, &put, output::puts::Format::Text, &zone).is_ok());
             });
             Ok(())
         };

@@ -17,6 +17,7 @@ pub mod outcome;
 pub mod packets;
 pub mod putlog;
 pub mod pv;
+mod queue;
 pub mod requests;
 pub mod run;
 pub mod source;
@@ -39,6 +40,9 @@ use source::{Item, Source};
 use span::Tree;
 use std::rc::Rc;
 
+/// Runs that are read at once however small they are, besides one for each MiB: each takes some MB. Hosts in one
+/// directory have logs of many MiB.
+const AT_ONCE: usize = 16;
 /// Events after which finished chains are looked for.
 const TURN: usize = 4096;
 
@@ -63,9 +67,11 @@ pub fn replay<E>(
         .into_iter()
         .map(|mut source| Reading { next: source.peek(notices), source, engine: None })
         .collect();
-    let mut order = Order::default();
+    let bytes = readings.iter().map(|reading| reading.source.bytes()).sum::<u64>();
+    let most = usize::try_from(bytes >> 20).unwrap_or(usize::MAX).saturating_add(AT_ONCE);
+    let (mut order, mut crowded) = (Order::of_logs(bytes), false);
     let mut done = Vec::new();
-    while let Some(turn) = first(&readings) {
+    while let Some(turn) = first(&readings, most, &mut crowded) {
         let others = readings.iter().enumerate().filter(|(number, _)| *number != turn);
         let limit = others.filter_map(|(_, other)| other.next).min().unwrap_or(i64::MAX);
         let Some(reading) = readings.get_mut(turn) else { break };
@@ -73,7 +79,8 @@ pub fn replay<E>(
         done.drain(..).for_each(|tree| order.insert(tree));
         if reading.next.is_none() {
             // The runs that have been read go, and their definitions with the last of their chains.
-            readings.swap_remove(turn);
+            let reading = readings.swap_remove(turn);
+            notices.refused(reading.source.run.context().refused());
         }
         let now = readings.iter().filter_map(|reading| reading.next).min().unwrap_or(i64::MAX);
         readings.iter_mut().for_each(|reading| reading.idle(now, &mut done));
@@ -85,6 +92,12 @@ pub fn replay<E>(
         }
     }
     order.release(i64::MAX, sink)?;
+    if crowded {
+        notices.say(&format!(
+            "more than {most} recorders' runs overlap, which is more than is read at once: chains of different runs may \
+             be out of order, and not joined; name fewer logs"
+        ));
+    }
     if order.late() > 0 {
         notices.say(&format!(
             "{} chains come after others that began later: more happened while they lasted than is kept in memory; \
@@ -95,10 +108,20 @@ pub fn replay<E>(
     Ok(())
 }
 
-/// The run whose next item is the earliest.
-fn first(readings: &[Reading]) -> Option<usize> {
-    let times = readings.iter().enumerate().filter_map(|(number, reading)| Some((reading.next?, number)));
-    times.min().map(|(_, number)| number)
+/// The run whose next item is the earliest; if so many are being read, of these. `crowded`: others would have been.
+fn first(readings: &[Reading], most: usize, crowded: &mut bool) -> Option<usize> {
+    let times = |only_started: bool| {
+        let wanted = move |reading: &Reading| !only_started || reading.source.is_started();
+        let all = readings.iter().enumerate().filter(move |(_, reading)| wanted(reading));
+        all.filter_map(|(number, reading)| Some((reading.next?, number))).min().map(|(_, number)| number)
+    };
+    let first = times(false)?;
+    let is_new = readings.get(first).is_some_and(|reading| !reading.source.is_started());
+    if is_new && readings.iter().filter(|reading| reading.source.is_started()).count() >= most {
+        *crowded = true;
+        return times(true);
+    }
+    Some(first)
 }
 
 impl Reading {

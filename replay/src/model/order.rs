@@ -12,8 +12,10 @@ use super::pv::{link_target, Pv};
 use super::run;
 use super::span::{LinkSpan, PutSpan, Span, Tree, What};
 use super::value;
-use iocrec_log::event::{Address, Value};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Address, CircuitId, IocId, RecordId, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
@@ -33,21 +35,28 @@ const MOST_COPIES: usize = 1000;
 const MOST_UNDER_WAY: usize = 256;
 /// Links that write to one PV and are told apart.
 const MOST_SENDERS: usize = 16;
-/// Spans of chains that are held at most, about 150 MB; puts of links that are remembered at most. A record that takes
-/// a minute to complete holds up 600,000 others where 10,000 are processed in a second.
+/// Spans of chains that are held at most, a chain itself counted as one, about 150 MB; puts of links that are remembered
+/// at most. A record that takes half a minute to complete holds up 600,000 where 10,000 are processed in a second.
 const MAX_HELD: usize = 600_000;
+/// So many may be held however small the logs are, and for each MiB of them: what is small has nothing that lasts so long.
+const HELD: u64 = 120_000;
+const HELD_PER_MIB: u64 = 6_250;
 /// Links that are followed one after the other: IOCs can write to each other in circles for ever.
 const MAX_DEPTH: usize = 8;
 
-/// Place of a chain in the order of time: wall clock, and a number for equal times.
-type Key = (i64, u64);
+/// Place of a chain in the order of time: wall clock; for equal times, which the messages of one packet have, the order in
+/// which its run saw them; and a number, so that no two are the same.
+type Key = (i64, u64, u64);
 /// Record and field.
 type Target = (String, String);
 
 /// Whose link: run (as an address, only compared), record.
 type LinkOf = (usize, u32);
-/// A circuit's ends, client and server: the same on whichever host it was seen.
-type Ends = (Address, Address);
+/// A record of a run (as an address, only compared).
+type RecordOf = (usize, RecordId);
+/// A circuit's ends, client and server: the same on whichever host it was seen. Each network namespace has a loopback of
+/// its own: there a number for host and namespace is with them, else 0.
+type Ends = (Address, Address, u64);
 
 /// A put through a link.
 struct Sent {
@@ -70,6 +79,9 @@ pub struct Order {
     /// The latest beginning of a chain that had to go before it was due, and chains that came late for that.
     gone: i64,
     late: u64,
+    /// Puts that are the roots of chains that are held, of each record in the order in which they were carried out
+    /// (monotonic time of the run, a number for equal times).
+    written: HashMap<RecordOf, BTreeMap<(u64, u64), Key>>,
     /// Puts that can have been made by a link: the roots of chains that are held.
     puts: HashMap<Target, BTreeSet<Key>>,
     /// Links' puts in all chains that are held or were given out less than [`LINK_WAIT`] ago.
@@ -83,6 +95,7 @@ pub struct Order {
     runs: HashSet<usize>,
 }
 
+#[cfg(test)]
 impl Default for Order {
     fn default() -> Self {
         Order::holding(MAX_HELD)
@@ -90,6 +103,12 @@ impl Default for Order {
 }
 
 impl Order {
+    /// For logs that have so many bytes on the disk.
+    pub fn of_logs(bytes: u64) -> Self {
+        let most = (bytes >> 20).saturating_mul(HELD_PER_MIB).saturating_add(HELD);
+        Order::holding(usize::try_from(most).unwrap_or(MAX_HELD).min(MAX_HELD))
+    }
+
     /// Nothing is held yet; so many spans may be.
     pub fn holding(most: usize) -> Self {
         Order {
@@ -99,6 +118,7 @@ impl Order {
             most,
             gone: i64::MIN,
             late: 0,
+            written: HashMap::new(),
             puts: HashMap::new(),
             sent: HashMap::new(),
             sent_count: 0,
@@ -116,7 +136,7 @@ impl Order {
     /// A chain that has ended.
     pub fn insert(&mut self, tree: Tree) {
         let Some(root) = tree.root() else { return };
-        let key = (tree.run.wall(root.start), self.count);
+        let key = (tree.run.wall(root.start), tree.serial, self.count);
         self.count += 1;
         self.runs.insert(address(&tree));
         if let Some(target) = put_target(&tree) {
@@ -124,7 +144,7 @@ impl Order {
         }
         for span in &tree.spans {
             if let What::Link(link) = &span.what {
-                let place = (tree.run.wall(span.start), self.count);
+                let place = (tree.run.wall(span.start), 0, self.count);
                 self.count += 1;
                 let of = (address(&tree), link.record.unwrap_or(u32::MAX));
                 let sent = Sent { tree: key, value: link.value.clone() };
@@ -141,13 +161,16 @@ impl Order {
 
     fn hold(&mut self, key: Key, tree: Tree) {
         self.held += weight(&tree, 0);
+        if let Some((record, at)) = written(key, &tree) {
+            self.written.entry(record).or_default().insert(at, key);
+        }
         self.trees.insert(key, tree);
     }
 
     /// Gives the chains that began before `until`, of which no more will come, to `sink`.
     pub fn release<E>(&mut self, until: i64, sink: &mut impl FnMut(Tree) -> Result<(), E>) -> Result<(), E> {
         while let Some((&first, tree)) = self.trees.first_key_value() {
-            let key = self.leader(first, tree).unwrap_or(first);
+            let key = self.leader(first, tree).or_else(|| self.before(first, tree)).unwrap_or(first);
             let waits = self.trees.get(&key).map_or(i64::MIN, |tree| waits_until(tree, 0));
             let full = self.held > self.most;
             let due = first.0 < until && waits < until;
@@ -176,7 +199,7 @@ impl Order {
             let keep = oldest.saturating_sub(2 * LINK_WAIT);
             self.sent.retain(|_, senders| {
                 senders.retain(|_, sent| {
-                    *sent = sent.split_off(&(keep, 0));
+                    *sent = sent.split_off(&(keep, 0, 0));
                     !sent.is_empty()
                 });
                 !senders.is_empty()
@@ -188,12 +211,20 @@ impl Order {
 
     /// A chain whose link has made this put, though by its host's clock it began later.
     fn leader(&self, key: Key, tree: &Tree) -> Option<Key> {
-        let after = (key.0.saturating_add(1), 0)..=(key.0.saturating_add(HOST_SKEW), u64::MAX);
+        let after = (key.0.saturating_add(1), 0, 0)..=(key.0.saturating_add(HOST_SKEW), u64::MAX, u64::MAX);
         let own = address(tree);
         let others = self.sent.get(&put_target(tree)?)?.iter().filter(|(of, _)| of.0 != own);
         let later = others.flat_map(|(_, sent)| sent.range(after.clone()).take(MOST_UNDER_WAY));
         let held = later.filter(|(_, sent)| self.trees.contains_key(&sent.tree));
         held.min_by_key(|(time, _)| **time).map(|(_, sent)| sent.tree)
+    }
+
+    /// A chain that begins with a put to the same record, asked for later and carried out earlier: what one client asks
+    /// for may wait while another's is done.
+    fn before(&self, key: Key, tree: &Tree) -> Option<Key> {
+        let (record, at) = written(key, tree)?;
+        let (earliest, of) = self.written.get(&record)?.first_key_value()?;
+        (*earliest < at).then_some(*of)
     }
 
     /// The recorders on both ends of a circuit see the same message. Is there a better account of this
@@ -234,6 +265,14 @@ impl Order {
     fn take(&mut self, key: Key) -> Option<Tree> {
         let tree = self.trees.remove(&key)?;
         self.held = self.held.saturating_sub(weight(&tree, 0));
+        if let Some((record, at)) = written(key, &tree) {
+            if let Some(puts) = self.written.get_mut(&record) {
+                puts.remove(&at);
+                if puts.is_empty() {
+                    self.written.remove(&record);
+                }
+            }
+        }
         if let Some(target) = put_target(&tree) {
             if let Some(keys) = self.puts.get_mut(&target) {
                 keys.remove(&key);
@@ -250,9 +289,10 @@ impl Order {
         let (run, own) = (Rc::clone(&tree.run), address(tree));
         for span in &mut tree.spans {
             let time = run.wall(span.start);
+            let ioc = span.thread.and_then(|thread| Some(run::ioc_of_thread(&run.context(), thread)?.id));
             let What::Link(link) = &mut span.what else { continue };
             if !link.resolved && depth < MAX_DEPTH {
-                let target = self.target(own, time, link).and_then(|key| Some((key, self.take(key)?)));
+                let target = self.target(own, ioc, time, link).and_then(|key| Some((key, self.take(key)?)));
                 if let Some((key, target)) = target {
                     self.is_copy(key, &target);
                     link.target = Some(Box::new(target));
@@ -265,11 +305,13 @@ impl Order {
         }
     }
 
-    /// The put that the link made, if only one can be it.
-    fn target(&mut self, own: usize, time: i64, link: &LinkSpan) -> Option<Key> {
+    /// The put that the link made, if only one can be it. `ioc`: the link's, in its own run.
+    fn target(&mut self, own: usize, ioc: Option<IocId>, time: i64, link: &LinkSpan) -> Option<Key> {
         let target = link_key(link);
         let mine = (own, link.record.unwrap_or(u32::MAX));
         let mut found: Vec<(Key, Option<Ends>, bool)> = Vec::new();
+        // of these those on circuits whose client is known to be the link's IOC
+        let mut certain: HashSet<Key> = HashSet::new();
         let in_time = around(time, HOST_SKEW, LINK_WAIT);
         let senders = self.sent.get(&target)?;
         for key in self.puts.get(&target)?.range(in_time).take(MOST_UNDER_WAY) {
@@ -277,12 +319,18 @@ impl Order {
             let skew = if address(tree) == own { OWN_SKEW } else { HOST_SKEW };
             let Some(Span { what: What::Put(put), .. }) = tree.root() else { continue };
             let differs = value::same_through_link(&link.value, &put.requested) == Some(false);
-            if key.0 < time.saturating_sub(skew) || differs {
+            let client = if address(tree) == own { client(tree) } else { None };
+            let others = client.is_some_and(|client| Some(client) != ioc);
+            if key.0 < time.saturating_sub(skew) || differs || others {
                 continue;
             }
             if !has_rival(senders, mine, time, key.0, skew, &put.requested) {
                 found.push((*key, ends(tree), put.kind.is_some()));
+                certain.extend(client.map(|_| *key));
             }
+        }
+        if !certain.is_empty() {
+            found.retain(|(key, ..)| certain.contains(key));
         }
         let known = |ends: &Option<Ends>| ends.is_none_or(|ends| self.link_circuits.contains(&ends));
         if found.iter().any(|(_, ends, _)| known(ends)) {
@@ -311,7 +359,7 @@ fn has_rival(senders: &Senders, mine: LinkOf, time: i64, put: i64, skew: i64, re
         return true;
     }
     let Some(own) = senders.get(&mine) else { return false };
-    let later = (time.saturating_add(1), 0)..=(put.max(time.saturating_add(1)), u64::MAX);
+    let later = (time.saturating_add(1), 0, 0)..=(put.max(time.saturating_add(1)), u64::MAX, u64::MAX);
     let same = |sent: &Sent| value::same_through_link(&sent.value, requested) != Some(false);
     let mut looked = own.range(later).take(MOST_UNDER_WAY + 1).enumerate();
     looked.any(|(number, (_, sent))| number == MOST_UNDER_WAY || same(sent))
@@ -319,11 +367,21 @@ fn has_rival(senders: &Senders, mine: LinkOf, time: i64, put: i64, skew: i64, re
 
 /// From `before` earlier than `time` to `after` later.
 fn around(time: i64, before: i64, after: i64) -> RangeInclusive<Key> {
-    (time.saturating_sub(before), 0)..=(time.saturating_add(after), u64::MAX)
+    (time.saturating_sub(before), 0, 0)..=(time.saturating_add(after), u64::MAX, u64::MAX)
 }
 
-/// Wall-clock time until which puts may come that the chain's links have made.
+/// Of a chain that begins with a put: its record, and its place among the record's puts as they were carried out.
+fn written(key: Key, tree: &Tree) -> Option<(RecordOf, (u64, u64))> {
+    let Some(Span { what: What::Put(put), .. }) = tree.root() else { return None };
+    Some(((address(tree), put.record?), (put.written?, key.2)))
+}
+
+/// Wall-clock time until which puts may come that the chain's links have made, or that were carried out before its own.
 fn waits_until(tree: &Tree, depth: usize) -> i64 {
+    let written = tree.root().and_then(|root| match &root.what {
+        What::Put(put) => Some(tree.run.wall(put.written?).saturating_add(1)),
+        _ => None,
+    });
     // The same put may be in another host's log.
     let copies =
         ends(tree).and_then(|_| tree.root()).map(|root| tree.run.wall(root.start).saturating_add(HOST_SKEW));
@@ -336,7 +394,15 @@ fn waits_until(tree: &Tree, depth: usize) -> i64 {
         _ if link.resolved => i64::MIN,
         _ => tree.run.wall(start).saturating_add(LINK_WAIT),
     });
-    links.chain(copies).max().unwrap_or(i64::MIN)
+    links.chain(copies).chain(written).max().unwrap_or(i64::MIN)
+}
+
+/// The recorded IOC that is the client of the circuit on which the chain's first put came, as its socket told.
+fn client(tree: &Tree) -> Option<IocId> {
+    let Some(Span { what: What::Put(PutSpan { packet: Some(packet), .. }), .. }) = tree.root() else {
+        return None;
+    };
+    tree.run.context().circuit_ends(packet.circuit)?.client
 }
 
 /// The ends of the circuit on which the chain's first put came.
@@ -346,7 +412,16 @@ fn ends(tree: &Tree) -> Option<Ends> {
     };
     let context = tree.run.context();
     let circuit = context.circuit(packet.circuit)?;
-    Some((circuit.client, circuit.server))
+    let place = if circuit.server.ip >> 24 == 127 { place(&context, packet.circuit) } else { 0 };
+    Some((circuit.client, circuit.server, place))
+}
+
+/// A number for the host, as it was booted, and the network namespace of a circuit.
+fn place(context: &Context, circuit: CircuitId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    context.host().map(|host| (&host.boot_id, &host.name)).hash(&mut hasher);
+    context.circuit_ends(circuit).map(|ends| ends.namespace).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Weight of a chain, and of those that its links led to.
@@ -355,7 +430,7 @@ fn weight(tree: &Tree, depth: usize) -> usize {
         What::Link(link) if depth < MAX_DEPTH => link.target.as_deref(),
         _ => None,
     });
-    tree.spans.iter().map(Span::weight).sum::<usize>()
+    1 + tree.spans.iter().map(Span::weight).sum::<usize>()
         + targets.map(|target| weight(target, depth + 1)).sum::<usize>()
 }
 

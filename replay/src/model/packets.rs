@@ -373,11 +373,16 @@ impl Packets {
         thread: ThreadId,
         hit: Hit<'a>,
     ) -> impl Iterator<Item = Fitting> + 'a {
-        let ports =
-            run::ioc_of_thread(context, thread).map(|ioc| ioc.ca_ports.as_slice()).unwrap_or_default();
+        let own = run::ioc_of_thread(context, thread);
         self.queues.iter().filter_map(move |(&circuit, queue)| {
-            let port = context.circuit(circuit)?.server.port;
-            if self.threads.contains_key(&circuit) || !(ports.is_empty() || ports.contains(&port)) {
+            let at = context.circuit(circuit)?.server;
+            // Whose the socket was is certain, where it is known.
+            let server = context.circuit_ends(circuit).and_then(|ends| ends.server);
+            let can_be = own.is_none_or(|ioc| match server {
+                Some(server) => server == ioc.id,
+                None => ioc.ca_ports.is_empty() || run::can_serve(ioc, at),
+            });
+            if self.threads.contains_key(&circuit) || !can_be {
                 return None;
             }
             let place = self.place(forest, context, circuit, hit).0?;

@@ -179,6 +179,7 @@ fn set_by_python(
         old: Value::Unknown,
         after: None,
         wrote: true,
+        written: None,
         only_processes: false,
         packet: None,
     };

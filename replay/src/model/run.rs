@@ -2,9 +2,11 @@
 
 use super::clock::SetLater;
 use super::links::Links;
-use iocrec_log::context::Context;
-use iocrec_log::event::{CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
+use iocrec_log::context::{Budget, Context};
+use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
 use std::cell::{Ref, RefCell};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 /// One run of one recorder on one host. Shared by what was read from it: chains look names up in it
 /// when they are printed, and it goes when the last of them is gone.
@@ -17,7 +19,15 @@ pub struct Run {
 impl Run {
     /// A run whose clock was set later, or not.
     pub fn new(set: Option<SetLater>) -> Run {
-        let mut context = Context::default();
+        Run::with(set, Context::default())
+    }
+
+    /// The same, whose definitions share what they may take with those of others.
+    pub fn sharing(set: Option<SetLater>, budget: &Arc<Budget>) -> Run {
+        Run::with(set, Context::sharing(budget))
+    }
+
+    fn with(set: Option<SetLater>, mut context: Context) -> Run {
         set.inspect(|set| set.tell(&mut context));
         Run { context: RefCell::new(context), links: RefCell::default() }
     }
@@ -84,9 +94,89 @@ pub fn ioc_of_thread(context: &Context, thread: ThreadId) -> Option<&Ioc> {
     context.ioc(context.thread(thread)?.ioc)
 }
 
-/// The IOC of this host that a circuit leads to: the one that listens on the port. Two hosts of a
-/// log directory are two runs, so a port says it, unless the circuit leads to another host.
+/// The recorded IOC that a circuit leads to. The recorder says whose the server's socket was; a log of one that did not
+/// say that tells it only where one IOC alone listened on the port, and on the address if it says on which.
 pub fn ioc_of_circuit(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
-    let port = context.circuit(circuit)?.server.port;
-    context.iocs().find(|ioc| ioc.ca_ports.contains(&port))
+    if let Some(ends) = context.circuit_ends(circuit) {
+        return context.ioc(ends.server?);
+    }
+    let server = context.circuit(circuit)?.server;
+    let mut fitting = context.iocs().filter(|ioc| can_serve(ioc, server));
+    fitting.next().filter(|_| fitting.next().is_none())
+}
+
+/// Can an IOC's server be at this address, as far as its ports and its environment tell?
+pub fn can_serve(ioc: &Ioc, server: Address) -> bool {
+    let addresses = ioc.environment.iter().find(|(name, _)| name == "EPICS_CAS_INTF_ADDR_LIST");
+    let ip = Ipv4Addr::from(server.ip);
+    let listens = addresses.is_none_or(|(_, list)| {
+        let addresses: Vec<Ipv4Addr> = list
+            .split_ascii_whitespace()
+            .map_while(|word| word.split(':').next().and_then(|address| address.parse().ok()))
+            .collect();
+        // names of hosts, and 0.0.0.0, may stand for any
+        addresses.len() < list.split_ascii_whitespace().count()
+            || addresses.is_empty()
+            || addresses.iter().any(|address| *address == ip || address.is_unspecified())
+    });
+    listens && ioc.ca_ports.contains(&server.port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Circuit, CircuitEnds, Linkage, Origin};
+
+    fn ioc(id: u32, interfaces: Option<&str>) -> Ioc {
+        let list = |list: &str| ("EPICS_CAS_INTF_ADDR_LIST".to_owned(), list.to_owned());
+        Ioc {
+            id,
+            pid: 100 + id,
+            start: 1,
+            name: format!("ioc{id}"),
+            exe: String::new(),
+            cwd: String::new(),
+            command: vec![],
+            base_version: String::new(),
+            ca_ports: vec![5064],
+            linkage: Linkage::Shared,
+            not_probed: vec![],
+            user: String::new(),
+            pva_ports: vec![],
+            environment: interfaces.map(list).into_iter().collect(),
+        }
+    }
+
+    /// Whose is a circuit to this address, with these IOCs, and what the recorder said of its ends?
+    fn whose(iocs: &[Ioc], server: [u8; 4], ends: Option<Option<u32>>) -> Option<u32> {
+        let mut context = Context::default();
+        iocs.iter().for_each(|ioc| context.apply(0, &Fact::from(ioc.clone())));
+        let (client, server) = (Address { ip: 1, port: 40000 }, Address::new(server.into(), 5064));
+        let (user, host) = (String::new(), String::new());
+        let circuit = Circuit { id: 1, client, server, user, host, minor: 13, origin: Origin::Opened };
+        context.apply(1, &Fact::Circuit(circuit));
+        if let Some(server) = ends {
+            let ends = CircuitEnds { circuit: 1, namespace: 7, server, client: None };
+            context.apply(2, &Fact::CircuitEnds(ends));
+        }
+        ioc_of_circuit(&context, 1).map(|ioc| ioc.id)
+    }
+
+    #[test]
+    fn a_port_alone_tells_nothing_where_two_have_it() {
+        let two = [ioc(1, Some("127.0.0.1")), ioc(2, Some("127.0.0.2"))];
+        let (first, second, third) = ([127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 3]);
+        assert_eq!(whose(&two, first, Some(Some(2))), Some(2), "the socket's owner is certain");
+        assert_eq!(whose(&two, first, Some(None)), None, "the recorder did not know");
+        assert_eq!(whose(&two[..1], second, Some(None)), None, "though one alone has the port");
+        // logs that don't tell
+        assert_eq!((whose(&two, first, None), whose(&two, second, None)), (Some(1), Some(2)));
+        assert_eq!(whose(&two, third, None), None);
+        let vague = [ioc(1, None), ioc(2, Some("127.0.0.2"))];
+        assert_eq!((whose(&vague, first, None), whose(&vague, second, None)), (Some(1), None));
+        assert_eq!(whose(&vague[..1], third, None), Some(1), "one alone");
+        for any in ["", "0.0.0.0", "ioc-host", "127.0.0.9 ioc-host"] {
+            assert_eq!(whose(&[ioc(1, Some(any))], third, None), Some(1), "{any:?}");
+        }
+    }
 }

@@ -11,23 +11,26 @@
 
 use super::clock::{created, SetLater};
 use super::forest;
+use super::queue::Queue;
 use super::run::Run;
 use super::value;
 use crate::notices::Notices;
 use crate::time::SECOND;
 use iocrec_log::clock::can_be_right;
+use iocrec_log::context::Budget;
 use iocrec_log::event::{Ended, Event, Fact, Sort};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{Ahead, Block, Cause, ReadError, Segment, SegmentFile};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How much later than another an event may be read and still come before it.
 const WINDOW: u64 = 2 * SECOND;
-/// Events that wait at most to be sorted, about 100 MB, whatever their times say; and bytes of their values.
-const MAX_PENDING: usize = 500_000;
-const MAX_PENDING_BYTES: usize = 100 << 20;
+/// Events that wait at most to be sorted, about 50 MB, whatever their times say; and bytes of their values.
+const MAX_PENDING: usize = 320_000;
+const MAX_PENDING_BYTES: usize = 48 << 20;
 /// How long definitions stay in force after their end.
 const KEEP: u64 = forest::LIMIT + 30 * SECOND;
 
@@ -90,6 +93,8 @@ pub struct Source {
     /// Wall-clock time of the first event, once looked for.
     begins: Option<i64>,
     started: bool,
+    /// Bytes of its files.
+    bytes: u64,
     /// Sequence number that the next segment should have.
     expected: Option<u32>,
     /// Everything was read so far, so a keyframe says nothing new.
@@ -98,8 +103,8 @@ pub struct Source {
     place: Place,
     /// How far the one before was read, until the next one has begun.
     before: Option<Place>,
-    /// Hits and ends, in the order of time.
-    pending: VecDeque<Event>,
+    /// Hits and ends, given in the order of time.
+    pending: Queue,
     /// Bytes of their values.
     pending_bytes: usize,
     /// The latest time that was read.
@@ -141,7 +146,7 @@ fn begun(files: &[SegmentFile]) -> i64 {
 fn begins(files: &VecDeque<SegmentFile>, set: Option<SetLater>) -> i64 {
     let Some(first) = files.front() else { return 0 };
     let created = first.header.map_or(0, |header| created(&header, set));
-    let Ok(mut segment) = Segment::open(&first.path) else { return created };
+    let Ok(mut segment) = first.open() else { return created };
     // The very first may tell nothing but how the segment before it ended.
     let tells = |block: &Block| !block.events.iter().all(|event| matches!(event.fact, Fact::Ended(_)));
     let mut blocks = std::iter::from_fn(|| segment.next_block()).map_while(Result::ok);
@@ -178,12 +183,13 @@ fn pass_over(files: &mut VecDeque<SegmentFile>, since: i64, set_later: Option<Se
 impl Source {
     /// The events in a run's segments, which are in order. Of what is before `since` (wall-clock time) no more
     /// comes than is needed for what began later.
-    pub fn new(files: Vec<SegmentFile>, since: Option<i64>) -> Self {
+    pub fn new(files: Vec<SegmentFile>, since: Option<i64>, budget: &Arc<Budget>) -> Self {
         let set = SetLater::find(&files);
+        let bytes = files.iter().map(|file| file.size).sum();
         let mut files = files.into();
         let since = since.map_or(0, |since| pass_over(&mut files, since, set));
         Source {
-            run: Rc::new(Run::new(set)),
+            run: Rc::new(Run::sharing(set, budget)),
             set,
             begins: None,
             files,
@@ -191,11 +197,12 @@ impl Source {
             segment: None,
             since,
             started: false,
+            bytes,
             expected: None,
             complete: true,
             place: Place::default(),
             before: None,
-            pending: VecDeque::new(),
+            pending: Queue::default(),
             pending_bytes: 0,
             newest: 0,
             gap: false,
@@ -218,6 +225,16 @@ impl Source {
         }
     }
 
+    /// Bytes that it has on the disk.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Is it being read, and has it so taken memory?
+    pub fn is_started(&self) -> bool {
+        self.started
+    }
+
     /// Monotonic time of the next item that is read already.
     pub fn next_time(&self) -> u64 {
         self.pending.front().map_or(self.newest, |event| event.time)
@@ -236,7 +253,7 @@ impl Source {
                 }
                 continue;
             }
-            let Some(event) = self.pending.pop_front() else {
+            let Some(event) = self.pending.pop() else {
                 return std::mem::take(&mut self.gap).then_some(Item::Gap);
             };
             self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
@@ -317,7 +334,11 @@ impl Source {
     fn open(&mut self, notices: &mut Notices) -> bool {
         while self.ahead.len() < AHEAD {
             let Some(file) = self.files.pop_front() else { break };
-            let opened = Ahead::open(&file.path, |segment| segment.only(self.since, u64::MAX));
+            let prepare = |segment: &mut Segment| {
+                segment.only(self.since, u64::MAX);
+                segment.limit(file.limit);
+            };
+            let opened = Ahead::open(&file.path, prepare);
             self.ahead.push_back((opened, file.path));
         }
         let Some((opened, path)) = self.ahead.pop_front() else { return false };
@@ -336,9 +357,12 @@ impl Source {
             self.complete = false;
             self.gap = true;
         }
+        // What the first says of the one before it is about one that is gone, or was not wanted.
+        let is_first = self.expected.is_none();
         self.expected = Some(sequence.saturating_add(1));
         let next = Place { sequence, ..Place::default() };
-        self.before = Some(std::mem::replace(&mut self.place, next)).filter(|before| !before.harmed);
+        let before = std::mem::replace(&mut self.place, next);
+        self.before = Some(before).filter(|before| !is_first && !before.harmed);
         self.segment = Some((segment, path));
         true
     }
@@ -350,9 +374,7 @@ impl Source {
             repeats = *self.place.repeats.get_or_insert(known);
             self.complete = !self.place.harmed;
         }
-        let before = self.pending.len();
-        let mut sorted = true;
-        let mut latest = self.pending.back().map_or(0, |event| event.time);
+        let mut wanted = Vec::with_capacity(block.events.len());
         for event in block.events {
             self.newest = self.newest.max(event.time);
             if event.fact.sort() == Sort::Definition {
@@ -375,14 +397,10 @@ impl Source {
             if event.time < self.since && event.fact.sort() == Sort::Hit {
                 continue; // it came with a block that has something that is wanted
             }
-            sorted &= event.time >= latest;
-            latest = event.time;
             self.pending_bytes += bytes(&event.fact);
-            self.pending.push_back(event);
+            wanted.push(event);
         }
-        if !sorted && self.pending.len() > before {
-            self.pending.make_contiguous().sort_by_key(|event| event.time);
-        }
+        self.pending.push(wanted);
     }
 }
 

@@ -19,6 +19,9 @@ pub struct Tree {
     pub spans: Vec<Span>,
     /// Given out before it was seen to end: an asynchronous record took too long, or the log ends.
     pub open: bool,
+    /// Rises with what was seen later, of what its run saw: tells the order where times are the same, as they are for
+    /// messages that came together.
+    pub serial: u64,
 }
 
 impl Tree {
@@ -106,6 +109,9 @@ pub struct PutSpan {
     pub after: Option<Box<After>>,
     /// `dbPut` was reached, which writes the field if it does not refuse.
     pub wrote: bool,
+    /// When it was, monotonic time: a record is locked then, so of its puts this is the order in which they were
+    /// carried out.
+    pub written: Option<u64>,
     /// It is no put: `dbProcessNotify` was asked to process the record, and to write nothing (a record with
     /// `Async Soft Channel` reads so).
     pub only_processes: bool,

@@ -1,6 +1,7 @@
 //! Chains from made-up events: every rule of the engine, each on the smallest example.
 
 mod bounds;
+mod ends;
 mod outcome;
 
 use super::engine::Engine;
@@ -59,7 +60,7 @@ fn story() -> Story {
         utc_offset: 0,
     }));
     for (id, name, port) in [(1, "demo", 5064), (2, "second", 5066)] {
-        define(Fact::Ioc(Ioc {
+        define(Fact::from(Ioc {
             id,
             pid: 100 * id,
             start: 1,
@@ -527,6 +528,40 @@ fn what_one_asynchronous_record_writes_is_not_anothers() {
     );
 }
 
+/// Two seq records in one callback thread, with delays. Base 3.14 completes a record in a frame that is deeper than
+/// that of its put; each asks for its callback anew after each link.
+#[test]
+fn delayed_links_of_two_records_are_told_apart() {
+    let mut story = story();
+    let delayed = |story: &mut Story, time, thread, sp, object| {
+        let (site, kind) = (0, CauseKind::CallbackRequestDelayed);
+        story.push(time, Fact::Cause(Cause { thread, sp, site, kind, object, record: None }));
+    };
+    story.process(SECOND, SCAN, -100, "scanList", SP);
+    delayed(&mut story, SECOND + 1, SCAN, -200, 0x10);
+    story.process(SECOND + 2, SCAN, -100, "scanList", CALC);
+    delayed(&mut story, SECOND + 3, SCAN, -200, 0x20);
+    let link = |story: &mut Story, time, value| {
+        story
+            .put(time, PutKind::Put, CB_LOW, -32, "", RB1, value)
+            .process(time + 1, CB_LOW, -32, "dbScanPassive", RB1)
+            .complete(time + 2, CB_LOW, -96, RB1, value);
+    };
+    for (after, object) in [(100, 0x10), (101, 0x20)] {
+        link(&mut story, SECOND + after * MS, after as f64);
+        delayed(&mut story, SECOND + after * MS + 9, CB_LOW, -64, object);
+    }
+    link(&mut story, SECOND + 300 * MS, 300.0);
+    story.complete(SECOND + 300 * MS + 9, CB_LOW, -48, CALC, 2.0);
+    link(&mut story, SECOND + 400 * MS, 400.0);
+    story.complete(SECOND + 400 * MS + 9, CB_LOW, -48, SP, 1.0);
+    assert_eq!(
+        story.sketch(),
+        "T:SP scan = 1 CallbackRequestDelayed went on in cbLow\n  put T:RB1 100\n    T:RB1 OUT = 100\n  put T:RB1 400\n    T:RB1 OUT = 400\n\
+         T:CALC scan = 2 CallbackRequestDelayed went on in cbLow\n  put T:RB1 101\n    T:RB1 OUT = 101\n  put T:RB1 300\n    T:RB1 OUT = 300\n"
+    );
+}
+
 #[test]
 fn a_record_that_never_completes() {
     let mut story = story();
@@ -731,7 +766,7 @@ fn two_clients_at_once() {
             _ => panic!("no put"),
         })
         .collect();
-    assert_eq!(seen, [(1, Some(CLIENT)), (2, Some(CLIENT2)), (1, Some(CLIENT))]);
+    assert_eq!(seen, [(2, Some(CLIENT2)), (1, Some(CLIENT)), (1, Some(CLIENT))], "as they were carried out");
 }
 
 #[test]
@@ -747,8 +782,47 @@ fn the_recorder_knows_which_thread_serves_whom() {
         .write(SECOND + 2 * MS, CLIENT2, SP, 2.0);
     assert_eq!(
         story.sketch(),
-        "put T:SP 2 circuit 1\n  T:SP put = 2\nput T:SP 2 circuit 2\n  T:SP put = 2\n"
+        "put T:SP 2 circuit 2\n  T:SP put = 2\nput T:SP 2 circuit 1\n  T:SP put = 2\n",
+        "as they were carried out"
     );
+}
+
+/// Two clients write to a record as fast as they can: messages come many at once, and the server's threads take turns.
+#[test]
+fn puts_of_a_burst_stand_in_the_order_in_which_they_were_carried_out() {
+    let mut story = story();
+    for (thread, circuit) in [(CLIENT, 1), (CLIENT2, 2)] {
+        story.push(1, Fact::Serves(Serves { thread, circuit }));
+    }
+    let value = |circuit: u64, number: u64| (circuit * 1000 + number) as f64;
+    for number in 0..100 {
+        // ten of a client in a packet
+        let time = SECOND + number / 10;
+        story.packet(time, 1, 1, false, value(1, number)).packet(time, 2, 2, false, value(2, number));
+    }
+    let mut done = Vec::new();
+    for number in 0..100 {
+        let turns = [(1, CLIENT), (2, CLIENT2)];
+        // after some seven of its own a thread lets the other go on
+        let turns = if number % 7 < 4 { turns } else { [turns[1], turns[0]] };
+        for (which, (circuit, thread)) in turns.into_iter().enumerate() {
+            let time = SECOND + MS + 2 * number * MS + which as u64 * MS;
+            story.write(time, thread, SP, value(circuit, number));
+            done.push(Value::Double(value(circuit, number)));
+        }
+    }
+    let requested: Vec<Value> = story.puts().into_iter().map(|put| put.requested).collect();
+    assert_eq!(requested, done);
+}
+
+/// Without probes nothing but the order of the messages is known.
+#[test]
+fn messages_that_came_together_keep_their_order() {
+    let mut story = story();
+    (0..200).for_each(|number| _ = story.packet(SECOND, 1, 1, false, f64::from(number)));
+    let requested: Vec<Value> = story.puts().into_iter().map(|put| put.requested).collect();
+    let sent: Vec<Value> = (0..200).map(|number| Value::Double(f64::from(number))).collect();
+    assert_eq!(requested, sent);
 }
 
 #[test]

@@ -163,7 +163,7 @@ mod tests {
         const SECOND: u64 = 1_000_000_000;
         let detached =
             |since, cause: &str| (since, Fact::Detached(Detached { ioc: 1, since, cause: cause.into() }));
-        let zone = Zone::new(true);
+        let zone = Zone::utc();
         let spans = spans(&[
             attached(SECOND, 2 * SECOND, "found late"),
             // a keyframe repeats it
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn what_began_before_the_recorder_was_not_missed() {
         let spans = spans(&[attached(1, 2, "")]);
-        assert!(spans.gaps(1, "ioc", 7, &Zone::new(true)).is_empty());
-        assert!(spans.attached(1, &Zone::new(true))[0].to.is_none());
+        assert!(spans.gaps(1, "ioc", 7, &Zone::utc()).is_empty());
+        assert!(spans.attached(1, &Zone::utc())[0].to.is_none());
     }
 }

@@ -1,17 +1,19 @@
 //! What is in the logs, and what is missing.
 
 use super::attached::{Attached, Gap, Spans};
+use crate::input;
 use crate::model::clock::SetLater;
 use crate::notices::Notices;
+use crate::out::{add, line, Out};
 use crate::time::{duration, Zone};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Event, Fact, Ioc, Linkage, Loss, LossSource, Tier};
 use iocrec_log::format::fact_number;
-use iocrec_log::reader::{Segment, SegmentFile};
+use iocrec_log::reader::SegmentFile;
 use iocrec_log::writer::Pin;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::{self, Write};
+use std::io;
 
 /// Names of the facts, by their number in the log.
 const FACTS: [&str; 39] = [
@@ -84,6 +86,8 @@ pub struct RunInfo {
     time_step: u64,
     segments: usize,
     bytes: u64,
+    /// Number in the run of the first segment that is here: so many before it are not.
+    first_segment: u32,
     missing_segments: u64,
     damage: Vec<String>,
     iocs: Vec<IocInfo>,
@@ -168,7 +172,7 @@ struct PinInfo {
 
 /// Looks through a run's segments.
 pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInfo {
-    let mut looking = Looking::default();
+    let mut looking = Looking { context: Context::sharing(&input::budget(files)), ..Looking::default() };
     if let Some(set) = SetLater::find(files) {
         set.tell(&mut looking.context);
         looking.clock_set = Some(set.wall);
@@ -180,7 +184,7 @@ pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInf
             looking.pinned_segments += 1;
             looking.pinned_bytes += file.size;
         }
-        let mut segment = match Segment::open(&file.path) {
+        let mut segment = match file.open() {
             Ok(segment) => segment,
             Err(error) => {
                 notices.failure(&error);
@@ -192,6 +196,9 @@ pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInf
         // The first may well be gone: the recorder deletes the oldest.
         looking.missing += u64::from(sequence.saturating_sub(expected.unwrap_or(sequence)));
         let first = expected.is_none();
+        if first {
+            looking.first_segment = sequence;
+        }
         expected = Some(sequence.saturating_add(1));
         while let Some(block) = segment.next_block() {
             match block {
@@ -209,6 +216,7 @@ pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInf
             }
         }
     }
+    notices.refused(looking.context.refused());
     looking.result(files.len(), zone)
 }
 
@@ -221,6 +229,7 @@ struct Looking {
     bytes: u64,
     clock_set: Option<i64>,
     time_step: u64,
+    first_segment: u32,
     missing: u64,
     damage: Vec<String>,
     iocs: BTreeMap<u32, Ioc>,
@@ -267,7 +276,7 @@ impl Looking {
         self.spans.take(event.time, &event.fact, &self.context);
         match &event.fact {
             Fact::Ioc(ioc) if self.iocs.len() < MAX_LISTED && self.has_room(ioc_text(ioc)) => {
-                self.iocs.insert(ioc.id, ioc.clone());
+                self.iocs.insert(ioc.id, Ioc::clone(ioc));
             }
             Fact::IocEnd(end) if self.iocs.contains_key(&end.ioc) => {
                 self.ended.insert(end.ioc);
@@ -365,6 +374,7 @@ impl Looking {
             time_step: self.time_step.max(1),
             segments,
             bytes: self.bytes,
+            first_segment: self.first_segment,
             missing_segments: self.missing,
             damage: self.damage,
             iocs: self.iocs.into_values().map(ioc).collect(),
@@ -406,20 +416,20 @@ impl Looking {
 }
 
 /// Writes what was found, for people.
-pub fn text(out: &mut impl Write, runs: &[RunInfo]) -> io::Result<()> {
+pub fn text(out: &mut Out, runs: &[RunInfo]) -> io::Result<()> {
     for (number, run) in runs.iter().enumerate() {
         if number > 0 {
-            writeln!(out)?;
+            line!(out)?;
         }
         one(out, run)?;
     }
     Ok(())
 }
 
-fn one(out: &mut impl Write, run: &RunInfo) -> io::Result<()> {
+fn one(out: &mut Out, run: &RunInfo) -> io::Result<()> {
     let unknown = "(not told)";
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| unknown.to_owned());
-    writeln!(
+    line!(
         out,
         "host      {}  {} {}  iocrec {}",
         text(&run.host),
@@ -427,60 +437,70 @@ fn one(out: &mut impl Write, run: &RunInfo) -> io::Result<()> {
         text(&run.arch),
         text(&run.recorder)
     )?;
-    writeln!(out, "tier      {}", run.tier.unwrap_or(unknown))?;
+    line!(out, "tier      {}", run.tier.unwrap_or(unknown))?;
     for refused in &run.refused {
-        writeln!(out, "          not {}: {}", refused.tier, refused.reason)?;
+        line!(out, "          not {}: {}", refused.tier, refused.reason)?;
     }
     match (&run.first, &run.last, run.length) {
         (Some(first), Some(last), Some(length)) => {
-            write!(out, "time      {first} to {last} ({})", duration(length))?;
+            add!(out, "time      {first} to {last} ({})", duration(length));
             match run.time_step {
-                0 | 1 => writeln!(out)?,
-                step => writeln!(out, ", in steps of {step} ns")?,
+                0 | 1 => line!(out)?,
+                step => line!(out, ", in steps of {step} ns")?,
             }
         }
-        _ => writeln!(out, "time      nothing happened")?,
+        _ => line!(out, "time      nothing happened")?,
     }
     if let Some(set) = &run.clock_set {
-        writeln!(out, "clock     was not set before {set}: earlier times are reckoned back from it")?;
+        line!(out, "clock     was not set before {set}: earlier times are reckoned back from it")?;
     }
-    write!(out, "segments  {}, {} bytes", run.segments, run.bytes)?;
+    add!(out, "segments  {}, {} bytes", run.segments, run.bytes);
     if run.missing_segments > 0 {
-        write!(out, "; {} missing between them", run.missing_segments)?;
+        add!(out, "; {} missing between them", run.missing_segments);
     }
-    writeln!(out)?;
+    line!(out)?;
+    match run.first_segment {
+        0 => {}
+        1 => {
+            line!(out, "          the first one of the run is not here: deleted to make room, or not copied")?
+        }
+        count => line!(
+            out,
+            "          the first {count} of the run are not here: deleted to make room, or not copied"
+        )?,
+    }
     for damage in &run.damage {
-        writeln!(out, "damage    {damage}")?;
+        line!(out, "damage    {damage}")?;
     }
     for ioc in &run.iocs {
         let ports: Vec<String> = ioc.ca_ports.iter().map(u16::to_string).collect();
-        write!(out, "IOC       {}  pid {}  Base {}  ", ioc.name, ioc.pid, or(&ioc.base_version, unknown))?;
-        write!(out, "{} ({})  CA port {}  ", ioc.exe, ioc.linkage, or(&ports.join(", "), "unknown"))?;
-        writeln!(out, "{} records seen{}", ioc.records, if ioc.ended { "  ended" } else { "" })?;
+        add!(out, "IOC       {}  pid {}  Base {}  ", ioc.name, ioc.pid, or(&ioc.base_version, unknown));
+        add!(out, "{} ({})  CA port {}  ", ioc.exe, ioc.linkage, or(&ports.join(", "), "unknown"));
+        line!(out, "{} records seen{}", ioc.records, if ioc.ended { "  ended" } else { "" })?;
         for probe in &ioc.not_probed {
-            writeln!(out, "          not probed: {probe}")?;
+            line!(out, "          not probed: {probe}")?;
         }
         for attached in &ioc.attached {
-            writeln!(out, "          attached {}", attached.words())?;
+            line!(out, "          attached {}", attached.words())?;
         }
     }
     for (name, count) in &run.facts {
-        writeln!(out, "fact      {name:<12} {count:>12}")?;
+        line!(out, "fact      {name:<12} {count:>12}")?;
     }
     if run.losses.is_empty() {
-        writeln!(out, "losses    none")?;
+        line!(out, "losses    none")?;
     }
     for loss in &run.losses {
         let LossInfo { source, count, cause, first, last } = loss;
-        writeln!(out, "loss      {source}: {count} from {first} to {last}: {cause}")?;
+        line!(out, "loss      {source}: {count} from {first} to {last}: {cause}")?;
     }
     for gap in &run.gaps {
-        writeln!(out, "gap       {} (pid {}) unseen from {}: {}", gap.ioc, gap.pid, gap.words(), gap.cause)?;
+        line!(out, "gap       {} (pid {}) unseen from {}: {}", gap.ioc, gap.pid, gap.words(), gap.cause)?;
     }
     if let Some(ThinningInfo { chains, window, cause }) = &run.thinning {
         match chains {
-            0 => writeln!(out, "thinning  all chains are kept ({cause})")?,
-            _ => writeln!(
+            0 => line!(out, "thinning  all chains are kept ({cause})")?,
+            _ => line!(
                 out,
                 "thinning  {chains} {} in {} kept of those that a record begins ({cause})",
                 if *chains == 1 { "chain" } else { "chains" },
@@ -489,19 +509,19 @@ fn one(out: &mut impl Write, run: &RunInfo) -> io::Result<()> {
         }
     }
     if let Some(ThinnedInfo { chains, records, first, last }) = &run.thinned {
-        writeln!(out, "thinned   {chains} chains of {records} records left out from {first} to {last}")?;
+        line!(out, "thinned   {chains} chains of {records} records left out from {first} to {last}")?;
     }
     for mark in &run.marks {
-        writeln!(out, "mark      {} {}", mark.time, printable(&mark.text))?;
+        line!(out, "mark      {} {}", mark.time, mark.text)?;
     }
     if run.pinned_segments > 0 {
-        writeln!(out, "pinned    {} segments, {} bytes", run.pinned_segments, run.pinned_bytes)?;
+        line!(out, "pinned    {} segments, {} bytes", run.pinned_segments, run.pinned_bytes)?;
     }
     for PinInfo { from, to, cause } in &run.pins {
-        writeln!(out, "pin       {from} to {to}: {}", printable(cause))?;
+        line!(out, "pin       {from} to {to}: {}", cause)?;
     }
     if run.unpinned_segments > 0 {
-        writeln!(out, "unpinned  {} segments, since pins had more than their share", run.unpinned_segments)?;
+        line!(out, "unpinned  {} segments, since pins had more than their share", run.unpinned_segments)?;
     }
     Ok(())
 }
@@ -513,11 +533,6 @@ fn ioc_text(ioc: &Ioc) -> usize {
     ioc.name.len() + ioc.exe.len() + ioc.cwd.len() + pairs.chain(words).sum::<usize>()
 }
 
-/// What people wrote, without what a terminal would obey.
-fn printable(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
-}
-
 fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
     if text.is_empty() {
         other
@@ -527,13 +542,12 @@ fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
 }
 
 /// Writes what was found as one JSON object.
-pub fn json(out: &mut impl Write, runs: &[RunInfo]) -> io::Result<()> {
+pub fn json(out: &mut Out, runs: &[RunInfo]) -> io::Result<()> {
     #[derive(Serialize)]
     struct All<'a> {
         runs: &'a [RunInfo],
     }
-    serde_json::to_writer_pretty(&mut *out, &All { runs })?;
-    writeln!(out)
+    out.pretty_json(&All { runs })
 }
 
 fn tier_name(tier: Tier) -> &'static str {

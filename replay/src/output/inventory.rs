@@ -1,23 +1,25 @@
 //! What there was: the IOCs of a run and their records.
 //!
 //! An IOC that has ended, and its records, are still shown: what a run defined is kept here beyond its
-//! end, within the same bound as everywhere ([`MAX_HELD`](iocrec_log::context::MAX_HELD)), since the ends
+//! end, within the bound that definitions have everywhere ([`Budget`](iocrec_log::context::Budget)), since the ends
 //! themselves are not applied.
 
 use super::attached::{Attached, Gap, Spans};
 use super::info::linkage_name;
 use crate::filter::Filter;
+use crate::input;
 use crate::model::clock::SetLater;
-use crate::model::value::push_lossy;
 use crate::notices::Notices;
+use crate::out::{line, Out};
 use crate::time::Zone;
 use iocrec_log::context::{Context, RecordRef};
+use iocrec_log::escape::Shown;
 use iocrec_log::event::{Fact, Ioc, IocId, Linkage};
 use iocrec_log::glob::Glob;
-use iocrec_log::reader::{Segment, SegmentFile};
+use iocrec_log::reader::SegmentFile;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 
 /// The definitions of a run, and when its IOCs ended.
 #[derive(Default)]
@@ -70,10 +72,11 @@ struct RecordLine<'a> {
 impl Inventory {
     /// Reads a run's definitions. What can't be read is said; what can is there.
     pub fn read(files: &[SegmentFile], notices: &mut Notices) -> Inventory {
-        let mut found = Inventory::default();
+        let context = Context::sharing(&input::budget(files));
+        let mut found = Inventory { context, ..Inventory::default() };
         SetLater::find(files).inspect(|set| set.tell(&mut found.context));
         for file in files {
-            let mut segment = match Segment::open(&file.path) {
+            let mut segment = match file.open() {
                 Ok(segment) => segment,
                 Err(error) => {
                     notices.failure(&error);
@@ -88,6 +91,7 @@ impl Inventory {
                 }
             }
         }
+        notices.refused(found.context.refused());
         found
     }
 
@@ -112,23 +116,24 @@ impl Inventory {
         matches(&filter.host, self.host().unwrap_or_default())
     }
 
-    /// Writes the IOCs.
-    pub fn iocs(&self, out: &mut impl Write, filter: &Filter, json: bool, zone: &Zone) -> io::Result<()> {
+    /// Writes the IOCs; how many they are.
+    pub fn iocs(&self, out: &mut Out, filter: &Filter, json: bool, zone: &Zone) -> io::Result<u64> {
+        let mut count = 0;
         let mut records: BTreeMap<IocId, usize> = BTreeMap::new();
         for record in self.context.records() {
             *records.entry(record.ioc).or_default() += 1;
         }
         let wanted = |ioc: &&Ioc| self.is_wanted(filter) && matches(&filter.ioc, &ioc.name);
         for ioc in self.context.iocs().filter(wanted) {
+            count += 1;
             let line = self.ioc_line(ioc, records.get(&ioc.id).copied().unwrap_or(0), zone);
             if json {
-                serde_json::to_writer(&mut *out, &line)?;
-                writeln!(out)?;
+                out.json(&line)?;
             } else {
                 describe(out, &line, ioc.linkage)?;
             }
         }
-        Ok(())
+        Ok(count)
     }
 
     fn ioc_line<'a>(&'a self, ioc: &'a Ioc, records: usize, zone: &Zone) -> IocLine<'a> {
@@ -160,10 +165,11 @@ impl Inventory {
         }
     }
 
-    /// Writes the records.
-    pub fn records(&self, out: &mut impl Write, filter: &Filter, json: bool) -> io::Result<()> {
+    /// Writes the records; how many they are.
+    pub fn records(&self, out: &mut Out, filter: &Filter, json: bool) -> io::Result<u64> {
+        let mut count = 0;
         if !self.is_wanted(filter) {
-            return Ok(());
+            return Ok(count);
         }
         for record in self.context.records() {
             let ioc = self.context.ioc(record.ioc).map(|ioc| ioc.name.as_str());
@@ -172,92 +178,85 @@ impl Inventory {
                 |glob: &Glob| glob.matches(record.name) || aliases.iter().any(|alias| glob.matches(alias));
             if matches(&filter.ioc, ioc.unwrap_or_default()) && filter.pv.as_ref().is_none_or(named) {
                 self.record(out, record, ioc, json)?;
+                count += 1;
             }
         }
-        Ok(())
+        Ok(count)
     }
 
-    fn record(
-        &self,
-        out: &mut impl Write,
-        record: RecordRef<'_>,
-        ioc: Option<&str>,
-        json: bool,
-    ) -> io::Result<()> {
+    fn record(&self, out: &mut Out, record: RecordRef<'_>, ioc: Option<&str>, json: bool) -> io::Result<()> {
         let (aliases, states) = (self.context.aliases(record.id), self.context.states(record.id));
         if json {
             let (host, rtype) = (self.host(), text(record.rtype));
             let line = RecordLine { host, ioc, record: record.name, rtype, aliases, states };
-            serde_json::to_writer(&mut *out, &line)?;
-            return writeln!(out);
+            return out.json(&line);
         }
-        let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { shown(text) };
         let ioc = or_dash(ioc.unwrap_or_default());
-        let mut line = format!("{:<32}  {:<12}  {ioc:<16}", shown(record.name), or_dash(record.rtype));
+        let [name, rtype, ioc] = [record.name, or_dash(record.rtype), ioc].map(Shown);
+        let mut line = format!("{name:<32}  {rtype:<12}  {ioc:<16}");
         if !aliases.is_empty() {
-            let names: Vec<String> = aliases.iter().map(|alias| shown(alias)).collect();
-            line.push_str(&format!("  also {}", names.join(" ")));
+            line.push_str(&format!("  also {}", aliases.join(" ")));
         }
         if !states.is_empty() {
             let numbered = states.iter().enumerate();
-            let texts: Vec<String> =
-                numbered.map(|(number, text)| format!("{number} \"{}\"", shown(text))).collect();
+            let texts: Vec<String> = numbered.map(|(number, text)| format!("{number} \"{text}\"")).collect();
             line.push_str(&format!("  {}", texts.join(", ")));
         }
-        writeln!(out, "{}", line.trim_end())
+        line!(out, "{}", line.trim_end())
     }
 }
 
 /// An IOC for people.
-fn describe(out: &mut impl Write, line: &IocLine<'_>, linkage: Linkage) -> io::Result<()> {
+fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage) -> io::Result<()> {
     let version = match (linkage, line.base_version) {
         (Linkage::Foreign, _) => "no EPICS Base".to_owned(),
-        (_, Some(version)) => format!("EPICS Base {}", shown(version)),
+        (_, Some(version)) => format!("EPICS Base {version}"),
         (_, None) => "EPICS Base".to_owned(),
     };
-    let on = line.host.map(|host| format!(" on {}", shown(host))).unwrap_or_default();
-    writeln!(out, "{}{on}  pid {}  {version}, {}", shown(line.ioc), line.pid, line.linkage)?;
+    let on = line.host.map(|host| format!(" on {host}")).unwrap_or_default();
+    line!(out, "{}{on}  pid {}  {version}, {}", line.ioc, line.pid, line.linkage)?;
     let mut say = |what: &str, text: String| -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
-        writeln!(out, "    {what:<10} {text}")
+        line!(out, "    {what:<10} {text}")
     };
     let ports = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
-    say("user", line.user.map(shown).unwrap_or_default())?;
+    say("user", line.user.unwrap_or_default().to_owned())?;
     say("started", line.started.clone().unwrap_or_default())?;
     say("ended", line.ended.clone().unwrap_or_default())?;
-    say("how", line.end.map(shown).unwrap_or_default())?;
+    say("how", line.end.unwrap_or_default().to_owned())?;
     say("CA ports", ports(line.ca_ports))?;
     say("PVA ports", ports(line.pva_ports))?;
-    say("program", shown(line.exe))?;
-    say("command", shown(&line.command.join(" ")))?;
-    say("directory", shown(line.cwd))?;
+    say("program", line.exe.to_owned())?;
+    say("command", line.command.join(" "))?;
+    say("directory", line.cwd.to_owned())?;
     for (name, value) in &line.environment {
-        say("set", shown(&format!("{name}={value}")))?;
+        say("set", format!("{name}={value}"))?;
     }
     say("records", line.records.to_string())?;
     for reason in line.not_probed {
-        say("not probed", shown(reason))?;
+        say("not probed", reason.clone())?;
     }
     for attached in &line.attached {
         say("attached", attached.words())?;
     }
     for gap in &line.gaps {
-        say("unseen", shown(&format!("{}: {}", gap.words(), gap.cause)))?;
+        say("unseen", format!("{}: {}", gap.words(), gap.cause))?;
     }
     Ok(())
 }
 
-fn text(text: &str) -> Option<&str> {
-    Some(text).filter(|text| !text.is_empty())
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() {
+        "-"
+    } else {
+        text
+    }
 }
 
-/// Text of others, so that it does no harm on a terminal.
-fn shown(text: &str) -> String {
-    let mut out = String::new();
-    push_lossy(&mut out, text.as_bytes());
-    out.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+fn text(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
 }
 
 fn matches(glob: &Option<Glob>, name: &str) -> bool {
@@ -301,7 +300,7 @@ mod tests {
         for fact in [
             Fact::Host(host),
             Fact::Clock(Clock { wall: 1_790_000_000_000_000_000 }),
-            Fact::Ioc(ioc),
+            Fact::from(ioc),
             record(1, "T:SP", "ao"),
             record(2, "T:VALVE", "bo"),
             Fact::Alias(Alias { record: 2, name: "V1\u{1b}[2J".into() }),
@@ -315,7 +314,7 @@ mod tests {
 
     fn records(filter: Filter, json: bool) -> String {
         let mut out = Vec::new();
-        inventory().records(&mut out, &filter, json).unwrap();
+        inventory().records(&mut Out::new(&mut out), &filter, json).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -339,7 +338,7 @@ mod tests {
     #[test]
     fn iocs_that_ended_are_there_with_their_end() {
         let mut out = Vec::new();
-        inventory().iocs(&mut out, &Filter::default(), false, &Zone::new(true)).unwrap();
+        inventory().iocs(&mut Out::new(&mut out), &Filter::default(), false, &Zone::utc()).unwrap();
         let text = String::from_utf8(out).unwrap();
         for part in [
             "demo on box1  pid 7  EPICS Base 7.0.8.1, shared",
@@ -351,7 +350,7 @@ mod tests {
             assert!(text.contains(part), "{part} in {text}");
         }
         let mut out = Vec::new();
-        inventory().iocs(&mut out, &Filter::default(), true, &Zone::new(true)).unwrap();
+        inventory().iocs(&mut Out::new(&mut out), &Filter::default(), true, &Zone::utc()).unwrap();
         let line: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!((&line["records"], &line["end"]), (&2.into(), &"killed by SIGKILL".into()));
         assert_eq!(line["environment"]["TOP"], "/opt");

@@ -6,5 +6,6 @@ pub mod inventory;
 pub mod otlp;
 pub mod puts;
 pub mod tree;
+pub mod turns;
 pub mod verify;
 pub mod why;

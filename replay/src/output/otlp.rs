@@ -8,10 +8,11 @@ use crate::model::run::{field_name, ioc_of_circuit, ioc_of_thread, record_name};
 use crate::model::span::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, What};
 use crate::model::value;
 use crate::model::words::{self, severity_name, status_name};
+use crate::out::Out;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CauseKind, Ioc, ScanKind, Value};
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io;
 use std::rc::Rc;
 
 /// Span kinds of the protocol.
@@ -110,14 +111,13 @@ enum AnyValue {
 }
 
 /// Writes a chain.
-pub fn write(out: &mut impl Write, tree: &Tree) -> io::Result<()> {
+pub fn write(out: &mut Out, tree: &Tree) -> io::Result<()> {
     let Some(first) = tree.root() else { return Ok(()) };
     let mut data = TracesData { resource_spans: Vec::new() };
     let trace = Hash::new(b"trace").span(tree, first).0;
     let trace = format!("{:032x}", trace.max(1));
     push_tree(&mut data, tree, &trace, None, 0);
-    serde_json::to_writer(&mut *out, &data)?;
-    writeln!(out)
+    out.json(&data)
 }
 
 /// The link that leads to a chain: its span's id, and the record's name.

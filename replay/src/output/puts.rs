@@ -2,11 +2,12 @@
 
 use crate::model::putlog::{PutLine, Via};
 use crate::model::{outcome, value, words};
+use crate::out::{line, Out};
 use crate::time::Zone;
 use iocrec_log::event::{Dbf, Value};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io;
 
 /// How puts are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +52,10 @@ struct Line<'a> {
 }
 
 /// Writes a put.
-pub fn write(out: &mut impl Write, put: &PutLine, format: Format, zone: &Zone) -> io::Result<()> {
+pub fn write(out: &mut Out, put: &PutLine, format: Format, zone: &Zone) -> io::Result<()> {
     match format {
-        Format::Text => writeln!(out, "{}", text(put, zone)),
-        Format::JsonLines => {
-            serde_json::to_writer(&mut *out, &json(put, zone))?;
-            writeln!(out)
-        }
+        Format::Text => line!(out, "{}", text(put, zone)),
+        Format::JsonLines => out.json(&json(put, zone)),
     }
 }
 
@@ -266,7 +264,7 @@ mod tests {
     #[test]
     fn a_line_for_people() {
         assert_eq!(
-            text(&put(), &Zone::new(true)),
+            text(&put(), &Zone::utc()),
             "2026-09-21T14:13:20.123456+00:00  T:SP                  1.5 -> 10 (asked for 12)  \
              alice@console3 10.0.0.5:41022     demo        ok       ca_write_notify 3.2 ms"
         );
@@ -285,7 +283,7 @@ mod tests {
             ..put()
         };
         let mut out = Vec::new();
-        write(&mut out, &unknown, Format::JsonLines, &Zone::new(true)).unwrap();
+        write(&mut Out::new(&mut out), &unknown, Format::JsonLines, &Zone::utc()).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             concat!(

@@ -10,31 +10,30 @@ use crate::model::putlog::{ioc_of_span, root_put};
 use crate::model::run::{field_name, has_value, record_name};
 use crate::model::span::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
 use crate::model::{value, words};
+use crate::out::{add, line, Out};
 use crate::time::{duration, Zone};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CauseKind, Value};
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io;
 
 /// Writes a chain.
-pub fn write(out: &mut impl Write, tree: &Tree, zone: &Zone) -> io::Result<()> {
+pub fn write(out: &mut Out, tree: &Tree, zone: &Zone) -> io::Result<()> {
     let Some(root) = tree.root() else { return Ok(()) };
-    let mut text = String::new();
     let ioc = ioc_of_span(&tree.run.context(), root);
-    let _ = write!(text, "{}  {}", zone.format(tree.run.wall(root.start), 6), cause(tree, None));
+    add!(out, "{}  {}", zone.format(tree.run.wall(root.start), 6), cause(tree, None));
     if !ioc.is_empty() {
-        let _ = write!(text, "  [{ioc}]");
+        add!(out, "  [{ioc}]");
     }
     if tree.open {
-        text.push_str("  (not seen to end)");
+        add!(out, "  (not seen to end)");
     }
-    text.push('\n');
+    line!(out)?;
     let children = tree.children();
     match &root.what {
-        What::Put(_) => branch(&mut text, tree, &children, 0, 1),
-        _ => node(&mut text, tree, &children, 0, 1),
+        What::Put(_) => branch(out, tree, &children, 0, 1),
+        _ => node(out, tree, &children, 0, 1),
     }
-    out.write_all(text.as_bytes())
 }
 
 /// What set the chain off, in words. `link`: the record whose CA link did.
@@ -116,47 +115,50 @@ fn asker(context: &Context, process: &ProcessSpan) -> String {
 }
 
 /// The children of a span.
-fn branch(text: &mut String, tree: &Tree, children: &[Vec<usize>], number: usize, depth: usize) {
+fn branch(
+    out: &mut Out,
+    tree: &Tree,
+    children: &[Vec<usize>],
+    number: usize,
+    depth: usize,
+) -> io::Result<()> {
     // Chains of thousands of records are possible; deeper than this nobody reads, and recursion ends.
     const DEEPEST: usize = 500;
     if depth > DEEPEST {
-        indent(text, depth);
-        text.push_str("...\n");
-        return;
+        indent(out, depth);
+        return line!(out, "...");
     }
     for &child in children.get(number).map(Vec::as_slice).unwrap_or_default() {
-        node(text, tree, children, child, depth);
+        node(out, tree, children, child, depth)?;
     }
+    Ok(())
 }
 
-fn node(text: &mut String, tree: &Tree, children: &[Vec<usize>], number: usize, depth: usize) {
-    let Some(span) = tree.spans.get(number) else { return };
-    indent(text, depth);
+fn node(out: &mut Out, tree: &Tree, children: &[Vec<usize>], number: usize, depth: usize) -> io::Result<()> {
+    let Some(span) = tree.spans.get(number) else { return Ok(()) };
+    indent(out, depth);
     let context = tree.run.context();
+    let mut text = String::new();
     match &span.what {
-        What::Process(process) => describe_process(text, &context, span, process),
-        What::Put(put) => describe_put(text, &context, put),
-        What::Link(link) => {
-            describe_link(text, &context, link);
-            text.push('\n');
-            if let Some(target) = &link.target {
-                linked(text, target, link.record.map(|record| record_name(&context, record)), depth + 1);
-            }
-            return branch(text, tree, children, number, depth + 1);
-        }
+        What::Process(process) => describe_process(&mut text, &context, span, process),
+        What::Put(put) => describe_put(&mut text, &context, put),
+        What::Link(link) => describe_link(&mut text, &context, link),
     }
-    text.push('\n');
-    branch(text, tree, children, number, depth + 1);
+    line!(out, "{text}")?;
+    if let What::Link(LinkSpan { target: Some(target), record, .. }) = &span.what {
+        linked(out, target, record.map(|record| record_name(&context, record)), depth + 1)?;
+    }
+    branch(out, tree, children, number, depth + 1)
 }
 
 /// The chain that a CA link led to.
-fn linked(text: &mut String, tree: &Tree, record: Option<String>, depth: usize) {
-    let Some(root) = tree.root() else { return };
-    indent(text, depth);
+fn linked(out: &mut Out, tree: &Tree, record: Option<String>, depth: usize) -> io::Result<()> {
+    let Some(root) = tree.root() else { return Ok(()) };
+    indent(out, depth);
     let ioc = ioc_of_span(&tree.run.context(), root);
     let cause = cause(tree, Some(record.as_deref().unwrap_or_default()));
-    let _ = writeln!(text, "{cause}  [{}{ioc}]", host_prefix(tree));
-    branch(text, tree, &tree.children(), 0, depth + 1);
+    line!(out, "{cause}  [{}{ioc}]", host_prefix(tree))?;
+    branch(out, tree, &tree.children(), 0, depth + 1)
 }
 
 fn host_prefix(tree: &Tree) -> String {
@@ -168,8 +170,8 @@ fn host_prefix(tree: &Tree) -> String {
     }
 }
 
-fn indent(text: &mut String, depth: usize) {
-    text.extend(std::iter::repeat_n("  ", depth));
+fn indent(out: &mut Out, depth: usize) {
+    add!(out, "{:depth$}{:depth$}", "", "");
 }
 
 fn describe_process(text: &mut String, context: &Context, span: &Span, process: &ProcessSpan) {

@@ -1,10 +1,11 @@
 //! Are the logs sound, and if not, what is wrong where, and what is gone.
 
 use super::info::source_name;
+use crate::out::{add, line, Out};
 use crate::time::Zone;
 use iocrec_log::reader::{Fault, Finding, Findings};
 use serde::Serialize;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A log or file that can't be read at all.
@@ -102,7 +103,7 @@ fn line<'a>(run: u128, found: &'a Findings, zone: &Zone) -> RunLine<'a> {
 
 /// Writes what was found as one JSON object.
 pub fn json(
-    out: &mut impl Write,
+    out: &mut Out,
     runs: &[(u128, Findings)],
     unreadable: &[Unreadable],
     zone: &Zone,
@@ -115,13 +116,12 @@ pub fn json(
     }
     let lines = runs.iter().map(|(run, found)| line(*run, found, zone)).collect();
     let all = All { sound: is_sound(runs, unreadable), runs: lines, unreadable };
-    serde_json::to_writer_pretty(&mut *out, &all)?;
-    writeln!(out)
+    out.pretty_json(&all)
 }
 
 /// Writes what was found, for people.
 pub fn text(
-    out: &mut impl Write,
+    out: &mut Out,
     runs: &[(u128, Findings)],
     unreadable: &[Unreadable],
     zone: &Zone,
@@ -132,14 +132,16 @@ pub fn text(
         let [host, first, last] =
             [run.host, run.first.as_deref(), run.last.as_deref()].map(|text| text.unwrap_or(unknown));
         let word = if run.sound { "sound" } else { "DAMAGED" };
-        writeln!(
+        line!(
             out,
             "{word:<9} {host}, {first} to {last}: {} segments, {} blocks, {} events",
-            run.segments, run.blocks, run.events
+            run.segments,
+            run.blocks,
+            run.events
         )?;
         if run.first_segment > 0 {
             let count = run.first_segment;
-            writeln!(
+            line!(
                 out,
                 "  note    its first {count} segments were deleted to stay under the cap, or not copied"
             )?;
@@ -147,39 +149,39 @@ pub fn text(
         found.list.iter().zip(&run.findings).try_for_each(|(found, line)| one(out, found, line))?;
         let listed = run.findings.len() as u64;
         if listed < run.count {
-            writeln!(out, "  ...     and {} more", run.count - listed)?;
+            line!(out, "  ...     and {} more", run.count - listed)?;
         }
         for LossLine { source, count, cause, from, to } in &run.losses {
-            writeln!(out, "  loss    {source}: {count}, from {from} to {to}: {cause}")?;
+            line!(out, "  loss    {source}: {count}, from {from} to {to}: {cause}")?;
         }
     }
     for Unreadable { reason, .. } in unreadable {
-        writeln!(out, "UNREADABLE {reason}")?;
+        line!(out, "UNREADABLE {reason}")?;
     }
     Ok(())
 }
 
-fn one(out: &mut impl Write, found: &Finding, line: &FindingLine) -> io::Result<()> {
+fn one(out: &mut Out, found: &Finding, line: &FindingLine) -> io::Result<()> {
     let word = if line.harmless { "note  " } else { "damage" };
     if let Fault::Unreadable(reason) = &found.fault {
-        write!(out, "  {word}  {reason}")?; // names the file
+        add!(out, "  {word}  {reason}"); // names the file
     } else {
-        write!(out, "  {word}  {}", line.segment.display())?;
+        add!(out, "  {word}  {}", line.segment.display());
         if line.length > 0 {
-            write!(out, " at byte {}, {} bytes", line.offset, line.length)?;
+            add!(out, " at byte {}, {} bytes", line.offset, line.length);
         }
-        write!(out, ": {}", line.cause)?;
+        add!(out, ": {}", line.cause);
     }
     match (line.segments, line.blocks) {
         (0, 0) => {}
-        (0, blocks) => write!(out, "; {blocks} blocks gone")?,
-        (segments, _) => write!(out, "; {segments} segments gone")?,
+        (0, blocks) => add!(out, "; {blocks} blocks gone"),
+        (segments, _) => add!(out, "; {segments} segments gone"),
     }
     match (&line.from, &line.to) {
-        (Some(from), Some(to)) => write!(out, "; from {from} to {to}")?,
-        (Some(from), None) => write!(out, "; after {from}")?,
-        (None, Some(to)) => write!(out, "; before {to}")?,
+        (Some(from), Some(to)) => add!(out, "; from {from} to {to}"),
+        (Some(from), None) => add!(out, "; after {from}"),
+        (None, Some(to)) => add!(out, "; before {to}"),
         (None, None) => {}
     }
-    writeln!(out)
+    line!(out)
 }

@@ -9,11 +9,12 @@ use crate::model::run::{field_name, has_value, record_name};
 use crate::model::span::{Outcome, PutSpan, Span, Tree, What};
 use crate::model::value;
 use crate::model::words::{self, severity_name};
+use crate::out::{line, Out};
 use crate::time::Zone;
 use iocrec_log::event::Value;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, Write};
+use std::io;
 use std::rc::Rc;
 
 /// Moments that are held to bring them into order: chains come by when they began, and asynchronous
@@ -418,7 +419,7 @@ pub struct Answer {
 
 impl Answer {
     /// Writes it for people: the change, then its cause, then each step down to the PV.
-    pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn write_text(&self, out: &mut Out) -> io::Result<()> {
         let Answer { pv, host, ioc, time, count, last_written, .. } = self;
         let place = match (ioc.is_empty(), host.is_empty()) {
             (false, false) => format!("  [{ioc} on {host}]"),
@@ -426,8 +427,8 @@ impl Answer {
             _ => String::new(),
         };
         match (&self.text, self.changed) {
-            ((Some(from), to), true) => writeln!(out, "{pv} changed from {from} to {to} at {time}{place}")?,
-            ((None, to), true) => writeln!(out, "{pv} became {to} at {time}{place}")?,
+            ((Some(from), to), true) => line!(out, "{pv} changed from {from} to {to} at {time}{place}")?,
+            ((None, to), true) => line!(out, "{pv} became {to} at {time}{place}")?,
             ((_, to), false) => {
                 // What was written once, and no value is known before: that may well have been a change.
                 let (what, remark) = match (self.before_known && self.values_unknown == 0, count) {
@@ -445,7 +446,7 @@ impl Answer {
                     ),
                 };
                 let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
-                writeln!(
+                line!(
                     out,
                     "{pv} {what} (processed or written {times}, value {to}{remark}); \
                      the last time at {time}{place}"
@@ -453,18 +454,17 @@ impl Answer {
             }
         }
         if self.changed && self.written_since {
-            writeln!(out, "It was processed or written again, without a change, last at {last_written}.")?;
+            line!(out, "It was processed or written again, without a change, last at {last_written}.")?;
         }
-        writeln!(out, "Cause: {}", self.cause)?;
+        line!(out, "Cause: {}", self.cause)?;
         for (depth, step) in self.chain.iter().enumerate() {
-            writeln!(out, "  {}  {:indent$}{}", step.time, "", step.text, indent = 2 * depth.min(40))?;
+            line!(out, "  {}  {:indent$}{}", step.time, "", step.text, indent = 2 * depth.min(40))?;
         }
         Ok(())
     }
 
     /// Writes it as one JSON object.
-    pub fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, self)?;
-        writeln!(out)
+    pub fn write_json(&self, out: &mut Out) -> io::Result<()> {
+        out.pretty_json(self)
     }
 }

@@ -1,6 +1,8 @@
 //! A log on disk as the recorder writes it, with what happens at an IOC: a put through a chain of
 //! records, an asynchronous record, a put with callback, a denied put, a CA link into a second IOC.
 
+#![allow(dead_code)] // each test program uses its part
+
 use iocrec_log::event::*;
 use iocrec_log::storage::{Directory, Storage, Stored};
 use iocrec_log::writer::{Options, Writer};
@@ -21,7 +23,8 @@ const REMOTE: u32 = 2;
 const SCAN: u32 = 3;
 const CB_LOW: u32 = 4;
 
-fn definitions(host: &str) -> Vec<Fact> {
+/// What common logs begin with.
+pub fn definitions(host: &str) -> Vec<Fact> {
     let mut facts = vec![
         Fact::Host(Host {
             name: host.into(),
@@ -38,7 +41,7 @@ fn definitions(host: &str) -> Vec<Fact> {
         }),
     ];
     for (id, name, port) in [(1, "demo", 5064), (2, "second", 5066)] {
-        facts.push(Fact::Ioc(Ioc {
+        facts.push(Fact::from(Ioc {
             id,
             pid: 100 * id,
             start: 1_000_000_000,

@@ -1,7 +1,7 @@
 //! Real packets: a small TCP exchange on the loopback interface.
 
 use crate::ca::capture::{Capture, CaptureError};
-use crate::ca::tests::wire::{message, named, put, version, words};
+use crate::ca::tests::wire::{message, named, put, serve, version, words};
 use crate::ca::{Decoder, Limits};
 use crate::not_run::not_run;
 use iocrec_log::event::{Address, Event, Fact};
@@ -30,15 +30,13 @@ fn collect(capture: &mut Capture, decoder: &mut Decoder, out: &mut Vec<Event>, f
     let begin = Instant::now();
     let mut lengths = Vec::new();
     while out.len() < facts && begin.elapsed() < Duration::from_secs(2) {
-        for fd in capture.raw_fds() {
-            // SAFETY: the capture keeps its descriptors open.
-            let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-            let mut fds = [nix::poll::PollFd::new(fd, nix::poll::PollFlags::POLLIN)];
-            nix::poll::poll(&mut fds, 100u16).expect("poll");
-        }
+        // SAFETY: the capture keeps its descriptor open.
+        let fd = unsafe { BorrowedFd::borrow_raw(capture.raw_fd()) };
+        let mut fds = [nix::poll::PollFd::new(fd, nix::poll::PollFlags::POLLIN)];
+        nix::poll::poll(&mut fds, 100u16).expect("poll");
         capture.drain(&mut |packet| {
             lengths.push(packet.bytes.len());
-            decoder.packet(packet.wall as u64, packet.bytes, packet.length, out);
+            decoder.packet(0, packet.wall as u64, packet.bytes, packet.length, out);
         });
     }
     lengths
@@ -50,7 +48,7 @@ fn a_real_exchange_is_seen_once_and_whole() {
     let server = listener.local_addr().expect("address");
     let Some(mut capture) = open("lo", &[server.port()]) else { return };
     let mut decoder = Decoder::new(Limits::default());
-    decoder.set_servers(&[server.port()]);
+    serve(&mut decoder, &[server.port()]);
     let mut client = TcpStream::connect(server).expect("connect");
     let (mut served, _) = listener.accept().expect("accept");
     client.set_nodelay(true).expect("nodelay");
@@ -102,7 +100,7 @@ fn ports_can_be_changed_and_quiet_packets_come_soon() {
     let server = listener.local_addr().expect("address");
     let Some(mut capture) = open("any", &[]) else { return };
     let mut decoder = Decoder::new(Limits::default());
-    decoder.set_servers(&[server.port()]);
+    serve(&mut decoder, &[server.port()]);
     let mut client = TcpStream::connect(server).expect("connect");
     client.write_all(&version()).expect("write");
     let mut out = Vec::new();

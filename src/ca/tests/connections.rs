@@ -40,7 +40,7 @@ fn closing_by_fin() {
     w.raw(false, s, Some(c), FIN, b"");
     w.wait(10);
     assert_eq!(w.facts(), [""; 0]);
-    assert_eq!(w.decoder.circuit(CLIENT, SERVER), None);
+    assert_eq!(w.decoder.circuit(0, CLIENT, SERVER), None);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_cid_in_use_again_after_its_end_was_missed() {
     let mut w = with_channel();
     w.client(&put(false, 9, 1, &[1.0]));
     let time = w.time;
-    w.decoder.seed(time, CLIENT, SERVER, "", "", 0, &[seed(5, 9, "B")], &mut w.out);
+    w.decoder.seed(0, time, CLIENT, SERVER, "", "", 0, &[seed(5, 9, "B")], &mut w.out);
     w.facts();
     w.client(&message(12, 0, 0, 7, 5, b""));
     assert_eq!(w.facts(), ["end of channel 1"]);
@@ -269,7 +269,7 @@ fn joined_in_mid_stream() {
     // Named later, from the server's memory.
     let (user, time) = ("operator", w.time);
     let channels = [seed(5, 7, "A"), seed(6, 8, "B")];
-    let id = w.decoder.seed(time, CLIENT, SERVER, user, "opi", 13, &channels, &mut w.out);
+    let id = w.decoder.seed(0, time, CLIENT, SERVER, user, "opi", 13, &channels, &mut w.out);
     assert_eq!(id, 1);
     assert_eq!(
         w.facts(),
@@ -283,7 +283,7 @@ fn joined_in_mid_stream() {
     assert!(w.facts()[0].starts_with("put on 1 channel 2 "));
     // Told once more, nothing new.
     let time = w.time;
-    w.decoder.seed(time, CLIENT, SERVER, user, "opi", 13, &channels, &mut w.out);
+    w.decoder.seed(0, time, CLIENT, SERVER, user, "opi", 13, &channels, &mut w.out);
     assert_eq!(w.facts(), [""; 0]);
 }
 
@@ -308,7 +308,7 @@ fn joined_inside_of_a_large_put() {
 fn seeded_before_the_packets_are_looked_at() {
     let mut w = Wire::new();
     let time = w.time + 500 * MS;
-    w.decoder.seed(time, CLIENT, SERVER, "u", "h", 13, &[seed(5, 7, "A")], &mut w.out);
+    w.decoder.seed(0, time, CLIENT, SERVER, "u", "h", 13, &[seed(5, 7, "A")], &mut w.out);
     assert_eq!(w.facts().len(), 2);
     w.handshake();
     w.client(&[version(), named(20, 0, 0, "u"), named(21, 0, 0, "h"), named(18, 5, 13, "A")].concat());
@@ -382,7 +382,7 @@ fn segments_of_updates_may_lack_their_bytes() {
     for _ in 0..3 {
         let p = packet(SERVER, CLIENT, w.seq[1], None, 0, &updates);
         let time = w.time;
-        w.decoder.packet(time, &p[..40], p.len(), &mut w.out);
+        w.decoder.packet(0, time, &p[..40], p.len(), &mut w.out);
         w.lose(false, updates.len() as u32);
     }
     w.server(&answer);
@@ -392,7 +392,7 @@ fn segments_of_updates_may_lack_their_bytes() {
     let m = [message(19, 6, 1, 1, 10, b""), message(1, 20, 500, 1, 3, &[0; 4016])].concat();
     let p = packet(SERVER, CLIENT, w.seq[1], None, 0, &m);
     let time = w.time;
-    w.decoder.packet(time, &p[..40 + 32], p.len(), &mut w.out);
+    w.decoder.packet(0, time, &p[..40 + 32], p.len(), &mut w.out);
     w.lose(false, m.len() as u32);
     w.server(&message(19, 6, 1, 1, 11, b""));
     w.wait(2000);
@@ -406,22 +406,22 @@ fn segments_of_updates_may_lack_their_bytes() {
 fn ends_are_told_apart_without_an_opening() {
     // Neither port is known.
     let mut w = Wire::new();
-    w.decoder.set_servers(&[]);
+    serve(&mut w.decoder, &[]);
     w.server(&message(1, 20, 1, 1, 3, &[0; 24]));
     w.client(&put(false, 7, 1, &[1.0]));
     assert_eq!(puts(&w.facts()), [1]);
-    assert_eq!(w.decoder.circuit(CLIENT, SERVER), Some(1));
+    assert_eq!(w.decoder.circuit(0, CLIENT, SERVER), Some(1));
     // A client on a port that a server has elsewhere.
     let mut w = Wire::new();
-    w.decoder.set_servers(&[SERVER.port, CLIENT.port]);
+    serve(&mut w.decoder, &[SERVER.port, CLIENT.port]);
     w.client(&[version(), named(20, 0, 0, "u")].concat());
-    assert_eq!(w.decoder.circuit(CLIENT, SERVER), Some(1));
+    assert_eq!(w.decoder.circuit(0, CLIENT, SERVER), Some(1));
     // The opening is believed before the ports.
     let mut w = Wire::new();
-    w.decoder.set_servers(&[CLIENT.port]);
+    serve(&mut w.decoder, &[CLIENT.port]);
     w.handshake();
     w.client(&version());
-    assert_eq!(w.decoder.circuit(CLIENT, SERVER), Some(1));
+    assert_eq!(w.decoder.circuit(0, CLIENT, SERVER), Some(1));
 }
 
 #[test]
@@ -455,6 +455,6 @@ impl Wire {
     fn raw_from(&mut self, client: Address, flags: u8) {
         let p = packet(client, SERVER, 1, None, flags, b"");
         let time = self.time;
-        self.decoder.packet(time, &p, p.len(), &mut self.out);
+        self.decoder.packet(0, time, &p, p.len(), &mut self.out);
     }
 }

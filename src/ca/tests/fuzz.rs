@@ -154,19 +154,19 @@ fn packets_that_were_changed() {
         change(random, &mut packets);
         let mut decoder = Decoder::new(limits.clone());
         if random.below(4) > 0 {
-            decoder.set_servers(&[SERVER.port]);
+            serve(&mut decoder, &[SERVER.port]);
         }
         let mut out = Vec::new();
         if random.below(4) == 0 {
             let channel =
                 SeedChannel { cid: Some(2), sid: 12, pv: "SEEDED".into(), dbr: Some(6), count: None };
-            decoder.seed(1000 * MS, CLIENT, SERVER, "operator", "", 13, &[channel], &mut out);
+            decoder.seed(0, 1000 * MS, CLIENT, SERVER, "operator", "", 13, &[channel], &mut out);
         }
         let mut now = 0;
         for (time, bytes) in &packets {
             now = now.max(*time);
             let cut = if random.below(30) == 0 { random.below(bytes.len() + 1) } else { bytes.len() };
-            decoder.packet(*time, &bytes[..cut], bytes.len(), &mut out);
+            decoder.packet(0, *time, &bytes[..cut], bytes.len(), &mut out);
             if random.below(10) == 0 {
                 decoder.tick(now, &mut out);
             }

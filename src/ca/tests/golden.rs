@@ -34,8 +34,8 @@ fn opening_of_a_circuit() {
     // Too late: a server takes no new identity once there is a channel.
     w.client(&named(20, 0, 0, "intruder"));
     assert_eq!(w.facts(), [""; 0]);
-    assert_eq!(w.decoder.circuit(CLIENT, SERVER), Some(1));
-    assert_eq!(w.decoder.circuit(SERVER, CLIENT), None);
+    assert_eq!(w.decoder.circuit(0, CLIENT, SERVER), Some(1));
+    assert_eq!(w.decoder.circuit(0, SERVER, CLIENT), None);
 }
 
 #[test]

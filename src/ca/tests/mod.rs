@@ -5,5 +5,6 @@ mod connections;
 mod filter;
 mod fuzz;
 mod golden;
+mod namespaces;
 mod properties;
 pub mod wire;

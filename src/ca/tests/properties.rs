@@ -292,7 +292,7 @@ proptest! {
         let mut decoder = Decoder::new(Limits::default());
         let mut out = Vec::new();
         for (bytes, length, time) in packets {
-            decoder.packet(time, &bytes, length, &mut out);
+            decoder.packet(0, time, &bytes, length, &mut out);
             decoder.tick(time, &mut out);
         }
         decoder.finish(0, &mut out);
@@ -311,9 +311,9 @@ proptest! {
             let kept = if cut % 4 == 0 { usize::from(cut) % (p.len() + 1) } else { p.len() };
             w.time += wait * MS;
             let time = w.time;
-            w.decoder.packet(time, &p[..kept], p.len(), &mut w.out);
+            w.decoder.packet(0, time, &p[..kept], p.len(), &mut w.out);
             w.wait(0);
-            let id = w.decoder.circuit(a, b);
+            let id = w.decoder.circuit(0, a, b);
             prop_assert!(id != Some(0));
         }
         let time = w.time;

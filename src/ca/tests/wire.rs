@@ -1,6 +1,6 @@
 //! Makes messages, TCP segments and packets for tests, and reads facts back.
 
-use crate::ca::{Decoder, Limits};
+use crate::ca::{Decoder, Limits, Served};
 use iocrec_log::event::{Address, Event, Fact};
 
 pub const CLIENT: Address = Address { ip: 0x0a00_0001, port: 40001 };
@@ -74,6 +74,13 @@ pub fn packet(from: Address, to: Address, seq: u32, ack: Option<u32>, flags: u8,
     p
 }
 
+/// Says which ports are servers', in the only network namespace.
+pub fn serve(decoder: &mut Decoder, ports: &[u16]) {
+    let mut ports = ports.to_vec();
+    ports.sort_unstable();
+    decoder.set_served(0, vec![Served { ports, ..Served::default() }], &mut Vec::new());
+}
+
 /// A decoder, one connection's sequence numbers, and the facts so far.
 pub struct Wire {
     pub decoder: Decoder,
@@ -92,7 +99,7 @@ impl Wire {
 
     pub fn with(limits: Limits) -> Wire {
         let mut decoder = Decoder::new(limits);
-        decoder.set_servers(&[SERVER.port]);
+        serve(&mut decoder, &[SERVER.port]);
         Wire { decoder, time: 1000 * MS, client: CLIENT, server: SERVER, seq: [1000, 5000], out: Vec::new() }
     }
 
@@ -114,7 +121,7 @@ impl Wire {
         let (from, to) = if from_client { (self.client, self.server) } else { (self.server, self.client) };
         let p = packet(from, to, seq, ack, flags, payload);
         self.time += MS;
-        self.decoder.packet(self.time, &p, p.len(), &mut self.out);
+        self.decoder.packet(0, self.time, &p, p.len(), &mut self.out);
     }
 
     /// The next bytes of a direction, in order, in one segment.

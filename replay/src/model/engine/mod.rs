@@ -13,7 +13,7 @@ mod puts;
 use super::caller::{self, Caller, Role};
 use super::forest::{At, Forest};
 use super::packets::Packets;
-use super::requests::Requests;
+use super::requests::{Callback, Requests};
 use super::run::Run;
 use super::span::Tree;
 use super::stack::{Frame, In, Puts, Thread};
@@ -68,6 +68,8 @@ pub struct Engine {
     once_by_link: bool,
     /// Processing that has asked for a delayed callback.
     delayed: HashMap<RecordId, At>,
+    /// The delayed callbacks themselves: which processing each belongs to.
+    callbacks: HashMap<Callback, At>,
     /// Requests to process the records of an event or of I/O Intr.
     requests: Requests,
     /// The latest puts to fields of each record, of which it is yet to be seen what they left.
@@ -94,6 +96,7 @@ impl Engine {
             asked: HashMap::new(),
             once_by_link: false,
             delayed: HashMap::new(),
+            callbacks: HashMap::new(),
             requests: Requests::default(),
             written: HashMap::new(),
             judged: VecDeque::new(),
@@ -155,6 +158,7 @@ impl Engine {
         self.notifies.clear();
         self.meanwhile.clear();
         self.delayed.clear();
+        self.callbacks.clear();
         self.requests.clear();
         self.written.clear();
         self.judged.clear();
@@ -299,6 +303,7 @@ impl Engine {
             !waiting.is_empty()
         });
         self.delayed.retain(|_, at| forest.resolve(*at).is_some());
+        self.callbacks.retain(|_, at| forest.resolve(*at).is_some());
         self.forest.harvest(now, out);
         if self.threads.len() > MAX_THREADS {
             let limit = now.saturating_sub(IDLE);

@@ -3,7 +3,7 @@
 use super::{Engine, Once, MAX_RECORDS, ONCE};
 use crate::model::caller::{Caller, Role};
 use crate::model::forest::At;
-use crate::model::requests::Request;
+use crate::model::requests::{Callback, Request};
 use crate::model::span::{Asked, Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, Trigger, What};
 use crate::model::stack::{In, Thread};
 use crate::time::SECOND;
@@ -13,6 +13,9 @@ use iocrec_log::event::{
 
 /// How long a chain without a known cause is kept for the completion that explains it.
 const ORPHAN: u64 = SECOND;
+/// A record's own callback calls `dbPut` for its links, and what asks for the next callback or completes the record. Either
+/// may be the deeper: by so many bytes of stack, which hold the frames of the two or three functions in between.
+const OWN_CALLBACK: i64 = 512;
 /// How long a chain is kept for what it has asked a callback thread for.
 const ASKED: u64 = SECOND;
 /// Requests of `scanOnce` that are remembered for a record.
@@ -296,10 +299,38 @@ impl Engine {
         self.disturb(record, at);
         match own {
             Some(own) => self.cut(thread, own + 1, time),
-            None => self.adopt(time, thread, sp, at),
+            None => {
+                let room = if self.runs_callbacks(at) { OWN_CALLBACK } else { 0 };
+                self.adopt(time, thread, sp.saturating_add(room), at);
+            }
         }
         self.enter(thread, sp, In::Complete, record, at);
         self.forest.release(at); // its completion
+    }
+
+    /// Has the record asked for callbacks of its own while it processes?
+    fn runs_callbacks(&self, at: At) -> bool {
+        let delayed = |phase: &Phase| phase.asked == Some(CauseKind::CallbackRequestDelayed);
+        matches!(self.forest.span(at), Some(Span { what: What::Process(process), .. }) if process.phases.iter().any(delayed))
+    }
+
+    /// A delayed callback was asked for. The first time in a record's processing, whose it is from then on. A record that works
+    /// its links off one after the other (seq) asks for it again in the callback itself, right after what that
+    /// has done: so this was its work.
+    fn delay(&mut self, time: u64, thread: ThreadId, sp: i64, callback: Callback, within: Option<At>) {
+        let is_open = |at: &At| match self.forest.span(*at) {
+            Some(Span { what: What::Process(process), .. }) => {
+                let open = self.open.get(&process.record).and_then(|open| self.forest.resolve(*open));
+                open.zip(self.forest.resolve(*at))
+                    .is_some_and(|(open, at)| (open.tree, open.span) == (at.tree, at.span))
+            }
+            _ => false,
+        };
+        match (self.callbacks.get(&callback).copied().filter(is_open), within) {
+            (Some(at), _) => self.adopt(time, thread, sp.saturating_add(OWN_CALLBACK), at),
+            (None, Some(at)) if self.callbacks.len() < MAX_RECORDS => _ = self.callbacks.insert(callback, at),
+            (None, _) => {}
+        }
     }
 
     /// An asynchronous record works its links off before it completes: what such a thread has just
@@ -357,6 +388,9 @@ impl Engine {
             let thread = cause.thread;
             self.requests.push(Request { time, callback, trigger, within, thread, site }, last);
             return;
+        }
+        if cause.kind == CauseKind::CallbackRequestDelayed && cause.object != 0 {
+            self.delay(time, cause.thread, cause.sp, callback, within.filter(|_| processing.is_some()));
         }
         if let (CauseKind::CallbackRequestDelayed, Some(record), Some(at)) = (cause.kind, processing, within)
         {
@@ -420,7 +454,8 @@ impl Engine {
             frame.within == In::Process && put.record.is_none_or(|record| record == frame.record)
         });
         let open = put.record.and_then(|record| self.open.get(&record).copied());
-        let parent = own.map(|frame| frame.at).or(open).or(state.frames.last().map(|frame| frame.at));
+        // Other frames are left over from earlier: only what processes follows its links.
+        let parent = own.map(|frame| frame.at).or(open);
         let CaLinkPut { thread, record, pv, value, .. } = put;
         let what = What::Link(LinkSpan { record, pv, value, resolved: false, target: None });
         let span = Span { parent: None, thread: Some(thread), start: time, end: time, what };

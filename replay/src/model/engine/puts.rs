@@ -44,6 +44,7 @@ impl Engine {
                 old: Value::Unknown,
                 after: None,
                 wrote: false,
+                written: None,
                 only_processes: false,
                 packet: Some(Box::new(packet)),
             }),
@@ -234,6 +235,7 @@ impl Engine {
         let Some(span) = self.forest.span_mut(at) else { return };
         let What::Put(own) = &mut span.what else { return };
         own.wrote = true;
+        own.written = Some(time);
         own.old = put.old;
         own.field = put.field.or(own.field);
         if own.requested == Value::Unknown {
@@ -304,6 +306,7 @@ fn put_span(time: u64, put: Put) -> Span {
             old: put.old,
             after: None,
             wrote: put.kind == PutKind::Put,
+            written: (put.kind == PutKind::Put).then_some(time),
             only_processes: false,
             packet: None,
         }),

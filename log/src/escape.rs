@@ -1,0 +1,235 @@
+//! Text from outside, on its way to a terminal, a file or another program.
+//!
+//! Names, users, hosts, paths, command lines and what the kernel says are other people's bytes. A line feed in one makes
+//! a second line out of one, an escape moves the cursor or changes the window's title, a bidirectional control shows
+//! what follows backwards, and a zero-width space makes two names look the same. So nothing of theirs is printed as it
+//! is: this is the one place that says what may be printed, and both programs print through it.
+//!
+//! **Lines of text** are written with [`Lines`], which has no way to print a line feed but to end a line. (That is why it
+//! is no [`Write`]: `writeln!` to it does not compile.) clippy.toml keeps both programs from having a standard output or
+//! standard error elsewhere. What may not be shown stands as
+//!
+//! | is | shown as |
+//! |---|---|
+//! | line feed, carriage return, tab | `\n` `\r` `\t` |
+//! | the other control characters of ASCII, and DEL | `\x1b` |
+//! | a byte that is not UTF-8 (they come in as such, see [`push_lossy`](crate::value::push_lossy)) | `\x80` to `\xff` |
+//! | everything else that [`is_unsafe`] | `\u{85}` `\u{202e}` |
+//!
+//! A backslash stays one, since names, paths and values have been written with it before, and so that a text which was
+//! escaped already stays the same: escaping twice is escaping once. So a name that has the four letters `\x1b` in it
+//! looks like one with an escape. Where that matters JSON tells them apart.
+//!
+//! **JSON** keeps every value as it is: what is unsafe stands as `\u202e` ([`push_json`]), which every parser turns back.
+
+use std::fmt::{self, Arguments, Display, Write as _};
+use std::io::{self, Write};
+
+/// Must this character not reach a terminal as it is? Those that control one (Unicode category Cc: C0, DEL, C1), those
+/// that change how others are shown or show nothing (Cf: bidirectional controls, zero-width characters, byte order mark,
+/// tags; and letters and marks that are blank), and line and paragraph separators (Zl, Zp).
+pub fn is_unsafe(letter: char) -> bool {
+    match letter {
+        ' '..='~' => false,
+        '\0'..='\u{9f}' => true,
+        // soft hyphen; the joiner and the fillers that show nothing
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' => true,
+        // signs before Arabic and Syriac numbers, the Arabic letter mark, the Mongolian vowel separator and selectors
+        '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}' => true,
+        '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' => true,
+        // zero width, directions, separators, embeddings and isolates, invisible operators
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        // variation selectors, byte order mark, annotations, tags
+        '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}' => true,
+        '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' => true,
+        '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => true,
+        // of no use to anybody, and where terminals' own fonts have what they like
+        _ => (letter as u32) & 0xfffe == 0xfffe,
+    }
+}
+
+/// Can the text be shown as it is?
+pub fn is_safe(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.chars().any(is_unsafe)
+}
+
+/// Appends `text` with all that [`is_unsafe`] escaped.
+pub fn push(out: &mut String, text: &str) {
+    if is_safe(text) {
+        return out.push_str(text);
+    }
+    text.chars().for_each(|letter| push_letter(out, letter));
+}
+
+/// Appends a letter as [`push`] does.
+pub fn push_letter(out: &mut String, letter: char) {
+    // writing to a String cannot fail
+    let _ = match letter {
+        '\n' => out.write_str("\\n"),
+        '\r' => out.write_str("\\r"),
+        '\t' => out.write_str("\\t"),
+        _ if !is_unsafe(letter) => out.write_char(letter),
+        '\0'..='\x7f' => write!(out, "\\x{:02x}", letter as u32),
+        _ => write!(out, "\\u{{{:x}}}", letter as u32),
+    };
+}
+
+/// A text that shows itself escaped, as [`push`] does.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a>(pub &'a str);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if is_safe(self.0) {
+            return f.pad(self.0);
+        }
+        let mut shown = String::new();
+        push(&mut shown, self.0);
+        f.pad(&shown)
+    }
+}
+
+/// Appends what a JSON string holds for `text`, without its quotes (RFC 8259, section 7). Nothing in it [`is_unsafe`].
+pub fn push_json(out: &mut String, text: &str) {
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            _ if !is_unsafe(letter) => out.push(letter),
+            // beyond the first 65536 a letter is two numbers of UTF-16
+            _ => letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(out, "\\u{unit:04x}")),
+        }
+    }
+}
+
+/// Writes lines of text, whatever is in them.
+#[derive(Debug)]
+pub struct Lines<W> {
+    out: W,
+    /// The line so far, as it came.
+    raw: String,
+    /// The line as it is shown, where that is something else.
+    shown: String,
+}
+
+impl<W: Write> Lines<W> {
+    /// Onto `out`.
+    pub fn new(out: W) -> Self {
+        Lines { out, raw: String::new(), shown: String::new() }
+    }
+
+    /// Adds to the line; nothing is written yet.
+    pub fn add(&mut self, part: Arguments) {
+        // fails only if something can't be shown, whose author says so
+        let _ = self.raw.write_fmt(part);
+    }
+
+    /// Adds to the line and ends it.
+    ///
+    /// # Errors
+    /// As writing to what is below. The line is gone.
+    pub fn line(&mut self, part: Arguments) -> io::Result<()> {
+        self.add(part);
+        self.end()
+    }
+
+    /// Ends the line.
+    ///
+    /// # Errors
+    /// As [`Lines::line`].
+    pub fn end(&mut self) -> io::Result<()> {
+        let written = if is_safe(&self.raw) {
+            self.raw.push('\n');
+            self.out.write_all(self.raw.as_bytes())
+        } else {
+            self.shown.clear();
+            push(&mut self.shown, &self.raw);
+            self.shown.push('\n');
+            self.out.write_all(self.shown.as_bytes())
+        };
+        self.raw.clear();
+        written
+    }
+
+    /// Hands on what is written.
+    ///
+    /// # Errors
+    /// As writing.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Where the lines go: for what is no line of text and sees itself that nothing unsafe is in it (JSON).
+    pub fn below(&mut self) -> &mut W {
+        &mut self.out
+    }
+}
+
+/// Lines that are held together: an answer of many lines.
+impl Lines<Vec<u8>> {
+    /// All that was written.
+    pub fn into_text(self) -> String {
+        // of Strings only
+        String::from_utf8(self.out).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shown(text: &str) -> String {
+        let mut out = String::new();
+        push(&mut out, text);
+        assert_eq!(Shown(text).to_string(), out);
+        out
+    }
+
+    #[test]
+    fn what_is_shown_otherwise() {
+        for (text, expected) in [
+            (
+                "SR:C01-MG:G02A{Quad:1}Fld-I °C µm Größe 電流 — ✓",
+                "SR:C01-MG:G02A{Quad:1}Fld-I °C µm Größe 電流 — ✓",
+            ),
+            ("a\r\n\tb", r"a\r\n\tb"),
+            ("\u{1b}[2J\u{7}\0\u{7f}", r"\x1b[2J\x07\x00\x7f"),
+            ("\u{85}\u{9b}2J", r"\u{85}\u{9b}2J"),
+            ("\u{202e}\u{2066}\u{200e}\u{61c}", r"\u{202e}\u{2066}\u{200e}\u{61c}"),
+            ("\u{2028}\u{2029}\u{200b}\u{feff}\u{e0041}", r"\u{2028}\u{2029}\u{200b}\u{feff}\u{e0041}"),
+            (r"C:\temp \x1b", r"C:\temp \x1b"),
+        ] {
+            assert_eq!(shown(text), expected);
+            assert_eq!(shown(expected), expected, "twice is once");
+        }
+        assert_eq!(format!("{:<6}|", Shown("a\n")), "a\\n   |");
+    }
+
+    #[test]
+    fn a_line_ends_only_at_its_end() {
+        let mut lines = Lines::new(Vec::new());
+        lines.add(format_args!("a {}", "b\n"));
+        lines.line(format_args!("{}\n", "c")).unwrap();
+        lines.line(format_args!("d")).unwrap();
+        lines.end().unwrap();
+        assert_eq!(lines.into_text(), "a b\\nc\\n\nd\n\n");
+    }
+
+    #[test]
+    fn json_keeps_what_it_shows_otherwise() {
+        let mut json = String::from("\"");
+        push_json(&mut json, "a\"\\\n\u{85}\u{202e}é\u{e0041}");
+        json.push('"');
+        assert_eq!(json, r#""a\"\\\u000a\u0085\u202eé\udb40\udc41""#);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_unsafe_gets_through(text in any::<String>()) {
+            prop_assert!(is_safe(&shown(&text)));
+            let mut json = String::new();
+            push_json(&mut json, &text);
+            prop_assert!(is_safe(&json));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Why a directory can't be used.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::{error, fmt};
+
+/// Why a directory can't be used. Displays as one line that names it and the remedy.
+#[derive(Debug)]
+pub enum DirectoryError {
+    /// It is something else than a directory.
+    NotADirectory(PathBuf),
+    /// Another recorder has it.
+    Locked(PathBuf),
+    /// It could not be made, opened or written to.
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// What was tried: "make", "open", "write to".
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Its [keeper](super::Keeper) refuses it: the line.
+    Refused(String),
+}
+
+impl DirectoryError {
+    pub(super) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        DirectoryError::Io { path: path.to_owned(), doing, source }
+    }
+
+    /// What sort of error of the system it is most like.
+    pub(super) fn kind(&self) -> ErrorKind {
+        match self {
+            DirectoryError::NotADirectory(_) => ErrorKind::NotADirectory,
+            DirectoryError::Locked(_) => ErrorKind::ResourceBusy,
+            DirectoryError::Io { source, .. } => source.kind(),
+            DirectoryError::Refused(_) => ErrorKind::PermissionDenied,
+        }
+    }
+}
+
+impl fmt::Display for DirectoryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DirectoryError::NotADirectory(path) => {
+                write!(f, "{} is not a directory; name a directory for the log", path.display())
+            }
+            DirectoryError::Locked(path) => write!(
+                f,
+                "another recorder is writing to {}; stop it or name another directory",
+                path.display()
+            ),
+            DirectoryError::Io { path, doing, source } => {
+                let remedy = match source.kind() {
+                    ErrorKind::PermissionDenied => "run as root or choose a directory that you may write to",
+                    ErrorKind::ReadOnlyFilesystem => "remount the file system writable or choose another",
+                    ErrorKind::StorageFull => "free some space or choose another file system",
+                    ErrorKind::NotFound => "make its parent directory first",
+                    _ => "check the file system or choose another directory",
+                };
+                write!(f, "can't {doing} {}: {source}; {remedy}", path.display())
+            }
+            DirectoryError::Refused(line) => f.write_str(line),
+        }
+    }
+}
+
+impl error::Error for DirectoryError {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            DirectoryError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Files by their name in an open directory. No symbolic link is followed, and nothing is waited for.
+
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{openat, renameat, AtFlags, OFlag};
+use nix::sys::stat::{fstatat, FileStat, Mode, SFlag};
+use nix::unistd::{unlinkat, UnlinkatFlags};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Mode of a file that is made: the umask may take more away.
+const MODE: Mode = Mode::from_bits_truncate(0o640);
+
+/// What is to be known of a file.
+pub(super) struct About {
+    /// Its length, bytes.
+    pub length: u64,
+    /// Blocks of 512 bytes that it takes.
+    pub blocks: u64,
+    /// When it was last written to: nanoseconds since 1970 UTC.
+    pub modified: i64,
+    /// Its owner's number.
+    pub owner: u32,
+}
+
+/// Opens a directory; a symbolic link to one will do.
+pub(super) fn open_directory(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(path)
+}
+
+/// Makes a file for appending, which must not be there.
+pub(super) fn create(directory: &File, name: &str) -> io::Result<File> {
+    let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
+    Ok(openat(directory, name, flags | OFlag::O_CLOEXEC, MODE)?.into())
+}
+
+/// Opens a file for writing that has this one name.
+pub(super) fn open(directory: &File, name: &str) -> io::Result<File> {
+    let flags = OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = File::from(openat(directory, name, flags, Mode::empty())?);
+    let about = file.metadata()?;
+    if !about.is_file() || about.nlink() != 1 {
+        return Err(io::Error::other("it is no file of the recorder's own"));
+    }
+    Ok(file)
+}
+
+/// Gives a file another name, which must be free.
+pub(super) fn rename(directory: &File, from: &str, to: &str) -> io::Result<()> {
+    // Only one recorder writes here, so nobody makes it in between.
+    match fstatat(directory, to, AtFlags::AT_SYMLINK_NOFOLLOW) {
+        Err(Errno::ENOENT) => {}
+        Ok(_) => return Err(io::ErrorKind::AlreadyExists.into()),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(renameat(directory, from, directory, to)?)
+}
+
+/// Deletes a file.
+pub(super) fn remove(directory: &File, name: &str) -> io::Result<()> {
+    Ok(unlinkat(directory, name, UnlinkatFlags::NoRemoveDir)?)
+}
+
+/// Device and inode number of what has a name.
+#[allow(clippy::unnecessary_cast, reason = "their types differ between systems")]
+pub(super) fn identity(directory: &File, name: &str) -> io::Result<(u64, u64)> {
+    let found = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+    Ok((found.st_dev as u64, found.st_ino as u64))
+}
+
+/// Shows all files, but for those whose names are no UTF-8, which are not ours.
+pub(super) fn each(directory: &File, mut show: impl FnMut(&str, About)) -> io::Result<()> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut entries = Dir::openat(directory, ".", flags, Mode::empty())?;
+    for entry in entries.iter() {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        match fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(found) if is_file(&found) => show(name, about(&found)),
+            Ok(_) => {}
+            Err(Errno::ENOENT) => {} // deleted just now
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn is_file(found: &FileStat) -> bool {
+    SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
+}
+
+#[allow(clippy::unnecessary_cast, reason = "their types differ between systems")]
+fn about(found: &FileStat) -> About {
+    let seconds = (found.st_mtime as i64).max(0);
+    About {
+        length: u64::try_from(found.st_size as i64).unwrap_or(0),
+        blocks: u64::try_from(found.st_blocks as i64).unwrap_or(0),
+        modified: seconds.saturating_mul(1_000_000_000).saturating_add(found.st_mtime_nsec as i64),
+        owner: found.st_uid,
+    }
+}

@@ -1,0 +1,158 @@
+//! Where everything goes that the program prints: the edge at which text from outside is made harmless.
+//!
+//! An [`Out`] takes lines and JSON, and nothing else, so no output can forget it: names, users, hosts, paths and all else
+//! that a log holds are hostile until they have passed here. [`iocrec_log::escape`] says what is done to them. It is no
+//! [`Write`], so `writeln!` to it does not compile; `line!` and `add!` take its place. clippy.toml keeps the rest
+//! of the program from standard output and standard error.
+
+use iocrec_log::escape::{push_json, Lines};
+use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
+use std::fmt::Arguments;
+use std::io::{self, Write};
+
+/// Prints a line: `line!(out, "{} of {}", 1, 2)?`.
+macro_rules! line {
+    ($out:expr) => { $out.end() };
+    ($out:expr, $($part:tt)*) => { $out.line(format_args!($($part)*)) };
+}
+/// Adds to a line that `line!` ends.
+macro_rules! add {
+    ($out:expr, $($part:tt)*) => { $out.add(format_args!($($part)*)) };
+}
+pub(crate) use {add, line};
+
+/// Standard output, or the file that is written instead.
+pub struct Out<'a>(Lines<&'a mut dyn Write>);
+
+impl<'a> Out<'a> {
+    /// Onto `below`.
+    pub fn new(below: &'a mut dyn Write) -> Self {
+        Out(Lines::new(below))
+    }
+
+    /// Adds to the line.
+    pub fn add(&mut self, part: Arguments) {
+        self.0.add(part);
+    }
+
+    /// Adds to the line and ends it.
+    pub fn line(&mut self, part: Arguments) -> io::Result<()> {
+        self.0.line(part)
+    }
+
+    /// Ends the line.
+    pub fn end(&mut self) -> io::Result<()> {
+        self.0.end()
+    }
+
+    /// A JSON object on a line of its own.
+    pub fn json(&mut self, what: &impl Serialize) -> io::Result<()> {
+        what.serialize(&mut Serializer::with_formatter(self.0.below(), Compact))?;
+        self.end()
+    }
+
+    /// A JSON object for people as well.
+    pub fn pretty_json(&mut self, what: &impl Serialize) -> io::Result<()> {
+        what.serialize(&mut Serializer::with_formatter(self.0.below(), Pretty(PrettyFormatter::new())))?;
+        self.end()
+    }
+
+    /// Hands on what is written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Says a line on standard error. If that is closed there is nobody to tell.
+#[allow(clippy::disallowed_methods)] // the one place
+pub fn complain(line: &str) {
+    let _ = Lines::new(io::stderr()).line(format_args!("iocreplay: {line}"));
+}
+
+/// Standard output.
+#[allow(clippy::disallowed_methods)] // the one place
+pub fn standard() -> io::StdoutLock<'static> {
+    io::stdout().lock()
+}
+
+/// A part of a string in which `"`, `\` and control characters of ASCII have been seen to.
+fn fragment<W: ?Sized + Write>(writer: &mut W, part: &str) -> io::Result<()> {
+    if iocrec_log::escape::is_safe(part) {
+        return writer.write_all(part.as_bytes());
+    }
+    let mut escaped = String::new();
+    push_json(&mut escaped, part);
+    writer.write_all(escaped.as_bytes())
+}
+
+/// JSON on a line.
+struct Compact;
+
+impl Formatter for Compact {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, part: &str) -> io::Result<()> {
+        fragment(writer, part)
+    }
+}
+
+/// JSON on many lines.
+struct Pretty<'a>(PrettyFormatter<'a>);
+
+/// What is laid out as serde_json does it.
+macro_rules! laid_out {
+    ($($name:ident($($argument:ident: $kind:ty)?)),* $(,)?) => {
+        $(fn $name<W: ?Sized + Write>(&mut self, writer: &mut W $(, $argument: $kind)?) -> io::Result<()> {
+            self.0.$name(writer $(, $argument)?)
+        })*
+    };
+}
+
+impl Formatter for Pretty<'_> {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, part: &str) -> io::Result<()> {
+        fragment(writer, part)
+    }
+
+    laid_out! {
+        begin_array(),
+        end_array(),
+        begin_array_value(first: bool),
+        end_array_value(),
+        begin_object(),
+        end_object(),
+        begin_object_key(first: bool),
+        end_object_key(),
+        begin_object_value(),
+        end_object_value(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{json, Value};
+
+    #[test]
+    fn json_is_what_it_was_and_harmless() {
+        let odd = "a\"b\\c\n\u{1}\u{7f}\u{85}\u{202e}é\u{2028}\u{feff}\u{e0041}電";
+        let value = json!({odd: [odd, 1.5, null, {"x": []}], "empty": {}});
+        let mut bytes = Vec::new();
+        let mut out = Out::new(&mut bytes);
+        out.json(&value).unwrap();
+        out.pretty_json(&value).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.lines().all(iocrec_log::escape::is_safe), "{text}");
+        let (line, rest) = text.split_once('\n').unwrap();
+        assert_eq!(serde_json::from_str::<Value>(line).unwrap(), value);
+        assert_eq!(serde_json::from_str::<Value>(rest).unwrap(), value);
+        assert_eq!(rest.lines().count(), serde_json::to_string_pretty(&value).unwrap().lines().count());
+    }
+
+    #[test]
+    fn a_name_with_a_line_feed_makes_no_line() {
+        let mut bytes = Vec::new();
+        let mut out = Out::new(&mut bytes);
+        add!(out, "{} ", "a\n");
+        line!(out, "{}", "b\u{1b}[2J").unwrap();
+        assert_eq!(bytes, b"a\\n b\\x1b[2J\n");
+    }
+}

@@ -1,0 +1,181 @@
+//! Who has locked a directory, and who has a socket: by /proc, since neither tells by itself.
+//!
+//! Nothing that others own is opened or waited for: `fdinfo` and links of descriptors are the kernel's own words, while
+//! to look at a file that a descriptor leads to might mean to wait for a file server that never answers.
+
+use std::fs::{read_link, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::{major, minor};
+use nix::unistd::geteuid;
+
+use crate::ioc::process as proc;
+
+/// Bit of SIGKILL in the masks of /proc/PID/status.
+const SIGKILL: u64 = 1 << 8;
+/// PF_EXITING in the flags of /proc/PID/stat (linux/sched.h).
+const EXITING: u64 = 4;
+
+/// What has a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// A recorder of root, of this user or of the directory's owner.
+    Recorder,
+    /// The same, or one that can't be told any more, which is being killed, or gone.
+    Ending,
+    /// Somebody else.
+    Stranger,
+}
+
+/// A process that has a lock or a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub pid: u32,
+    /// The number of the user that it runs as, where that is known.
+    pub uid: Option<u32>,
+    /// Its name; empty where it is not known. The process itself may have chosen it.
+    pub name: String,
+    /// What it is.
+    pub sort: Sort,
+}
+
+impl Holder {
+    /// `process 12 (cat) of user 1000`: a user's name would have to be looked up, and by files that may be the user's own.
+    pub fn in_words(&self) -> String {
+        let name = if self.name.is_empty() { String::new() } else { format!(" ({})", self.name) };
+        let user = self.uid.map(|uid| format!(" of user {uid}")).unwrap_or_default();
+        format!("process {}{name}{user}", self.pid)
+    }
+}
+
+/// Is it root, or the user that we run as?
+pub fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == geteuid().as_raw()
+}
+
+/// What is to be known of a process. `owner` is trusted, too.
+pub fn process(pid: u32, owner: u32) -> Holder {
+    let status = proc::text(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    // real, effective, saved, file system (proc(5)): a program that runs as another user may have inherited the lock
+    let uids: Vec<u32> = line("Uid:").split_ascii_whitespace().filter_map(|uid| uid.parse().ok()).collect();
+    let trusted = uids.len() == 4 && uids.iter().all(|&uid| is_trusted(uid) || uid == owner);
+    let name = proc::thread_name(pid, pid).chars().flat_map(char::escape_debug).collect::<String>();
+    let program = proc::link(pid, "exe");
+    let is_recorder = pid != std::process::id()
+        && (name.starts_with("iocrec")
+            || program.rsplit('/').next().is_some_and(|file| file.starts_with("iocrec")));
+    let sort = match (uids.is_empty() || is_ending(pid, &status), trusted && is_recorder) {
+        // one that has ended tells nothing any more
+        (true, true) => Sort::Ending,
+        (true, false) if uids.is_empty() || trusted && program.is_empty() => Sort::Ending,
+        (false, true) => Sort::Recorder,
+        _ => Sort::Stranger,
+    };
+    Holder { pid, uid: uids.get(1).copied(), name, sort }
+}
+
+/// Is it about to end, whatever it does?
+fn is_ending(pid: u32, status: &str) -> bool {
+    let pending = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    };
+    if (pending("SigPnd:") | pending("ShdPnd:")) & SIGKILL != 0 {
+        return true;
+    }
+    let stat = proc::text(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // state and flags are fields 3 and 9; the name, field 2, may hold blanks and brackets
+    let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
+    let state = fields.next();
+    let flags: u64 = fields.nth(5).and_then(|flags| flags.parse().ok()).unwrap_or(0);
+    matches!(state, Some("Z" | "X")) || flags & EXITING != 0
+}
+
+/// Who has locked a directory; none where that can't be seen.
+pub fn holders(directory: &File) -> Vec<Holder> {
+    let Ok(about) = directory.metadata() else { return Vec::new() };
+    let files = names_of(directory, about.dev(), about.ino());
+    let is_ours =
+        |line: &str| line.contains("FLOCK") && files.iter().any(|file| line.contains(file.as_str()));
+    let locks = proc::text("/proc/locks").unwrap_or_default();
+    let who_locked = |line: &str| {
+        // number: FLOCK ADVISORY WRITE pid device:inode start end; blocked ones begin with an arrow (proc(5))
+        (is_ours(line) && !line.contains("->"))
+            .then(|| line.split_ascii_whitespace().nth(4)?.parse().ok())
+            .flatten()
+    };
+    let listed: Vec<u32> = locks.lines().filter_map(who_locked).collect();
+    // who locked it may have ended and left the descriptor to a child
+    let has = |pid: u32| {
+        fdinfo(pid).iter().any(|path| proc::text(path).is_ok_and(|text| text.lines().any(is_ours)))
+    };
+    let mut found: Vec<u32> = listed.iter().copied().filter(|&pid| has(pid)).collect();
+    if found.is_empty() {
+        found = proc::pids().unwrap_or_default().into_iter().filter(|&pid| has(pid)).collect();
+    }
+    if found.is_empty() {
+        found = listed.into_iter().filter(|&pid| pid > 0).collect();
+    }
+    if found.is_empty() {
+        // an overlay's files have other numbers in the kernel's lists
+        let path = read_link(format!("/proc/self/fd/{}", super::number(directory))).unwrap_or_default();
+        let has = |pid: &u32| locked_by_path(*pid, &path);
+        found = proc::pids().unwrap_or_default().into_iter().filter(has).collect();
+    }
+    found.into_iter().map(|pid| process(pid, about.uid())).collect()
+}
+
+/// What the kernel's list of locks calls a file: ` fe:01:1234 `. The device is that of its file system, which is not always what
+/// stat(2) tells (btrfs, overlayfs).
+fn names_of(file: &File, device: u64, inode: u64) -> Vec<String> {
+    let name = |major: u64, minor: u64| format!(" {major:02x}:{minor:02x}:{inode} ");
+    let mut names = vec![name(major(device) as u64, minor(device) as u64)];
+    let info = proc::text(format!("/proc/self/fdinfo/{}", super::number(file))).unwrap_or_default();
+    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:")).map(str::trim);
+    let mounts = proc::text("/proc/self/mountinfo").unwrap_or_default();
+    let of_mount = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        (words.next() == mount).then(|| words.nth(1)?.split_once(':'))?
+    });
+    if let Some((Ok(major), Ok(minor))) = of_mount.map(|(major, minor)| (major.parse(), minor.parse())) {
+        names.push(name(major, minor));
+    }
+    names
+}
+
+/// Has a process a lock on what the kernel calls by that path?
+fn locked_by_path(pid: u32, path: &Path) -> bool {
+    fdinfo(pid).iter().any(|info| {
+        let Some(number) = info.file_name() else { return false };
+        let link = PathBuf::from(format!("/proc/{pid}/fd")).join(number);
+        read_link(link).is_ok_and(|found| found == path)
+            && proc::text(info).is_ok_and(|text| {
+                text.lines().any(|line| line.starts_with("lock:") && line.contains("FLOCK"))
+            })
+    })
+}
+
+/// Descriptions of a process's descriptors.
+fn fdinfo(pid: u32) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// Who has a socket by that abstract name; `None` where that can't be seen.
+pub fn of_socket(name: &str, owner: u32) -> Option<Holder> {
+    let sockets = proc::text("/proc/net/unix").ok()?;
+    // address: references protocol flags type state inode @name
+    let inode = sockets.lines().find_map(|line| {
+        let (rest, found) = line.rsplit_once(" @")?;
+        (found == name).then(|| rest.rsplit_once(' ').map(|(_, inode)| inode))?
+    })?;
+    let wanted = PathBuf::from(format!("socket:[{inode}]"));
+    let has = |pid: &u32| {
+        let links = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        links.into_iter().any(|link| read_link(link.path()).is_ok_and(|file| file == wanted))
+    };
+    proc::pids().ok()?.into_iter().find(has).map(|pid| process(pid, owner))
+}

@@ -1,0 +1,185 @@
+//! Threads of an IOC: an epicsThreadId's number in the kernel, and in Base 3.14 its name.
+//!
+//! From Base 3.15 on the kernel knows the name of each thread, and the structure behind an epicsThreadId (`struct
+//! epicsThreadOSD`, osi/os/posix) holds its number in the kernel. Base 3.14 tells the kernel nothing, and its
+//! structure has only the C library's handle, a pthread_t, which is the address of a structure with that number. All
+//! of its threads are on a list, whose nodes the structures begin with: from one of them, that of a CA server's
+//! thread, one gets to all.
+//!
+//! The list changes while it is read, under a lock that is not taken. So the walk is bounded, and a number is believed only
+//! if the process has such a thread.
+
+use std::collections::{HashMap, HashSet};
+
+use super::memory::Memory;
+use super::width::{u32_at, Width};
+use super::{addresses, IocProcess};
+
+/// Members of an epicsThreadOSD of 3.15 and later that may hold the kernel's number (seen at 24 and 32).
+const NUMBER_BYTES: usize = 96;
+/// More threads than an IOC has.
+const MOST_THREADS: usize = 2000;
+/// Names given to epicsThreadCreate are short.
+const MOST_NAME: usize = 60;
+
+/// epicsThreadOSD of 3.14.12 (osdThread.c): ELLNODE, pthread_t, pthread_attr_t (36 or 56 bytes), sched_param, three pointers,
+/// five numbers, and the name. Seen on x86_64; the narrow one is computed.
+struct Offsets {
+    handle: usize,
+    name: usize,
+    bytes: usize,
+    /// In struct client of rsrv (server.h): its thread.
+    of_client: usize,
+}
+
+const NARROW: Offsets = Offsets { handle: 8, name: 84, bytes: 88, of_client: 156 };
+const WIDE: Offsets = Offsets { handle: 16, name: 136, bytes: 144, of_client: 240 };
+
+/// Where in a `struct pthread` the kernel's number is: behind a header and a list's node. The GNU C library: 720 on
+/// x86_64, whose header is 704 bytes long; else 24 pointers long, so 208, or 104 with pointers of 4 bytes.
+const NUMBERS_WIDE: [u64; 2] = [720, 208];
+const NUMBERS_NARROW: [u64; 1] = [104];
+
+/// The kernel's number of a thread by its epicsThreadId: one of `threads`, those of the process.
+pub fn number(memory: &Memory, base_3_14: bool, id: u64, threads: &HashSet<u32>) -> Option<u32> {
+    if base_3_14 {
+        let at = memory.width().pick(&NARROW, &WIDE).handle as u64;
+        return by_handle(memory, memory.pointer(id.checked_add(at)?)?, threads);
+    }
+    let bytes: [u8; NUMBER_BYTES] = memory.bytes(id)?;
+    (0..NUMBER_BYTES).step_by(4).map(|at| u32_at(&bytes, at)).find(|tid| threads.contains(tid))
+}
+
+fn by_handle(memory: &Memory, handle: u64, threads: &HashSet<u32>) -> Option<u32> {
+    let places = match memory.width() {
+        Width::Narrow => &NUMBERS_NARROW[..],
+        Width::Wide => &NUMBERS_WIDE,
+    };
+    places.iter().find_map(|place| {
+        let tid = u32::from_ne_bytes(memory.bytes(handle.checked_add(*place)?)?);
+        threads.contains(&tid).then_some(tid)
+    })
+}
+
+/// Names of a Base 3.14 IOC's threads, by the kernel's numbers. Empty where Base names its threads itself, where no CA
+/// server runs, or nothing makes sense.
+pub fn names(ioc: &IocProcess, threads: &HashSet<u32>) -> HashMap<u32, String> {
+    if !ioc.fixed.is_3_14() {
+        return HashMap::new();
+    }
+    // the client that takes searches over UDP is there as long as the server is
+    let one = addresses(&ioc.modules, "prsrv_cast_client").chain(addresses(&ioc.modules, "clientQ"));
+    one.map(|variable| names_from(&ioc.memory, variable, threads))
+        .find(|names| !names.is_empty())
+        .unwrap_or_default()
+}
+
+/// The same, of the list that the thread is on which serves the client that a variable points to.
+fn names_from(memory: &Memory, variable: u64, threads: &HashSet<u32>) -> HashMap<u32, String> {
+    let offsets = memory.width().pick(&NARROW, &WIDE);
+    let first = memory
+        .pointer(variable)
+        .and_then(|client| memory.pointer(client.checked_add(offsets.of_client as u64)?))
+        .filter(|&first| number(memory, true, first, threads).is_some());
+    let mut names = HashMap::new();
+    // forwards from it, then backwards
+    for link in [0, memory.width().bytes()] {
+        let mut at = first.unwrap_or_default();
+        for _ in 0..MOST_THREADS {
+            let node: Option<[u8; WIDE.bytes]> = memory.head(at, offsets.bytes);
+            let Some(node) = node.filter(|_| at != 0) else { break };
+            let width = memory.width();
+            let tid = by_handle(memory, width.pointer(&node, offsets.handle), threads);
+            let name = memory.string(width.pointer(&node, offsets.name), MOST_NAME);
+            if let (Some(tid), Some(name)) = (tid, name.filter(|name| !name.is_empty())) {
+                names.entry(tid).or_insert(name);
+            }
+            at = width.pointer(&node, link);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ioc::image::Image;
+    use proptest::prelude::*;
+    use Width::{Narrow, Wide};
+
+    const TID: u32 = 4711;
+
+    /// Three threads on a list, the second serves the client that a variable points to.
+    fn list(width: Width, place: u64) -> (Image, usize) {
+        let mut image = Image::new(width);
+        let offsets = width.pick(&NARROW, &WIDE);
+        let variable = image.room(8);
+        let mut before = None;
+        for (number, name) in ["_main_", "CAS-UDP", "cbLow"].into_iter().enumerate() {
+            let thread = image.room(offsets.bytes);
+            let handle = image.room(800);
+            image.put(handle + place as usize, &(TID + number as u32).to_ne_bytes());
+            image.point(thread + offsets.handle, handle);
+            image.point_to_string(thread + offsets.name, name);
+            if let Some(before) = before {
+                image.point(before, thread);
+                image.point(thread + width.bytes(), before);
+            }
+            before = Some(thread);
+            if number == 1 {
+                let client = image.room(offsets.of_client + 8);
+                image.point(variable, client);
+                image.point(client + offsets.of_client, thread);
+            }
+        }
+        (image, variable)
+    }
+
+    #[test]
+    fn all_threads_are_found_from_one() {
+        let threads = HashSet::from([TID, TID + 1, TID + 2, 1, 2]);
+        for (width, place) in [(Wide, 720), (Wide, 208), (Narrow, 104)] {
+            let (image, variable) = list(width, place);
+            let names = names_from(&image.memory(), image.address(variable), &threads);
+            let name = |number| names.get(&(TID + number)).map(String::as_str);
+            assert_eq!([name(0), name(1), name(2)], [Some("_main_"), Some("CAS-UDP"), Some("cbLow")]);
+            assert_eq!(names.len(), 3, "{width:?} {place}");
+            // another process's threads
+            let none = names_from(&image.memory(), image.address(variable), &HashSet::from([1, 2]));
+            assert!(none.is_empty());
+        }
+    }
+
+    #[test]
+    fn circles_end() {
+        let (mut image, variable) = list(Wide, 720);
+        let threads = HashSet::from([TID, TID + 1, TID + 2]);
+        let memory = image.memory();
+        let client = memory.pointer(image.address(variable)).unwrap();
+        let thread = memory.pointer(client + WIDE.of_client as u64).unwrap();
+        let at = (thread - image.address(0)) as usize;
+        image.put_pointer(at, thread);
+        let names = names_from(&image.memory(), image.address(variable), &threads);
+        assert_eq!(names.len(), 2, "those before it");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(50))]
+        #[test]
+        fn no_memory_content_panics_or_hangs(
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 1..30),
+            inward in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..10),
+        ) {
+            let (mut image, variable) = list(Wide, 720);
+            let used = image.used() - 8;
+            for (at, value) in changes {
+                image.put(at.index(used), &value.to_ne_bytes());
+            }
+            for (at, to) in inward {
+                image.point(at.index(used) / 8 * 8, to.index(used) / 8 * 8);
+            }
+            let threads = HashSet::from([TID, TID + 1, TID + 2]);
+            prop_assert!(names_from(&image.memory(), image.address(variable), &threads).len() <= 3);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Hits on their way from the kernel's buffers to events: copied, and in the order in which they are worked on.
+//!
+//! Each thread's hits are handed over in the order in which the thread made them, whichever buffers they came through.
+//! What lets them be merged: a hit carries a time that was noted before it could be seen here, so a hit that was begun
+//! after the clock showed T carries a later time than T. Who takes over all that was begun until then has all hits with times
+//! up to T, and hands over these; what carries a later time waits for the next time.
+
+/// Hits as they came, one behind the other.
+#[derive(Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    /// Where each begins and ends.
+    places: Vec<(u32, u32)>,
+}
+
+impl Batch {
+    /// Takes a hit, in one or two pieces.
+    pub(super) fn push(&mut self, sample: &[u8], rest: &[u8]) {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(sample);
+        self.bytes.extend_from_slice(rest);
+        self.places.push((start, self.bytes.len() as u32));
+    }
+
+    /// Each hit in turn.
+    pub fn samples(&self) -> impl Iterator<Item = &[u8]> {
+        self.places.iter().filter_map(|&place| self.sample(place))
+    }
+
+    fn sample(&self, (start, end): (u32, u32)) -> Option<&[u8]> {
+        self.bytes.get(start as usize..end as usize)
+    }
+
+    /// Bytes of all hits.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Puts the hits of several CPUs and buffers into the order of time. They are nearly in order for each, so this takes
+    /// hardly any time.
+    pub(super) fn sort(&mut self) {
+        let bytes = &self.bytes;
+        self.places.sort_by_key(|&(start, _)| time(bytes, start));
+    }
+
+    /// Of hits in order, takes those away that carry a later time than `until`, CLOCK_MONOTONIC in nanoseconds.
+    pub(super) fn split(&mut self, until: u64) -> Batch {
+        let stay = self.places.partition_point(|&(start, _)| time(&self.bytes, start) <= until);
+        let mut later = Batch::default();
+        for place in self.places.split_off(stay) {
+            later.push(self.sample(place).unwrap_or_default(), &[]);
+        }
+        later
+    }
+
+    /// Forgets all hits; keeps no more memory than `most` bytes of them take.
+    pub(super) fn clear(&mut self, most: usize) {
+        self.bytes.clear();
+        self.places.clear();
+        if self.bytes.capacity() > most {
+            self.bytes.shrink_to(most);
+            self.places.shrink_to(most / SMALLEST);
+        }
+    }
+}
+
+/// Bytes of the shortest hit, `struct hit` of bpf/hits.h.
+const SMALLEST: usize = 48;
+
+/// When a hit was made, with which it begins.
+fn time(bytes: &[u8], start: u32) -> u64 {
+    let time = bytes.get(start as usize..).and_then(<[u8]>::first_chunk);
+    time.map_or(0, |time| u64::from_ne_bytes(*time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(times: &[u64]) -> Batch {
+        let mut batch = Batch::default();
+        for &time in times {
+            let mut sample = time.to_ne_bytes().to_vec();
+            sample.resize(8 + time as usize, 0);
+            batch.push(&sample[..3], &sample[3..]);
+        }
+        batch
+    }
+
+    fn lengths(batch: &Batch) -> Vec<usize> {
+        batch.samples().map(<[u8]>::len).collect()
+    }
+
+    #[test]
+    fn hits_of_all_cpus_are_in_the_order_of_time() {
+        let mut batch = batch(&[1, 4, 6, 2, 3, 5]);
+        batch.sort();
+        assert_eq!(lengths(&batch), [9, 10, 11, 12, 13, 14]);
+    }
+
+    #[test]
+    fn later_hits_wait() {
+        let mut batch = batch(&[1, 4, 6, 2, 3, 5]);
+        batch.sort();
+        let later = batch.split(4);
+        assert_eq!((lengths(&batch), lengths(&later)), (vec![9, 10, 11, 12], vec![13, 14]));
+        let none = batch.split(9);
+        assert_eq!((lengths(&batch).len(), none.bytes()), (4, 0));
+        let all = batch.split(0);
+        assert_eq!((lengths(&batch).len(), lengths(&all)), (0, vec![9, 10, 11, 12]));
+    }
+
+    #[test]
+    fn memory_of_a_flood_is_given_back() {
+        let mut batch = Batch::default();
+        (0..10_000).for_each(|_| batch.push(&[0; 64], &[]));
+        batch.clear(1000);
+        assert!(batch.bytes.capacity() <= 1000 && batch.places.capacity() <= 1000 / SMALLEST);
+        assert_eq!(batch.samples().count(), 0);
+    }
+}

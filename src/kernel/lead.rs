@@ -1,0 +1,219 @@
+//! The instructions that an x86 function begins with, up to the first that the kernel emulates.
+//!
+//! A compiler may test an argument or load a variable before it saves registers: 3.14's `post_event` begins with
+//! `mov scanCtl,%eax; cmp $1,%eax; je`. A probe on the first of these would be single-stepped, one on the jump
+//! is not. It is as good there, if all that is passed over changes neither what the program reads (the arguments, the stack
+//! pointer, the return address) nor the way: then whoever enters the function comes by, and the hit says the same.
+//!
+//! So only instructions are passed over that are known here, byte by byte, to write nothing but flags or a register
+//! that holds no argument. With any other the looking ends, and the probe goes to the beginning. Each instruction's length
+//! is known exactly, so that no place found is inside of one.
+
+/// Registers by their numbers in instructions (Intel SDM 2, table 2-2): rcx, rdx, rsp, rsi, rdi.
+const CX: u8 = 1;
+const DX: u8 = 2;
+const SP: u8 = 4;
+const SI: u8 = 6;
+const DI: u8 = 7;
+
+/// Where those of the first arguments are, System V calling convention of x86_64. On i386 they lie on the stack, to
+/// which nothing is written.
+const ARGUMENTS: [u8; 4] = [DI, SI, DX, CX];
+
+/// Bytes before the first instruction that the kernel emulates; `None` where something else comes before, or too much
+/// that can be passed over. `arguments`: how many must be what they were.
+pub fn emulated(wide: bool, arguments: usize, code: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let rest = code.get(at..)?;
+        if is_emulated(wide, rest) {
+            return Some(at);
+        }
+        let Passed { bytes, writes } = passed(wide, rest)?;
+        let is_kept = |register| {
+            let kept = if wide { ARGUMENTS.get(..arguments).unwrap_or(&ARGUMENTS) } else { &[] };
+            register == SP || kept.contains(&register)
+        };
+        if writes.is_some_and(is_kept) {
+            return None;
+        }
+        at += bytes;
+    }
+}
+
+/// Does the kernel emulate the instruction? (uprobe setup of arch/x86/kernel/uprobes.c: branches since 3.16, `push`
+/// since 4.16.) Of jumps all but those through registers and memory, of which none begins a function.
+fn is_emulated(wide: bool, code: &[u8]) -> bool {
+    match code {
+        // push, and with REX.B push r8..r15
+        [0x50..=0x57, ..] => true,
+        [0x41, 0x50..=0x57, ..] => wide,
+        // nop, 66 nop, 0f 1f /0
+        [0x90, ..] | [0x66, 0x90, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => true,
+        // jcc, jmp
+        [0x70..=0x7f, _, ..] | [0xeb, _, ..] => true,
+        [0x0f, 0x80..=0x8f, _, _, _, _, ..] | [0xe9, _, _, _, _, ..] => true,
+        _ => false,
+    }
+}
+
+/// An instruction that may be passed over.
+struct Passed {
+    bytes: usize,
+    /// The register that it writes to.
+    writes: Option<u8>,
+}
+
+/// What an instruction does, if it is one of those that only compare, or set a register (Intel SDM 2).
+fn passed(wide: bool, code: &[u8]) -> Option<Passed> {
+    let (rex, code, prefix) = match code {
+        [rex @ 0x40..=0x4f, rest @ ..] if wide => (*rex, rest, 1),
+        _ => (0, code, 0),
+    };
+    let [operation, rest @ ..] = code else { return None };
+    let operand = || Operands::read(rex, rest);
+    let (bytes, writes) = match operation {
+        // test r/m,r; cmp r/m,r; cmp r,r/m
+        0x84 | 0x85 | 0x38..=0x3b => (operand()?.bytes, None),
+        // cmp r/m,imm8; test r/m8,imm8 (there /0)
+        0x80 | 0x83 => (operand().filter(|operands| operands.digit == 7)?.bytes + 1, None),
+        0xf6 => (operand().filter(|operands| operands.digit == 0)?.bytes + 1, None),
+        // cmp r/m,imm32; test r/m,imm32
+        0x81 => (operand().filter(|operands| operands.digit == 7)?.bytes + 4, None),
+        0xf7 => (operand().filter(|operands| operands.digit == 0)?.bytes + 4, None),
+        // cmp and test of al and eax
+        0x3c | 0xa8 => (1, None),
+        0x3d | 0xa9 => (4, None),
+        // mov r,r/m; xor r,r/m; movslq
+        0x8b | 0x33 => set(operand()?),
+        0x63 if wide => set(operand()?),
+        // lea
+        0x8d => set(operand().filter(|operands| operands.other.is_none())?),
+        // mov r/m,r; xor r/m,r: between registers
+        0x89 | 0x31 => (operand()?.bytes, Some(operand()?.other?)),
+        // movzx, movsx
+        0x0f => match rest {
+            [0xb6 | 0xb7 | 0xbe | 0xbf, rest @ ..] => {
+                let operands = Operands::read(rex, rest)?;
+                (1 + operands.bytes, Some(operands.register))
+            }
+            _ => return None,
+        },
+        // mov r,imm: with REX.W all 64 bits of it
+        0xb8..=0xbf => {
+            let register = (operation & 7) | (rex & 1) << 3;
+            (if rex & 8 == 0 { 4 } else { 8 }, Some(register))
+        }
+        _ => return None,
+    };
+    let bytes = prefix + 1 + bytes;
+    // all of it must have been seen
+    (bytes <= prefix + code.len()).then_some(Passed { bytes, writes })
+}
+
+/// Bytes behind the operation, and the register that it sets.
+fn set(operands: Operands) -> (usize, Option<u8>) {
+    (operands.bytes, Some(operands.register))
+}
+
+/// What an operation's ModRM byte says.
+struct Operands {
+    /// Of ModRM, SIB and displacement.
+    bytes: usize,
+    /// The register operand.
+    register: u8,
+    /// The same as part of the operation.
+    digit: u8,
+    /// The other operand; `None`: memory.
+    other: Option<u8>,
+}
+
+impl Operands {
+    fn read(rex: u8, code: &[u8]) -> Option<Operands> {
+        let [modrm, rest @ ..] = code else { return None };
+        let (mode, digit, base) = (modrm >> 6, modrm >> 3 & 7, modrm & 7);
+        let (sib, base) = match (mode, base) {
+            (0..=2, 4) => (1, rest.first()? & 7),
+            _ => (0, base),
+        };
+        let displacement = match (mode, base) {
+            (1, _) => 1,
+            (2, _) | (0, 5) => 4,
+            _ => 0,
+        };
+        let other = (mode == 3).then_some(base | (rex & 1) << 3);
+        Some(Operands { bytes: 1 + sib + displacement, register: digit | (rex & 4) << 1, digit, other })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// As they begin in builds by gcc 10 to 12.
+    #[test]
+    fn what_base_begins_functions_with() {
+        let at = |code: &[u8]| emulated(true, 1, code);
+        assert_eq!(at(&[0x48, 0x85, 0xff, 0x0f, 0x84, 0xb7, 0, 0, 0]), Some(3), "3.14 callbackRequest");
+        let post_event = [0x8b, 0x05, 0x4a, 0x44, 0x02, 0, 0x83, 0xf8, 0x01, 0x74, 0x05, 0xc3];
+        assert_eq!(at(&post_event), Some(9), "3.14 post_event, scanIoRequest; 7.0.3 postEvent");
+        let post_event = [0x8b, 0x05, 0xee, 0x06, 0x06, 0, 0x48, 0x85, 0xff, 0x74, 0x35];
+        assert_eq!(at(&post_event), Some(9), "7.0.10 postEvent");
+        assert_eq!(at(&[0x31, 0xd2, 0x31, 0xf6, 0xe9, 1, 2, 3, 4]), Some(4), "7.0 scanOnce");
+        assert_eq!(emulated(true, 2, &[0x31, 0xd2, 0x31, 0xf6, 0xe9, 1, 2, 3, 4]), None, "esi is needed");
+        let scan_io_request = [0x8b, 0x15, 0x32, 0xa5, 0x23, 0, 0x31, 0xc0, 0x83, 0xfa, 0x01, 0x74, 0x03];
+        assert_eq!(at(&scan_io_request), Some(11), "7.0.3 scanIoRequest");
+        assert_eq!(emulated(true, 3, &scan_io_request), None, "edx is needed");
+        assert_eq!(at(&[0x41, 0x57]), Some(0), "push %r15");
+        assert_eq!(at(&[0x41, 0x89, 0xf7, 0x41, 0x56]), Some(3), "mov %esi,%r15d; push %r14");
+    }
+
+    #[test]
+    fn nothing_that_matters_is_passed_over() {
+        let at = |code: &[u8]| emulated(true, 4, code);
+        for (code, why) in [
+            (&[0x48, 0x83, 0xec, 0x08, 0x53][..], "sub $8,%rsp"),
+            (&[0x48, 0x89, 0xdc, 0x53], "mov %rbx,%rsp"),
+            (&[0x48, 0x8d, 0x64, 0x24, 0xf8, 0x53], "lea -8(%rsp),%rsp"),
+            (&[0x48, 0x89, 0xc7, 0x53], "mov %rax,%rdi"),
+            (&[0x48, 0x8b, 0x7f, 0x10, 0x53], "mov 0x10(%rdi),%rdi"),
+            (&[0x48, 0x63, 0xc9, 0x53], "movslq %ecx,%rcx"),
+            (&[0xbe, 1, 0, 0, 0, 0x53], "mov $1,%esi"),
+            (&[0x48, 0x89, 0x07, 0x53], "mov %rax,(%rdi)"),
+            (&[0x83, 0x07, 0x01, 0x53], "addl $1,(%rdi)"),
+            (&[0xf7, 0xd8, 0x53], "neg %eax"),
+            (&[0xe8, 0, 0, 0, 0, 0x53], "call"),
+            (&[0xc3, 0x53], "ret"),
+            (&[0x58, 0x53], "pop %rax"),
+            (&[0xf0, 0x85, 0xc0, 0x53], "a prefix"),
+            (&[0x66, 0x85, 0xc0, 0x53], "a prefix that changes lengths of others"),
+            (&[0x85], "cut"),
+            (&[0x8b, 0x05, 1, 2], "cut"),
+            (&[0x85, 0xc0], "nothing emulated follows"),
+            (&[0x0f, 0x84, 1], "a jump that is cut"),
+            (&[], "nothing"),
+        ] {
+            assert_eq!(at(code), None, "{why}");
+        }
+        // registers without arguments may be set
+        assert_eq!(at(&[0x49, 0x89, 0xfa, 0x53]), Some(3), "mov %rdi,%r10");
+        assert_eq!(at(&[0x48, 0x89, 0xf8, 0x53]), Some(3), "mov %rdi,%rax");
+        assert_eq!(at(&[0x4c, 0x8b, 0x54, 0xf7, 0x10, 0x53]), Some(5), "mov 0x10(%rdi,%rsi,8),%r10");
+        assert_eq!(at(&[0x48, 0x8b, 0x04, 0x25, 1, 2, 3, 4, 0x53]), Some(8), "mov 0x4030201,%rax");
+        assert_eq!(at(&[0x0f, 0xb7, 0x47, 0x24, 0x53]), Some(4), "movzwl 0x24(%rdi),%eax");
+        assert_eq!(at(&[0x49, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 0x53]), Some(10), "movabs");
+        // 32 bits: 48 is `dec %eax` there
+        assert_eq!(emulated(false, 4, &[0x48, 0x89, 0xc7, 0x53]), None);
+        assert_eq!(emulated(false, 4, &[0x8b, 0x4c, 0x24, 0x04, 0x53]), Some(4), "mov 4(%esp),%ecx");
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(code in prop::collection::vec(any::<u8>(), 0..40), wide in any::<bool>(), arguments in 0usize..9) {
+            if let Some(at) = emulated(wide, arguments, &code) {
+                prop_assert!(at < code.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Puts go before processing: where a flood of processing fills what lies between kernel and recorder, no put is lost
+//! with it, and what is lost is said to be processing.
+
+use crate::rig::Rig;
+use serde_json::{json, Value};
+use std::fmt::Write;
+use std::time::Duration;
+
+const PORT: u16 = 5074;
+
+/// Records that process ten times a second, each with a link that puts.
+const FLOOD: usize = 1000;
+/// Time for the flood to fill what is there: 300 bytes a record. Packets are kept for half a second.
+const STALL: Duration = Duration::from_millis(350);
+/// Puts with callback, each waited for.
+const CALLBACKS: u32 = 20;
+
+/// A database that floods, and two records to put to.
+fn database(rig: &Rig) -> String {
+    let mut records = String::from(r#"record(ao, "FLOOD:SP") {} record(longout, "FLOOD:READY") {}"#);
+    for number in 0..FLOOD {
+        let calc = format!(
+            "record(calcout, \"FLOOD:{number}\") {{ field(SCAN, \".1 second\") field(CALC, \"A+1\") \
+             field(INPA, \"FLOOD:{number}\") field(OUT, \"FLOOD:{number}:TO\") }} record(ao, \"FLOOD:{number}:TO\") {{}}\n"
+        );
+        records.write_str(&calc).expect("a string takes all");
+    }
+    let path = rig.path("flood.db");
+    std::fs::write(&path, records).expect("the database");
+    path
+}
+
+/// The losses that the log tells of.
+fn losses(rig: &Rig) -> Vec<String> {
+    let info = rig.replay("info", &[]);
+    let text = String::from_utf8_lossy(&info.stdout).into_owned();
+    text.lines().filter(|line| line.contains("loss ")).map(str::to_string).collect()
+}
+
+/// The recorder takes nothing for as long as what captures packets can bridge, while a client puts so many values one
+/// after the other.
+fn puts_survive(tier: &str, count: u32) {
+    let Some(rig) = Rig::new(&format!("flood-{tier}")) else { return };
+    let ioc = rig.ioc("flooded", PORT, &database(&rig), &[]);
+    let mut client = rig.client("libca", &[PORT], &[]);
+    client.connect("FLOOD:SP");
+    let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
+    rig.wait_until_recording(&mut client, "FLOOD:READY", "both");
+    client.put("FLOOD:SP", 6, json!(-1), true);
+    recorder.signal(libc::SIGSTOP);
+    std::thread::sleep(STALL);
+    client.flood("FLOOD:SP", count);
+    for number in count..count + CALLBACKS {
+        client.put("FLOOD:SP", 6, json!(number), true);
+    }
+    recorder.signal(libc::SIGCONT);
+    client.put("FLOOD:SP", 6, json!(count + CALLBACKS), true);
+    assert!(recorder.stop().success(), "{}", recorder.errors());
+
+    let losses = losses(&rig);
+    let said = |what: &str| losses.iter().any(|line| line.contains(what));
+    assert!(said("the buffer between kernel and recorder was full"), "nothing is tested: {losses:?}");
+    assert!(!said("puts"), "{losses:?}");
+    let puts = rig.puts(&["--pv", "FLOOD:SP"]);
+    let requested: Vec<Option<f64>> = puts.iter().map(|put| put["requested"].as_f64()).collect();
+    let all: Vec<Option<f64>> =
+        (-1..=i64::from(count + CALLBACKS)).map(|number| Some(number as f64)).collect();
+    assert_eq!(requested, all, "each once, in order; {losses:?}");
+    let is_wrong = |pair: &&[Value]| {
+        let put = &pair[1];
+        put["source"] != "both" || put["old"] != pair[0]["requested"] || put["status"] != "ok"
+    };
+    let wrong: Vec<&[Value]> = puts.windows(2).filter(is_wrong).collect();
+    assert!(wrong.is_empty(), "{} of {count}: {:#?}", wrong.len(), wrong.first());
+}
+
+#[test]
+fn puts_survive_a_flood_of_processing() {
+    puts_survive("ring", 450);
+}
+
+/// There each CPU has a buffer of puts.
+#[test]
+fn puts_survive_a_flood_of_processing_in_perf_buffers() {
+    puts_survive("perf", 250);
+}

@@ -1,0 +1,318 @@
+//! Log directories that are moved, deleted, made anew, covered by other file systems, and file systems that die: each put
+//! of a client is in some log, or is counted as lost.
+
+use crate::rig::{self, json_lines, run, wait_until, Client, Ioc, Rig, Running, IOCREC};
+use serde_json::{json, Value};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::Duration;
+
+const PORT: u16 = 5074;
+
+/// A recorder of an IOC that a client puts numbers to, one after the other.
+struct World {
+    rig: Rig,
+    _ioc: Ioc,
+    client: Client,
+    recorder: Running,
+    log: String,
+    put: i64,
+    /// Directories that logs were moved to.
+    others: Vec<String>,
+}
+
+impl World {
+    /// The log is in a directory of that name in the rig's.
+    fn new(rig: Rig, name: &str) -> World {
+        let ioc = rig.ioc(name, PORT, "puts.db", &[]);
+        let client = rig.client("libca", &[PORT], &[]);
+        let log = rig.path("disk/log");
+        fs::create_dir_all(rig.path("disk")).expect("a directory");
+        let pid = ioc.pid_argument();
+        let recorder =
+            rig.agent(&["record", "--dir", &log, "--pid", &pid, "--flush", "200ms", "--sync", "1s"]);
+        let mut world = World { rig, _ioc: ioc, client, recorder, log, put: 0, others: Vec::new() };
+        wait_until("it records", || {
+            world.client.put("PUT:READY", 6, json!(1), true);
+            std::thread::sleep(Duration::from_millis(100));
+            numbers(&world.log, "PUT:READY").0.contains(&1)
+        });
+        world
+    }
+
+    /// So many puts, each done.
+    fn put(&mut self, count: i64) {
+        for _ in 0..count {
+            self.client.put("PUT:LONG", 5, json!(self.put), true);
+            self.put += 1;
+        }
+    }
+
+    /// Puts until the recorder has said a word on stderr that often.
+    fn until_said(&mut self, words: &str, times: usize) {
+        wait_until(&format!("it says {words}: {}", self.recorder.errors()), || {
+            self.put(5);
+            self.recorder.errors().matches(words).count() >= times
+        });
+    }
+
+    fn other(&mut self, name: &str) -> String {
+        let other = self.rig.path(name);
+        self.others.push(other.clone());
+        other
+    }
+
+    /// What `iocrec status` says, asked by the log's directory.
+    fn status(&self) -> Value {
+        let output = run(Command::new(IOCREC).args(["status", "--dir", &self.log, "--json"]));
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    }
+
+    /// The recorder can be asked by the path that it was told, and is the same one.
+    fn is_reached(&self) {
+        wait_until("iocrec status finds the recorder", || {
+            let about = self.status();
+            about["running"] == json!(true) && about["pid"] == json!(self.recorder.pid())
+        });
+        let marked = run(Command::new(IOCREC).args(["mark", "--dir", &self.log, "here"]));
+        assert!(marked.status.success(), "{}", String::from_utf8_lossy(&marked.stderr));
+    }
+
+    /// Ends; the numbers found in all logs, and how many events were counted as lost by the log that is there.
+    fn end(&mut self) -> (BTreeSet<i64>, u64) {
+        let ended = self.recorder.stop();
+        assert!(ended.success(), "{}", self.recorder.errors());
+        let (mut found, lost) = numbers(&self.log, "PUT:LONG");
+        for other in &self.others {
+            found.extend(numbers(other, "PUT:LONG").0);
+        }
+        (found, lost)
+    }
+
+    fn missing(&self, found: &BTreeSet<i64>) -> Vec<i64> {
+        (0..self.put).filter(|number| !found.contains(number)).collect()
+    }
+}
+
+/// Numbers that were put to a PV by a log, and the events that it says were lost on the disk.
+fn numbers(log: &str, pv: &str) -> (BTreeSet<i64>, u64) {
+    let puts = run(Command::new(rig::iocreplay()).args(["puts", log, "--format", "jsonl", "--pv", pv]));
+    let numbers = json_lines(&puts.stdout)
+        .iter()
+        .filter_map(|put| put["requested"].as_f64())
+        .map(|v| v as i64)
+        .collect();
+    let info = run(Command::new(rig::iocreplay()).args(["info", log, "--json"]));
+    let info: Value = serde_json::from_slice(&info.stdout).unwrap_or_default();
+    let losses =
+        info["runs"].as_array().into_iter().flatten().filter_map(|run| run["losses"].as_array()).flatten();
+    let lost =
+        losses.filter(|loss| loss["source"] == "storage").filter_map(|loss| loss["count"].as_u64()).sum();
+    (numbers, lost)
+}
+
+fn mount(arguments: &[&str]) {
+    let output = run(Command::new("mount").args(arguments));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn unmount(path: &str) {
+    let output = run(Command::new("umount").args(["-l", path]));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Moved away, and covered by another file system, and that is taken away again: nothing is lost.
+#[test]
+fn moved_and_covered() {
+    let Some(rig) = Rig::new("moved") else { return };
+    rig::enter_private_mounts();
+    let mut world = World::new(rig, "moved");
+    let mode = |path: &str| fs::metadata(path).expect("it is there").permissions().mode() & 0o7777;
+    fs::set_permissions(&world.log, fs::Permissions::from_mode(0o2755)).expect("its mode is changed");
+    world.put(50);
+    let other = world.other("first");
+    fs::rename(&world.log, &other).expect("it is moved");
+    world.until_said("moved away", 1);
+    assert_eq!(mode(&world.log), 0o750, "as it was when the recorder began");
+    world.is_reached();
+    world.put(50);
+    // another directory in its place
+    let other = world.other("second");
+    fs::rename(&world.log, &other).expect("it is moved");
+    fs::create_dir(&world.log).expect("a new one");
+    world.until_said("recording goes on", 2);
+    world.is_reached();
+    world.put(50);
+    // covered, and uncovered again
+    let log = world.log.clone();
+    rig::mount_small(&log, "size=4m,mode=755");
+    world.until_said("another file system", 1);
+    world.is_reached();
+    world.put(50);
+    let kept = world.other("kept");
+    fs::create_dir(&kept).expect("a directory");
+    mount(&["--bind", &log, &kept]);
+    unmount(&log);
+    world.until_said("another file system", 2);
+    world.is_reached();
+    world.put(50);
+    let (found, lost) = world.end();
+    assert_eq!(world.missing(&found), Vec::<i64>::new(), "{}", world.recorder.errors());
+    assert_eq!(lost, 0);
+    assert!(numbers(&kept, "PUT:LONG").0.len() > 50, "what was recorded in the file system that covered it");
+    unmount(&kept);
+    let lines = world.recorder.errors();
+    assert_eq!(lines.matches("recording goes on").count(), 4, "{lines}");
+}
+
+/// What was deleted is gone, and is counted: the directory, its files, the open one; while it is full of puts.
+#[test]
+fn deleted_and_made_anew() {
+    let Some(rig) = Rig::new("deleted") else { return };
+    let mut world = World::new(rig, "deleted");
+    world.put(50);
+    fs::remove_dir_all(&world.log).expect("it is deleted");
+    world.until_said("was deleted", 1);
+    world.is_reached();
+    let (before, lost_before) = numbers(&world.log, "PUT:LONG");
+    assert!(lost_before >= 50, "{lost_before}: {}", world.recorder.errors());
+    assert!(!before.contains(&49));
+    world.put(50);
+    // rm -rf followed by mkdir, as an installation script does
+    fs::remove_dir_all(&world.log).expect("it is deleted");
+    fs::create_dir(&world.log).expect("a new one");
+    world.until_said("recording goes on", 2);
+    world.is_reached();
+    world.put(50);
+    let moment = world.put;
+    std::thread::sleep(Duration::from_millis(1500));
+    // rm DIR/*
+    for file in fs::read_dir(&world.log).expect("the log").flatten() {
+        fs::remove_file(file.path()).expect("a file is deleted");
+    }
+    world.until_said("was deleted while it was written", 1);
+    world.put(50);
+    let (found, lost) = world.end();
+    let missing = world.missing(&found);
+    // the log that is there tells of what was deleted last, each put being two events and more
+    let last: Vec<i64> = missing.iter().copied().filter(|&number| number >= moment - 50).collect();
+    assert!(last.len() >= 50 && last.len() as u64 <= lost, "{} puts of {lost} lost events", last.len());
+    assert!((world.put - 50..world.put).all(|number| found.contains(&number)));
+}
+
+/// What can't be used is waited for, and said; the end without a place for the log is a failure.
+#[test]
+fn a_place_that_cannot_be_used() {
+    let Some(rig) = Rig::new("no-place") else { return };
+    let mut world = World::new(rig, "no-place");
+    world.put(50);
+    let other = world.other("first");
+    fs::rename(&world.log, &other).expect("it is moved");
+    fs::write(&world.log, "").expect("a file");
+    world.until_said("is no directory any more", 1);
+    wait_until("it is said", || world.recorder.errors().contains("storing paused"));
+    fs::remove_file(&world.log).expect("the file goes");
+    world.until_said("storing again", 1);
+    // anybody's directory
+    let other = world.other("second");
+    fs::rename(&world.log, &other).expect("it is moved");
+    fs::create_dir(&world.log).expect("a new one");
+    fs::set_permissions(&world.log, fs::Permissions::from_mode(0o777)).expect("its mode is changed");
+    world.until_said("any user may write to", 1);
+    wait_until("it can be asked all the same", || {
+        world.status()["paused"].as_str().is_some_and(|reason| reason.contains("chmod o-w"))
+    });
+    fs::set_permissions(&world.log, fs::Permissions::from_mode(0o750)).expect("its mode is changed");
+    world.until_said("storing again", 2);
+    world.is_reached();
+    world.put(50);
+    // the whole tree is away
+    let (disk, away) = (world.rig.path("disk"), world.rig.path("away"));
+    fs::rename(&disk, &away).expect("it is moved");
+    world.until_said("make its parent directory first", 1);
+    fs::rename(&away, &disk).expect("it is moved back");
+    world.until_said("storing again", 3);
+    world.put(50);
+    let (found, lost) = world.end();
+    let missing = world.missing(&found);
+    assert!(!missing.is_empty() && missing.len() as u64 <= lost, "{} missing, {lost} lost", missing.len());
+    assert!((world.put - 50..world.put).all(|number| found.contains(&number)));
+}
+
+#[test]
+fn without_a_place_at_the_end_it_fails() {
+    let Some(rig) = Rig::new("no-end") else { return };
+    let mut world = World::new(rig, "no-end");
+    world.put(20);
+    let other = world.other("first");
+    fs::rename(&world.log, other).expect("it is moved");
+    fs::write(&world.log, "").expect("a file");
+    world.put(20);
+    let ended = world.recorder.stop();
+    let errors = world.recorder.errors();
+    assert_eq!(ended.code(), Some(1), "{errors}");
+    assert!(errors.lines().last().is_some_and(|line| line.contains("were not stored")), "{errors}");
+}
+
+/// A file system that answers every access with an error, is taken away, and comes back: as a disk that was pulled.
+#[test]
+fn a_file_system_that_dies() {
+    let Some(rig) = Rig::new("dies") else { return };
+    rig::enter_private_mounts();
+    let (image, disk) = (rig.path("image"), rig.path("disk"));
+    fs::create_dir(&disk).expect("a directory");
+    fs::File::create(&image).and_then(|file| file.set_len(16 << 20)).expect("an image");
+    let made = run(Command::new("mkfs.ext4").args(["-q", &image]));
+    let mounted = run(Command::new("mount").args(["-o", "loop", &image, &disk]));
+    if !made.status.success() || !mounted.status.success() {
+        rig::not_run::<()>("dies", "mounting an ext4 image does not work here");
+        return;
+    }
+    let mut world = World::new(rig, "dies");
+    world.put(50);
+    // all of that is on the disk before it dies
+    std::thread::sleep(Duration::from_millis(2500));
+    let died = shut_down(&disk);
+    assert!(died, "{}", std::io::Error::last_os_error());
+    world.until_said("storing paused", 1);
+    unmount(&disk);
+    // the mount point is a directory as well: it is recorded there meanwhile
+    world.until_said("storing again", 1);
+    world.put(50);
+    let below = world.rig.path("below");
+    fs::create_dir(&below).expect("a directory");
+    mount(&["--bind", &disk, &below]);
+    world.others.push(format!("{below}/log"));
+    wait_until("the loop device is free", || {
+        let again = run(Command::new("mount").args(["-o", "loop", &image, &disk]));
+        again.status.success() && fs::write(format!("{disk}/trial"), "x").is_ok() || {
+            let _ = run(Command::new("umount").args(["-l", &disk]));
+            false
+        }
+    });
+    world.until_said("another file system", 1);
+    world.is_reached();
+    world.put(50);
+    let (found, lost) = world.end();
+    let missing = world.missing(&found);
+    let errors = world.recorder.errors();
+    assert!((0..50).all(|number| found.contains(&number)), "what was synced is there: {missing:?} {errors}");
+    // told in two logs: below and here
+    let below_lost = numbers(&format!("{below}/log"), "PUT:LONG").1;
+    assert!(missing.len() as u64 <= lost + below_lost, "{missing:?}, {lost} + {below_lost} lost; {errors}");
+    assert!((world.put - 50..world.put).all(|number| found.contains(&number)));
+    unmount(&disk);
+    unmount(&below);
+}
+
+/// From now on everything on an ext4 file system fails (EXT4_IOC_SHUTDOWN, without writing anything more).
+fn shut_down(path: &str) -> bool {
+    use std::os::fd::AsRawFd;
+    const SHUTDOWN: libc::c_ulong = 0x8004_587d;
+    static WITHOUT_LOG: u32 = 2;
+    let directory = fs::File::open(path).expect("the file system");
+    // SAFETY: the argument is a number that outlives the call.
+    unsafe { libc::ioctl(directory.as_raw_fd(), SHUTDOWN as _, &raw const WITHOUT_LOG) == 0 }
+}
