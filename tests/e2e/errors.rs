@@ -87,14 +87,14 @@ fn an_ordinary_user_is_told_that_root_is_needed() {
     fs::copy(IOCREC, &program).expect("a copy");
     fs::set_permissions(&rig.dir, fs::Permissions::from_mode(0o755)).expect("the directory is open");
     fs::create_dir(rig.path("log")).expect("a directory");
-    fs::set_permissions(rig.path("log"), fs::Permissions::from_mode(0o777)).expect("open to all");
+    const NOBODY: u32 = 65534;
+    std::os::unix::fs::chown(rig.path("log"), Some(NOBODY), Some(NOBODY)).expect("a directory of that user");
     for arguments in [&["record", "--dir", &rig.log()][..], &["watch"]] {
-        const NOBODY: u32 = 65534;
         let output = run(Command::new(&program).args(arguments).uid(NOBODY).gid(NOBODY));
         expect(&output, FAILURE, &["root"]);
     }
     // What needs no root works.
-    let output = run(Command::new(&program).arg("check").uid(65534).gid(65534));
+    let output = run(Command::new(&program).arg("check").uid(NOBODY).gid(NOBODY));
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("root"));
 }

@@ -179,7 +179,9 @@ fn a_forked_child_goes_on() {
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     let mut client = rig.client("libca", &[PORT], &[]);
     rig.wait_until_recording(&mut client, "ONE:SP", "both");
-    for value in 100..110 {
+    // more than what is put while the recorder is waited for
+    const FIRST: i32 = 1_000_000;
+    for value in FIRST..FIRST + 10 {
         let said = ioc.command("fork ONE:READY");
         assert_eq!(said.last().map(String::as_str), Some("exit 7"), "{said:?}");
         // and in its parent all is as before
@@ -188,7 +190,7 @@ fn a_forked_child_goes_on() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let puts = rig.puts(&["--all"]);
     let of = |record: &str| {
-        let put = |put: &&Value| put["record"] == record && put["requested"].as_f64() >= Some(100.0);
+        let put = |put: &&Value| put["record"] == record && put["requested"].as_f64() >= Some(FIRST.into());
         puts.iter().filter(put).count()
     };
     assert_eq!((of("ONE:READY"), of("ONE:SP")), (0, 10), "{puts:?}");
