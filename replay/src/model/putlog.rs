@@ -132,7 +132,9 @@ fn walk(tree: &Tree, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLi
                 let via = via(&context, span, put, cause.is_some());
                 // A bare `dbPut` out of nowhere is a link's, whose record is not known.
                 let stray = via == Via::Unknown && put.kind == Some(PutKind::Put);
-                if all || via.is_from_outside() && !stray {
+                // Another IOC's client comes from outside, too, unless the link is known that it is.
+                let foreign = cause.is_none() && is_of_another_ioc(&context, span, put);
+                if all || (via.is_from_outside() || foreign) && !stray {
                     let cause = cause.filter(|_| number == 0);
                     each(line(tree, &context, number, span, put, via, cause));
                 }
@@ -210,6 +212,13 @@ fn circuit(context: &Context, span: &Span, put: &PutSpan) -> Option<CircuitId> {
 /// The recorded IOC whose process is the client of a circuit.
 fn client_ioc(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
     context.ioc(context.circuit_ends(circuit)?.client?)
+}
+
+/// Did a put come on a circuit of which one recorded IOC is the client, and another the server?
+fn is_of_another_ioc(context: &Context, span: &Span, put: &PutSpan) -> bool {
+    let ends = circuit(context, span, put).and_then(|circuit| context.circuit_ends(circuit));
+    let is_root = span.parent.is_none();
+    is_root && ends.is_some_and(|ends| ends.client.is_some() && ends.client != ends.server)
 }
 
 fn via(context: &Context, span: &Span, put: &PutSpan, by_link: bool) -> Via {

@@ -205,10 +205,12 @@ pub fn who(put: &PutLine) -> String {
     };
     match (person, put.client.as_deref(), put.cause_record.as_deref()) {
         (_, _, Some(record)) => format!("CA link of {record}"),
-        (_, Some(address), None) if put.via == Via::CaLink => match put.client_ioc.as_deref() {
-            Some(ioc) => format!("IOC {ioc} {address}"),
-            None => format!("an IOC {address}"),
-        },
+        // what it claims to be stands with it: any program can look like an IOC
+        (person, Some(address), None) if put.via == Via::CaLink => {
+            let ioc = put.client_ioc.as_deref().map_or("an IOC".to_owned(), |ioc| format!("IOC {ioc}"));
+            let person = person.map_or(String::new(), |person| format!(" ({person})"));
+            format!("{ioc}{person} {address}")
+        }
         (Some(person), Some(address), _) => format!("{person} {address}"),
         (None, Some(address), _) => format!("? {address}"),
         (Some(person), None, _) => person,
@@ -345,7 +347,7 @@ mod tests {
         let link = PutLine { cause_record: Some("A:OUT".into()), ..put() };
         assert_eq!(who(&link), "CA link of A:OUT");
         let other = PutLine { via: Via::CaLink, client_ioc: Some("second".into()), ..put() };
-        assert_eq!(who(&other), "IOC second 10.0.0.5:41022", "never as a person");
+        assert_eq!(who(&other), "IOC second (alice@console3) 10.0.0.5:41022", "never as a person alone");
     }
 
     #[test]
