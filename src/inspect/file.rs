@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
 
@@ -84,8 +84,9 @@ impl Handle {
     /// # Errors
     /// It can't be looked at, or not in time.
     pub fn name(path: &Path) -> io::Result<(Handle, About)> {
-        static KEYS: AtomicU64 = AtomicU64::new(1);
-        let key = KEYS.fetch_add(1, Ordering::Relaxed);
+        // old ARM processors have no atomic numbers of 64 bits; only the last file of a reader is remembered by its key
+        static KEYS: AtomicUsize = AtomicUsize::new(1);
+        let key = KEYS.fetch_add(1, Ordering::Relaxed).max(1) as u64;
         match ask(super::pid_in(path), Question::Name, |page| put_path(page, path)) {
             Some(answer) => {
                 let (_, descriptor) = answer?;

@@ -4,7 +4,7 @@
 //! grows with what lies on the disk, so that many hosts can be read together, and what was made small to
 //! become huge stays small. A recorder's own context has none but [`MAX_HELD`](super::MAX_HELD).
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
 /// Bytes that definitions may take however small the logs are: four times what a big site's box has (100,000 records and
@@ -15,22 +15,23 @@ const PER_BYTE: usize = 2;
 /// Things that may be looked at when IOCs and circuits end, one after the other: at the base, and for each fact that is
 /// applied. An IOC that ends has all looked through for what is its own; where that comes often and much is
 /// defined, it would never end. An IOC that restarts tells more than it has ended.
-const BASE_WORK: u64 = 500_000_000;
-const WORK_PER_FACT: u64 = 64;
+const BASE_WORK: usize = 500_000_000;
+const WORK_PER_FACT: usize = 64;
 
 /// What the contexts of one reader share.
 #[derive(Debug)]
 pub struct Budget {
     most: usize,
     held: AtomicUsize,
-    work: AtomicU64,
+    /// Old ARM processors have no atomic numbers of 64 bits; 4,000,000,000 will do.
+    work: AtomicUsize,
 }
 
 impl Budget {
     /// For logs that have so many bytes on the disk.
     pub fn new(bytes: u64) -> Arc<Budget> {
         let most = BASE.saturating_add(PER_BYTE.saturating_mul(usize::try_from(bytes).unwrap_or(usize::MAX)));
-        Arc::new(Budget { most, held: AtomicUsize::new(0), work: AtomicU64::new(BASE_WORK) })
+        Arc::new(Budget { most, held: AtomicUsize::new(0), work: AtomicUsize::new(BASE_WORK) })
     }
 }
 
@@ -61,14 +62,15 @@ impl Share {
     /// A fact was applied.
     pub fn earn(&self) {
         if let Some(budget) = &self.of {
-            budget.work.fetch_add(WORK_PER_FACT, Relaxed);
+            let work = budget.work.load(Relaxed).saturating_add(WORK_PER_FACT);
+            budget.work.store(work, Relaxed);
         }
     }
 
     /// May so many things be looked at?
     pub fn may_look_at(&self, things: usize) -> bool {
         let Some(budget) = &self.of else { return true };
-        let left = budget.work.load(Relaxed).checked_sub(things as u64);
+        let left = budget.work.load(Relaxed).checked_sub(things);
         left.inspect(|left| budget.work.store(*left, Relaxed)).is_some()
     }
 }
