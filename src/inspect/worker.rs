@@ -316,6 +316,12 @@ impl Lookers {
         self.threads == 0 || shared.queue.is_through() && shared.errands.is_empty() && shared.busy == 0
     }
 
+    /// Has all been done that was asked for, and taken?
+    pub fn have_answered(&self) -> bool {
+        let shared = lock(&self.shared.shared);
+        self.threads == 0 || shared.errands.is_empty() && shared.busy == 0 && shared.reports.is_empty()
+    }
+
     /// Who comes from now on was not there at first.
     pub fn have_begun(&self) {
         lock(&self.shared.shared).queue.has_begun();

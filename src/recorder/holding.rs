@@ -86,6 +86,10 @@ impl Sink for Holding<'_> {
         self.pass_on();
     }
 
+    fn awaits(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
     fn inspecting(&mut self, since: Option<u64>) {
         self.sink.inspecting(since);
     }

@@ -56,6 +56,9 @@ const SCAN: u64 = 1_000_000_000;
 /// What the start waits for, nanoseconds: that all processes have been looked at. What takes longer is looked at
 /// while others are recorded.
 const START: u64 = 5_000_000_000;
+/// How long the end waits for what the last hits need to be known, nanoseconds: who ends the recorder waits for a second at
+/// most in all.
+const LAST: u64 = 300_000_000;
 /// How often it is seen whether they have.
 const START_BEAT: Duration = Duration::from_millis(2);
 /// Takes before a look for ended IOCs and at the end: more than the ring holds. Under a load that fills it as
@@ -185,7 +188,6 @@ impl Recorder {
         sink.push(Event { time: now, fact: Fact::Tier(choice) });
         recorder.thin(now, sink, &mut said);
         let through = recorder.start(now, sink, &mut said);
-        recorder.find_ends(now, true, sink);
         if signals::ended() {
             // not all was looked at
             return Ok((recorder, said));
@@ -255,6 +257,7 @@ impl Recorder {
         }
         let left_out = self.kernel.as_mut().map(|kernel| kernel.tables.forget_all()).unwrap_or_default();
         self.take_all(sink);
+        self.ask_for_the_last(sink, &mut said);
         let now = clock::monotonic();
         self.names.inspect(now, sink);
         self.names.thinned(now, &left_out, sink);
@@ -265,6 +268,19 @@ impl Recorder {
         drop(self.captures.take());
         said.extend(sink.notice());
         said.drain(..).for_each(|line| say(&line));
+    }
+
+    /// What the last hits need to know of their IOCs comes some milliseconds after them; it is waited for, but not long.
+    fn ask_for_the_last(&mut self, sink: &mut dyn Sink, said: &mut Vec<String>) {
+        let end = clock::monotonic().saturating_add(LAST);
+        while clock::monotonic() < end {
+            self.look(sink, said);
+            if !sink.awaits() && self.watched.are_answered() {
+                break;
+            }
+            std::thread::sleep(START_BEAT);
+        }
+        self.take_all(sink);
     }
 
     /// Sleeps until there is something to do, at most a beat. True if a recorded process has ended.
@@ -300,6 +316,9 @@ impl Recorder {
 
     /// Looks for all IOCs that there are; false if that takes too long.
     fn start(&mut self, now: u64, sink: &mut dyn Sink, said: &mut Vec<String>) -> bool {
+        // nothing is stored before packets are captured: who sees a log begin may rely on that
+        self.adapt(now, false, sink, said);
+        self.find_ends(now, true, sink);
         self.with_desk(sink, said, |watched, desk| watched.scan(now, desk));
         let end = now.saturating_add(START);
         let mut through = false;

@@ -22,6 +22,11 @@ pub trait Sink {
     /// The function and the module of an awaited call site; empty where they are not known.
     fn site(&mut self, _id: SiteId, _function: String, _module: String) {}
 
+    /// Does anything wait for a call site?
+    fn awaits(&self) -> bool {
+        false
+    }
+
     /// Bytes that it has put on a disk so far, where it does.
     fn written(&self) -> Option<u64> {
         None

@@ -240,6 +240,11 @@ impl Watched {
         self.lookers.are_through() && !self.ports_asked && self.ports_next != 0 && !waits
     }
 
+    /// Has all been answered that was asked of processes that are recorded?
+    pub fn are_answered(&self) -> bool {
+        self.lookers.have_answered()
+    }
+
     /// From now on nobody waits for processes to be looked at.
     pub fn has_begun(&self) {
         self.lookers.have_begun();
