@@ -285,17 +285,28 @@ fn list(page: &mut Page) -> Answer {
     let most = (page.count as usize).min(DATA / bytes);
     let mut next = page.offset;
     let mut have = 0;
+    // its file in /proc, where the kernel lacks the call
+    let mut file = -1;
     while have < most && next != 0 {
         // SAFETY: have < DATA / bytes.
         let into = unsafe { page.data.as_mut_ptr().add(have * bytes) };
         let local = libc::iovec { iov_base: into.cast(), iov_len: bytes };
         let remote = libc::iovec { iov_base: next as usize as *mut libc::c_void, iov_len: bytes };
         // SAFETY: what is written lies in `data`.
-        let copied =
+        let mut copied =
             unsafe { libc::process_vm_readv(page.thread, &raw const local, 1, &raw const remote, 1, 0) };
+        if copied < 0 && error() == -i64::from(libc::ENOSYS) {
+            if file < 0 {
+                file = open_at(page, 0).try_into().unwrap_or(-1);
+            }
+            // SAFETY: what is written lies in `data`.
+            copied = unsafe { libc::pread64(file, into.cast(), bytes, next as libc::off64_t) };
+        }
         if copied != bytes as isize {
             if have == 0 {
-                return if copied < 0 { error() } else { 0 };
+                let answer = if copied < 0 { error() } else { 0 };
+                close(&mut file);
+                return answer;
             }
             break;
         }
@@ -309,6 +320,7 @@ fn list(page: &mut Page) -> Answer {
             }
         };
     }
+    close(&mut file);
     have as i64
 }
 

@@ -369,6 +369,7 @@ pub fn list(
         page.length = bytes as u64;
         page.count = count as u64;
         page.width = width as u32;
+        put_path(page, Path::new(&format!("/proc/{thread}/mem")));
     })?;
     Some(answer.map(|(have, _)| answered(have * bytes)))
 }

@@ -423,7 +423,9 @@ impl Looker {
         let begin = Instant::now();
         let (pid, start) = (entry.pid, entry.start);
         let size = process::size(pid);
+        // who it belongs to may change while it lives
         let idle = !has_memory(pid)
+            || !self.wanted.users.have(pid)
             || size.is_some_and(|size| size > 0)
                 && entry.kept.size == size
                 && !entry.kept.unanswered
