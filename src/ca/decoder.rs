@@ -102,6 +102,8 @@ struct Connection {
 struct Closed {
     at: u64,
     reset: bool,
+    /// The number that it had.
+    circuit: Option<CircuitId>,
 }
 
 #[derive(Debug)]
@@ -178,8 +180,13 @@ impl Decoder {
         time: u64,
     ) -> Option<CircuitId> {
         let connection = self.connections.get(&Key::new(namespace, client, server))?;
-        let open = connection.closed.is_none_or(|closed| closed.at >= time);
-        connection.session.id().filter(|_| connection.client == client && open)
+        if connection.client != client {
+            return None;
+        }
+        match connection.closed {
+            None => connection.session.id(),
+            Some(closed) => closed.circuit.filter(|_| closed.at >= time),
+        }
     }
 
     /// The network namespace that a circuit is recorded in whose client is in `namespace`: that in which the server's
@@ -608,7 +615,7 @@ impl Connection {
 
     fn end(&mut self, time: u64, reset: bool, shared: &mut Shared, out: &mut Vec<Event>) {
         if self.closed.is_none() {
-            self.closed = Some(Closed { at: time, reset });
+            self.closed = Some(Closed { at: time, reset, circuit: self.session.id() });
             self.session.end(time, &mut shared.numbers, out);
         }
     }

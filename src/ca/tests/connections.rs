@@ -41,6 +41,10 @@ fn closing_by_fin() {
     w.wait(10);
     assert_eq!(w.facts(), [""; 0]);
     assert_eq!(w.decoder.circuit(0, CLIENT, SERVER), None);
+    // What is told later of a thread that served it still finds it.
+    assert_eq!(w.decoder.circuit_then(0, CLIENT, SERVER, 0), Some(1));
+    assert_eq!(w.decoder.circuit_then(0, SERVER, CLIENT, 0), None);
+    assert_eq!(w.decoder.circuit_then(0, CLIENT, SERVER, u64::MAX), None, "it was closed by then");
 }
 
 #[test]
