@@ -33,7 +33,9 @@ fn can_mount(name: &str) -> bool {
 
 /// Records one IOC beside an odd process: every put is there, in time, and so is all that a person asks.
 fn holds(rig: &Rig, odd: &mut Ioc, says: &str) -> Running {
-    let ioc = rig.ioc("beside", PORT, "puts.db", &[]);
+    // of its own name: the recorder sees other tests' IOCs, too
+    let name = format!("beside-{}", odd.pid());
+    let ioc = rig.ioc(&name, PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
     let log = rig.log();
     let mut recorder = rig.agent(&["record", "--dir", &log, "--flush", "500ms", "--only", "PUT:*"]);
@@ -64,7 +66,7 @@ fn holds(rig: &Rig, odd: &mut Ioc, says: &str) -> Running {
     assert!(ended.success(), "{}", recorder.errors());
     assert!(took < LEAVES_WITHIN, "it took {took:?}");
     let puts: Vec<i64> = rig
-        .puts(&["--pv", "PUT:LONG", "--ioc", "beside"])
+        .puts(&["--pv", "PUT:LONG", "--ioc", &name])
         .iter()
         .filter_map(|put| put["requested"].as_f64())
         .map(|value| value as i64)
