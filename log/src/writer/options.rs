@@ -42,7 +42,7 @@ pub struct Options {
     /// Times are rounded down to multiples of so many nanoseconds, or of the next smaller power of two; 1 or 0
     /// keeps them as they are. What is left out is noise that does not pack: 1.1 bytes of a hit (docs/benchmarks.md).
     pub time_step: u64,
-    /// Compression level of zstd.
+    /// Compression level of zstd. Binaries of cross/build have the search of level 1 only, and use it at any level.
     pub level: i32,
 }
 
