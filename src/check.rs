@@ -95,6 +95,7 @@ fn look(users: &Users) -> Result<Report, String> {
     let mut wasted = Duration::ZERO;
     for pid in others {
         let begin = Instant::now();
+        finder.one_more();
         let look = (wasted < ALL_TIME).then(|| Look::begin(pid, LOOK_BYTES, LOOK_TIME));
         let ioc = look.as_ref().map(|_| finder.look(pid));
         if let Some(why) = look.map_or(Some(budget::Refused::Crowded), Look::end) {

@@ -198,6 +198,11 @@ impl Finder {
         self.refused.get(&pid).map(String::as_str)
     }
 
+    /// The next process's constants may be read even if those of the ones before were many: for who looks once.
+    pub fn one_more(&mut self) {
+        self.left = self.left.max(CONSTANTS_A_SECOND);
+    }
+
     /// A second has passed, and these processes live.
     pub fn tick(&mut self, pids: &HashSet<u32>) {
         self.left = self.left.max(CONSTANTS_A_SECOND);

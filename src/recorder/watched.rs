@@ -625,7 +625,12 @@ impl Watched {
         self.untied.retain(|untied| {
             // a client may be gone by now
             let (client, namespace) = (untied.client.address, untied.namespace);
+            let open = decoder.circuit(namespace, client, untied.server).is_some();
             let circuit = match decoder.circuit_then(namespace, client, untied.server, untied.time) {
+                // who opened it before its packets were captured is told by the server's memory alone
+                Some(_) if open => {
+                    seed(decoder, namespace, untied.time, untied.server, &untied.client, events)
+                }
                 Some(circuit) => circuit,
                 None if now < untied.noted.saturating_add(PACKETS_LAG) => return true,
                 None => seed(decoder, untied.namespace, untied.time, untied.server, &untied.client, events),

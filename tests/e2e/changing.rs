@@ -83,6 +83,8 @@ fn becomes_another(command: &str, why: &str, word: &str) {
     let said = |recorder: &Running| recorder.errors().lines().any(|line| line.contains(why));
     wait_until("the change is noticed", || said(&recorder));
     wait_until("the new records are recorded", || traces(&rig, "ONE:TOCK").contains("ONE:TOCK"));
+    // hits come before what they are of has been read in full
+    wait_until("the new one is recorded", || iocs(&rig, &ioc).len() == 2);
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let found = iocs(&rig, &ioc);
     let [old, new] = found.as_slice() else { panic!("{found:?}") };
