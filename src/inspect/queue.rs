@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 const UNANSWERED_PAUSE: Duration = Duration::from_secs(300);
 /// An IOC is looked at so often: until its database is loaded, while its records come, and later.
 const IOC_YOUNG: Duration = Duration::from_millis(100);
-const IOC_OLD: Duration = Duration::from_secs(4);
+const IOC_OLD: Duration = Duration::from_secs(1);
 /// So long its records may come.
 const IOC_STARTING: Duration = Duration::from_secs(30);
 /// Looks at processes that are no IOCs: so many a second, of which so many may be at once. Machines that

@@ -43,6 +43,9 @@ const FOLLOW_TIME: Duration = Duration::from_secs(20);
 const ERRAND_BYTES: u64 = 96 << 20;
 const ERRAND_TIME: Duration = Duration::from_secs(1);
 
+/// Why an IOC is no more what it was, though its program is.
+pub const GONE: &str = "its record database was taken away, or replaced by another";
+
 /// What is recorded of an IOC.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -518,16 +521,11 @@ impl Looker {
                     }
                 }
                 Database::Gone => {
-                    let why = "its record database was taken away, or replaced by another";
-                    self.tell(pid, start, News::Over(why));
+                    self.tell(pid, start, News::Over(GONE));
                 }
             }
         }
         self.walk(pid, start, ioc, claimed);
-        if !*ready && ioc.layout.is_ok() {
-            *ready = true;
-            self.tell(pid, start, News::Ready);
-        }
         if let Some(attacher) = &self.attacher {
             match probes.hold_on(attacher) {
                 Hold::Holds => {}
@@ -544,6 +542,11 @@ impl Looker {
             if self.wanted.process && ioc.unprobed().is_none() {
                 self.probe_routines(pid, start, ioc, attacher, probes, routines);
             }
+        }
+        // last: from now on its hits are said to be taken
+        if !*ready && ioc.layout.is_ok() {
+            *ready = true;
+            self.tell(pid, start, News::Ready);
         }
         look.end()
     }

@@ -23,7 +23,7 @@ use crate::ioc::fields;
 use crate::ioc::layout;
 use crate::ioc::records;
 use crate::ioc::scanning;
-use crate::ioc::{process, threads, IocProcess};
+use crate::ioc::{process, threads, Database, IocProcess};
 use crate::kernel::tables::LeftOut;
 
 /// PVNAME_STRINGSZ of dbDefs.h, 61 with the NUL: a record's name is the first member of dbCommon.
@@ -177,6 +177,8 @@ pub struct NewRecord {
 pub struct Names {
     /// Records that have come up since this was last emptied; `None` where nobody wants to know.
     pub new_records: Option<Vec<NewRecord>>,
+    /// IOCs whose record database was found to be gone.
+    pub gone: HashSet<u32>,
     iocs: HashMap<u32, Traced>,
     threads: AddressMap<u32, KnownThread>,
     /// `None`: not wanted.
@@ -238,6 +240,7 @@ impl Names {
 
     /// An IOC is gone, and all that was its.
     pub fn remove(&mut self, pid: u32) -> Option<Traced> {
+        self.gone.remove(&pid);
         let gone = self.iocs.remove(&pid)?;
         if let Some(new) = &mut self.new_records {
             new.retain(|record| record.pid != pid);
@@ -344,6 +347,11 @@ impl Names {
             Entry::Vacant(place) => place,
         };
         let ioc = self.iocs.get(&pid)?;
+        // a record that was not in the database may be another database's, and so may be all that comes from now on
+        if self.gone.contains(&pid) || ioc.process.database() == Database::Gone {
+            self.gone.insert(pid);
+            return None;
+        }
         let memory = &ioc.process.memory;
         let name = memory.string(address, RECORD_NAME).unwrap_or_default();
         if name.is_empty() {

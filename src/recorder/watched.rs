@@ -19,7 +19,7 @@ use crate::clock;
 use crate::inspect;
 use crate::inspect::arrivals::{Arrivals, Watch};
 use crate::inspect::budget::Refused;
-use crate::inspect::worker::{About, Errand, Lookers, News, Report, Wanted};
+use crate::inspect::worker::{About, Errand, Lookers, News, Report, Wanted, GONE};
 use crate::ioc::clients::Client;
 use crate::ioc::ending::{self, Ending};
 use crate::ioc::{ports, process, redact, script, user, IocProcess};
@@ -324,6 +324,12 @@ impl Watched {
             }
         }
         let (mut more, mut changed) = (true, false);
+        for pid in std::mem::take(&mut desk.names.gone) {
+            let Some(recorded) = self.recorded.get(&pid) else { continue };
+            let why = over(pid, recorded).unwrap_or(GONE);
+            self.end(clock::monotonic(), pid, Some(why), desk);
+            changed = true;
+        }
         for _ in 0..REPORTS {
             let Some(report) = self.lookers.report() else {
                 more = false;
@@ -445,6 +451,8 @@ impl Watched {
             }
             News::Hold(hold, until) => held(now, recorded, hold, until, desk),
             News::Over(why) => {
+                // another program has another database, too
+                let why = over(pid, recorded).unwrap_or(why);
                 self.end(now, pid, Some(why), desk);
                 return true;
             }

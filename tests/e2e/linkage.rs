@@ -83,6 +83,7 @@ fn a_static_ioc_without_any_symbol() {
     let address = client.connect("ONE:SP");
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     rig.wait_until_recording(&mut client, "ONE:READY", "packet");
+    wait_until("its routines are probed", || recorder.errors().contains("recording own"));
     client.put("ONE:SP", 6, json!(-8.5), true);
     wait_until("the slow record is done", || client.get("ONE:LATE") == json!(-17.0));
     ioc.command("dbtr ONE:PULL");
