@@ -59,7 +59,7 @@ pub struct Entry<T> {
     /// What is kept from look to look.
     pub kept: T,
     seen: Instant,
-    /// When it was looked at last.
+    /// When it was looked at last: the begin of that.
     looked: Option<Instant>,
     due: Instant,
     pause: Duration,
@@ -161,7 +161,7 @@ impl<T> Queue<T> {
         Some(&mut entry.kept)
     }
 
-    /// When a look at a process ended last.
+    /// When the last look at a process began that has ended.
     pub fn looked(&self, pid: u32) -> Option<Instant> {
         self.waiting.get(&pid)?.looked
     }
@@ -204,7 +204,8 @@ impl<T> Queue<T> {
         if self.gone.remove(&entry.pid) {
             return Some(entry.kept);
         }
-        entry.looked = Some(now);
+        // what it became meanwhile was not seen
+        entry.looked = now.checked_sub(took);
         let age = now.saturating_duration_since(entry.seen);
         entry.unanswered = outcome == Outcome::Unanswered;
         entry.pause = match outcome {

@@ -179,6 +179,7 @@ fn why_names_the_client_at_the_head_of_the_chain() {
     let pids = [scene.first.pid_argument(), scene.second.pid_argument()];
     let mut recorder = scene.rig.record(&["--pid", &pids[0], "--pid", &pids[1]]);
     scene.rig.wait_until_recording(&mut scene.client, "ONE:READY", "both");
+    wait_until("both are recorded", || recorder.errors().matches("recording ").count() == 2);
     let mut operator = scene.rig.client("libca", &[FIRST], &["--uid", "65534", "--host", "console-3"]);
     let address = operator.connect("ONE:SP");
     operator.put("ONE:SP", 6, json!(7.0), false);

@@ -40,7 +40,7 @@ fn losses(rig: &Rig) -> Vec<String> {
 /// The recorder takes nothing for as long as what captures packets can bridge, while a client puts so many values one
 /// after the other.
 fn puts_survive(tier: &str, count: u32) {
-    let Some(rig) = Rig::new(&format!("flood-{tier}")) else { return };
+    let Some(rig) = Rig::alone(&format!("flood-{tier}")) else { return };
     let ioc = rig.ioc("flooded", PORT, &database(&rig), &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
     client.connect("FLOOD:SP");

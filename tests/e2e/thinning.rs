@@ -182,6 +182,7 @@ fn records_that_are_not_wanted_cost_nothing_more() {
     let ioc = rig.ioc("selected", PORT, &path, &[]);
     let mut recorder =
         rig.record(&["--pid", &ioc.pid_argument(), "--only", "THIN:?1", "--exclude", "THIN:E*"]);
+    wait_until("it is recorded", || recorder.errors().contains("recording "));
     thread::sleep(Duration::from_secs(3));
     assert_eq!(recorder.stop().code(), Some(0));
     let spans = spans(&rig);

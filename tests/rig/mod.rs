@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,11 +37,41 @@ pub const IOCREC: &str = env!("CARGO_BIN_EXE_iocrec");
 pub struct Rig {
     /// The test's own directory; goes with the rig unless the test fails.
     pub dir: PathBuf,
+    /// Others may run beside it, or not.
+    _turn: Turn,
+}
+
+/// Tests run side by side, but for those that the kernel must have time for: it places and takes out one probe at a time,
+/// whoever asks.
+static TURNS: RwLock<()> = RwLock::new(());
+
+enum Turn {
+    Beside { _guard: RwLockReadGuard<'static, ()> },
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
 }
 
 impl Rig {
     /// Makes the surroundings of one test, or says why it can't run here.
     pub fn new(name: &str) -> Option<Rig> {
+        // a test that failed has left nothing half done
+        let guard = TURNS.read().unwrap_or_else(PoisonError::into_inner);
+        Rig::with(name, Turn::Beside { _guard: guard })
+    }
+
+    /// The same for a test beside which no other runs, nor what others have left to be taken out of the kernel.
+    pub fn alone(name: &str) -> Option<Rig> {
+        let guard = TURNS.write().unwrap_or_else(PoisonError::into_inner);
+        let is_leaving = |process: &fs::DirEntry| {
+            let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            name.trim_end() == "iocrec-parting"
+        };
+        wait_until("no recorder's probes are being taken out", || {
+            !fs::read_dir("/proc").expect("/proc").flatten().any(|process| is_leaving(&process))
+        });
+        Rig::with(name, Turn::Alone { _guard: guard })
+    }
+
+    fn with(name: &str, turn: Turn) -> Option<Rig> {
         // SAFETY: geteuid has no preconditions.
         if unsafe { libc::geteuid() } != 0 {
             return not_run(name, "needs root");
@@ -51,7 +81,7 @@ impl Rig {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("iocrec-{}-{number}-{name}", std::process::id()));
         fs::create_dir_all(&dir).expect("the test's directory");
-        Some(Rig { dir })
+        Some(Rig { dir, _turn: turn })
     }
 
     /// The directory for logs, as an argument.
