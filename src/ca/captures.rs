@@ -8,7 +8,7 @@
 //! Interfaces that the user has named are the recorder's own namespace's: names in others are another world's,
 //! so there all interfaces count.
 //!
-//! Memory: the recorder's own namespace has a ring of 2 MiB; the first [`FEW`] others have 512 KiB each, more of
+//! Memory: the recorder's own namespace has a ring of 2 MiB; the first `FEW` others have 512 KiB each, more of
 //! them 256 KiB; more than [`MOST`] are refused. So eight containers take 4 MiB, and no number of them more than 18 MiB.
 //! A socket keeps its namespace alive, so it is closed with the last IOC there. Opening and closing wait for the
 //! kernel (some 10 ms), so both are done on helper threads.

@@ -5,7 +5,7 @@
 //! who has it is looked for in /proc:
 //!
 //! - a recorder that lives: the directory is its;
-//! - a recorder that is being killed: it is waited for, [`PATIENCE`];
+//! - a recorder that is being killed: it is waited for, `PATIENCE`;
 //! - anybody else: that is said, with process and user, and recording goes on. Other recorders are then kept off by a lock
 //!   on a file of mode 0600, which only root and the recorder's user can open, until the directory's own can be had.
 

@@ -3,14 +3,14 @@
 //! What belongs to others may never answer: a page of memory that a file system of theirs must fill, a library on a
 //! server that is gone, a lock of the kernel's that one of their threads holds for ever. A thread that waits for such a thing
 //! can't be ended, nor can the process that it belongs to. So the system calls that may block are done by *reader
-//! processes* ([`reader`], [`child`]), small children that are asked by message and given up where no answer comes in
+//! processes* ([`reader`], `child`), small children that are asked by message and given up where no answer comes in
 //! time; all logic stays here. A thread that has called [`read_aside`] reads through one of its own.
 //!
 //! Two kinds of threads look at processes:
 //!
 //! * one that looks at a process as a whole begins a [`Look`]: the look has a budget of bytes and time, and once something
 //!   was refused all else is, too, until the next look;
-//! * the recorder's loop reads a little here and there ([`Briefly`]): for it a process that has not answered once
+//! * the recorder's loop reads a little here and there (`Briefly`): for it a process that has not answered once
 //!   is silent until a whole look at it has succeeded ([`speaks`]).
 //!
 //! What can't block (/proc/PID/stat and the like) is read in place, and so is everything on a thread that has not

@@ -1,7 +1,7 @@
 //! Symbols of the programs and libraries that an IOC consists of.
 //!
 //! Anybody may run a program that looks like an IOC, so a file may be anything: terabytes long, all of them holes, with
-//! tables that overlap. It is read in pieces of [`CHUNK`] bytes one after the other, and no more than [`MOST_READ`] in
+//! tables that overlap. It is read in pieces of `CHUNK` bytes one after the other, and no more than `MOST_READ` in
 //! all; what is kept is what was asked for. A small box has little memory, and a static IOC tens of megabytes.
 
 use std::cell::Cell;

@@ -5,7 +5,7 @@
 //! trap: 15 µs in a virtual machine (measured, kernel 6.18). And a probe on `endbr64`, with which
 //! code built for indirect branch tracking begins, is stepped too, so the probe goes behind it: the
 //! arguments, the stack pointer and the return address are still what they were. So they are behind instructions that
-//! only compare, or set other registers: where such come first, the probe goes behind them ([`lead`]).
+//! only compare, or set other registers: where such come first, the probe goes behind them (`lead`).
 
 use object::Architecture;
 

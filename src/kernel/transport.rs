@@ -1,9 +1,9 @@
 //! How hits come out of the kernel: through ring buffers, or through perf buffers of each CPU. Puts have buffers of their
 //! own, so that a flood of processing does not push them out.
 //!
-//! Either way hits are copied into a [`Batch`] and worked on from there, so that nothing of ours runs
+//! Either way hits are copied into a `Batch` and worked on from there, so that nothing of ours runs
 //! inside libbpf. Nobody is woken for a single hit; the agent looks in on a timer. No hit of a thread is handed over before
-//! an older one of the same thread (see [`super::batch`]).
+//! an older one of the same thread (see `super::batch`).
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

@@ -2,7 +2,7 @@
 //!
 //! Which function a put or a cause comes from is looked up in a symbol table, by another thread; and a definition
 //! goes before what refers to it. So events wait behind a site's definition until its function is known, some
-//! milliseconds as a rule. They never wait for longer than [`LONGEST`], nor more than [`MOST`] of them: then the function
+//! milliseconds as a rule. They never wait for longer than `LONGEST`, nor more than `MOST` of them: then the function
 //! stays unknown.
 
 use std::collections::{HashMap, VecDeque};
