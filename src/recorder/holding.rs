@@ -33,11 +33,11 @@ impl<'a> Holding<'a> {
 
     /// Passes on what need not wait any more.
     fn pass_on(&mut self) {
-        while let Some(first) = self.waiting.front() {
-            if matches!(&first.fact, Fact::Site(site) if self.awaited.contains_key(&site.id)) {
-                return;
-            }
-            self.sink.push(self.waiting.pop_front().unwrap_or_else(|| unreachable!()));
+        let awaited = &self.awaited;
+        let is_awaited =
+            |event: &Event| matches!(&event.fact, Fact::Site(site) if awaited.contains_key(&site.id));
+        while self.waiting.front().is_some_and(|first| !is_awaited(first)) {
+            self.waiting.pop_front().into_iter().for_each(|event| self.sink.push(event));
         }
         self.waiting.shrink_to(64);
     }

@@ -517,11 +517,9 @@ impl Watched {
             return;
         }
         // one that was taken for a server that is no IOC
-        if self.recorded.contains_key(&pid) {
-            let recorded = self.recorded.remove(&pid);
+        if let Some(server) = self.recorded.remove(&pid) {
             let how = "it has become an IOC".to_string();
-            let end = |recorded: Recorded| Fact::IocEnd(IocEnd { ioc: recorded.id, how });
-            desk.sink.push(Event { time: now, fact: recorded.map(end).unwrap_or_else(|| unreachable!()) });
+            desk.sink.push(Event { time: now, fact: Fact::IocEnd(IocEnd { ioc: server.id, how }) });
         }
         self.suspects.remove(&pid);
         let id = desk.names.next_ioc();
