@@ -286,7 +286,7 @@ impl<W: Write> Sink for Watch<W> {
                 let line = format!("Link: {from} writes {} to {}", text(&put.value), put.pv);
                 self.line(&line);
             }
-            Fact::Thinned(thinned) => {
+            Fact::ChainsLeftOut(thinned) => {
                 let line =
                     format!("Thinned: {} chains of {} left out", thinned.count, self.record(thinned.record));
                 self.line(&line);

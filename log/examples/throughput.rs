@@ -10,7 +10,7 @@
 #[allow(dead_code)] // the other examples write whole logs with it
 mod load;
 
-use iocrec_log::event::{Complete, Event, Fact, Process, Record, Site, Thread, Value};
+use iocrec_log::event::{CallSite, Complete, Event, Fact, Process, Record, Thread, Value};
 use iocrec_log::reader::{self, Segment};
 use iocrec_log::storage::Directory;
 use iocrec_log::writer::{Options, Writer};
@@ -42,7 +42,7 @@ fn definitions(records: u32) -> Vec<Fact> {
     }));
     for (id, function) in [(1, "scanList"), (2, "processTarget"), (3, "process")] {
         let (function, module) = (function.into(), "libdbCore.so.3.23".into());
-        facts.push(Fact::Site(Site {
+        facts.push(Fact::CallSite(CallSite {
             id,
             ioc: 1,
             address: 0x7f00_4567_8000 + u64::from(id),

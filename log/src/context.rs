@@ -17,9 +17,9 @@ use self::budget::Share;
 use self::records::Records;
 use crate::clock::can_be_right;
 use crate::event::{
-    Alias, Attached, Channel, ChannelId, Circuit, CircuitEnds, CircuitId, Clock, Event, Fact, Field, FieldId,
-    Host, Ioc, IocId, Menu, MenuId, Record, RecordId, ScanList, ScanListId, Scanned, Site, SiteId, States,
-    Thinning, Thread, ThreadId, TierChoice,
+    Alias, Attached, CallSite, CallSiteId, ChainSampling, Channel, ChannelId, Circuit, CircuitEnds,
+    CircuitId, Clock, EnumStrings, Event, Fact, Field, FieldId, Host, Ioc, IocId, Menu, MenuId, Record,
+    RecordId, RecordScan, ScanList, ScanListId, Thread, ThreadId, TierChoice,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::size_of;
@@ -122,7 +122,7 @@ impl Weight for ScanList {
         allocated(self.name.len())
     }
 }
-impl Weight for Site {
+impl Weight for CallSite {
     fn heap(&self) -> usize {
         allocated(self.function.len()) + allocated(self.module.len())
     }
@@ -203,7 +203,7 @@ pub struct Context {
     share: Share,
     host: Option<Host>,
     tier: Option<TierChoice>,
-    thinning: Option<Thinning>,
+    thinning: Option<ChainSampling>,
     /// Pairs of monotonic and wall time, in the order in which they were noted: those that can be right, if there
     /// are any, else all.
     clocks: VecDeque<(u64, i64)>,
@@ -217,7 +217,7 @@ pub struct Context {
     /// The list that a record is on.
     scanned: Table<ScanListId>,
     fields: Table<Field>,
-    sites: Table<Site>,
+    sites: Table<CallSite>,
     circuits: Table<Circuit>,
     channels: Table<Channel>,
     /// Which channels a circuit has, so that its end need not look at all of them.
@@ -275,7 +275,7 @@ impl Context {
             Fact::Host(host) => self.host = Some(host.clone()),
             Fact::Clock(clock) => self.note_clock(time, clock.wall),
             Fact::Tier(tier) => self.tier = Some(tier.clone()),
-            Fact::Thinning(thinning) => self.thinning = Some(thinning.clone()),
+            Fact::ChainSampling(thinning) => self.thinning = Some(thinning.clone()),
             Fact::Ioc(ioc) => {
                 if self.has_room(ioc.weight()) {
                     self.iocs.put(ioc.id, Ioc::clone(ioc));
@@ -289,7 +289,7 @@ impl Context {
             }
             Fact::Record(record) => self.put_record(record),
             Fact::Alias(alias) => self.put_alias(alias),
-            Fact::States(states) => {
+            Fact::EnumStrings(states) => {
                 let texts: Box<[Box<str>]> = states.states.iter().map(|text| text.as_str().into()).collect();
                 if self.has_room(texts.weight()) {
                     self.states.put(states.record, texts);
@@ -305,8 +305,8 @@ impl Context {
                     self.scan_lists.put(list.id, list.clone());
                 }
             }
-            Fact::Scanned(Scanned { record, list: None }) => _ = self.scanned.take(*record),
-            Fact::Scanned(Scanned { record, list: Some(list) }) => {
+            Fact::RecordScan(RecordScan { record, list: None }) => _ = self.scanned.take(*record),
+            Fact::RecordScan(RecordScan { record, list: Some(list) }) => {
                 if self.has_room(list.weight()) {
                     self.scanned.put(*record, *list);
                 }
@@ -316,7 +316,7 @@ impl Context {
                     self.fields.put(field.id, field.clone());
                 }
             }
-            Fact::Site(site) => {
+            Fact::CallSite(site) => {
                 if self.has_room(site.weight()) {
                     self.sites.put(site.id, site.clone());
                 }
@@ -335,7 +335,7 @@ impl Context {
                 }
             }
             Fact::ChannelEnd(id) => self.drop_channel(*id),
-            Fact::Serves(serves) => {
+            Fact::ServerThread(serves) => {
                 if self.has_room(serves.circuit.weight()) {
                     self.serves.put(serves.thread, serves.circuit);
                 }
@@ -356,15 +356,15 @@ impl Context {
             | Fact::Put(_)
             | Fact::Process(_)
             | Fact::Complete(_)
-            | Fact::Routine(_)
+            | Fact::RsetProcess(_)
             | Fact::Cause(_)
             | Fact::CaLinkPut(_)
-            | Fact::Inspected(_)
+            | Fact::PactCheck(_)
             | Fact::Loss(_)
-            | Fact::Thinned(_)
+            | Fact::ChainsLeftOut(_)
             | Fact::Pinned(_)
             | Fact::Unpinned(_)
-            | Fact::Ended(_)
+            | Fact::SegmentEnd(_)
             | Fact::FieldValue(_)
             | Fact::Mark(_) => {}
         }
@@ -383,12 +383,12 @@ impl Context {
         });
         let states = self.states.map.iter().map(|(&record, texts)| {
             let states = texts.iter().map(ToString::to_string).collect();
-            Fact::States(States { record, states })
+            Fact::EnumStrings(EnumStrings { record, states })
         });
         (self.host.iter().cloned().map(Fact::Host).map(at))
             .chain(clock)
             .chain(self.tier.iter().cloned().map(Fact::Tier).map(at))
-            .chain(self.thinning.iter().cloned().map(Fact::Thinning).map(at))
+            .chain(self.thinning.iter().cloned().map(Fact::ChainSampling).map(at))
             .chain(self.iocs.map.values().cloned().map(Fact::from).map(at))
             .chain(self.threads.map.values().cloned().map(Fact::Thread).map(at))
             .chain(records.map(Record::from).map(Fact::Record).map(at))
@@ -396,17 +396,21 @@ impl Context {
             .chain(states.map(at))
             .chain(self.menus.map.values().cloned().map(Fact::Menu).map(at))
             .chain(self.fields.map.values().cloned().map(Fact::Field).map(at))
-            .chain(self.sites.map.values().cloned().map(Fact::Site).map(at))
+            .chain(self.sites.map.values().cloned().map(Fact::CallSite).map(at))
             .chain(self.circuits.map.values().cloned().map(Fact::Circuit).map(at))
             .chain(self.channels.map.values().cloned().map(Fact::Channel).map(at))
             .chain(
                 serves
-                    .map(|(&thread, &circuit)| Fact::Serves(crate::event::Serves { thread, circuit }))
+                    .map(|(&thread, &circuit)| {
+                        Fact::ServerThread(crate::event::ServerThread { thread, circuit })
+                    })
                     .map(at),
             )
             .chain(self.scan_lists.map.values().cloned().map(Fact::ScanList).map(at))
             .chain(
-                scanned.map(|(&record, &list)| Fact::Scanned(Scanned { record, list: Some(list) })).map(at),
+                scanned
+                    .map(|(&record, &list)| Fact::RecordScan(RecordScan { record, list: Some(list) }))
+                    .map(at),
             )
             .chain(self.attached.map.values().cloned().map(Fact::Attached).map(at))
             .chain(self.circuit_ends.map.values().copied().map(Fact::CircuitEnds).map(at))
@@ -429,7 +433,7 @@ impl Context {
     }
 
     /// How many chains are kept, if that was ever said.
-    pub fn thinning(&self) -> Option<&Thinning> {
+    pub fn thinning(&self) -> Option<&ChainSampling> {
         self.thinning.as_ref()
     }
 
@@ -495,7 +499,7 @@ impl Context {
     }
 
     /// A site.
-    pub fn site(&self, id: SiteId) -> Option<&Site> {
+    pub fn site(&self, id: CallSiteId) -> Option<&CallSite> {
         self.sites.map.get(&id)
     }
 

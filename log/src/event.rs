@@ -1,7 +1,7 @@
 //! The events of a log: what the recorder noted, as facts.
 //!
 //! An [`Event`] is a time and a [`Fact`]. Facts are of two sorts. *Definitions* ([`Host`],
-//! [`Ioc`], [`Thread`], [`Record`], [`Field`], [`Site`], [`Circuit`], [`Channel`], ...) give a
+//! [`Ioc`], [`Thread`], [`Record`], [`Field`], [`CallSite`], [`Circuit`], [`Channel`], ...) give a
 //! number to something that lasts; a later definition with the same number replaces the earlier.
 //! *Hits* ([`CaPut`], [`Put`], [`Process`], ...) say that something happened, and name what it
 //! happened to by these numbers. The recorder interprets nothing that a reader could interpret
@@ -28,8 +28,8 @@ pub type FieldId = u32;
 pub type MenuId = u32;
 /// Number of a [`ScanList`].
 pub type ScanListId = u32;
-/// Number of a [`Site`]; 0 means that the caller is not known.
-pub type SiteId = u32;
+/// Number of a [`CallSite`]; 0 means that the caller is not known.
+pub type CallSiteId = u32;
 /// Number of a [`Circuit`].
 pub type CircuitId = u32;
 /// Number of a [`Channel`].
@@ -66,7 +66,7 @@ pub enum Fact {
     /// A field of a record type in an IOC.
     Field(Field),
     /// A place in an IOC's code that calls a probed function.
-    Site(Site),
+    CallSite(CallSite),
     /// A Channel Access circuit: one TCP connection.
     Circuit(Circuit),
     /// A circuit was closed; its channels with it.
@@ -76,7 +76,7 @@ pub enum Fact {
     /// A channel was cleared.
     ChannelEnd(ChannelId),
     /// A thread of an IOC serves a circuit.
-    Serves(Serves),
+    ServerThread(ServerThread),
     /// A put seen on the network.
     CaPut(CaPut),
     /// A server's answer to a put, seen on the network.
@@ -100,26 +100,26 @@ pub enum Fact {
     /// The choices of a menu, or of a record type's device support.
     Menu(Menu),
     /// The texts of a bi, bo, mbbi or mbbo record's states.
-    States(States),
+    EnumStrings(EnumStrings),
     /// A list of records that an IOC processes together.
     ScanList(ScanList),
     /// The list that a record is on.
-    Scanned(Scanned),
+    RecordScan(RecordScan),
     /// The recorder looked at a record that was not seen to complete.
-    Inspected(Inspected),
+    PactCheck(PactCheck),
     /// How many chains are kept from now on.
-    Thinning(Thinning),
+    ChainSampling(ChainSampling),
     /// Chains that were left out.
-    Thinned(Thinned),
+    ChainsLeftOut(ChainsLeftOut),
     /// A record type's process routine (`rset->process`) was entered, in an IOC whose `dbProcess` cannot be
     /// found. `active`: the record was active already, so it goes on with what it has begun.
-    Routine(Process),
+    RsetProcess(Process),
     /// Segments are kept.
     Pinned(Pinned),
     /// Segments are kept no longer.
     Unpinned(Unpinned),
     /// A segment was closed with all that is in it.
-    Ended(Ended),
+    SegmentEnd(SegmentEnd),
     /// An IOC's hits are recorded from now on.
     Attached(Attached),
     /// An IOC's hits are not recorded any more, though it lives.
@@ -160,14 +160,14 @@ impl Fact {
             | Fact::Field(_)
             | Fact::Alias(_)
             | Fact::Menu(_)
-            | Fact::States(_)
+            | Fact::EnumStrings(_)
             | Fact::ScanList(_)
-            | Fact::Scanned(_)
-            | Fact::Thinning(_)
-            | Fact::Site(_)
+            | Fact::RecordScan(_)
+            | Fact::ChainSampling(_)
+            | Fact::CallSite(_)
             | Fact::Circuit(_)
             | Fact::Channel(_)
-            | Fact::Serves(_)
+            | Fact::ServerThread(_)
             | Fact::Attached(_)
             | Fact::CircuitEnds(_) => Sort::Definition,
             Fact::IocEnd(_) | Fact::Detached(_) | Fact::CircuitEnd(_) | Fact::ChannelEnd(_) => Sort::End,
@@ -175,16 +175,16 @@ impl Fact {
             | Fact::CaAnswer(_)
             | Fact::Put(_)
             | Fact::Process(_)
-            | Fact::Routine(_)
+            | Fact::RsetProcess(_)
             | Fact::Complete(_)
             | Fact::Cause(_)
             | Fact::CaLinkPut(_)
-            | Fact::Inspected(_)
+            | Fact::PactCheck(_)
             | Fact::Loss(_)
-            | Fact::Thinned(_)
+            | Fact::ChainsLeftOut(_)
             | Fact::Pinned(_)
             | Fact::Unpinned(_)
-            | Fact::Ended(_)
+            | Fact::SegmentEnd(_)
             | Fact::FieldValue(_)
             | Fact::Mark(_) => Sort::Hit,
         }
@@ -362,7 +362,7 @@ pub struct Menu {
 
 /// The texts of a record's states, as they were when they were read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct States {
+pub struct EnumStrings {
     /// A bi, bo, mbbi or mbbo record, or one that is like them.
     pub record: RecordId,
     /// The text of each value, from 0 on (ZNAM and ONAM, ZRST to FFST); empty ones at the end left out.
@@ -399,7 +399,7 @@ pub struct ScanList {
 
 /// The list that a record is on, as it was when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Scanned {
+pub struct RecordScan {
     /// The record.
     pub record: RecordId,
     /// Its list; none any more.
@@ -408,9 +408,9 @@ pub struct Scanned {
 
 /// A caller of a probed function, from the return address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Site {
+pub struct CallSite {
     /// Its number; never 0.
-    pub id: SiteId,
+    pub id: CallSiteId,
     /// Whose code.
     pub ioc: IocId,
     /// Return address.
@@ -522,7 +522,7 @@ pub enum Origin {
     /// Seen opening on the network.
     Opened,
     /// The recorder came when it was open already.
-    Midway,
+    MidStream,
     /// Read from the memory of the server or client.
     Memory,
 }
@@ -550,7 +550,7 @@ pub struct Channel {
 
 /// Ties a server thread to the client that it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Serves {
+pub struct ServerThread {
     /// A CAS-client thread.
     pub thread: ThreadId,
     /// The circuit whose requests it carries out.
@@ -612,7 +612,7 @@ pub struct Put {
     /// Stack pointer, relative to [`Thread::stack`]: a lower one is a deeper frame.
     pub sp: i64,
     /// Who called.
-    pub site: SiteId,
+    pub site: CallSiteId,
     /// Function.
     pub kind: PutKind,
     /// Record put to.
@@ -629,7 +629,7 @@ pub struct Put {
     pub old: Value,
 }
 
-/// `dbProcess` entered, or a process routine ([`Fact::Routine`]).
+/// `dbProcess` entered, or a process routine ([`Fact::RsetProcess`]).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// Thread.
@@ -637,7 +637,7 @@ pub struct Process {
     /// Stack pointer, relative to [`Thread::stack`].
     pub sp: i64,
     /// Who called.
-    pub site: SiteId,
+    pub site: CallSiteId,
     /// Record.
     pub record: RecordId,
     /// The record was active (PACT) already: this call will do nothing.
@@ -652,7 +652,7 @@ pub struct Complete {
     /// Stack pointer, relative to [`Thread::stack`].
     pub sp: i64,
     /// Who called.
-    pub site: SiteId,
+    pub site: CallSiteId,
     /// Record.
     pub record: RecordId,
     /// Value of the record's value field now.
@@ -690,7 +690,7 @@ pub struct Cause {
     /// Stack pointer, relative to [`Thread::stack`].
     pub sp: i64,
     /// Who called.
-    pub site: SiteId,
+    pub site: CallSiteId,
     /// Function.
     pub kind: CauseKind,
     /// The pointer that links cause to effect: a CALLBACK, scan list or event.
@@ -707,7 +707,7 @@ pub struct CaLinkPut {
     /// Stack pointer, relative to [`Thread::stack`].
     pub sp: i64,
     /// Who called.
-    pub site: SiteId,
+    pub site: CallSiteId,
     /// Record that the link belongs to, where known.
     pub record: Option<RecordId>,
     /// Target PV as the link names it.
@@ -722,7 +722,7 @@ pub struct CaLinkPut {
 
 /// What a record was doing some time after it had begun to process and was not seen to complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inspected {
+pub struct PactCheck {
     /// The record.
     pub record: RecordId,
     /// PACT is set: it has yet to complete.
@@ -762,7 +762,7 @@ pub struct Loss {
 /// How many of the chains that begin with the same record are kept. A chain is what a `dbProcess` that nothing
 /// recorded has called sets off on its thread, and the completion of its asynchronous records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Thinning {
+pub struct ChainSampling {
     /// So many; 0 if none is left out.
     pub chains: u32,
     /// In so long, nanoseconds.
@@ -771,9 +771,9 @@ pub struct Thinning {
     pub cause: String,
 }
 
-/// Chains that were left out as [`Thinning`] says; as wholes, and not those that puts from outside began.
+/// Chains that were left out as [`ChainSampling`] says; as wholes, and not those that puts from outside began.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Thinned {
+pub struct ChainsLeftOut {
     /// The record that they began with.
     pub record: RecordId,
     /// How many.
@@ -803,7 +803,7 @@ pub struct Unpinned {
 /// A segment of this run was closed: all that was written to it is on the disk, and nothing more will be. It says so
 /// itself in its last block, if there was room; and the keyframe of the segment that follows it says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct SegmentEnd {
     /// Its number in the run.
     pub segment: u32,
     /// How many blocks it has.

@@ -46,7 +46,7 @@ pub use status::{State, Status};
 
 use crate::block::{Batch, Encoded, Packer};
 use crate::context::Context;
-use crate::event::{Ended, Event, Fact};
+use crate::event::{Event, Fact, SegmentEnd};
 use crate::name::SegmentName;
 use crate::storage::Storage;
 use losses::Losses;
@@ -95,7 +95,7 @@ pub struct Writer<S: Storage> {
     shelf: Shelf,
     open: Option<Open>,
     /// The last segment that was closed and is on the disk as a whole.
-    ended: Option<Ended>,
+    ended: Option<SegmentEnd>,
     /// The last segment that was abandoned after an error, until it has been looked for.
     abandoned: Option<Abandoned>,
     /// Number of the next segment in this run.

@@ -64,8 +64,9 @@ fn ends_take_what_belongs_to_them() {
     let field = |id, ioc| {
         Fact::Field(Field { id, ioc, rtype: "ai".into(), name: "VAL".into(), dbf: Dbf::Double, menu: None })
     };
-    let site =
-        |id, ioc| Fact::Site(Site { id, ioc, address: 0, function: "f".into(), module: String::new() });
+    let site = |id, ioc| {
+        Fact::CallSite(CallSite { id, ioc, address: 0, function: "f".into(), module: String::new() })
+    };
     for ioc in 1..=2 {
         for fact in [thread(ioc, ioc), record(ioc, ioc, "r"), field(ioc, ioc), site(ioc, ioc), circuit(ioc)] {
             context.apply(0, &fact);
@@ -75,13 +76,13 @@ fn ends_take_what_belongs_to_them() {
         for name in ["other", "third", "other"] {
             context.apply(0, &Fact::Alias(Alias { record: ioc, name: name.into() }));
         }
-        context.apply(0, &Fact::States(States { record: ioc, states: vec!["Off".into()] }));
+        context.apply(0, &Fact::EnumStrings(EnumStrings { record: ioc, states: vec!["Off".into()] }));
         let kind = ScanKind::Event;
         context.apply(0, &Fact::ScanList(ScanList { id: ioc, ioc, kind, name: "7".into(), callback: 9 }));
-        context.apply(0, &Fact::Scanned(Scanned { record: ioc, list: Some(ioc) }));
+        context.apply(0, &Fact::RecordScan(RecordScan { record: ioc, list: Some(ioc) }));
         context.apply(0, &channel(ioc, ioc));
         context.apply(0, &channel(ioc + 10, ioc));
-        context.apply(0, &Fact::Serves(Serves { thread: ioc, circuit: ioc }));
+        context.apply(0, &Fact::ServerThread(ServerThread { thread: ioc, circuit: ioc }));
     }
     context.apply(0, &Fact::IocEnd(IocEnd { ioc: 1, how: String::new() }));
     for (id, there) in [(1, false), (2, true)] {
@@ -105,7 +106,7 @@ fn ends_take_what_belongs_to_them() {
     context.apply(0, &channel(1, 7));
     context.apply(0, &Fact::CircuitEnd(1));
     assert!(context.channel(1).is_some() && context.channel(11).is_none());
-    context.apply(0, &Fact::Scanned(Scanned { record: 2, list: None }));
+    context.apply(0, &Fact::RecordScan(RecordScan { record: 2, list: None }));
     assert!(context.scanned(2).is_none() && context.scan_list(2).is_some());
     context.apply(0, &record(2, 2, "renamed"));
     assert_eq!(context.record(2).unwrap().name, "renamed");

@@ -18,7 +18,7 @@ fn read_sound(disk: &Disk) -> Vec<Event> {
     let segments = segments.iter().filter_map(|(_, bytes)| read_segment(bytes).ok());
     let blocks = segments.flatten().flatten().filter(|block| !block.keyframe);
     let own = |event: &Event| {
-        matches!(event.fact, Fact::Loss(_) | Fact::Pinned(_) | Fact::Unpinned(_) | Fact::Ended(_))
+        matches!(event.fact, Fact::Loss(_) | Fact::Pinned(_) | Fact::Unpinned(_) | Fact::SegmentEnd(_))
     };
     blocks.flat_map(|block| block.events).filter(|event| !own(event)).collect()
 }

@@ -82,7 +82,7 @@ fn definitions() -> Vec<Fact> {
             pva_ports: vec![5075],
             environment: vec![("TOP".into(), "/opt/ioc".into())],
         }),
-        Fact::Thinning(Thinning { chains: 1, window: SECOND, cause: "--thin 1".into() }),
+        Fact::ChainSampling(ChainSampling { chains: 1, window: SECOND, cause: "--thin 1".into() }),
         Fact::Thread(Thread { id: 2, ioc: 1, tid: 4250, name: "CAS-client".into(), stack: 0x7FFC_0000_1000 }),
         Fact::Record(Record {
             id: 3,
@@ -92,7 +92,7 @@ fn definitions() -> Vec<Fact> {
             rtype: "ao".into(),
         }),
         Fact::Alias(Alias { record: 3, name: "LINAC:MAGNET1".into() }),
-        Fact::States(States { record: 3, states: vec!["Off".into(), "On".into()] }),
+        Fact::EnumStrings(EnumStrings { record: 3, states: vec!["Off".into(), "On".into()] }),
         Fact::Menu(Menu {
             id: 8,
             ioc: 1,
@@ -106,7 +106,7 @@ fn definitions() -> Vec<Fact> {
             name: String::new(),
             callback: 0x55AA_0000_0800,
         }),
-        Fact::Scanned(Scanned { record: 3, list: Some(9) }),
+        Fact::RecordScan(RecordScan { record: 3, list: Some(9) }),
         Fact::Field(Field {
             id: 4,
             ioc: 1,
@@ -115,7 +115,7 @@ fn definitions() -> Vec<Fact> {
             dbf: Dbf::Menu,
             menu: Some(8),
         }),
-        Fact::Site(Site {
+        Fact::CallSite(CallSite {
             id: 5,
             ioc: 1,
             address: 0x7F00_4567_89AB,
@@ -129,7 +129,7 @@ fn definitions() -> Vec<Fact> {
             user: "operator".into(),
             host: "console1".into(),
             minor: 13,
-            origin: Origin::Midway,
+            origin: Origin::MidStream,
         }),
         Fact::Channel(Channel {
             id: 7,
@@ -141,7 +141,7 @@ fn definitions() -> Vec<Fact> {
             count: Some(1),
             origin: Origin::Memory,
         }),
-        Fact::Serves(Serves { thread: 2, circuit: 6 }),
+        Fact::ServerThread(ServerThread { thread: 2, circuit: 6 }),
         Fact::Attached(Attached { ioc: 1, from: 88_120_000_000, since: 88_500_000_000, cause: "new".into() }),
         Fact::CircuitEnds(CircuitEnds {
             circuit: 6,
@@ -191,7 +191,7 @@ fn hits() -> Vec<Fact> {
             old: Value::Text(b"on\xFF".to_vec()),
         }),
         Fact::Process(Process { thread, sp: -640, site, record, active: true }),
-        Fact::Routine(Process { thread: 4, sp: -560, site: 5, record, active: true }),
+        Fact::RsetProcess(Process { thread: 4, sp: -560, site: 5, record, active: true }),
         Fact::Complete(Complete {
             thread,
             sp: 64,
@@ -229,13 +229,13 @@ fn hits() -> Vec<Fact> {
             severity: 0,
             status: 0,
         }),
-        Fact::Inspected(Inspected { record, active: false, disabled: true }),
+        Fact::PactCheck(PactCheck { record, active: false, disabled: true }),
         Fact::Loss(Loss { source: LossSource::Hits, count: 12, since: 5, cause: "ring buffer full".into() }),
-        Fact::Thinned(Thinned { record, count: 90, since: 20 * SECOND }),
+        Fact::ChainsLeftOut(ChainsLeftOut { record, count: 90, since: 20 * SECOND }),
         Fact::Mark("beam lost".into()),
         Fact::Pinned(Pinned { from: 5, to: 70_000_000_000, cause: "beam lost".into() }),
         Fact::Unpinned(Unpinned { segments: 3 }),
-        Fact::Ended(Ended { segment: 41, blocks: 977, last: 19 * SECOND }),
+        Fact::SegmentEnd(SegmentEnd { segment: 41, blocks: 977, last: 19 * SECOND }),
         Fact::FieldValue(FieldValue { record, field: 2, value: Value::Double(-0.5) }),
         Fact::Detached(Detached { ioc: 1, since: 19 * SECOND, cause: "its main thread ended".into() }),
         Fact::ChannelEnd(7),

@@ -107,7 +107,7 @@ impl Recorder {
                 let (name, rtype) = (format!("record{id}"), format!("type{}", id % 3));
                 self.push(Fact::Record(Record { id, ioc, address: id.into(), name, rtype }));
                 let (function, module) = (format!("site{id}"), String::new());
-                self.push(Fact::Site(Site { id, ioc, address: 0, function, module }));
+                self.push(Fact::CallSite(CallSite { id, ioc, address: 0, function, module }));
             }
             Step::CircuitOpens => {
                 let id = self.number();

@@ -95,7 +95,7 @@ fn definitions(sort: &str) -> Box<dyn Fn(u32) -> Fact> {
         "threads" => Fact::Thread(Thread { id, ioc: 1, tid: 1, name: "x".into(), stack: 1 }),
         "aliases" => Fact::Alias(Alias { record: id, name: "a".into() }),
         "aliases-of-one" => Fact::Alias(Alias { record: 1, name: format!("{id}") }),
-        "states" => Fact::States(States { record: id, states: vec!["a".into(); 16] }),
+        "states" => Fact::EnumStrings(EnumStrings { record: id, states: vec!["a".into(); 16] }),
         "menus" => Fact::Menu(Menu { id, ioc: 1, name: "m".into(), choices: vec!["a".into(); 60] }),
         "fields" => Fact::Field(Field {
             id,
@@ -105,8 +105,10 @@ fn definitions(sort: &str) -> Box<dyn Fn(u32) -> Fact> {
             dbf: Dbf::Double,
             menu: None,
         }),
-        "sites" => Fact::Site(Site { id, ioc: 1, address: 1, function: "f".into(), module: "m".into() }),
-        "scanned" => Fact::Scanned(Scanned { record: id, list: Some(1) }),
+        "sites" => {
+            Fact::CallSite(CallSite { id, ioc: 1, address: 1, function: "f".into(), module: "m".into() })
+        }
+        "scanned" => Fact::RecordScan(RecordScan { record: id, list: Some(1) }),
         "iocs" | "iocs-end" if sort == "iocs" || id % 2 == 0 => Fact::from(Ioc {
             id,
             pid: 1,

@@ -79,14 +79,19 @@ fn definitions() -> Vec<Fact> {
     let field = |id, name: &str, dbf, menu| {
         Fact::Field(Field { id, ioc: 1, rtype: hostile("ao"), name: hostile(name), dbf, menu })
     };
-    let site = |id| Fact::Site(Site { id, ioc: 1, address: 1, function: hostile("f"), module: hostile("m") });
+    let site = |id| {
+        Fact::CallSite(CallSite { id, ioc: 1, address: 1, function: hostile("f"), module: hostile("m") })
+    };
     let mut facts = vec![
         Fact::Tier(TierChoice { tier: Tier::Perf, refused: vec![(Tier::Ring, hostile("refused"))] }),
-        Fact::Thinning(Thinning { chains: 3, window: SECOND, cause: hostile("thinned") }),
+        Fact::ChainSampling(ChainSampling { chains: 3, window: SECOND, cause: hostile("thinned") }),
         Fact::from(ioc(1, 5064)),
         Fact::from(ioc(2, 5066)),
         Fact::Alias(Alias { record: 1, name: hostile("alias") }),
-        Fact::States(States { record: 1, states: vec![hostile("off"), hostile("on"), hostile("third")] }),
+        Fact::EnumStrings(EnumStrings {
+            record: 1,
+            states: vec![hostile("off"), hostile("on"), hostile("third")],
+        }),
         Fact::Menu(Menu {
             id: 1,
             ioc: 1,
@@ -100,7 +105,7 @@ fn definitions() -> Vec<Fact> {
             name: hostile("event"),
             callback: 9,
         }),
-        Fact::Scanned(Scanned { record: 2, list: Some(1) }),
+        Fact::RecordScan(RecordScan { record: 2, list: Some(1) }),
     ];
     facts.extend([
         thread(1, 1, "CAS-client"),

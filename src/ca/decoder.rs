@@ -241,7 +241,7 @@ impl Decoder {
                 return;
             };
             let server = if client == segment.source { segment.destination } else { segment.source };
-            self.insert(time, self.connection(namespace, client, server, Origin::Midway), out);
+            self.insert(time, self.connection(namespace, client, server, Origin::MidStream), out);
         }
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.segment(time, &segment, &self.limits, &mut self.shared, out);

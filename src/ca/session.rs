@@ -369,7 +369,7 @@ impl Session {
                 if let Some(held) = held {
                     self.close(time, held.id, context);
                 }
-                self.add(time, Some(cid), Some(sid), String::new(), Origin::Midway, (dbr, count), context);
+                self.add(time, Some(cid), Some(sid), String::new(), Origin::MidStream, (dbr, count), context);
             }
         }
     }
@@ -378,7 +378,7 @@ impl Session {
     fn channel_of(&mut self, time: u64, sid: u32, context: &mut Context) -> ChannelId {
         match self.by_sid.get(&sid) {
             Some(&id) => id,
-            None => self.add(time, None, Some(sid), String::new(), Origin::Midway, (None, None), context),
+            None => self.add(time, None, Some(sid), String::new(), Origin::MidStream, (None, None), context),
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use iocrec_log::event::{Address, SiteId, ThreadId};
+use iocrec_log::event::{Address, CallSiteId, ThreadId};
 
 use super::budget::Refused;
 use super::queue::{Entry, Outcome, Queue, User};
@@ -161,7 +161,7 @@ pub enum News {
     /// Whom a thread serves.
     Serving(ThreadId, u64, Vec<(Address, Client)>),
     /// The function at a place that calls, and the file that it is in.
-    Site(SiteId, String, String),
+    CallSite(CallSiteId, String, String),
 }
 
 /// Something that the loop wants to know.
@@ -176,14 +176,14 @@ pub enum Errand {
     /// Whom a thread (its number in the log, in the kernel, its first hit) of an IOC serves on these ports.
     Serving(Arc<IocProcess>, ThreadId, u32, u64, Vec<u16>),
     /// The function at an address of an IOC.
-    Site(Arc<IocProcess>, SiteId, u64),
+    CallSite(Arc<IocProcess>, CallSiteId, u64),
 }
 
 impl Errand {
     fn ioc(&self) -> Option<&Arc<IocProcess>> {
         match self {
             Errand::Servers(_) | Errand::ServersOf(_) => None,
-            Errand::Clients(ioc, _) | Errand::Serving(ioc, ..) | Errand::Site(ioc, ..) => Some(ioc),
+            Errand::Clients(ioc, _) | Errand::Serving(ioc, ..) | Errand::CallSite(ioc, ..) => Some(ioc),
         }
     }
 }
@@ -620,9 +620,9 @@ impl Looker {
                 let served = clients(&ioc, &HashSet::from([tid]), Some(tid));
                 News::Serving(thread, time, at_servers(pid, served, &ports))
             }
-            Errand::Site(ioc, id, address) => {
+            Errand::CallSite(ioc, id, address) => {
                 let (function, module) = site(&ioc, address);
-                News::Site(id, function, module)
+                News::CallSite(id, function, module)
             }
         };
         if look.end().is_some() && pid != 0 {

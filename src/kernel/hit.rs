@@ -68,7 +68,7 @@ pub enum Body<'a> {
     /// dbProcess.
     Process,
     /// A record type's process routine.
-    Routine,
+    RsetProcess,
     /// recGblFwdLink.
     Complete {
         /// What the value is.
@@ -99,7 +99,7 @@ pub enum Body<'a> {
         value: Raw<'a>,
     },
     /// Chains that began with a record and were left out.
-    Thinned {
+    ChainsLeftOut {
         /// When the first of them began.
         since: u64,
         /// How many.
@@ -152,7 +152,7 @@ pub fn parse(sample: &[u8]) -> Option<(Head, Body<'_>)> {
     let cause = |kind| Some(Body::Cause { kind, user: u64_at(sample, HEAD)? });
     let body = match u16_at(sample, 40)? {
         1 => Body::Process,
-        15 => Body::Routine,
+        15 => Body::RsetProcess,
         2 => Body::Complete { form: form(*sample.get(46)?), value: complete(sample, head.dbf) },
         3 => put(sample, PutKind::Put, head.dbf)?,
         4 => put(sample, PutKind::PutField, head.dbf)?,
@@ -165,7 +165,7 @@ pub fn parse(sample: &[u8]) -> Option<(Head, Body<'_>)> {
         11 => cause(CauseKind::ScanOnce)?,
         12 => cause(CauseKind::ScanIoRequest)?,
         13 => cause(CauseKind::PostEvent)?,
-        14 => Body::Thinned { since: u64_at(sample, HEAD)?, count: u64_at(sample, HEAD + 8)? },
+        14 => Body::ChainsLeftOut { since: u64_at(sample, HEAD)?, count: u64_at(sample, HEAD + 8)? },
         _ => return None,
     };
     Some((head, body))

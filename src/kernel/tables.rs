@@ -17,7 +17,7 @@ pub struct Told {
 
 /// How many chains that begin with the same record are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thinning {
+pub struct ChainSampling {
     /// So many.
     pub chains: u32,
     /// In so long, nanoseconds.
@@ -90,7 +90,7 @@ pub struct Tables {
     threads: MapHandle,
     traced: HashMap<u32, Process>,
     leaves_out: LeavesOut,
-    thinning: Option<Thinning>,
+    thinning: Option<ChainSampling>,
     /// Records for which there was no room.
     unknown: u64,
 }
@@ -196,7 +196,7 @@ impl Tables {
     /// Tells what there is to tell about a process, again if it has changed.
     fn tell(&self, pid: u32) -> Result<(), String> {
         let Some(process) = self.traced.get(&pid) else { return Ok(()) };
-        let thinning = self.thinning.unwrap_or(Thinning { chains: 0, window: 0 });
+        let thinning = self.thinning.unwrap_or(ChainSampling { chains: 0, window: 0 });
         let mut layout = process.told.to_vec();
         layout.extend_from_slice(&thinning.window.to_ne_bytes());
         layout.extend_from_slice(&thinning.chains.to_ne_bytes());
@@ -248,7 +248,7 @@ impl Tables {
     ///
     /// # Errors
     /// A reason in words.
-    pub fn thin(&mut self, thinning: Option<Thinning>) -> Result<(), String> {
+    pub fn thin(&mut self, thinning: Option<ChainSampling>) -> Result<(), String> {
         self.thinning = thinning;
         self.traced.keys().try_for_each(|&pid| self.tell(pid))
     }

@@ -1,7 +1,7 @@
 //! Hits turned into events: addresses into numbers, bytes into values.
 
 use iocrec_log::event::{
-    CaLinkPut, Cause, Complete, Dbf, Event, Fact, Process, Put, PutKind, Thinned, Value,
+    CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Event, Fact, Process, Put, PutKind, Value,
 };
 
 use super::names::{Names, NewThread, Step};
@@ -35,13 +35,13 @@ pub fn hit(
     let known = thread;
     let thread = thread.id;
     let fact = match body {
-        Body::Process | Body::Routine => {
+        Body::Process | Body::RsetProcess => {
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
             let site = names.site(time, pid, head.caller, sink);
             names.tell_links(time, pid, (record, head.object), &known, sink);
             let process = Process { thread, sp, site, record, active: head.active };
-            if body == Body::Routine {
-                Fact::Routine(process)
+            if body == Body::RsetProcess {
+                Fact::RsetProcess(process)
             } else {
                 Fact::Process(process)
             }
@@ -104,9 +104,9 @@ pub fn hit(
             let (dbf, count, value) = (dbf(&raw, numbering), raw.count, value(&raw, numbering, false));
             Fact::CaLinkPut(CaLinkPut { thread, sp, site: 0, record, pv, dbf, count, value })
         }
-        Body::Thinned { since, count } => {
+        Body::ChainsLeftOut { since, count } => {
             let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
-            Fact::Thinned(Thinned { record, count, since })
+            Fact::ChainsLeftOut(ChainsLeftOut { record, count, since })
         }
         Body::Cause { kind, user } => {
             let record = names.known_record(pid, user);

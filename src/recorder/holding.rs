@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use iocrec_log::event::{Event, Fact, Site, SiteId};
+use iocrec_log::event::{CallSite, CallSiteId, Event, Fact};
 
 use super::sink::Sink;
 use crate::clock;
@@ -22,7 +22,7 @@ pub struct Holding<'a> {
     sink: &'a mut dyn Sink,
     waiting: VecDeque<Event>,
     /// Sites whose function is not known yet, and until when that is waited for.
-    awaited: HashMap<SiteId, u64>,
+    awaited: HashMap<CallSiteId, u64>,
 }
 
 impl<'a> Holding<'a> {
@@ -35,7 +35,7 @@ impl<'a> Holding<'a> {
     fn pass_on(&mut self) {
         let awaited = &self.awaited;
         let is_awaited =
-            |event: &Event| matches!(&event.fact, Fact::Site(site) if awaited.contains_key(&site.id));
+            |event: &Event| matches!(&event.fact, Fact::CallSite(site) if awaited.contains_key(&site.id));
         while self.waiting.front().is_some_and(|first| !is_awaited(first)) {
             self.waiting.pop_front().into_iter().for_each(|event| self.sink.push(event));
         }
@@ -63,17 +63,17 @@ impl Sink for Holding<'_> {
         self.sink.tick(now);
     }
 
-    fn await_site(&mut self, time: u64, site: Site) {
+    fn await_site(&mut self, time: u64, site: CallSite) {
         self.awaited.insert(site.id, clock::monotonic().saturating_add(LONGEST));
-        self.waiting.push_back(Event { time, fact: Fact::Site(site) });
+        self.waiting.push_back(Event { time, fact: Fact::CallSite(site) });
     }
 
-    fn site(&mut self, id: SiteId, function: String, module: String) {
+    fn site(&mut self, id: CallSiteId, function: String, module: String) {
         if self.awaited.remove(&id).is_none() {
             return;
         }
         for event in &mut self.waiting {
-            if let Fact::Site(site) = &mut event.fact {
+            if let Fact::CallSite(site) = &mut event.fact {
                 if site.id == id {
                     site.function = function;
                     if !module.is_empty() {
@@ -129,13 +129,13 @@ mod tests {
         Event { time, fact: Fact::Clock(Clock { wall: 0 }) }
     }
 
-    fn site(id: SiteId) -> Site {
-        Site { id, ioc: 1, address: 5, function: String::new(), module: String::new() }
+    fn site(id: CallSiteId) -> CallSite {
+        CallSite { id, ioc: 1, address: 5, function: String::new(), module: String::new() }
     }
 
     fn names(seen: &Seen) -> Vec<String> {
         let name = |event: &Event| match &event.fact {
-            Fact::Site(site) => format!("{} {}", site.id, site.function),
+            Fact::CallSite(site) => format!("{} {}", site.id, site.function),
             _ => event.time.to_string(),
         };
         seen.0.iter().map(name).collect()

@@ -4,7 +4,7 @@
 //! their SCAN says that they are on a list and the IOC has not put them there (before iocInit is done). The log
 //! gets what has changed.
 
-use iocrec_log::event::{Event, Fact, IocId, RecordId, ScanList, ScanListId, Scanned};
+use iocrec_log::event::{Event, Fact, IocId, RecordId, RecordScan, ScanList, ScanListId};
 
 use super::names::AddressMap;
 use super::sink::Sink;
@@ -81,7 +81,7 @@ impl Lists {
                     None => self.placed.remove(&record),
                 };
                 if before != list {
-                    sink.push(Event { time, fact: Fact::Scanned(Scanned { record, list }) });
+                    sink.push(Event { time, fact: Fact::RecordScan(RecordScan { record, list }) });
                 }
             }
         }

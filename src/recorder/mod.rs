@@ -26,7 +26,7 @@ use std::collections::HashSet;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
 
-use iocrec_log::event::{Clock, Event, Fact, Host, Loss, LossSource, Thinning, Tier, TierChoice};
+use iocrec_log::event::{ChainSampling, Clock, Event, Fact, Host, Loss, LossSource, Tier, TierChoice};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::utsname::uname;
 
@@ -499,7 +499,7 @@ impl Recorder {
             said.push(format!("{}: {cause}", in_words(thinning)));
         }
         let (chains, window) = thinning.map_or((0, 0), |thinning| (thinning.chains, thinning.window));
-        sink.push(Event { time: now, fact: Fact::Thinning(Thinning { chains, window, cause }) });
+        sink.push(Event { time: now, fact: Fact::ChainSampling(ChainSampling { chains, window, cause }) });
     }
 
     fn note_clock(&mut self, now: u64, sink: &mut dyn Sink) {

@@ -9,8 +9,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use iocrec_log::event::{
-    Alias, Event, Fact, Field, FieldId, FieldValue, Inspected, IocId, Loss, LossSource, Menu, MenuId, Record,
-    RecordId, ScanListId, Site, SiteId, States, Thinned, Thread, ThreadId, Value,
+    Alias, CallSite, CallSiteId, ChainsLeftOut, EnumStrings, Event, Fact, Field, FieldId, FieldValue, IocId,
+    Loss, LossSource, Menu, MenuId, PactCheck, Record, RecordId, ScanListId, Thread, ThreadId, Value,
 };
 
 use super::after_puts::{AfterPuts, PutTo};
@@ -120,7 +120,7 @@ enum Again {
     /// On which scan list it is.
     Scan,
     /// The texts of its states.
-    States,
+    EnumStrings,
 }
 
 impl Again {
@@ -129,7 +129,9 @@ impl Again {
         match field {
             "SCAN" | "PRIO" | "EVNT" => Some(Again::Scan),
             "ZNAM" | "ONAM" | "ZRST" | "ONST" | "TWST" | "THST" | "FRST" | "FVST" | "SXST" | "SVST"
-            | "EIST" | "NIST" | "TEST" | "ELST" | "TVST" | "TTST" | "FTST" | "FFST" => Some(Again::States),
+            | "EIST" | "NIST" | "TEST" | "ELST" | "TVST" | "TTST" | "FTST" | "FFST" => {
+                Some(Again::EnumStrings)
+            }
             _ => None,
         }
     }
@@ -199,7 +201,7 @@ pub struct Names {
     telling_links: (u64, u32),
     /// Records that have begun to process and came back without being done, and when.
     undone: AddressMap<(u32, u64), u64>,
-    sites: AddressMap<(u32, u64), SiteId>,
+    sites: AddressMap<(u32, u64), CallSiteId>,
     /// What others are to look up; emptied by whoever sends them.
     pub wanted: Vec<Errand>,
     last_ioc: IocId,
@@ -208,7 +210,7 @@ pub struct Names {
     last_field: FieldId,
     last_menu: MenuId,
     last_list: ScanListId,
-    last_site: SiteId,
+    last_site: CallSiteId,
 }
 
 impl Names {
@@ -411,7 +413,7 @@ impl Names {
     pub fn thinned(&self, time: u64, left_out: &[LeftOut], sink: &mut dyn Sink) {
         for &LeftOut { pid, record, since, count } in left_out {
             if let Some(record) = self.known_record(pid, record) {
-                sink.push(Event { time, fact: Fact::Thinned(Thinned { record, count, since }) });
+                sink.push(Event { time, fact: Fact::ChainsLeftOut(ChainsLeftOut { record, count, since }) });
             }
         }
     }
@@ -578,12 +580,15 @@ impl Names {
                 Again::Scan => {
                     ioc.lists.look(now, ioc.id, &ioc.process, &[(record, address)], last_list, sink);
                 }
-                Again::States => {
+                Again::EnumStrings => {
                     let (memory, layout) = (&ioc.process.memory, ioc.process.layout.as_ref().ok());
                     let rtype = layout.and_then(|layout| layout.type_of(memory, address));
                     let states = rtype.and_then(|rtype| layout::states_of(memory, rtype, address));
                     if let Some(states) = states {
-                        sink.push(Event { time: now, fact: Fact::States(States { record, states }) });
+                        sink.push(Event {
+                            time: now,
+                            fact: Fact::EnumStrings(EnumStrings { record, states }),
+                        });
                     }
                 }
             }
@@ -626,13 +631,13 @@ impl Names {
                 continue;
             };
             // The time after it was read: what has completed until then says so itself.
-            let fact = Fact::Inspected(Inspected { record, active, disabled });
+            let fact = Fact::PactCheck(PactCheck { record, active, disabled });
             sink.push(Event { time: clock::monotonic(), fact });
         }
     }
 
     /// The place that called; 0 where not known.
-    pub fn site(&mut self, time: u64, pid: u32, address: u64, sink: &mut dyn Sink) -> SiteId {
+    pub fn site(&mut self, time: u64, pid: u32, address: u64, sink: &mut dyn Sink) -> CallSiteId {
         if address == 0 {
             return 0;
         }
@@ -644,9 +649,9 @@ impl Names {
         let id = self.last_site;
         let module = ioc.process.module_at(address).and_then(|module| module.path.rsplit('/').next());
         let module = module.unwrap_or_default().to_string();
-        let site = Site { id, ioc: ioc.id, address, function: String::new(), module };
+        let site = CallSite { id, ioc: ioc.id, address, function: String::new(), module };
         sink.await_site(time, site);
-        self.wanted.push(Errand::Site(ioc.process.clone(), id, address));
+        self.wanted.push(Errand::CallSite(ioc.process.clone(), id, address));
         self.sites.insert((pid, address), id);
         id
     }
@@ -691,7 +696,7 @@ fn define(
     place.insert(Some(id));
     sink.push(Event { time, fact: Fact::Record(Record { id, ioc, address, name, rtype }) });
     if !states.is_empty() {
-        sink.push(Event { time, fact: Fact::States(States { record: id, states }) });
+        sink.push(Event { time, fact: Fact::EnumStrings(EnumStrings { record: id, states }) });
     }
     Some(id)
 }

@@ -1,6 +1,6 @@
 //! Where events go: into a log, or onto the terminal.
 
-use iocrec_log::event::{Event, Site, SiteId};
+use iocrec_log::event::{CallSite, CallSiteId, Event};
 
 /// Takes events in roughly the order of their times.
 pub trait Sink {
@@ -15,12 +15,12 @@ pub trait Sink {
 
     /// Takes the definition of a call site whose function and module are yet to be looked up. What is pushed after it may refer to
     /// it, so whoever can waits with that until [`Sink::site`] tells them, or it takes too long.
-    fn await_site(&mut self, time: u64, site: Site) {
-        self.push(Event { time, fact: iocrec_log::event::Fact::Site(site) });
+    fn await_site(&mut self, time: u64, site: CallSite) {
+        self.push(Event { time, fact: iocrec_log::event::Fact::CallSite(site) });
     }
 
     /// The function and the module of an awaited call site; empty where they are not known.
-    fn site(&mut self, _id: SiteId, _function: String, _module: String) {}
+    fn site(&mut self, _id: CallSiteId, _function: String, _module: String) {}
 
     /// Does anything wait for a call site?
     fn awaits(&self) -> bool {

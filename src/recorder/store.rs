@@ -226,7 +226,7 @@ impl Store {
 
 /// May it be dropped? What defines or ends something may not, nor what people are to read.
 fn is_hit(fact: &Fact) -> bool {
-    fact.sort() == Sort::Hit && !matches!(fact, Fact::Loss(_) | Fact::Thinned(_) | Fact::Mark(_))
+    fact.sort() == Sort::Hit && !matches!(fact, Fact::Loss(_) | Fact::ChainsLeftOut(_) | Fact::Mark(_))
 }
 
 impl Sink for Store {

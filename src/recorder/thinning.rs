@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::kernel::tables::Thinning;
+use crate::kernel::tables::ChainSampling;
 
 /// How often the rate is looked at, nanoseconds: several times as long as a block waits to be written.
 const PERIOD: u64 = 5_000_000_000;
@@ -38,7 +38,7 @@ pub struct Retain {
 #[derive(Debug, PartialEq)]
 pub struct Change {
     /// `None`: all.
-    pub thinning: Option<Thinning>,
+    pub thinning: Option<ChainSampling>,
     /// Why.
     pub cause: String,
     /// To be said aloud, too.
@@ -48,7 +48,7 @@ pub struct Change {
 /// Decides how many chains are kept.
 pub struct Thinner {
     /// What the user allows at most.
-    most: Option<Thinning>,
+    most: Option<ChainSampling>,
     retain: Option<Retain>,
     /// Nanoseconds between two chains that are kept; 0: no more than `most` says.
     pause: u64,
@@ -61,7 +61,7 @@ pub struct Thinner {
 impl Thinner {
     /// Keeps at most `thin` chains a second, fewer where `retain` needs it.
     pub fn new(thin: Option<u32>, retain: Option<Retain>) -> Thinner {
-        let most = thin.map(|chains| Thinning { chains, window: 1_000_000_000 });
+        let most = thin.map(|chains| ChainSampling { chains, window: 1_000_000_000 });
         Thinner { most, retain, pause: 0, looked: None, told: 0, begun: false }
     }
 
@@ -121,8 +121,8 @@ impl Thinner {
         }
     }
 
-    fn in_force(&self) -> Option<Thinning> {
-        let paused = (self.pause > 0).then_some(Thinning { chains: 1, window: self.pause });
+    fn in_force(&self) -> Option<ChainSampling> {
+        let paused = (self.pause > 0).then_some(ChainSampling { chains: 1, window: self.pause });
         match (self.most, paused) {
             (Some(most), Some(paused)) if most.window / u64::from(most.chains.max(1)) >= paused.window => {
                 Some(most)
@@ -134,10 +134,10 @@ impl Thinner {
 }
 
 /// A number of chains in words.
-pub fn in_words(thinning: Option<Thinning>) -> String {
+pub fn in_words(thinning: Option<ChainSampling>) -> String {
     match thinning {
         None => "all chains are kept".into(),
-        Some(Thinning { chains, window }) => {
+        Some(ChainSampling { chains, window }) => {
             let seconds = window as f64 / 1e9;
             format!("of the chains that a record begins {chains} in {seconds:.3} s are kept")
         }
@@ -157,7 +157,7 @@ mod tests {
         for second in 1..=600u64 {
             let kept = |&chains: &f64| match thinner.in_force() {
                 None => chains,
-                Some(Thinning { chains: most, window }) => {
+                Some(ChainSampling { chains: most, window }) => {
                     chains.min(f64::from(most) * SECOND as f64 / window as f64)
                 }
             };
@@ -204,13 +204,13 @@ mod tests {
     fn the_user_s_number_holds_where_it_is_lower() {
         let mut thinner = Thinner::new(Some(2), None);
         let first = thinner.step(SECOND, None).unwrap();
-        assert_eq!(first.thinning, Some(Thinning { chains: 2, window: SECOND }));
+        assert_eq!(first.thinning, Some(ChainSampling { chains: 2, window: SECOND }));
         assert_eq!(thinner.step(2 * SECOND, Some(0)), None);
         let mut both = Thinner { most: first.thinning, ..retain(1e9) };
         assert_eq!(both.in_force(), first.thinning);
         both.pause = SECOND / 10;
         assert_eq!(both.in_force(), first.thinning, "ten a second are more than two");
         both.pause = SECOND;
-        assert_eq!(both.in_force(), Some(Thinning { chains: 1, window: SECOND }));
+        assert_eq!(both.in_force(), Some(ChainSampling { chains: 1, window: SECOND }));
     }
 }

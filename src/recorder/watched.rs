@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use iocrec_log::event::{
-    Address, Attached, CircuitId, Detached, Event, Fact, Ioc, IocEnd, IocId, Linkage, Serves, ThreadId,
+    Address, Attached, CircuitId, Detached, Event, Fact, Ioc, IocEnd, IocId, Linkage, ServerThread, ThreadId,
 };
 
 use super::ends::Places;
@@ -318,7 +318,7 @@ impl Watched {
     /// Works on some of what has been found out since the last time. Is there more, and has something changed?
     pub fn reports(&mut self, desk: &mut Desk<'_>) -> (bool, bool) {
         for errand in std::mem::take(&mut desk.names.wanted) {
-            let site = if let Errand::Site(_, id, _) = &errand { Some(*id) } else { None };
+            let site = if let Errand::CallSite(_, id, _) = &errand { Some(*id) } else { None };
             if let (false, Some(id)) = (self.lookers.ask(errand), site) {
                 desk.sink.site(id, String::new(), String::new());
             }
@@ -393,7 +393,7 @@ impl Watched {
                 self.ports_asked = false;
                 return self.note_ports(now, found, desk);
             }
-            News::Site(id, function, module) => desk.sink.site(id, function, module),
+            News::CallSite(id, function, module) => desk.sink.site(id, function, module),
             News::Unanswered(refused) => {
                 self.unanswered.insert(pid, (refused, now));
                 self.unanswered(now, pid, refused, desk);
@@ -473,7 +473,7 @@ impl Watched {
                     untied.map(|(server, client)| Untied { thread, time, noted, client, namespace, server });
                 self.untied.extend(untied);
             }
-            News::Ioc { .. } | News::Servers(_) | News::Site(..) | News::Unanswered(_) => {}
+            News::Ioc { .. } | News::Servers(_) | News::CallSite(..) | News::Unanswered(_) => {}
         }
         if let Some(recorded) = self.recorded.get_mut(&pid) {
             changed |= begin(self.since, recorded, desk);
@@ -599,7 +599,10 @@ impl Watched {
             let circuit = seed(decoder, namespace, now, server, &client, events);
             match client.tid.map(|tid| (tid, names.known_thread(tid))) {
                 Some((_, Some(thread))) => {
-                    self.ready.push(Event { time: now, fact: Fact::Serves(Serves { thread, circuit }) });
+                    self.ready.push(Event {
+                        time: now,
+                        fact: Fact::ServerThread(ServerThread { thread, circuit }),
+                    });
                 }
                 Some((tid, None)) => _ = self.serving.insert(tid, circuit),
                 None => {}
@@ -611,7 +614,7 @@ impl Watched {
     pub fn new_thread(&mut self, names: &Names, new: NewThread) {
         let NewThread { id: thread, pid, tid, time } = new;
         if let Some(circuit) = self.serving.remove(&tid) {
-            self.ready.push(Event { time, fact: Fact::Serves(Serves { thread, circuit }) });
+            self.ready.push(Event { time, fact: Fact::ServerThread(ServerThread { thread, circuit }) });
             return;
         }
         let Some(traced) = names.ioc(pid) else { return };
@@ -641,8 +644,8 @@ impl Watched {
                 None if now < untied.noted.saturating_add(PACKETS_LAG) => return true,
                 None => seed(decoder, untied.namespace, untied.time, untied.server, &untied.client, events),
             };
-            let serves = Serves { thread: untied.thread, circuit };
-            self.ready.push(Event { time: untied.time, fact: Fact::Serves(serves) });
+            let serves = ServerThread { thread: untied.thread, circuit };
+            self.ready.push(Event { time: untied.time, fact: Fact::ServerThread(serves) });
             false
         });
         if !self.ready.is_empty() {

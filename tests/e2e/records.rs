@@ -83,7 +83,7 @@ fn records_that_come_later_are_learned_too() {
             let block = block.expect("a block");
             for event in block.events.iter().filter(|_| !block.keyframe) {
                 aliases += usize::from(matches!(event.fact, Fact::Alias(_)));
-                scanned += usize::from(matches!(event.fact, Fact::Scanned(_)));
+                scanned += usize::from(matches!(event.fact, Fact::RecordScan(_)));
             }
         }
     }

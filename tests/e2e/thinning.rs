@@ -1,4 +1,4 @@
-//! Thinning: what is left out is left out as a whole and counted, and puts with all that they cause are there.
+//! ChainSampling: what is left out is left out as a whole and counted, and puts with all that they cause are there.
 
 use crate::rig::spans::{shape, spans, Span};
 use crate::rig::{wait_until, Rig};

@@ -5,8 +5,9 @@
 //! loses nine tenths of the hits, so that most messages wait for hits that never come.
 
 use iocrec_log::event::{
-    Address, CaAnswer, CaPut, Channel, Circuit, Clock, Complete, Dbf, Event, Fact, Field, Host, Ioc, Linkage,
-    Loss, LossSource, Origin, Process, Put, PutKind, Record, Serves, Site, Thread, Tier, TierChoice, Value,
+    Address, CaAnswer, CaPut, CallSite, Channel, Circuit, Clock, Complete, Dbf, Event, Fact, Field, Host,
+    Ioc, Linkage, Loss, LossSource, Origin, Process, Put, PutKind, Record, ServerThread, Thread, Tier,
+    TierChoice, Value,
 };
 use iocrec_log::storage::Directory;
 use iocrec_log::writer::{Options, Writer};
@@ -118,7 +119,7 @@ fn definitions() -> Vec<Fact> {
     for (id, function) in (1..).zip(SITES) {
         let (function, module) = (function.into(), "libdbCore.so.3.23".into());
         let address = 0x7f00_4567_8000 + u64::from(id);
-        facts.push(Fact::Site(Site { id, ioc: 1, address, function, module }));
+        facts.push(Fact::CallSite(CallSite { id, ioc: 1, address, function, module }));
     }
     facts.extend((0..SCANNED * SCAN_THREADS.len() as u32).map(|id| {
         let rtype = ["ai", "calc", "ao", "longin"][id as usize % 4];
@@ -149,7 +150,7 @@ fn definitions() -> Vec<Fact> {
                 count: Some(1),
                 origin: Origin::Opened,
             }),
-            Fact::Serves(Serves { thread: SERVER_THREAD + client, circuit }),
+            Fact::ServerThread(ServerThread { thread: SERVER_THREAD + client, circuit }),
         ]);
     }
     facts

@@ -14,7 +14,7 @@ use super::error::{Cause, Damage};
 use super::find::SegmentFile;
 use super::segment::Block;
 use crate::context::Context;
-use crate::event::{Ended, Fact, Host, Loss};
+use crate::event::{Fact, Host, Loss, SegmentEnd};
 use crate::format::fact_number;
 use crate::name::Pin;
 use std::fmt;
@@ -201,7 +201,7 @@ impl Findings {
         last: bool,
     ) -> Read<'a> {
         let header = *segment.header();
-        let number = fact_number(&Fact::Ended(Ended { segment: 0, blocks: 0, last: 0 }));
+        let number = fact_number(&Fact::SegmentEnd(SegmentEnd { segment: 0, blocks: 0, last: 0 }));
         let (sequence, tells) = (header.sequence, header.facts > number);
         let mut read = Read { path, sequence, tells, blocks: 0, end: 0, bad_end: false, ended: false };
         let alone = before.is_none();
@@ -212,7 +212,7 @@ impl Findings {
                     read.blocks = block.sequence.saturating_add(1);
                     (read.end, read.bad_end) = (block.offset.saturating_add(block.length), false);
                     for event in &block.events {
-                        let Fact::Ended(ended) = &event.fact else { continue };
+                        let Fact::SegmentEnd(ended) = &event.fact else { continue };
                         read.ended |= ended.segment == sequence;
                         if let Some(before) = untold.take_if(|before| before.sequence == ended.segment) {
                             self.compare(before, ended);
@@ -235,7 +235,7 @@ impl Findings {
     }
 
     /// A segment that was read had so many blocks when it was closed.
-    fn compare(&mut self, read: &Read, ended: &Ended) {
+    fn compare(&mut self, read: &Read, ended: &SegmentEnd) {
         let blocks = ended.blocks.saturating_sub(read.blocks);
         if blocks == 0 {
             return;

@@ -2,7 +2,7 @@
 
 use super::{nanoseconds, Failure, Writer, MIN_SEGMENT};
 use crate::block::{Batch, Encoded, Packer, MAX_TIME};
-use crate::event::{Ended, Event, Fact};
+use crate::event::{Event, Fact, SegmentEnd};
 use crate::format::{tag_of, SegmentHeader, FACTS, FIRST_BLOCK, VERSION};
 use crate::name::{Pin, SegmentName};
 use crate::storage::Storage;
@@ -78,8 +78,8 @@ impl Open {
         self.doubtful
     }
 
-    fn ended(&self) -> Ended {
-        Ended { segment: self.sequence, blocks: self.next_block, last: self.last }
+    fn ended(&self) -> SegmentEnd {
+        SegmentEnd { segment: self.sequence, blocks: self.next_block, last: self.last }
     }
 }
 
@@ -159,7 +159,7 @@ impl<S: Storage> Writer<S> {
     fn append_end(&mut self) -> Result<(), Failure> {
         let Some(open) = &self.open else { return Ok(()) };
         let (tag, number) = (open.tag, open.next_block);
-        let end = Ended { blocks: number.saturating_add(1), ..open.ended() };
+        let end = SegmentEnd { blocks: number.saturating_add(1), ..open.ended() };
         let room = open.limit.saturating_sub(open.size);
         let block = self.pack_end(end, tag, number, false);
         let block = block.map_err(|error| Failure::of("packing the end of a segment", &error))?;
@@ -174,9 +174,9 @@ impl<S: Storage> Writer<S> {
     }
 
     /// A block with nothing but the end of a segment.
-    fn pack_end(&mut self, end: Ended, tag: u32, number: u32, keyframe: bool) -> io::Result<Vec<u8>> {
+    fn pack_end(&mut self, end: SegmentEnd, tag: u32, number: u32, keyframe: bool) -> io::Result<Vec<u8>> {
         let (mut encoded, mut batch) = (Encoded::default(), Batch::default());
-        let event = Event { time: self.now, fact: Fact::Ended(end) };
+        let event = Event { time: self.now, fact: Fact::SegmentEnd(end) };
         encoded.set(&event.fact);
         batch.push(&event, &encoded);
         self.packer.pack(&mut batch, tag, number, keyframe)

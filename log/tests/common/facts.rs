@@ -54,7 +54,7 @@ fn address() -> BoxedStrategy<Address> {
 }
 
 fn origin() -> BoxedStrategy<Origin> {
-    one_of(&[Origin::Opened, Origin::Midway, Origin::Memory])
+    one_of(&[Origin::Opened, Origin::MidStream, Origin::Memory])
 }
 
 fn place() -> impl Strategy<Value = (u32, i64, u32)> {
@@ -134,7 +134,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         (id(), id(), any::<u64>(), text(), text())
             .prop_map(|(id, ioc, address, function, module)| {
-                Fact::Site(Site { id, ioc, address, function, module })
+                Fact::CallSite(CallSite { id, ioc, address, function, module })
             })
             .boxed(),
         (id(), address(), address(), text(), text(), any::<u16>(), origin())
@@ -149,7 +149,9 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             })
             .boxed(),
         id().prop_map(Fact::ChannelEnd).boxed(),
-        (id(), id()).prop_map(|(thread, circuit)| Fact::Serves(Serves { thread, circuit })).boxed(),
+        (id(), id())
+            .prop_map(|(thread, circuit)| Fact::ServerThread(ServerThread { thread, circuit }))
+            .boxed(),
         ((id(), id(), any::<bool>()), any::<u16>(), any::<[u32; 3]>(), vec(any::<u8>(), 0..200))
             .prop_map(|((circuit, channel, notify), dbr, [count, ioid, length], payload)| {
                 Fact::CaPut(CaPut { circuit, channel, notify, dbr, count, ioid, length, payload })
@@ -194,7 +196,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .prop_map(|(id, ioc, name, choices)| Fact::Menu(Menu { id, ioc, name, choices }))
             .boxed(),
         (id(), vec(text(), 0..4))
-            .prop_map(|(record, states)| Fact::States(States { record, states }))
+            .prop_map(|(record, states)| Fact::EnumStrings(EnumStrings { record, states }))
             .boxed(),
         (id(), id(), scan_kind, text(), any::<u64>())
             .prop_map(|(id, ioc, kind, name, callback)| {
@@ -202,20 +204,20 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             })
             .boxed(),
         (id(), any::<Option<u32>>())
-            .prop_map(|(record, list)| Fact::Scanned(Scanned { record, list }))
+            .prop_map(|(record, list)| Fact::RecordScan(RecordScan { record, list }))
             .boxed(),
         (id(), any::<bool>(), any::<bool>())
-            .prop_map(|(record, active, disabled)| Fact::Inspected(Inspected { record, active, disabled }))
+            .prop_map(|(record, active, disabled)| Fact::PactCheck(PactCheck { record, active, disabled }))
             .boxed(),
         (0u32..9, any::<u64>(), text())
-            .prop_map(|(chains, window, cause)| Fact::Thinning(Thinning { chains, window, cause }))
+            .prop_map(|(chains, window, cause)| Fact::ChainSampling(ChainSampling { chains, window, cause }))
             .boxed(),
         (id(), any::<u64>(), any::<u64>())
-            .prop_map(|(record, count, since)| Fact::Thinned(Thinned { record, count, since }))
+            .prop_map(|(record, count, since)| Fact::ChainsLeftOut(ChainsLeftOut { record, count, since }))
             .boxed(),
         (place(), id(), any::<bool>())
             .prop_map(|((thread, sp, site), record, active)| {
-                Fact::Routine(Process { thread, sp, site, record, active })
+                Fact::RsetProcess(Process { thread, sp, site, record, active })
             })
             .boxed(),
         (any::<u64>(), any::<u64>(), text())
@@ -223,7 +225,7 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         any::<u32>().prop_map(|segments| Fact::Unpinned(Unpinned { segments })).boxed(),
         (any::<u32>(), any::<u32>(), any::<u64>())
-            .prop_map(|(segment, blocks, last)| Fact::Ended(Ended { segment, blocks, last }))
+            .prop_map(|(segment, blocks, last)| Fact::SegmentEnd(SegmentEnd { segment, blocks, last }))
             .boxed(),
         (id(), any::<u64>(), any::<u64>(), text())
             .prop_map(|(ioc, from, since, cause)| Fact::Attached(Attached { ioc, from, since, cause }))

@@ -62,7 +62,7 @@ pub fn read_all(disk: &Disk) -> Vec<Event> {
 
 /// Does the writer say with that block, and nothing else, that the segment ends there?
 pub fn is_end(block: &Block) -> bool {
-    let [Event { fact: Fact::Ended(ended), .. }] = &block.events[..] else { return false };
+    let [Event { fact: Fact::SegmentEnd(ended), .. }] = &block.events[..] else { return false };
     ended.blocks == block.sequence + 1
 }
 

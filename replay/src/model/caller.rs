@@ -5,7 +5,7 @@
 
 use super::span::Trigger;
 use iocrec_log::context::Context;
-use iocrec_log::event::{SiteId, ThreadId};
+use iocrec_log::event::{CallSiteId, ThreadId};
 
 /// The function that called a probed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Caller {
 }
 
 /// What the caller at `site` is.
-pub fn caller(context: &Context, site: SiteId) -> Caller {
+pub fn caller(context: &Context, site: CallSiteId) -> Caller {
     let Some(site) = context.site(site) else { return Caller::Unknown };
     match site.function.as_str() {
         "scanList" => Caller::ScanList,
@@ -64,7 +64,7 @@ pub fn caller(context: &Context, site: SiteId) -> Caller {
 
 /// A caller that is [`Caller::Unknown`] and can't be the CA server: its function is known, or the library, which is
 /// not that of the server (libdbCore, in 3.14 librsrvIoc).
-pub fn is_other(context: &Context, site: SiteId) -> bool {
+pub fn is_other(context: &Context, site: CallSiteId) -> bool {
     context.site(site).is_some_and(|site| {
         let of_server = ["libdbCore.", "librsrvIoc."].iter().any(|library| site.module.starts_with(library));
         !site.function.is_empty() || site.module.starts_with("lib") && !of_server
@@ -87,9 +87,9 @@ fn by_module(module: &str) -> Caller {
 /// What a thread is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Serves one CA client.
+    /// ServerThread one CA client.
     CaServer,
-    /// Serves PVA clients.
+    /// ServerThread PVA clients.
     PvaServer,
     /// Carries out puts through CA links.
     CaLink,

@@ -15,7 +15,7 @@
 use super::forest::At;
 use super::span::Trigger;
 use crate::time::SECOND;
-use iocrec_log::event::{IocId, RecordId, ScanKind, ScanList, ScanListId, SiteId, ThreadId};
+use iocrec_log::event::{CallSiteId, IocId, RecordId, ScanKind, ScanList, ScanListId, ThreadId};
 use std::collections::{HashMap, VecDeque};
 
 /// How long a request may wait for its callback thread.
@@ -47,7 +47,7 @@ pub struct Request {
     /// Who asked.
     pub thread: ThreadId,
     /// Its function, which called `scanIoRequest` or `postEvent`; 0 where not known.
-    pub site: SiteId,
+    pub site: CallSiteId,
 }
 
 /// The list that a record is on, by the IOC's memory.

@@ -18,7 +18,7 @@ use crate::notices::Notices;
 use crate::time::SECOND;
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
-use iocrec_log::event::{Ended, Event, Fact, Sort};
+use iocrec_log::event::{Event, Fact, SegmentEnd, Sort};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{Ahead, Block, Cause, ReadError, Segment, SegmentFile};
 use std::collections::{HashMap, VecDeque};
@@ -55,8 +55,8 @@ struct Place {
 impl Place {
     /// Does the first block of the next segment say that there was more?
     fn had_more(&self, block: &Block) -> bool {
-        let more = |ended: &Ended| ended.segment == self.sequence && ended.blocks > self.blocks;
-        block.events.iter().any(|event| matches!(&event.fact, Fact::Ended(ended) if more(ended)))
+        let more = |ended: &SegmentEnd| ended.segment == self.sequence && ended.blocks > self.blocks;
+        block.events.iter().any(|event| matches!(&event.fact, Fact::SegmentEnd(ended) if more(ended)))
     }
 }
 
@@ -148,7 +148,7 @@ fn begins(files: &VecDeque<SegmentFile>, set: Option<SetLater>) -> i64 {
     let created = first.header.map_or(0, |header| created(&header, set));
     let Ok(mut segment) = first.open() else { return created };
     // The very first may tell nothing but how the segment before it ended.
-    let tells = |block: &Block| !block.events.iter().all(|event| matches!(event.fact, Fact::Ended(_)));
+    let tells = |block: &Block| !block.events.iter().all(|event| matches!(event.fact, Fact::SegmentEnd(_)));
     let mut blocks = std::iter::from_fn(|| segment.next_block()).map_while(Result::ok);
     let Some(block) = blocks.find(tells) else { return created };
     let run = Run::new(set);
@@ -386,8 +386,8 @@ impl Source {
                 }
                 // Which thread serves whom, and which list a record is on at that moment, is for the chains as well.
                 let for_chains = match event.fact {
-                    Fact::Serves(_) => true,
-                    Fact::Scanned(_) => !repeats,
+                    Fact::ServerThread(_) => true,
+                    Fact::RecordScan(_) => !repeats,
                     _ => false,
                 };
                 if !for_chains {

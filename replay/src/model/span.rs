@@ -7,7 +7,7 @@
 use super::run::Run;
 use super::value;
 use iocrec_log::event::{
-    CauseKind, ChannelId, CircuitId, Dbf, FieldId, PutKind, RecordId, ScanListId, SiteId, ThreadId, Value,
+    CallSiteId, CauseKind, ChannelId, CircuitId, Dbf, FieldId, PutKind, RecordId, ScanListId, ThreadId, Value,
 };
 use std::rc::Rc;
 
@@ -92,7 +92,7 @@ pub struct PutSpan {
     /// The outermost function that it was seen in; `None`: seen on the network only.
     pub kind: Option<PutKind>,
     /// Who called that function.
-    pub site: SiteId,
+    pub site: CallSiteId,
     /// Record; `None`: seen on the network only.
     pub record: Option<RecordId>,
     /// Field, where known.
@@ -179,7 +179,7 @@ pub struct Asked {
     /// In this thread.
     pub thread: ThreadId,
     /// Caller of `postEvent` or `scanIoRequest`; 0 where not known.
-    pub site: SiteId,
+    pub site: CallSiteId,
 }
 
 /// What became of a record's processing.

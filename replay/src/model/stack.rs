@@ -7,7 +7,7 @@
 //! follows one link.
 
 use super::forest::At;
-use iocrec_log::event::{PutKind, RecordId, SiteId};
+use iocrec_log::event::{CallSiteId, PutKind, RecordId};
 use std::collections::VecDeque;
 
 /// Puts that a frame remembers. A record has at most some tens of output links (dfanout: 16).
@@ -87,15 +87,15 @@ pub struct Thread {
     /// their stack pointers: its completion will tell.
     pub orphans: VecDeque<(i64, At)>,
     /// Its last `scanIoRequest` or `postEvent`: stack pointer, caller.
-    pub interrupt: Option<(i64, SiteId)>,
+    pub interrupt: Option<(i64, CallSiteId)>,
     /// Where puts from outside came in: caller, function, stack pointer.
-    entries: Vec<(SiteId, PutKind, i64)>,
+    entries: Vec<(CallSiteId, PutKind, i64)>,
 }
 
 impl Thread {
     /// Is this the way by which a put came in from outside before? Then frames that seem to be around
     /// it are left over from earlier.
-    pub fn is_entry(&self, site: SiteId, kind: PutKind, sp: i64) -> bool {
+    pub fn is_entry(&self, site: CallSiteId, kind: PutKind, sp: i64) -> bool {
         // Without a caller the stack pointer alone would be too weak a proof.
         site != 0 && self.entries.contains(&(site, kind, sp))
     }
@@ -109,7 +109,7 @@ impl Thread {
     }
 
     /// A put came in from outside this way.
-    pub fn note_entry(&mut self, site: SiteId, kind: PutKind, sp: i64) {
+    pub fn note_entry(&mut self, site: CallSiteId, kind: PutKind, sp: i64) {
         if !self.is_entry(site, kind, sp) {
             if self.entries.len() == MAX_ENTRIES {
                 self.entries.remove(0);

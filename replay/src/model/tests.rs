@@ -108,7 +108,7 @@ fn story() -> Story {
     }
     for (id, function) in SITES {
         let function = function.to_string();
-        define(Fact::Site(Site { id, ioc: 1, address: 0, function, module: "libdbCore.so".into() }));
+        define(Fact::CallSite(CallSite { id, ioc: 1, address: 0, function, module: "libdbCore.so".into() }));
     }
     for (circuit, port) in [(1, 5064), (2, 5064), (3, 5066)] {
         let ip = Ipv4Addr::new(10, 0, 0, circuit as u8);
@@ -137,7 +137,7 @@ fn story() -> Story {
     Story { run, events: Vec::new() }
 }
 
-const SITES: [(SiteId, &str); 9] = [
+const SITES: [(CallSiteId, &str); 9] = [
     (1, "dbChannel_put"),
     (2, "write_notify_action"),
     (3, "dbScanPassive"),
@@ -149,7 +149,7 @@ const SITES: [(SiteId, &str); 9] = [
     (9, "postEvent"),
 ];
 
-fn site(function: &str) -> SiteId {
+fn site(function: &str) -> CallSiteId {
     SITES.iter().find(|(_, name)| *name == function).map_or(0, |(id, _)| *id)
 }
 
@@ -183,7 +183,7 @@ impl Story {
     }
 
     fn routine(&mut self, time: u64, thread: ThreadId, sp: i64, record: RecordId, active: bool) -> &mut Self {
-        self.push(time, Fact::Routine(Process { thread, sp, site: 0, record, active }))
+        self.push(time, Fact::RsetProcess(Process { thread, sp, site: 0, record, active }))
     }
 
     fn complete(&mut self, time: u64, thread: ThreadId, sp: i64, record: RecordId, value: f64) -> &mut Self {
@@ -773,7 +773,7 @@ fn two_clients_at_once() {
 fn the_recorder_knows_which_thread_serves_whom() {
     let mut story = story();
     for (thread, circuit) in [(CLIENT, 2), (CLIENT2, 1)] {
-        story.push(1, Fact::Serves(Serves { thread, circuit }));
+        story.push(1, Fact::ServerThread(ServerThread { thread, circuit }));
     }
     story
         .packet(SECOND, 1, 1, false, 2.0)
@@ -792,7 +792,7 @@ fn the_recorder_knows_which_thread_serves_whom() {
 fn puts_of_a_burst_stand_in_the_order_in_which_they_were_carried_out() {
     let mut story = story();
     for (thread, circuit) in [(CLIENT, 1), (CLIENT2, 2)] {
-        story.push(1, Fact::Serves(Serves { thread, circuit }));
+        story.push(1, Fact::ServerThread(ServerThread { thread, circuit }));
     }
     let value = |circuit: u64, number: u64| (circuit * 1000 + number) as f64;
     for number in 0..100 {
@@ -1060,7 +1060,7 @@ fn events_that_were_asked_for_at_once() {
     story.run.apply(0, &list(2, ScanKind::Event, 0x200));
     story.run.apply(0, &list(3, ScanKind::IoInterrupt, 0x300));
     for (record, on) in [(RB1, 1), (STR, 2), (SP, 3)] {
-        story.push(1, Fact::Scanned(Scanned { record, list: Some(on) }));
+        story.push(1, Fact::RecordScan(RecordScan { record, list: Some(on) }));
     }
     let asks = |time, object| {
         let (kind, site) = (CauseKind::CallbackRequest, site("postEvent"));
@@ -1081,7 +1081,7 @@ fn events_that_were_asked_for_at_once() {
         .process(SECOND + 40, CB_LOW, -100, "scanList", SP)
         .complete(SECOND + 41, CB_LOW, -200, SP, 7.0)
         // moved to a period, and the thread says the rest
-        .push(SECOND + 50, Fact::Scanned(Scanned { record: STR, list: None }))
+        .push(SECOND + 50, Fact::RecordScan(RecordScan { record: STR, list: None }))
         .process(SECOND + 60, SCAN, -100, "scanList", STR)
         .complete(SECOND + 61, SCAN, -200, STR, 8.0);
     assert_eq!(
@@ -1095,7 +1095,7 @@ fn events_that_were_asked_for_at_once() {
 #[test]
 fn records_that_were_looked_at() {
     let mut story = story();
-    let looked = |record, active, disabled| Fact::Inspected(Inspected { record, active, disabled });
+    let looked = |record, active, disabled| Fact::PactCheck(PactCheck { record, active, disabled });
     for (n, record) in (0..).zip([SP, CALC, RB1]) {
         story.process(SECOND + n * MS, SCAN, -100, "scanList", record);
     }

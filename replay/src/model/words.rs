@@ -116,7 +116,7 @@ fn some(word: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iocrec_log::event::{Fact, Field, Menu, States};
+    use iocrec_log::event::{EnumStrings, Fact, Field, Menu};
 
     #[test]
     fn numbers_that_stand_for_words() {
@@ -125,7 +125,7 @@ mod tests {
             Fact::Field(Field { id, ioc: 1, rtype: "bo".into(), name: name.into(), dbf, menu })
         };
         for fact in [
-            Fact::States(States { record: 7, states: vec!["Off".into(), "".into(), "On".into()] }),
+            Fact::EnumStrings(EnumStrings { record: 7, states: vec!["Off".into(), "".into(), "On".into()] }),
             Fact::Menu(Menu { id: 3, ioc: 1, name: "menuScan".into(), choices: vec!["Passive".into()] }),
             field(1, "VAL", Dbf::Enum, None),
             field(2, "SCAN", Dbf::Menu, Some(3)),

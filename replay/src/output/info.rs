@@ -242,7 +242,7 @@ struct Looking {
     spans: Spans,
     losses: BTreeMap<(&'static str, String), Lost>,
     marks: Vec<(i64, String)>,
-    thinned: Thinned,
+    thinned: ChainsLeftOut,
     pinned_segments: usize,
     pinned_bytes: u64,
     pins: Vec<(i64, i64, String)>,
@@ -252,7 +252,7 @@ struct Looking {
 
 /// Chains that were left out.
 #[derive(Default)]
-struct Thinned {
+struct ChainsLeftOut {
     chains: u64,
     records: HashSet<u32>,
     span: Option<(i64, i64)>,
@@ -286,7 +286,7 @@ impl Looking {
                 self.numbers += usize::from(new);
             }
             Fact::Loss(loss) => self.loss(loss, wall),
-            Fact::Thinned(thinned) => {
+            Fact::ChainsLeftOut(thinned) => {
                 let since = self.context.wall(thinned.since).unwrap_or(wall);
                 let (first, last) = self.thinned.span.unwrap_or((since, wall));
                 self.thinned.span = Some((first.min(since), last.max(wall)));

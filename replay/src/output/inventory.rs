@@ -266,7 +266,7 @@ fn matches(glob: &Option<Glob>, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iocrec_log::event::{Alias, Clock, Host, IocEnd, Record, States};
+    use iocrec_log::event::{Alias, Clock, EnumStrings, Host, IocEnd, Record};
 
     fn inventory() -> Inventory {
         let mut found = Inventory::default();
@@ -304,7 +304,7 @@ mod tests {
             record(1, "T:SP", "ao"),
             record(2, "T:VALVE", "bo"),
             Fact::Alias(Alias { record: 2, name: "V1\u{1b}[2J".into() }),
-            Fact::States(States { record: 2, states: vec!["Closed".into(), "Open".into()] }),
+            Fact::EnumStrings(EnumStrings { record: 2, states: vec!["Closed".into(), "Open".into()] }),
             Fact::IocEnd(IocEnd { ioc: 1, how: "killed by SIGKILL".into() }),
         ] {
             found.take(0, &fact);

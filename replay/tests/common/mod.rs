@@ -80,7 +80,7 @@ pub fn definitions(host: &str) -> Vec<Fact> {
     }
     for (id, function) in [(1, "dbChannel_put"), (2, "scanList"), (3, "write_notify_action")] {
         let (function, module) = (function.into(), "libdbCore.so".into());
-        facts.push(Fact::Site(Site { id, ioc: 1, address: 1, function, module }));
+        facts.push(Fact::CallSite(CallSite { id, ioc: 1, address: 1, function, module }));
     }
     let server = Ipv4Addr::new(10, 0, 0, 9);
     for (id, port, user, console) in [(1, 5064, "alice", "console3"), (2, 5066, "softioc", "box1")] {

@@ -74,7 +74,7 @@ fn a_real_exchange_is_seen_once_and_whole() {
         "circuit 1 Opened user= host= minor=13",
         "circuit 1 Opened user=op host= minor=13",
         "channel 1 on 1 Opened cid=1 sid=- pv=A",
-        "channel 2 on 1 Midway cid=- sid=7",
+        "channel 2 on 1 MidStream cid=- sid=7",
         "put on 1 channel 2 dbr=6 count=1 ioid=1 length=8",
         "put with answer on 1 channel 2 dbr=6 count=7000 ioid=2 length=56000",
         "answer on 1 ioid=2 notify=true status=1",

@@ -116,7 +116,7 @@ fn ports_are_used_again_after_the_end_and_the_opening_was_missed() {
     w.seq = [c + 1_000_000, s + 1_000_000];
     w.client(&put(false, 8, 3, &[1.0]));
     let facts = w.facts();
-    assert_eq!(facts[0], "circuit 2 Midway user= host= minor=0");
+    assert_eq!(facts[0], "circuit 2 MidStream user= host= minor=0");
     assert_eq!(puts(&facts), [3]);
 }
 
@@ -265,7 +265,7 @@ fn joined_in_mid_stream() {
     let facts = w.facts();
     assert_eq!(
         facts[..2],
-        ["circuit 1 Midway user= host= minor=0", "channel 1 on 1 Midway cid=- sid=7 pv= dbr=- count=-"]
+        ["circuit 1 MidStream user= host= minor=0", "channel 1 on 1 MidStream cid=- sid=7 pv= dbr=- count=-"]
     );
     assert_eq!(puts(&facts), [1]);
     w.server(&message(19, 6, 1, 1, 1, b""));
@@ -278,8 +278,8 @@ fn joined_in_mid_stream() {
     assert_eq!(
         w.facts(),
         [
-            "circuit 1 Midway user=operator host=opi minor=13",
-            "channel 1 on 1 Midway cid=5 sid=7 pv=A dbr=- count=-",
+            "circuit 1 MidStream user=operator host=opi minor=13",
+            "channel 1 on 1 MidStream cid=5 sid=7 pv=A dbr=- count=-",
             "channel 2 on 1 Memory cid=6 sid=8 pv=B dbr=- count=-",
         ]
     );
@@ -331,7 +331,7 @@ fn a_put_overtakes_the_answer_that_names_its_channel() {
     w.client(&put(false, 7, 1, &[1.0]));
     w.facts();
     w.server(&message(18, 6, 1, 5, 7, b""));
-    assert_eq!(w.facts(), ["end of channel 1", "channel 2 on 1 Midway cid=5 sid=7 pv=A dbr=6 count=1"]);
+    assert_eq!(w.facts(), ["end of channel 1", "channel 2 on 1 MidStream cid=5 sid=7 pv=A dbr=6 count=1"]);
 }
 
 #[test]

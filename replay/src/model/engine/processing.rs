@@ -8,7 +8,7 @@ use crate::model::span::{Asked, Completed, LinkSpan, Outcome, Phase, ProcessSpan
 use crate::model::stack::{In, Thread};
 use crate::time::SECOND;
 use iocrec_log::event::{
-    CaLinkPut, Cause, CauseKind, Complete, Inspected, Process, PutKind, RecordId, ThreadId,
+    CaLinkPut, Cause, CauseKind, Complete, PactCheck, Process, PutKind, RecordId, ThreadId,
 };
 
 /// How long a chain without a known cause is kept for the completion that explains it.
@@ -432,7 +432,7 @@ impl Engine {
     }
 
     /// The recorder has looked at a record that it had not seen to complete.
-    pub(super) fn inspected(&mut self, _time: u64, inspected: Inspected) {
+    pub(super) fn inspected(&mut self, _time: u64, inspected: PactCheck) {
         let Some(&at) = self.open.get(&inspected.record) else { return };
         let Some(Span { what: What::Process(process), .. }) = self.forest.span_mut(at) else { return };
         process.outcome = match (inspected.active, inspected.disabled) {
