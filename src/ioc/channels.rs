@@ -50,7 +50,7 @@ struct Offsets {
 }
 
 /// Compared in libca of six builds from 3.14.12 to 7.0.10.
-const WIDE: Offsets = Offsets {
+const BITS64: Offsets = Offsets {
     table_head: 16,
     cid: 16,
     name: 104,
@@ -62,7 +62,7 @@ const WIDE: Offsets = Offsets {
     circuit_bytes: 896,
 };
 /// Seen in libca 7.0.7 for i386.
-const NARROW: Offsets = Offsets {
+const BITS32: Offsets = Offsets {
     table_head: 8,
     cid: 8,
     name: 52,
@@ -74,12 +74,12 @@ const NARROW: Offsets = Offsets {
     circuit_bytes: 600,
 };
 /// Bytes of the larger of both structures.
-const MOST_BYTES: usize = WIDE.circuit_bytes;
+const MOST_BYTES: usize = BITS64.circuit_bytes;
 /// The sid of a channel that the server has not answered for.
 const NO_SID: u32 = u32::MAX;
 
 fn offsets(memory: &Memory) -> &'static Offsets {
-    memory.width().pick(&NARROW, &WIDE)
+    memory.width().pick(&BITS32, &BITS64)
 }
 
 /// Longest name believed: PVs with filters can be long.
@@ -119,7 +119,7 @@ pub struct Libraries {
 struct Tables {
     channel: Vec<u64>,
     circuit: Vec<u64>,
-    narrow: bool,
+    is_32_bit: bool,
 }
 
 impl Libraries {
@@ -130,7 +130,7 @@ impl Libraries {
         if tables.channel.is_empty() {
             return Vec::new();
         }
-        let memory = Memory::of(pid, if tables.narrow { Width::Narrow } else { Width::Wide });
+        let memory = Memory::of(pid, if tables.is_32_bit { Width::Bits32 } else { Width::Bits64 });
         let objects = search(pid, &memory, &process::writable(pid), &tables.channel);
         let connections = sockets::connections(pid);
         let connection = |descriptor| {
@@ -152,12 +152,12 @@ impl Libraries {
             let Some(bias) = elf.bias(mappings.iter().filter(|mapping| mapping.file == code.file)) else {
                 continue;
             };
-            let head = if elf.wide { WIDE.table_head } else { NARROW.table_head };
+            let head = if elf.is_64_bit { BITS64.table_head } else { BITS32.table_head };
             let first_word = |name| {
                 let table = elf.symbol(name).filter(|symbol| !symbol.function)?;
                 Some(table.address.wrapping_add(bias).wrapping_add(head))
             };
-            tables.narrow |= !elf.wide;
+            tables.is_32_bit |= !elf.is_64_bit;
             tables.channel.extend(first_word(CHANNEL_TABLE));
             tables.circuit.extend(first_word(CIRCUIT_TABLE));
         }
@@ -184,12 +184,12 @@ fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> V
                 bytes += have;
                 let words = into.get(..have).unwrap_or_default();
                 match memory.width() {
-                    Width::Wide => {
+                    Width::Bits64 => {
                         let hits = (from..).step_by(8).zip(words.as_chunks::<8>().0);
                         let hits = hits.filter(|(_, word)| wanted.contains(&u64::from_ne_bytes(**word)));
                         found.extend(hits.map(|(address, _)| address));
                     }
-                    Width::Narrow => {
+                    Width::Bits32 => {
                         let hits = (from..).step_by(4).zip(words.as_chunks::<4>().0);
                         let hits =
                             hits.filter(|(_, word)| wanted.contains(&u32::from_ne_bytes(**word).into()));
@@ -298,7 +298,7 @@ mod tests {
     const CIRCUIT: u64 = 0x7f00_1111_3330;
 
     fn tables() -> Tables {
-        Tables { channel: vec![CHANNEL], circuit: vec![CIRCUIT], narrow: false }
+        Tables { channel: vec![CHANNEL], circuit: vec![CIRCUIT], is_32_bit: false }
     }
 
     fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
@@ -307,22 +307,22 @@ mod tests {
 
     /// A circuit to 10.0.0.7:5064 on descriptor 5.
     fn circuit() -> Vec<u8> {
-        let mut bytes = vec![0; WIDE.circuit_bytes];
+        let mut bytes = vec![0; BITS64.circuit_bytes];
         put(&mut bytes, 0, &CIRCUIT.to_ne_bytes());
-        put(&mut bytes, WIDE.server, &(libc::AF_INET as u16).to_ne_bytes());
-        put(&mut bytes, WIDE.server + 2, &5064u16.to_be_bytes());
-        put(&mut bytes, WIDE.server + 4, &[10, 0, 0, 7]);
-        put(&mut bytes, WIDE.sockets.0, &5u32.to_ne_bytes());
+        put(&mut bytes, BITS64.server, &(libc::AF_INET as u16).to_ne_bytes());
+        put(&mut bytes, BITS64.server + 2, &5064u16.to_be_bytes());
+        put(&mut bytes, BITS64.server + 4, &[10, 0, 0, 7]);
+        put(&mut bytes, BITS64.sockets.0, &5u32.to_ne_bytes());
         bytes
     }
 
     fn channel(circuit: &[u8], name: &[u8], cid: u32, sid: u32) -> Vec<u8> {
-        let mut bytes = vec![0; WIDE.channel_bytes];
+        let mut bytes = vec![0; BITS64.channel_bytes];
         put(&mut bytes, 0, &CHANNEL.to_ne_bytes());
-        put(&mut bytes, WIDE.cid, &cid.to_ne_bytes());
-        put(&mut bytes, WIDE.name, &(name.as_ptr() as u64).to_ne_bytes());
-        put(&mut bytes, WIDE.circuit, &(circuit.as_ptr() as u64).to_ne_bytes());
-        put(&mut bytes, WIDE.sid, &sid.to_ne_bytes());
+        put(&mut bytes, BITS64.cid, &cid.to_ne_bytes());
+        put(&mut bytes, BITS64.name, &(name.as_ptr() as u64).to_ne_bytes());
+        put(&mut bytes, BITS64.circuit, &(circuit.as_ptr() as u64).to_ne_bytes());
+        put(&mut bytes, BITS64.sid, &sid.to_ne_bytes());
         bytes
     }
 
@@ -358,7 +358,7 @@ mod tests {
     /// In an image below 4 GiB, as a 32-bit process has it.
     #[test]
     fn channels_of_a_32_bit_process() {
-        let mut image = Image::new(Width::Narrow);
+        let mut image = Image::new(Width::Bits32);
         let circuit = image.room(600);
         image.put_pointer(circuit, 0xf7f0_2220);
         image.put(circuit + 16, &(libc::AF_INET as u16).to_ne_bytes());
@@ -371,7 +371,7 @@ mod tests {
         image.point_to_string(channel + 52, "T:SP");
         image.point(channel + 56, circuit);
         image.put(channel + 60, &11u32.to_ne_bytes());
-        let tables = Tables { channel: vec![0xf7f0_1110], circuit: vec![0xf7f0_2220], narrow: true };
+        let tables = Tables { channel: vec![0xf7f0_1110], circuit: vec![0xf7f0_2220], is_32_bit: true };
         let ranges = [(image.address(0), image.address(PAGE as usize))];
         let objects = search(std::process::id(), &image.memory(), &ranges, &tables.channel);
         assert_eq!(objects, [image.address(channel)]);
@@ -387,7 +387,7 @@ mod tests {
         let odd_name = channel(&good, b"T:\xffSP\0", 1, 11);
         let no_name = channel(&good, b"\0", 1, 11);
         assert_eq!(read_all(&[&searching, &odd_name, &no_name]), []);
-        for (at, byte) in [(0, 9), (WIDE.server, 10), (WIDE.server + 4, 11), (WIDE.sockets.0, 6)] {
+        for (at, byte) in [(0, 9), (BITS64.server, 10), (BITS64.server + 4, 11), (BITS64.sockets.0, 6)] {
             let mut bad = circuit();
             bad[at] = byte;
             assert_eq!(read_all(&[&channel(&bad, b"T:SP\0", 1, 11)]), [], "byte {at}");
@@ -417,8 +417,8 @@ mod tests {
         #[test]
         fn garbage_names_nothing(
             mut circuit in Just(circuit()),
-            changes in prop::collection::vec((0usize..WIDE.circuit_bytes, any::<u8>()), 1..20),
-            channel_changes in prop::collection::vec((8usize..WIDE.channel_bytes, any::<u8>()), 0..20),
+            changes in prop::collection::vec((0usize..BITS64.circuit_bytes, any::<u8>()), 1..20),
+            channel_changes in prop::collection::vec((8usize..BITS64.channel_bytes, any::<u8>()), 0..20),
         ) {
             for (at, byte) in changes {
                 circuit[at] = byte;

@@ -37,7 +37,7 @@ struct Offsets {
     channel_bytes: usize,
 }
 
-const NARROW: Offsets = Offsets {
+const BITS32: Offsets = Offsets {
     channels: [64, 76],
     address: 100,
     user: 136,
@@ -49,7 +49,7 @@ const NARROW: Offsets = Offsets {
     db: 44,
     channel_bytes: 56,
 };
-const WIDE: Offsets = Offsets {
+const BITS64: Offsets = Offsets {
     channels: [96, 120],
     address: 168,
     user: 208,
@@ -62,7 +62,7 @@ const WIDE: Offsets = Offsets {
     channel_bytes: 96,
 };
 /// The larger of both structures in both widths.
-const MOST_BYTES: usize = WIDE.client_bytes;
+const MOST_BYTES: usize = BITS64.client_bytes;
 
 /// An ELLLIST: first node, last node, count.
 const LIST_BYTES: usize = 24;
@@ -129,8 +129,8 @@ struct Server<'a> {
 impl Server<'_> {
     fn offsets(&self) -> &'static Offsets {
         match self.memory.width() {
-            Width::Narrow => &NARROW,
-            Width::Wide => &WIDE,
+            Width::Bits32 => &BITS32,
+            Width::Bits64 => &BITS64,
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::ioc::image::Image;
     use proptest::prelude::*;
-    use Width::{Narrow, Wide};
+    use Width::{Bits32, Bits64};
 
     const TID: u32 = 4711;
 
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn clients_and_channels_of_every_version_and_width() {
-        for (width, base_3_14) in [(Wide, true), (Wide, false), (Narrow, true), (Narrow, false)] {
+        for (width, base_3_14) in [(Bits64, true), (Bits64, false), (Bits32, true), (Bits32, false)] {
             let tables = tables(width, base_3_14);
             let clients = tables.clients(None);
             let [first, second] = clients.as_slice() else { panic!("{width:?} {base_3_14} {clients:?}") };
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn circles_end() {
-        let mut tables = tables(Wide, false);
+        let mut tables = tables(Bits64, false);
         let first = tables.image.memory().pointer(tables.image.address(tables.queue)).unwrap();
         let second = tables.image.memory().pointer(first).unwrap();
         tables.image.put(tables.queue + 16, &u32::MAX.to_ne_bytes());
@@ -328,12 +328,12 @@ mod tests {
         /// Whatever the bytes are, reading ends and says no more than it may.
         #[test]
         fn no_memory_content_panics_or_hangs(
-            narrow in any::<bool>(),
+            is_32_bit in any::<bool>(),
             base_3_14 in any::<bool>(),
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 1..30),
             inward in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..10),
         ) {
-            let width = if narrow { Narrow } else { Wide };
+            let width = if is_32_bit { Bits32 } else { Bits64 };
             let mut tables = tables(width, base_3_14);
             let used = tables.image.used() - 8;
             for (at, value) in changes {

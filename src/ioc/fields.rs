@@ -252,10 +252,10 @@ mod tests {
         // highest number of a field type, RDES; then in a link: its kind, name, mask, bytes
         let since = |width: Width| [4, 24, 36, 40].map(|at| at * width.bytes() / 4);
         let generations = [
-            (Width::Wide, 15, 416, [40, 0, 32, 56]),
-            (Width::Narrow, 15, 308, [20, 0, 16, 28]),
-            (Width::Wide, 17, 568, [8, 48, 72, 80]),
-            (Width::Narrow, 17, 424, since(Width::Narrow)),
+            (Width::Bits64, 15, 416, [40, 0, 32, 56]),
+            (Width::Bits32, 15, 308, [20, 0, 16, 28]),
+            (Width::Bits64, 17, 568, [8, 48, 72, 80]),
+            (Width::Bits32, 17, 424, since(Width::Bits32)),
         ];
         for (width, highest, rdes, [kind, name, mask, bytes]) in generations {
             let mut image = Image::new(width);

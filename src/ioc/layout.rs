@@ -59,7 +59,7 @@ pub(super) struct Offsets {
 }
 
 /// For 8-byte pointers.
-const WIDE: Offsets = Offsets {
+const BITS64: Offsets = Offsets {
     base_types: 24,
     type_records: 40,
     type_name: 112,
@@ -91,7 +91,7 @@ const WIDE: Offsets = Offsets {
 };
 
 /// For 4-byte pointers: i386 and 32-bit ARM have these the same.
-const NARROW: Offsets = Offsets {
+const BITS32: Offsets = Offsets {
     base_types: 12,
     type_records: 20,
     type_name: 56,
@@ -128,7 +128,7 @@ const MOST_BYTES: usize = 192;
 impl Offsets {
     /// Those of a process with such pointers.
     pub(super) fn of(width: Width) -> &'static Offsets {
-        width.pick(&NARROW, &WIDE)
+        width.pick(&BITS32, &BITS64)
     }
 }
 

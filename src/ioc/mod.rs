@@ -46,11 +46,12 @@ const DB_CHANNEL: &str = "dbChannelCreate";
 
 /// Why a 32-bit process on a 64-bit kernel is not probed: the programs are made for the kernel's own width of
 /// pointers. (x86_64 kernels from 4.15 to 5.3 would kill it at the first hit, and arm64 kernels refuse.)
-const NARROW: &str =
+const PROBES_64_BIT_ONLY: &str =
     "a 32-bit process on a 64-bit kernel: its records are named, but only 64-bit processes are probed there";
 
 /// Why a 64-bit process is left alone by a 32-bit agent.
-const WIDE: &str = "a 64-bit process, whose memory a 32-bit iocrec cannot read: use the 64-bit one";
+const NEEDS_64_BIT_AGENT: &str =
+    "a 64-bit process, whose memory a 32-bit iocrec cannot read: use the 64-bit one";
 
 /// A program or library of an IOC, as mapped.
 #[derive(Clone, Debug)]
@@ -384,8 +385,8 @@ fn is_ending(ioc: &IocProcess) -> bool {
 }
 
 fn describe(pid: u32, start: u64, modules: Vec<Module>, database: Option<u64>) -> IocProcess {
-    let narrow = modules.iter().any(|module| !module.elf.wide);
-    let width = if narrow { Width::Narrow } else { Width::Wide };
+    let is_32_bit = modules.iter().any(|module| !module.elf.is_64_bit);
+    let width = if is_32_bit { Width::Bits32 } else { Width::Bits64 };
     let memory = Memory::of(pid, width);
     let environment = environment::Environment::read(&memory, &modules, pid);
     let has = |name| modules.iter().any(|module| module.elf.symbol(name).is_some());
@@ -463,7 +464,7 @@ impl Module {
 
     /// Looks for the variable of this program that points to the record database.
     fn find_base(&self, pid: u32) -> Option<u64> {
-        let memory = Memory::of(pid, if self.elf.wide { Width::Wide } else { Width::Narrow });
+        let memory = Memory::of(pid, if self.elf.is_64_bit { Width::Bits64 } else { Width::Bits32 });
         let here = |(start, end): (u64, u64)| (start.wrapping_add(self.bias), end.wrapping_add(self.bias));
         let variables: Vec<(u64, u64)> = self.elf.variables().map(here).collect();
         stripped::find_base(pid, &memory, &variables)
@@ -474,8 +475,8 @@ impl IocProcess {
     /// Why no probes are put into it at all; `None` if they may be.
     pub fn unprobed(&self) -> Option<&'static str> {
         match self.memory.width() {
-            Width::Narrow if !crate::bpf::is_narrow() => Some(NARROW),
-            Width::Wide if size_of::<usize>() < 8 => Some(WIDE),
+            Width::Bits32 if !crate::bpf::is_narrow() => Some(PROBES_64_BIT_ONLY),
+            Width::Bits64 if size_of::<usize>() < 8 => Some(NEEDS_64_BIT_AGENT),
             _ => None,
         }
     }

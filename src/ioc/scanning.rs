@@ -47,7 +47,7 @@ struct Offsets {
     element: usize,
 }
 
-const WIDE: Offsets = Offsets {
+const BITS64: Offsets = Offsets {
     priority: 8,
     user: 16,
     callback: 32,
@@ -57,7 +57,7 @@ const WIDE: Offsets = Offsets {
     element: 32,
 };
 
-const NARROW: Offsets = Offsets {
+const BITS32: Offsets = Offsets {
     priority: 4,
     user: 8,
     callback: 16,
@@ -69,7 +69,7 @@ const NARROW: Offsets = Offsets {
 
 impl Offsets {
     fn of(width: Width) -> &'static Offsets {
-        width.pick(&NARROW, &WIDE)
+        width.pick(&BITS32, &BITS64)
     }
 }
 

@@ -72,7 +72,7 @@ pub struct Elf {
     /// The machine that its code is for.
     pub machine: Architecture,
     /// 64-bit?
-    pub wide: bool,
+    pub is_64_bit: bool,
     segments: Vec<Segment>,
     /// Offset and size of .rodata.
     constants: Option<(u64, u64)>,
@@ -161,7 +161,7 @@ struct Entry {
 
 /// The head of a file: its class, and where its tables are.
 struct Head {
-    wide: bool,
+    is_64_bit: bool,
     machine: Architecture,
     /// Offset, bytes of each, number.
     programs: (u64, usize, u64),
@@ -174,21 +174,21 @@ impl Head {
     fn read(pieces: &Pieces) -> Result<Head, &'static str> {
         let mut head = [0; 64];
         let have = pieces.read(&mut head, 0);
-        let wide = match head {
+        let is_64_bit = match head {
             [0x7f, b'E', b'L', b'F', 1, 1, ..] if have >= 52 => false,
             [0x7f, b'E', b'L', b'F', 2, 1, ..] if have >= 64 => true,
             [0x7f, b'E', b'L', b'F', _, 2, ..] => return Err("a big-endian ELF file"),
             _ => return Err("not ELF"),
         };
-        let pick = |narrow: usize, broad: usize| if wide { broad } else { narrow };
-        let place = |bytes: &[u8], narrow: usize, broad: usize| {
-            if wide {
-                long(bytes, broad)
+        let pick = |bits32: usize, bits64: usize| if is_64_bit { bits64 } else { bits32 };
+        let place = |bytes: &[u8], bits32: usize, bits64: usize| {
+            if is_64_bit {
+                long(bytes, bits64)
             } else {
-                word(bytes, narrow).into()
+                word(bytes, bits32).into()
             }
         };
-        let machine = match (half(&head, 18), wide) {
+        let machine = match (half(&head, 18), is_64_bit) {
             (EM_386, false) => Architecture::I386,
             (EM_X86_64, true) => Architecture::X86_64,
             (EM_X86_64, false) => Architecture::X86_64_X32,
@@ -224,7 +224,7 @@ impl Head {
         }
         let names = sections.get(usize::from(half(&head, pick(50, 62))));
         let names = names.map_or((0, 0), |names| (names.offset, names.bytes));
-        Ok(Head { wide, machine, programs, sections, names })
+        Ok(Head { is_64_bit, machine, programs, sections, names })
     }
 
     /// The section of that name.
@@ -250,16 +250,16 @@ impl Head {
 
     /// Looks at the symbols of a table, until one is refused.
     fn symbols(&self, pieces: &Pieces, table: &Section, mut work: impl FnMut(Entry) -> bool) {
-        let wide = self.wide;
-        pieces.entries(table.offset, table.bytes, if wide { 24 } else { 16 }, |bytes| {
-            let info = bytes.get(if wide { 4 } else { 12 }).copied().unwrap_or(0);
+        let is_64_bit = self.is_64_bit;
+        pieces.entries(table.offset, table.bytes, if is_64_bit { 24 } else { 16 }, |bytes| {
+            let info = bytes.get(if is_64_bit { 4 } else { 12 }).copied().unwrap_or(0);
             work(Entry {
                 name: word(bytes, 0),
                 kind: info & 0xf,
                 local: info >> 4 == 0,
-                defined: half(bytes, if wide { 6 } else { 14 }) != 0,
-                address: if wide { long(bytes, 8) } else { word(bytes, 4).into() },
-                bytes: if wide { long(bytes, 16) } else { word(bytes, 8).into() },
+                defined: half(bytes, if is_64_bit { 6 } else { 14 }) != 0,
+                address: if is_64_bit { long(bytes, 8) } else { word(bytes, 4).into() },
+                bytes: if is_64_bit { long(bytes, 16) } else { word(bytes, 8).into() },
             })
         });
     }
@@ -311,12 +311,13 @@ impl Elf {
         let head = Head::read(&pieces)?;
         let (mut segments, mut unwind) = (Vec::new(), Unwind::default());
         let (at, each, count) = head.programs;
-        let wide = head.wide;
+        let is_64_bit = head.is_64_bit;
         pieces.entries(at, each as u64 * count, each, |bytes| {
-            let place = |narrow, broad| if wide { long(bytes, broad) } else { word(bytes, narrow).into() };
+            let place =
+                |bits32, bits64| if is_64_bit { long(bytes, bits64) } else { word(bytes, bits32).into() };
             let (offset, address) = (place(4, 8), place(8, 16));
             let (in_file, memory) = (place(16, 32), place(20, 40));
-            let flags = word(bytes, if wide { 4 } else { 24 });
+            let flags = word(bytes, if is_64_bit { 4 } else { 24 });
             match word(bytes, 0) {
                 PT_LOAD => segments.push(Segment {
                     address,
@@ -338,7 +339,7 @@ impl Elf {
         unwind.frames = section(".eh_frame").map(|found| (found.address, found.offset, found.bytes));
         let constants = section(".rodata").map(|found| (found.offset, found.bytes));
         let mut elf =
-            Elf { machine: head.machine, wide, segments, constants, symbols: HashMap::new(), unwind };
+            Elf { machine: head.machine, is_64_bit, segments, constants, symbols: HashMap::new(), unwind };
         elf.look_up(&pieces, &head, SHT_DYNSYM, wanted);
         if wanted.first().is_some_and(|first| !elf.symbols.contains_key(first)) {
             elf.look_up(&pieces, &head, SHT_SYMTAB, wanted);
@@ -381,7 +382,7 @@ impl Elf {
 
     /// Which of some addresses functions begin at, as far as the file tells; `None` if it doesn't.
     pub fn begins(&self, opened: &Opened, addresses: &[u64]) -> Option<Vec<bool>> {
-        self.unwind.begins(&Pieces::of(opened), self.wide, addresses)
+        self.unwind.begins(&Pieces::of(opened), self.is_64_bit, addresses)
     }
 
     /// A symbol that was asked for and is there.
@@ -489,9 +490,9 @@ mod tests {
 
     /// A small ELF file as linkers make them: a segment of code and one of data, two symbols in the dynamic table and in the
     /// full one, constants.
-    fn small(wide: bool) -> Vec<u8> {
+    fn small(is_64_bit: bool) -> Vec<u8> {
         let word = |value: u64| {
-            if wide {
+            if is_64_bit {
                 value.to_le_bytes().to_vec()
             } else {
                 (value as u32).to_le_bytes().to_vec()
@@ -499,29 +500,32 @@ mod tests {
         };
         let half = |value: u16| value.to_le_bytes().to_vec();
         let quad = |value: u32| value.to_le_bytes().to_vec();
-        let (head, program, section, entry) = if wide { (64, 56, 64, 24) } else { (52, 32, 40, 16) };
+        let (head, program, section, entry) = if is_64_bit { (64, 56, 64, 24) } else { (52, 32, 40, 16) };
         let symbols_at = head + 2 * program;
         let names_at = symbols_at + 3 * entry;
         let constants_at = names_at + NAMES.len() as u64;
         // Not as they are looked for, or this program would be taken for an IOC.
         let constants = "dbLoadDatabase|dbLoadRecords|iocInit|".replace('|', "\0").into_bytes();
         let sections_at = constants_at + constants.len() as u64;
-        let class = if wide { 2 } else { 1 };
+        let class = if is_64_bit { 2 } else { 1 };
         let mut file = vec![0x7F, b'E', b'L', b'F', class, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        file.extend([half(3), half(if wide { 62 } else { 3 }), quad(1), word(0x1000), word(head)].concat());
+        file.extend(
+            [half(3), half(if is_64_bit { 62 } else { 3 }), quad(1), word(0x1000), word(head)].concat(),
+        );
         file.extend([word(sections_at), quad(0), half(head as u16), half(program as u16), half(2)].concat());
         file.extend([half(section as u16), half(6), half(3)].concat());
         for (flags, address) in [(5, 0x1000), (6, 0x2000)] {
             let place = [word(0), word(address), word(address), word(0x400), word(0x800)].concat();
             let flags = quad(flags);
-            let (before, after) = if wide { (flags, Vec::new()) } else { (Vec::new(), flags) };
+            let (before, after) = if is_64_bit { (flags, Vec::new()) } else { (Vec::new(), flags) };
             file.extend([quad(1), before, place, after, word(0x1000)].concat());
         }
         file.extend(vec![0; entry as usize]);
         for (name, kind, address) in [(1, 0x11, 0x2010), (9, 0x12, 0x1020)] {
             let rest = [vec![kind, 0], half(1)].concat();
             let (value, size) = (word(address), word(0x40));
-            let parts = if wide { [quad(name), rest, value, size] } else { [quad(name), value, size, rest] };
+            let parts =
+                if is_64_bit { [quad(name), rest, value, size] } else { [quad(name), value, size, rest] };
             file.extend(parts.concat());
         }
         file.extend(NAMES);
@@ -546,9 +550,9 @@ mod tests {
 
     #[test]
     fn small_files_are_read() {
-        for wide in [false, true] {
+        for is_64_bit in [false, true] {
             let file = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(file.path(), small(wide)).unwrap();
+            std::fs::write(file.path(), small(is_64_bit)).unwrap();
             let opened = Opened::named(file.path()).unwrap();
             let elf = Elf::read(&opened, &WANTED).unwrap();
             let of = |name| elf.symbol(name).map(|symbol| (symbol.address, symbol.function));

@@ -20,19 +20,19 @@ const fn common(width: Width, highest: u32, stat: u16, pact: u16, rdes: u16, own
     Common { width, highest, stat, pact, rdes, own }
 }
 
-use Width::{Narrow, Wide};
+use Width::{Bits32, Bits64};
 /// 3.14.12, 3.15, 3.16.2 to 7.0.5, 7.0.6 and later; then the same for 32-bit ARM; then i386, where a double needs
 /// no alignment to 8 bytes, so that calc.VAL of 3.14 lies elsewhere.
 const GROUPS: [Common; 9] = [
-    common(Wide, 15, 298, 313, 376, 464),
-    common(Wide, 15, 338, 353, 416, 504),
-    common(Wide, 17, 410, 425, 488, 600),
-    common(Wide, 17, 410, 505, 568, 688),
-    common(Narrow, 15, 226, 241, 272, 328),
-    common(Narrow, 15, 262, 277, 308, 360),
-    common(Narrow, 17, 298, 313, 344, 408),
-    common(Narrow, 17, 298, 393, 424, 496),
-    common(Narrow, 15, 226, 241, 272, 324),
+    common(Bits64, 15, 298, 313, 376, 464),
+    common(Bits64, 15, 338, 353, 416, 504),
+    common(Bits64, 17, 410, 425, 488, 600),
+    common(Bits64, 17, 410, 505, 568, 688),
+    common(Bits32, 15, 226, 241, 272, 328),
+    common(Bits32, 15, 262, 277, 308, 360),
+    common(Bits32, 17, 298, 313, 344, 408),
+    common(Bits32, 17, 298, 393, 424, 496),
+    common(Bits32, 15, 226, 241, 272, 324),
 ];
 /// The newest.
 const NEWEST: &Common = &GROUPS[3];
@@ -183,7 +183,7 @@ fn what_makes_no_sense_is_said() {
     let mut many = ioc(NEWEST);
     many.image.put(many.ao + 120, &u16::MAX.to_ne_bytes());
     assert!(many.read().unwrap_err().contains("65535 fields"));
-    let empty = Image::new(Wide);
+    let empty = Image::new(Bits64);
     let error = Layout::read(&empty.memory(), empty.address(0)).unwrap_err();
     assert!(error.contains("no record type"));
 }

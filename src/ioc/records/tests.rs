@@ -64,7 +64,7 @@ impl Ioc {
 
 #[test]
 fn records_aliases_and_states_are_found() {
-    for width in [Width::Wide, Width::Narrow] {
+    for width in [Width::Bits64, Width::Bits32] {
         let ioc = ioc(width);
         let (found, end) = ioc.walk();
         assert_eq!(end, Ok(()));
@@ -85,7 +85,7 @@ fn records_aliases_and_states_are_found() {
 
 #[test]
 fn a_record_that_is_none_is_left_out() {
-    for width in [Width::Wide, Width::Narrow] {
+    for width in [Width::Bits64, Width::Bits32] {
         let mut ioc = ioc(width);
         // RDES of another type; no name; no memory
         ioc.image.point(ioc.records[0] + usize::from(RDES), ioc.bo);
@@ -99,7 +99,7 @@ fn a_record_that_is_none_is_left_out() {
 
 #[test]
 fn what_makes_no_sense_is_said_and_what_came_before_kept() {
-    let mut ioc = ioc(Width::Wide);
+    let mut ioc = ioc(Width::Bits64);
     let (list, count) = (ioc.calc + 40, ioc.calc + 56);
     let first = ioc.image.memory().pointer(ioc.image.address(list)).unwrap();
     ioc.image.put(count, &1_000_000u32.to_ne_bytes());
@@ -117,7 +117,7 @@ fn what_makes_no_sense_is_said_and_what_came_before_kept() {
 fn images_that_were_changed() {
     let (mut read, mut refused, mut names) = (0_u64, 0_u64, 0_u64);
     fuzz(300, |random: &mut Random| {
-        let mut ioc = ioc(if random.below(2) == 0 { Width::Wide } else { Width::Narrow });
+        let mut ioc = ioc(if random.below(2) == 0 { Width::Bits64 } else { Width::Bits32 });
         let memory = ioc.image.memory();
         let (used, word) = (ioc.image.used(), ioc.image.width.bytes());
         let before = Layout::read(&memory, ioc.pdbbase).unwrap();
@@ -168,11 +168,11 @@ fn images_that_were_changed() {
 proptest! {
     #[test]
     fn no_memory_content_panics_or_hangs(
-        wide in any::<bool>(),
+        is_64_bit in any::<bool>(),
         changes in prop::collection::vec((0..ROOM, any::<u64>()), 1..20),
         inside in any::<bool>(),
     ) {
-        let mut ioc = ioc(if wide { Width::Wide } else { Width::Narrow });
+        let mut ioc = ioc(if is_64_bit { Width::Bits64 } else { Width::Bits32 });
         // the layout was read before the memory changed: record types stay where they are
         let memory = ioc.image.memory();
         let layout = Layout::read(&memory, ioc.pdbbase).unwrap();
