@@ -7,6 +7,7 @@ mod rig;
 
 mod attaching;
 mod attacks;
+mod bits32;
 mod chains;
 mod changing;
 mod channels;
@@ -20,7 +21,6 @@ mod linkage;
 mod live;
 mod moving;
 mod namespaces;
-mod narrow;
 mod outcomes;
 mod packaging;
 mod paths;
