@@ -11,7 +11,7 @@ use iocrec_log::event::{
 
 use crate::bpf::Kernel;
 use crate::ca::{Decoder, SeedChannel};
-use crate::inspector::arrivals::{Arrivals, Watch};
+use crate::inspector::discovery::{Arrivals, Watch};
 use crate::inspector::worker::{About, Errand, Lookers, News, Report, Wanted, GONE};
 use crate::ioc::clients::Client;
 use crate::ioc::{ports, redact, script, IocProcess};
