@@ -1,62 +1,62 @@
-//! Processes that have just begun, noticed without a cost to anybody else.
+//! Notices new processes at no cost to other processes.
 //!
-//! The kernel's process connector and its trace points tell of each process at once, and make every fork and exec on the
-//! machine a little slower for it (docs/design.md has the numbers). /proc/loadavg ends with the number that was given out last: that
-//! costs a read, and as long as it is the same nothing has begun. What has begun is among the numbers since.
+//! The kernel's process connector and trace points report each new process at once, but slow down every fork and exec on
+//! the machine (docs/design.md has the numbers). /proc/loadavg ends with the process id that was given out last, and
+//! costs one read. While it stays the same no process has started; otherwise all new processes are among the ids since.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// More new numbers than this are not tried one by one: all of /proc is listed.
-const MOST: u32 = 4096;
+/// Above this number of new ids it is cheaper to list /proc.
+const MAX_IDS: u32 = 4096;
 
-/// What has begun.
+/// Processes that have started since the last look.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arrivals {
-    /// Nothing.
+pub enum Started {
+    /// None.
     None,
-    /// Processes or threads of these numbers, if they live.
-    Numbers(std::ops::RangeInclusive<u32>),
-    /// That can't be told: look at all.
-    Any,
+    /// Some of these ids. Each belongs to a process or a thread, or to one that has ended already.
+    Ids(std::ops::RangeInclusive<u32>),
+    /// Unknown: list /proc.
+    Unknown,
 }
 
-/// Notices them.
+/// Notices new processes.
 #[derive(Debug, Default)]
-pub struct Watch {
-    file: Option<File>,
-    /// The last number at the last two looks: a number is given out a moment before its process is there.
-    last: [Option<u32>; 2],
+pub struct Discovery {
+    loadavg: Option<File>,
+    /// The last id at the look before the last, and at the last: an id is given out a moment before its process shows up.
+    last_ids: [Option<u32>; 2],
 }
 
-impl Watch {
-    /// What has begun since the look before the last one.
-    pub fn look(&mut self) -> Arrivals {
-        let last = self.last_number();
-        let [before, later] = self.last;
-        self.last = [later, last];
+impl Discovery {
+    /// Returns what has started since the look before the last one.
+    pub fn poll(&mut self) -> Started {
+        let last = self.last_id();
+        let [before, previous] = self.last_ids;
+        self.last_ids = [previous, last];
         between(before, last)
     }
 
-    fn last_number(&mut self) -> Option<u32> {
-        if self.file.is_none() {
-            self.file = File::open("/proc/loadavg").ok();
+    fn last_id(&mut self) -> Option<u32> {
+        if self.loadavg.is_none() {
+            self.loadavg = File::open("/proc/loadavg").ok();
         }
         let mut text = [0; 128];
-        let have = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
+        let length = self.loadavg.as_ref()?.read_at(&mut text, 0).ok()?;
         // "0.00 0.01 0.05 1/123 4567"
-        std::str::from_utf8(text.get(..have)?).ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
+        std::str::from_utf8(text.get(..length)?).ok()?.split_ascii_whitespace().nth(4)?.parse().ok()
     }
 }
 
-fn between(before: Option<u32>, last: Option<u32>) -> Arrivals {
+fn between(before: Option<u32>, last: Option<u32>) -> Started {
     match (before, last) {
-        (Some(before), Some(last)) if before == last => Arrivals::None,
-        (Some(before), Some(last)) if before < last && last - before <= MOST => {
-            Arrivals::Numbers(before + 1..=last)
+        (Some(before), Some(last)) if before == last => Started::None,
+        (Some(before), Some(last)) if before < last && last - before <= MAX_IDS => {
+            Started::Ids(before + 1..=last)
         }
-        // the first time, too many, or numbers begin anew
-        _ => Arrivals::Any,
+        // the first look, too many new ids, or the kernel has begun again at low ids
+        _ => Started::Unknown,
     }
 }
 
@@ -65,25 +65,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_between() {
-        assert_eq!(between(None, Some(5)), Arrivals::Any);
-        assert_eq!(between(Some(5), Some(5)), Arrivals::None);
-        assert_eq!(between(Some(5), Some(7)), Arrivals::Numbers(6..=7));
-        assert_eq!(between(Some(7), Some(5)), Arrivals::Any, "numbers began anew");
-        assert_eq!(between(Some(7), Some(70_000)), Arrivals::Any);
-        assert_eq!(between(Some(7), None), Arrivals::Any);
+    fn ids_between_two_looks() {
+        assert_eq!(between(None, Some(5)), Started::Unknown);
+        assert_eq!(between(Some(5), Some(5)), Started::None);
+        assert_eq!(between(Some(5), Some(7)), Started::Ids(6..=7));
+        assert_eq!(between(Some(7), Some(5)), Started::Unknown, "ids began again");
+        assert_eq!(between(Some(7), Some(70_000)), Started::Unknown);
+        assert_eq!(between(Some(7), None), Started::Unknown);
     }
 
     #[test]
-    fn a_child_is_among_them() {
-        let mut watch = Watch::default();
-        assert_eq!(watch.look(), Arrivals::Any);
-        assert_eq!(watch.look(), Arrivals::Any);
+    fn a_child_is_noticed() {
+        let mut discovery = Discovery::default();
+        assert_eq!(discovery.poll(), Started::Unknown);
+        assert_eq!(discovery.poll(), Started::Unknown);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
-        let seen = match watch.look() {
-            Arrivals::Numbers(numbers) => numbers.contains(&pid),
-            other => other == Arrivals::Any,
+        let seen = match discovery.poll() {
+            Started::Ids(ids) => ids.contains(&pid),
+            other => other == Started::Unknown,
         };
         assert!(seen);
         child.wait().unwrap();

@@ -14,7 +14,7 @@ use iocrec_log::event::{
 };
 
 use crate::bpf::tables::LeftOut;
-use crate::inspector::worker::{Errand, Found};
+use crate::inspector::{FoundRecord, Request};
 use crate::ioc::{fields, layout, records, scanning, threads, Database, IocProcess};
 use crate::linux::{clock, process};
 use crate::recorder::after_puts::{AfterPuts, PutTo};
@@ -199,7 +199,7 @@ pub struct Names {
     undone: AddressMap<(u32, u64), u64>,
     sites: AddressMap<(u32, u64), CallSiteId>,
     /// What others are to look up; emptied by whoever sends them.
-    pub wanted: Vec<Errand>,
+    pub wanted: Vec<Request>,
     last_ioc: IocId,
     last_thread: ThreadId,
     last_record: RecordId,
@@ -378,7 +378,7 @@ impl Names {
         &mut self,
         time: u64,
         pid: u32,
-        found: Vec<Found>,
+        found: Vec<FoundRecord>,
         selection: &Selection,
         sink: &mut dyn Sink,
     ) {
@@ -647,7 +647,7 @@ impl Names {
         let module = module.unwrap_or_default().to_string();
         let site = CallSite { id, ioc: ioc.id, address, function: String::new(), module };
         sink.await_site(time, site);
-        self.wanted.push(Errand::CallSite(ioc.process.clone(), id, address));
+        self.wanted.push(Request::CallSite { ioc: ioc.process.clone(), id, address });
         self.sites.insert((pid, address), id);
         id
     }
@@ -659,7 +659,7 @@ fn define(
     ioc: IocId,
     pid: u32,
     time: u64,
-    found: Found,
+    found: FoundRecord,
     selection: &Selection,
     records: &mut AddressMap<(u32, u64), Option<RecordId>>,
     aliases: &mut HashSet<(u32, u64), BuildHasherDefault<AddressHasher>>,
@@ -667,7 +667,7 @@ fn define(
     last: &mut RecordId,
     sink: &mut dyn Sink,
 ) -> Option<RecordId> {
-    let Found { address, name, rtype, alias, states, node } = found;
+    let FoundRecord { address, name, rtype, alias, states, node } = found;
     if alias {
         // of a record that is not wanted or was not believed: nothing to tie the name to
         let record = records.get(&(pid, address)).copied().flatten()?;
