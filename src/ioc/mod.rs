@@ -9,6 +9,7 @@ pub mod channels;
 pub mod clients;
 pub mod environment;
 pub mod fields;
+pub mod functions;
 #[cfg(test)]
 mod image;
 pub mod layout;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use iocrec_log::event::Linkage;
 
+use crate::ioc::functions::FUNCTIONS;
 use crate::ioc::layout::{Fixed, Layout, Numbering};
 use crate::linux::elf::{Elf, Symbol};
 use crate::linux::memory::Memory;
@@ -35,7 +37,6 @@ use crate::linux::opened::{Identity, Named, Opened};
 use crate::linux::process::Mapping;
 use crate::linux::width::Width;
 use crate::linux::FileId;
-use crate::probes::functions::FUNCTIONS;
 
 /// Data symbols that are read.
 const DATA: [&str; 6] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port", "prsrv_cast_client"];

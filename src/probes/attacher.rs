@@ -22,10 +22,10 @@ use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, Program};
 
 use crate::bpf::explained;
 use crate::bpf::reasons::Step;
+use crate::ioc::functions::Function;
 use crate::linux::opened::Opened;
 use crate::linux::reader::file::ATTRIBUTES;
 use crate::linux::FileId;
-use crate::probes::functions::Function;
 use crate::probes::place::LOOK;
 use crate::probes::{deferred_close, removal};
 

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use crate::ioc::functions::{Function, FUNCTIONS, ROUTINE};
 use crate::ioc::{IocProcess, Module};
 use crate::linux::opened::Opened;
 use crate::linux::{elf, process};
 use crate::probes::attacher::{Attacher, Probe, Spot};
-use crate::probes::functions::{Function, FUNCTIONS, ROUTINE};
 use crate::probes::place::{compare, place_for, Cost, Memory, LOOK};
 use crate::probes::removal;
 use crate::probes::thread::{self, Thread};

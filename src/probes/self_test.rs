@@ -11,13 +11,13 @@ use std::mem::offset_of;
 use std::path::Path;
 
 use crate::bpf::hit::{parse, Body, Head, Raw};
+use crate::bpf::maps::Told;
 use crate::bpf::reasons::Step;
-use crate::bpf::tables::Told;
 use crate::bpf::Kernel;
+use crate::ioc::functions::FUNCTIONS;
 use crate::linux::opened::Opened;
 use crate::linux::{elf, process};
 use crate::probes::attacher::{Probe, Spot};
-use crate::probes::functions::FUNCTIONS;
 use crate::probes::place::place;
 use crate::probes::removal;
 
@@ -163,8 +163,9 @@ fn judge(head: &Head, body: &Body, record: u64) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::bpf::hit::Form;
-    use crate::bpf::tables::LeavesOut;
-    use crate::bpf::{load, machine, programs};
+    use crate::bpf::maps::LeavesOut;
+    use crate::bpf::objects::programs;
+    use crate::bpf::{load, machine};
     use iocrec_log::event::Tier;
     use std::sync::{Mutex, PoisonError};
 
