@@ -23,12 +23,11 @@ use std::sync::Arc;
 use iocrec_log::event::{Tier, TierChoice};
 use libbpf_rs::{libbpf_sys, AsRawLibbpf, ObjectBuilder, PrintLevel};
 
-use object::{AddressSize, Architecture};
-
 use crate::bpf::maps::{LeavesOut, Tables};
 use crate::bpf::objects::programs;
 use crate::bpf::reasons::Step;
 use crate::bpf::transport::Transport;
+use crate::linux::machine;
 use crate::probes::attacher::Attacher;
 
 thread_local! {
@@ -89,7 +88,7 @@ pub enum Wish {
 /// [`Tier::Packet`] and there is no [`Kernel`].
 pub fn open(wish: Wish, leaves_out: LeavesOut) -> (Option<Kernel>, TierChoice) {
     let mut refused = Vec::new();
-    let machine = machine();
+    let machine = machine::name();
     for tier in [Tier::Ring, Tier::Perf] {
         match wish {
             Wish::Only(Tier::Packet) => continue,
@@ -104,36 +103,6 @@ pub fn open(wish: Wish, leaves_out: LeavesOut) -> (Option<Kernel>, TierChoice) {
         }
     }
     (None, TierChoice { tier: Tier::Packet, refused })
-}
-
-/// The running kernel's machine, as `uname -m`.
-pub(crate) fn machine() -> String {
-    nix::sys::utsname::uname().map(|name| name.machine().to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// What code the running kernel puts probes into: its own machine's. `None` for one that is not known.
-pub fn architecture() -> Option<Architecture> {
-    match machine().as_str() {
-        "x86_64" => Some(Architecture::X86_64),
-        "i386" | "i486" | "i586" | "i686" => Some(Architecture::I386),
-        "aarch64" => Some(Architecture::Aarch64),
-        "riscv64" => Some(Architecture::Riscv64),
-        // armv5tel, armv6l, armv7l ...
-        arm if arm.starts_with("arm") => Some(Architecture::Arm),
-        _ => None,
-    }
-}
-
-/// Does the running kernel have 4-byte pointers?
-pub fn is_narrow() -> bool {
-    architecture().and_then(|machine| machine.address_size()) == Some(AddressSize::U32)
-}
-
-/// Is this the PID namespace whose numbers the BPF programs see? (So where it cannot be told.)
-pub(crate) fn is_first_pid_namespace() -> bool {
-    /// PROC_PID_INIT_INO of linux/proc_ns.h.
-    const FIRST: &str = "pid:[4026531836]";
-    std::fs::read_link("/proc/self/ns/pid").map_or(true, |namespace| namespace.as_os_str() == FIRST)
 }
 
 pub(crate) fn load(bytes: &[u8], leaves_out: LeavesOut, perf: bool) -> Result<Kernel, String> {

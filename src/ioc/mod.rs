@@ -22,7 +22,7 @@ pub mod stripped;
 pub mod threads;
 pub mod version;
 
-use crate::linux::{opened, process};
+use crate::linux::{machine, opened, process};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -475,7 +475,7 @@ impl IocProcess {
     /// Why no probes are put into it at all; `None` if they may be.
     pub fn unprobed(&self) -> Option<&'static str> {
         match self.memory.width() {
-            Width::Narrow if !crate::bpf::is_narrow() => Some(NARROW),
+            Width::Narrow if !machine::is_32_bit() => Some(NARROW),
             Width::Wide if size_of::<usize>() < 8 => Some(WIDE),
             _ => None,
         }
