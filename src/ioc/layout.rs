@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use iocrec_log::event::Dbf;
 
-use crate::bpf::tables::Told;
+use crate::bpf::maps::Told;
 use crate::ioc::Database;
 use crate::linux::memory::{printable, Memory};
 use crate::linux::width::{u16_at, u32_at, Width};

@@ -13,7 +13,6 @@ use crate::linux::memory::printable;
 use crate::linux::opened::Opened;
 use crate::linux::process::Mapping;
 use crate::linux::unwind::Unwind;
-use crate::probes::place::LOOK;
 
 /// Read at once.
 const CHUNK: usize = 64 << 10;
@@ -52,7 +51,7 @@ pub struct Symbol {
     /// A function (else data).
     pub function: bool,
     /// The first bytes of the function, as they were in the file when the symbol was read; zeroes of data.
-    pub code: [u8; LOOK],
+    pub code: [u8; CODE_WINDOW],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +79,10 @@ pub struct Elf {
     /// Where it says at which addresses functions begin.
     unwind: Unwind,
 }
+
+/// Bytes that are kept of the beginning of a function: more than a landing pad and the longest instruction, so that
+/// a probe's place can be judged by them.
+pub const CODE_WINDOW: usize = 24;
 
 /// Page size that segments are aligned to at least; larger ones divide by it.
 const PAGE: u64 = 4096;
@@ -429,8 +432,8 @@ impl Elf {
 }
 
 /// The first bytes of a function, from its file: memory may hold another tracer's breakpoint.
-pub fn code(opened: &Opened, offset: u64) -> [u8; LOOK] {
-    let mut code = [0; LOOK];
+pub fn code(opened: &Opened, offset: u64) -> [u8; CODE_WINDOW] {
+    let mut code = [0; CODE_WINDOW];
     // short at the end of a file, or not readable: zeroes
     opened.read_some(&mut code, offset);
     code

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod config;
 pub mod elf;
 pub mod ending;
+pub mod machine;
 pub mod memory;
 pub mod opened;
 pub mod privileges;

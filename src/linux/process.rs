@@ -201,6 +201,13 @@ pub fn directory(pid: u32) -> PathBuf {
     format!("/proc/{}", living(pid)).into()
 }
 
+/// Is this program in the first PID namespace, whose numbers the kernel itself uses? (So where it cannot be told.)
+pub fn is_first_pid_namespace() -> bool {
+    /// PROC_PID_INIT_INO of linux/proc_ns.h.
+    const FIRST: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").map_or(true, |namespace| namespace.as_os_str() == FIRST)
+}
+
 /// Inode number of a process's network namespace; 0 where the kernel has but one.
 ///
 /// # Errors
