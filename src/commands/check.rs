@@ -98,7 +98,7 @@ fn look(users: &Users) -> Result<Report, String> {
     let mut wasted = Duration::ZERO;
     for pid in others {
         let begin = Instant::now();
-        finder.one_more();
+        finder.allow_constants();
         let look = (wasted < ALL_TIME).then(|| Look::begin(pid, LOOK_BYTES, LOOK_TIME));
         let ioc = look.as_ref().map(|_| finder.look(pid));
         if let Some(why) = look.map_or(Some(budget::Refused::Crowded), Look::end) {
@@ -111,7 +111,7 @@ fn look(users: &Users) -> Result<Report, String> {
             Some(Ok(Some(_))) => refused.push(aside(pid, || Refused::new(pid, NOT_THEIRS.into()))),
             _ => {
                 let why = finder.why_refused(pid);
-                refused.extend(why.map(|reason| aside(pid, || Refused::new(pid, reason.into()))));
+                refused.extend(why.map(|reason| aside(pid, || Refused::new(pid, reason.to_string()))));
             }
         }
     }
@@ -184,8 +184,8 @@ impl IocLine {
     fn new(ioc: &IocProcess, (ca_ports, pva_ports): (Vec<u16>, Vec<u16>)) -> IocLine {
         let (mut probes, mut left_out) = (Vec::new(), Vec::new());
         let unprobed = ioc.unprobed();
-        left_out.extend(unprobed.map(str::to_string));
-        let hidden = ioc.is_hidden();
+        left_out.extend(unprobed.map(|reason| reason.to_string()));
+        let hidden = ioc.is_stripped();
         left_out.extend((hidden && unprobed.is_none()).then(|| probe::NO_SYMBOLS.to_string()));
         for function in FUNCTIONS.iter().filter(|_| unprobed.is_none() && !hidden) {
             match probe::target(ioc, function) {
@@ -207,7 +207,7 @@ impl IocLine {
             let mut count = 0;
             let walked =
                 records::walk(&ioc.memory, layout, &mut |record| count += usize::from(!record.alias));
-            unread = walked.err();
+            unread = walked.err().map(|error| error.to_string());
             (layout.types.len(), count)
         });
         IocLine {
@@ -218,7 +218,7 @@ impl IocLine {
             ca_ports,
             pva_ports,
             user: user::user(ioc.pid),
-            known: known.map_err(Clone::clone),
+            known: known.map_err(ToString::to_string),
             unread,
             probes,
             by_routines,

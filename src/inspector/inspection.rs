@@ -120,7 +120,7 @@ impl Worker {
         }
         let look = Look::begin(pid, FIND_BYTES, ATTACH_TIME);
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
-            (Some(_), Some(reason)) => (Probes::none(pid), vec![reason.into()]),
+            (Some(_), Some(reason)) => (Probes::none(pid), vec![reason.to_string()]),
             (Some(attacher), None) => {
                 let placed = probe::attach(attacher, &ioc, self.scope.puts, self.scope.process);
                 (placed.probes, placed.not_probed)
@@ -162,9 +162,8 @@ impl Worker {
     /// Reads the layout once the record database is loaded, and again when record types were added.
     fn follow_layout(&self, pid: u32, start: u64, ioc: &mut IocProcess) {
         if ioc.layout.is_err() {
-            self.finder.layout_again(ioc);
-            if ioc.layout.is_ok() {
-                self.finder.identity_again(ioc);
+            if ioc.read_layout_again() {
+                ioc.read_identity_again();
                 self.report(pid, start, Finding::Changed(Arc::new(ioc.clone())));
             }
             return;
@@ -173,7 +172,7 @@ impl Worker {
             Database::Same => {}
             Database::Extended => {
                 // until the new record types are registered the old layout serves
-                if self.finder.layout_extended(ioc) {
+                if ioc.read_layout_again() {
                     self.report(pid, start, Finding::Changed(Arc::new(ioc.clone())));
                 }
             }
@@ -202,7 +201,7 @@ impl Worker {
         self.report(pid, start, Finding::Records(batch));
         // the start-up script that loads records also sets the IOC's name
         let before = ioc.clone();
-        self.finder.identity_again(ioc);
+        ioc.read_identity_again();
         if !has_memory(pid) {
             // it is ending: what was read just now means nothing
             *ioc = before;

@@ -6,6 +6,7 @@ use iocrec_log::event::{Address, CallSiteId, ThreadId};
 
 use crate::ca::servers::Server;
 use crate::ioc::clients::Client;
+use crate::ioc::records::WalkError;
 use crate::ioc::IocProcess;
 use crate::linux::reader::budget::Refused;
 use crate::linux::{process, user};
@@ -50,7 +51,7 @@ pub enum Finding {
         /// Number of records and aliases that were reported.
         found: u64,
         /// Why records are missing, if some are.
-        outcome: Result<(), String>,
+        outcome: Result<(), WalkError>,
     },
     /// All that had to be reported before the IOC's hits are recorded has been reported.
     Ready,

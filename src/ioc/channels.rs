@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use iocrec_log::event::Address;
 
 use crate::ioc::clients::ClientChannel;
+use crate::ioc::offsets::CaClient;
 use crate::linux::elf::Elf;
 use crate::linux::memory::Memory;
 use crate::linux::opened::Named;
@@ -32,55 +33,8 @@ use crate::linux::FileId;
 const CHANNEL_TABLE: &str = "_ZTV4nciu";
 const CIRCUIT_TABLE: &str = "_ZTV6tcpiiu";
 
-/// Where the members lie.
-struct Offsets {
-    /// The table's words that objects don't point to.
-    table_head: u64,
-    /// nciu.
-    cid: usize,
-    name: usize,
-    circuit: usize,
-    sid: usize,
-    channel_bytes: usize,
-    /// tcpiiu: the server's sockaddr_in, and where the socket's descriptor is, the first that it may be and the
-    /// last: structures with doubles lie before it, which 32-bit ARM aligns to 8 bytes and i386 to 4.
-    server: usize,
-    sockets: (usize, usize),
-    circuit_bytes: usize,
-}
-
-/// Compared in libca of six builds from 3.14.12 to 7.0.10.
-const BITS64: Offsets = Offsets {
-    table_head: 16,
-    cid: 16,
-    name: 104,
-    circuit: 112,
-    sid: 120,
-    channel_bytes: 128,
-    server: 32,
-    sockets: (888, 888),
-    circuit_bytes: 896,
-};
-/// Seen in libca 7.0.7 for i386.
-const BITS32: Offsets = Offsets {
-    table_head: 8,
-    cid: 8,
-    name: 52,
-    circuit: 56,
-    sid: 60,
-    channel_bytes: 64,
-    server: 16,
-    sockets: (536, 596),
-    circuit_bytes: 600,
-};
-/// Bytes of the larger of both structures.
-const MOST_BYTES: usize = BITS64.circuit_bytes;
 /// The sid of a channel that the server has not answered for.
 const NO_SID: u32 = u32::MAX;
-
-fn offsets(memory: &Memory) -> &'static Offsets {
-    memory.width().pick(&BITS32, &BITS64)
-}
 
 /// Longest name believed: PVs with filters can be long.
 const MAX_NAME: usize = 512;
@@ -152,7 +106,8 @@ impl Libraries {
             let Some(bias) = elf.bias(mappings.iter().filter(|mapping| mapping.file == code.file)) else {
                 continue;
             };
-            let head = if elf.is_64_bit { BITS64.table_head } else { BITS32.table_head };
+            let width = if elf.is_64_bit { Width::Bits64 } else { Width::Bits32 };
+            let head = CaClient::of(width).table_head;
             let first_word = |name| {
                 let table = elf.symbol(name).filter(|symbol| !symbol.function)?;
                 Some(table.address.wrapping_add(bias).wrapping_add(head))
@@ -253,8 +208,8 @@ fn read(
 
 /// An nciu: its circuit's address, and the channel.
 fn channel(memory: &Memory, object: u64) -> Option<(u64, ClientChannel)> {
-    let (at, width) = (offsets(memory), memory.width());
-    let bytes: [u8; MOST_BYTES] = memory.head(object, at.channel_bytes)?;
+    let (at, width) = (CaClient::of(memory.width()), memory.width());
+    let bytes: [u8; CaClient::MAX_BYTES] = memory.head(object, at.channel_bytes)?;
     let sid = u32_at(&bytes, at.sid);
     let pv = memory.string(width.pointer(&bytes, at.name), MAX_NAME)?;
     // a name with other letters would have been escaped with backslashes, which no PV has
@@ -270,8 +225,8 @@ fn ends(
     tables: &Tables,
     connection: &dyn Fn(u32) -> Option<Connection>,
 ) -> Option<(Address, Address)> {
-    let at = offsets(memory);
-    let bytes: [u8; MOST_BYTES] = memory.head(object, at.circuit_bytes)?;
+    let at = CaClient::of(memory.width());
+    let bytes: [u8; CaClient::MAX_BYTES] = memory.head(object, at.circuit_bytes)?;
     // a channel that looks for its server has a udpiiu in place of it
     if !tables.circuit.contains(&memory.width().pointer(&bytes, 0)) {
         return None;
@@ -294,6 +249,10 @@ mod tests {
     use crate::ioc::image::Image;
     use proptest::prelude::*;
 
+    fn offsets() -> &'static CaClient {
+        CaClient::of(Width::Bits64)
+    }
+
     const CHANNEL: u64 = 0x7f00_1111_2220;
     const CIRCUIT: u64 = 0x7f00_1111_3330;
 
@@ -307,22 +266,22 @@ mod tests {
 
     /// A circuit to 10.0.0.7:5064 on descriptor 5.
     fn circuit() -> Vec<u8> {
-        let mut bytes = vec![0; BITS64.circuit_bytes];
+        let mut bytes = vec![0; offsets().circuit_bytes];
         put(&mut bytes, 0, &CIRCUIT.to_ne_bytes());
-        put(&mut bytes, BITS64.server, &(libc::AF_INET as u16).to_ne_bytes());
-        put(&mut bytes, BITS64.server + 2, &5064u16.to_be_bytes());
-        put(&mut bytes, BITS64.server + 4, &[10, 0, 0, 7]);
-        put(&mut bytes, BITS64.sockets.0, &5u32.to_ne_bytes());
+        put(&mut bytes, offsets().server, &(libc::AF_INET as u16).to_ne_bytes());
+        put(&mut bytes, offsets().server + 2, &5064u16.to_be_bytes());
+        put(&mut bytes, offsets().server + 4, &[10, 0, 0, 7]);
+        put(&mut bytes, offsets().sockets.0, &5u32.to_ne_bytes());
         bytes
     }
 
     fn channel(circuit: &[u8], name: &[u8], cid: u32, sid: u32) -> Vec<u8> {
-        let mut bytes = vec![0; BITS64.channel_bytes];
+        let mut bytes = vec![0; offsets().channel_bytes];
         put(&mut bytes, 0, &CHANNEL.to_ne_bytes());
-        put(&mut bytes, BITS64.cid, &cid.to_ne_bytes());
-        put(&mut bytes, BITS64.name, &(name.as_ptr() as u64).to_ne_bytes());
-        put(&mut bytes, BITS64.circuit, &(circuit.as_ptr() as u64).to_ne_bytes());
-        put(&mut bytes, BITS64.sid, &sid.to_ne_bytes());
+        put(&mut bytes, offsets().cid, &cid.to_ne_bytes());
+        put(&mut bytes, offsets().name, &(name.as_ptr() as u64).to_ne_bytes());
+        put(&mut bytes, offsets().circuit, &(circuit.as_ptr() as u64).to_ne_bytes());
+        put(&mut bytes, offsets().sid, &sid.to_ne_bytes());
         bytes
     }
 
@@ -387,7 +346,9 @@ mod tests {
         let odd_name = channel(&good, b"T:\xffSP\0", 1, 11);
         let no_name = channel(&good, b"\0", 1, 11);
         assert_eq!(read_all(&[&searching, &odd_name, &no_name]), []);
-        for (at, byte) in [(0, 9), (BITS64.server, 10), (BITS64.server + 4, 11), (BITS64.sockets.0, 6)] {
+        for (at, byte) in
+            [(0, 9), (offsets().server, 10), (offsets().server + 4, 11), (offsets().sockets.0, 6)]
+        {
             let mut bad = circuit();
             bad[at] = byte;
             assert_eq!(read_all(&[&channel(&bad, b"T:SP\0", 1, 11)]), [], "byte {at}");
@@ -417,8 +378,8 @@ mod tests {
         #[test]
         fn garbage_names_nothing(
             mut circuit in Just(circuit()),
-            changes in prop::collection::vec((0usize..BITS64.circuit_bytes, any::<u8>()), 1..20),
-            channel_changes in prop::collection::vec((8usize..BITS64.channel_bytes, any::<u8>()), 0..20),
+            changes in prop::collection::vec((0usize..offsets().circuit_bytes, any::<u8>()), 1..20),
+            channel_changes in prop::collection::vec((8usize..offsets().channel_bytes, any::<u8>()), 0..20),
         ) {
             for (at, byte) in changes {
                 circuit[at] = byte;

@@ -243,7 +243,7 @@ pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probe
 /// Places all probes.
 pub fn attach(attacher: &Attacher, ioc: &IocProcess, puts: bool, process: bool) -> Placed {
     let mut probes = Probes::none(ioc.pid);
-    if ioc.is_hidden() {
+    if ioc.is_stripped() {
         return Placed { probes, not_probed: vec![NO_SYMBOLS.into()] };
     }
     let wanted = |function: &&Function| if is_put(function) { puts } else { process };

@@ -15,7 +15,7 @@ use iocrec_log::event::{
 
 use crate::bpf::maps::LeftOut;
 use crate::inspector::{FoundRecord, Request};
-use crate::ioc::{fields, layout, records, scanning, threads, Database, IocProcess};
+use crate::ioc::{fields, layout, menus, records, scanning, threads, Database, IocProcess};
 use crate::linux::{clock, process};
 use crate::recorder::after_puts::{AfterPuts, PutTo};
 use crate::recorder::lists::Lists;
@@ -311,7 +311,7 @@ impl Names {
 
     /// A thread's name: Base 3.14 keeps it to itself.
     fn thread_name(&self, pid: u32, tid: u32) -> String {
-        let own = self.iocs.get(&pid).filter(|ioc| ioc.process.fixed.is_3_14()).and_then(|ioc| {
+        let own = self.iocs.get(&pid).filter(|ioc| ioc.process.abi.is_3_14()).and_then(|ioc| {
             threads::names(&ioc.process, &process::threads(pid).into_iter().collect()).remove(&tid)
         });
         own.unwrap_or_else(|| process::thread_name(pid, tid))
@@ -435,7 +435,7 @@ impl Names {
         let Some((rtype, name, dbf)) = layout.field(&ioc.process.memory, description) else {
             return *place.insert(None);
         };
-        let menu = layout.menu(&ioc.process.memory, description).map(|menu| {
+        let menu = menus::menu(&ioc.process.memory, layout, description).map(|menu| {
             *self.menus.entry((pid, menu.address)).or_insert_with(|| {
                 self.last_menu += 1;
                 let (id, name, choices) = (self.last_menu, menu.name, menu.choices);

@@ -422,7 +422,7 @@ impl Watched {
                 if let (Ok(layout), Some(kernel), true) =
                     (&ioc.layout, desk.kernel.as_deref_mut(), recorded.traced)
                 {
-                    let told = kernel.tables.extend(pid, &layout.told(pid, ioc.fixed));
+                    let told = kernel.tables.extend(pid, &layout.told(pid, ioc.abi));
                     recorded.said.not_probed.extend(told.err());
                 }
                 if let Some(traced) = desk.names.ioc_mut(pid) {
@@ -437,7 +437,7 @@ impl Watched {
                 const NAMED: &str = "records are named when they are first seen: ";
                 recorded.said.not_probed.retain(|line| !line.starts_with(NAMED));
                 if let Err(reason) = outcome {
-                    desk.names.not_all(now, claimed, found, reason.clone(), desk.sink);
+                    desk.names.not_all(now, claimed, found, reason.to_string(), desk.sink);
                     recorded.said.not_probed.push(format!("{NAMED}{reason}"));
                 }
                 changed = true;
@@ -541,7 +541,7 @@ impl Watched {
         said.linkage = ioc.linkage;
         said.not_probed = not_probed;
         // of one without symbols process routines are probed as they come to be
-        if let (0, false, Some(reason)) = (placed, ioc.is_hidden(), said.not_probed.first()) {
+        if let (0, false, Some(reason)) = (placed, ioc.is_stripped(), said.not_probed.first()) {
             desk.said.push(format!("{} (pid {pid}) is not probed: {reason}", said.name));
         }
         desk.sink.push(Event { time: now, fact: Fact::from(said.clone()) });
@@ -625,7 +625,7 @@ impl Watched {
         }
         let Some(traced) = names.ioc(pid) else { return };
         // Base 3.14 does not name its threads
-        let unnamed = traced.process.fixed.is_3_14();
+        let unnamed = traced.process.abi.is_3_14();
         if !(unnamed || process::thread_name(pid, tid) == "CAS-client") {
             return;
         }
@@ -772,8 +772,8 @@ fn begin(since: u64, recorded: &mut Recorded, desk: &mut Desk<'_>) -> bool {
     if !recorded.traced && (recorded.ready || ioc.layout.is_err()) {
         recorded.said.not_probed.retain(|line| !line.starts_with(NO_LAYOUT));
         let done = match &ioc.layout {
-            Ok(layout) => kernel.tables.trace(pid, &layout.told(pid, ioc.fixed)),
-            Err(reason) => Err(reason.clone()),
+            Ok(layout) => kernel.tables.trace(pid, &layout.told(pid, ioc.abi)),
+            Err(reason) => Err(reason.to_string()),
         };
         match done {
             Ok(()) => {

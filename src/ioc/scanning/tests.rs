@@ -3,6 +3,7 @@
 use super::*;
 use crate::ioc::image::{FieldLine, Image, ROOM};
 use crate::ioc::layout::Layout;
+use crate::linux::width::Width;
 use proptest::prelude::*;
 
 const RDES: u16 = 568;
