@@ -3,7 +3,7 @@
 //! What belongs to others may never answer: a page of memory that a file system of theirs must fill, a library on a
 //! server that is gone, a lock of the kernel's that one of their threads holds for ever. A thread that waits for such a thing
 //! can't be ended, nor can the process that it belongs to. So the system calls that may block are done by *reader
-//! processes* ([`reader`], `child`), small children that are asked by message and given up where no answer comes in
+//! processes* ([`handle`], `child`), small children that are asked by message and given up where no answer comes in
 //! time; all logic stays here. A thread that has called [`read_aside`] reads through one of its own.
 //!
 //! Two kinds of threads look at processes:
