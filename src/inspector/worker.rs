@@ -17,7 +17,7 @@ use crate::ioc::records::{self, RecordAt};
 use crate::ioc::{Database, Finder, IocProcess};
 use crate::linux::elf::function_at;
 use crate::linux::reader::budget::Refused;
-use crate::linux::reader::{handle, read_aside, Look};
+use crate::linux::reader::{client, read_aside, Look};
 use crate::linux::{clock, process, sockets, user};
 use crate::probes::attacher::Attacher;
 use crate::probes::probe::{self, Hold, Probes};
@@ -335,7 +335,7 @@ impl Lookers {
         let mut shared = lock(&self.shared.shared);
         let of = errand.ioc().map(|ioc| ioc.pid);
         let silent = of.is_some_and(|pid| {
-            shared.silent.contains(&pid) || handle::stuck() > 0 && !handle::may_ask(user::number(pid))
+            shared.silent.contains(&pid) || client::stuck() > 0 && !client::may_ask(user::number(pid))
         });
         if silent || shared.errands.len() >= ERRANDS || self.threads == 0 {
             return false;
@@ -640,9 +640,9 @@ fn has_memory(pid: u32) -> bool {
 
 fn may_ask(user: User, answers: bool) -> bool {
     if answers {
-        handle::may_ask_ioc(user)
+        client::may_ask_ioc(user)
     } else {
-        handle::may_ask(user)
+        client::may_ask(user)
     }
 }
 

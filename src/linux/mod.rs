@@ -14,10 +14,12 @@ pub mod process;
 pub mod reader;
 pub mod signals;
 pub mod sockets;
-pub mod unwind;
 pub mod user;
 pub mod version;
 pub mod width;
+
+#[cfg(test)]
+mod tests;
 
 /// A file as the kernel shows it in /proc/PID/maps: device and inode.
 pub type FileId = (u64, u64);

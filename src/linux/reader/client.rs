@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::linux::process;
 use crate::linux::reader::budget::Refused;
 use crate::linux::reader::child;
-use crate::linux::reader::page::{Page, Question, Shared};
+use crate::linux::reader::shared::{Page, Question, Shared};
 
 /// Readers that wait for something that does not come, at most.
 const MOST_STUCK: usize = 8;
