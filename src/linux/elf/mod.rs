@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use object::Architecture;
 
 use crate::linux::elf::unwind::Unwind;
-use crate::linux::memory::printable;
 use crate::linux::opened::Opened;
 use crate::linux::process::Mapping;
+use crate::linux::text::printable;
 use crate::probes::place::LOOK;
 
 /// Read at once.

@@ -30,10 +30,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::linux::proc;
 use crate::linux::reader::budget::{Budget, Refused};
 use crate::linux::reader::client::{NoAnswer, Reader};
 use crate::linux::reader::shared::{Page, Question, DATA, PATH, PLACES};
-use crate::linux::user;
 
 /// How long a whole look waits for one read.
 const PATIENT: Duration = Duration::from_secs(1);
@@ -194,7 +194,7 @@ impl Aside {
             }
             Err(reason) => {
                 // by number, since to look its name up would be one more thing to wait for
-                let user = subject.and_then(user::number);
+                let user = subject.and_then(proc::user_id);
                 reader.give_up(user);
                 if reason == NoAnswer::InTime && self.look.is_none() {
                     self.silent.extend(subject.map(|pid| (pid, Instant::now())));
@@ -215,7 +215,7 @@ impl Aside {
         if self.vain.is_empty() {
             return false;
         }
-        if client::stuck() > 0 && !client::may_ask(pid.and_then(user::number)) {
+        if client::stuck() > 0 && !client::may_ask(pid.and_then(proc::user_id)) {
             return true;
         }
         // as long as a reader is held up it is kept in mind whose fault that was
@@ -224,7 +224,7 @@ impl Aside {
         }
         let lately = |(time, _): &&(Instant, Option<u32>)| time.elapsed() < VAIN_TIME;
         self.vain.iter().filter(lately).count() >= VAIN && {
-            let user = pid.and_then(user::number);
+            let user = pid.and_then(proc::user_id);
             self.vain.iter().any(|(_, other)| *other == user)
         }
     }
