@@ -47,7 +47,7 @@ impl Refused {
 
     /// One that does not answer: only what the kernel tells of it without its help.
     fn unanswered(pid: u32, why: budget::Refused) -> Refused {
-        let user = user::number(pid).map(|user| user.to_string()).unwrap_or_default();
+        let user = process::user_id(pid).map(|user| user.to_string()).unwrap_or_default();
         Refused { pid, command: process::thread_name(pid, pid), user, reason: why.to_string() }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! An IOC is a process that maps code with the global symbols `pdbbase` and `dbProcess`: a program
 //! with EPICS Base in it or a shared libdbCore (3.14: libdbIoc and others). Where one of them is missing, a process
-//! counts whose program has Base in it ([`hidden`]) and a record database that makes sense. Nothing in it is
+//! counts whose program has Base in it ([`stripped`]) and a record database that makes sense. Nothing in it is
 //! changed or stopped; whatever is read from it is checked before it is believed.
 
 pub mod channels;
