@@ -3,7 +3,7 @@
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value::{element, until_nul};
 
-use crate::kernel::hit::Raw;
+use crate::bpf::hit::Raw;
 use epics::dbf::Numbering;
 
 /// Type of a value; requests of alarm acknowledgement (types beyond the fields') are short integers.
