@@ -20,6 +20,7 @@ use crate::linux::reader::budget::Refused;
 use crate::linux::reader::{client, read_aside, Look};
 use crate::linux::{clock, process, sockets, user};
 use crate::probes::attacher::Attacher;
+use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::{self, Hold, Probes};
 
 /// Threads that look. While one waits for a process, the other goes on.
@@ -122,7 +123,7 @@ pub enum News {
         /// Probes.
         placed: usize,
         /// What is not probed and why.
-        not_probed: Vec<String>,
+        not_probed: Vec<NotProbed>,
     },
     /// What it is has changed: its layout, its name.
     Changed(Arc<IocProcess>),
@@ -144,7 +145,7 @@ pub enum News {
         /// Probes.
         placed: usize,
         /// What is not probed and why.
-        not_probed: Vec<String>,
+        not_probed: Vec<NotProbed>,
     },
     /// Its probes had gone; at that monotonic time they were there.
     Hold(Hold, u64),
@@ -484,7 +485,7 @@ impl Looker {
         // periods
         let look = Look::begin(pid, LOOK_BYTES, ATTACH_TIME);
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
-            (Some(_), Some(reason)) => (Probes::none(pid), vec![reason.into()]),
+            (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
             (Some(attacher), None) => {
                 let placed = probe::attach(attacher, &ioc, self.wanted.puts, self.wanted.process);
                 (placed.probes, placed.not_probed)
