@@ -1,4 +1,4 @@
-"""iocrec as a service under real init systems, in guests that cross/boot-test boots.
+"""iocrec as a service under real init systems, in guests that cross/boot-test.py boots.
 
 The root file system is made of Debian's packages, unpacked without their scripts. The init system is the guest's first
 process; the last thing that it starts is guest/service.sh. That installs our own package with dpkg, starts, asks, stops

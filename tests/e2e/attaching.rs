@@ -1,6 +1,6 @@
 //! Finding IOCs, however they were built and wherever they run.
 
-use crate::rig::own::{libraries, succeed, Build, Own};
+use crate::rig::own_program::{libraries, succeed, Build, Own};
 use crate::rig::{
     enter_private_mounts, json_lines, mount_small, not_run, python, rig_file, run, wait_until, Ioc, Rig,
     Running, IOCREC,

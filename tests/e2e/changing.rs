@@ -1,6 +1,6 @@
 //! IOCs that come to be, or become others, while the recorder watches.
 
-use crate::rig::own::{Build, Own};
+use crate::rig::own_program::{Build, Own};
 use crate::rig::{json_lines, rig_file, wait_until, Ioc, Rig, Running};
 use serde_json::{json, Value};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! IOCs with EPICS Base in the program, whatever symbols are left in it.
 
 use crate::attaching::{checked, is_recorded};
-use crate::rig::own::{Build, Own};
+use crate::rig::own_program::{Build, Own};
 use crate::rig::spans::{shape, spans};
 use crate::rig::{run, wait_until, Rig};
 use serde_json::{json, Value};

@@ -8,7 +8,7 @@
 //! A test that can't run here says `NOT RUN` on stderr; with CI=true or IOCREC_REQUIRE_ALL=1 it
 //! fails instead.
 
-pub mod own;
+pub mod own_program;
 pub mod spans;
 
 use serde_json::{json, Value};
@@ -316,14 +316,14 @@ pub fn beside(pid: u32, command: Command) -> Command {
 /// Joins this thread's network namespace with that of a process by a cable (veth), with an address of a /24 at each end.
 pub fn join_networks(pid: u32, here: &str, there: &str) {
     let pid = pid.to_string();
-    let ip = |arguments: &[&str]| own::succeed(Command::new("ip").args(arguments));
+    let ip = |arguments: &[&str]| own_program::succeed(Command::new("ip").args(arguments));
     ip(&["link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", &pid]);
     ip(&["address", "add", &format!("{here}/24"), "dev", "cable"]);
     ip(&["link", "set", "cable", "up"]);
     let inside = |arguments: &[&str]| {
         let mut command = Command::new("ip");
         command.args(arguments);
-        own::succeed(&mut beside(pid.parse().expect("a number"), command));
+        own_program::succeed(&mut beside(pid.parse().expect("a number"), command));
     };
     inside(&["address", "add", &format!("{there}/24"), "dev", "cable"]);
     inside(&["link", "set", "cable", "up"]);

@@ -6,7 +6,7 @@ In each guest an IOC runs while `iocrec check` and `iocrec record` look at it: a
 imitation went on computing right, and the log come out over the serial console; the log is read with iocreplay
 here, outside.
 
-usage: cross/boot-test [--list] [--keep DIR] [--kernel IMAGE [--tier TIER]] quick | all | GUEST...
+usage: cross/boot-test.py [--list] [--keep DIR] [--kernel IMAGE [--tier TIER]] quick | all | GUEST...
 
 With --kernel a guest boots a kernel of your own in place of Debian's: any that has what its /init needs (initramfs,
 proc, devtmpfs, tmpfs and the serial console). --tier says which tier it must come to, where that is not the guest's.
@@ -34,7 +34,7 @@ import threading
 import time
 
 import services
-import surroundings
+import restricted
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent
@@ -117,9 +117,9 @@ GUESTS = {
     "lockdown-6.1": Guest("amd64", "bookworm", r"linux-image-6\.1\.0-\d+-cloud-amd64", X86_64, "ring",
                           arguments="lockdown=confidentiality"),
     "hard-6.1": Guest("amd64", "bookworm", r"linux-image-6\.1\.0-\d+-cloud-amd64", X86_64, "ring", quick=True,
-                      arguments="vdso=0", cases=surroundings.cases("ring")),
+                      arguments="vdso=0", cases=restricted.cases("ring")),
     "hard-5.10": Guest("i386", "bullseye", r"linux-image-5\.10\.0-\d+-686", I686, "perf", arguments="vdso=0",
-                       cases=surroundings.cases("perf")),
+                       cases=restricted.cases("perf")),
     "riscv64-6.12": Guest("riscv64", "trixie", r"linux-image-6\.12\.[\d+]+(deb13)?-riscv64", RISCV, "ring"),
 }
 
@@ -180,7 +180,7 @@ sleep 2""",
 
 
 def fail(message):
-    raise SystemExit(f"cross/boot-test: {message}")
+    raise SystemExit(f"cross/boot-test.py: {message}")
 
 
 def run(command, **options):
@@ -335,7 +335,7 @@ def initramfs(guest):
         (root / "init").write_text(init)
         (root / "init").chmod(0o755)
         if guest.cases:
-            surroundings.files(root, guest.cases, compiled(guest, "without.c", "without"), int(time.time()))
+            restricted.files(root, guest.cases, compiled(guest, "drop_capabilities.c", "without"), int(time.time()))
         if guest.service:
             shutil.rmtree(root)
             run([TOP / "packaging/deb", guest.debian])
@@ -358,7 +358,7 @@ def boot(guest, keep):
                    "-serial", "stdio", "-no-reboot", "-nodefaults", "-kernel", image, "-initrd", files.name,
                    "-append", f"console={machine.console} panic=-1 quiet {guest.arguments}".strip()]
         if guest.cases:
-            command += ["-rtc", f"base={surroundings.BEGIN}"]
+            command += ["-rtc", f"base={restricted.BEGIN}"]
         if shutil.which(command[0]) is None:
             fail(f"{command[0]} is missing; run make test-kernels as root")
         text = console_of(command, SERVICE_LIMIT if guest.service else LIMIT)
@@ -417,7 +417,7 @@ def examine(guest, console, place):
     if guest.service:
         return right(*services.examine(guest.service, console, place, replay))
     if guest.cases:
-        return right(*surroundings.examine(guest.cases, console, place, replay))
+        return right(*restricted.examine(guest.cases, console, place, replay))
     if "lockdown=" in guest.arguments and f"[{guest.arguments.partition('=')[2]}]" not in console:
         raise Wrong("the kernel is not locked down")
     ends = dict(re.findall(r"^EXIT (\w+) (\d+)$", console, re.M))

@@ -1,6 +1,6 @@
-"""iocrec on machines that lack something, in guests that cross/boot-test boots.
+"""iocrec on machines that lack something, in guests that cross/boot-test.py boots.
 
-guest/surroundings.sh runs `iocrec check` once for each case below, and then records while the clock jumps from 1970
+guest/restricted.sh runs `iocrec check` once for each case below, and then records while the clock jumps from 1970
 to now. Each case must come to the highest tier that is possible in it, and say in one line why to no higher one.
 """
 import dataclasses
@@ -59,7 +59,7 @@ def cases(best):
 
 def files(root, tried, without, now):
     """Puts into a guest's file system what the others have not."""
-    (root / "init").write_text((HERE / "guest/surroundings.sh").read_text())
+    (root / "init").write_text((HERE / "guest/restricted.sh").read_text())
     (root / "init").chmod(0o755)
     root.chmod(0o755)  # for who is not root
     (root / "cases").write_text("".join(f"{case.name} {case.words}\n" for case in tried))
