@@ -7,25 +7,22 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod bpf;
 pub mod ca;
 #[cfg(test)]
 #[path = "../log/tests/common/chance.rs"]
 mod chance;
-pub mod check;
 pub mod cli;
-pub mod clock;
+pub mod commands;
 pub mod control;
 pub mod directory;
-pub mod inspect;
+pub mod inspector;
 pub mod ioc;
 mod json;
-pub mod kernel;
-pub mod mark;
+pub mod linux;
+pub mod net;
 #[cfg(test)]
 mod not_run;
-pub mod privileges;
+pub mod probes;
 pub mod recorder;
-pub mod signals;
-pub mod status;
 mod terminal;
-pub mod watch;

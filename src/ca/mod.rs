@@ -17,25 +17,15 @@
 //! A put's request id (`ioid`) tells puts with answers apart. In a put without one, libca repeats
 //! the channel's own id each time.
 
-pub mod capture;
-pub mod captures;
 mod decoder;
-mod filter;
 mod framer;
 mod losses;
-mod message;
-mod packet;
-mod served;
+pub(crate) mod message;
 pub mod servers;
 mod session;
-mod stream;
 
 pub use decoder::{Decoder, Limits};
-pub use served::{Listener, Local, Served};
 pub use session::SeedChannel;
-
-/// A network namespace, by the inode number of `/proc/PID/ns/net`; 0 on kernels that have but one.
-pub type Namespace = u64;
 
 #[cfg(test)]
 mod tests;

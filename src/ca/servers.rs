@@ -14,8 +14,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::ioc::process::{contents, living_in};
-use crate::ioc::sockets;
+use crate::linux::process::{contents, living_in};
+use crate::linux::sockets;
 
 /// Where servers listen for searches if nobody says otherwise (EPICS_CA_SERVER_PORT).
 const SEARCH_PORT: u16 = 5064;
@@ -95,7 +95,7 @@ impl Here<'_> {
             if !ioc {
                 return None;
             }
-            held = self::held(&process, &sockets(&process.join("net")).unwrap_or_default());
+            held = crate::ca::servers::held(&process, &sockets(&process.join("net")).unwrap_or_default());
         }
         if !listens(&held) {
             return None;

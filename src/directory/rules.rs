@@ -7,7 +7,7 @@ use std::fs::{metadata, symlink_metadata, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::holder::is_trusted;
+use crate::directory::holder::is_trusted;
 
 /// Others may write (S_IWOTH).
 const OTHERS_WRITE: u32 = 0o002;

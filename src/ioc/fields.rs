@@ -10,9 +10,9 @@
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value::{element, size, until_nul};
 
-use super::layout::{Form, Layout, Numbering, TypeLayout};
-use super::memory::Memory;
-use super::width::u16_at;
+use crate::ioc::layout::{Form, Layout, Numbering, TypeLayout};
+use crate::linux::memory::Memory;
+use crate::linux::width::u16_at;
 
 /// Bytes that are read of a value: what is kept of a message's value (ca::session), so that what was asked for and what
 /// the field holds can be compared.
@@ -227,7 +227,7 @@ fn little_endian(bytes: &[u8], size: usize) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::ioc::image::{FieldLine, Image};
-    use crate::ioc::width::Width;
+    use crate::linux::width::Width;
 
     #[test]
     fn links_read_as_caget_shows_them() {

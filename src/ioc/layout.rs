@@ -12,10 +12,10 @@ use std::collections::HashMap;
 
 use iocrec_log::event::Dbf;
 
-use super::memory::{printable, Memory};
-use super::width::{u16_at, u32_at, Width};
-use super::Database;
-use crate::kernel::tables::Told;
+use crate::bpf::tables::Told;
+use crate::ioc::Database;
+use crate::linux::memory::{printable, Memory};
+use crate::linux::width::{u16_at, u32_at, Width};
 
 /// Where things lie in dbBase.h's structures, in bytes.
 #[derive(Debug)]
@@ -339,7 +339,7 @@ impl Layout {
             highest = fields.values().map(|field| field.dbf).max().unwrap_or(0).max(highest);
             let offset = |name: &str| fields.get(name).map(|field| field.offset);
             common = common.or_else(|| Some((offset("RDES")?, offset("STAT")?, offset("PACT")?)));
-            scanning = scanning.or_else(|| self::scanning(&fields));
+            scanning = scanning.or_else(|| crate::ioc::layout::scanning(&fields));
             let form = form(&fields, memory.width());
             let value = fields.get("VAL").cloned();
             let states = states(&fields);

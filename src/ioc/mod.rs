@@ -7,43 +7,35 @@
 
 pub mod channels;
 pub mod clients;
-pub mod elf;
-pub mod ending;
 pub mod environment;
 pub mod fields;
-pub mod hidden;
 #[cfg(test)]
 mod image;
 pub mod layout;
-pub mod memory;
-pub mod opened;
 pub mod ports;
-pub mod process;
 pub mod records;
 pub mod redact;
 pub mod scanning;
 pub mod script;
-pub mod sockets;
+pub mod stripped;
 pub mod threads;
-mod unwind;
-pub mod user;
 pub mod version;
-pub mod width;
 
+use crate::linux::{opened, process};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
 use iocrec_log::event::Linkage;
 
-use self::elf::{Elf, Symbol};
-use self::layout::{Fixed, Layout, Numbering};
-use self::memory::Memory;
-use self::opened::{Identity, Named, Opened};
-use self::process::Mapping;
-use self::width::Width;
-use crate::kernel::functions::FUNCTIONS;
-use crate::kernel::{self, FileId};
+use crate::ioc::layout::{Fixed, Layout, Numbering};
+use crate::linux::elf::{Elf, Symbol};
+use crate::linux::memory::Memory;
+use crate::linux::opened::{Identity, Named, Opened};
+use crate::linux::process::Mapping;
+use crate::linux::width::Width;
+use crate::linux::FileId;
+use crate::probes::functions::FUNCTIONS;
 
 /// Data symbols that are read.
 const DATA: [&str; 6] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port", "prsrv_cast_client"];
@@ -244,7 +236,7 @@ impl Finder {
                 return None;
             }
             self.left = self.left.saturating_sub(bytes);
-            known.has_base = Some(hidden::has_base(&opened, &elf));
+            known.has_base = Some(stripped::has_base(&opened, &elf));
         }
         known.has_base.filter(|&has_base| has_base)?;
         file.module(opened, elf, &exe)
@@ -474,7 +466,7 @@ impl Module {
         let memory = Memory::of(pid, if self.elf.wide { Width::Wide } else { Width::Narrow });
         let here = |(start, end): (u64, u64)| (start.wrapping_add(self.bias), end.wrapping_add(self.bias));
         let variables: Vec<(u64, u64)> = self.elf.variables().map(here).collect();
-        hidden::find_base(pid, &memory, &variables)
+        stripped::find_base(pid, &memory, &variables)
     }
 }
 
@@ -482,7 +474,7 @@ impl IocProcess {
     /// Why no probes are put into it at all; `None` if they may be.
     pub fn unprobed(&self) -> Option<&'static str> {
         match self.memory.width() {
-            Width::Narrow if !kernel::is_narrow() => Some(NARROW),
+            Width::Narrow if !crate::bpf::is_narrow() => Some(NARROW),
             Width::Wide if size_of::<usize>() < 8 => Some(WIDE),
             _ => None,
         }

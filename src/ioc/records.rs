@@ -9,9 +9,9 @@
 //! Nodes hang one behind the other and cost a system call each, which the reader process does; what they point to
 //! is read a few hundred at a time. No more than that is held at once, however many records there are.
 
-use super::layout::{state_texts, Layout, Offsets, TypeLayout, STATE_BYTES};
-use super::memory::{printable, Memory};
-use super::width::u32_at;
+use crate::ioc::layout::{state_texts, Layout, Offsets, TypeLayout, STATE_BYTES};
+use crate::linux::memory::{printable, Memory};
+use crate::linux::width::u32_at;
 
 /// DBRN_FLAGS_ISALIAS in `flags`.
 const IS_ALIAS: u32 = 2;

@@ -18,9 +18,9 @@
 
 use iocrec_log::event::ScanKind;
 
-use super::layout::{Layout, Scanning};
-use super::memory::Memory;
-use super::width::{u32_at, Width};
+use crate::ioc::layout::{Layout, Scanning};
+use crate::linux::memory::Memory;
+use crate::linux::width::{u32_at, Width};
 
 /// The first choices of menuScan; periods follow. Sites add periods, never before these.
 const PASSIVE: u16 = 0;

@@ -13,9 +13,9 @@ use std::collections::HashMap;
 
 use iocrec_log::event::{Event, Fact, FieldId, FieldValue, RecordId, Value};
 
-use super::sink::Sink;
-use crate::clock;
 use crate::ioc::{fields, IocProcess};
+use crate::linux::clock;
+use crate::recorder::sink::Sink;
 
 /// When a field is read, nanoseconds after the last put to it: dbPut works within microseconds.
 const SOON: u64 = 20_000_000;

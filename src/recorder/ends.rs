@@ -3,7 +3,7 @@
 //! Two IOCs may serve at the same port on two addresses, or at the same address and port in two network
 //! namespaces; and a client may be an IOC: one with CA links, or a sequencer. The sockets tell: a connection's socket
 //! is held by the process that it belongs to, and while none is seen (a client that is gone soon) the socket that
-//! listens tells the server ([`crate::ca::Served`]). Ports alone tell nothing.
+//! listens tells the server ([`crate::net::served::Served`]). Ports alone tell nothing.
 //!
 //! A look reads the sockets of each namespace and the descriptors of the recorded processes, on a thread of its own: a
 //! machine with many connections takes long over it. Only when there is something new it is looked, ten
@@ -18,11 +18,11 @@ use std::thread;
 
 use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 
-use crate::ca::captures::Wanted;
-use crate::ca::{Listener, Namespace, Served};
-use crate::clock;
-use crate::ioc::process;
-use crate::ioc::sockets::{self, Sockets};
+use crate::linux::sockets::{self, Sockets};
+use crate::linux::{clock, process};
+use crate::net::captures::Wanted;
+use crate::net::served::{Listener, Served};
+use crate::net::Namespace;
 
 /// Least time between two looks, nanoseconds.
 const PAUSE: u64 = 100_000_000;
@@ -282,7 +282,7 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ca::Local;
+    use crate::net::served::Local;
 
     const HOST: Namespace = 100;
     const BOX: Namespace = 101;

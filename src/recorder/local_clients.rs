@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use iocrec_log::event::{CircuitId, Event, Fact};
 
-use super::ends::Places;
-use crate::ca::{Decoder, Namespace, SeedChannel};
-use crate::inspect::{self, Look};
+use crate::ca::{Decoder, SeedChannel};
 use crate::ioc::channels::{Libraries, OpenCircuit};
-use crate::ioc::process;
-use crate::ioc::sockets::{self, Connection};
+use crate::linux::process;
+use crate::linux::reader::{self, Look};
+use crate::linux::sockets::{self, Connection};
+use crate::net::Namespace;
+use crate::recorder::ends::Places;
 
 /// A process is not read more often, nanoseconds: it means copying its heap.
 const PAUSE: u64 = 5_000_000_000;
@@ -47,7 +48,7 @@ impl Searcher {
         let (wanted, pids) = channel();
         let (result, found) = channel();
         let work = move || {
-            inspect::read_aside();
+            reader::read_aside();
             let mut libraries = Libraries::default();
             // ends with the recorder, whose ends of the channels are gone then
             while let Ok(pid) = pids.recv() {

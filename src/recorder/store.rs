@@ -13,12 +13,12 @@ use iocrec_log::event::{Event, Fact, Loss, LossSource, Sort};
 use iocrec_log::storage::Storage;
 use iocrec_log::writer::{Status, Writer};
 
-use super::pulse::Pulse;
-use super::report::Report;
-use super::sink::Sink;
-use super::triggers::Triggers;
-use crate::clock;
 use crate::control::Request;
+use crate::linux::clock;
+use crate::recorder::pulse::Pulse;
+use crate::recorder::report::Report;
+use crate::recorder::sink::Sink;
+use crate::recorder::triggers::Triggers;
 
 /// Events that wait for the writer at most: the three seconds of a busy IOC (20,000 hits/s) that a
 /// bad card takes to sync, some 7 MiB.

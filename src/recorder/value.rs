@@ -3,8 +3,8 @@
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value::{element, size, until_nul};
 
+use crate::bpf::hit::Raw;
 use crate::ioc::layout::Numbering;
-use crate::kernel::hit::Raw;
 
 /// Type of a value; requests of alarm acknowledgement (types beyond the fields') are short integers.
 pub fn dbf(raw: &Raw, numbering: Numbering) -> Dbf {

@@ -9,22 +9,22 @@ use iocrec_log::event::{
     Address, Attached, CircuitId, Detached, Event, Fact, Ioc, IocEnd, IocId, Linkage, ServerThread, ThreadId,
 };
 
-use super::ends::Places;
-use super::names::{Names, NewThread};
-use super::sink::Sink;
-use super::Options;
-use crate::ca::captures::{Captures, Wanted as WantedThere};
-use crate::ca::{Decoder, Namespace, SeedChannel};
-use crate::clock;
-use crate::inspect;
-use crate::inspect::arrivals::{Arrivals, Watch};
-use crate::inspect::budget::Refused;
-use crate::inspect::worker::{About, Errand, Lookers, News, Report, Wanted, GONE};
+use crate::bpf::Kernel;
+use crate::ca::{Decoder, SeedChannel};
+use crate::inspector::arrivals::{Arrivals, Watch};
+use crate::inspector::worker::{About, Errand, Lookers, News, Report, Wanted, GONE};
 use crate::ioc::clients::Client;
-use crate::ioc::ending::{self, Ending};
-use crate::ioc::{ports, process, redact, script, user, IocProcess};
-use crate::kernel::probe::Hold;
-use crate::kernel::Kernel;
+use crate::ioc::{ports, redact, script, IocProcess};
+use crate::linux::ending::{self, Ending};
+use crate::linux::reader::budget::Refused;
+use crate::linux::{clock, process, reader, user};
+use crate::net::captures::{Captures, Wanted as WantedThere};
+use crate::net::Namespace;
+use crate::probes::probe::Hold;
+use crate::recorder::ends::Places;
+use crate::recorder::names::{Names, NewThread};
+use crate::recorder::sink::Sink;
+use crate::recorder::Options;
 
 /// A circuit's packets come at most so long after the hits that they cause: the packet ring hands over a
 /// block after some 10 ms. Later than this there are none, and memory is all we have.
@@ -287,13 +287,13 @@ impl Watched {
 
     /// Asks those again that have not answered the loop, and says who it is.
     fn hear_silent(&mut self, now: u64, desk: &mut Desk<'_>) {
-        for (pid, since) in inspect::silent() {
+        for (pid, since) in reader::silent() {
             if !self.recorded.contains_key(&pid) {
-                inspect::speaks(pid);
+                reader::speaks(pid);
             } else if self.stalled.insert(pid) {
                 self.unanswered(now, pid, Refused::NoAnswer, desk);
             } else if self.lookers.has_passed(pid, since) && !self.unanswered.contains_key(&pid) {
-                inspect::speaks(pid);
+                reader::speaks(pid);
                 self.stalled.remove(&pid);
             }
         }
@@ -368,7 +368,7 @@ impl Watched {
         self.lookers.forget(pid);
         self.unanswered.remove(&pid);
         self.stalled.remove(&pid);
-        inspect::speaks(pid);
+        reader::speaks(pid);
         if why.is_some() {
             // it lives on as something else
             self.lookers.arrived(pid, false);
@@ -407,7 +407,7 @@ impl Watched {
     fn report_of(&mut self, now: u64, pid: u32, start: u64, news: News, desk: &mut Desk<'_>) -> bool {
         if matches!(news, News::Answers) {
             self.unanswered.remove(&pid);
-            inspect::speaks(pid);
+            reader::speaks(pid);
         }
         let Some(recorded) = self.recorded.get_mut(&pid).filter(|recorded| recorded.start == start) else {
             return false;

@@ -1,8 +1,8 @@
 //! Real packets: a small TCP exchange on the loopback interface.
 
-use crate::ca::capture::{Capture, CaptureError};
 use crate::ca::tests::wire::{message, named, put, serve, version, words};
 use crate::ca::{Decoder, Limits};
+use crate::net::capture::{Capture, CaptureError};
 use crate::not_run::not_run;
 use iocrec_log::event::{Address, Event, Fact};
 use std::io::{Read, Write};

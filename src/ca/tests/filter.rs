@@ -1,7 +1,7 @@
 //! The socket filter, run by a small interpreter of classic BPF, against what it promises.
 
-use super::wire::*;
-use crate::ca::filter::{build, MOST_PORTS, WALKS};
+use crate::ca::tests::wire::*;
+use crate::net::filter::{build, MOST_PORTS, WALKS};
 use iocrec_log::event::Address;
 use libc::sock_filter;
 use proptest::collection::vec;

@@ -1,7 +1,9 @@
 //! The same addresses and ports in several network namespaces, and circuits that pass through one to another.
 
-use super::wire::*;
-use crate::ca::{Decoder, Limits, Listener, Local, Namespace, Served};
+use crate::ca::tests::wire::*;
+use crate::ca::{Decoder, Limits};
+use crate::net::served::{Listener, Local, Served};
+use crate::net::Namespace;
 use iocrec_log::event::{Address, CircuitEnds, Event, Fact};
 
 const HOST: Namespace = 100;
