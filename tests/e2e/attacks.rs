@@ -1,7 +1,7 @@
 //! Processes that hold the recorder up, or try to: it records the others, answers, ends and begins again all the
 //! same, and does not grow.
 
-use crate::rig::{python, run, wait_until, Ioc, Rig, Running, IOCREC, PATIENCE};
+use crate::rig::{not_run, python, run, wait_until, Ioc, Needs, Rig, Running, IOCREC, PATIENCE};
 use serde_json::json;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -28,7 +28,10 @@ fn most_memory(pid: u32) -> u64 {
 
 fn can_mount(name: &str) -> bool {
     let device = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
-    device.is_ok() || crate::rig::not_run::<()>(name, "no /dev/fuse").is_some()
+    if device.is_err() {
+        not_run(name, Needs::Kernel("/dev/fuse".into()));
+    }
+    device.is_ok()
 }
 
 /// Records one IOC beside an odd process: every put is there, in time, and so is all that a person asks.

@@ -1,7 +1,7 @@
 //! Log directories that are moved, deleted, made anew, covered by other file systems, and file systems that die: each put
 //! of a client is in some log, or is counted as lost.
 
-use crate::rig::{self, json_lines, run, wait_until, Client, Ioc, Rig, Running, IOCREC};
+use crate::rig::{self, json_lines, run, wait_until, Client, Ioc, Needs, Rig, Running, IOCREC};
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
 use std::fs;
@@ -267,8 +267,11 @@ fn a_file_system_that_dies() {
     let made = run(Command::new("mkfs.ext4").args(["-q", &image]));
     let mounted = run(Command::new("mount").args(["-o", "loop", &image, &disk]));
     if !made.status.success() || !mounted.status.success() {
-        rig::not_run::<()>("dies", "mounting an ext4 image does not work here");
-        return;
+        let error = String::from_utf8_lossy(&mounted.stderr);
+        return rig::not_run(
+            "a_file_system_that_dies",
+            Needs::Kernel(format!("ext4 in an image: {}", error.trim())),
+        );
     }
     let mut world = World::new(rig, "dies");
     world.put(50);

@@ -4,6 +4,7 @@ use super::*;
 use crate::linux::memory::Memory;
 use crate::linux::opened::Opened;
 use crate::linux::process;
+use crate::not_run::{not_run, Needs};
 use std::sync::mpsc::channel;
 
 /// Runs something on a thread that reads aside.
@@ -123,8 +124,7 @@ fn blocking_page() -> Option<(u64, i32)> {
 #[test]
 fn memory_that_never_answers() {
     let Some((page, _)) = blocking_page() else {
-        crate::not_run::not_run("inspect::memory_that_never_answers: no userfaultfd");
-        return;
+        return not_run("reader::memory_that_never_answers", Needs::root_or_kernel("userfaultfd"));
     };
     let (tell, told) = channel();
     let word = Box::new(7u64);
