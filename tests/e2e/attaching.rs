@@ -2,8 +2,8 @@
 
 use crate::rig::own_program::{libraries, succeed, Build, Own};
 use crate::rig::{
-    enter_private_mounts, json_lines, mount_small, not_run, python, rig_file, run, wait_until, Ioc, Needs,
-    Rig, Running, IOCREC,
+    enter_private_mounts, json_lines, mount_small, not_run, python, rig_file, run, wait_until, Delays, Ioc,
+    Needs, Rig, Running, IOCREC,
 };
 use serde_json::{json, Value};
 use std::path::Path;
@@ -217,7 +217,9 @@ fn iocs_that_start_at_once_are_all_recorded() {
     wait_until("the last is an IOC", || {
         children.last().is_some_and(|child| String::from_utf8_lossy(&maps(child)).contains("libdbCore"))
     });
+    let delays = Delays::measure();
     std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(delays.total());
     let short = children.pop().map(|mut child| {
         let pid = child.id();
         child.kill().expect("it can be killed");

@@ -27,7 +27,7 @@ pub use network::join_networks;
 pub use not_run::{not_run, Needs};
 pub use programs::{check_script, environment, epics_versions, iocreplay, python, rig_file, IOCREC};
 pub use recorder::{json_lines, Running, FLUSH};
-pub use wait::{wait_until, PATIENCE};
+pub use wait::{wait_until, Delays, PATIENCE};
 
 use std::fs;
 use std::path::PathBuf;

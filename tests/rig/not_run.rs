@@ -20,7 +20,7 @@ pub enum Needs {
     Program(&'static str),
     /// Something of the kernel or of the way that it is configured; with the error, if there is one.
     Kernel(String),
-    /// Another machine: an architecture.
+    /// Another machine: of an architecture, or faster.
     Machine(&'static str),
 }
 
@@ -49,7 +49,7 @@ impl Display for Needs {
             Needs::Root => write!(f, "needs root"),
             Needs::Program(name) => write!(f, "needs {name}, which scripts/setup installs"),
             Needs::Kernel(feature) => write!(f, "needs support by the kernel: {feature}"),
-            Needs::Machine(name) => write!(f, "needs a machine of type {name}"),
+            Needs::Machine(name) => write!(f, "needs another machine: {name}"),
         }
     }
 }

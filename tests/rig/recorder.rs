@@ -159,6 +159,18 @@ impl Rig {
         json_lines(&output.stdout)
     }
 
+    /// The runs in the log, as `iocreplay info --json` prints them; empty while there is no readable log.
+    pub fn runs(&self) -> Vec<Value> {
+        let info: Value =
+            serde_json::from_slice(&self.replay("info", &["--json"]).stdout).unwrap_or_default();
+        info["runs"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// How many facts of a kind the log holds, by the kind's key in `iocreplay info --json`.
+    pub fn facts(&self, kind: &str) -> u64 {
+        self.runs().iter().filter_map(|run| run["facts"][kind].as_u64()).sum()
+    }
+
     /// Bytes in the log's files.
     pub fn log_bytes(&self) -> u64 {
         let files = fs::read_dir(self.log()).expect("the log");
