@@ -33,6 +33,7 @@ mod json;
 pub mod linux;
 pub mod net;
 #[cfg(test)]
+#[path = "../tests/rig/not_run.rs"]
 mod not_run;
 pub mod probes;
 pub mod recorder;

@@ -156,6 +156,7 @@ mod tests {
     use crate::bpf::load;
     use crate::bpf::maps::LeavesOut;
     use crate::bpf::objects::programs;
+    use crate::not_run::{is_root, not_run, Needs};
     use iocrec_log::event::Tier;
     use std::sync::{Mutex, PoisonError};
 
@@ -190,9 +191,8 @@ mod tests {
     /// On this very kernel: both tiers' programs pass, and do not where they are told wrong offsets. Nothing stays.
     #[test]
     fn programs_that_read_other_memory_are_refused() {
-        // SAFETY: geteuid has no preconditions.
-        if unsafe { libc::geteuid() } != 0 {
-            return crate::not_run::not_run("trying the BPF programs needs root");
+        if !is_root() {
+            return not_run("self_test::programs_that_read_other_memory_are_refused", Needs::Root);
         }
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         for tier in [Tier::Ring, Tier::Perf] {
@@ -219,9 +219,8 @@ mod tests {
     /// descriptor names. They go with the probe.
     #[test]
     fn events_in_tracefs() {
-        // SAFETY: geteuid has no preconditions.
-        if unsafe { libc::geteuid() } != 0 {
-            return crate::not_run::not_run("trying the BPF programs needs root");
+        if !is_root() {
+            return not_run("self_test::events_in_tracefs", Needs::Root);
         }
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: constant C strings; the mounts are this thread's alone.
@@ -239,7 +238,7 @@ mod tests {
                 && libc::mount(tracefs, at, tracefs, 0, std::ptr::null()) == 0
         };
         if !mounted {
-            return crate::not_run::not_run("tracefs cannot be mounted");
+            return not_run("self_test::events_in_tracefs", Needs::Kernel("mounting tracefs".into()));
         }
         let events = || {
             let text = std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap();
