@@ -12,6 +12,7 @@ use crate::linux::reader::budget::Refused;
 use crate::linux::reader::Look;
 use crate::linux::{clock, process};
 use crate::probes::attacher::Attacher;
+use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::{self, Hold, Probes};
 
 /// What it may cost to find out whether a process is an IOC. Most programs have some MB of symbols, the largest static
@@ -120,7 +121,7 @@ impl Worker {
         }
         let look = Look::begin(pid, FIND_BYTES, ATTACH_TIME);
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
-            (Some(_), Some(reason)) => (Probes::none(pid), vec![reason.to_string()]),
+            (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
             (Some(attacher), None) => {
                 let placed = probe::attach(attacher, &ioc, self.scope.puts, self.scope.process);
                 (placed.probes, placed.not_probed)

@@ -8,7 +8,7 @@ use crate::inspector::inspection::Known;
 use crate::inspector::queue::{Queue, User};
 use crate::inspector::worker::Worker;
 use crate::inspector::{Report, Request};
-use crate::linux::reader::handle;
+use crate::linux::reader::client;
 use crate::linux::{process, user};
 use crate::probes::attacher::Attacher;
 
@@ -129,7 +129,9 @@ impl Inspector {
             return;
         }
         // threads have ids like processes
-        let Some((_, user)) = user::group_and_number(pid).filter(|(group, _)| *group == pid) else { return };
+        let Some((_, user)) = process::group_and_user_id(pid).filter(|(group, _)| *group == pid) else {
+            return;
+        };
         let Some(start) = process::start(pid) else { return };
         state.queue.add(pid, start, Some(user), new, Known::default(), Instant::now());
         self.common.work.notify_one();
@@ -184,12 +186,12 @@ impl Inspector {
         let mut state = self.common.lock();
         let pid = request.ioc().map(|ioc| ioc.pid);
         let is_silent = pid.is_some_and(|pid| {
-            state.silent.contains(&pid) || handle::stuck() > 0 && !handle::may_ask(user::number(pid))
+            state.silent.contains(&pid) || client::stuck() > 0 && !client::may_ask(process::user_id(pid))
         });
         if is_silent || state.requests.len() >= MAX_REQUESTS || self.threads == 0 {
             return false;
         }
-        state.requests.push_back((pid.and_then(user::number), request));
+        state.requests.push_back((pid.and_then(process::user_id), request));
         drop(state);
         self.common.work.notify_all();
         true

@@ -10,6 +10,7 @@ use crate::ioc::records::WalkError;
 use crate::ioc::IocProcess;
 use crate::linux::reader::budget::Refused;
 use crate::linux::{process, user};
+use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::Hold;
 
 /// Why an IOC has ended though its program still runs.
@@ -38,7 +39,7 @@ pub enum Finding {
         /// Number of probes.
         placed: usize,
         /// What is not probed, and why.
-        not_probed: Vec<String>,
+        not_probed: Vec<NotProbed>,
     },
     /// The IOC's layout or identity has changed.
     Changed(Arc<IocProcess>),
@@ -60,7 +61,7 @@ pub enum Finding {
         /// Number of probes that the IOC has now.
         placed: usize,
         /// What is not probed, and why.
-        not_probed: Vec<String>,
+        not_probed: Vec<NotProbed>,
     },
     /// The IOC's probes had gone.
     ProbesGone {

@@ -8,7 +8,7 @@ use crate::inspector::pool::{Common, Scope};
 use crate::inspector::queue::{Entry, User};
 use crate::inspector::{Finding, Report, Request};
 use crate::ioc::Finder;
-use crate::linux::reader::{handle, read_aside};
+use crate::linux::reader::{client, read_aside};
 use crate::probes::attacher::Attacher;
 
 /// Longest wait for work, so that the finder's caches are tended.
@@ -99,8 +99,8 @@ impl Worker {
 /// May a process of this user be read? `answers`: it is an IOC that has answered so far.
 fn may_ask(user: User, answers: bool) -> bool {
     if answers {
-        handle::may_ask_ioc(user)
+        client::may_ask_ioc(user)
     } else {
-        handle::may_ask(user)
+        client::may_ask(user)
     }
 }

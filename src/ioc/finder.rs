@@ -9,11 +9,10 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use crate::ioc::files::{files, MappedFile};
-use crate::ioc::functions::FUNCTIONS;
 use crate::ioc::layout::LayoutError;
 use crate::ioc::module::Module;
 use crate::ioc::process::{IocProcess, DB_CHANNEL};
-use crate::ioc::{stripped, version};
+use crate::ioc::{functions, stripped, version};
 use crate::linux::elf::Elf;
 use crate::linux::memory::Memory;
 use crate::linux::opened::{Identity, Opened};
@@ -182,8 +181,7 @@ impl Finder {
 
     /// The files that define symbols that are looked for.
     fn modules(&mut self, pid: u32, files: &[MappedFile]) -> Vec<Module> {
-        let mut wanted: Vec<&'static str> =
-            FUNCTIONS.iter().flat_map(|function| function.symbols).copied().collect();
+        let mut wanted: Vec<&'static str> = functions::symbols().collect();
         wanted.extend(VARIABLES);
         wanted.extend([DB_CHANNEL, version::CORE_RELEASE]);
         self.mapped.insert(pid, files.iter().map(|file| file.named.identity).collect());

@@ -9,12 +9,13 @@ mod read;
 
 use std::collections::HashMap;
 
+use epics::dbf::Numbering;
 use iocrec_log::event::Dbf;
 
 use crate::bpf::maps::Told;
-use crate::ioc::numbering::Numbering;
 use crate::ioc::offsets::{Abi, Database as Offsets, Link, Notify};
-use crate::linux::memory::{printable, Memory};
+use crate::linux::memory::Memory;
+use crate::linux::text::printable;
 use crate::linux::width::{u16_at, u32_at};
 
 pub use error::LayoutError;
@@ -23,8 +24,8 @@ pub use error::LayoutError;
 const DBF_CHAR: u16 = 1;
 /// Longest name of a record type or field.
 pub(super) const MAX_NAME: usize = 60;
-/// Bytes of an enum string: ZNAM, ZRST and the others are char[26] in every Base.
-pub(super) const STATE_BYTES: usize = 26;
+/// Bytes of an enum string.
+pub(super) const STATE_BYTES: usize = epics::limits::MAX_ENUM_STRING_SIZE;
 
 /// A field description.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,7 +253,7 @@ impl TypeLayout {
         let (form, value, nord, ftvl, dbf) = match self.form {
             Form::None => (0, 0, 0, 0, 0),
             // a link or a pointer is no value
-            Form::Scalar if numbering.dbf(scalar.1).is_none_or(|dbf| dbf >= Dbf::InLink) => (0, 0, 0, 0, 0),
+            Form::Scalar if numbering.dbf(scalar.1).is_none_or(|dbf| !dbf.holds_value()) => (0, 0, 0, 0, 0),
             Form::Scalar => (1, scalar.0, 0, 0, scalar.1),
             Form::String => (2, scalar.0, 0, 0, scalar.1),
             Form::Array { pointer, count, element } => (3, pointer.into(), count.into(), element.into(), 0),

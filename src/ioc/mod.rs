@@ -9,7 +9,7 @@
 //! | `process`, `module` | an IOC, and the files that it consists of |
 //! | `version`, `environment`, `script`, `redact` | its version, name and command line, and what of them may go into a log |
 //! | `functions` | the functions of Base that are probed |
-//! | `offsets`, `numbering` | where members of Base's structures lie: what differs between Bases |
+//! | `offsets` | where members of Base's structures lie: what differs between Bases |
 //! | `layout` | its record types and their fields, as it describes them itself |
 //! | `records`, `fields`, `menus`, `scanning` | its records, their values, enum strings and scan lists |
 //! | `ports`, `clients`, `threads` | its servers' ports, Channel Access clients and threads |
@@ -27,7 +27,6 @@ mod image;
 pub mod layout;
 pub mod menus;
 mod module;
-mod numbering;
 pub(crate) mod offsets;
 pub mod ports;
 mod process;
@@ -42,6 +41,5 @@ mod version;
 pub use finder::{Finder, Refusal};
 pub use layout::{Database, Layout, LayoutError};
 pub use module::Module;
-pub use numbering::Numbering;
 pub use offsets::{Abi, Generation};
 pub use process::{IocProcess, Unprobed};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::ioc::functions::FUNCTIONS;
+use crate::ioc::functions;
 use crate::linux::elf::{Elf, Symbol};
 use crate::linux::memory::Memory;
 use crate::linux::opened::Opened;
@@ -35,8 +35,7 @@ impl Module {
     /// May its code be probed? True of the program itself, and of libraries that define functions of EPICS Base. (A
     /// variable that is looked for is not enough: libc has `environ`.)
     pub fn is_of_base(&self) -> bool {
-        let mut functions = FUNCTIONS.iter().flat_map(|function| function.symbols);
-        self.is_program || functions.any(|name| self.function(name).is_some())
+        self.is_program || functions::symbols().any(|name| self.function(name).is_some())
     }
 
     /// Turns an address in the file into its address in the process and its offset in the file, if the process has mapped

@@ -17,10 +17,11 @@
 //! # A Base that differs
 //!
 //! A member that has moved is a new arm in `of` of its table here. If nothing at hand distinguishes that Base, add a
-//! [`Generation`] and a symbol by which `finder` recognizes it. A new field type is a row in `numbering`, a function with
-//! a new name a row in `functions`.
+//! [`Generation`] and a symbol by which `finder` recognizes it. A new field type belongs into `epics::dbf`, a function
+//! with a new name into `functions`.
 
-use crate::ioc::numbering::Numbering;
+use epics::dbf::Numbering;
+
 use crate::linux::width::Width;
 
 /// Releases of Base that are told apart by the symbols of their functions.

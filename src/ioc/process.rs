@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use epics::dbf::Numbering;
 use iocrec_log::event::Linkage;
 
 use crate::ioc::environment::Environment;
 use crate::ioc::layout::{Database, Layout, LayoutError};
 use crate::ioc::module::{addresses, variable, Module};
-use crate::ioc::numbering::Numbering;
 use crate::ioc::offsets::{Abi, Generation};
 use crate::ioc::version;
 use crate::linux::elf::Symbol;
@@ -50,18 +50,18 @@ pub struct IocProcess {
 pub enum Unprobed {
     /// The BPF programs are built for the pointers of the kernel. (x86_64 kernels from 4.15 to 5.3 would kill the process at
     /// the first hit, and arm64 kernels refuse the probe.)
-    Bits32On64,
+    Process32Bit,
     /// A 32-bit agent cannot read its memory.
-    Bits64For32,
+    Process64Bit,
 }
 
 impl fmt::Display for Unprobed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Unprobed::Bits32On64 => {
+            Unprobed::Process32Bit => {
                 "a 32-bit process on a 64-bit kernel: its records are named, but only 64-bit processes are probed there"
             }
-            Unprobed::Bits64For32 => {
+            Unprobed::Process64Bit => {
                 "a 64-bit process, whose memory a 32-bit iocrec cannot read: use the 64-bit one"
             }
         })
@@ -137,8 +137,8 @@ impl IocProcess {
     /// Why no probes are placed in it; `None` if they are.
     pub fn unprobed(&self) -> Option<Unprobed> {
         match self.memory.width() {
-            Width::Bits32 if !machine::is_32_bit() => Some(Unprobed::Bits32On64),
-            Width::Bits64 if size_of::<usize>() < 8 => Some(Unprobed::Bits64For32),
+            Width::Bits32 if !machine::is_32_bit() => Some(Unprobed::Process32Bit),
+            Width::Bits64 if size_of::<usize>() < 8 => Some(Unprobed::Process64Bit),
             _ => None,
         }
     }

@@ -10,19 +10,17 @@ use std::hint::black_box;
 use std::mem::offset_of;
 use std::path::Path;
 
+use crate::bpf::contract::REC_GBL_FWD_LINK;
 use crate::bpf::hit::{parse, Body, Head, Raw};
 use crate::bpf::maps::Told;
 use crate::bpf::reasons::Step;
 use crate::bpf::Kernel;
-use crate::ioc::functions::FUNCTIONS;
 use crate::linux::opened::Opened;
 use crate::linux::{elf, machine, process};
 use crate::probes::attacher::{Probe, Spot};
 use crate::probes::place::place;
 use crate::probes::removal;
 
-/// The program that is tried: it reads more than the others do.
-const PROGRAM: &str = "rec_gbl_fwd_link";
 /// What must be read: 40 bytes, as many as a string of EPICS has.
 const TEXT: [u8; 40] = *b"what iocrec must read of its own memory\0";
 const STATUS: u16 = 17;
@@ -102,13 +100,15 @@ fn attempt(
     let opened = Opened::named(Path::new(OWN_FILE)).map_err(|error| format!("{OWN_FILE}: {error}"))?;
     let offset = address - own.start + own.offset;
     let code_for = elf::Elf::read(&opened, &[])?.machine;
-    let place =
-        place(code_for, offset, &elf::code(&opened, offset)).map_err(|reason| format!("iocrec: {reason}"))?;
-    let probed = FUNCTIONS.iter().find(|function| function.program == PROGRAM).ok_or("no such program")?;
+    let place = place(code_for, offset, &elf::code(&opened, offset), REC_GBL_FWD_LINK.arguments)
+        .map_err(|reason| format!("iocrec: {reason}"))?;
     let offset = offset + place.offset;
     let spot = Spot { file: own.file, offset, code: elf::code(&opened, offset) };
     let thread = nix::unistd::gettid().as_raw().cast_unsigned();
-    let probe = kernel.attacher.attach_as(Step::OwnProbe, probed, &opened, &spot, thread)?;
+    // this program reads more than the others do
+    let attacher = &kernel.attacher;
+    let probe = attacher.attach_as(Step::OwnProbe, &REC_GBL_FWD_LINK, &opened, &spot, thread);
+    let probe = probe.map_err(|error| error.to_string())?;
     let traced = kernel.tables.trace(pid, told);
     if traced.is_ok() {
         function(record);
@@ -156,6 +156,7 @@ mod tests {
     use crate::bpf::load;
     use crate::bpf::maps::LeavesOut;
     use crate::bpf::objects::programs;
+    use crate::not_run::{is_root, not_run, Needs};
     use iocrec_log::event::Tier;
     use std::sync::{Mutex, PoisonError};
 
@@ -190,9 +191,8 @@ mod tests {
     /// On this very kernel: both tiers' programs pass, and do not where they are told wrong offsets. Nothing stays.
     #[test]
     fn programs_that_read_other_memory_are_refused() {
-        // SAFETY: geteuid has no preconditions.
-        if unsafe { libc::geteuid() } != 0 {
-            return crate::not_run::not_run("trying the BPF programs needs root");
+        if !is_root() {
+            return not_run("self_test::programs_that_read_other_memory_are_refused", Needs::Root);
         }
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         for tier in [Tier::Ring, Tier::Perf] {
@@ -219,9 +219,8 @@ mod tests {
     /// descriptor names. They go with the probe.
     #[test]
     fn events_in_tracefs() {
-        // SAFETY: geteuid has no preconditions.
-        if unsafe { libc::geteuid() } != 0 {
-            return crate::not_run::not_run("trying the BPF programs needs root");
+        if !is_root() {
+            return not_run("self_test::events_in_tracefs", Needs::Root);
         }
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: constant C strings; the mounts are this thread's alone.
@@ -239,7 +238,7 @@ mod tests {
                 && libc::mount(tracefs, at, tracefs, 0, std::ptr::null()) == 0
         };
         if !mounted {
-            return crate::not_run::not_run("tracefs cannot be mounted");
+            return not_run("self_test::events_in_tracefs", Needs::Kernel("mounting tracefs".into()));
         }
         let events = || {
             let text = std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap();

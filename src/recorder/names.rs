@@ -22,8 +22,8 @@ use crate::recorder::lists::Lists;
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
 
-/// PVNAME_STRINGSZ of dbDefs.h, 61 with the NUL: a record's name is the first member of dbCommon.
-const RECORD_NAME: usize = 60;
+/// Bytes of a record's name without its NUL; the name is the first member of dbCommon.
+const RECORD_NAME: usize = epics::limits::PVNAME_STRINGSZ - 1;
 /// A program has a handful of places that call the probed functions. Something that jumps in from
 /// everywhere (generated code) is not worth a definition each.
 const MAX_SITES: usize = 4096;

@@ -388,6 +388,7 @@ impl Watched {
         let Report { pid, start, finding } = report;
         match finding {
             Finding::Ioc { ioc, process, placed, not_probed } => {
+                let not_probed = not_probed.iter().map(ToString::to_string).collect();
                 self.adopt(now, ioc, &process, placed, not_probed, desk);
                 return true;
             }
@@ -448,6 +449,7 @@ impl Watched {
             }
             Finding::ProcessRoutines { placed, not_probed } => {
                 recorded.placed = placed;
+                let not_probed: Vec<String> = not_probed.iter().map(ToString::to_string).collect();
                 recorded.said.not_probed.retain(|line| !not_probed.contains(line));
                 recorded.said.not_probed.extend(not_probed);
             }

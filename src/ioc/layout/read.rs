@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use epics::dbf::{Dbf, Numbering};
+
 use crate::ioc::layout::error::LayoutError;
 use crate::ioc::layout::{FieldAt, Form, Layout, Scanning, TypeLayout, MAX_NAME, STATE_BYTES};
-use crate::ioc::numbering::Numbering;
 use crate::ioc::offsets::Database;
 use crate::linux::memory::Memory;
 use crate::linux::width::{u16_at, u32_at, Width};
@@ -17,8 +18,8 @@ const MAX_FIELDS: usize = 2000;
 const DBF_STRING: u16 = 0;
 /// Links have numbers among these, in any version.
 const DBF_LINKS: std::ops::RangeInclusive<u16> = 12..=16;
-/// Size of a string field, bytes (MAX_STRING_SIZE).
-const STRING_BYTES: i16 = 40;
+/// Size of a string field, bytes.
+const STRING_BYTES: i16 = epics::limits::MAX_STRING_SIZE as i16;
 
 impl Layout {
     /// Reads all record types of the dbBase at this address, the value of `pdbbase`.
@@ -67,9 +68,15 @@ impl Layout {
             node = next;
         }
         let (rdes, stat, pact) = common.ok_or(LayoutError::NoCommon)?;
-        let numbering = Numbering::of_last(last_dbf).ok_or(LayoutError::Numbering(last_dbf))?;
+        let numbering = numbering(last_dbf).ok_or(LayoutError::Numbering(last_dbf))?;
         Ok(Layout { numbering, types, base, first, rdes, stat, pact, scanning })
     }
+}
+
+/// The numbering whose last type, NOACCESS, has this number.
+fn numbering(last: u16) -> Option<Numbering> {
+    let mut all = [Numbering::Before3161, Numbering::Since3161].into_iter();
+    all.find(|numbering| numbering.dbf(last) == Some(Dbf::NoAccess))
 }
 
 /// The fields of a record type by name.

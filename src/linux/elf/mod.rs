@@ -4,15 +4,17 @@
 //! tables that overlap. It is read in pieces of `CHUNK` bytes one after the other, and no more than `MOST_READ` in
 //! all; what is kept is what was asked for. A small box has little memory, and a static IOC tens of megabytes.
 
+mod unwind;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 
 use object::Architecture;
 
-use crate::linux::memory::printable;
+use crate::linux::elf::unwind::Unwind;
 use crate::linux::opened::Opened;
 use crate::linux::process::Mapping;
-use crate::linux::unwind::Unwind;
+use crate::linux::text::printable;
 
 /// Read at once.
 const CHUNK: usize = 64 << 10;
@@ -379,7 +381,7 @@ impl Elf {
 
     /// Its tables for unwinding.
     #[cfg(test)]
-    pub(super) fn unwind(&self) -> Unwind {
+    pub(in crate::linux::elf) fn unwind(&self) -> Unwind {
         self.unwind
     }
 
