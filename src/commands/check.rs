@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
-use crate::bpf::tables::LeavesOut;
+use crate::bpf::maps::LeavesOut;
 use crate::bpf::{self, Wish};
 use crate::ca::servers;
+use crate::ioc::functions::FUNCTIONS;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
 use crate::json::{array, string};
 use crate::linux::process;
@@ -14,7 +15,6 @@ use crate::linux::reader::{self, budget, Look};
 use crate::linux::user::{self, Users};
 use crate::net::capture::Capture;
 use crate::net::captures;
-use crate::probes::functions::FUNCTIONS;
 use crate::probes::place::Cost;
 use crate::probes::probe;
 use crate::recorder::{host, name_of, not_captured};
@@ -47,7 +47,7 @@ impl Refused {
 
     /// One that does not answer: only what the kernel tells of it without its help.
     fn unanswered(pid: u32, why: budget::Refused) -> Refused {
-        let user = user::number(pid).map(|user| user.to_string()).unwrap_or_default();
+        let user = process::user_id(pid).map(|user| user.to_string()).unwrap_or_default();
         Refused { pid, command: process::thread_name(pid, pid), user, reason: why.to_string() }
     }
 }

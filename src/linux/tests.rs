@@ -1,10 +1,14 @@
 //! A reader process reads what is read in place, and is given up where there is no answer.
 
-use super::*;
 use crate::linux::memory::Memory;
 use crate::linux::opened::Opened;
 use crate::linux::process;
+use crate::linux::reader::budget::Refused;
+use crate::linux::reader::shared::DATA;
+use crate::linux::reader::{read_aside, silent, speaks, Look, ASIDE};
+use std::path::Path;
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 /// Runs something on a thread that reads aside.
 fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
