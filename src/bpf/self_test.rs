@@ -111,7 +111,7 @@ fn attempt(
     let own = own.ok_or("iocrec does not find itself in /proc/self/maps")?;
     let opened = Opened::named(Path::new(OWN_FILE)).map_err(|error| format!("{OWN_FILE}: {error}"))?;
     let offset = address - own.start + own.offset;
-    let machine = elf::Elf::read(&opened, &[])?.machine;
+    let machine = elf::Elf::read(&opened, &[]).map_err(|error| error.to_string())?.machine;
     let place =
         place(machine, offset, &elf::code(&opened, offset)).map_err(|reason| format!("iocrec: {reason}"))?;
     let probed = FUNCTIONS.iter().find(|function| function.program == PROGRAM).ok_or("no such program")?;

@@ -32,7 +32,7 @@ pub struct Place {
 }
 
 /// Bytes of a function that [`place`] wants to see: a landing pad and the longest instruction.
-pub const LOOK: usize = 24;
+pub const LOOK: usize = crate::linux::elf::CODE;
 
 /// Most arguments that a program in bpf/ reads.
 pub const ARGUMENTS: usize = 4;
