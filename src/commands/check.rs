@@ -10,7 +10,7 @@ use crate::ca::servers;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
 use crate::json::{array, string};
 use crate::linux::process;
-use crate::linux::reader::{self, budget, Look};
+use crate::linux::reader::{self, budget, Inspection};
 use crate::linux::user::{self, Users};
 use crate::net::capture::Capture;
 use crate::net::captures;
@@ -85,7 +85,7 @@ pub fn run(json: bool, users: &Users) -> Result<(), String> {
 }
 
 fn look(users: &Users) -> Result<Report, String> {
-    reader::read_aside();
+    reader::use_reader_process();
     bpf::raise_limits();
     let (_, tier) = bpf::open(Wish::Auto, LeavesOut::default());
     let no_packets = Capture::open(&["any".into()], &[]).err().map(|error| error.to_string());
@@ -99,9 +99,9 @@ fn look(users: &Users) -> Result<Report, String> {
     for pid in others {
         let begin = Instant::now();
         finder.one_more();
-        let look = (wasted < ALL_TIME).then(|| Look::begin(pid, LOOK_BYTES, LOOK_TIME));
+        let look = (wasted < ALL_TIME).then(|| Inspection::begin(pid, LOOK_BYTES, LOOK_TIME));
         let ioc = look.as_ref().map(|_| finder.look(pid));
-        if let Some(why) = look.map_or(Some(budget::Refused::Crowded), Look::end) {
+        if let Some(why) = look.map_or(Some(budget::Refused::TooManyStuck), Inspection::end) {
             wasted += begin.elapsed();
             refused.push(Refused::unanswered(pid, why));
             continue;
@@ -174,7 +174,7 @@ const ALL_TIME: Duration = Duration::from_secs(10);
 
 /// Looks at a process within that; what is refused is missing.
 fn aside<T>(pid: u32, look_at: impl FnOnce() -> T) -> T {
-    let look = Look::begin(pid, LOOK_BYTES, LOOK_TIME);
+    let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
     let found = look_at();
     let _ = look.end();
     found

@@ -131,7 +131,7 @@ impl Recorder {
     pub fn new(options: Options, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), String> {
         let mut said = Vec::new();
         // before there is much in memory of which the reader would keep a copy
-        reader::read_aside();
+        reader::use_reader_process();
         crate::probes::stale_events::remove();
         let thinner = Thinner::new(options.thin, options.retain);
         let leaves_out = LeavesOut { chains: thinner.thins(), records: !options.selection.is_all() };

@@ -287,13 +287,13 @@ impl Watched {
 
     /// Asks those again that have not answered the loop, and says who it is.
     fn hear_silent(&mut self, now: u64, desk: &mut Desk<'_>) {
-        for (pid, since) in reader::silent() {
+        for (pid, since) in reader::unresponsive() {
             if !self.recorded.contains_key(&pid) {
-                reader::speaks(pid);
+                reader::mark_responsive(pid);
             } else if self.stalled.insert(pid) {
                 self.unanswered(now, pid, Refused::NoAnswer, desk);
             } else if self.lookers.has_passed(pid, since) && !self.unanswered.contains_key(&pid) {
-                reader::speaks(pid);
+                reader::mark_responsive(pid);
                 self.stalled.remove(&pid);
             }
         }
@@ -368,7 +368,7 @@ impl Watched {
         self.lookers.forget(pid);
         self.unanswered.remove(&pid);
         self.stalled.remove(&pid);
-        reader::speaks(pid);
+        reader::mark_responsive(pid);
         if why.is_some() {
             // it lives on as something else
             self.lookers.arrived(pid, false);
@@ -407,7 +407,7 @@ impl Watched {
     fn report_of(&mut self, now: u64, pid: u32, start: u64, news: News, desk: &mut Desk<'_>) -> bool {
         if matches!(news, News::Answers) {
             self.unanswered.remove(&pid);
-            reader::speaks(pid);
+            reader::mark_responsive(pid);
         }
         let Some(recorded) = self.recorded.get_mut(&pid).filter(|recorded| recorded.start == start) else {
             return false;
