@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
-use crate::bpf::tables::LeavesOut;
+use crate::bpf::maps::LeavesOut;
 use crate::bpf::{self, Wish};
 use crate::ca::servers;
+use crate::ioc::functions::FUNCTIONS;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
 use crate::json::{array, string};
 use crate::linux::process;
@@ -14,7 +15,6 @@ use crate::linux::reader::{self, budget, Inspection};
 use crate::linux::user::{self, Users};
 use crate::net::capture::Capture;
 use crate::net::captures;
-use crate::probes::functions::FUNCTIONS;
 use crate::probes::place::Cost;
 use crate::probes::probe;
 use crate::recorder::{host, name_of, not_captured};

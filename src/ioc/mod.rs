@@ -9,6 +9,7 @@ pub mod channels;
 pub mod clients;
 pub mod environment;
 pub mod fields;
+pub mod functions;
 #[cfg(test)]
 mod image;
 pub mod layout;
@@ -21,13 +22,14 @@ pub mod stripped;
 pub mod threads;
 pub mod version;
 
-use crate::linux::{opened, process};
+use crate::linux::{machine, opened, process};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
 use iocrec_log::event::Linkage;
 
+use crate::ioc::functions::FUNCTIONS;
 use crate::ioc::layout::{Fixed, Layout, Numbering};
 use crate::linux::elf::{Elf, Symbol};
 use crate::linux::memory::Memory;
@@ -35,7 +37,6 @@ use crate::linux::opened::{Identity, Named, Opened};
 use crate::linux::process::Mapping;
 use crate::linux::width::Width;
 use crate::linux::FileId;
-use crate::probes::functions::FUNCTIONS;
 
 /// Data symbols that are read.
 const DATA: [&str; 6] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port", "prsrv_cast_client"];
@@ -474,7 +475,7 @@ impl IocProcess {
     /// Why no probes are put into it at all; `None` if they may be.
     pub fn unprobed(&self) -> Option<&'static str> {
         match self.memory.width() {
-            Width::Narrow if !crate::bpf::is_narrow() => Some(NARROW),
+            Width::Narrow if !machine::is_32_bit() => Some(NARROW),
             Width::Wide if size_of::<usize>() < 8 => Some(WIDE),
             _ => None,
         }

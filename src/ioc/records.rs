@@ -18,8 +18,8 @@ use crate::linux::width::u32_at;
 const IS_ALIAS: u32 = 2;
 /// More records and aliases than an IOC has: the largest known have some hundred thousand.
 pub const MAX_NODES: usize = 2_000_000;
-/// PVNAME_STRINGSZ of dbDefs.h: `name` is the first member of dbCommon.
-const NAME_BYTES: usize = 61;
+/// `name` is the first member of dbCommon.
+const NAME_BYTES: usize = epics::limits::PVNAME_STRINGSZ;
 /// Pieces of memory read by one system call (the kernel takes 1024).
 const BATCH: usize = 512;
 

@@ -11,7 +11,7 @@ pub use crate::linux::proc::{
     thread_name, threads, user_id,
 };
 use crate::linux::text::printable;
-use crate::linux::{proc, reader, FileId};
+use crate::linux::{proc, reader};
 
 /// The content of a file of /proc, or of one that a process has.
 ///
@@ -32,6 +32,9 @@ pub fn contents(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
     contents(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
+
+/// A file as the kernel shows it in /proc/PID/maps: device and inode.
+pub type FileId = (u64, u64);
 
 /// A file mapped into a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +107,13 @@ pub fn writable(pid: u32) -> Vec<(u64, u64)> {
         (permissions == "rw-p" && anonymous).then_some((hex(start)?, hex(end)?))
     };
     text.lines().filter_map(range).collect()
+}
+
+/// Is this program in the first PID namespace, whose numbers the kernel itself uses? (So where it cannot be told.)
+pub fn is_first_pid_namespace() -> bool {
+    /// PROC_PID_INIT_INO of linux/proc_ns.h.
+    const FIRST: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").map_or(true, |namespace| namespace.as_os_str() == FIRST)
 }
 
 /// The command line, word by word.

@@ -21,6 +21,7 @@
 //! (`ca/framer.rs`).
 
 use crate::ca::message::{EVENT_ADD, HEADER, READ_NOTIFY};
+use epics::eca;
 use libc::{
     sock_filter, BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JA, BPF_JEQ, BPF_JGE,
     BPF_JGT, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_LEN, BPF_MEM, BPF_MISC, BPF_MSH, BPF_RET,
@@ -39,9 +40,7 @@ pub const MOST_PORTS: usize = 256;
 /// Whole packets.
 const ALL: u32 = u32::MAX;
 /// Highest DBR type (CLASS_NAME).
-const LAST_DBR: u32 = 38;
-/// ECA_NORMAL, the status in a good update or answer.
-const ECA_NORMAL: u32 = 1;
+const LAST_DBR: u32 = epics::Dbr::LAST.0 as u32;
 
 /// Scratch memory: offset of the TCP payload.
 const PAYLOAD: u32 = 0;
@@ -205,7 +204,7 @@ impl Program {
         self.jump(BPF_JGT, LAST_DBR, 0, 1);
         self.ret(ALL);
         self.op(BPF_LD | BPF_W | BPF_IND, 8);
-        self.jump(BPF_JEQ, ECA_NORMAL, 1, 0);
+        self.jump(BPF_JEQ, eca::NORMAL, 1, 0);
         self.ret(ALL);
         // Sizes are multiples of 8. That leaves out the long header, too, whose size is 0xffff.
         self.op(BPF_LD | BPF_H | BPF_IND, 2);

@@ -22,11 +22,11 @@ use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, Program};
 
 use crate::bpf::explained;
 use crate::bpf::reasons::Step;
+use crate::ioc::functions::Function;
+use crate::linux::elf::CODE_WINDOW;
 use crate::linux::opened::Opened;
 use crate::linux::reader::file::ATTRIBUTES;
 use crate::linux::FileId;
-use crate::probes::functions::Function;
-use crate::probes::place::LOOK;
 use crate::probes::{deferred_close, removal};
 
 /// Where a probe goes.
@@ -37,14 +37,14 @@ pub struct Spot {
     /// Offset in it.
     pub offset: u64,
     /// The instruction that lies there, and zeroes.
-    pub code: [u8; LOOK],
+    pub code: [u8; CODE_WINDOW],
 }
 
 /// How long a place that held something else is waited for: the kernel takes 0.02 to 0.2 s a probe, and an IOC has 13.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the places of probes held when they were placed, and how many probes there are.
-type Places = HashMap<(FileId, u64), ([u8; LOOK], usize)>;
+type Places = HashMap<(FileId, u64), ([u8; CODE_WINDOW], usize)>;
 
 /// The places that have probes.
 #[derive(Default)]
@@ -200,7 +200,7 @@ fn bound(program: &Program<'_>, event: OwnedFd) -> libbpf_rs::Result<Link> {
 
 impl Held {
     /// Notes a probe at a place; waits where the place held something else and is not free yet.
-    fn hold(&self, place: (FileId, u64), code: [u8; LOOK]) -> Result<(), String> {
+    fn hold(&self, place: (FileId, u64), code: [u8; CODE_WINDOW]) -> Result<(), String> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let other = |places: &mut Places| places.get(&place).is_some_and(|(before, _)| *before != code);
         let _wanted = places.get(&place).is_some_and(|(before, _)| *before != code).then(removal::wanted);
@@ -241,11 +241,11 @@ mod tests {
     fn a_place_that_held_something_else_is_waited_for() {
         let held = Arc::new(Held::default());
         let place = ((1, 2), 0x1000);
-        held.hold(place, [1; LOOK]).unwrap();
-        held.hold(place, [1; LOOK]).unwrap();
-        held.hold((place.0, 0x2000), [2; LOOK]).unwrap();
+        held.hold(place, [1; CODE_WINDOW]).unwrap();
+        held.hold(place, [1; CODE_WINDOW]).unwrap();
+        held.hold((place.0, 0x2000), [2; CODE_WINDOW]).unwrap();
         let other = held.clone();
-        let waiting = std::thread::spawn(move || other.hold(place, [2; LOOK]));
+        let waiting = std::thread::spawn(move || other.hold(place, [2; CODE_WINDOW]));
         held.release(place);
         assert!(!waiting.is_finished(), "one is there still");
         held.release(place);

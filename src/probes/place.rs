@@ -31,9 +31,6 @@ pub struct Place {
     pub cost: Cost,
 }
 
-/// Bytes of a function that [`place`] wants to see: a landing pad and the longest instruction.
-pub const LOOK: usize = crate::linux::elf::CODE;
-
 /// Most arguments that a program in bpf/ reads.
 pub const ARGUMENTS: usize = 4;
 
@@ -205,6 +202,7 @@ pub fn compare(machine: Architecture, place: &Place, file: &[u8], memory: &[u8])
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linux::elf::CODE_WINDOW;
 
     fn at(code: &[u8]) -> Result<(u64, usize, Cost), String> {
         place(Architecture::X86_64, 0, code).map(|place| (place.offset, place.length, place.cost))
@@ -226,11 +224,13 @@ mod tests {
 
     #[test]
     fn what_no_function_begins_with() {
-        for code in [&[][..], &[0; LOOK], &[0xcc; LOOK], &[0xf0, 0x01, 0x07], &[0x89], &[0x0f, 0x0b]] {
+        for code in
+            [&[][..], &[0; CODE_WINDOW], &[0xcc; CODE_WINDOW], &[0xf0, 0x01, 0x07], &[0x89], &[0x0f, 0x0b]]
+        {
             assert!(at(code).is_err(), "{code:x?}");
         }
         for machine in [Architecture::Aarch64, Architecture::Arm, Architecture::Riscv64] {
-            assert!(place(machine, 0, &[0; LOOK]).is_err(), "{machine:?}");
+            assert!(place(machine, 0, &[0; CODE_WINDOW]).is_err(), "{machine:?}");
             assert!(place(machine, 0, &[]).is_err(), "{machine:?}");
             assert!(place(machine, 0, breakpoint(machine)).is_err(), "{machine:?}");
         }

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
+use crate::ioc::functions::{Function, FUNCTIONS, ROUTINE};
 use crate::ioc::{IocProcess, Module};
+use crate::linux::elf::CODE_WINDOW;
 use crate::linux::opened::Opened;
-use crate::linux::{elf, process};
+use crate::linux::{elf, machine, process};
 use crate::probes::attacher::{Attacher, Probe, Spot};
-use crate::probes::functions::{Function, FUNCTIONS, ROUTINE};
-use crate::probes::place::{compare, place_for, Cost, Memory, LOOK};
+use crate::probes::place::{compare, place_for, Cost, Memory};
 use crate::probes::removal;
 use crate::probes::thread::{self, Thread};
 
@@ -22,7 +23,7 @@ pub struct Target<'a> {
     /// Offset in that file.
     pub offset: u64,
     /// The instruction there, and zeroes.
-    code: [u8; LOOK],
+    code: [u8; CODE_WINDOW],
     /// What it costs there.
     pub cost: Cost,
 }
@@ -62,11 +63,11 @@ fn look<'a>(
     symbol: &'static str,
     address: u64,
     arguments: usize,
-    seen: Option<&[u8; LOOK]>,
+    seen: Option<&[u8; CODE_WINDOW]>,
 ) -> Result<Target<'a>, String> {
-    let machine = module.elf.machine;
-    if Some(machine) != crate::bpf::architecture() {
-        return Err(format!("code for another machine than the kernel's ({machine:?})"));
+    let code_for = module.elf.machine;
+    if Some(code_for) != machine::architecture() {
+        return Err(format!("code for another machine than the kernel's ({code_for:?})"));
     }
     if !module.is_of_base() {
         return Err(format!("it lies in {}, which is not EPICS Base", module.path));
@@ -76,10 +77,10 @@ fn look<'a>(
     if seen.is_some_and(|seen| *seen != head) {
         return Err(format!("{} has been changed since its symbols were read", module.path));
     }
-    let place = place_for(machine, offset, &head, arguments)?;
-    let mut memory = [0; LOOK];
+    let place = place_for(code_for, offset, &head, arguments)?;
+    let mut memory = [0; CODE_WINDOW];
     let have = ioc.memory.read_some(here, &mut memory);
-    match compare(machine, &place, &head, memory.get(..have).unwrap_or_default()) {
+    match compare(code_for, &place, &head, memory.get(..have).unwrap_or_default()) {
         Memory::Same => {}
         // another recorder, perf or bpftrace: the kernel lets all of them have it
         Memory::Breakpoint if !process::is_debugged(ioc.pid) => {}
@@ -87,7 +88,7 @@ fn look<'a>(
         Memory::Differs => return Err(format!("its code in memory is not that of {}", module.path)),
     }
     let (from, to) = (place.offset as usize, place.offset as usize + place.length);
-    let mut code = [0; LOOK];
+    let mut code = [0; CODE_WINDOW];
     code.iter_mut().zip(head.get(from..to).unwrap_or_default()).for_each(|(into, byte)| *into = *byte);
     Ok(Target { symbol, module, offset: offset + place.offset, code, cost: place.cost })
 }

@@ -3,42 +3,14 @@
 use iocrec_log::context::Context;
 use iocrec_log::event::{Dbf, Field, FieldId, RecordId, Value};
 
-/// Alarm severities (menuAlarmSevr).
-const SEVERITIES: [&str; 4] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
-/// Alarm status (menuAlarmStat): the same in all Bases from 3.14 on.
-const STATUS: [&str; 22] = [
-    "NO_ALARM",
-    "READ",
-    "WRITE",
-    "HIHI",
-    "HIGH",
-    "LOLO",
-    "LOW",
-    "STATE",
-    "COS",
-    "COMM",
-    "TIMEOUT",
-    "HWLIMIT",
-    "CALC",
-    "SCAN",
-    "LINK",
-    "SOFT",
-    "BAD_SUB",
-    "UDF",
-    "DISABLE",
-    "SIMM",
-    "READ_ACCESS",
-    "WRITE_ACCESS",
-];
-
 /// Name of an alarm severity.
 pub fn severity_name(severity: u16) -> &'static str {
-    SEVERITIES.get(usize::from(severity)).copied().unwrap_or("unknown severity")
+    epics::alarm::severity_name(severity).unwrap_or("unknown severity")
 }
 
 /// Name of an alarm status.
 pub fn status_name(status: u16) -> &'static str {
-    STATUS.get(usize::from(status)).copied().unwrap_or("unknown status")
+    epics::alarm::status_name(status).unwrap_or("unknown status")
 }
 
 /// An alarm for people: its severity, and its status where it has one.
@@ -67,11 +39,6 @@ pub fn word(
         Dbf::Enum if field.name == "VAL" => state(context, record?, value),
         _ => None,
     }
-}
-
-/// Is a field of this type a link? (Those of arrays, which are of none, come after the links.)
-pub fn is_link(dbf: Dbf) -> bool {
-    matches!(dbf, Dbf::InLink | Dbf::OutLink | Dbf::FwdLink)
 }
 
 /// The number of a menu's choice, or a device support, that is given by its name.

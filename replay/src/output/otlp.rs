@@ -293,7 +293,7 @@ fn inner_put(otlp: &mut OtlpSpan, context: &Context, put: &PutSpan) {
     text(attributes, "epics.field.name", field);
     any(attributes, "epics.put.value", &put.requested);
     any(attributes, "epics.put.old_value", &put.old);
-    text(attributes, "epics.put.dbr_type", value::dbf_name(put.dbf));
+    text(attributes, "epics.put.dbr_type", put.dbf.request_name());
     int(attributes, "epics.put.count", i64::from(put.count));
 }
 
@@ -333,7 +333,7 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
                 text(attributes, "epics.record.value_text", &state);
             }
             // INVALID: the value can't be used. MINOR and MAJOR are data.
-            if completed.severity >= 3 {
+            if completed.severity >= epics::alarm::INVALID {
                 otlp.status = Some(Status { code: ERROR, message: "INVALID".to_owned() });
             }
         }

@@ -25,8 +25,6 @@ use crate::linux::opened::Opened;
 use crate::linux::process::Mapping;
 use crate::linux::text::printable;
 
-/// Bytes of code that are read with a function's symbol: the first instructions, among which a probe is placed.
-pub const CODE: usize = 24;
 /// Longest function name that is shown, bytes: C++ makes long ones.
 const MAX_NAME: usize = 1024;
 
@@ -50,7 +48,7 @@ pub struct Symbol {
     /// A function (else data).
     pub function: bool,
     /// The first bytes of the function, as they were in the file when the symbol was read; zeroes of data.
-    pub code: [u8; CODE],
+    pub code: [u8; CODE_WINDOW],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +76,10 @@ pub struct Elf {
     /// Where it says at which addresses functions begin.
     unwind: Unwind,
 }
+
+/// Bytes that are kept of the beginning of a function: more than a landing pad and the longest instruction, so that
+/// a probe's place can be judged by them.
+pub const CODE_WINDOW: usize = 24;
 
 /// Page size that segments are aligned to at least; larger ones divide by it.
 const PAGE: u64 = 4096;
@@ -211,8 +213,8 @@ impl Elf {
 }
 
 /// The first bytes of a function, from its file: memory may hold another tracer's breakpoint.
-pub fn code(opened: &Opened, offset: u64) -> [u8; CODE] {
-    let mut code = [0; CODE];
+pub fn code(opened: &Opened, offset: u64) -> [u8; CODE_WINDOW] {
+    let mut code = [0; CODE_WINDOW];
     // short at the end of a file, or not readable: zeroes
     opened.read_some(&mut code, offset);
     code

@@ -13,6 +13,7 @@
 //! Promises of the encoding (postcard, see docs/format.md): variants are only ever added at the end
 //! of an enum, and the members of a struct never change, so logs of every version stay readable.
 
+pub use epics::Dbf;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
@@ -421,30 +422,6 @@ pub struct CallSite {
     pub module: String,
 }
 
-/// EPICS field types, in the order of Base 7.0; older Bases' numbers are translated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names say all
-pub enum Dbf {
-    String,
-    Char,
-    UChar,
-    Short,
-    UShort,
-    Long,
-    ULong,
-    Int64,
-    UInt64,
-    Float,
-    Double,
-    Enum,
-    Menu,
-    Device,
-    InLink,
-    OutLink,
-    FwdLink,
-    NoAccess,
-}
-
 /// A value as it lay in memory, in the field's or the request's own type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Value {
@@ -540,7 +517,7 @@ pub struct Channel {
     pub sid: Option<u32>,
     /// PV as the client named it; empty where never seen.
     pub pv: String,
-    /// Native DBR type of the channel, where seen.
+    /// Native DBR type of the channel ([`epics::Dbr`]), where seen.
     pub dbr: Option<u16>,
     /// Native element count, where seen.
     pub count: Option<u32>,
@@ -566,7 +543,7 @@ pub struct CaPut {
     pub channel: ChannelId,
     /// WRITE_NOTIFY (with callback)?
     pub notify: bool,
-    /// DBR type of the request: the protocol's numbers (0 STRING ... 6 DOUBLE).
+    /// DBR type of the request, by the protocol's number ([`epics::Dbr`]).
     pub dbr: u16,
     /// Element count of the request.
     pub count: u32,
@@ -587,7 +564,7 @@ pub struct CaAnswer {
     pub ioid: u32,
     /// Answer to a WRITE_NOTIFY; else the ERROR that a WRITE can provoke.
     pub notify: bool,
-    /// ECA status code: 1 is ECA_NORMAL.
+    /// ECA status code ([`epics::eca`]).
     pub status: u32,
     /// Text of an ERROR message; else empty.
     pub text: String,
@@ -657,9 +634,9 @@ pub struct Complete {
     pub record: RecordId,
     /// Value of the record's value field now.
     pub value: Value,
-    /// Alarm severity: 0 NO_ALARM, 1 MINOR, 2 MAJOR, 3 INVALID.
+    /// Alarm severity ([`epics::alarm`]).
     pub severity: u16,
-    /// Alarm status (menuAlarmStat).
+    /// Alarm status ([`epics::alarm`]).
     pub status: u16,
 }
 

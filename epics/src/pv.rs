@@ -1,4 +1,4 @@
-//! PV names as clients write them: `REC`, `REC.FIELD`, `REC.FIELD$`, `REC.FIELD{filters}`.
+//! PV names as clients write them (`REC`, `REC.FIELD`, `REC.FIELD$`, `REC.FIELD{filters}`), and the texts of links.
 
 /// A PV name taken apart; borrows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
