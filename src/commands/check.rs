@@ -15,6 +15,7 @@ use crate::linux::reader::{self, budget, Inspection};
 use crate::linux::user::{self, Users};
 use crate::net::capture::Capture;
 use crate::net::captures;
+use crate::net::service::Ports;
 use crate::probes::place::Cost;
 use crate::probes::probe;
 use crate::recorder::{host, name_of, not_captured};
@@ -88,7 +89,7 @@ fn look(users: &Users) -> Result<Report, String> {
     reader::use_reader_process();
     bpf::raise_limits();
     let (_, tier) = bpf::open(Wish::Auto, LeavesOut::default());
-    let no_packets = Capture::open(&["any".into()], &[]).err().map(|error| error.to_string());
+    let no_packets = Capture::open(&["any".into()], &Ports::default()).err().map(|error| error.to_string());
     let mut finder = Finder::default();
     let pids = process::pids().map_err(|error| error.to_string())?;
     let others = pids.into_iter().filter(|&pid| pid != std::process::id());

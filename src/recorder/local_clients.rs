@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use iocrec_log::event::{CircuitId, Event, Fact};
 
-use crate::ca::{Decoder, SeedChannel};
+use crate::ca::{self, Decoder, SeedChannel};
 use crate::ioc::channels::{Libraries, OpenCircuit};
 use crate::linux::process;
 use crate::linux::reader::{self, Inspection};
@@ -184,5 +184,5 @@ impl LocalClients {
 
 /// Does a server in that namespace have this port?
 fn serves(places: &Places, namespace: Namespace, port: u16) -> bool {
-    places.wanted.get(&namespace).is_some_and(|place| place.ports.binary_search(&port).is_ok())
+    places.wanted.get(&namespace).is_some_and(|place| place.ports.has(&ca::SERVICE, port))
 }

@@ -10,7 +10,7 @@ use iocrec_log::event::{
 };
 
 use crate::bpf::Kernel;
-use crate::ca::{Decoder, SeedChannel};
+use crate::ca::{self, Decoder, SeedChannel};
 use crate::inspector::arrivals::{Arrivals, Watch};
 use crate::inspector::worker::{About, Errand, Lookers, News, Report, Wanted, GONE};
 use crate::ioc::clients::Client;
@@ -19,6 +19,7 @@ use crate::linux::ending::{self, Ending};
 use crate::linux::reader::budget::Refused;
 use crate::linux::{clock, process, reader, user};
 use crate::net::captures::{Captures, Wanted as WantedThere};
+use crate::net::service::Ports;
 use crate::net::Namespace;
 use crate::probes::probe::Hold;
 use crate::recorder::ends::Places;
@@ -177,7 +178,7 @@ impl Watched {
         let own = std::process::id();
         let mut wanted: BTreeMap<Namespace, WantedThere> = BTreeMap::new();
         if let Ok(here) = process::namespace(own) {
-            wanted.insert(here, WantedThere { pid: own, ports: more.to_vec() });
+            wanted.insert(here, WantedThere { pid: own, ports: Ports::of(&ca::SERVICE, more) });
         }
         let mut recorded = Vec::new();
         for (&pid, process) in &mut self.recorded {
@@ -188,14 +189,12 @@ impl Watched {
             }
             recorded.push((process.id, pid, process.said.linkage != Linkage::Foreign));
             let Ok(namespace) = process.namespace else { continue };
-            let place = wanted.entry(namespace).or_insert_with(|| WantedThere { pid, ports: more.to_vec() });
-            place.ports.extend(&process.said.ca_ports);
+            let place = wanted
+                .entry(namespace)
+                .or_insert_with(|| WantedThere { pid, ports: Ports::of(&ca::SERVICE, more) });
+            place.ports.add(&ca::SERVICE, &process.said.ca_ports);
             // of several always the same
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
-        }
-        for place in wanted.values_mut() {
-            place.ports.sort_unstable();
-            place.ports.dedup();
         }
         recorded.sort_unstable();
         Places { wanted, recorded }
