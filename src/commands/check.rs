@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
-use crate::bpf::tables::LeavesOut;
+use crate::bpf::maps::LeavesOut;
 use crate::bpf::{self, Wish};
 use crate::ca::servers;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
@@ -14,7 +14,8 @@ use crate::linux::reader::{self, budget, Look};
 use crate::linux::user::{self, Users};
 use crate::net::capture::Capture;
 use crate::net::captures;
-use crate::probes::functions::FUNCTIONS;
+use crate::probes::catalog::CATALOG;
+use crate::probes::not_probed::NotProbed;
 use crate::probes::place::Cost;
 use crate::probes::probe;
 use crate::recorder::{host, name_of, not_captured};
@@ -47,7 +48,7 @@ impl Refused {
 
     /// One that does not answer: only what the kernel tells of it without its help.
     fn unanswered(pid: u32, why: budget::Refused) -> Refused {
-        let user = user::number(pid).map(|user| user.to_string()).unwrap_or_default();
+        let user = process::user_id(pid).map(|user| user.to_string()).unwrap_or_default();
         Refused { pid, command: process::thread_name(pid, pid), user, reason: why.to_string() }
     }
 }
@@ -68,7 +69,7 @@ struct IocLine {
     probes: Vec<String>,
     /// Of processing only the entry of records' process routines is seen.
     by_routines: bool,
-    left_out: Vec<String>,
+    left_out: Vec<NotProbed>,
     /// Why the packets of its network namespace cannot be captured, if it has another one than this program.
     no_packets: Option<String>,
 }
@@ -184,11 +185,11 @@ impl IocLine {
     fn new(ioc: &IocProcess, (ca_ports, pva_ports): (Vec<u16>, Vec<u16>)) -> IocLine {
         let (mut probes, mut left_out) = (Vec::new(), Vec::new());
         let unprobed = ioc.unprobed();
-        left_out.extend(unprobed.map(str::to_string));
+        left_out.extend(unprobed.map(NotProbed::Process));
         let hidden = ioc.is_hidden();
-        left_out.extend((hidden && unprobed.is_none()).then(|| probe::NO_SYMBOLS.to_string()));
-        for function in FUNCTIONS.iter().filter(|_| unprobed.is_none() && !hidden) {
-            match probe::target(ioc, function) {
+        left_out.extend((hidden && unprobed.is_none()).then_some(NotProbed::Stripped));
+        for spec in CATALOG.iter().filter(|_| unprobed.is_none() && !hidden) {
+            match probe::target(ioc, spec) {
                 Ok(target) if target.cost == Cost::Emulated => probes.push(target.symbol.to_string()),
                 Ok(target) => probes.push(format!("{} (single-stepped: slow)", target.symbol)),
                 Err(reason) => left_out.push(reason),
@@ -233,7 +234,7 @@ impl IocLine {
     fn without_probes(&mut self) {
         self.probes.clear();
         self.by_routines = false;
-        self.left_out = vec!["the packet tier has no probes".into()];
+        self.left_out = vec![NotProbed::PacketTier];
     }
 
     /// What of it would be recorded, in words.
@@ -346,7 +347,7 @@ impl Report {
                 array(ioc.pva_ports.iter().map(ToString::to_string)),
                 string(&ioc.user),
                 array(ioc.probes.iter().map(|probe| string(probe))),
-                array(ioc.left_out.iter().map(|reason| string(reason))),
+                array(ioc.left_out.iter().map(|reason| string(&reason.to_string()))),
                 ioc.no_packets.as_ref().map_or("null".into(), |reason| string(reason)),
             )
         });

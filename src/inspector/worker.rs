@@ -17,9 +17,10 @@ use crate::ioc::records::{self, RecordAt};
 use crate::ioc::{Database, Finder, IocProcess};
 use crate::linux::elf::function_at;
 use crate::linux::reader::budget::Refused;
-use crate::linux::reader::{handle, read_aside, Look};
+use crate::linux::reader::{client, read_aside, Look};
 use crate::linux::{clock, process, sockets, user};
 use crate::probes::attacher::Attacher;
+use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::{self, Hold, Probes};
 
 /// Threads that look. While one waits for a process, the other goes on.
@@ -122,7 +123,7 @@ pub enum News {
         /// Probes.
         placed: usize,
         /// What is not probed and why.
-        not_probed: Vec<String>,
+        not_probed: Vec<NotProbed>,
     },
     /// What it is has changed: its layout, its name.
     Changed(Arc<IocProcess>),
@@ -144,7 +145,7 @@ pub enum News {
         /// Probes.
         placed: usize,
         /// What is not probed and why.
-        not_probed: Vec<String>,
+        not_probed: Vec<NotProbed>,
     },
     /// Its probes had gone; at that monotonic time they were there.
     Hold(Hold, u64),
@@ -280,7 +281,9 @@ impl Lookers {
             return;
         }
         // threads have numbers like processes
-        let Some((_, user)) = user::group_and_number(pid).filter(|(group, _)| *group == pid) else { return };
+        let Some((_, user)) = process::group_and_user_id(pid).filter(|(group, _)| *group == pid) else {
+            return;
+        };
         let Some(start) = process::start(pid) else { return };
         shared.queue.add(pid, start, Some(user), young, Kept::default(), Instant::now());
         self.shared.more.notify_one();
@@ -335,12 +338,12 @@ impl Lookers {
         let mut shared = lock(&self.shared.shared);
         let of = errand.ioc().map(|ioc| ioc.pid);
         let silent = of.is_some_and(|pid| {
-            shared.silent.contains(&pid) || handle::stuck() > 0 && !handle::may_ask(user::number(pid))
+            shared.silent.contains(&pid) || client::stuck() > 0 && !client::may_ask(process::user_id(pid))
         });
         if silent || shared.errands.len() >= ERRANDS || self.threads == 0 {
             return false;
         }
-        let user = errand.ioc().and_then(|ioc| user::number(ioc.pid));
+        let user = errand.ioc().and_then(|ioc| process::user_id(ioc.pid));
         shared.errands.push_back((user, errand));
         drop(shared);
         self.shared.more.notify_all();
@@ -482,7 +485,7 @@ impl Looker {
         // periods
         let look = Look::begin(pid, LOOK_BYTES, ATTACH_TIME);
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
-            (Some(_), Some(reason)) => (Probes::none(pid), vec![reason.into()]),
+            (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
             (Some(attacher), None) => {
                 let placed = probe::attach(attacher, &ioc, self.wanted.puts, self.wanted.process);
                 (placed.probes, placed.not_probed)
@@ -640,9 +643,9 @@ fn has_memory(pid: u32) -> bool {
 
 fn may_ask(user: User, answers: bool) -> bool {
     if answers {
-        handle::may_ask_ioc(user)
+        client::may_ask_ioc(user)
     } else {
-        handle::may_ask(user)
+        client::may_ask(user)
     }
 }
 

@@ -14,9 +14,10 @@ pub use epics::dbf::Numbering;
 use epics::limits::MAX_ENUM_STRING_SIZE;
 use iocrec_log::event::Dbf;
 
-use crate::bpf::tables::Told;
+use crate::bpf::maps::Told;
 use crate::ioc::Database;
-use crate::linux::memory::{printable, Memory};
+use crate::linux::memory::Memory;
+use crate::linux::text::printable;
 use crate::linux::width::{u16_at, u32_at, Width};
 
 /// Where things lie in dbBase.h's structures, in bytes.

@@ -10,7 +10,8 @@
 //! is read a few hundred at a time. No more than that is held at once, however many records there are.
 
 use crate::ioc::layout::{state_texts, Layout, Offsets, TypeLayout, STATE_BYTES};
-use crate::linux::memory::{printable, Memory};
+use crate::linux::memory::Memory;
+use crate::linux::text::printable;
 use crate::linux::width::u32_at;
 
 /// DBRN_FLAGS_ISALIAS in `flags`.

@@ -269,7 +269,7 @@ fn enter(namespace: Namespace, pid: u32) -> Result<(), Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::not_run::not_run;
+    use crate::not_run::{not_run, Needs};
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -322,7 +322,7 @@ mod tests {
     fn as_many_as_may_be_and_none_for_longer_than_its_processes() {
         let own = match Capture::open(&[], &[]) {
             Ok(own) => own,
-            Err(error) => return not_run(&error.to_string()),
+            Err(error) => return not_run("captures", Needs::root_or_kernel(error.to_string())),
         };
         let mut captures = Captures::new(own);
         let children = children(MOST + 2);

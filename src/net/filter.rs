@@ -18,7 +18,7 @@
 //! still, but would leave gaps that can't be told from losses, and sequence numbers that wrap
 //! unseen.) A segment in which a stream's framing does not begin with its first byte could be
 //! mistaken only if array data looked like such headers all through, which the decoder then notices
-//! ([`crate::ca::framer`]).
+//! (`ca/framer.rs`).
 
 use crate::ca::message::{EVENT_ADD, HEADER, READ_NOTIFY};
 use epics::eca;

@@ -282,7 +282,7 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::served::Local;
+    use crate::linux::sockets::LocalAddress;
 
     const HOST: Namespace = 100;
     const BOX: Namespace = 101;
@@ -295,7 +295,8 @@ mod tests {
     fn look(connections: &[(Namespace, Address, Address, u64)], owners: &[(u64, Option<IocId>)]) -> Look {
         let mut sockets = HashMap::new();
         for (namespace, ip) in [(HOST, [10, 9, 0, 1]), (BOX, [10, 9, 0, 2])] {
-            let local = vec![Local { ip: at(ip, 0).ip, bits: 32 }, Local { ip: 0x7f00_0000, bits: 8 }];
+            let local =
+                vec![LocalAddress { ip: at(ip, 0).ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }];
             let own = connections.iter().filter(|(of, ..)| *of == namespace);
             let connections = own.map(|&(_, local, remote, inode)| ((local, remote), inode)).collect();
             sockets.insert(namespace, Sockets { connections, listeners: Vec::new(), local });

@@ -7,7 +7,7 @@ use iocrec_log::event::{
 use crate::bpf::hit::{Body, Form, Head};
 use crate::ioc::fields;
 use crate::ioc::layout::Numbering;
-use crate::linux::memory::printable;
+use crate::linux::text::printable;
 use crate::recorder::names::{Names, NewThread, Step};
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;

@@ -30,7 +30,7 @@ use iocrec_log::event::{ChainSampling, Clock, Event, Fact, Host, Loss, LossSourc
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::utsname::uname;
 
-use crate::bpf::tables::LeavesOut;
+use crate::bpf::maps::LeavesOut;
 use crate::bpf::{self, Kernel, Wish};
 use crate::ca::{Decoder, Limits};
 use crate::linux::user::Users;

@@ -13,7 +13,7 @@ use iocrec_log::event::{
     Loss, LossSource, Menu, MenuId, PactCheck, Record, RecordId, ScanListId, Thread, ThreadId, Value,
 };
 
-use crate::bpf::tables::LeftOut;
+use crate::bpf::maps::LeftOut;
 use crate::inspector::worker::{Errand, Found};
 use crate::ioc::{fields, layout, records, scanning, threads, Database, IocProcess};
 use crate::linux::{clock, process};

@@ -386,6 +386,7 @@ impl Watched {
         let Report { pid, start, news } = report;
         match news {
             News::Ioc { ioc, about, placed, not_probed } => {
+                let not_probed = not_probed.iter().map(ToString::to_string).collect();
                 self.adopt(now, ioc, &about, placed, not_probed, desk);
                 return true;
             }
@@ -446,6 +447,7 @@ impl Watched {
             }
             News::Routines { placed, not_probed } => {
                 recorded.placed = placed;
+                let not_probed: Vec<String> = not_probed.iter().map(ToString::to_string).collect();
                 recorded.said.not_probed.retain(|line| !not_probed.contains(line));
                 recorded.said.not_probed.extend(not_probed);
             }

@@ -3,22 +3,19 @@
 use crate::ca::tests::wire::{message, named, put, serve, version, words};
 use crate::ca::{Decoder, Limits};
 use crate::net::capture::{Capture, CaptureError};
-use crate::not_run::not_run;
+use crate::not_run::{not_run, Needs};
 use iocrec_log::event::{Address, Event, Fact};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// What capturing needs.
-const NEEDS: &str = "capturing packets needs root or CAP_NET_RAW";
-
 /// Opens a capture, or says loudly that it can't.
 fn open(interface: &str, ports: &[u16]) -> Option<Capture> {
     match Capture::open(&[interface.to_owned()], ports) {
         Ok(capture) => Some(capture),
         Err(CaptureError::NotAllowed) => {
-            not_run(NEEDS);
+            not_run("ca::tests::capture", Needs::Root);
             None
         }
         Err(error) => panic!("{error}"),
@@ -131,7 +128,7 @@ fn what_a_user_can_get_wrong() {
                 "999 ports are more than can be watched (256): name fewer with --port"
             );
         }
-        Err(CaptureError::NotAllowed) => not_run(NEEDS),
+        Err(CaptureError::NotAllowed) => not_run("ca::tests::capture", Needs::Root),
         other => panic!("{other:?}"),
     }
     assert_eq!(

@@ -6,7 +6,7 @@
 
 use std::os::fd::RawFd;
 
-use crate::linux::reader::page::{About, Page, Question, ATTRIBUTES, DATA, PATH, PLACES};
+use crate::linux::reader::shared::{About, Page, Question, ATTRIBUTES, DATA, PATH, PLACES};
 
 /// An answer: how much there is, or the negative number of an error. A descriptor may go with it.
 pub type Answer = i64;

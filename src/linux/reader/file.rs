@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
 
-pub use crate::linux::reader::page::About;
-pub use crate::linux::reader::page::ATTRIBUTES;
-use crate::linux::reader::page::{Question, DATA};
+pub use crate::linux::reader::shared::About;
+pub use crate::linux::reader::shared::ATTRIBUTES;
+use crate::linux::reader::shared::{Question, DATA};
 use crate::linux::reader::{ask, is_aside, is_looking, put_path, with_data};
 
 /// A file. Cheap to keep: nobody is asked when it is closed.

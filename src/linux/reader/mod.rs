@@ -3,7 +3,7 @@
 //! What belongs to others may never answer: a page of memory that a file system of theirs must fill, a library on a
 //! server that is gone, a lock of the kernel's that one of their threads holds for ever. A thread that waits for such a thing
 //! can't be ended, nor can the process that it belongs to. So the system calls that may block are done by *reader
-//! processes* ([`reader`], `child`), small children that are asked by message and given up where no answer comes in
+//! processes* ([`client`], `child`), small children that are asked by message and given up where no answer comes in
 //! time; all logic stays here. A thread that has called [`read_aside`] reads through one of its own.
 //!
 //! Two kinds of threads look at processes:
@@ -18,9 +18,9 @@
 
 pub mod budget;
 mod child;
+pub mod client;
 pub mod file;
-pub mod handle;
-mod page;
+pub(super) mod shared;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -30,10 +30,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::linux::proc;
 use crate::linux::reader::budget::{Budget, Refused};
-use crate::linux::reader::handle::{NoAnswer, Reader};
-use crate::linux::reader::page::{Page, Question, DATA, PATH, PLACES};
-use crate::linux::user;
+use crate::linux::reader::client::{NoAnswer, Reader};
+use crate::linux::reader::shared::{Page, Question, DATA, PATH, PLACES};
 
 /// How long a whole look waits for one read.
 const PATIENT: Duration = Duration::from_secs(1);
@@ -50,14 +50,14 @@ const VAIN_TIME: Duration = Duration::from_secs(10);
 const MOST_MAPS: u64 = 8 << 20;
 
 /// Of one thread.
-struct Aside {
+pub(super) struct Aside {
     reader: Option<Reader>,
     /// A whole look at a process.
     look: Option<(u32, Budget)>,
     /// The reader may have something open.
     open: bool,
     /// Why what is asked in this look is refused.
-    refused: Option<Refused>,
+    pub(super) refused: Option<Refused>,
     /// Processes that have not answered the loop, and since when.
     silent: HashMap<u32, Instant>,
     /// When the loop has waited in vain, and because of which user.
@@ -65,7 +65,7 @@ struct Aside {
 }
 
 thread_local! {
-    static ASIDE: RefCell<Option<Aside>> = const { RefCell::new(None) };
+    pub(super) static ASIDE: RefCell<Option<Aside>> = const { RefCell::new(None) };
 }
 
 /// From now on what this thread reads of other processes is read by a reader process.
@@ -194,7 +194,7 @@ impl Aside {
             }
             Err(reason) => {
                 // by number, since to look its name up would be one more thing to wait for
-                let user = subject.and_then(user::number);
+                let user = subject.and_then(proc::user_id);
                 reader.give_up(user);
                 if reason == NoAnswer::InTime && self.look.is_none() {
                     self.silent.extend(subject.map(|pid| (pid, Instant::now())));
@@ -215,16 +215,16 @@ impl Aside {
         if self.vain.is_empty() {
             return false;
         }
-        if handle::stuck() > 0 && !handle::may_ask(pid.and_then(user::number)) {
+        if client::stuck() > 0 && !client::may_ask(pid.and_then(proc::user_id)) {
             return true;
         }
         // as long as a reader is held up it is kept in mind whose fault that was
-        if handle::stuck() == 0 {
+        if client::stuck() == 0 {
             self.vain.retain(|(time, _)| time.elapsed() < VAIN_TIME);
         }
         let lately = |(time, _): &&(Instant, Option<u32>)| time.elapsed() < VAIN_TIME;
         self.vain.iter().filter(lately).count() >= VAIN && {
-            let user = pid.and_then(user::number);
+            let user = pid.and_then(proc::user_id);
             self.vain.iter().any(|(_, other)| *other == user)
         }
     }
@@ -370,6 +370,3 @@ pub fn list(
     })?;
     Some(answer.map(|(have, _)| answered(have * bytes)))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,6 +1,6 @@
 //! IOCs with a main program of their own (own_ioc.c), built in the ways that sites build theirs.
 
-use super::{environment, not_run, python, rig_file, run, Ioc, Rig};
+use super::{environment, not_run, python, rig_file, run, Ioc, Needs, Rig};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -123,7 +123,8 @@ fn libraries_of(command: &mut Command, base: &Path, names: &[&str]) {
 
 fn libraries32() -> Option<PathBuf> {
     if cfg!(not(target_arch = "x86_64")) {
-        return not_run("32-bit programs", "this machine is not x86_64");
+        not_run("32-bit programs", Needs::Machine("x86_64"));
+        return None;
     }
     Some(environment_of("7.0.7.99.1.2-i686").join("epicscorelibs"))
 }

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::linux::process;
+use crate::linux::proc;
 use crate::linux::reader::budget::Refused;
 use crate::linux::reader::child;
-use crate::linux::reader::page::{Page, Question, Shared};
+use crate::linux::reader::shared::{Page, Question, Shared};
 
 /// Readers that wait for something that does not come, at most.
 const MOST_STUCK: usize = 8;
@@ -162,7 +162,7 @@ impl Reader {
 
     /// Does it run or wait for a CPU?
     fn is_running(&self) -> bool {
-        let stat = process::text(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        let stat = proc::text(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('R'))
     }
 

@@ -254,8 +254,9 @@ fn a_clock_that_jumps_from_1970_to_now() {
     rig.wait_until_recording(&mut client, "PUT:READY", "both");
     client.put("PUT:LONG", 5, serde_json::json!(1), true);
     fs::write(&now, "").expect("a file");
-    // the recorder looks at the clock twenty times a second
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    wait_until("the log has the jump of the clock", || {
+        rig.runs().iter().any(|run| !run["clock_set"].is_null())
+    });
     client.put("PUT:LONG", 5, serde_json::json!(2), true);
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let times: Vec<String> =

@@ -4,7 +4,7 @@ use iocrec_log::event::Tier;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
 /// BPF programs for a kernel.
-pub(super) struct Programs {
+pub(crate) struct Programs {
     /// What the kernel's machine (`uname -m`) begins with.
     pub machines: &'static [&'static str],
     /// The buffers that they send hits through.
@@ -22,7 +22,7 @@ static PROGRAMS: &[Programs] = include!(concat!(env!("OUT_DIR"), "/programs.rs")
 const ALIGNED: usize = 8;
 
 /// An object, unpacked and aligned.
-pub(super) struct Unpacked {
+pub(crate) struct Unpacked {
     bytes: Vec<u8>,
     from: usize,
 }
@@ -50,7 +50,7 @@ impl Programs {
 ///
 /// # Errors
 /// There is none, in words.
-pub(super) fn programs(machine: &str, tier: Tier) -> Result<Unpacked, String> {
+pub(crate) fn programs(machine: &str, tier: Tier) -> Result<Unpacked, String> {
     let fits = |programs: &&Programs| programs.machines.iter().any(|begin| machine.starts_with(begin));
     let mut fitting = PROGRAMS.iter().filter(fits).peekable();
     if fitting.peek().is_none() {

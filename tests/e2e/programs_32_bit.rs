@@ -1,7 +1,7 @@
 //! 32-bit programs (i386, from a wheel of PyPI) on a 64-bit machine.
 
 use crate::attaching::checked;
-use crate::rig::own::{client32, Build, Own};
+use crate::rig::own_program::{client32, Build, Own};
 use crate::rig::{json_lines, wait_until, Rig};
 use serde_json::{json, Value};
 

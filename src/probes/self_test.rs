@@ -10,19 +10,17 @@ use std::hint::black_box;
 use std::mem::offset_of;
 use std::path::Path;
 
+use crate::bpf::contract::REC_GBL_FWD_LINK;
 use crate::bpf::hit::{parse, Body, Head, Raw};
+use crate::bpf::maps::Told;
 use crate::bpf::reasons::Step;
-use crate::bpf::tables::Told;
 use crate::bpf::Kernel;
 use crate::linux::opened::Opened;
-use crate::linux::{elf, process};
+use crate::linux::{elf, machine, process};
 use crate::probes::attacher::{Probe, Spot};
-use crate::probes::functions::FUNCTIONS;
 use crate::probes::place::place;
 use crate::probes::removal;
 
-/// The program that is tried: it reads more than the others do.
-const PROGRAM: &str = "rec_gbl_fwd_link";
 /// What must be read: 40 bytes, as many as a string of EPICS has.
 const TEXT: [u8; 40] = *b"what iocrec must read of its own memory\0";
 const STATUS: u16 = 17;
@@ -52,7 +50,7 @@ extern "C" fn complete(record: *const Record) {
 /// # Errors
 /// Why they cannot be relied on, in words.
 pub fn run(kernel: &mut Kernel) -> Result<(), String> {
-    if size_of::<usize>() == 4 && !(crate::bpf::is_narrow() && is_plain()) {
+    if size_of::<usize>() == 4 && !(machine::is_32_bit() && machine::is_named_truly()) {
         // trying it would be the end of us where such a kernel kills 32-bit processes at a probe (4.15 to 5.3)
         return Err("a 32-bit iocrec can place no probes on a 64-bit kernel: use the 64-bit one".into());
     }
@@ -61,16 +59,6 @@ pub fn run(kernel: &mut Kernel) -> Result<(), String> {
     let record = black_box(&raw const record);
     let told = told(rdes.as_ptr() as usize as u64, offset_of!(Record, value) as u32);
     ask(kernel, &told, record)
-}
-
-/// Does uname tell the kernel's own machine? (`linux32` makes a 64-bit kernel claim to be a 32-bit one.)
-fn is_plain() -> bool {
-    /// Bits of the personality that name the system, and 32-bit Linux among them (linux/personality.h).
-    const SYSTEM: i32 = 0xff;
-    const LINUX32: i32 = 8;
-    // SAFETY: this value only asks; no pointers are passed.
-    let personality = unsafe { libc::personality(0xffff_ffff) };
-    personality & SYSTEM != LINUX32
 }
 
 /// Where everything lies in a [`Record`], as the programs want it (bpf/hits.h).
@@ -111,14 +99,16 @@ fn attempt(
     let own = own.ok_or("iocrec does not find itself in /proc/self/maps")?;
     let opened = Opened::named(Path::new(OWN_FILE)).map_err(|error| format!("{OWN_FILE}: {error}"))?;
     let offset = address - own.start + own.offset;
-    let machine = elf::Elf::read(&opened, &[])?.machine;
-    let place =
-        place(machine, offset, &elf::code(&opened, offset)).map_err(|reason| format!("iocrec: {reason}"))?;
-    let probed = FUNCTIONS.iter().find(|function| function.program == PROGRAM).ok_or("no such program")?;
+    let code_for = elf::Elf::read(&opened, &[])?.machine;
+    let place = place(code_for, offset, &elf::code(&opened, offset), REC_GBL_FWD_LINK.arguments)
+        .map_err(|reason| format!("iocrec: {reason}"))?;
     let offset = offset + place.offset;
     let spot = Spot { file: own.file, offset, code: elf::code(&opened, offset) };
     let thread = nix::unistd::gettid().as_raw().cast_unsigned();
-    let probe = kernel.attacher.attach_as(Step::OwnProbe, probed, &opened, &spot, thread)?;
+    // this program reads more than the others do
+    let attacher = &kernel.attacher;
+    let probe = attacher.attach_as(Step::OwnProbe, &REC_GBL_FWD_LINK, &opened, &spot, thread);
+    let probe = probe.map_err(|error| error.to_string())?;
     let traced = kernel.tables.trace(pid, told);
     if traced.is_ok() {
         function(record);
@@ -136,7 +126,7 @@ fn attempt(
 
 /// Why no hit has come.
 fn no_hit() -> String {
-    if crate::bpf::is_first_pid_namespace() {
+    if process::is_first_pid_namespace() {
         "a probe in iocrec itself was accepted, but no hit of it came".into()
     } else {
         "iocrec runs in a PID namespace of its own, where hits cannot be told apart; start its container in that of \
@@ -163,8 +153,10 @@ fn judge(head: &Head, body: &Body, record: u64) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::bpf::hit::Form;
-    use crate::bpf::tables::LeavesOut;
-    use crate::bpf::{load, machine, programs};
+    use crate::bpf::load;
+    use crate::bpf::maps::LeavesOut;
+    use crate::bpf::objects::programs;
+    use crate::not_run::{is_root, not_run, Needs};
     use iocrec_log::event::Tier;
     use std::sync::{Mutex, PoisonError};
 
@@ -199,15 +191,17 @@ mod tests {
     /// On this very kernel: both tiers' programs pass, and do not where they are told wrong offsets. Nothing stays.
     #[test]
     fn programs_that_read_other_memory_are_refused() {
-        // SAFETY: geteuid has no preconditions.
-        if unsafe { libc::geteuid() } != 0 {
-            return crate::not_run::not_run("trying the BPF programs needs root");
+        if !is_root() {
+            return not_run("self_test::programs_that_read_other_memory_are_refused", Needs::Root);
         }
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         for tier in [Tier::Ring, Tier::Perf] {
-            let mut kernel =
-                load(programs(&machine(), tier).unwrap().object(), LeavesOut::default(), tier == Tier::Perf)
-                    .unwrap();
+            let mut kernel = load(
+                programs(&machine::name(), tier).unwrap().object(),
+                LeavesOut::default(),
+                tier == Tier::Perf,
+            )
+            .unwrap();
             assert_eq!(run(&mut kernel), Ok(()), "{tier:?}");
             let rdes = [0];
             let (status, severity, value) = (STATUS, SEVERITY, TEXT);
@@ -225,9 +219,8 @@ mod tests {
     /// descriptor names. They go with the probe.
     #[test]
     fn events_in_tracefs() {
-        // SAFETY: geteuid has no preconditions.
-        if unsafe { libc::geteuid() } != 0 {
-            return crate::not_run::not_run("trying the BPF programs needs root");
+        if !is_root() {
+            return not_run("self_test::events_in_tracefs", Needs::Root);
         }
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: constant C strings; the mounts are this thread's alone.
@@ -245,14 +238,14 @@ mod tests {
                 && libc::mount(tracefs, at, tracefs, 0, std::ptr::null()) == 0
         };
         if !mounted {
-            return crate::not_run::not_run("tracefs cannot be mounted");
+            return not_run("self_test::events_in_tracefs", Needs::Kernel("mounting tracefs".into()));
         }
         let events = || {
             let text = std::fs::read_to_string("/sys/kernel/tracing/uprobe_events").unwrap();
             let own = format!("libbpf_{}_", std::process::id());
             text.lines().filter(|line| line.contains(&own)).map(str::to_string).collect::<Vec<_>>()
         };
-        let bytes = programs(&machine(), Tier::Perf).unwrap();
+        let bytes = programs(&machine::name(), Tier::Perf).unwrap();
         let mut kernel = load(bytes.object(), LeavesOut::default(), true).unwrap();
         kernel.attacher.mode = libbpf_rs::libbpf_sys::PROBE_ATTACH_MODE_LEGACY;
         let rdes = [0];

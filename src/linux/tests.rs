@@ -1,10 +1,15 @@
 //! A reader process reads what is read in place, and is given up where there is no answer.
 
-use super::*;
 use crate::linux::memory::Memory;
 use crate::linux::opened::Opened;
 use crate::linux::process;
+use crate::linux::reader::budget::Refused;
+use crate::linux::reader::shared::DATA;
+use crate::linux::reader::{read_aside, silent, speaks, Look, ASIDE};
+use crate::not_run::{not_run, Needs};
+use std::path::Path;
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 /// Runs something on a thread that reads aside.
 fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
@@ -123,8 +128,7 @@ fn blocking_page() -> Option<(u64, i32)> {
 #[test]
 fn memory_that_never_answers() {
     let Some((page, _)) = blocking_page() else {
-        crate::not_run::not_run("inspect::memory_that_never_answers: no userfaultfd");
-        return;
+        return not_run("reader::memory_that_never_answers", Needs::root_or_kernel("userfaultfd"));
     };
     let (tell, told) = channel();
     let word = Box::new(7u64);

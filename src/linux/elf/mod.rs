@@ -4,16 +4,17 @@
 //! tables that overlap. It is read in pieces of `CHUNK` bytes one after the other, and no more than `MOST_READ` in
 //! all; what is kept is what was asked for. A small box has little memory, and a static IOC tens of megabytes.
 
+mod unwind;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 
 use object::Architecture;
 
-use crate::linux::memory::printable;
+use crate::linux::elf::unwind::Unwind;
 use crate::linux::opened::Opened;
 use crate::linux::process::Mapping;
-use crate::linux::unwind::Unwind;
-use crate::probes::place::LOOK;
+use crate::linux::text::printable;
 
 /// Read at once.
 const CHUNK: usize = 64 << 10;
@@ -52,7 +53,7 @@ pub struct Symbol {
     /// A function (else data).
     pub function: bool,
     /// The first bytes of the function, as they were in the file when the symbol was read; zeroes of data.
-    pub code: [u8; LOOK],
+    pub code: [u8; CODE_WINDOW],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +81,10 @@ pub struct Elf {
     /// Where it says at which addresses functions begin.
     unwind: Unwind,
 }
+
+/// Bytes that are kept of the beginning of a function: more than a landing pad and the longest instruction, so that
+/// a probe's place can be judged by them.
+pub const CODE_WINDOW: usize = 24;
 
 /// Page size that segments are aligned to at least; larger ones divide by it.
 const PAGE: u64 = 4096;
@@ -375,7 +380,7 @@ impl Elf {
 
     /// Its tables for unwinding.
     #[cfg(test)]
-    pub(super) fn unwind(&self) -> Unwind {
+    pub(in crate::linux::elf) fn unwind(&self) -> Unwind {
         self.unwind
     }
 
@@ -428,8 +433,8 @@ impl Elf {
 }
 
 /// The first bytes of a function, from its file: memory may hold another tracer's breakpoint.
-pub fn code(opened: &Opened, offset: u64) -> [u8; LOOK] {
-    let mut code = [0; LOOK];
+pub fn code(opened: &Opened, offset: u64) -> [u8; CODE_WINDOW] {
+    let mut code = [0; CODE_WINDOW];
     // short at the end of a file, or not readable: zeroes
     opened.read_some(&mut code, offset);
     code

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Run by the kernel of a guest as its first process: iocrec in surroundings that lack something, one after the other, and
-# then a recording in whose middle the clock jumps from 1970 to now. What comes out is examined by cross/surroundings.py,
+# then a recording in whose middle the clock jumps from 1970 to now. What comes out is examined by cross/restricted.py,
 # which also wrote /cases: a name and the words of a shell on each line, in which "$@" is the command to be tried.
 export PATH=/bin
 mount -t proc proc /proc
