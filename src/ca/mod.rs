@@ -17,6 +17,7 @@
 //! the channel's own id each time.
 
 mod decoder;
+mod filter;
 mod framer;
 mod losses;
 pub(crate) mod message;
@@ -25,6 +26,11 @@ mod session;
 
 pub use decoder::{Decoder, Limits};
 pub use session::SeedChannel;
+
+use crate::net::service::Service;
+
+/// Channel Access, for the capture and its filter.
+pub static SERVICE: Service = Service { name: "Channel Access", rule: filter::rule };
 
 #[cfg(test)]
 mod tests;

@@ -134,7 +134,8 @@ impl<W: Write> Watch<W> {
             Some(field) if field.name != "VAL" => format!("{record}.{}", field.name),
             _ => record.clone(),
         };
-        let (thread, circuit) = (self.thread(put.thread).to_string(), self.context.serves(put.thread));
+        let (thread, circuit) =
+            (self.thread(put.thread).to_string(), self.context.circuit_of_thread(put.thread));
         let mut names = vec![record];
         names.extend(self.context.aliases(put.record).iter().map(|alias| alias.to_string()));
         let ioc = self.context.thread(put.thread).map(|thread| thread.ioc);
@@ -261,6 +262,8 @@ impl<W: Write> Sink for Watch<W> {
             Fact::CaAnswer(answer) => self.answer(&answer),
             Fact::Put(put) => self.put(event.time, put),
             Fact::Process(process) => self.process(process.thread, process.record),
+            // where dbProcess cannot be found; what goes on had begun before the put
+            Fact::RsetProcess(process) if !process.active => self.process(process.thread, process.record),
             Fact::Complete(complete) => {
                 let severity = severity_name(complete.severity).unwrap_or("?");
                 let line = format!(

@@ -9,7 +9,7 @@ use crate::inspector::{Finding, FoundRecord, ProcessInfo};
 use crate::ioc::records::{self, RecordAt};
 use crate::ioc::{Database, IocProcess};
 use crate::linux::reader::budget::Refused;
-use crate::linux::reader::Look;
+use crate::linux::reader::Inspection;
 use crate::linux::{clock, process};
 use crate::probes::attacher::Attacher;
 use crate::probes::not_probed::NotProbed;
@@ -112,14 +112,14 @@ impl Worker {
     /// Finds out whether a process is an IOC, and places its probes if it is.
     fn find(&mut self, entry: &mut Entry<Known>) -> Option<Refused> {
         let pid = entry.pid;
-        let look = Look::begin(pid, FIND_BYTES, FIND_TIME);
+        let look = Inspection::begin(pid, FIND_BYTES, FIND_TIME);
         let found = self.finder.look(pid).ok().flatten().filter(|ioc| ioc.start == entry.start);
         let Some(ioc) = found else { return look.end() };
         let process = ProcessInfo::of(pid);
         if let Some(refused) = look.end() {
             return Some(refused);
         }
-        let look = Look::begin(pid, FIND_BYTES, ATTACH_TIME);
+        let look = Inspection::begin(pid, FIND_BYTES, ATTACH_TIME);
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
             (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
             (Some(attacher), None) => {
@@ -143,7 +143,7 @@ impl Worker {
 
     /// Finds out what has become of an IOC since the last time.
     fn follow(&self, pid: u32, start: u64, followed: &mut Followed) -> Option<Refused> {
-        let look = Look::begin(pid, FOLLOW_BYTES, FOLLOW_TIME);
+        let look = Inspection::begin(pid, FOLLOW_BYTES, FOLLOW_TIME);
         self.follow_layout(pid, start, &mut followed.ioc);
         self.walk_records(pid, start, followed);
         if let Some(attacher) = &self.attacher {

@@ -9,7 +9,7 @@ use crate::inspector::{CaServer, Finding, ProcessInfo, Request, ServedClient};
 use crate::ioc::clients::{clients, Client};
 use crate::ioc::IocProcess;
 use crate::linux::elf::function_at;
-use crate::linux::reader::Look;
+use crate::linux::reader::Inspection;
 use crate::linux::{process, sockets};
 
 /// What the answer to a request may cost.
@@ -20,7 +20,7 @@ impl Worker {
     /// Answers a request. Where the process cannot be read the answer is empty.
     pub fn answer(&self, request: Request) {
         let (pid, start) = request.ioc().map_or((0, 0), |ioc| (ioc.pid, ioc.start));
-        let look = Look::begin(pid, MAX_BYTES, MAX_TIME);
+        let look = Inspection::begin(pid, MAX_BYTES, MAX_TIME);
         let finding = match request {
             Request::Servers { iocs } => {
                 let found = servers::find(&|pid| iocs.contains(&pid)).unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::inspector::pool::{Common, Scope};
 use crate::inspector::queue::{Entry, User};
 use crate::inspector::{Finding, Report, Request};
 use crate::ioc::Finder;
-use crate::linux::reader::{client, read_aside};
+use crate::linux::reader::{client, use_reader_process};
 use crate::probes::attacher::Attacher;
 
 /// Longest wait for work, so that the finder's caches are tended.
@@ -48,7 +48,7 @@ impl Worker {
 
     /// Works until the program ends.
     pub fn run(mut self) {
-        read_aside();
+        use_reader_process();
         loop {
             match self.next_job() {
                 Job::Inspect(entry) => self.inspect(*entry),

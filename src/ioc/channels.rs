@@ -106,13 +106,13 @@ impl Libraries {
             let Some(bias) = elf.bias(mappings.iter().filter(|mapping| mapping.file == code.file)) else {
                 continue;
             };
-            let width = if elf.is_64_bit { Width::Bits64 } else { Width::Bits32 };
+            let width = if elf.is_64bit { Width::Bits64 } else { Width::Bits32 };
             let head = CaClient::of(width).table_head;
             let first_word = |name| {
                 let table = elf.symbol(name).filter(|symbol| !symbol.function)?;
                 Some(table.address.wrapping_add(bias).wrapping_add(head))
             };
-            tables.is_32_bit |= !elf.is_64_bit;
+            tables.is_32_bit |= !elf.is_64bit;
             tables.channel.extend(first_word(CHANNEL_TABLE));
             tables.circuit.extend(first_word(CIRCUIT_TABLE));
         }

@@ -49,7 +49,7 @@ impl Module {
 
     /// Width of its pointers.
     pub(super) fn width(&self) -> Width {
-        if self.elf.is_64_bit {
+        if self.elf.is_64bit {
             Width::Bits64
         } else {
             Width::Bits32

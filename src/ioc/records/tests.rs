@@ -170,11 +170,11 @@ fn images_that_were_changed() {
 proptest! {
     #[test]
     fn no_memory_content_panics_or_hangs(
-        is_64_bit in any::<bool>(),
+        is_64bit in any::<bool>(),
         changes in prop::collection::vec((0..ROOM, any::<u64>()), 1..20),
         inside in any::<bool>(),
     ) {
-        let mut ioc = ioc(if is_64_bit { Width::Bits64 } else { Width::Bits32 });
+        let mut ioc = ioc(if is_64bit { Width::Bits64 } else { Width::Bits32 });
         // the layout was read before the memory changed: record types stay where they are
         let memory = ioc.image.memory();
         let layout = Layout::read(&memory, ioc.pdbbase).unwrap();
