@@ -14,8 +14,10 @@ use iocrec_log::writer::{self, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
+use crate::bpf;
 use crate::bpf::Wish;
 use crate::commands::{check, mark, status, watch};
+use crate::control::{self, Reply};
 use crate::directory::Guard;
 use crate::linux::signals::HangUp;
 use crate::linux::user::Users;
@@ -29,7 +31,6 @@ use crate::recorder::thinning::Retain;
 use crate::recorder::triggers::Triggers;
 use crate::recorder::{self, Recorder};
 use crate::terminal::{self, complain};
-use crate::{bpf, control};
 
 /// Steps of times in nanoseconds, unless told otherwise. A probe takes 400 ns and more, so that what differs by less
 /// does not come from the IOC; it would be half of the log (docs/benchmarks.md).
@@ -348,7 +349,12 @@ fn record(record: Record) -> Result<(), Failure> {
     let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
     let (desk, notices) = (store.desk(), store.notices());
     let say = move |line| _ = notices.try_send(line);
-    control::serve(&record.dir, move |request| desk.answer(request), say).map_err(no_thread)?;
+    control::serve(
+        &record.dir,
+        move |request| desk.answer(request).map_or_else(Reply::Refused, Reply::Done),
+        say,
+    )
+    .map_err(no_thread)?;
     let options = recorder::Options {
         wish: record.tier,
         interfaces: interfaces(record.iface),
