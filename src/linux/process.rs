@@ -1,4 +1,4 @@
-//! A process as /proc shows it: mappings, command line, links, and all of [`proc`](crate::linux::proc).
+//! A process as /proc shows it: mappings, command line, links, and all of [`proc`].
 //!
 //! Files that may block are read by the thread's reader process, where it has one ([`crate::linux::reader`]).
 
