@@ -20,8 +20,8 @@ class Schema:
     """The tables "Facts" and of the enums and structs, which follow it."""
 
     def __init__(self, page):
-        rows = re.findall(r"^\| (\d+) \| (\w+) \| (.*) \|$", page.split("\n## Facts\n")[1], re.MULTILINE)
-        self.facts = [(name, self.members(members)) for _, name, members in rows]
+        rows = re.findall(r"^\| \d+ \| (\w+) \| \w+ \| \w+ \| (.*) \|$", page.split("\n## Facts\n")[1], re.MULTILINE)
+        self.facts = [(name, self.members(members)) for name, members in rows]
         self.enums, self.structs = {}, {}
         for name, holds in re.findall(r"^\| ([A-Z]\w+) \| (.*) \|$", page, re.MULTILINE):
             if holds.startswith("0 "):

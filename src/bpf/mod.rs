@@ -4,6 +4,7 @@
 //! process: probes and maps disappear when the agent ends, however it ends.
 
 mod batch;
+pub mod contract;
 pub mod hit;
 pub mod maps;
 pub(crate) mod objects;

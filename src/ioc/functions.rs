@@ -1,59 +1,91 @@
-//! The functions of EPICS Base that are probed, and the BPF program of each.
+//! The functions of EPICS Base by which an IOC is recognized and recorded, with the names that its versions give them.
 //!
-//! Which of them each kind of put and of processing passes through was found out by experiment on
+//! Which of them each kind of put and of processing passes through was found by experiment on
 //! Base 3.14.12 to 7.0.10.
 
-/// A probe.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Function {
-    /// Names of the function, the first that the IOC has counts: older Bases' names come later.
-    pub symbols: &'static [&'static str],
-    /// The program in bpf/ioc.bpf.c.
-    pub program: &'static str,
-    /// Without it puts or processing are missed; it is placed whatever it costs. The others say
-    /// why something happened, and are left out where they would be single-stepped.
-    pub core: bool,
+/// A function of EPICS Base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// `dbProcess`: a record is to be processed.
+    DbProcess,
+    /// `recGblFwdLink`: a record is done.
+    RecGblFwdLink,
+    /// `dbPut`: every put to a field, from outside or from a link.
+    DbPut,
+    /// `dbPutField`: a put from outside.
+    DbPutField,
+    /// `dbProcessNotify`, in 3.14 `dbPutNotify`: a put with callback, which does not pass through `dbPutField`.
+    DbProcessNotify,
+    /// `dbCaPutLinkCallback`: a put through a CA link.
+    DbCaPutLinkCallback,
+    /// `callbackRequest`.
+    CallbackRequest,
+    /// `callbackRequestDelayed`.
+    CallbackRequestDelayed,
+    /// `callbackRequestProcessCallback`.
+    CallbackRequestProcess,
+    /// `callbackRequestProcessCallbackDelayed`.
+    CallbackRequestProcessDelayed,
+    /// `scanOnceCallback`, or `scanOnce` before it existed (since then a jump to it).
+    ScanOnce,
+    /// `scanIoRequest`.
+    ScanIoRequest,
+    /// `postEvent`, in 3.14 `post_event`.
+    PostEvent,
+    /// `rset->process`: the function that processes the records of a type. It has no symbol of its own; its address is
+    /// in each record type.
+    RsetProcess,
 }
 
+/// All that can have a symbol.
+pub const NAMED: [Function; 13] = [
+    Function::DbProcess,
+    Function::RecGblFwdLink,
+    Function::DbPut,
+    Function::DbPutField,
+    Function::DbProcessNotify,
+    Function::DbCaPutLinkCallback,
+    Function::CallbackRequest,
+    Function::CallbackRequestDelayed,
+    Function::CallbackRequestProcess,
+    Function::CallbackRequestProcessDelayed,
+    Function::ScanOnce,
+    Function::ScanIoRequest,
+    Function::PostEvent,
+];
+
 impl Function {
-    /// How many of its arguments the program reads, from the first on.
-    pub fn arguments(&self) -> usize {
-        match self.program {
-            "db_put" | "db_put_field" | "db_ca_put_link_callback" => 4,
-            "callback_request_process" | "callback_request_process_delayed" => 3,
-            _ => 1,
+    /// The names of its symbols: the first that an IOC has counts, since older Bases' names come later. None for
+    /// [`Function::RsetProcess`].
+    pub const fn symbols(self) -> &'static [&'static str] {
+        match self {
+            Function::DbProcess => &["dbProcess"],
+            Function::RecGblFwdLink => &["recGblFwdLink"],
+            Function::DbPut => &["dbPut"],
+            Function::DbPutField => &["dbPutField"],
+            Function::DbProcessNotify => &["dbProcessNotify", "dbPutNotify"],
+            Function::DbCaPutLinkCallback => &["dbCaPutLinkCallback"],
+            Function::CallbackRequest => &["callbackRequest"],
+            Function::CallbackRequestDelayed => &["callbackRequestDelayed"],
+            Function::CallbackRequestProcess => &["callbackRequestProcessCallback"],
+            Function::CallbackRequestProcessDelayed => &["callbackRequestProcessCallbackDelayed"],
+            Function::ScanOnce => &["scanOnceCallback", "scanOnce"],
+            Function::ScanIoRequest => &["scanIoRequest"],
+            Function::PostEvent => &["postEvent", "post_event"],
+            Function::RsetProcess => &[],
+        }
+    }
+
+    /// Its name in today's Base, for people.
+    pub const fn name(self) -> &'static str {
+        match self.symbols() {
+            [name, ..] => name,
+            [] => "rset->process",
         }
     }
 }
 
-/// In place of `dbProcess`, where that cannot be found: the function that processes the records of a type, whose
-/// address each record type has.
-pub static ROUTINE: Function =
-    Function { symbols: &["rset->process"], program: "process_routine", core: true };
-
-/// All of them.
-pub static FUNCTIONS: [Function; 13] = [
-    Function { symbols: &["dbProcess"], program: "db_process", core: true },
-    Function { symbols: &["recGblFwdLink"], program: "rec_gbl_fwd_link", core: true },
-    Function { symbols: &["dbPut"], program: "db_put", core: true },
-    Function { symbols: &["dbPutField"], program: "db_put_field", core: true },
-    // a put with callback does not pass through dbPutField
-    Function { symbols: &["dbProcessNotify", "dbPutNotify"], program: "db_process_notify", core: true },
-    Function { symbols: &["dbCaPutLinkCallback"], program: "db_ca_put_link_callback", core: false },
-    Function { symbols: &["callbackRequest"], program: "callback_request", core: false },
-    Function { symbols: &["callbackRequestDelayed"], program: "callback_request_delayed", core: false },
-    Function {
-        symbols: &["callbackRequestProcessCallback"],
-        program: "callback_request_process",
-        core: false,
-    },
-    Function {
-        symbols: &["callbackRequestProcessCallbackDelayed"],
-        program: "callback_request_process_delayed",
-        core: false,
-    },
-    // where scanOnceCallback exists scanOnce is a jump to it
-    Function { symbols: &["scanOnceCallback", "scanOnce"], program: "scan_once", core: false },
-    Function { symbols: &["scanIoRequest"], program: "scan_io_request", core: false },
-    Function { symbols: &["postEvent", "post_event"], program: "post_event", core: false },
-];
+/// The names of all symbols that they may have.
+pub fn symbols() -> impl Iterator<Item = &'static str> {
+    NAMED.iter().flat_map(|function| function.symbols()).copied()
+}

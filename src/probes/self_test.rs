@@ -10,19 +10,17 @@ use std::hint::black_box;
 use std::mem::offset_of;
 use std::path::Path;
 
+use crate::bpf::contract::REC_GBL_FWD_LINK;
 use crate::bpf::hit::{parse, Body, Head, Raw};
 use crate::bpf::maps::Told;
 use crate::bpf::reasons::Step;
 use crate::bpf::Kernel;
-use crate::ioc::functions::FUNCTIONS;
 use crate::linux::opened::Opened;
 use crate::linux::{elf, machine, process};
 use crate::probes::attacher::{Probe, Spot};
 use crate::probes::place::place;
 use crate::probes::removal;
 
-/// The program that is tried: it reads more than the others do.
-const PROGRAM: &str = "rec_gbl_fwd_link";
 /// What must be read: 40 bytes, as many as a string of EPICS has.
 const TEXT: [u8; 40] = *b"what iocrec must read of its own memory\0";
 const STATUS: u16 = 17;
@@ -101,14 +99,16 @@ fn attempt(
     let own = own.ok_or("iocrec does not find itself in /proc/self/maps")?;
     let opened = Opened::named(Path::new(OWN_FILE)).map_err(|error| format!("{OWN_FILE}: {error}"))?;
     let offset = address - own.start + own.offset;
-    let code_for = elf::Elf::read(&opened, &[])?.machine;
-    let place =
-        place(code_for, offset, &elf::code(&opened, offset)).map_err(|reason| format!("iocrec: {reason}"))?;
-    let probed = FUNCTIONS.iter().find(|function| function.program == PROGRAM).ok_or("no such program")?;
+    let code_for = elf::Elf::read(&opened, &[]).map_err(|error| error.to_string())?.machine;
+    let place = place(code_for, offset, &elf::code(&opened, offset), REC_GBL_FWD_LINK.arguments)
+        .map_err(|reason| format!("iocrec: {reason}"))?;
     let offset = offset + place.offset;
     let spot = Spot { file: own.file, offset, code: elf::code(&opened, offset) };
     let thread = nix::unistd::gettid().as_raw().cast_unsigned();
-    let probe = kernel.attacher.attach_as(Step::OwnProbe, probed, &opened, &spot, thread)?;
+    // this program reads more than the others do
+    let attacher = &kernel.attacher;
+    let probe = attacher.attach_as(Step::OwnProbe, &REC_GBL_FWD_LINK, &opened, &spot, thread);
+    let probe = probe.map_err(|error| error.to_string())?;
     let traced = kernel.tables.trace(pid, told);
     if traced.is_ok() {
         function(record);

@@ -11,8 +11,8 @@
 
 mod batch;
 mod columns;
-mod facts;
 mod predict;
+mod rows;
 mod template;
 mod varint;
 
@@ -191,7 +191,7 @@ impl Unpacker {
             return None;
         }
         match header.encoding {
-            ENCODING_TIMES_FACTS => facts::read(header, &self.raw),
+            ENCODING_TIMES_FACTS => rows::read(header, &self.raw),
             _ => self.columns.read(header, &self.raw),
         }
     }

@@ -205,7 +205,7 @@ pub fn root_put(tree: &Tree, cause: Option<&str>) -> Option<PutLine> {
 fn circuit(context: &Context, span: &Span, put: &PutSpan) -> Option<CircuitId> {
     match &put.packet {
         Some(packet) => Some(packet.circuit),
-        None => context.serves(span.thread?),
+        None => context.circuit_of_thread(span.thread?),
     }
 }
 

@@ -23,7 +23,7 @@ pub fn alarm(severity: u16, status: u16) -> String {
 
 /// The text of a value of a record's value field: what bi, bo, mbbi and mbbo records call it.
 pub fn state(context: &Context, record: RecordId, value: &Value) -> Option<String> {
-    some(context.states(record).get(index(value)?)?)
+    some(context.enum_strings(record).get(index(value)?)?)
 }
 
 /// The text of a value of a field: a menu's choice, a device support, or a state of the record.
@@ -52,7 +52,7 @@ pub fn number(context: &Context, field: &Field, value: &Value) -> Option<Value> 
 /// The number of a state that is given by its text, or as a number in text.
 pub fn state_number(context: &Context, record: RecordId, value: &Value) -> Option<Value> {
     let Value::Text(text) = value else { return None };
-    let states = context.states(record);
+    let states = context.enum_strings(record);
     if let Some(state) = states.iter().position(|state| state.as_bytes() == text.as_slice()) {
         return i64::try_from(state).ok().map(Value::Int);
     }

@@ -313,7 +313,7 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
             int(attributes, "epics.cause.thread.id", i64::from(thread.tid));
             text(attributes, "epics.cause.thread.name", &thread.name);
         }
-        let function = context.site(asked.site).map_or("", |site| site.function.as_str());
+        let function = context.call_site(asked.site).map_or("", |site| site.function.as_str());
         text(attributes, "epics.cause.function", function);
         otlp.events.push(OtlpEvent {
             time_unix_nano: tree.run.wall(asked.time).max(0).to_string(),
