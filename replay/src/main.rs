@@ -6,27 +6,31 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-mod cli;
-mod empty;
+mod attached;
+mod commands;
+
 mod failure;
 mod filter;
-mod input;
+mod inventory;
+mod logs;
 mod model;
-mod near;
+
+mod nothing_found;
 mod notices;
 mod out;
 mod output;
+mod suggest;
 mod target;
 mod time;
 
-use cli::Asked as What;
-use cli::{Command, TraceFormat};
-use empty::{Asked, Kind};
+use commands::Asked as What;
+use commands::{Command, TraceFormat};
 use failure::Failure;
 use filter::Filter;
 use iocrec_log::reader::{self, SegmentFile};
+use model::chain::Tree;
 use model::putlog::{each_put, PutLine};
-use model::span::Tree;
+use nothing_found::{Asked, Kind};
 use notices::Notices;
 use out::{line, Out};
 use std::collections::BTreeMap;
@@ -46,7 +50,7 @@ fn run() -> Result<(), Failure> {
     let arguments = arguments.map_err(|bad| {
         Failure::Usage(format!("argument {bad:?} is not UTF-8; rename the file or use a relative path"))
     })?;
-    match cli::parse(&arguments)? {
+    match commands::parse(&arguments)? {
         What::Text(text) => Ok(print(&text)?),
         What::Command(command) => write(&command),
     }
@@ -120,7 +124,7 @@ fn execute(command: &Command, out: &mut Out, notices: &mut Notices) -> Result<()
     match command {
         Command::Info(info) => {
             let zone = zone(info.utc, notices);
-            let runs: Vec<_> = input::runs(&info.logs, info.no_limit, notices)?
+            let runs: Vec<_> = logs::runs(&info.logs, info.no_limit, notices)?
                 .iter()
                 .map(|files| output::info::read(files, notices, &zone))
                 .collect();
@@ -136,27 +140,27 @@ fn execute(command: &Command, out: &mut Out, notices: &mut Notices) -> Result<()
         Command::Why(why) => write_why(why, out, notices)?,
         Command::Iocs(iocs) => {
             let (zone, filter) = (zone(iocs.utc, notices), iocs.filter());
-            let (runs, mut count) = (input::runs(&iocs.logs, iocs.no_limit, notices)?, 0);
+            let (runs, mut count) = (logs::runs(&iocs.logs, iocs.no_limit, notices)?, 0);
             for files in &runs {
-                let found = output::inventory::Inventory::read(files, notices);
+                let found = inventory::Inventory::read(files, notices);
                 count += found.iocs(out, &filter, iocs.json, &zone)?;
             }
             if count == 0 {
                 let asked = Asked { pv: None, ioc: iocs.ioc.as_deref(), host: iocs.host.as_deref() };
-                empty::explain(Kind::Iocs, &runs, &asked, &filter, false, &zone, notices);
+                nothing_found::explain(Kind::Iocs, &runs, &asked, &filter, false, &zone, notices);
             }
         }
         Command::Records(records) => {
             let filter = records.filter();
-            let (runs, mut count) = (input::runs(&records.logs, records.no_limit, notices)?, 0);
+            let (runs, mut count) = (logs::runs(&records.logs, records.no_limit, notices)?, 0);
             for files in &runs {
-                let found = output::inventory::Inventory::read(files, notices);
+                let found = inventory::Inventory::read(files, notices);
                 count += found.records(out, &filter, records.json)?;
             }
             if count == 0 {
                 let [pv, ioc, host] = [&records.pv, &records.ioc, &records.host].map(Option::as_deref);
                 let (asked, zone) = (Asked { pv, ioc, host }, Zone::utc());
-                empty::explain(Kind::Records, &runs, &asked, &filter, false, &zone, notices);
+                nothing_found::explain(Kind::Records, &runs, &asked, &filter, false, &zone, notices);
             }
         }
     }
@@ -164,9 +168,9 @@ fn execute(command: &Command, out: &mut Out, notices: &mut Notices) -> Result<()
 }
 
 /// What is wrong is the answer here, so it is not said on stderr as well.
-fn write_verdict(verify: &cli::Verify, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
+fn write_verdict(verify: &commands::Verify, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
     let zone = zone(verify.utc, notices);
-    let (runs, unreadable) = input::all(&verify.logs, verify.no_limit);
+    let (runs, unreadable) = logs::all(&verify.logs, verify.no_limit);
     let runs: Vec<_> = runs.into_iter().map(|(run, files)| (run, reader::verify(&files))).collect();
     if verify.json {
         output::verify::json(out, &runs, &unreadable, &zone)?;
@@ -178,7 +182,7 @@ fn write_verdict(verify: &cli::Verify, out: &mut Out, notices: &mut Notices) -> 
     sound.then_some(()).ok_or(Stop::Failure(Failure::Said))
 }
 
-fn write_traces(traces: &cli::Traces, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
+fn write_traces(traces: &commands::Traces, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
     let zone = zone(traces.utc, notices);
     let filter = traces.filter(&zone, notices)?;
     let until = filter.until.unwrap_or(i64::MAX);
@@ -189,32 +193,32 @@ fn write_traces(traces: &cli::Traces, out: &mut Out, notices: &mut Notices) -> R
         }
         count += 1;
         match traces.format {
-            TraceFormat::Text => output::tree::write(out, &tree, &zone),
-            TraceFormat::Otlp => output::otlp::write(out, &tree),
+            TraceFormat::Text => output::traces::text::write(out, &tree, &zone),
+            TraceFormat::Otlp => output::traces::otlp::write(out, &tree),
         }
     };
-    let runs = input::runs(&traces.logs, traces.no_limit, notices)?;
-    model::replay(input::sources(&runs, filter.since), until, notices, &mut sink)?;
+    let runs = logs::runs(&traces.logs, traces.no_limit, notices)?;
+    model::replay(logs::sources(&runs, filter.since), until, notices, &mut sink)?;
     if count == 0 {
         let [pv, ioc, host] = [&traces.pv, &traces.ioc, &traces.host].map(Option::as_deref);
-        empty::explain(Kind::Chains, &runs, &Asked { pv, ioc, host }, &filter, false, &zone, notices);
+        nothing_found::explain(Kind::Chains, &runs, &Asked { pv, ioc, host }, &filter, false, &zone, notices);
     }
     Ok(())
 }
 
 /// Chains come by when they began; the puts in them are later than that, so they wait until no
 /// earlier one can come.
-fn write_puts(puts: &cli::Puts, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
+fn write_puts(puts: &commands::Puts, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
     let zone = zone(puts.utc, notices);
     let filter = puts.filter(&zone, notices)?;
     let until = filter.until.unwrap_or(i64::MAX);
     let mut waiting: BTreeMap<(i64, u64), PutLine> = BTreeMap::new();
-    let mut turns = output::turns::Turns::default();
+    let mut turns = model::put_order::Turns::default();
     let mut count = 0;
     let mut sink = |tree: Tree| -> io::Result<()> {
         let began = tree.root().map_or(i64::MIN, |root| tree.run.wall(root.start));
         while let Some(first) = waiting.first_entry().filter(|first| first.key().0 < began) {
-            output::puts::write(out, &first.remove(), puts.format, &zone)?;
+            output::puts::text::write(out, &first.remove(), puts.format, &zone)?;
         }
         each_put(&tree, puts.all, &mut |put| {
             if filter.put(&put) {
@@ -224,15 +228,15 @@ fn write_puts(puts: &cli::Puts, out: &mut Out, notices: &mut Notices) -> Result<
         });
         Ok(())
     };
-    let runs = input::runs(&puts.logs, puts.no_limit, notices)?;
-    model::replay(input::sources(&runs, filter.since), until, notices, &mut sink)?;
+    let runs = logs::runs(&puts.logs, puts.no_limit, notices)?;
+    model::replay(logs::sources(&runs, filter.since), until, notices, &mut sink)?;
     for put in waiting.into_values() {
-        output::puts::write(out, &put, puts.format, &zone)?;
+        output::puts::text::write(out, &put, puts.format, &zone)?;
     }
     if count == 0 {
         let hidden = !puts.all && has_puts_within(&runs, &filter);
         let [pv, ioc, host] = [&puts.pv, &puts.ioc, &puts.host].map(Option::as_deref);
-        empty::explain(Kind::Puts, &runs, &Asked { pv, ioc, host }, &filter, hidden, &zone, notices);
+        nothing_found::explain(Kind::Puts, &runs, &Asked { pv, ioc, host }, &filter, hidden, &zone, notices);
     }
     Ok(())
 }
@@ -251,10 +255,10 @@ fn has_puts_within(runs: &[Vec<SegmentFile>], filter: &Filter) -> bool {
     };
     let until = filter.until.unwrap_or(i64::MAX);
     // what can't be read has been said
-    model::replay(input::sources(runs, filter.since), until, &mut Notices::quiet(), &mut sink).is_err()
+    model::replay(logs::sources(runs, filter.since), until, &mut Notices::quiet(), &mut sink).is_err()
 }
 
-fn write_why(why: &cli::Why, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
+fn write_why(why: &commands::Why, out: &mut Out, notices: &mut Notices) -> Result<(), Stop> {
     let zone = zone(why.utc, notices);
     let filter = why.filter(&zone, notices)?;
     let (since, until) = (filter.since, filter.until.unwrap_or(i64::MAX));
@@ -263,8 +267,8 @@ fn write_why(why: &cli::Why, out: &mut Out, notices: &mut Notices) -> Result<(),
         search.take(tree);
         Ok(())
     };
-    let runs = input::runs(&why.logs, why.no_limit, notices)?;
-    model::replay(input::sources(&runs, since), until, notices, &mut sink)?;
+    let runs = logs::runs(&why.logs, why.no_limit, notices)?;
+    model::replay(logs::sources(&runs, since), until, notices, &mut sink)?;
     match search.answer(&zone) {
         Some(answer) if why.json => answer.write_json(out)?,
         Some(answer) => answer.write_text(out)?,
@@ -274,11 +278,11 @@ fn write_why(why: &cli::Why, out: &mut Out, notices: &mut Notices) -> Result<(),
 }
 
 /// Why nothing is known of a PV.
-fn not_found(why: &cli::Why, runs: &[Vec<SegmentFile>], zone: &Zone) -> Result<String, Failure> {
-    let names = near::names(runs);
+fn not_found(why: &commands::Why, runs: &[Vec<SegmentFile>], zone: &Zone) -> Result<String, Failure> {
+    let names = suggest::names(runs);
     let record = model::pv::Pv::new(&why.pv).record;
     if names.contains(record) {
-        let held = empty::Held::look(runs);
+        let held = nothing_found::Held::look(runs);
         let asked = Asked { pv: None, ioc: why.ioc.as_deref(), host: why.host.as_deref() };
         let filter = why.filter(zone, &mut Notices::quiet())?;
         if let Some(lacks) = held.lacks(&asked, &filter, zone) {
@@ -305,7 +309,7 @@ fn not_found(why: &cli::Why, runs: &[Vec<SegmentFile>], zone: &Zone) -> Result<S
             ),
         });
     }
-    let near = near::nearest(&names, record);
+    let near = suggest::nearest(&names, record);
     if near.is_empty() {
         return Ok(format!(
             "no record or PV '{}' in these logs; see iocreplay records, or puts --all, for those there are",

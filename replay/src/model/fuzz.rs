@@ -6,10 +6,10 @@ mod chance;
 #[path = "../../../log/tests/common/mutate.rs"]
 mod mutate;
 
+use super::chain::Tree;
 use super::putlog::each_put;
 use super::replay;
 use super::source::{group, Source};
-use super::span::Tree;
 use crate::notices::Notices;
 use crate::out::Out;
 use crate::output;
@@ -68,11 +68,13 @@ fn logs_that_nobody_would_write() {
             trees += 1;
             let mut below = io::sink();
             let mut out = Out::new(&mut below);
-            output::tree::write(&mut out, &tree, &zone)?;
-            output::otlp::write(&mut out, &tree)?;
+            output::traces::text::write(&mut out, &tree, &zone)?;
+            output::traces::otlp::write(&mut out, &tree)?;
             each_put(&tree, true, &mut |put| {
-                lines +=
-                    u64::from(output::puts::write(&mut out, &put, output::puts::Format::Text, &zone).is_ok());
+                lines += u64::from(
+                    output::puts::text::write(&mut out, &put, output::puts::text::Format::Text, &zone)
+                        .is_ok(),
+                );
             });
             Ok(())
         };

@@ -10,21 +10,23 @@ pub mod caller;
 pub mod clock;
 pub mod eca;
 pub mod engine;
-pub mod forest;
+
+pub mod chain;
+pub mod enum_strings;
 pub mod links;
+pub mod open_chains;
 pub mod order;
 pub mod outcome;
 pub mod packets;
+pub mod put_order;
 pub mod putlog;
 pub mod pv;
 mod queue;
 pub mod requests;
 pub mod run;
 pub mod source;
-pub mod span;
 pub mod stack;
 pub mod value;
-pub mod words;
 
 #[cfg(test)]
 mod fuzz;
@@ -33,11 +35,11 @@ mod tests;
 
 use crate::notices::Notices;
 use crate::time::SECOND;
+use chain::Tree;
 use engine::Engine;
 use iocrec_log::event::Fact;
 use order::Order;
 use source::{Item, Source};
-use span::Tree;
 use std::rc::Rc;
 
 /// Runs that are read at once however small they are, besides one for each MiB: each takes some MB. Hosts in one

@@ -14,8 +14,8 @@
 //! A field that holds what it held before proves no refusal: a put may have been taken and be without effect. The
 //! status is unknown then; the value says the rest.
 
-use super::span::{Completed, Outcome as End, PutSpan, Span, Tree, What};
-use super::{eca, value, words};
+use super::chain::{Completed, Outcome as End, PutSpan, Span, Tree, What};
+use super::{eca, enum_strings, value};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Array, Dbf, Field, PutKind, Value};
 use std::borrow::Cow;
@@ -63,7 +63,7 @@ pub fn of(tree: &Tree, context: &Context, number: usize, put: &PutSpan) -> Outco
         None => (Value::Unknown, false),
     };
     // a menu's choice that was asked for by its name
-    let new = field.and_then(|field| words::number(context, field, &new)).unwrap_or(new);
+    let new = field.and_then(|field| enum_strings::number(context, field, &new)).unwrap_or(new);
     Outcome { status, new: as_asked(context, put, field, new), inexact }
 }
 
@@ -123,7 +123,7 @@ fn is_taken(
     asked: &Value,
     evidence: Option<(&Value, bool)>,
 ) -> bool {
-    let link = field.is_some_and(|field| words::is_link(field.dbf));
+    let link = field.is_some_and(|field| enum_strings::is_link(field.dbf));
     if !(put.wrote || link && put.kind == Some(PutKind::PutField)) {
         return false;
     }
@@ -226,11 +226,11 @@ fn same_link(asked: &[u8], found: &[u8]) -> bool {
 /// What was asked for, as the field would hold it.
 fn asked(context: &Context, put: &PutSpan, field: Option<&Field>) -> Value {
     let Some(field) = field else { return put.requested.clone() };
-    if let Some(number) = words::number(context, field, &put.requested) {
+    if let Some(number) = enum_strings::number(context, field, &put.requested) {
         return number;
     }
     if let (Dbf::Enum, "VAL", Some(record)) = (field.dbf, field.name.as_str(), put.record) {
-        if let Some(state) = words::state_number(context, record, &put.requested) {
+        if let Some(state) = enum_strings::state_number(context, record, &put.requested) {
             return state;
         }
     }

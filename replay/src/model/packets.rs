@@ -6,9 +6,9 @@
 //! circuit the recorder often knows; otherwise it is learned from the first put that fits one circuit
 //! only.
 
-use super::forest::{At, Forest};
+use super::chain::{Answer, PutSpan};
+use super::open_chains::{At, Forest};
 use super::pv::Pv;
-use super::span::{Answer, PutSpan};
 use super::{run, value};
 use crate::time::SECOND;
 use iocrec_log::context::Context;

@@ -1,11 +1,11 @@
 //! Puts as people ask for them: who wrote what, from where, with what result.
 
 use super::caller::{self, Caller, Role};
+use super::chain::{Completed, Outcome as End, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
 use super::outcome::{self, Outcome};
 use super::pv::Pv;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
-use super::span::{Completed, Outcome as End, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
-use super::{value, words};
+use super::{enum_strings, value};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, Value};
 use std::borrow::Cow;
@@ -188,7 +188,8 @@ fn set_by_python(
     let line = line(tree, context, number, span, &put, Via::Python, None);
     // It completed with it, so it was taken.
     let (new, status) = (value.clone(), "ok".into());
-    let (new_cut, new_text) = (outcome::is_cut(value, true), words::state(context, process.record, value));
+    let (new_cut, new_text) =
+        (outcome::is_cut(value, true), enum_strings::state(context, process.record, value));
     PutLine { field: Some("VAL".to_owned()), status, new, new_cut, new_text, inexact: false, ..line }
 }
 
@@ -303,7 +304,7 @@ fn line(
         let answer = packet.answer.as_ref()?;
         Some(answer.time.saturating_sub(packet.time) as f64 / 1e6)
     });
-    let word = |value| words::word(context, put.record, put.field, value);
+    let word = |value| enum_strings::word(context, put.record, put.field, value);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     PutLine {
         time: tree.run.wall(span.start),

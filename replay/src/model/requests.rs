@@ -12,8 +12,8 @@
 //! is learned when only one CALLBACK was asked for, and known from then on; where more than one can be the
 //! cause, none is named.
 
-use super::forest::At;
-use super::span::Trigger;
+use super::chain::Trigger;
+use super::open_chains::At;
 use crate::time::SECOND;
 use iocrec_log::event::{CallSiteId, IocId, RecordId, ScanKind, ScanList, ScanListId, ThreadId};
 use std::collections::{HashMap, VecDeque};

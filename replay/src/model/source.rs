@@ -10,7 +10,7 @@
 //! events are wanted, segments and blocks that are [`KEEP`] older are not read.
 
 use super::clock::{created, SetLater};
-use super::forest;
+use super::open_chains;
 use super::queue::Queue;
 use super::run::Run;
 use super::value;
@@ -32,7 +32,7 @@ const WINDOW: u64 = 2 * SECOND;
 const MAX_PENDING: usize = 320_000;
 const MAX_PENDING_BYTES: usize = 48 << 20;
 /// How long definitions stay in force after their end.
-const KEEP: u64 = forest::LIMIT + 30 * SECOND;
+const KEEP: u64 = open_chains::LIMIT + 30 * SECOND;
 
 /// Ends that wait to come into force; a bound for hostile logs.
 const MAX_ENDS: usize = 500_000;

@@ -6,7 +6,7 @@
 //! tells: a record that has completed calls nothing more, and `recGblFwdLink` writes to no field and
 //! follows one link.
 
-use super::forest::At;
+use super::open_chains::At;
 use iocrec_log::event::{CallSiteId, PutKind, RecordId};
 use std::collections::VecDeque;
 

@@ -4,11 +4,11 @@ mod bounds;
 mod ends;
 mod outcome;
 
+use super::chain::{LinkSpan, Outcome, Tree, What};
 use super::engine::Engine;
 use super::order::Order;
 use super::putlog::{each_put, PutLine};
 use super::run::{record_name, Run};
-use super::span::{LinkSpan, Outcome, Tree, What};
 use super::value;
 use iocrec_log::event::*;
 use std::net::Ipv4Addr;
@@ -1188,7 +1188,7 @@ fn any_hits_at_all() {
                     .map(|span| match &span.what {
                         What::Put(_) => 0,
                         What::Process(process) => {
-                            usize::from(process.trigger != super::span::Trigger::Completion)
+                            usize::from(process.trigger != super::chain::Trigger::Completion)
                         }
                         What::Link(link) => {
                             1 + link.target.as_ref().map_or(0, |tree| count(std::slice::from_ref(tree)))

@@ -1,7 +1,7 @@
 //! What is in the logs, and what is missing.
 
-use super::attached::{Attached, Gap, Spans};
-use crate::input;
+use crate::attached::{Attached, Gap, Spans};
+use crate::logs;
 use crate::model::clock::SetLater;
 use crate::notices::Notices;
 use crate::out::{add, line, Out};
@@ -172,7 +172,7 @@ struct PinInfo {
 
 /// Looks through a run's segments.
 pub fn read(files: &[SegmentFile], notices: &mut Notices, zone: &Zone) -> RunInfo {
-    let mut looking = Looking { context: Context::sharing(&input::budget(files)), ..Looking::default() };
+    let mut looking = Looking { context: Context::sharing(&logs::budget(files)), ..Looking::default() };
     if let Some(set) = SetLater::find(files) {
         set.tell(&mut looking.context);
         looking.clock_set = Some(set.wall);

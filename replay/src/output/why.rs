@@ -1,14 +1,14 @@
 //! Why did this PV change? The chain from the record up to what set it off.
 
-use super::puts::{change, who};
-use super::tree::cause;
+use super::puts::text::{change, who};
+use super::traces::text::cause;
 use crate::filter::Filter;
+use crate::model::chain::{Outcome, PutSpan, Span, Tree, What};
+use crate::model::enum_strings::{self, severity_name};
 use crate::model::putlog::{ioc_of_span, root_put, PutLine};
 use crate::model::pv::Pv;
 use crate::model::run::{field_name, has_value, record_name};
-use crate::model::span::{Outcome, PutSpan, Span, Tree, What};
 use crate::model::value;
-use crate::model::words::{self, severity_name};
 use crate::out::{line, Out};
 use crate::time::Zone;
 use iocrec_log::event::Value;
@@ -362,12 +362,12 @@ fn step(tree: &Tree, number: usize, span: &Span, link: Option<&str>, zone: &Zone
                 if completed.value != Value::Unknown && has_value(&context, process.record) {
                     step.text.push_str(" = ");
                     value::push_text(&mut step.text, &completed.value);
-                    let word = words::state(&context, process.record, &completed.value);
-                    words::push(&mut step.text, word.as_deref());
+                    let word = enum_strings::state(&context, process.record, &completed.value);
+                    enum_strings::push(&mut step.text, word.as_deref());
                 }
                 if completed.severity != 0 {
                     step.text.push(' ');
-                    step.text.push_str(&words::alarm(completed.severity, completed.status));
+                    step.text.push_str(&enum_strings::alarm(completed.severity, completed.status));
                 }
             }
         }

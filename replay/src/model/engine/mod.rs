@@ -11,11 +11,11 @@ mod processing;
 mod puts;
 
 use super::caller::{self, Caller, Role};
-use super::forest::{At, Forest};
+use super::chain::Tree;
+use super::open_chains::{At, Forest};
 use super::packets::Packets;
 use super::requests::{Callback, Requests};
 use super::run::Run;
-use super::span::Tree;
 use super::stack::{Frame, In, Puts, Thread};
 use crate::time::SECOND;
 use iocrec_log::event::{CircuitId, Event, Fact, Loss, LossSource, RecordId, ThreadId};

@@ -2,9 +2,9 @@
 
 use super::{Engine, Once, MAX_RECORDS, ONCE};
 use crate::model::caller::{Caller, Role};
-use crate::model::forest::At;
+use crate::model::chain::{Asked, Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, Trigger, What};
+use crate::model::open_chains::At;
 use crate::model::requests::{Callback, Request};
-use crate::model::span::{Asked, Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, Trigger, What};
 use crate::model::stack::{In, Thread};
 use crate::time::SECOND;
 use iocrec_log::event::{

@@ -2,11 +2,11 @@
 
 use super::{Engine, MAX_RECORDS};
 use crate::model::caller::{self, Caller, Role};
-use crate::model::forest::At;
+use crate::model::chain::{Answer, Packet, PutSpan, Span, What};
+use crate::model::open_chains::At;
 use crate::model::packets::Match;
-use crate::model::span::{Answer, Packet, PutSpan, Span, What};
 use crate::model::stack::In;
-use crate::model::{eca, value, words};
+use crate::model::{eca, enum_strings, value};
 use crate::time::SECOND;
 use iocrec_log::event::{CaAnswer, CaPut, Dbf, Put, PutKind, RecordId, ThreadId, Value};
 
@@ -92,7 +92,8 @@ impl Engine {
     fn put_from_outside(&mut self, time: u64, put: Put, caller: Caller, role: Role) {
         let (thread, sp, record, kind) = (put.thread, put.sp, put.record, put.kind);
         let field = put.field;
-        let is_link = |field| self.run.context().field(field).is_some_and(|field| words::is_link(field.dbf));
+        let is_link =
+            |field| self.run.context().field(field).is_some_and(|field| enum_strings::is_link(field.dbf));
         let old_link = (kind == PutKind::PutField && field.is_some_and(is_link)).then(|| put.old.clone());
         let within = if kind == PutKind::Notify { In::Notify } else { In::PutField };
         let state = self.threads.entry(thread).or_default();

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::notices::Notices;
-use crate::output::puts;
+use crate::output::puts::text as puts;
 use crate::time::{Meant, Zone};
 use argh::{EarlyExit, FromArgs};
 use iocrec_log::glob::Glob;

@@ -5,8 +5,8 @@
 //! found, so it may cost another look through the logs.
 
 use crate::filter::Filter;
-use crate::near;
 use crate::notices::Notices;
+use crate::suggest;
 use crate::time::Zone;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, Tier};
@@ -197,7 +197,7 @@ impl Held {
 
 /// No PV has a name that matches the pattern.
 fn no_pv(pattern: &str, runs: &[Vec<SegmentFile>]) -> Option<String> {
-    let names = near::names(runs);
+    let names = suggest::names(runs);
     let glob = Glob::new(pattern);
     // a pattern may name a field as well, which the names do not
     let of_record = pattern.rsplit_once('.').map(|(record, _)| Glob::new(record));
@@ -206,7 +206,7 @@ fn no_pv(pattern: &str, runs: &[Vec<SegmentFile>]) -> Option<String> {
     if names.iter().any(is_there) {
         return None;
     }
-    Some(match near::nearest(&names, pattern.trim_matches('*')).as_slice() {
+    Some(match suggest::nearest(&names, pattern.trim_matches('*')).as_slice() {
         [] => format!("no PV or record matches '{pattern}'; iocreplay records shows those there are"),
         near => format!("no PV or record matches '{pattern}'; did you mean {}?", near.join(", ")),
     })
@@ -223,7 +223,7 @@ fn none_of(
     if names.iter().any(|name| glob.matches(name)) {
         return None;
     }
-    let near = near::nearest(names, pattern.trim_matches('*'));
+    let near = suggest::nearest(names, pattern.trim_matches('*'));
     let mut listed: Vec<&str> = near.iter().map(String::as_str).collect();
     listed.extend(names.iter().map(String::as_str).filter(|name| !near.iter().any(|other| other == name)));
     let more = listed.len().saturating_sub(LISTED);

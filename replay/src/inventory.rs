@@ -4,13 +4,13 @@
 //! end, within the bound that definitions have everywhere ([`Budget`](iocrec_log::context::Budget)), since the ends
 //! themselves are not applied.
 
-use super::attached::{Attached, Gap, Spans};
-use super::info::linkage_name;
+use crate::attached::{Attached, Gap, Spans};
 use crate::filter::Filter;
-use crate::input;
+use crate::logs;
 use crate::model::clock::SetLater;
 use crate::notices::Notices;
 use crate::out::{line, Out};
+use crate::output::info::linkage_name;
 use crate::time::Zone;
 use iocrec_log::context::{Context, RecordRef};
 use iocrec_log::escape::Shown;
@@ -72,7 +72,7 @@ struct RecordLine<'a> {
 impl Inventory {
     /// Reads a run's definitions. What can't be read is said; what can is there.
     pub fn read(files: &[SegmentFile], notices: &mut Notices) -> Inventory {
-        let context = Context::sharing(&input::budget(files));
+        let context = Context::sharing(&logs::budget(files));
         let mut found = Inventory { context, ..Inventory::default() };
         SetLater::find(files).inspect(|set| set.tell(&mut found.context));
         for file in files {

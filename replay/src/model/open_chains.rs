@@ -8,8 +8,8 @@
 //! Memory is bounded: the oldest tree goes, as it is, when it is older than [`LIMIT`] or when all
 //! trees together have more than [`MAX_SPANS`] spans.
 
+use super::chain::{PutSpan, Span, Tree, What};
 use super::run::Run;
-use super::span::{PutSpan, Span, Tree, What};
 use crate::time::SECOND;
 use iocrec_log::event::Value;
 use slotmap::{new_key_type, SlotMap};

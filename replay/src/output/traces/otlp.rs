@@ -3,11 +3,11 @@
 //! Ids are hashes of what a span is: its host's boot, process, thread, time and record. The same log
 //! gives the same ids, whenever it is exported.
 
+use crate::model::chain::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, What};
+use crate::model::enum_strings::{self, severity_name, status_name};
 use crate::model::putlog::{root_put, PutLine};
 use crate::model::run::{field_name, ioc_of_circuit, ioc_of_thread, record_name};
-use crate::model::span::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, What};
 use crate::model::value;
-use crate::model::words::{self, severity_name, status_name};
 use crate::out::Out;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CauseKind, Ioc, ScanKind, Value};
@@ -329,7 +329,7 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
             text(attributes, "epics.record.severity", severity_name(completed.severity));
             int(attributes, "epics.record.status", i64::from(completed.status));
             text(attributes, "epics.record.status_text", status_name(completed.status));
-            if let Some(state) = words::state(context, process.record, &completed.value) {
+            if let Some(state) = enum_strings::state(context, process.record, &completed.value) {
                 text(attributes, "epics.record.value_text", &state);
             }
             // INVALID: the value can't be used. MINOR and MAJOR are data.

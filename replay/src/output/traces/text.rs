@@ -4,13 +4,13 @@
 //! which they were processed, each under what made it process, with its value, its severity where it
 //! has one, and the time that it took.
 
-use super::puts::{change, who};
 use crate::model::caller::{self, Role};
+use crate::model::chain::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
 use crate::model::putlog::{ioc_of_span, root_put};
 use crate::model::run::{field_name, has_value, record_name};
-use crate::model::span::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
-use crate::model::{value, words};
+use crate::model::{enum_strings, value};
 use crate::out::{add, line, Out};
+use crate::output::puts::text::{change, who};
 use crate::time::{duration, Zone};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CauseKind, Value};
@@ -189,11 +189,11 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
             if completed.value != Value::Unknown && has_value(context, process.record) {
                 text.push_str(" = ");
                 value::push_text(text, &completed.value);
-                let word = words::state(context, process.record, &completed.value);
-                words::push(text, word.as_deref());
+                let word = enum_strings::state(context, process.record, &completed.value);
+                enum_strings::push(text, word.as_deref());
             }
             if completed.severity != 0 {
-                let _ = write!(text, " {}", words::alarm(completed.severity, completed.status));
+                let _ = write!(text, " {}", enum_strings::alarm(completed.severity, completed.status));
             }
             let took = span.end.saturating_sub(span.start);
             if took > 0 {
@@ -226,11 +226,11 @@ fn describe_put(text: &mut String, context: &Context, put: &PutSpan) {
     if put.old != Value::Unknown {
         text.push(' ');
         value::push_text(text, &put.old);
-        words::push(text, words::word(context, put.record, put.field, &put.old).as_deref());
+        enum_strings::push(text, enum_strings::word(context, put.record, put.field, &put.old).as_deref());
     }
     text.push_str(" -> ");
     value::push_text(text, &put.requested);
-    words::push(text, words::word(context, put.record, put.field, &put.requested).as_deref());
+    enum_strings::push(text, enum_strings::word(context, put.record, put.field, &put.requested).as_deref());
 }
 
 fn describe_link(text: &mut String, context: &Context, link: &LinkSpan) {

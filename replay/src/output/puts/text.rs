@@ -1,7 +1,7 @@
 //! The put log: text for people, JSON lines for programs.
 
 use crate::model::putlog::{PutLine, Via};
-use crate::model::{outcome, value, words};
+use crate::model::{enum_strings, outcome, value};
 use crate::out::{line, Out};
 use crate::time::Zone;
 use iocrec_log::event::{Dbf, Value};
@@ -132,7 +132,7 @@ pub fn change(put: &PutLine) -> String {
     };
     if old != Value::Unknown {
         push(&mut change, &old, put.old_cut);
-        words::push(&mut change, put.old_text.as_deref());
+        enum_strings::push(&mut change, put.old_text.as_deref());
         change.push(' ');
     }
     change.push_str("-> ");
@@ -141,7 +141,7 @@ pub fn change(put: &PutLine) -> String {
         return change;
     }
     push(&mut change, &new, put.new_cut);
-    words::push(&mut change, put.new_text.as_deref());
+    enum_strings::push(&mut change, put.new_text.as_deref());
     // A number sent as text is the number.
     let as_number = value::convert(&requested, Dbf::Double);
     let said = |word: &String| requested == Value::Text(word.clone().into_bytes());
@@ -184,12 +184,12 @@ fn acknowledgement(field: &str, put: &PutLine) -> String {
             }
         );
     }
-    let severity = words::severity_name(asked);
+    let severity = enum_strings::severity_name(asked);
     match number(&put.new).filter(|left| *left > 0 && !put.inexact) {
         // The record takes an acknowledgement of what is as severe as its own.
         Some(left) => format!(
             "asked to acknowledge alarm (severity {severity}), {} is left to acknowledge",
-            words::severity_name(left)
+            enum_strings::severity_name(left)
         ),
         None => format!("acknowledged alarm (severity {severity})"),
     }

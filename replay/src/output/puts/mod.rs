@@ -1,0 +1,3 @@
+//! Puts.
+
+pub mod text;

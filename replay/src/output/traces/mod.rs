@@ -1,0 +1,4 @@
+//! Chains.
+
+pub mod otlp;
+pub mod text;
