@@ -124,14 +124,14 @@ impl Spans {
 
 impl Attached {
     /// For people.
-    pub fn words(&self) -> String {
+    pub fn text(&self) -> String {
         span(self.from.as_deref(), self.to.as_deref())
     }
 }
 
 impl Gap {
     /// For people.
-    pub fn words(&self) -> String {
+    pub fn text(&self) -> String {
         span(self.from.as_deref(), self.to.as_deref())
     }
 }

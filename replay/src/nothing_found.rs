@@ -1,21 +1,20 @@
-//! Why there is nothing to show: a line for who asked, instead of silence.
+//! Why there is nothing to show: a line for the user instead of silence.
 //!
-//! Of what was asked for it is found out what the logs do not have: the host, the IOC, the PV (and which they may have
-//! been meant to be), the time (and which there is), or anything of the kind at all. It is looked for only when nothing was
-//! found, so it may cost another look through the logs.
+//! Compares the request with what the logs hold: hosts, IOCs, PVs (with names that may have been meant), the time that
+//! they span, or anything of the kind at all. The logs are read once more for this, so only when nothing was found.
 
-use crate::filter::Filter;
-use crate::notices::Notices;
+use crate::filter::{Filter, Pattern};
+use crate::logs::Logs;
+use crate::scan::{Blocks, Part, Scan};
 use crate::suggest;
 use crate::time::Zone;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, Tier};
-use iocrec_log::glob::Glob;
-use iocrec_log::reader::{Ahead, SegmentFile};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// Names of hosts and IOCs that are listed.
-const LISTED: usize = 5;
+const MAX_LISTED: usize = 5;
 /// Those that are remembered, and bytes of one; bounds for hostile logs.
 const MAX_NAMES: usize = 1000;
 const MAX_LENGTH: usize = 1000;
@@ -33,17 +32,6 @@ pub enum Kind {
     Records,
 }
 
-/// The patterns that were given, as the user wrote them.
-#[derive(Default)]
-pub struct Asked<'a> {
-    /// `--pv`
-    pub pv: Option<&'a str>,
-    /// `--ioc`
-    pub ioc: Option<&'a str>,
-    /// `--host`
-    pub host: Option<&'a str>,
-}
-
 /// What the logs hold.
 #[derive(Default)]
 pub struct Held {
@@ -58,20 +46,14 @@ pub struct Held {
 }
 
 impl Held {
-    /// Looks through the logs. What can't be read has been said already.
-    pub fn look(runs: &[Vec<SegmentFile>]) -> Held {
+    /// Looks through the logs. What can't be read was reported when they were read for the answer.
+    pub fn look(logs: &Logs) -> Held {
         let mut held = Held { packets_only: true, ..Held::default() };
-        for files in runs {
+        for run in logs.runs() {
             let mut context = Context::default();
-            for file in files {
-                let Ok(mut segment) = Ahead::open(&file.path, |segment| segment.limit(file.limit)) else {
-                    continue;
-                };
-                while let Some(block) = segment.next_block() {
-                    for event in block.into_iter().flat_map(|block| block.events) {
-                        held.event(&mut context, event.time, &event.fact);
-                    }
-                }
+            for part in Scan::new(run, Blocks::All) {
+                let Part::Block(block) = part else { continue };
+                block.events.iter().for_each(|event| held.event(&mut context, event.time, &event.fact));
             }
         }
         held
@@ -99,11 +81,11 @@ impl Held {
     }
 
     /// What of the filter these logs don't have; `None` if each part of it by itself fits something.
-    pub fn lacks(&self, asked: &Asked, filter: &Filter, zone: &Zone) -> Option<String> {
-        if let Some(line) = none_of("host", asked.host, &filter.host, &self.hosts) {
+    pub fn lacks(&self, filter: &Filter, zone: &Zone) -> Option<String> {
+        if let Some(line) = none_of("host", &filter.host, &self.hosts) {
             return Some(line);
         }
-        if let Some(line) = none_of("IOC", asked.ioc, &filter.ioc, &self.iocs) {
+        if let Some(line) = none_of("IOC", &filter.ioc, &self.iocs) {
             return Some(line);
         }
         if let (Some(since), Some(until)) = (filter.since, filter.until) {
@@ -136,38 +118,28 @@ fn between(first: i64, last: i64, zone: &Zone) -> String {
     format!("{} to {}", zone.format(first, 3), zone.format(last, 3))
 }
 
-/// Says why nothing was found. `hidden`: there would be puts with `--all`.
-pub fn explain(
-    kind: Kind,
-    runs: &[Vec<SegmentFile>],
-    asked: &Asked,
-    filter: &Filter,
-    hidden: bool,
-    zone: &Zone,
-    notices: &mut Notices,
-) {
-    let held = Held::look(runs);
-    let line = held
-        .lacks(asked, filter, zone)
+/// Why nothing was found, in a line. `only_links`: there would be puts with `--all`.
+pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone: &Zone) -> String {
+    let held = Held::look(logs);
+    held.lacks(filter, zone)
         .or_else(|| {
-            hidden.then(|| "only puts of database links and CA links match; --all shows them".to_owned())
+            only_links.then(|| "only puts of database links and CA links match; --all shows them".to_owned())
         })
         .or_else(|| held.nothing_of(kind))
-        .or_else(|| no_pv(asked.pv?, runs))
+        .or_else(|| no_pv(filter.pv.as_ref()?, logs))
         .unwrap_or_else(|| {
-            let what = match kind {
+            let nothing = match kind {
                 Kind::Puts => "no put matches",
                 Kind::Chains => "no chain matches",
                 Kind::Iocs => "no IOC matches",
                 Kind::Records => "no record matches",
             };
-            let all = match asked.pv.is_some() || asked.ioc.is_some() || asked.host.is_some() {
+            let all = match filter.pv.is_some() || filter.ioc.is_some() || filter.host.is_some() {
                 true => " all that is asked for at once",
                 false => " at that time",
             };
-            format!("{what}{all}; leave something out, or see iocreplay info")
-        });
-    notices.say(&line);
+            format!("{nothing}{all}; leave something out, or see iocreplay info")
+        })
 }
 
 impl Held {
@@ -196,41 +168,105 @@ impl Held {
 }
 
 /// No PV has a name that matches the pattern.
-fn no_pv(pattern: &str, runs: &[Vec<SegmentFile>]) -> Option<String> {
-    let names = suggest::names(runs);
-    let glob = Glob::new(pattern);
-    // a pattern may name a field as well, which the names do not
-    let of_record = pattern.rsplit_once('.').map(|(record, _)| Glob::new(record));
-    let is_there =
-        |name: &String| glob.matches(name) || of_record.as_ref().is_some_and(|glob| glob.matches(name));
+fn no_pv(pattern: &Pattern, logs: &Logs) -> Option<String> {
+    let names = suggest::names(logs);
+    let text = pattern.text();
+    // A pattern may name a field as well, which the names do not.
+    let of_record = text.rsplit_once('.').map(|(record, _)| Pattern::from(record));
+    let is_there = |name: &String| {
+        pattern.matches(name) || of_record.as_ref().is_some_and(|record| record.matches(name))
+    };
     if names.iter().any(is_there) {
         return None;
     }
-    Some(match suggest::nearest(&names, pattern.trim_matches('*')).as_slice() {
-        [] => format!("no PV or record matches '{pattern}'; iocreplay records shows those there are"),
-        near => format!("no PV or record matches '{pattern}'; did you mean {}?", near.join(", ")),
+    Some(match suggest::nearest(&names, text.trim_matches('*')).as_slice() {
+        [] => format!("no PV or record matches '{text}'; iocreplay records shows those there are"),
+        nearby => format!("no PV or record matches '{text}'; did you mean {}?", nearby.join(", ")),
     })
 }
 
 /// No host, or no IOC, has a name that matches.
-fn none_of(
-    what: &str,
-    pattern: Option<&str>,
-    glob: &Option<Glob>,
-    names: &BTreeSet<String>,
-) -> Option<String> {
-    let (pattern, glob) = (pattern?, glob.as_ref()?);
-    if names.iter().any(|name| glob.matches(name)) {
+fn none_of(kind: &str, pattern: &Option<Pattern>, names: &BTreeSet<String>) -> Option<String> {
+    let pattern = pattern.as_ref()?;
+    if names.iter().any(|name| pattern.matches(name)) {
         return None;
     }
-    let near = suggest::nearest(names, pattern.trim_matches('*'));
-    let mut listed: Vec<&str> = near.iter().map(String::as_str).collect();
-    listed.extend(names.iter().map(String::as_str).filter(|name| !near.iter().any(|other| other == name)));
-    let more = listed.len().saturating_sub(LISTED);
-    listed.truncate(LISTED);
+    let text = pattern.text();
+    let nearby = suggest::nearest(names, text.trim_matches('*'));
+    let mut listed: Vec<&str> = nearby.iter().map(String::as_str).collect();
+    listed.extend(names.iter().map(String::as_str).filter(|name| !nearby.iter().any(|other| other == name)));
+    let more = listed.len().saturating_sub(MAX_LISTED);
+    listed.truncate(MAX_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(match listed.as_slice() {
-        [] => format!("no {what} matches '{pattern}': these logs know none"),
-        listed => format!("no {what} matches '{pattern}'; there is {}{more}", listed.join(", ")),
+        [] => format!("no {kind} matches '{text}': these logs know none"),
+        listed => format!("no {kind} matches '{text}'; there is {}{more}", listed.join(", ")),
     })
+}
+
+/// Why `why` has no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoChange {
+    /// The logs have nothing of the host, IOC or time that was asked for.
+    NothingAskedFor {
+        /// The PV.
+        pv: String,
+        /// What they don't have.
+        lacks: String,
+    },
+    /// The record is known, but was neither processed nor written.
+    Never {
+        /// The PV.
+        pv: String,
+        /// The time that the logs hold.
+        time: Option<String>,
+        /// What else was asked for.
+        narrowed: Narrowed,
+    },
+    /// The PV is not in the logs.
+    Unknown {
+        /// The PV.
+        pv: String,
+        /// Names that may have been meant.
+        suggestions: Vec<String>,
+    },
+}
+
+/// What was asked for besides the PV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Narrowed {
+    /// Nothing.
+    No,
+    /// A time.
+    ToTime,
+    /// An IOC or a host.
+    ToPlace,
+}
+
+impl fmt::Display for NoChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoChange::NothingAskedFor { pv, lacks } => {
+                write!(f, "{pv} was neither processed nor written in these logs as asked for: {lacks}")
+            }
+            NoChange::Never { pv, time, narrowed } => {
+                let time = time.as_ref().map_or(String::new(), |time| format!(" (they hold {time})"));
+                write!(f, "{pv} was neither processed nor written in these logs")?;
+                match narrowed {
+                    Narrowed::No => write!(f, "{time}; try more segments"),
+                    Narrowed::ToTime => write!(f, " at that time{time}; try another --at, or more segments"),
+                    Narrowed::ToPlace => {
+                        write!(f, "{time} by what is asked for; leave out --ioc or --host")
+                    }
+                }
+            }
+            NoChange::Unknown { pv, suggestions } if suggestions.is_empty() => write!(
+                f,
+                "no record or PV '{pv}' in these logs; see iocreplay records, or puts --all, for those there are"
+            ),
+            NoChange::Unknown { pv, suggestions } => {
+                write!(f, "no record or PV '{pv}' in these logs; did you mean {}?", suggestions.join(", "))
+            }
+        }
+    }
 }

@@ -1,34 +1,31 @@
 //! Names that the user may have meant.
 
+use crate::logs::Logs;
 use crate::model::pv::Pv;
+use crate::scan::{Blocks, Part};
 use iocrec_log::event::Fact;
-use iocrec_log::reader::SegmentFile;
 use std::collections::BTreeSet;
 
-/// Names that are shown.
-const SHOWN: usize = 5;
+/// Names that are suggested.
+const MAX_SUGGESTIONS: usize = 5;
 /// Names that are compared at most, and bytes of one; bounds for hostile logs. PVs have some tens.
 const MAX_NAMES: usize = 500_000;
 const MAX_LENGTH: usize = 200;
 
-/// Names of all records and PVs in the logs.
-pub fn names(runs: &[Vec<SegmentFile>]) -> BTreeSet<String> {
+/// Names of all records and PVs in the logs. What can't be read is left out.
+pub fn names(logs: &Logs) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for file in runs.iter().flatten() {
-        let Ok(mut segment) = file.open() else { continue };
-        segment.only_definitions();
-        while let Some(block) = segment.next_block() {
-            let Ok(block) = block else { continue };
-            for event in block.events {
-                let name = match event.fact {
-                    Fact::Record(record) => record.name,
-                    Fact::Channel(channel) => Pv::new(&channel.pv).record.to_owned(),
-                    Fact::Alias(alias) => alias.name,
-                    _ => continue,
-                };
-                if (1..=MAX_LENGTH).contains(&name.len()) && names.len() < MAX_NAMES {
-                    names.insert(name);
-                }
+    for part in logs.scan(Blocks::Definitions) {
+        let Part::Block(block) = part else { continue };
+        for event in block.events {
+            let name = match event.fact {
+                Fact::Record(record) => record.name,
+                Fact::Channel(channel) => Pv::new(&channel.pv).record.to_owned(),
+                Fact::Alias(alias) => alias.name,
+                _ => continue,
+            };
+            if (1..=MAX_LENGTH).contains(&name.len()) && names.len() < MAX_NAMES {
+                names.insert(name);
             }
         }
     }
@@ -38,23 +35,23 @@ pub fn names(runs: &[Vec<SegmentFile>]) -> BTreeSet<String> {
 /// Those that are most like `name`: with few letters changed, or with it as a part.
 pub fn nearest(names: &BTreeSet<String>, name: &str) -> Vec<String> {
     let wanted = name.to_lowercase();
-    let most = (name.len() / 3).max(2);
-    let mut near: Vec<(usize, &String)> = names
+    let limit = (name.len() / 3).max(2);
+    let mut nearby: Vec<(usize, &String)> = names
         .iter()
         .filter_map(|candidate| {
             let lower = candidate.to_lowercase();
             let contained = !wanted.is_empty() && lower.contains(&wanted);
             let distance = match contained {
                 true => 1,
-                // at least so many letters have no partner
-                false if lower.len().abs_diff(wanted.len()) > most * 4 => return None,
+                // that many letters have no partner
+                false if lower.len().abs_diff(wanted.len()) > limit * 4 => return None,
                 false => distance(&lower, &wanted),
             };
-            (distance <= most).then_some((distance, candidate))
+            (distance <= limit).then_some((distance, candidate))
         })
         .collect();
-    near.sort();
-    near.into_iter().take(SHOWN).map(|(_, name)| name.clone()).collect()
+    nearby.sort();
+    nearby.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.clone()).collect()
 }
 
 /// How many letters must be changed, added or left out to make one of the other.
@@ -95,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn near_names() {
+    fn nearby_names() {
         let names: BTreeSet<String> =
             ["T:SP", "T:CALC", "MOTOR:VELOCITY", "MOTOR:POSITION"].map(String::from).into();
         assert_eq!(nearest(&names, "t:sp"), ["T:SP"]);

@@ -1,8 +1,8 @@
-//! Chains of processing: trees of spans.
+//! Chains of processing: chains of spans.
 //!
-//! A [`Tree`] is what one cause set off: a put from outside, a scan, an event. Its spans are in the
+//! A [`Chain`] is what one cause set off: a put from outside, a scan, an event. Its spans are in the
 //! order in which they began to exist; parents come before their children, the root is the first.
-//! A CA link leads on to the tree of the put that it made, in the same IOC or in another.
+//! A CA link leads on to the chain of the put that it made, in the same IOC or in another.
 
 use super::run::Run;
 use super::value;
@@ -12,7 +12,7 @@ use iocrec_log::event::{
 use std::rc::Rc;
 
 /// What one cause set off.
-pub struct Tree {
+pub struct Chain {
     /// The run that saw it.
     pub run: Rc<Run>,
     /// The spans, the root first. Never empty.
@@ -24,7 +24,7 @@ pub struct Tree {
     pub serial: u64,
 }
 
-impl Tree {
+impl Chain {
     /// The cause of all.
     pub fn root(&self) -> Option<&Span> {
         self.spans.first()
@@ -47,7 +47,7 @@ impl Tree {
 
 /// A put, a record's processing, or a put through a CA link.
 pub struct Span {
-    /// Number of the parent in the tree; `None` for the root.
+    /// Number of the parent in the chain; `None` for the root.
     pub parent: Option<usize>,
     /// Where it began; `None` for a put that was seen on the network only.
     pub thread: Option<ThreadId>,
@@ -56,29 +56,29 @@ pub struct Span {
     /// Monotonic time of its end; `start` where not known.
     pub end: u64,
     /// What it is.
-    pub what: What,
+    pub kind: SpanKind,
 }
 
 impl Span {
     /// What it takes in memory, in spans: one that holds an array counts for several.
     pub fn weight(&self) -> usize {
-        let values = match &self.what {
-            What::Put(put) => {
+        let values = match &self.kind {
+            SpanKind::Put(put) => {
                 let after = put.after.as_ref().map_or(0, |after| value::heap(&after.value));
                 value::heap(&put.requested) + value::heap(&put.old) + after
             }
-            What::Process(ProcessSpan { outcome: Outcome::Completed(completed), .. }) => {
+            SpanKind::Process(ProcessSpan { outcome: Outcome::Completed(completed), .. }) => {
                 value::heap(&completed.value)
             }
-            What::Process(_) => 0,
-            What::Link(link) => value::heap(&link.value) + link.pv.len(),
+            SpanKind::Process(_) => 0,
+            SpanKind::Link(link) => value::heap(&link.value) + link.pv.len(),
         };
         1 + values / size_of::<Span>()
     }
 }
 
 /// What a span is.
-pub enum What {
+pub enum SpanKind {
     /// A put to a record's field.
     Put(PutSpan),
     /// The processing of a record.
@@ -236,7 +236,7 @@ pub struct LinkSpan {
     /// Looked for what it set off already?
     pub resolved: bool,
     /// What it set off.
-    pub target: Option<Box<Tree>>,
+    pub target: Option<Box<Chain>>,
 }
 
 /// What made a record process.

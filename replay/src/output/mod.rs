@@ -1,7 +1,13 @@
 //! What is printed: one file an output.
 
+pub mod format;
 pub mod info;
+pub mod iocs;
 pub mod puts;
+pub mod records;
+#[cfg(test)]
+pub mod sample;
 pub mod traces;
 pub mod verify;
 pub mod why;
+pub mod wording;

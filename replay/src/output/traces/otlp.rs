@@ -1,14 +1,15 @@
-//! Chains as OpenTelemetry traces: OTLP JSON lines, a chain a line (facts/otlp.md).
+//! Chains as OpenTelemetry traces: OTLP JSON lines, a chain a line.
 //!
 //! Ids are hashes of what a span is: its host's boot, process, thread, time and record. The same log
 //! gives the same ids, whenever it is exported.
 
-use crate::model::chain::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, What};
+use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span, SpanKind};
 use crate::model::enum_strings::{self, severity_name, status_name};
 use crate::model::putlog::{root_put, PutLine};
 use crate::model::run::{field_name, ioc_of_circuit, ioc_of_thread, record_name};
 use crate::model::value;
 use crate::out::Out;
+use crate::output::format::Writer;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CauseKind, Ioc, ScanKind, Value};
 use serde::Serialize;
@@ -110,13 +111,22 @@ enum AnyValue {
     Array { values: Vec<AnyValue> },
 }
 
+/// Writes chains as OTLP JSON lines.
+pub struct Otlp;
+
+impl Writer<Chain> for Otlp {
+    fn write(&mut self, out: &mut Out, chain: &Chain) -> io::Result<()> {
+        write(out, chain)
+    }
+}
+
 /// Writes a chain.
-pub fn write(out: &mut Out, tree: &Tree) -> io::Result<()> {
-    let Some(first) = tree.root() else { return Ok(()) };
+fn write(out: &mut Out, chain: &Chain) -> io::Result<()> {
+    let Some(first) = chain.root() else { return Ok(()) };
     let mut data = TracesData { resource_spans: Vec::new() };
-    let trace = Hash::new(b"trace").span(tree, first).0;
+    let trace = Hash::new(b"trace").span(chain, first).0;
     let trace = format!("{:032x}", trace.max(1));
-    push_tree(&mut data, tree, &trace, None, 0);
+    push_tree(&mut data, chain, &trace, None, 0);
     out.json(&data)
 }
 
@@ -126,11 +136,11 @@ struct Link<'a> {
     record: Option<String>,
 }
 
-fn push_tree(data: &mut TracesData, tree: &Tree, trace: &str, link: Option<&Link>, depth: usize) {
-    let context = tree.run.context();
-    let mut ids: Vec<String> = Vec::with_capacity(tree.spans.len());
-    for span in &tree.spans {
-        let mut hash = Hash::new(b"span").span(tree, span);
+fn push_tree(data: &mut TracesData, chain: &Chain, trace: &str, link: Option<&Link>, depth: usize) {
+    let context = chain.run.context();
+    let mut ids: Vec<String> = Vec::with_capacity(chain.spans.len());
+    for span in &chain.spans {
+        let mut hash = Hash::new(b"span").span(chain, span);
         let mut id = hash.short();
         // Two hits of a record at the same nanosecond: different spans all the same.
         while ids.last() == Some(&id) {
@@ -139,12 +149,12 @@ fn push_tree(data: &mut TracesData, tree: &Tree, trace: &str, link: Option<&Link
         }
         ids.push(id);
     }
-    for (number, (span, id)) in tree.spans.iter().zip(&ids).enumerate() {
+    for (number, (span, id)) in chain.spans.iter().zip(&ids).enumerate() {
         let parent = match span.parent {
             Some(parent) => ids.get(parent).cloned(),
             None => link.map(|link| link.span.to_owned()),
         };
-        let start = tree.run.wall(span.start);
+        let start = chain.run.wall(span.start);
         let end = start.saturating_add_unsigned(span.end.saturating_sub(span.start));
         let mut otlp = OtlpSpan {
             trace_id: trace.to_owned(),
@@ -158,29 +168,29 @@ fn push_tree(data: &mut TracesData, tree: &Tree, trace: &str, link: Option<&Link
             events: Vec::new(),
             status: None,
         };
-        match &span.what {
-            What::Put(put) if put.only_processes => {
+        match &span.kind {
+            SpanKind::Put(put) if put.only_processes => {
                 let record = put.record.map(|record| record_name(&context, record)).unwrap_or_default();
                 otlp.name = format!("request process {record}");
                 text(&mut otlp.attributes, "epics.record.name", &record);
             }
-            What::Put(put) if number == 0 => {
-                match root_put(tree, link.map(|l| l.record.as_deref().unwrap_or(""))) {
+            SpanKind::Put(put) if number == 0 => {
+                match root_put(chain, link.map(|l| l.record.as_deref().unwrap_or(""))) {
                     Some(line) => root(&mut otlp, put, &line),
                     None => inner_put(&mut otlp, &context, put),
                 }
             }
-            What::Put(put) => inner_put(&mut otlp, &context, put),
-            What::Process(process) => describe_process(&mut otlp, tree, &context, process),
-            What::Link(link) => describe_link(&mut otlp, &context, link),
+            SpanKind::Put(put) => inner_put(&mut otlp, &context, put),
+            SpanKind::Process(process) => describe_process(&mut otlp, chain, &context, process),
+            SpanKind::Link(link) => describe_link(&mut otlp, &context, link),
         }
         if let Some(thread) = span.thread.and_then(|thread| context.thread(thread)) {
             int(&mut otlp.attributes, "thread.id", i64::from(thread.tid));
             text(&mut otlp.attributes, "thread.name", &thread.name);
         }
         let ioc = ioc(&context, span);
-        push_span(data, tree, &context, ioc, span, otlp);
-        if let What::Link(LinkSpan { target: Some(target), record, .. }) = &span.what {
+        push_span(data, chain, &context, ioc, span, otlp);
+        if let SpanKind::Link(LinkSpan { target: Some(target), record, .. }) = &span.kind {
             if depth < MAX_DEPTH {
                 let record = record.map(|record| record_name(&context, record));
                 push_tree(data, target, trace, Some(&Link { span: id, record }), depth + 1);
@@ -190,8 +200,8 @@ fn push_tree(data: &mut TracesData, tree: &Tree, trace: &str, link: Option<&Link
 }
 
 fn ioc<'a>(context: &'a Context, span: &Span) -> Option<&'a Ioc> {
-    span.thread.and_then(|thread| ioc_of_thread(context, thread)).or_else(|| match &span.what {
-        What::Put(PutSpan { packet: Some(packet), .. }) => ioc_of_circuit(context, packet.circuit),
+    span.thread.and_then(|thread| ioc_of_thread(context, thread)).or_else(|| match &span.kind {
+        SpanKind::Put(PutSpan { packet: Some(packet), .. }) => ioc_of_circuit(context, packet.circuit),
         _ => None,
     })
 }
@@ -199,13 +209,13 @@ fn ioc<'a>(context: &'a Context, span: &Span) -> Option<&'a Ioc> {
 /// Puts a span to those of its IOC; a resource for that is made if there is none.
 fn push_span(
     data: &mut TracesData,
-    tree: &Tree,
+    chain: &Chain,
     context: &Context,
     ioc: Option<&Ioc>,
     span: &Span,
     otlp: OtlpSpan,
 ) {
-    let of = (Rc::as_ptr(&tree.run) as usize, ioc.map(|ioc| ioc.id));
+    let of = (Rc::as_ptr(&chain.run) as usize, ioc.map(|ioc| ioc.id));
     if let Some(resource) = data.resource_spans.iter_mut().find(|resource| resource.of == of) {
         let [scope] = &mut resource.scope_spans;
         return scope.spans.push(otlp);
@@ -232,8 +242,8 @@ fn resource_attributes(context: &Context, ioc: Option<&Ioc>, span: &Span) -> Vec
         }
         None => {
             // A server that is not on this host, or was not looked into: its address must do.
-            let server = match &span.what {
-                What::Put(PutSpan { packet: Some(packet), .. }) => context.circuit(packet.circuit),
+            let server = match &span.kind {
+                SpanKind::Put(PutSpan { packet: Some(packet), .. }) => context.circuit(packet.circuit),
                 _ => None,
             };
             let name = server.map_or_else(|| "unknown".to_owned(), |circuit| circuit.server.to_string());
@@ -297,7 +307,7 @@ fn inner_put(otlp: &mut OtlpSpan, context: &Context, put: &PutSpan) {
     int(attributes, "epics.put.count", i64::from(put.count));
 }
 
-fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process: &ProcessSpan) {
+fn describe_process(otlp: &mut OtlpSpan, chain: &Chain, context: &Context, process: &ProcessSpan) {
     let record = record_name(context, process.record);
     otlp.name = format!("process {record}");
     let attributes = &mut otlp.attributes;
@@ -316,7 +326,7 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
         let function = context.site(asked.site).map_or("", |site| site.function.as_str());
         text(attributes, "epics.cause.function", function);
         otlp.events.push(OtlpEvent {
-            time_unix_nano: tree.run.wall(asked.time).max(0).to_string(),
+            time_unix_nano: chain.run.wall(asked.time).max(0).to_string(),
             name: "scan requested",
             attributes: Vec::new(),
         });
@@ -350,7 +360,7 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
             text(&mut attributes, "thread.name", &thread.name);
         }
         otlp.events.push(OtlpEvent {
-            time_unix_nano: tree.run.wall(phase.time).max(0).to_string(),
+            time_unix_nano: chain.run.wall(phase.time).max(0).to_string(),
             name: phase.asked.map_or("asynchronous completion", cause_name),
             attributes,
         });
@@ -381,7 +391,7 @@ fn describe_link(otlp: &mut OtlpSpan, context: &Context, link: &LinkSpan) {
     let Some(target) = &link.target else { return };
     let target_context = target.run.context();
     let Some(root) = target.root() else { return };
-    if let What::Put(PutSpan { packet: Some(packet), .. }) = &root.what {
+    if let SpanKind::Put(PutSpan { packet: Some(packet), .. }) = &root.kind {
         if let Some(circuit) = target_context.circuit(packet.circuit) {
             text(attributes, "server.address", &circuit.server.to_string());
         }
@@ -428,8 +438,8 @@ fn any_value(v: &Value) -> Option<AnyValue> {
 struct Hash(u128);
 
 impl Hash {
-    fn new(what: &[u8]) -> Self {
-        Hash(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d).bytes(what)
+    fn new(kind: &[u8]) -> Self {
+        Hash(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d).bytes(kind)
     }
 
     fn bytes(self, bytes: &[u8]) -> Self {
@@ -443,8 +453,8 @@ impl Hash {
     }
 
     /// What a span is.
-    fn span(self, tree: &Tree, span: &Span) -> Self {
-        let context = tree.run.context();
+    fn span(self, chain: &Chain, span: &Span) -> Self {
+        let context = chain.run.context();
         let boot = context.host().map_or("", |host| host.boot_id.as_str());
         let mut hash = self.text(boot).bytes(&span.start.to_le_bytes());
         if let Some(ioc) = ioc(&context, span) {
@@ -453,8 +463,8 @@ impl Hash {
         if let Some(thread) = span.thread.and_then(|thread| context.thread(thread)) {
             hash = hash.bytes(&thread.tid.to_le_bytes());
         }
-        match &span.what {
-            What::Put(put) => {
+        match &span.kind {
+            SpanKind::Put(put) => {
                 if let Some(circuit) = put.packet.as_ref().and_then(|packet| context.circuit(packet.circuit))
                 {
                     hash = hash.text(&circuit.client.to_string()).text(&circuit.server.to_string());
@@ -462,8 +472,8 @@ impl Hash {
                 let record = put.record.map(|record| record_name(&context, record)).unwrap_or_default();
                 hash.text("put").text(&record).text(field_name(&context, put.field).unwrap_or_default())
             }
-            What::Process(process) => hash.text("process").text(&record_name(&context, process.record)),
-            What::Link(link) => hash.text("link").text(&link.pv),
+            SpanKind::Process(process) => hash.text("process").text(&record_name(&context, process.record)),
+            SpanKind::Link(link) => hash.text("link").text(&link.pv),
         }
     }
 

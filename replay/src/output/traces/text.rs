@@ -4,165 +4,105 @@
 //! which they were processed, each under what made it process, with its value, its severity where it
 //! has one, and the time that it took.
 
-use crate::model::caller::{self, Role};
-use crate::model::chain::{LinkSpan, Outcome, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
-use crate::model::putlog::{ioc_of_span, root_put};
+use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span, SpanKind};
+use crate::model::putlog::ioc_of_span;
 use crate::model::run::{field_name, has_value, record_name};
 use crate::model::{enum_strings, value};
 use crate::out::{add, line, Out};
-use crate::output::puts::text::{change, who};
+use crate::output::format::Writer;
+use crate::output::wording::cause::cause;
 use crate::time::{duration, Zone};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CauseKind, Value};
 use std::fmt::Write as _;
 use std::io;
 
+/// Writes chains as indented text.
+pub struct Text<'a> {
+    /// Of the times.
+    pub zone: &'a Zone,
+}
+
+impl Writer<Chain> for Text<'_> {
+    fn write(&mut self, out: &mut Out, chain: &Chain) -> io::Result<()> {
+        write(out, chain, self.zone)
+    }
+}
+
 /// Writes a chain.
-pub fn write(out: &mut Out, tree: &Tree, zone: &Zone) -> io::Result<()> {
-    let Some(root) = tree.root() else { return Ok(()) };
-    let ioc = ioc_of_span(&tree.run.context(), root);
-    add!(out, "{}  {}", zone.format(tree.run.wall(root.start), 6), cause(tree, None));
+fn write(out: &mut Out, chain: &Chain, zone: &Zone) -> io::Result<()> {
+    let Some(root) = chain.root() else { return Ok(()) };
+    let ioc = ioc_of_span(&chain.run.context(), root);
+    add!(out, "{}  {}", zone.format(chain.run.wall(root.start), 6), cause(chain, None));
     if !ioc.is_empty() {
         add!(out, "  [{ioc}]");
     }
-    if tree.open {
+    if chain.open {
         add!(out, "  (not seen to end)");
     }
     line!(out)?;
-    let children = tree.children();
-    match &root.what {
-        What::Put(_) => branch(out, tree, &children, 0, 1),
-        _ => node(out, tree, &children, 0, 1),
-    }
-}
-
-/// What set the chain off, in words. `link`: the record whose CA link did.
-pub fn cause(tree: &Tree, link: Option<&str>) -> String {
-    let Some(root) = tree.root() else { return String::new() };
-    if let Some(put) = root_put(tree, link) {
-        let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
-        if matches!(&root.what, What::Put(root) if root.only_processes) {
-            return format!("processing of {pv} asked for by {}", who(&put));
-        }
-        let mut text = format!("{} {pv} {} by {}", put.via.name(), change(&put), who(&put));
-        if put.status != "ok" {
-            let _ = write!(text, ", {}", put.status);
-        }
-        return text;
-    }
-    let context = tree.run.context();
-    let thread = root.thread.and_then(|thread| context.thread(thread));
-    let thread = thread.map_or("", |thread| thread.name.as_str());
-    match &root.what {
-        What::Process(process) => match process.trigger {
-            Trigger::Scan => match caller::scan_period(thread).as_deref().or(list_name(&context, process)) {
-                Some(period) => format!("scan {period}"),
-                None => "scan".to_owned(),
-            },
-            Trigger::Event => {
-                let name = list_name(&context, process).map(|name| format!(" {name}")).unwrap_or_default();
-                format!("event{name}{}", asker(&context, process))
-            }
-            Trigger::IoInterrupt => format!("I/O Intr{}", asker(&context, process)),
-            Trigger::Python => format!("I/O Intr by Python code{}", asker(&context, process)),
-            Trigger::Callback => format!("callback in {thread}"),
-            Trigger::Once | Trigger::CpLink if process.for_link => {
-                match tree.run.cp_link(root.start, process.record) {
-                    Some((field, source)) => {
-                        let field = field_name(&context, Some(field)).unwrap_or("?");
-                        format!("CP link {}.{field} from {source}", record_name(&context, process.record))
-                    }
-                    None => "CP link, source not known".to_owned(),
-                }
-            }
-            Trigger::Once | Trigger::CpLink => "scanOnce (CP link, or put while active)".to_owned(),
-            Trigger::Pini => "PINI".to_owned(),
-            Trigger::Shell => "dbtr in the IOC shell".to_owned(),
-            Trigger::Completion => "completion of what began earlier".to_owned(),
-            _ => match root.thread.map(|thread| caller::role(&context, thread)) {
-                Some(Role::PvaServer) => "PVA client".to_owned(),
-                _ if thread.is_empty() => "unknown".to_owned(),
-                _ => format!("unknown, in thread {thread}"),
-            },
-        },
-        _ => format!("CA link, in thread {thread}"),
-    }
-}
-
-/// The event or period that the record was processed for.
-fn list_name<'a>(context: &'a Context, process: &ProcessSpan) -> Option<&'a str> {
-    let name = context.scan_list(process.list?)?.name.as_str();
-    (!name.is_empty()).then_some(name)
-}
-
-/// Who asked for an event or for I/O Intr, where known.
-fn asker(context: &Context, process: &ProcessSpan) -> String {
-    let Some(asked) = &process.asked else { return String::new() };
-    let site = context.site(asked.site).filter(|site| !site.function.is_empty() || !site.module.is_empty());
-    let by = site.map(|site| match (site.function.as_str(), site.module.as_str()) {
-        ("", module) => format!(" by {module}"),
-        (function, module) => format!(" by {function} ({module})"),
-    });
-    // one that had ended when its name was to be read
-    let thread = context.thread(asked.thread).map(|thread| match thread.name.as_str() {
-        "" => format!(" in thread {}", thread.tid),
-        name => format!(" in thread {name}"),
-    });
-    match (by, thread) {
-        (None, None) => String::new(),
-        (by, thread) => format!(", asked for{}{}", by.unwrap_or_default(), thread.unwrap_or_default()),
+    let children = chain.children();
+    match &root.kind {
+        SpanKind::Put(_) => branch(out, chain, &children, 0, 1),
+        _ => node(out, chain, &children, 0, 1),
     }
 }
 
 /// The children of a span.
 fn branch(
     out: &mut Out,
-    tree: &Tree,
+    chain: &Chain,
     children: &[Vec<usize>],
     number: usize,
     depth: usize,
 ) -> io::Result<()> {
     // Chains of thousands of records are possible; deeper than this nobody reads, and recursion ends.
-    const DEEPEST: usize = 500;
-    if depth > DEEPEST {
+    const MAX_DEPTH: usize = 500;
+    if depth > MAX_DEPTH {
         indent(out, depth);
         return line!(out, "...");
     }
     for &child in children.get(number).map(Vec::as_slice).unwrap_or_default() {
-        node(out, tree, children, child, depth)?;
+        node(out, chain, children, child, depth)?;
     }
     Ok(())
 }
 
-fn node(out: &mut Out, tree: &Tree, children: &[Vec<usize>], number: usize, depth: usize) -> io::Result<()> {
-    let Some(span) = tree.spans.get(number) else { return Ok(()) };
+fn node(
+    out: &mut Out,
+    chain: &Chain,
+    children: &[Vec<usize>],
+    number: usize,
+    depth: usize,
+) -> io::Result<()> {
+    let Some(span) = chain.spans.get(number) else { return Ok(()) };
     indent(out, depth);
-    let context = tree.run.context();
+    let context = chain.run.context();
     let mut text = String::new();
-    match &span.what {
-        What::Process(process) => describe_process(&mut text, &context, span, process),
-        What::Put(put) => describe_put(&mut text, &context, put),
-        What::Link(link) => describe_link(&mut text, &context, link),
+    match &span.kind {
+        SpanKind::Process(process) => describe_process(&mut text, &context, span, process),
+        SpanKind::Put(put) => describe_put(&mut text, &context, put),
+        SpanKind::Link(link) => describe_link(&mut text, &context, link),
     }
     line!(out, "{text}")?;
-    if let What::Link(LinkSpan { target: Some(target), record, .. }) = &span.what {
+    if let SpanKind::Link(LinkSpan { target: Some(target), record, .. }) = &span.kind {
         linked(out, target, record.map(|record| record_name(&context, record)), depth + 1)?;
     }
-    branch(out, tree, children, number, depth + 1)
+    branch(out, chain, children, number, depth + 1)
 }
 
 /// The chain that a CA link led to.
-fn linked(out: &mut Out, tree: &Tree, record: Option<String>, depth: usize) -> io::Result<()> {
-    let Some(root) = tree.root() else { return Ok(()) };
+fn linked(out: &mut Out, chain: &Chain, record: Option<String>, depth: usize) -> io::Result<()> {
+    let Some(root) = chain.root() else { return Ok(()) };
     indent(out, depth);
-    let ioc = ioc_of_span(&tree.run.context(), root);
-    let cause = cause(tree, Some(record.as_deref().unwrap_or_default()));
-    line!(out, "{cause}  [{}{ioc}]", host_prefix(tree))?;
-    branch(out, tree, &tree.children(), 0, depth + 1)
+    let ioc = ioc_of_span(&chain.run.context(), root);
+    let cause = cause(chain, Some(record.as_deref().unwrap_or_default()));
+    line!(out, "{cause}  [{}{ioc}]", host_prefix(chain))?;
+    branch(out, chain, &chain.children(), 0, depth + 1)
 }
 
-fn host_prefix(tree: &Tree) -> String {
-    let host = tree.run.host();
+fn host_prefix(chain: &Chain) -> String {
+    let host = chain.run.host();
     if host.is_empty() {
         host
     } else {

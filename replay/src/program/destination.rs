@@ -1,11 +1,11 @@
-//! Where the output goes: standard output, or the file that `-o` names.
+//! Where the answer goes: standard output, or the file that `-o` names.
 //!
 //! Promises: a log is never written to, by whatever name the file is called; nothing is written into a log's directory;
 //! and a file that is there stays as it is until all is written, since what is written stands beside it, under a name of
 //! its own, until it takes its place.
 
-use crate::failure::Failure;
-use crate::out;
+use crate::failure::{Conflict, Failure, UsageError};
+use crate::terminal;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 /// Ending of a segment's name.
 const SEGMENT: &str = ".iocrec";
 
-/// Where the output goes.
-pub enum Target {
+/// Where the answer goes.
+pub enum Destination {
     /// Standard output.
     Standard(io::StdoutLock<'static>),
-    /// What is no file: a device, a pipe.
+    /// A device or a pipe.
     Device(File),
     /// A file.
     Beside(Beside),
@@ -31,43 +31,43 @@ pub struct Beside {
     written: bool,
 }
 
-impl Target {
+impl Destination {
     /// Opens what `-o` names, if anything. The logs are those that will be read.
-    pub fn open(named: Option<&Path>, logs: &[PathBuf]) -> Result<Target, Failure> {
-        let Some(path) = named else { return Ok(Target::Standard(out::standard())) };
-        let failed = |error| Failure::writing(error, Some(path));
+    pub fn open(named: Option<&Path>, logs: &[PathBuf]) -> Result<Destination, Failure> {
+        let Some(path) = named else { return Ok(Destination::Standard(terminal::standard())) };
+        let failed = |error| Failure::output(error, Some(path));
         let about = fs::metadata(path);
         // Through a link to what it leads to, so that the link stays. One that leads nowhere is replaced.
         let to = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        if let Some(why) = is_of_a_log(&to, about.as_ref().ok(), logs) {
-            return Err(Failure::Usage(format!("-o {} {why}; name another file", path.display())));
+        if let Some(conflict) = conflict(&to, about.as_ref().ok(), logs) {
+            return Err(UsageError::OutputInLog { file: path.to_owned(), conflict }.into());
         }
         match about {
             Ok(about) if about.is_dir() => Err(failed(io::ErrorKind::IsADirectory.into())),
             Ok(about) if !about.is_file() => {
-                OpenOptions::new().write(true).open(path).map(Target::Device).map_err(failed)
+                OpenOptions::new().write(true).open(path).map(Destination::Device).map_err(failed)
             }
-            about => Beside::create(to, about.ok()).map(Target::Beside).map_err(failed),
+            about => Beside::create(to, about.ok()).map(Destination::Beside).map_err(failed),
         }
     }
 
-    /// All is written. `whole`: as it should be; else what there is takes the file's place only if it is anything.
+    /// Everything is written. `whole`: as it should be; else it takes the file's place only if it is not empty.
     pub fn close(self, whole: bool) -> io::Result<()> {
         match self {
-            Target::Standard(mut out) => out.flush(),
-            Target::Device(mut file) => file.flush(),
-            Target::Beside(beside) if whole || beside.written => fs::rename(&beside.own, &beside.to),
-            Target::Beside(_) => Ok(()),
+            Destination::Standard(mut out) => out.flush(),
+            Destination::Device(mut file) => file.flush(),
+            Destination::Beside(beside) if whole || beside.written => fs::rename(&beside.own, &beside.to),
+            Destination::Beside(_) => Ok(()),
         }
     }
 }
 
-impl Write for Target {
+impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Target::Standard(out) => out.write(bytes),
-            Target::Device(file) => file.write(bytes),
-            Target::Beside(beside) => {
+            Destination::Standard(out) => out.write(bytes),
+            Destination::Device(file) => file.write(bytes),
+            Destination::Beside(beside) => {
                 beside.written = true;
                 beside.file.write(bytes)
             }
@@ -76,8 +76,8 @@ impl Write for Target {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Target::Standard(out) => out.flush(),
-            Target::Device(file) | Target::Beside(Beside { file, .. }) => file.flush(),
+            Destination::Standard(out) => out.flush(),
+            Destination::Device(file) | Destination::Beside(Beside { file, .. }) => file.flush(),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Drop for Beside {
 }
 
 /// Why a file may not be written: it belongs to a log, or would.
-fn is_of_a_log(to: &Path, about: Option<&Metadata>, logs: &[PathBuf]) -> Option<&'static str> {
+fn conflict(to: &Path, about: Option<&Metadata>, logs: &[PathBuf]) -> Option<Conflict> {
     let is_segment = |path: &Path| path.to_string_lossy().ends_with(SEGMENT);
     let own = about.and_then(identity);
     let same = |other: &Path| {
@@ -115,7 +115,7 @@ fn is_of_a_log(to: &Path, about: Option<&Metadata>, logs: &[PathBuf]) -> Option<
         own.is_some() && own == other_is || other.canonicalize().is_ok_and(|other| other == to)
     };
     if logs.iter().any(|log| !log.is_dir() && same(log)) {
-        return Some("would overwrite a log");
+        return Some(Conflict::IsSegment);
     }
     let within = logs.iter().flat_map(|log| [log.clone()].into_iter().chain(entries(log)));
     let here = |parent: &Path| if parent == Path::new("") { PathBuf::from(".") } else { parent.to_owned() };
@@ -124,16 +124,16 @@ fn is_of_a_log(to: &Path, about: Option<&Metadata>, logs: &[PathBuf]) -> Option<
         let mut segments = entries(&directory).filter(|path| is_segment(path)).peekable();
         if segments.peek().is_some() && into.is_some() && directory.canonicalize().ok() == into {
             let over = about.is_some() && is_segment(to);
-            return Some(if over { "would overwrite a log" } else { "is in the directory of a log" });
+            return Some(if over { Conflict::IsSegment } else { Conflict::InDirectory });
         }
         if own.is_some() && segments.any(|segment| same(&segment)) {
-            return Some("would overwrite a log");
+            return Some(Conflict::IsSegment);
         }
     }
     match (is_segment(to), about) {
         (false, _) => None,
-        (true, Some(_)) => Some("would overwrite a log"),
-        (true, None) => Some("would be taken for a part of a log by its name"),
+        (true, Some(_)) => Some(Conflict::IsSegment),
+        (true, None) => Some(Conflict::NamedLikeSegment),
     }
 }
 

@@ -4,13 +4,14 @@ mod bounds;
 mod ends;
 mod outcome;
 
-use super::chain::{LinkSpan, Outcome, Tree, What};
-use super::engine::Engine;
-use super::order::Order;
-use super::putlog::{each_put, PutLine};
-use super::run::{record_name, Run};
-use super::value;
 use iocrec_log::event::*;
+use iocreplay::model::chain::{Chain, LinkSpan, Outcome, SpanKind};
+use iocreplay::model::engine::Engine;
+use iocreplay::model::order::Order;
+use iocreplay::model::putlog::{each_put, PutLine};
+use iocreplay::model::run::{record_name, Run};
+use iocreplay::model::value;
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
@@ -263,7 +264,7 @@ impl Story {
     }
 
     /// Reads the story as a log would be, whole before anything is given out.
-    fn chains(&mut self) -> Vec<Tree> {
+    fn chains(&mut self) -> Vec<Chain> {
         self.events.sort_by_key(|event| event.time);
         let mut engine = Engine::new(Rc::clone(&self.run));
         let mut out = Vec::new();
@@ -273,58 +274,54 @@ impl Story {
     }
 
     /// Reads the story as a log would be.
-    fn trees(&mut self) -> Vec<Tree> {
+    fn in_order(&mut self) -> Vec<Chain> {
         self.events.sort_by_key(|event| event.time);
         let mut engine = Engine::new(Rc::clone(&self.run));
-        let (mut out, mut order, mut trees) = (Vec::new(), Order::default(), Vec::new());
-        let mut sink = |tree| -> Result<(), ()> {
-            trees.push(tree);
-            Ok(())
-        };
+        let (mut out, mut order, mut chains) = (Vec::new(), Order::default(), VecDeque::new());
         for event in self.events.drain(..) {
             engine.push(event, &mut out);
-            out.drain(..).for_each(|tree| order.insert(tree));
+            out.drain(..).for_each(|chain| order.insert(chain));
             let settled = engine.oldest().unwrap_or(engine.now()).min(engine.now());
-            order.release(self.run.wall(settled), &mut sink).unwrap();
+            order.release(self.run.wall(settled), &mut chains);
         }
         engine.finish(&mut out);
-        out.drain(..).for_each(|tree| order.insert(tree));
-        order.release(i64::MAX, &mut sink).unwrap();
-        trees
+        out.drain(..).for_each(|chain| order.insert(chain));
+        order.release(i64::MAX, &mut chains);
+        chains.into()
     }
 
     fn sketch(&mut self) -> String {
-        self.trees().iter().map(|tree| sketch(tree, 0)).collect()
+        self.in_order().iter().map(|chain| sketch(chain, 0)).collect()
     }
 
     fn puts(&mut self) -> Vec<PutLine> {
         let mut puts = Vec::new();
-        self.trees().iter().for_each(|tree| each_put(tree, true, &mut |put| puts.push(put)));
+        self.in_order().iter().for_each(|chain| each_put(chain, true, &mut |put| puts.push(put)));
         puts
     }
 }
 
 /// A chain in short: a line a span, indented.
-fn sketch(tree: &Tree, depth: usize) -> String {
-    let children = tree.children();
+fn sketch(chain: &Chain, depth: usize) -> String {
+    let children = chain.children();
     let mut text = String::new();
-    node(&mut text, tree, &children, 0, depth);
+    node(&mut text, chain, &children, 0, depth);
     text
 }
 
-fn node(text: &mut String, tree: &Tree, children: &[Vec<usize>], number: usize, depth: usize) {
-    let context = tree.run.context();
-    let span = &tree.spans[number];
+fn node(text: &mut String, chain: &Chain, children: &[Vec<usize>], number: usize, depth: usize) {
+    let context = chain.run.context();
+    let span = &chain.spans[number];
     text.push_str(&"  ".repeat(depth));
-    match &span.what {
-        What::Put(put) => {
+    match &span.kind {
+        SpanKind::Put(put) => {
             let record = put.record.map_or("-".into(), |record| record_name(&context, record));
             text.push_str(&format!("put {record} {}", value::text(&put.requested)));
             if let Some(packet) = &put.packet {
                 text.push_str(&format!(" circuit {}", packet.circuit));
             }
         }
-        What::Process(process) => {
+        SpanKind::Process(process) => {
             text.push_str(&format!("{} {}", record_name(&context, process.record), process.trigger.name()));
             match &process.outcome {
                 Outcome::Open => text.push_str(" open"),
@@ -346,7 +343,7 @@ fn node(text: &mut String, tree: &Tree, children: &[Vec<usize>], number: usize, 
                 });
             }
         }
-        What::Link(LinkSpan { pv, target, .. }) => {
+        SpanKind::Link(LinkSpan { pv, target, .. }) => {
             text.push_str(&format!("link to {pv}"));
             if let Some(target) = target {
                 text.push('\n');
@@ -355,7 +352,7 @@ fn node(text: &mut String, tree: &Tree, children: &[Vec<usize>], number: usize, 
         }
     }
     text.push('\n');
-    children[number].iter().for_each(|child| node(text, tree, children, *child, depth + 1));
+    children[number].iter().for_each(|child| node(text, chain, children, *child, depth + 1));
 }
 
 /// The trace at the top of facts/epics.md, stack pointers and all.
@@ -452,15 +449,15 @@ fn an_asynchronous_record_is_one_span() {
         .complete(SECOND + 500 * MS, CB_LOW, -200, CALC, 3.0)
         .process(SECOND + 501 * MS, CB_LOW, -300, "dbScanPassive", FAN)
         .complete(SECOND + 502 * MS, CB_LOW, -400, FAN, 0.0);
-    let trees = story.trees();
+    let chains = story.in_order();
     assert_eq!(
-        trees.iter().map(|tree| sketch(tree, 0)).collect::<String>(),
+        chains.iter().map(|chain| sketch(chain, 0)).collect::<String>(),
         "put T:SP 1\n  T:SP put = 1\n    T:CALC FLNK = 3 CallbackRequestProcessDelayed went on in cbLow\n      \
          T:FAN FLNK = 0\nT:STR event = 9\n"
     );
-    let calc = &trees[0].spans[2];
+    let calc = &chains[0].spans[2];
     assert_eq!((calc.start, calc.end), (SECOND + 10, SECOND + 500 * MS));
-    assert!(!trees[0].open);
+    assert!(!chains[0].open);
 }
 
 #[test]
@@ -582,13 +579,13 @@ fn a_chain_that_takes_too_long_is_given_out_open() {
         story.process(time + 1, SCAN, -100, "scanList", CALC).complete(time + 2, SCAN, -200, CALC, 1.0);
     }
     story.complete(SECOND + 90 * SECOND + 9, CB_LOW, -200, SP, 5.0);
-    let trees = story.trees();
-    assert!(trees[0].open);
-    assert_eq!(sketch(&trees[0], 0), "T:SP scan open\n");
+    let chains = story.in_order();
+    assert!(chains[0].open);
+    assert_eq!(sketch(&chains[0], 0), "T:SP scan open\n");
     let late: Vec<String> =
-        trees.iter().map(|tree| sketch(tree, 0)).filter(|text| text.contains("completion")).collect();
+        chains.iter().map(|chain| sketch(chain, 0)).filter(|text| text.contains("completion")).collect();
     assert_eq!(late, ["T:SP completion = 5\n"]);
-    assert_eq!(trees.len(), 102);
+    assert_eq!(chains.len(), 102);
 }
 
 #[test]
@@ -758,11 +755,11 @@ fn two_clients_at_once() {
         .write(SECOND + 2 * MS, CLIENT, SP, 2.0)
         .packet(SECOND + 10 * MS, 1, 1, false, 3.0)
         .write(SECOND + 11 * MS, CLIENT, SP, 3.0);
-    let trees = story.trees();
-    let seen: Vec<(u32, Option<ThreadId>)> = trees
+    let chains = story.in_order();
+    let seen: Vec<(u32, Option<ThreadId>)> = chains
         .iter()
-        .map(|tree| match &tree.spans[0].what {
-            What::Put(put) => (put.packet.as_ref().unwrap().circuit, tree.spans[0].thread),
+        .map(|chain| match &chain.spans[0].kind {
+            SpanKind::Put(put) => (put.packet.as_ref().unwrap().circuit, chain.spans[0].thread),
             _ => panic!("no put"),
         })
         .collect();
@@ -919,16 +916,16 @@ fn a_ca_link_leads_on_into_a_second_ioc() {
         .complete(SECOND + 5, CLIENT, -1150, SP, 2.0)
         .packet(SECOND + MS, 3, 4, false, 2.0)
         .write(SECOND + 2 * MS, REMOTE, FAR, 2.0);
-    let trees = story.trees();
+    let chains = story.in_order();
     assert_eq!(
-        trees.iter().map(|tree| sketch(tree, 0)).collect::<String>(),
+        chains.iter().map(|chain| sketch(chain, 0)).collect::<String>(),
         "put T:SP 2 circuit 1\n  T:SP put = 2\n    link to R:FAR.VAL\n      put R:FAR 2 circuit 3\n        \
          R:FAR put = 2\n"
     );
     let mut puts = Vec::new();
-    each_put(&trees[0], false, &mut |put| puts.push(put));
+    each_put(&chains[0], false, &mut |put| puts.push(put));
     assert_eq!(puts.len(), 1, "what an IOC's link wrote did not come from outside");
-    each_put(&trees[0], true, &mut |put| puts.push(put));
+    each_put(&chains[0], true, &mut |put| puts.push(put));
     let linked = &puts[2];
     assert_eq!((linked.via.name(), linked.cause_record.as_deref()), ("ca_link", Some("T:SP")));
 }
@@ -958,16 +955,13 @@ fn a_ca_link_to_another_host_whose_clock_is_behind() {
     here.packet(3 * SECOND, 3, 4, false, 5.0);
     there.packet(3 * SECOND - 20 * MS, 3, 4, false, 5.0).write(3 * SECOND, REMOTE, FAR, 5.0);
     let mut order = Order::default();
-    here.chains().into_iter().chain(there.chains()).for_each(|tree| order.insert(tree));
-    let mut text = String::new();
-    let mut sink = |tree: Tree| -> Result<(), ()> {
-        text.push_str(&sketch(&tree, 0));
-        Ok(())
-    };
+    here.chains().into_iter().chain(there.chains()).for_each(|chain| order.insert(chain));
+    let mut chains = VecDeque::new();
     for until in 0..40 {
-        order.release(WALL + until * 100 * MS as i64, &mut sink).unwrap();
+        order.release(WALL + until * 100 * MS as i64, &mut chains);
     }
-    order.release(i64::MAX, &mut sink).unwrap();
+    order.release(i64::MAX, &mut chains);
+    let text: String = chains.iter().map(|chain| sketch(chain, 0)).collect();
     assert_eq!(
         text,
         "T:CALC scan = 2\n  link to R:FAR\n    put R:FAR 2 circuit 3\n      R:FAR put = 2\n\
@@ -1021,11 +1015,11 @@ fn a_flood_through_a_ca_link() {
             .complete(time + 2, SCAN, -200, CALC, value)
             .write(time + 5 * MS, CA_LINK, SP, value);
     }
-    let trees = story.trees();
-    assert_eq!(trees.len() as u64, PUTS);
-    for (n, tree) in trees.iter().enumerate() {
+    let chains = story.in_order();
+    assert_eq!(chains.len() as u64, PUTS);
+    for (n, chain) in chains.iter().enumerate() {
         let expected = format!("T:CALC scan = {n}\n  link to T:SP\n    put T:SP {n}\n      T:SP put = {n}\n");
-        assert_eq!(sketch(tree, 0), expected);
+        assert_eq!(sketch(chain, 0), expected);
     }
 }
 
@@ -1146,7 +1140,7 @@ fn chains_come_in_the_order_in_which_they_began() {
         story.process(time, SCAN, -100, "scanList", CALC).complete(time + 1, SCAN, -200, CALC, n as f64);
     }
     story.complete(SECOND + 20 * SECOND, CB_LOW, -200, SP, 5.0);
-    let starts: Vec<u64> = story.trees().iter().map(|tree| tree.spans[0].start).collect();
+    let starts: Vec<u64> = story.in_order().iter().map(|chain| chain.spans[0].start).collect();
     assert_eq!(starts.len(), 50);
     assert!(starts.is_sorted());
 }
@@ -1181,33 +1175,34 @@ fn any_hits_at_all() {
                 Some(Fact::Process(_) | Fact::CaLinkPut(_))
             ));
         }
-        fn count(trees: &[Tree]) -> usize {
-            let of = |tree: &Tree| -> usize {
-                tree.spans
+        fn count(chains: &[Chain]) -> usize {
+            let of = |chain: &Chain| -> usize {
+                chain
+                    .spans
                     .iter()
-                    .map(|span| match &span.what {
-                        What::Put(_) => 0,
-                        What::Process(process) => {
-                            usize::from(process.trigger != super::chain::Trigger::Completion)
+                    .map(|span| match &span.kind {
+                        SpanKind::Put(_) => 0,
+                        SpanKind::Process(process) => {
+                            usize::from(process.trigger != iocreplay::model::chain::Trigger::Completion)
                         }
-                        What::Link(link) => {
-                            1 + link.target.as_ref().map_or(0, |tree| count(std::slice::from_ref(tree)))
+                        SpanKind::Link(link) => {
+                            1 + link.target.as_ref().map_or(0, |chain| count(std::slice::from_ref(chain)))
                         }
                     })
                     .sum()
             };
-            trees.iter().map(of).sum()
+            chains.iter().map(of).sum()
         }
-        let trees = story.trees();
-        assert_eq!(count(&trees), spans);
-        for tree in &trees {
-            assert!(tree
+        let chains = story.in_order();
+        assert_eq!(count(&chains), spans);
+        for chain in &chains {
+            assert!(chain
                 .spans
                 .iter()
                 .enumerate()
                 .all(|(n, span)| span.parent.is_none_or(|parent| parent < n)));
-            assert!(tree.spans.iter().skip(1).all(|span| span.parent.is_some()));
-            assert!(tree.spans.iter().all(|span| span.end >= span.start));
+            assert!(chain.spans.iter().skip(1).all(|span| span.parent.is_some()));
+            assert!(chain.spans.iter().all(|span| span.end >= span.start));
         }
     }
 }

@@ -1,26 +1,26 @@
 //! What the model makes of logs that nobody would write: golden segments whose blocks were changed at random
 //! and have right checksums, several of them together. A fixed number of times here, longer with `make fuzz`.
 
-#[path = "../../../log/tests/common/chance.rs"]
+#[path = "../../log/tests/common/chance.rs"]
 mod chance;
-#[path = "../../../log/tests/common/mutate.rs"]
+#[path = "../../log/tests/common/mutate.rs"]
 mod mutate;
 
-use super::chain::Tree;
-use super::putlog::each_put;
-use super::replay;
-use super::source::{group, Source};
-use crate::notices::Notices;
-use crate::out::Out;
-use crate::output;
-use crate::time::Zone;
 use chance::{fuzz, Random};
 use iocrec_log::context::Budget;
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{find, verify};
+use iocreplay::model::putlog::each_put;
+use iocreplay::model::replay::Replay;
+use iocreplay::model::source::{group, Source};
+use iocreplay::out::Out;
+use iocreplay::output::{puts, traces};
+use iocreplay::time::Zone;
+use iocreplay::Notices;
 use mutate::Pieces;
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
 fn golden() -> Vec<Pieces> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../log/tests/golden");
@@ -48,7 +48,7 @@ fn logs_that_nobody_would_write() {
     let golden = golden();
     let directory = tempfile::tempdir().unwrap();
     let zone = Zone::utc();
-    let (mut trees, mut lines) = (0_u64, 0_u64);
+    let (mut chains, mut lines) = (0_u64, 0_u64);
     fuzz(300, |random: &mut Random| {
         for number in 0..3 {
             let mut pieces = golden[random.below(golden.len())].clone();
@@ -63,23 +63,23 @@ fn logs_that_nobody_would_write() {
             (random.below(2) == 0).then(|| headers[0].created_wall.wrapping_add(random.next() as i64 >> 24));
         let runs = group(files);
         runs.iter().for_each(|run| drop(verify(run)));
-        let sources = runs.into_iter().map(|files| Source::new(files, since, &Budget::new(0))).collect();
-        let mut sink = |tree: Tree| -> io::Result<()> {
-            trees += 1;
+        let (budget, notices) = (Budget::new(0), Rc::new(Notices::default()));
+        let sources = runs.iter().map(|files| Source::new(files, since, &budget, &notices)).collect();
+        for chain in Replay::new(sources, i64::MAX, &notices) {
+            chains += 1;
             let mut below = io::sink();
             let mut out = Out::new(&mut below);
-            output::traces::text::write(&mut out, &tree, &zone)?;
-            output::traces::otlp::write(&mut out, &tree)?;
-            each_put(&tree, true, &mut |put| {
-                lines += u64::from(
-                    output::puts::text::write(&mut out, &put, output::puts::text::Format::Text, &zone)
-                        .is_ok(),
-                );
+            for format in &traces::FORMATS {
+                (format.writer)(&zone).write(&mut out, &chain).unwrap();
+            }
+            each_put(&chain, true, &mut |put| {
+                for format in &puts::FORMATS {
+                    (format.writer)(&zone).write(&mut out, &put).unwrap();
+                }
+                lines += 1;
             });
-            Ok(())
-        };
-        replay(sources, i64::MAX, &mut Notices::quiet(), &mut sink).unwrap();
+        }
     });
-    println!("{trees} chains, {lines} puts");
-    assert!(std::env::var("FUZZ_SEED").is_ok() || (trees > 100 && lines > 100));
+    println!("{chains} chains, {lines} puts");
+    assert!(std::env::var("FUZZ_SEED").is_ok() || (chains > 100 && lines > 100));
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Gives events to an engine and tells how many chains came out before the end.
-fn given_before_the_end(story: &mut Story, events: impl Iterator<Item = Fact>) -> (usize, Vec<Tree>) {
+fn given_before_the_end(story: &mut Story, events: impl Iterator<Item = Fact>) -> (usize, Vec<Chain>) {
     let mut engine = Engine::new(Rc::clone(&story.run));
     let mut out = Vec::new();
     events.for_each(|fact| engine.push(Event { time: SECOND, fact }, &mut out));
@@ -55,25 +55,21 @@ fn what_lasts_longer_than_the_rest_can_be_held_comes_late_but_whole() {
     }
     story.complete(600 * MS, CB_LOW, -200, RB1, 2.0);
     let mut engine = Engine::new(Rc::clone(&story.run));
-    let (mut out, mut order, mut trees) = (Vec::new(), Order::holding(50), Vec::new());
-    let mut sink = |tree: Tree| -> Result<(), ()> {
-        trees.push(tree);
-        Ok(())
-    };
+    let (mut out, mut order, mut chains) = (Vec::new(), Order::holding(50), VecDeque::new());
     for event in story.events.drain(..) {
         engine.push(event, &mut out);
-        out.drain(..).for_each(|tree| order.insert(tree));
+        out.drain(..).for_each(|chain| order.insert(chain));
         let settled = engine.oldest().unwrap_or(engine.now());
-        order.release(story.run.wall(settled), &mut sink).unwrap();
+        order.release(story.run.wall(settled), &mut chains);
     }
     engine.finish(&mut out);
-    out.drain(..).for_each(|tree| order.insert(tree));
-    order.release(i64::MAX, &mut sink).unwrap();
-    assert_eq!(trees.len(), 501);
+    out.drain(..).for_each(|chain| order.insert(chain));
+    order.release(i64::MAX, &mut chains);
+    assert_eq!(chains.len(), 501);
     assert_eq!(order.late(), 1);
-    let place = trees.iter().position(|tree| sketch(tree, 0).starts_with("T:RB1 event = 2")).unwrap();
+    let place = chains.iter().position(|chain| sketch(chain, 0).starts_with("T:RB1 event = 2")).unwrap();
     assert!(place > 400, "{place}");
-    let starts: Vec<u64> = trees.iter().filter_map(|tree| Some(tree.root()?.start)).collect();
+    let starts: Vec<u64> = chains.iter().filter_map(|chain| Some(chain.root()?.start)).collect();
     assert!(starts
         .iter()
         .enumerate()

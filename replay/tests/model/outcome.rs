@@ -266,13 +266,13 @@ fn an_ioc_is_no_person() {
     story.packet(SECOND, 1, 1, false, 2.0).write(SECOND + MS, CLIENT, SP, 2.0);
     story.write(2 * SECOND, CA_LINK, SP, 3.0);
     let mut from_outside = Vec::new();
-    let trees = story.trees();
-    trees.iter().for_each(|tree| each_put(tree, false, &mut |put| from_outside.push(put)));
+    let chains = story.in_order();
+    chains.iter().for_each(|chain| each_put(chain, false, &mut |put| from_outside.push(put)));
     // from outside, though of no person
     let seen: Vec<_> = from_outside.iter().map(|put| (put.via.name(), put.client_ioc.as_deref())).collect();
     assert_eq!(seen, [("ca_link", Some("second"))]);
     let mut all = Vec::new();
-    trees.iter().for_each(|tree| each_put(tree, true, &mut |put| all.push(put)));
+    chains.iter().for_each(|chain| each_put(chain, true, &mut |put| all.push(put)));
     let seen: Vec<_> = all.iter().map(|put| (put.via.name(), put.client_ioc.as_deref())).collect();
     assert_eq!(seen, [("ca_link", Some("second")), ("ca_link", None)]);
 }
