@@ -1,5 +1,5 @@
 //! Compiles bpf/ with clang for each kernel that the binary may meet, and leaves the objects in OUT_DIR, packed, with a
-//! table of them (programs.rs), to be embedded by src/kernel.
+//! table of them (programs.rs), to be embedded by src/bpf.
 //!
 //! Runs again only when bpf/, this file or $CLANG changes.
 
@@ -79,7 +79,7 @@ fn build() -> Result<(), String> {
         std::fs::write(&path, format!("&[{rows}]")).map_err(|error| format!("{}: {error}", path.display()))
     };
     table("programs.rs", kernels)?;
-    // for the tests of src/kernel/rules.rs
+    // for the tests of src/bpf/rules.rs
     table("programs_of_all.rs", &[X86_64, ARM64, RISCV64, I386, ARM])
 }
 

@@ -2,7 +2,7 @@
 /*
  * What the uprobe programs hand to the agent, and what they need to be told.
  *
- * src/kernel/hit.rs reads these bytes by offset: every member is naturally aligned, so that the
+ * src/bpf/hit.rs reads these bytes by offset: every member is naturally aligned, so that the
  * layout is the same for every compiler, and the sizes are asserted on both sides.
  */
 #ifndef IOCREC_HITS_H

@@ -14,9 +14,12 @@ use iocrec_log::writer::{self, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
+use crate::bpf::Wish;
+use crate::commands::{check, mark, status, watch};
 use crate::directory::Guard;
-use crate::ioc::user::Users;
-use crate::kernel::Wish;
+use crate::linux::signals::HangUp;
+use crate::linux::user::Users;
+use crate::linux::{privileges, signals};
 use crate::recorder::holding::Holding;
 use crate::recorder::report::Report;
 use crate::recorder::selection::Selection;
@@ -25,9 +28,8 @@ use crate::recorder::store::Store;
 use crate::recorder::thinning::Retain;
 use crate::recorder::triggers::Triggers;
 use crate::recorder::{self, Recorder};
-use crate::signals::HangUp;
 use crate::terminal::{self, complain};
-use crate::{check, control, kernel, mark, privileges, signals, status, watch};
+use crate::{bpf, control};
 
 /// Steps of times in nanoseconds, unless told otherwise. A probe takes 400 ns and more, so that what differs by less
 /// does not come from the IOC; it would be half of the log (docs/benchmarks.md).
@@ -302,8 +304,8 @@ fn parse(words: &[String]) -> Result<Option<Command>, Failure> {
 
 fn execute(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Record(record) => self::record(record),
-        Command::Watch(watch) => self::watch(watch),
+        Command::Record(record) => crate::cli::record(record),
+        Command::Watch(watch) => crate::cli::watch(watch),
         Command::Check(check) => {
             let users = Users::named(&check.user).map_err(Failure::Usage)?;
             check::run(check.json, &users).map_err(Failure::Failed)
@@ -385,7 +387,7 @@ fn is_foreign(path: &Path) -> bool {
 /// permissions count.
 fn limit_privileges(foreign: bool) {
     // the last that needs CAP_SYS_RESOURCE
-    kernel::raise_limits();
+    bpf::raise_limits();
     if let Err(error) = privileges::limit(foreign.then_some(privileges::DAC_OVERRIDE)) {
         complain(&format!("capabilities that are not needed could not be given up: {error}"));
     }
@@ -418,7 +420,7 @@ fn watch(watch: Watch) -> Result<(), Failure> {
 
 /// Ends a recorder, all of whose events are written. That takes a while where it can't be left to others.
 fn part_with(recorder: Recorder) {
-    if kernel::parting::leave_to_child() {
+    if crate::probes::deferred_close::leave_to_child() {
         // to take the probes out here, too, would be to wait for it
         std::mem::forget(recorder);
     }

@@ -30,7 +30,7 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{connect, getsockopt, socket, AddressFamily, SockFlag, SockType, UnixAddr};
 
 use crate::directory::{self, Sort};
-use crate::ioc::process;
+use crate::linux::process;
 
 /// How long either side waits for the other. A disk may take seconds to store a mark.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -2,8 +2,8 @@
 
 use crate::model::chain::{Chain, Span, SpanKind};
 use crate::model::putlog::{ioc_of_span, PutLine};
-use crate::model::pv::{link_target, Pv};
 use crate::model::run::{field_name, record_name};
+use epics::pv::{link_target, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::glob::Glob;
 

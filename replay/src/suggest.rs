@@ -1,8 +1,8 @@
 //! Names that the user may have meant.
 
 use crate::logs::Logs;
-use crate::model::pv::Pv;
 use crate::scan::{Blocks, Part};
+use epics::Pv;
 use iocrec_log::event::Fact;
 use std::collections::BTreeSet;
 

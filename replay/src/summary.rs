@@ -8,57 +8,12 @@ use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
 use crate::time::Zone;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Event, Fact, Ioc, Loss};
-use iocrec_log::format::fact_number;
+use iocrec_log::event::{Class, Event, Fact, Ioc, Loss};
 use iocrec_log::reader::SegmentFile;
 use iocrec_log::writer::Pin;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Names of the facts, by their number in the log.
-const FACTS: [&str; 39] = [
-    "host",
-    "clock",
-    "tier",
-    "ioc",
-    "ioc_end",
-    "thread",
-    "record",
-    "field",
-    "site",
-    "circuit",
-    "circuit_end",
-    "channel",
-    "channel_end",
-    "serves",
-    "ca_put",
-    "ca_answer",
-    "put",
-    "process",
-    "complete",
-    "cause",
-    "ca_link_put",
-    "loss",
-    "mark",
-    "alias",
-    "menu",
-    "states",
-    "scan_list",
-    "scanned",
-    "inspected",
-    "thinning",
-    "thinned",
-    "routine",
-    "pinned",
-    "unpinned",
-    "ended",
-    "attached",
-    "detached",
-    "circuit_ends",
-    "field_value",
-];
-/// Numbers of the facts that are no definitions: `CaPut` to `Mark`.
-const HITS: std::ops::RangeInclusive<u16> = 14..=22;
 /// Marks and kinds of loss that are kept of a run; a bound for hostile logs.
 const MAX_LISTED: usize = 1000;
 /// Bytes of their texts, the same.
@@ -274,7 +229,7 @@ impl Builder {
     /// Takes an event in. `is_new`: it is no repeated definition.
     fn event(&mut self, event: &Event, is_new: bool) {
         self.context.apply(event.time, &event.fact);
-        let number = fact_number(&event.fact);
+        let number = event.fact.number();
         if is_new {
             *self.counts.entry(number).or_default() += 1;
         }
@@ -313,7 +268,7 @@ impl Builder {
             }
             _ => {}
         }
-        if HITS.contains(&number) || matches!(event.fact, Fact::RsetProcess(_)) {
+        if matches!(event.fact.class(), Class::Hit | Class::Note) {
             let (first, last) = self.span.unwrap_or((wall, wall));
             self.span = Some((first.min(wall), last.max(wall)));
         }
@@ -384,12 +339,12 @@ impl Builder {
             missing_segments: self.missing,
             damage: self.damage,
             iocs: self.iocs.into_values().map(ioc).collect(),
-            facts: (0..)
-                .zip(FACTS)
-                .filter_map(|(number, name)| Some((name, *self.counts.get(&number)?)))
+            facts: Fact::KINDS
+                .iter()
+                .filter_map(|kind| Some((kind.name, *self.counts.get(&kind.number)?)))
                 .collect(),
             losses: self.losses.into_iter().map(loss).collect(),
-            thinning: self.context.thinning().map(|thinning| ThinningInfo {
+            thinning: self.context.chain_sampling().map(|thinning| ThinningInfo {
                 chains: thinning.chains,
                 window: thinning.window,
                 cause: thinning.cause.clone(),

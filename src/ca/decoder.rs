@@ -1,12 +1,13 @@
 //! From packets to facts: tells connections apart and keeps their state within bounds.
 
-use super::framer::{Framer, Hole};
-use super::losses::{Kind, Losses};
-use super::message::{self, Belief, Header, Speaker};
-use super::packet::Segment;
-use super::session::{Context, Numbers, Room, SeedChannel, Session};
-use super::stream::{Arrival, Piece, Stream};
-use super::{Namespace, Served};
+use crate::ca::framer::{Framer, Hole};
+use crate::ca::losses::{Kind, Losses};
+use crate::ca::message::{self, Belief, Header, Speaker};
+use crate::ca::session::{Context, Numbers, Room, SeedChannel, Session};
+use crate::net::packet::Segment;
+use crate::net::served::Served;
+use crate::net::stream::{Arrival, Piece, Stream};
+use crate::net::Namespace;
 use iocrec_log::event::{Address, CircuitId, Event, IocId, Origin};
 use std::collections::HashMap;
 

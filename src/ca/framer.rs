@@ -11,7 +11,7 @@
 //! message that ends just where its segment ends. What fails is dropped and counted as lost. So a
 //! payload that begins a segment is not taken for a put unless it was made to deceive.
 
-use super::message::{
+use crate::ca::message::{
     self, is_text, plausible, Belief, Header, Speaker, CLIENT_NAME, CREATE_CHAN, ERROR, HEADER, HOST_NAME,
     LAST_COMMAND, LONG_HEADER, WRITE, WRITE_NOTIFY,
 };

@@ -3,11 +3,11 @@
 //! Takes the messages of both directions, in the order of each, and turns them into facts. CIDs and
 //! SIDs belong to the circuit and are used again; channel numbers ([`ChannelId`]) are not.
 
-use super::message::{
+use crate::ca::message::{
     self, Header, CLEAR_CHANNEL, CLIENT_NAME, CREATE_CHAN, CREATE_CH_FAIL, ERROR, HOST_NAME, LONGEST_NAME,
     SERVER_DISCONN, VERSION, WRITE, WRITE_NOTIFY,
 };
-use super::Namespace;
+use crate::net::Namespace;
 use iocrec_log::event::{
     Address, CaAnswer, CaPut, Channel, ChannelId, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Origin,
 };

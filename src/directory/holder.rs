@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::sys::stat::{major, minor};
 use nix::unistd::geteuid;
 
-use crate::ioc::process as proc;
+use crate::linux::process as proc;
 
 /// Bit of SIGKILL in the masks of /proc/PID/status.
 const SIGKILL: u64 = 1 << 8;
@@ -121,7 +121,8 @@ pub fn holders(directory: &File) -> Vec<Holder> {
     }
     if found.is_empty() {
         // an overlay's files have other numbers in the kernel's lists
-        let path = read_link(format!("/proc/self/fd/{}", super::number(directory))).unwrap_or_default();
+        let path =
+            read_link(format!("/proc/self/fd/{}", crate::directory::number(directory))).unwrap_or_default();
         let has = |pid: &u32| locked_by_path(*pid, &path);
         found = proc::pids().unwrap_or_default().into_iter().filter(has).collect();
     }
@@ -133,7 +134,8 @@ pub fn holders(directory: &File) -> Vec<Holder> {
 fn names_of(file: &File, device: u64, inode: u64) -> Vec<String> {
     let name = |major: u64, minor: u64| format!(" {major:02x}:{minor:02x}:{inode} ");
     let mut names = vec![name(major(device) as u64, minor(device) as u64)];
-    let info = proc::text(format!("/proc/self/fdinfo/{}", super::number(file))).unwrap_or_default();
+    let info =
+        proc::text(format!("/proc/self/fdinfo/{}", crate::directory::number(file))).unwrap_or_default();
     let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:")).map(str::trim);
     let mounts = proc::text("/proc/self/mountinfo").unwrap_or_default();
     let of_mount = mounts.lines().find_map(|line| {

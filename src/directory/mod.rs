@@ -130,7 +130,9 @@ impl Guard {
         };
         self.instead = Some(instead);
         // a recorder that came in between saw no file yet, but is seen now
-        if let Some(recorder) = self::holders(directory).iter().find(|holder| holder.sort == Sort::Recorder) {
+        if let Some(recorder) =
+            crate::directory::holders(directory).iter().find(|holder| holder.sort == Sort::Recorder)
+        {
             self.instead = None;
             return Err(held(path, Some(recorder)));
         }

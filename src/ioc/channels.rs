@@ -18,15 +18,14 @@ use std::time::{Duration, Instant};
 
 use iocrec_log::event::Address;
 
-use super::clients::ClientChannel;
-use super::elf::Elf;
-use super::memory::Memory;
-use super::opened::Named;
-use super::process::{self, Mapping};
-use super::sockets::{self, Connection};
-use super::width::{u32_at, Width};
-use crate::inspect;
-use crate::kernel::FileId;
+use crate::ioc::clients::ClientChannel;
+use crate::linux::elf::Elf;
+use crate::linux::memory::Memory;
+use crate::linux::opened::Named;
+use crate::linux::process::{self, Mapping};
+use crate::linux::sockets::{self, Connection};
+use crate::linux::width::{u32_at, Width};
+use crate::linux::FileId;
 
 /// Virtual tables of `nciu` and `tcpiiu`. An object points behind the table's two first words (Itanium C++
 /// ABI: offset to top, type information).
@@ -153,12 +152,12 @@ impl Libraries {
             let Some(bias) = elf.bias(mappings.iter().filter(|mapping| mapping.file == code.file)) else {
                 continue;
             };
-            let head = if elf.wide { WIDE.table_head } else { NARROW.table_head };
+            let head = if elf.is_64bit { WIDE.table_head } else { NARROW.table_head };
             let first_word = |name| {
                 let table = elf.symbol(name).filter(|symbol| !symbol.function)?;
                 Some(table.address.wrapping_add(bias).wrapping_add(head))
             };
-            tables.narrow |= !elf.wide;
+            tables.narrow |= !elf.is_64bit;
             tables.channel.extend(first_word(CHANNEL_TABLE));
             tables.circuit.extend(first_word(CIRCUIT_TABLE));
         }
@@ -209,7 +208,7 @@ fn present(pagemap: &Path, start: u64, stop: u64) -> Vec<(u64, usize)> {
     /// Bit of a /proc/PID/pagemap entry (Documentation/admin-guide/mm/pagemap.rst).
     const PRESENT: u64 = 1 << 63;
     let mut entries = vec![0; (stop.saturating_sub(start) / PAGE) as usize * 8];
-    let have = inspect::file::read_at(pagemap, &mut entries, start / PAGE * 8).unwrap_or(0);
+    let have = crate::linux::reader::file::read_at(pagemap, &mut entries, start / PAGE * 8).unwrap_or(0);
     let entries = entries.get(..have).unwrap_or_default().as_chunks::<8>().0;
     let mut runs: Vec<(u64, usize)> = Vec::new();
     for (page, entry) in (start..).step_by(PAGE as usize).zip(entries) {

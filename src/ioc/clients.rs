@@ -13,10 +13,10 @@ use std::net::Ipv4Addr;
 
 use iocrec_log::event::Address;
 
-use super::layout::Layout;
-use super::memory::Memory;
-use super::width::{u16_at, u32_at, Width};
-use super::{addresses, threads, IocProcess};
+use crate::ioc::layout::Layout;
+use crate::ioc::{addresses, threads, IocProcess};
+use crate::linux::memory::Memory;
+use crate::linux::width::{u16_at, u32_at, Width};
 
 /// Where the members lie.
 struct Offsets {

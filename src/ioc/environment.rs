@@ -5,8 +5,10 @@
 
 use std::collections::HashMap;
 
-use super::memory::{printable, Memory};
-use super::{process, redact, script, variable, Module};
+use crate::ioc::{redact, script, variable, Module};
+use crate::linux::memory::Memory;
+use crate::linux::process;
+use crate::linux::text::printable;
 
 /// More variables than any environment has.
 const MAX_VARIABLES: u64 = 4096;

@@ -4,8 +4,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::memory::Memory;
-use super::width::Width;
+use crate::linux::memory::Memory;
+use crate::linux::width::Width;
 
 /// Room of an image.
 pub const ROOM: usize = 1 << 20;

@@ -5,8 +5,8 @@
 //! Access's if the process also holds the UDP socket on which PV Access servers are searched for; it is
 //! believed where it is the port that the environment says, or the only one left.
 
-use super::{addresses, IocProcess};
 use crate::ca::servers::Server;
+use crate::ioc::{addresses, IocProcess};
 
 /// Ports of PV Access unless the environment says otherwise (PV Access specification; EPICS_PVA_*).
 const PVA_SERVER: u16 = 5075;

@@ -63,7 +63,7 @@ pub fn is_told(name: &str) -> bool {
 
 /// A command line without its secrets.
 pub fn command(words: &[String]) -> Vec<String> {
-    let code = super::script::code(words);
+    let code = crate::ioc::script::code(words);
     let mut redacted = Vec::with_capacity(words.len());
     let mut hide_next = false;
     for (place, word) in words.iter().enumerate() {

@@ -11,9 +11,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::memory::Memory;
-use super::width::{u32_at, Width};
-use super::{addresses, IocProcess};
+use crate::ioc::{addresses, IocProcess};
+use crate::linux::memory::Memory;
+use crate::linux::width::{u32_at, Width};
 
 /// Members of an epicsThreadOSD of 3.15 and later that may hold the kernel's number (seen at 24 and 32).
 const NUMBER_BYTES: usize = 96;

@@ -5,8 +5,8 @@
 //! libdbCore, of 3.14's libmiscIoc, or of the program. Where it is not (the wheels of PyPI), the name of the
 //! library file may tell.
 
-use super::opened::Opened;
-use super::Module;
+use crate::ioc::Module;
+use crate::linux::opened::Opened;
 
 /// What the text begins with.
 const MARK: &[u8] = b"EPICS R";
@@ -19,7 +19,7 @@ const CHUNK: usize = 64 << 10;
 
 /// The version that an IOC's modules tell; empty where none does.
 pub fn of(modules: &[Module]) -> String {
-    let knows = |module: &&Module| module.elf.symbol(super::CORE_RELEASE).is_some();
+    let knows = |module: &&Module| module.elf.symbol(crate::ioc::CORE_RELEASE).is_some();
     let text = modules.iter().filter(knows).find_map(|module| in_file(&module.opened));
     let by_name = || {
         modules.iter().find_map(|module| {

@@ -11,11 +11,12 @@
 
 use std::collections::HashMap;
 
+use epics::limits::MAX_STRING_SIZE;
 use iocrec_log::event::{Event, Fact, FieldId, FieldValue, RecordId, Value};
 
-use super::sink::Sink;
-use crate::clock;
 use crate::ioc::{fields, IocProcess};
+use crate::linux::clock;
+use crate::recorder::sink::Sink;
 
 /// When a field is read, nanoseconds after the last put to it: dbPut works within microseconds.
 const SOON: u64 = 20_000_000;
@@ -142,8 +143,7 @@ impl AfterPuts {
 fn has_changed(old: &Value, value: &Value) -> bool {
     match (old, value) {
         (Value::Unknown | Value::Array(_), _) | (_, Value::Unknown | Value::Array(_)) => false,
-        // MAX_STRING_SIZE
-        (Value::Text(old), Value::Text(value)) => old != value && old.len() < 40,
+        (Value::Text(old), Value::Text(value)) => old != value && old.len() < MAX_STRING_SIZE,
         (old, value) => old != value,
     }
 }

@@ -3,7 +3,7 @@
 //! Two IOCs may serve at the same port on two addresses, or at the same address and port in two network
 //! namespaces; and a client may be an IOC: one with CA links, or a sequencer. The sockets tell: a connection's socket
 //! is held by the process that it belongs to, and while none is seen (a client that is gone soon) the socket that
-//! listens tells the server ([`crate::ca::Served`]). Ports alone tell nothing.
+//! listens tells the server ([`crate::net::served::Served`]). Ports alone tell nothing.
 //!
 //! A look reads the sockets of each namespace and the descriptors of the recorded processes, on a thread of its own: a
 //! machine with many connections takes long over it. Only when there is something new it is looked, ten
@@ -18,11 +18,12 @@ use std::thread;
 
 use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 
-use crate::ca::captures::Wanted;
-use crate::ca::{Listener, Namespace, Served};
-use crate::clock;
-use crate::ioc::process;
-use crate::ioc::sockets::{self, Sockets};
+use crate::ca;
+use crate::linux::sockets::{self, Sockets};
+use crate::linux::{clock, process};
+use crate::net::captures::Wanted;
+use crate::net::served::{Listener, Served};
+use crate::net::Namespace;
 
 /// Least time between two looks, nanoseconds.
 const PAUSE: u64 = 100_000_000;
@@ -90,10 +91,10 @@ impl Look {
         let served = self.places.wanted.iter().map(|(&namespace, wanted)| {
             let sockets = self.sockets.get(&namespace);
             let listeners = sockets.map(|sockets| sockets.listeners.as_slice()).unwrap_or_default();
-            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.binary_search(&at.port).is_ok());
+            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.has(&ca::SERVICE, at.port));
             Served {
                 namespace,
-                ports: wanted.ports.clone(),
+                ports: wanted.ports.get(&ca::SERVICE).to_vec(),
                 listeners: of_servers
                     .map(|&(address, inode)| Listener { address, owner: self.owner(inode) })
                     .collect(),
@@ -282,7 +283,7 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ca::Local;
+    use crate::linux::sockets::LocalAddress;
 
     const HOST: Namespace = 100;
     const BOX: Namespace = 101;
@@ -295,7 +296,8 @@ mod tests {
     fn look(connections: &[(Namespace, Address, Address, u64)], owners: &[(u64, Option<IocId>)]) -> Look {
         let mut sockets = HashMap::new();
         for (namespace, ip) in [(HOST, [10, 9, 0, 1]), (BOX, [10, 9, 0, 2])] {
-            let local = vec![Local { ip: at(ip, 0).ip, bits: 32 }, Local { ip: 0x7f00_0000, bits: 8 }];
+            let local =
+                vec![LocalAddress { ip: at(ip, 0).ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }];
             let own = connections.iter().filter(|(of, ..)| *of == namespace);
             let connections = own.map(|&(_, local, remote, inode)| ((local, remote), inode)).collect();
             sockets.insert(namespace, Sockets { connections, listeners: Vec::new(), local });

@@ -4,14 +4,14 @@ use iocrec_log::event::{
     CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Event, Fact, Process, Put, PutKind, Value,
 };
 
-use super::names::{Names, NewThread, Step};
-use super::selection::Selection;
-use super::sink::Sink;
-use super::value::{dbf, text, value};
+use crate::bpf::hit::{Body, Form, Head};
 use crate::ioc::fields;
 use crate::ioc::layout::Numbering;
-use crate::ioc::memory::printable;
-use crate::kernel::hit::{Body, Form, Head};
+use crate::linux::text::printable;
+use crate::recorder::names::{Names, NewThread, Step};
+use crate::recorder::selection::Selection;
+use crate::recorder::sink::Sink;
+use crate::recorder::value::{dbf, text, value};
 
 /// Works on one hit; tells of its thread when it is that thread's first.
 pub fn hit(

@@ -9,8 +9,8 @@ use std::collections::{HashMap, VecDeque};
 
 use iocrec_log::event::{CallSite, CallSiteId, Event, Fact};
 
-use super::sink::Sink;
-use crate::clock;
+use crate::linux::clock;
+use crate::recorder::sink::Sink;
 
 /// Nanoseconds that events wait at most.
 const LONGEST: u64 = 1_000_000_000;

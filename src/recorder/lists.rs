@@ -6,10 +6,10 @@
 
 use iocrec_log::event::{Event, Fact, IocId, RecordId, RecordScan, ScanList, ScanListId};
 
-use super::names::AddressMap;
-use super::sink::Sink;
 use crate::ioc::scanning::{self, Place};
 use crate::ioc::IocProcess;
+use crate::recorder::names::AddressMap;
+use crate::recorder::sink::Sink;
 
 /// Records that are on no list yet are looked up after 1, 2, 4, 8 s, and then every 8 s, nanoseconds: an event that
 /// does not exist may never come, and an IOC's start may take minutes.

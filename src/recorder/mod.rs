@@ -1,7 +1,7 @@
 //! The recorder: what the kernel and the network hand over becomes events in a sink.
 //!
 //! One thread, one loop: packets and hits are taken over some twenty times a second, everything else is
-//! done at a slow beat. Processes are looked at, and probes placed, by other threads ([`crate::inspect`]): the loop waits
+//! done at a slow beat. Processes are looked at, and probes placed, by other threads ([`crate::linux::reader`]): the loop waits
 //! for none of that, but for a few words of an IOC's memory now and then, and never long. It survives IOCs that
 //! come and go; what is lost is said in the log.
 
@@ -30,23 +30,22 @@ use iocrec_log::event::{ChainSampling, Clock, Event, Fact, Host, Loss, LossSourc
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::utsname::uname;
 
-use self::ends::{Ends, Places};
-use self::local_clients::LocalClients;
-use self::names::Names;
-use self::selection::Selection;
-use self::sink::Sink;
-use self::thinning::{in_words, Change, Retain, Thinner};
-pub use self::watched::not_captured;
-use self::watched::{Desk, Watched};
-use crate::ca::capture::{Capture, CaptureError};
-use crate::ca::captures::Captures;
+use crate::bpf::maps::LeavesOut;
+use crate::bpf::{self, Kernel, Wish};
 use crate::ca::{Decoder, Limits};
-use crate::clock;
-use crate::inspect;
-use crate::ioc::user::Users;
-use crate::kernel::tables::LeavesOut;
-use crate::kernel::{self, Kernel, Wish};
-use crate::signals;
+use crate::linux::user::Users;
+use crate::linux::{clock, reader, signals};
+use crate::net::capture::{Capture, CaptureError};
+use crate::net::captures::Captures;
+use crate::net::service::Ports;
+use crate::recorder::ends::{Ends, Places};
+use crate::recorder::local_clients::LocalClients;
+use crate::recorder::names::Names;
+use crate::recorder::selection::Selection;
+use crate::recorder::sink::Sink;
+use crate::recorder::thinning::{in_words, Change, Retain, Thinner};
+pub use crate::recorder::watched::not_captured;
+use crate::recorder::watched::{Desk, Watched};
 
 /// How often waiting hits and packets are taken over. The ring holds eight times what a busy IOC (20,000
 /// hits/s of 64 bytes) makes in it; it wakes the recorder earlier when a quarter has filled.
@@ -133,13 +132,13 @@ impl Recorder {
     pub fn new(options: Options, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), String> {
         let mut said = Vec::new();
         // before there is much in memory of which the reader would keep a copy
-        inspect::read_aside();
-        kernel::leftovers::remove();
+        reader::use_reader_process();
+        crate::probes::stale_events::remove();
         let thinner = Thinner::new(options.thin, options.retain);
         let leaves_out = LeavesOut { chains: thinner.thins(), records: !options.selection.is_all() };
-        let (kernel, choice) = kernel::open(options.wish, leaves_out);
+        let (kernel, choice) = bpf::open(options.wish, leaves_out);
         let mut no_packets = None;
-        let captures = match Capture::open(&options.interfaces, &[]) {
+        let captures = match Capture::open(&options.interfaces, &Ports::default()) {
             _ if !options.puts => None,
             Ok(capture) => Some(Captures::new(capture)),
             Err(error @ CaptureError::NoSuchInterface { .. }) => return Err(error.to_string()),
@@ -368,7 +367,7 @@ impl Recorder {
         let (names, selection) = (&mut self.names, &self.options.selection);
         let mut new = Vec::new();
         let more = kernel.transport.drain(|batch| {
-            for (head, body) in batch.samples().filter_map(kernel::hit::parse) {
+            for (head, body) in batch.samples().filter_map(crate::bpf::hit::parse) {
                 new.extend(hits::hit(names, selection, &head, body, sink));
             }
         });

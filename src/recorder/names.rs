@@ -13,21 +13,17 @@ use iocrec_log::event::{
     Loss, LossSource, Menu, MenuId, PactCheck, Record, RecordId, ScanListId, Thread, ThreadId, Value,
 };
 
-use super::after_puts::{AfterPuts, PutTo};
-use super::lists::Lists;
-use super::selection::Selection;
-use super::sink::Sink;
-use crate::clock;
-use crate::inspect::worker::{Errand, Found};
-use crate::ioc::fields;
-use crate::ioc::layout;
-use crate::ioc::records;
-use crate::ioc::scanning;
-use crate::ioc::{process, threads, Database, IocProcess};
-use crate::kernel::tables::LeftOut;
+use crate::bpf::maps::LeftOut;
+use crate::inspector::worker::{Errand, Found};
+use crate::ioc::{fields, layout, records, scanning, threads, Database, IocProcess};
+use crate::linux::{clock, process};
+use crate::recorder::after_puts::{AfterPuts, PutTo};
+use crate::recorder::lists::Lists;
+use crate::recorder::selection::Selection;
+use crate::recorder::sink::Sink;
 
-/// PVNAME_STRINGSZ of dbDefs.h, 61 with the NUL: a record's name is the first member of dbCommon.
-const RECORD_NAME: usize = 60;
+/// Bytes of a record's name without its NUL; the name is the first member of dbCommon.
+const RECORD_NAME: usize = epics::limits::PVNAME_STRINGSZ - 1;
 /// A program has a handful of places that call the probed functions. Something that jumps in from
 /// everywhere (generated code) is not worth a definition each.
 const MAX_SITES: usize = 4096;

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Times as of [`crate::clock::monotonic`].
+/// Times as of [`crate::linux::clock::monotonic`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beats {
     /// When the loop last came round; `None` before the first time, while IOCs are looked for.

@@ -7,10 +7,10 @@ use iocrec_log::context::Context;
 use iocrec_log::event::{Event, Fact, LossSource, TierChoice};
 use iocrec_log::writer::{State, Status};
 
-use super::name_of;
-use super::pulse::Beats;
-use crate::clock::{self, iso};
 use crate::json::{array, string};
+use crate::linux::clock::{self, iso};
+use crate::recorder::name_of;
+use crate::recorder::pulse::Beats;
 use crate::terminal;
 
 /// Nanoseconds between counts, and how many are kept: rates are those of the last minute.

@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use iocrec_log::event::{Event, Fact, Loss, LossSource, Sort};
+use iocrec_log::event::{Class, Event, Fact, Loss, LossSource};
 use iocrec_log::storage::Storage;
 use iocrec_log::writer::{Status, Writer};
 
-use super::pulse::Pulse;
-use super::report::Report;
-use super::sink::Sink;
-use super::triggers::Triggers;
-use crate::clock;
 use crate::control::Request;
+use crate::linux::clock;
+use crate::recorder::pulse::Pulse;
+use crate::recorder::report::Report;
+use crate::recorder::sink::Sink;
+use crate::recorder::triggers::Triggers;
 
 /// Events that wait for the writer at most: the three seconds of a busy IOC (20,000 hits/s) that a
 /// bad card takes to sync, some 7 MiB.
@@ -226,7 +226,7 @@ impl Store {
 
 /// May it be dropped? What defines or ends something may not, nor what people are to read.
 fn is_hit(fact: &Fact) -> bool {
-    fact.sort() == Sort::Hit && !matches!(fact, Fact::Loss(_) | Fact::ChainsLeftOut(_) | Fact::Mark(_))
+    fact.class() == Class::Hit
 }
 
 impl Sink for Store {

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::kernel::tables::ChainSampling;
+use crate::bpf::maps::ChainSampling;
 
 /// How often the rate is looked at, nanoseconds: several times as long as a block waits to be written.
 const PERIOD: u64 = 5_000_000_000;

@@ -9,22 +9,23 @@ use iocrec_log::event::{
     Address, Attached, CircuitId, Detached, Event, Fact, Ioc, IocEnd, IocId, Linkage, ServerThread, ThreadId,
 };
 
-use super::ends::Places;
-use super::names::{Names, NewThread};
-use super::sink::Sink;
-use super::Options;
-use crate::ca::captures::{Captures, Wanted as WantedThere};
-use crate::ca::{Decoder, Namespace, SeedChannel};
-use crate::clock;
-use crate::inspect;
-use crate::inspect::arrivals::{Arrivals, Watch};
-use crate::inspect::budget::Refused;
-use crate::inspect::worker::{About, Errand, Lookers, News, Report, Wanted, GONE};
+use crate::bpf::Kernel;
+use crate::ca::{self, Decoder, SeedChannel};
+use crate::inspector::arrivals::{Arrivals, Watch};
+use crate::inspector::worker::{About, Errand, Lookers, News, Report, Wanted, GONE};
 use crate::ioc::clients::Client;
-use crate::ioc::ending::{self, Ending};
-use crate::ioc::{ports, process, redact, script, user, IocProcess};
-use crate::kernel::probe::Hold;
-use crate::kernel::Kernel;
+use crate::ioc::{ports, redact, script, IocProcess};
+use crate::linux::ending::{self, Ending};
+use crate::linux::reader::budget::Refused;
+use crate::linux::{clock, process, reader, user};
+use crate::net::captures::{Captures, Wanted as WantedThere};
+use crate::net::service::Ports;
+use crate::net::Namespace;
+use crate::probes::probe::Hold;
+use crate::recorder::ends::Places;
+use crate::recorder::names::{Names, NewThread};
+use crate::recorder::sink::Sink;
+use crate::recorder::Options;
 
 /// A circuit's packets come at most so long after the hits that they cause: the packet ring hands over a
 /// block after some 10 ms. Later than this there are none, and memory is all we have.
@@ -177,7 +178,7 @@ impl Watched {
         let own = std::process::id();
         let mut wanted: BTreeMap<Namespace, WantedThere> = BTreeMap::new();
         if let Ok(here) = process::namespace(own) {
-            wanted.insert(here, WantedThere { pid: own, ports: more.to_vec() });
+            wanted.insert(here, WantedThere { pid: own, ports: Ports::of(&ca::SERVICE, more) });
         }
         let mut recorded = Vec::new();
         for (&pid, process) in &mut self.recorded {
@@ -188,14 +189,12 @@ impl Watched {
             }
             recorded.push((process.id, pid, process.said.linkage != Linkage::Foreign));
             let Ok(namespace) = process.namespace else { continue };
-            let place = wanted.entry(namespace).or_insert_with(|| WantedThere { pid, ports: more.to_vec() });
-            place.ports.extend(&process.said.ca_ports);
+            let place = wanted
+                .entry(namespace)
+                .or_insert_with(|| WantedThere { pid, ports: Ports::of(&ca::SERVICE, more) });
+            place.ports.add(&ca::SERVICE, &process.said.ca_ports);
             // of several always the same
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
-        }
-        for place in wanted.values_mut() {
-            place.ports.sort_unstable();
-            place.ports.dedup();
         }
         recorded.sort_unstable();
         Places { wanted, recorded }
@@ -287,13 +286,13 @@ impl Watched {
 
     /// Asks those again that have not answered the loop, and says who it is.
     fn hear_silent(&mut self, now: u64, desk: &mut Desk<'_>) {
-        for (pid, since) in inspect::silent() {
+        for (pid, since) in reader::unresponsive() {
             if !self.recorded.contains_key(&pid) {
-                inspect::speaks(pid);
+                reader::mark_responsive(pid);
             } else if self.stalled.insert(pid) {
                 self.unanswered(now, pid, Refused::NoAnswer, desk);
             } else if self.lookers.has_passed(pid, since) && !self.unanswered.contains_key(&pid) {
-                inspect::speaks(pid);
+                reader::mark_responsive(pid);
                 self.stalled.remove(&pid);
             }
         }
@@ -368,7 +367,7 @@ impl Watched {
         self.lookers.forget(pid);
         self.unanswered.remove(&pid);
         self.stalled.remove(&pid);
-        inspect::speaks(pid);
+        reader::mark_responsive(pid);
         if why.is_some() {
             // it lives on as something else
             self.lookers.arrived(pid, false);
@@ -386,6 +385,7 @@ impl Watched {
         let Report { pid, start, news } = report;
         match news {
             News::Ioc { ioc, about, placed, not_probed } => {
+                let not_probed = not_probed.iter().map(ToString::to_string).collect();
                 self.adopt(now, ioc, &about, placed, not_probed, desk);
                 return true;
             }
@@ -407,7 +407,7 @@ impl Watched {
     fn report_of(&mut self, now: u64, pid: u32, start: u64, news: News, desk: &mut Desk<'_>) -> bool {
         if matches!(news, News::Answers) {
             self.unanswered.remove(&pid);
-            inspect::speaks(pid);
+            reader::mark_responsive(pid);
         }
         let Some(recorded) = self.recorded.get_mut(&pid).filter(|recorded| recorded.start == start) else {
             return false;
@@ -446,6 +446,7 @@ impl Watched {
             }
             News::Routines { placed, not_probed } => {
                 recorded.placed = placed;
+                let not_probed: Vec<String> = not_probed.iter().map(ToString::to_string).collect();
                 recorded.said.not_probed.retain(|line| !not_probed.contains(line));
                 recorded.said.not_probed.extend(not_probed);
             }

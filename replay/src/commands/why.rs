@@ -5,13 +5,13 @@ use super::options::{
 };
 use super::command::{Command, Outcome};
 use crate::filter::Filter;
-use crate::model::pv::Pv;
 use crate::nothing_found::{Held, Narrowed, NoChange};
 use crate::out::Out;
 use crate::output;
 use crate::failure::{Failure, UsageError};
 use crate::time::{Boundary, Zone};
 use crate::{suggest, Logs};
+use epics::Pv;
 use iocrec_cli::command;
 use std::path::Path;
 

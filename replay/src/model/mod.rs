@@ -10,7 +10,6 @@
 pub mod caller;
 pub mod chain;
 pub mod clock;
-pub mod eca;
 pub mod engine;
 pub mod enum_strings;
 pub mod links;
@@ -19,7 +18,6 @@ pub mod order;
 pub mod outcome;
 pub mod packets;
 pub mod putlog;
-pub mod pv;
 pub mod queue;
 pub mod replay;
 pub mod requests;

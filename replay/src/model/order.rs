@@ -9,9 +9,9 @@
 
 use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
-use super::pv::{link_target, Pv};
 use super::run;
 use super::value;
+use epics::pv::{link_target, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Address, CircuitId, IocId, RecordId, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};

@@ -2,10 +2,10 @@
 
 use super::caller::{self, Caller, Role};
 use super::chain::{Chain, Completed, Outcome as End, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
+use super::enum_strings;
 use super::outcome::{self, Outcome};
-use super::pv::Pv;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
-use super::{enum_strings, value};
+use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, Value};
 use std::borrow::Cow;
@@ -206,7 +206,7 @@ pub fn root_put(chain: &Chain, cause: Option<&str>) -> Option<PutLine> {
 fn circuit(context: &Context, span: &Span, put: &PutSpan) -> Option<CircuitId> {
     match &put.packet {
         Some(packet) => Some(packet.circuit),
-        None => context.serves(span.thread?),
+        None => context.circuit_of_thread(span.thread?),
     }
 }
 
@@ -319,8 +319,8 @@ fn line(
         server: circuit.map(|circuit| circuit.server.to_string()),
         via,
         dbr: match &put.packet {
-            Some(packet) => value::dbr_name(packet.dbr),
-            None => value::dbf_name(put.dbf).to_owned(),
+            Some(packet) => Dbr(packet.dbr).to_string(),
+            None => put.dbf.request_name().to_owned(),
         },
         count: put.count,
         requested_cut: outcome::is_cut(&put.requested, false),

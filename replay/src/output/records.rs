@@ -33,7 +33,7 @@ pub fn write(out: &mut Out, found: &Inventory, filter: &Filter, json: bool) -> i
 fn one(out: &mut Out, found: &Inventory, record: RecordRef<'_>, json: bool) -> io::Result<()> {
     let context = found.context();
     let ioc = context.ioc(record.ioc).map(|ioc| ioc.name.as_str());
-    let (aliases, states) = (context.aliases(record.id), context.states(record.id));
+    let (aliases, states) = (context.aliases(record.id), context.enum_strings(record.id));
     if json {
         let rtype = Some(record.rtype).filter(|rtype| !rtype.is_empty());
         let line = RecordLine { host: found.host(), ioc, record: record.name, rtype, aliases, states };

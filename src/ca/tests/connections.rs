@@ -1,6 +1,6 @@
 //! What TCP does to a circuit.
 
-use super::wire::*;
+use crate::ca::tests::wire::*;
 use crate::ca::{Limits, SeedChannel};
 use iocrec_log::event::{Address, Fact};
 

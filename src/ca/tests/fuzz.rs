@@ -1,7 +1,7 @@
 //! Circuits as clients and servers of EPICS have them, whose packets were changed at random: bytes of headers and of
 //! messages, cut, left out, sent again, out of order. A fixed number of times here, longer with `make fuzz`.
 
-use super::wire::*;
+use crate::ca::tests::wire::*;
 use crate::ca::{Decoder, Limits, SeedChannel};
 use crate::chance::{fuzz, mutate, Random};
 use iocrec_log::event::{Address, CaPut, Event, Fact};

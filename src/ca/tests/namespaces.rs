@@ -1,7 +1,10 @@
 //! The same addresses and ports in several network namespaces, and circuits that pass through one to another.
 
-use super::wire::*;
-use crate::ca::{Decoder, Limits, Listener, Local, Namespace, Served};
+use crate::ca::tests::wire::*;
+use crate::ca::{Decoder, Limits};
+use crate::linux::sockets::LocalAddress;
+use crate::net::served::{Listener, Served};
+use crate::net::Namespace;
 use iocrec_log::event::{Address, CircuitEnds, Event, Fact};
 
 const HOST: Namespace = 100;
@@ -14,7 +17,7 @@ fn served(namespace: Namespace, ip: [u8; 4], owner: u32) -> Served {
         namespace,
         ports: vec![SERVER.port],
         listeners: vec![Listener { address, owner: Some(owner) }],
-        local: vec![Local { ip: address.ip, bits: 32 }, Local { ip: 0x7f00_0000, bits: 8 }],
+        local: vec![LocalAddress { ip: address.ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }],
         captured: true,
     }
 }

@@ -1,6 +1,6 @@
 //! Whatever TCP does to a stream, and whatever comes along, the facts stay right.
 
-use super::wire::*;
+use crate::ca::tests::wire::*;
 use crate::ca::{Decoder, Limits};
 use iocrec_log::event::{Address, CaPut, Event, Fact};
 use proptest::collection::vec;

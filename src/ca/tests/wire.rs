@@ -1,6 +1,7 @@
 //! Makes messages, TCP segments and packets for tests, and reads facts back.
 
-use crate::ca::{Decoder, Limits, Served};
+use crate::ca::{Decoder, Limits};
+use crate::net::served::Served;
 use iocrec_log::event::{Address, Event, Fact};
 
 pub const CLIENT: Address = Address { ip: 0x0a00_0001, port: 40001 };

@@ -4,7 +4,7 @@ use super::*;
 use crate::chance::{fuzz, Random};
 use crate::ioc::image::{FieldLine, Image, ROOM};
 use crate::ioc::layout::{states_of, Fixed};
-use crate::ioc::width::Width;
+use crate::linux::width::Width;
 use proptest::prelude::*;
 
 /// A name, its type, whether it is an alias, and the texts of its states.

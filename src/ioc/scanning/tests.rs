@@ -108,7 +108,14 @@ impl Ioc {
     fn list(&self, record: usize) -> Option<ListAt> {
         let Some(Place::On { list, scan }) = self.places(&[record]).remove(0) else { return None };
         let periods = PERIODS.map(str::to_string);
-        super::list(&self.image.memory(), &self.layout, self.image.address(record), list, scan, &periods)
+        crate::ioc::scanning::list(
+            &self.image.memory(),
+            &self.layout,
+            self.image.address(record),
+            list,
+            scan,
+            &periods,
+        )
     }
 }
 

@@ -7,7 +7,7 @@
 use super::{Engine, MAX_RECORDS};
 use crate::model::chain::{After, PutSpan};
 use crate::model::open_chains::SpanRef;
-use crate::model::{enum_strings, value};
+use crate::model::value;
 use crate::time::SECOND;
 use iocrec_log::event::{FieldId, FieldValue, RecordId, Value};
 
@@ -44,9 +44,11 @@ impl Engine {
         if self.written.len() >= MAX_RECORDS && !self.written.contains_key(&record) {
             return;
         }
-        let settled = self.run.context().field(field).is_some_and(|field| {
-            enum_strings::is_link(field.dbf) || NOT_PROCESSED.contains(&field.name.as_str())
-        });
+        let settled = self
+            .run
+            .context()
+            .field(field)
+            .is_some_and(|field| field.dbf.is_link() || NOT_PROCESSED.contains(&field.name.as_str()));
         let fields = self.written.entry(record).or_default();
         fields.retain(|written| written.field != field);
         if fields.len() >= MAX_FIELDS {
@@ -91,8 +93,7 @@ impl Engine {
 
     /// A field was read that no put was made to: a CP link of a record that is processed for such.
     fn link_told(&self, time: u64, held: &FieldValue) {
-        let is_link =
-            self.run.context().field(held.field).is_some_and(|field| enum_strings::is_link(field.dbf));
+        let is_link = self.run.context().field(held.field).is_some_and(|field| field.dbf.is_link());
         let cp = |text: &[u8]| {
             text.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")
         };

@@ -1,0 +1,189 @@
+//! How hits come out of the kernel: through ring buffers, or through perf buffers of each CPU. Puts have buffers of their
+//! own, so that a flood of processing does not push them out.
+//!
+//! Either way hits are copied into a `Batch` and worked on from there, so that nothing of ours runs
+//! inside libbpf. Nobody is woken for a single hit; the agent looks in on a timer. No hit of a thread is handed over before
+//! an older one of the same thread (see `crate::bpf::batch`).
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+
+use crate::bpf::batch::Batch;
+use crate::bpf::perf_buffer::PerfBuffer;
+use crate::bpf::ring::{Consumed, Ring};
+use crate::linux::clock;
+
+/// Bytes of processing taken over from the kernel at a time where no puts are among it. The ring holds four times as much.
+const BATCH: usize = 128 * 1024;
+/// Bytes that are held back at most, for a program that was interrupted while it wrote a hit: as much as both rings
+/// hold. Then order goes before completeness no more.
+const MOST_HELD: usize = 768 * 1024;
+/// How soon such a hit is looked for again.
+const INTERRUPTED: Duration = Duration::from_millis(1);
+
+/// Pages of 4 KiB a CPU of the perf tier. 512 KiB hold the 5000 hits of a tenth of a second of a very busy IOC; 128 KiB
+/// the hits of 350 puts.
+const PAGES: usize = 128;
+const PAGES_OF_PUTS: usize = 32;
+/// The reader is woken when so many hits wait on a CPU: a fifth of its buffer, a quarter of that of puts. It looks in by
+/// itself every 50 ms.
+const WAKE_AT: u32 = 1024;
+const WAKE_AT_PUTS: u32 = 180;
+
+struct Rings {
+    hits: Ring,
+    puts: Ring,
+    lost: MapHandle,
+}
+
+enum Buffer {
+    Rings(Box<Rings>),
+    Perf { hits: PerfBuffer, puts: PerfBuffer },
+}
+
+/// Hits that found no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Of processing, with what asks for it and what links put.
+    pub processing: u64,
+    /// Of puts from outside.
+    pub puts: u64,
+}
+
+/// The open end of the buffers.
+pub struct Transport {
+    buffer: Buffer,
+    /// Filled and emptied again and again; in between it holds what is too new.
+    batch: Rc<RefCell<Batch>>,
+    /// Of all buffers.
+    epoll: Epoll,
+    lost_before: Lost,
+}
+
+impl Transport {
+    /// Opens the `hits` and `puts` maps of a loaded object, whichever kind they are.
+    ///
+    /// # Errors
+    /// One is missing, or the kernel gives no mapping or no descriptor.
+    pub fn open(object: &Object) -> libbpf_rs::Result<Transport> {
+        let map = |name: &str| {
+            let map = object.maps().find(|map| map.name() == name);
+            map.ok_or_else(|| libbpf_rs::Error::from_raw_os_error(libc::ENOENT))
+        };
+        let (hits, puts) = (map("hits")?, map("puts")?);
+        let batch = Rc::new(RefCell::new(Batch::default()));
+        let buffer = match map("lost") {
+            Ok(lost) => Buffer::Rings(Box::new(Rings {
+                hits: Ring::open(MapHandle::try_from(&hits)?)?,
+                puts: Ring::open(MapHandle::try_from(&puts)?)?,
+                lost: MapHandle::try_from(&lost)?,
+            })),
+            Err(_) => Buffer::Perf {
+                hits: PerfBuffer::open(hits.as_fd(), PAGES, WAKE_AT, batch.clone())?,
+                puts: PerfBuffer::open(puts.as_fd(), PAGES_OF_PUTS, WAKE_AT_PUTS, batch.clone())?,
+            },
+        };
+        // A ring itself is readable as soon as there is a single hit; through epoll it is when the programs say so.
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(std::io::Error::from)?;
+        for buffer in buffer.fds() {
+            epoll.add(buffer, EpollEvent::new(EpollFlags::EPOLLIN, 0)).map_err(std::io::Error::from)?;
+        }
+        Ok(Transport { buffer, batch, epoll, lost_before: Lost::default() })
+    }
+
+    /// Becomes readable when hits wait and it is worth while.
+    pub fn fd(&self) -> RawFd {
+        self.epoll.0.as_raw_fd()
+    }
+
+    /// Hands the waiting hits over, of each thread in their order; true if there may be more.
+    pub fn drain(&mut self, mut work: impl FnMut(&Batch)) -> bool {
+        // before anything is looked at: see the batch's page
+        let now = clock::monotonic();
+        let done = match &self.buffer {
+            Buffer::Rings(rings) => {
+                let Rings { hits, puts, .. } = &**rings;
+                // In this order: a put that comes after the second look is not older than a hit before the first.
+                let (hits_until, puts_until) = (hits.produced(), puts.produced());
+                let mut batch = self.batch.borrow_mut();
+                if puts.is_empty(puts_until) && batch.bytes() == 0 {
+                    // processing alone is in the right order as it is
+                    let done = hits.consume(hits_until, |first, second| {
+                        batch.push(first, second);
+                        batch.bytes() < BATCH
+                    });
+                    work(&batch);
+                    let more = batch.bytes() >= BATCH;
+                    batch.clear(2 * BATCH);
+                    if done == Consumed::Waits {
+                        std::thread::sleep(INTERRUPTED);
+                    }
+                    return more || done == Consumed::Waits;
+                }
+                let mut take = |ring: &Ring, until| {
+                    ring.consume(until, |first, second| {
+                        batch.push(first, second);
+                        batch.bytes() < MOST_HELD
+                    })
+                };
+                [take(puts, puts_until), take(hits, hits_until)]
+            }
+            Buffer::Perf { hits, puts } => {
+                puts.consume();
+                hits.consume();
+                [Consumed::All; 2]
+            }
+        };
+        if done.contains(&Consumed::Waits) && !done.contains(&Consumed::Enough) {
+            std::thread::sleep(INTERRUPTED);
+            return true;
+        }
+        let mut batch = self.batch.borrow_mut();
+        batch.sort();
+        let later = if done.contains(&Consumed::Enough) { Batch::default() } else { batch.split(now) };
+        work(&batch);
+        let more = batch.bytes() >= BATCH;
+        batch.clear(2 * BATCH);
+        later.samples().for_each(|sample| batch.push(sample, &[]));
+        more
+    }
+
+    /// Hits that found no room since last asked.
+    pub fn lost(&mut self) -> Lost {
+        let now = match &self.buffer {
+            Buffer::Rings(rings) => {
+                let count = |sort: u32| {
+                    let bytes = rings.lost.lookup(&sort.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
+                    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+                };
+                // enum lost of bpf/ioc.bpf.c
+                let before = self.lost_before;
+                Lost {
+                    processing: count(0).unwrap_or(before.processing),
+                    puts: count(1).unwrap_or(before.puts),
+                }
+            }
+            Buffer::Perf { hits, puts } => Lost { processing: hits.lost(), puts: puts.lost() },
+        };
+        let before = std::mem::replace(&mut self.lost_before, now);
+        Lost {
+            processing: now.processing.saturating_sub(before.processing),
+            puts: now.puts.saturating_sub(before.puts),
+        }
+    }
+}
+
+impl Buffer {
+    /// What becomes readable.
+    fn fds(&self) -> [BorrowedFd<'_>; 2] {
+        match self {
+            Buffer::Rings(rings) => [rings.hits.map(), rings.puts.map()],
+            Buffer::Perf { hits, puts } => [hits.epoll_fd(), puts.epoll_fd()],
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Reading processes' memory under kernel lockdown.
+//!
+//! The programs call bpf_probe_read_user(), which came with kernel 5.5. libbpf asks the kernel for its sister that reads
+//! the kernel's memory, and where there is none puts bpf_probe_read() in the place of both. Lockdown in confidentiality
+//! mode forbids that sister, and bpf_probe_read() too, and leaves what reads processes alone: so libbpf's help
+//! would keep the programs from being loaded. Here it is undone, and only where the kernel itself says that it has the
+//! one and not the other.
+
+use std::ffi::{c_int, c_long};
+use std::sync::{Once, OnceLock};
+
+use libbpf_rs::libbpf_sys::{
+    bpf_insn, bpf_prog_load_opts, bpf_program, bpf_program__insn_cnt, bpf_program__insns,
+    bpf_program__set_insns, libbpf_probe_bpf_helper, libbpf_prog_handler_opts, libbpf_register_prog_handler,
+    BPF_PROG_TYPE_KPROBE,
+};
+
+/// The programs' section (bpf/ioc.bpf.c).
+const SECTION: &std::ffi::CStr = c"uprobe";
+/// BPF_CALL of BPF_JMP, and the numbers of helpers (linux/bpf.h).
+const CALL: u8 = 0x85;
+const PROBE_READ: i32 = 4;
+const PROBE_READ_USER: i32 = 112;
+
+/// From now on libbpf's help is looked at before a program is loaded.
+pub fn prepare() {
+    static ONCE: Once = Once::new();
+    // once: libbpf's objects point to what was registered
+    ONCE.call_once(|| {
+        let options = libbpf_prog_handler_opts {
+            sz: size_of::<libbpf_prog_handler_opts>() as libbpf_rs::libbpf_sys::size_t,
+            prog_prepare_load_fn: Some(before_load),
+            ..Default::default()
+        };
+        // SAFETY: the name is static, libbpf copies it and the options. A failure leaves libbpf as it is.
+        unsafe {
+            libbpf_register_prog_handler(SECTION.as_ptr(), BPF_PROG_TYPE_KPROBE, 0, &raw const options)
+        };
+    });
+}
+
+/// Called by libbpf for each program, after it has put helpers in the place of others.
+unsafe extern "C" fn before_load(program: *mut bpf_program, _: *mut bpf_prog_load_opts, _: c_long) -> c_int {
+    // SAFETY: libbpf's own program, which it is about to load; its instructions are as many as it says.
+    let mut instructions = unsafe {
+        let (first, count) = (bpf_program__insns(program), bpf_program__insn_cnt(program));
+        if first.is_null() {
+            return 0;
+        }
+        std::slice::from_raw_parts(first, count as usize).to_vec()
+    };
+    if instructions.iter().any(|instruction| calls(instruction, PROBE_READ)) && only_user_reads() {
+        restore(&mut instructions);
+        // SAFETY: libbpf copies them; here and nowhere else it may be called (bpf/libbpf.h).
+        return unsafe {
+            bpf_program__set_insns(program, instructions.as_mut_ptr(), instructions.len() as _)
+        };
+    }
+    0
+}
+
+/// Does the kernel have bpf_probe_read_user(), and not what libbpf puts in its place?
+fn only_user_reads() -> bool {
+    // asked once, since each question is a line in the kernel's log
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    let has = |helper: i32| {
+        // SAFETY: no pointers are passed.
+        unsafe { libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, helper as u32, std::ptr::null()) == 1 }
+    };
+    *ANSWER.get_or_init(|| !has(PROBE_READ) && has(PROBE_READ_USER))
+}
+
+fn calls(instruction: &bpf_insn, helper: i32) -> bool {
+    instruction.code == CALL && instruction.src_reg() == 0 && instruction.imm == helper
+}
+
+/// None of the programs calls bpf_probe_read() itself, so all calls of it were libbpf's.
+fn restore(instructions: &mut [bpf_insn]) {
+    for instruction in instructions.iter_mut().filter(|instruction| calls(instruction, PROBE_READ)) {
+        instruction.imm = PROBE_READ_USER;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn instruction(code: u8, source: u8, imm: i32) -> bpf_insn {
+        let mut instruction = bpf_insn { code, imm, ..Default::default() };
+        instruction.set_src_reg(source);
+        instruction
+    }
+
+    #[test]
+    fn only_calls_of_the_helper_are_changed() {
+        // a call of a helper, of another, of a program, and an addition
+        let mut instructions = [(CALL, 0, 4), (CALL, 0, 5), (CALL, 1, 4), (0x07, 0, 4)]
+            .map(|(code, source, imm)| instruction(code, source, imm));
+        restore(&mut instructions);
+        assert_eq!(instructions.map(|instruction| instruction.imm), [112, 5, 4, 4]);
+    }
+
+    /// What [`restore`] relies on.
+    #[test]
+    fn the_programs_call_no_helper_that_lockdown_forbids() {
+        for program in crate::bpf::rules::programs() {
+            for instruction in &program.instructions {
+                let helper = (instruction.code, instruction.source) == (CALL, 0);
+                // those that read the kernel's memory: probe_read, probe_read_str, probe_read_kernel, probe_read_kernel_str
+                let forbidden = [4, 45, 113, 115].contains(&instruction.immediate);
+                assert!(!(helper && forbidden), "{}: helper {}", program.name, instruction.immediate);
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Another process's memory, read without stopping it.
+//!
+//! process_vm_readv copies; it takes no lock in the target and leaves no trace there. Kernels built without
+//! CONFIG_CROSS_MEMORY_ATTACH have /proc/PID/mem instead. Whatever is read may be garbage or half changed: every caller
+//! must treat it so.
+
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::os::unix::fs::FileExt;
+
+use nix::errno::Errno;
+use nix::sys::uio::{process_vm_readv, RemoteIoVec};
+use nix::unistd::Pid;
+
+use crate::linux::text::printable;
+use crate::linux::width::Width;
+use crate::linux::{proc, reader};
+
+/// The memory of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    pid: u32,
+    /// The thread that is asked.
+    thread: Pid,
+    width: Width,
+}
+
+impl Memory {
+    /// Of this 64-bit process. Nothing is opened: a wrong pid shows at the first read.
+    pub fn new(pid: u32) -> Memory {
+        Memory::of(pid, Width::Wide)
+    }
+
+    /// Of a process with pointers of this width.
+    pub fn of(pid: u32, width: Width) -> Memory {
+        Memory { pid, thread: Pid::from_raw(proc::living(pid).cast_signed()), width }
+    }
+
+    /// How wide the process's pointers are.
+    pub fn width(&self) -> Width {
+        self.width
+    }
+
+    /// Fills `into` from `address`; false if not all of it is there.
+    #[must_use]
+    pub fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        self.read_some(address, into) == into.len()
+    }
+
+    /// Fills the head of `into` with what is there, up to the end of the mapping; how many bytes.
+    pub fn read_some(&self, address: u64, into: &mut [u8]) -> usize {
+        let (Ok(base), len) = (usize::try_from(address), into.len()) else { return 0 };
+        let remote = [RemoteIoVec { base, len }];
+        match self.copy(self.thread, into, &remote) {
+            // that thread has ended since, others may live
+            Err(Errno::ESRCH) => {
+                let thread = Pid::from_raw(proc::living(self.pid).cast_signed());
+                self.copy(thread, into, &remote).unwrap_or(0)
+            }
+            read => read.unwrap_or(0),
+        }
+    }
+
+    /// Fills `into` from these places, until one is not there; how many bytes. Through this thread's reader process,
+    /// if it has one.
+    fn copy(&self, thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
+        let places: Vec<(usize, usize)> = from.iter().map(|place| (place.base, place.len)).collect();
+        match reader::memory(self.pid, thread.as_raw(), into, &places) {
+            Some(Err(error)) => Err(Errno::from_raw(error.raw_os_error().unwrap_or(libc::ETIMEDOUT))),
+            Some(Ok(copied)) => Ok(copied),
+            None => copy(thread, into, from),
+        }
+    }
+
+    /// The nodes of a list, of `bytes` each, from the one at `first` on, `count` at most; each begins with the next
+    /// one's address. As many as are read at once; at least one, unless nothing is there.
+    pub fn list(&self, first: u64, bytes: usize, count: usize) -> Vec<u8> {
+        let nodes = reader::list(self.pid, self.thread.as_raw(), first, bytes, count, self.width.bytes());
+        match nodes {
+            Some(nodes) => nodes.unwrap_or_default(),
+            None => {
+                let mut node = vec![0; bytes];
+                if count == 0 || !self.read(first, &mut node) {
+                    node.clear();
+                }
+                node
+            }
+        }
+    }
+
+    /// A fixed number of bytes.
+    pub fn bytes<const N: usize>(&self, address: u64) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        self.read(address, &mut bytes).then_some(bytes)
+    }
+
+    /// The first `some` of a structure's bytes, the rest zero.
+    pub fn head<const N: usize>(&self, address: u64, some: usize) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        self.read(address, bytes.get_mut(..some)?).then_some(bytes)
+    }
+
+    /// The same number of bytes at many addresses, by one system call as long as all can be read.
+    pub fn each<const N: usize>(&self, addresses: impl Iterator<Item = u64>) -> Vec<Option<[u8; N]>> {
+        let addresses: Vec<u64> = addresses.collect();
+        let mut bytes = vec![0; addresses.len() * N];
+        let remote: Vec<RemoteIoVec> =
+            addresses.iter().map(|&address| RemoteIoVec { base: address as usize, len: N }).collect();
+        let all = self.copy(self.thread, &mut bytes, &remote);
+        if all == Ok(bytes.len()) {
+            return bytes.as_chunks::<N>().0.iter().copied().map(Some).collect();
+        }
+        addresses.into_iter().map(|address| self.bytes(address)).collect()
+    }
+
+    /// As [`Memory::each`], but the first `some` of the bytes alone; the rest are zero.
+    pub fn each_head<const N: usize>(
+        &self,
+        addresses: impl Iterator<Item = u64>,
+        some: usize,
+    ) -> Vec<Option<[u8; N]>> {
+        let addresses: Vec<u64> = addresses.collect();
+        if addresses.is_empty() || some == 0 || some > N {
+            return vec![None; addresses.len()];
+        }
+        let mut bytes = vec![0; addresses.len() * some];
+        let remote: Vec<RemoteIoVec> =
+            addresses.iter().map(|&address| RemoteIoVec { base: address as usize, len: some }).collect();
+        let all = self.copy(self.thread, &mut bytes, &remote);
+        if all != Ok(bytes.len()) {
+            return addresses.into_iter().map(|address| self.head(address, some)).collect();
+        }
+        let heads = bytes.chunks_exact(some).map(|head| {
+            let mut whole = [0; N];
+            whole.iter_mut().zip(head).for_each(|(into, byte)| *into = *byte);
+            Some(whole)
+        });
+        heads.collect()
+    }
+
+    /// A pointer, 0 included.
+    pub fn pointer(&self, address: u64) -> Option<u64> {
+        match self.width {
+            Width::Narrow => self.bytes(address).map(|bytes| u32::from_ne_bytes(bytes).into()),
+            Width::Wide => self.bytes(address).map(u64::from_ne_bytes),
+        }
+    }
+
+    /// A string of at most `limit` bytes before its NUL. Bytes that are not UTF-8 or not printable
+    /// stand as `\xNN`. `None` if there is no memory or no NUL within the limit.
+    pub fn string(&self, address: u64, limit: usize) -> Option<String> {
+        let mut bytes = vec![0; limit + 1];
+        let mut have = self.read_some(address, &mut bytes);
+        if have == 0 {
+            // a read across the end of a mapping may fail as a whole: up to the end of the page then
+            let page = 4096 - (address as usize & 4095);
+            have = self.read_some(address, bytes.get_mut(..page)?);
+        }
+        let text = bytes.get(..have)?;
+        text.iter().position(|&byte| byte == 0).map(|end| printable(&text[..end]))
+    }
+}
+
+/// Fills `into` from these places, until one is not there; how many bytes.
+fn copy(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
+    match process_vm_readv(thread, &mut [IoSliceMut::new(into)], from) {
+        Err(Errno::ENOSYS) => copy_by_file(thread, into, from),
+        copied => copied,
+    }
+}
+
+/// The same through /proc. Nothing stays open, so that a wrong thread shows at the next read as elsewhere.
+fn copy_by_file(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
+    let file = File::open(format!("/proc/{thread}/mem")).map_err(|_| Errno::ESRCH)?;
+    let mut copied = 0;
+    for place in from {
+        let Some(part) = into.get_mut(copied..copied + place.len) else { break };
+        if file.read_exact_at(part, place.base as u64).is_err() {
+            // up to where the memory ends
+            copied += file.read_at(part, place.base as u64).unwrap_or(0);
+            break;
+        }
+        copied += place.len;
+    }
+    if copied == 0 {
+        return Err(Errno::EFAULT);
+    }
+    Ok(copied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_its_own_memory() {
+        let memory = Memory::new(std::process::id());
+        let text = b"T:SP\0rest";
+        assert_eq!(memory.string(text.as_ptr() as u64, 61).as_deref(), Some("T:SP"));
+        assert_eq!(memory.string(text.as_ptr() as u64, 3), None, "no NUL within the limit");
+        assert_eq!(memory.pointer(8), None, "nothing there");
+        let value = 0x1122_3344_5566_7788u64;
+        assert_eq!(memory.pointer(&raw const value as u64), Some(value));
+    }
+
+    #[test]
+    fn the_file_gives_what_the_call_gives() {
+        let page = 4096;
+        // SAFETY: a new mapping of two pages at no given place.
+        let start = unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), 2 * page, protection, flags, -1, 0)
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        // SAFETY: the second of the pages that were just mapped; nobody else knows of it.
+        assert_eq!(unsafe { libc::munmap(start.byte_add(page), page) }, 0);
+        let own = Pid::this();
+        let end = start as usize + page;
+        for (from, length) in [(end - 16, 16), (end - 16, 32), (end, 8)] {
+            let places = [RemoteIoVec { base: from, len: length }];
+            let (mut one, mut other) = (vec![1; length], vec![1; length]);
+            let called = copy(own, &mut one, &places);
+            assert_eq!((copy_by_file(own, &mut other, &places), &other), (called, &one), "{length}");
+        }
+        let text = b"iocrec";
+        let places = [1, 3].map(|at| RemoteIoVec { base: text.as_ptr() as usize + at, len: 2 });
+        let mut into = [0; 4];
+        assert_eq!(copy_by_file(own, &mut into, &places), Ok(4));
+        assert_eq!(&into, b"ocre");
+        assert_eq!(copy_by_file(Pid::from_raw(i32::MAX), &mut into, &places), Err(Errno::ESRCH));
+    }
+}

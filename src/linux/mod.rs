@@ -1,0 +1,35 @@
+//! Linux: processes, their memory and files, ELF, sockets, users, capabilities, clocks, signals, the running kernel.
+//!
+//! The lowest room of the agent: every other room may use it, and it uses none of them. No EPICS and no BPF.
+//!
+//! Inside, each line uses only those above it:
+//!
+//! * [`text`], [`width`], [`clock`], [`signals`], [`config`], [`machine`]
+//! * [`proc`]: files of /proc that never block
+//! * [`reader`]: reads that may block, through reader processes
+//! * [`process`], [`user`], [`memory`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`]
+//! * [`opened`]: files that processes have mapped; [`elf`]: the symbols in them
+
+pub mod clock;
+pub mod config;
+pub mod elf;
+pub mod ending;
+pub mod machine;
+pub mod memory;
+pub mod opened;
+pub mod ports;
+pub mod privileges;
+pub mod proc;
+pub mod process;
+pub mod reader;
+pub mod signals;
+pub mod sockets;
+pub mod text;
+pub mod user;
+pub mod version;
+pub mod width;
+
+#[cfg(test)]
+mod tests;
+
+pub use process::FileId;

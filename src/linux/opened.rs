@@ -1,0 +1,213 @@
+//! A file of code that was opened once: what it is, its bytes, and a path to it that nobody can lead elsewhere.
+//!
+//! A name can lead to another file at each look, and an inode number to another content. So a file that a process has
+//! mapped is opened through its mapping, once; the mapping is compared with what was opened; symbols, bytes and
+//! constants are read through that descriptor, and probes are placed through it. Device files are never opened: that
+//! alone may do something.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::linux::process::{self, FileId, Mapping};
+use crate::linux::reader::file::{About, Handle};
+
+/// What a file is and which content it has, as far as the file system tells: two contents of one inode differ in the
+/// time of change, which nobody can set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+    /// Bytes.
+    size: u64,
+    /// When the content was changed: seconds and nanoseconds after 1970, as all times here.
+    modified: (i64, i64),
+    /// When anything was.
+    changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(found: About) -> io::Result<Identity> {
+        if found.mode & u64::from(libc::S_IFMT) != u64::from(libc::S_IFREG) {
+            return Err(io::Error::other("not a regular file"));
+        }
+        let About { device, inode, size, modified, changed, .. } = found;
+        Ok(Identity { device, inode, size, modified, changed })
+    }
+}
+
+impl Identity {
+    /// Was the file changed not long ago? (Or in time to come, by a clock that was set.)
+    pub fn is_young(&self) -> bool {
+        /// Seconds: a recorder that ends has taken all its probes out by then (probes/removal.rs).
+        const RECENT: i64 = 60;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let age = i64::try_from(now.as_secs()).unwrap_or(i64::MAX).saturating_sub(self.changed.0);
+        age < RECENT
+    }
+}
+
+/// A file that is named by a descriptor, though it cannot be read through it: nobody's driver or file server has been
+/// asked to open anything.
+#[derive(Debug)]
+pub struct Named {
+    handle: Arc<Handle>,
+    /// What it is.
+    pub identity: Identity,
+}
+
+/// A regular file that can be read.
+#[derive(Debug)]
+pub struct Opened {
+    handle: Arc<Handle>,
+    /// What it was when it was opened.
+    pub identity: Identity,
+}
+
+impl Named {
+    /// The file that a process has mapped there.
+    ///
+    /// # Errors
+    /// It cannot be looked at, or is no regular file.
+    pub fn mapped(pid: u32, mapping: &Mapping) -> io::Result<Named> {
+        Named::at(&mapping.open_path(pid))
+    }
+
+    fn at(path: &Path) -> io::Result<Named> {
+        let (handle, about) = Handle::name(path)?;
+        Ok(Named { identity: Identity::of(about)?, handle: Arc::new(handle) })
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// It may not be read, or has been changed meanwhile.
+    pub fn open(&self) -> io::Result<Opened> {
+        let identity = Identity::of(self.handle.open()?)?;
+        if identity != self.identity {
+            return Err(io::Error::other("the file is being changed"));
+        }
+        Ok(Opened { handle: self.handle.clone(), identity })
+    }
+}
+
+impl Opened {
+    /// The file that a name leads to now.
+    ///
+    /// # Errors
+    /// It is not there, may not be read, or is no regular file.
+    pub fn named(path: &Path) -> io::Result<Opened> {
+        Named::at(path)?.open()
+    }
+
+    /// The file, to put probes into.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// A path that leads to this very file in this process, whatever becomes of its name.
+    pub fn path(&self) -> PathBuf {
+        self.handle.path()
+    }
+
+    /// Fills the head of `into` with what is in the file from `offset` on; how many bytes, 0 at its end and where it
+    /// cannot be read.
+    pub fn read_some(&self, into: &mut [u8], offset: u64) -> usize {
+        let mut have = 0;
+        while let Some(left) = into.get_mut(have..).filter(|left| !left.is_empty()) {
+            match self.handle.read_at(left, offset.saturating_add(have as u64)) {
+                Ok(0) => break,
+                Ok(more) => have += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        have
+    }
+
+    /// Is it the file of a mapping, as the kernel shows that in /proc/PID/maps?
+    ///
+    /// Some file systems (overlay, btrfs) tell stat() other numbers than those that stand there, so where they differ
+    /// the file is mapped here, too, and what stands there of it is compared.
+    pub fn is_of(&self, mapping: &Mapping) -> bool {
+        let device = self.identity.device;
+        let device = u64::from(libc::major(device)) << 32 | u64::from(libc::minor(device));
+        mapping.file == (device, self.identity.inode) || self.shown_as() == Some(mapping.file)
+    }
+
+    /// What the kernel shows the file as where it is mapped.
+    fn shown_as(&self) -> Option<FileId> {
+        let line = self.handle.mapped_line()?;
+        Some(process::mapping(&line)?.file)
+    }
+
+    /// Has it still the content that it had when it was opened?
+    pub fn is_unchanged(&self) -> bool {
+        self.handle.about().and_then(Identity::of).is_ok_and(|identity| identity == self.identity)
+    }
+}
+
+/// Is that what a process has mapped there, still? (Between two looks it may have put another file in its place.)
+pub fn is_still_mapped(pid: u32, mapping: &Mapping) -> bool {
+    process::mappings(pid).is_ok_and(|mappings| mappings.contains(mapping))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn the_file_whatever_becomes_of_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("library");
+        std::fs::write(&path, b"one").unwrap();
+        let opened = Opened::named(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, b"two").unwrap();
+        let mut bytes = [0; 8];
+        assert_eq!((opened.read_some(&mut bytes, 0), &bytes[..3]), (3, &b"one"[..]));
+        assert_eq!(opened.read_some(&mut bytes, 3), 0);
+        assert_eq!(std::fs::read(opened.path()).unwrap(), b"one");
+        assert_ne!(Opened::named(&path).unwrap().identity, opened.identity);
+    }
+
+    #[test]
+    fn the_file_of_a_mapping() {
+        let maps = process::mappings(std::process::id()).unwrap();
+        let address = the_file_of_a_mapping as *const () as usize as u64;
+        let own = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)).unwrap();
+        let opened = Named::mapped(std::process::id(), own).unwrap().open().unwrap();
+        assert!(opened.is_of(own) && is_still_mapped(std::process::id(), own));
+        assert_eq!(opened.shown_as(), Some(own.file), "as it is asked where stat() tells something else");
+        let other = Mapping { file: (own.file.0, own.file.1 + 1), ..own.clone() };
+        assert!(!opened.is_of(&other) && !is_still_mapped(std::process::id(), &other));
+        let moved = Mapping { offset: own.offset + 4096, ..own.clone() };
+        assert!(!is_still_mapped(std::process::id(), &moved), "something else is there now");
+    }
+
+    #[test]
+    fn another_content_is_seen() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"one").unwrap();
+        let opened = Opened::named(file.path()).unwrap();
+        assert!(opened.is_unchanged());
+        // the file system's clock goes in steps
+        while std::fs::metadata(file.path()).unwrap().ctime_nsec() == opened.identity.changed.1 {
+            std::fs::write(file.path(), b"two").unwrap();
+        }
+        assert!(!opened.is_unchanged());
+    }
+
+    #[test]
+    fn devices_and_pipes_are_not_opened() {
+        for path in ["/dev/null", "/dev/tty", "/proc/self"] {
+            assert!(Opened::named(Path::new(path)).is_err(), "{path}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(Opened::named(&fifo).is_err(), "and does not wait for a writer");
+    }
+}

@@ -1,0 +1,128 @@
+//! What the recorder may do once it runs: what it needs for IOCs that start later, and nothing else.
+//!
+//! Dropped before the first thread is started, since Linux keeps capabilities for each thread by itself: from the
+//! permitted, effective, inheritable and ambient sets, and from the bounding set, so that nothing that might be
+//! executed would get them back. With no_new_privs no set-user-ID program can give any either. Which capabilities
+//! are needed was found by leaving out one at a time (docs/operating.md).
+
+use std::io;
+
+/// A capability by its number in linux/capability.h.
+pub type Capability = u8;
+
+/// Files that others may not read: programs of IOCs, and /proc of other users' processes.
+const DAC_READ_SEARCH: Capability = 2;
+/// Packet sockets.
+const NET_RAW: Capability = 13;
+/// Memory and mappings of other users' processes.
+const SYS_PTRACE: Capability = 19;
+/// Probes (since CVE-2025-38466 was fixed, and everywhere before 5.8), /proc/PID/map_files, and other network
+/// namespaces.
+const SYS_ADMIN: Capability = 21;
+/// Probes and reading memory from BPF, from 5.8 on; SYS_ADMIN holds it.
+const PERFMON: Capability = 38;
+/// BPF maps, from 5.8 on; SYS_ADMIN holds it.
+const BPF: Capability = 39;
+
+/// What recording goes on needing.
+const NEEDED: [Capability; 4] = [DAC_READ_SEARCH, NET_RAW, SYS_PTRACE, SYS_ADMIN];
+/// The same for who has no SYS_ADMIN.
+const LESS: [Capability; 5] = [DAC_READ_SEARCH, NET_RAW, SYS_PTRACE, PERFMON, BPF];
+
+/// Needed too where the log's directory, or the one that it is in, belongs to another user.
+pub const DAC_OVERRIDE: Capability = 1;
+
+/// _LINUX_CAPABILITY_VERSION_3: two words of 32 bits each.
+const VERSION: u32 = 0x2008_0522;
+
+/// struct __user_cap_header_struct
+#[repr(C)]
+struct Header {
+    version: u32,
+    pid: i32,
+}
+
+/// struct __user_cap_data_struct
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Word {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// Drops all capabilities but the needed ones and `more`, of those that this thread has.
+///
+/// # Errors
+/// The system refuses; some may have been dropped.
+pub fn limit(more: Option<Capability>) -> io::Result<()> {
+    let mut header = Header { version: VERSION, pid: 0 };
+    let mut words = [Word::default(); 2];
+    // SAFETY: version 3 reads the header and writes two words, which live until the call returns.
+    done(unsafe { libc::syscall(libc::SYS_capget, &raw mut header, words.as_mut_ptr()) })?;
+    let has_admin = words[0].permitted >> SYS_ADMIN & 1 == 1;
+    let needed = if has_admin { &NEEDED[..] } else { &LESS };
+    let kept = needed.iter().copied().chain(more).fold(0u64, |kept, capability| kept | 1 << capability);
+    // first, while there is CAP_SETPCAP still; without it nobody could give the bounding set's to us anyhow
+    for capability in 0..64 {
+        if kept >> capability & 1 == 0 {
+            // SAFETY: no pointers are passed. Numbers that this kernel does not know are refused.
+            unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability as libc::c_ulong, 0, 0, 0) };
+        }
+    }
+    // SAFETY: no pointers are passed. Kernels before 4.3 have none of these.
+    unsafe { libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) };
+    for (word, kept) in words.iter_mut().zip([kept as u32, (kept >> 32) as u32]) {
+        word.permitted &= kept;
+        word.effective = word.permitted;
+        word.inheritable = 0;
+    }
+    // SAFETY: version 3 reads the header and two words, which live until the call returns.
+    done(unsafe { libc::syscall(libc::SYS_capset, &raw mut header, words.as_ptr()) })?;
+    // SAFETY: no pointers are passed.
+    done(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())
+}
+
+fn done(result: libc::c_long) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::not_run::{not_run, Needs};
+
+    fn set(name: &str) -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let hex = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(hex.trim(), 16).unwrap()
+    }
+
+    /// On a thread of its own, since it cannot be undone.
+    #[test]
+    fn what_is_not_needed_is_gone() {
+        let test = || {
+            let before = set("CapPrm:");
+            if before >> SYS_ADMIN & 1 == 0 {
+                return not_run("privileges::what_is_not_needed_is_gone", Needs::Root);
+            }
+            limit(Some(DAC_OVERRIDE)).unwrap();
+            let needed =
+                NEEDED.into_iter().chain([DAC_OVERRIDE]).fold(0, |set, capability| set | 1 << capability);
+            assert_eq!(set("CapPrm:"), before & needed);
+            assert_eq!(set("CapEff:"), before & needed);
+            assert_eq!((set("CapInh:"), set("CapAmb:")), (0, 0));
+            assert_eq!(set("NoNewPrivs:"), 1);
+            limit(None).unwrap();
+            assert_eq!(set("CapEff:") >> DAC_OVERRIDE & 1, 0);
+            assert_eq!(
+                set("CapBnd:") & !needed,
+                if before >> 8 & 1 == 1 { 0 } else { set("CapBnd:") & !needed }
+            );
+        };
+        std::thread::spawn(test).join().unwrap();
+    }
+}

@@ -1,0 +1,85 @@
+//! The budget of one inspection of a process: bytes and time.
+
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Why something was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The byte budget is spent.
+    Bytes,
+    /// The time budget is spent.
+    Time,
+    /// A read did not return in time: a file system or a server does not answer.
+    NoAnswer,
+    /// Too many reader processes are stuck to start another.
+    TooManyStuck,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refused::Bytes => "more would have to be read of it than is allowed",
+            Refused::Time => "reading it takes longer than is allowed",
+            Refused::NoAnswer => {
+                "its memory or a file that it maps cannot be read: a file system or a server does not answer"
+            }
+            Refused::TooManyStuck => "too many other processes do not answer",
+        })
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> io::Error {
+        io::Error::new(io::ErrorKind::TimedOut, refused)
+    }
+}
+
+/// Bytes and time that are left.
+#[derive(Debug)]
+pub struct Budget {
+    bytes: u64,
+    deadline: Instant,
+}
+
+impl Budget {
+    /// A budget of `bytes`, to be spent within `time` from now.
+    pub fn new(bytes: u64, time: Duration) -> Budget {
+        let now = Instant::now();
+        Budget { bytes, deadline: now.checked_add(time).unwrap_or(now) }
+    }
+
+    /// Takes bytes that are about to be read.
+    ///
+    /// # Errors
+    /// There are not so many left, or no time.
+    pub fn take(&mut self, bytes: u64) -> Result<(), Refused> {
+        if Instant::now() >= self.deadline {
+            return Err(Refused::Time);
+        }
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(Refused::Bytes)?;
+        Ok(())
+    }
+
+    /// When the time is over.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left() {
+        let mut budget = Budget::new(10, Duration::from_secs(60));
+        assert_eq!(budget.take(4), Ok(()));
+        assert_eq!(budget.take(7), Err(Refused::Bytes));
+        assert_eq!(budget.take(6), Ok(()));
+        assert_eq!(Budget::new(10, Duration::ZERO).take(0), Err(Refused::Time));
+    }
+}

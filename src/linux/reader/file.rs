@@ -1,0 +1,218 @@
+//! A file that a process has mapped, held by a descriptor that only names it.
+//!
+//! The recorder must hold no descriptor by which such a file can be read: even to close one asks the file system, and
+//! waits for it. So what is read is read by this thread's reader process ([`super`]), or where there is none by a
+//! descriptor for the moment.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
+
+use crate::linux::proc::MAX_FILE;
+pub use crate::linux::reader::shared::About;
+pub use crate::linux::reader::shared::ATTRIBUTES;
+use crate::linux::reader::shared::{Request, MAX_DATA};
+use crate::linux::reader::thread::{has_reader, is_inspecting, pid_in, put_path, request, with_data};
+
+/// A file. Cheap to keep: nobody is asked when it is closed.
+#[derive(Debug)]
+pub struct Handle {
+    /// Names the file (O_PATH).
+    file: File,
+    /// What readers call it.
+    key: u64,
+}
+
+fn by_descriptor(file: &File, process: &dyn std::fmt::Display) -> PathBuf {
+    format!("/proc/{process}/fd/{}", file.as_raw_fd()).into()
+}
+
+fn about(data: &[u8]) -> About {
+    let mut about = About::default();
+    if data.len() >= size_of::<About>() {
+        // SAFETY: as many bytes are there, and any are an About; it may lie unaligned.
+        about = unsafe { data.as_ptr().cast::<About>().read_unaligned() };
+    }
+    about
+}
+
+fn about_file(file: &File) -> io::Result<About> {
+    let found = file.metadata()?;
+    Ok(About {
+        device: found.dev(),
+        inode: found.ino(),
+        size: found.size(),
+        mode: found.mode().into(),
+        modified: (found.mtime(), found.mtime_nsec()),
+        changed: (found.ctime(), found.ctime_nsec()),
+    })
+}
+
+/// The line of a mapping that begins at an address.
+fn line_at(maps: &[u8], address: usize) -> Option<String> {
+    let text = String::from_utf8_lossy(maps);
+    let begin = format!("{address:x}-");
+    let mut lines = text.lines();
+    lines.find(|line| line.trim_start_matches('0').starts_with(&begin)).map(str::to_string)
+}
+
+/// Reads of a file of /proc at an offset; how many bytes.
+///
+/// # Errors
+/// It can't be read, or not in time.
+pub fn read_at(path: &Path, into: &mut [u8], offset: u64) -> io::Result<usize> {
+    // for this read alone: key 0 is no file's
+    let answer = request(pid_in(path), Request::Read, |buffer| {
+        put_path(buffer, path);
+        buffer.key = 0;
+        buffer.offset = offset;
+        buffer.length = into.len().min(MAX_DATA) as u64;
+    });
+    let Some(answer) = answer else { return File::open(path)?.read_at(into, offset) };
+    let (have, _) = answer?;
+    with_data(|data| into.iter_mut().zip(data.iter().take(have)).for_each(|(to, from)| *to = *from));
+    Ok(have)
+}
+
+impl Handle {
+    /// What a path leads to now, and what that is. Nobody's driver or file server is asked to open anything.
+    ///
+    /// # Errors
+    /// It can't be looked at, or not in time.
+    pub fn name(path: &Path) -> io::Result<(Handle, About)> {
+        // old ARM processors have no atomic numbers of 64 bits; only the last file of a reader is remembered by its key
+        static KEYS: AtomicUsize = AtomicUsize::new(1);
+        let key = KEYS.fetch_add(1, Ordering::Relaxed).max(1) as u64;
+        match request(pid_in(path), Request::Name, |buffer| put_path(buffer, path)) {
+            Some(answer) => {
+                let (_, descriptor) = answer?;
+                let file = File::from(descriptor.ok_or(io::ErrorKind::NotFound)?);
+                Ok((Handle { file, key }, with_data(about)))
+            }
+            None => {
+                let flags = libc::O_PATH | libc::O_CLOEXEC;
+                let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+                let about = about_file(&file)?;
+                Ok((Handle { file, key }, about))
+            }
+        }
+    }
+
+    /// Where readers find it: they are other processes.
+    fn path_for_readers(&self) -> PathBuf {
+        by_descriptor(&self.file, &std::process::id())
+    }
+
+    /// A path that leads to this very file in this process, whatever becomes of its name.
+    pub fn path(&self) -> PathBuf {
+        by_descriptor(&self.file, &"self")
+    }
+
+    fn opened(&self) -> io::Result<File> {
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK)
+            .open(self.path())
+    }
+
+    /// Opens it for reading: what it is then.
+    ///
+    /// # Errors
+    /// It may not be read, or not in time.
+    pub fn open(&self) -> io::Result<About> {
+        let path = self.path_for_readers();
+        let answer = request(None, Request::Open, |buffer| {
+            put_path(buffer, &path);
+            buffer.key = self.key;
+        });
+        match answer {
+            Some(answer) => answer.map(|_| with_data(about)),
+            None => about_file(&self.opened()?),
+        }
+    }
+
+    /// What it is now.
+    ///
+    /// # Errors
+    /// It can't be looked at, or not in time.
+    pub fn about(&self) -> io::Result<About> {
+        let path = self.path_for_readers();
+        match request(None, Request::Name, |buffer| put_path(buffer, &path)) {
+            Some(answer) => answer.map(|_| with_data(about)),
+            None => about_file(&self.file),
+        }
+    }
+
+    /// Fills the head of `into` from an offset on; how many bytes, 0 at its end.
+    ///
+    /// # Errors
+    /// It can't be read, or not in time.
+    pub fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        if !has_reader() {
+            return self.opened()?.read_at(into, offset);
+        }
+        let path = self.path_for_readers();
+        let answer = request(None, Request::Read, |buffer| {
+            put_path(buffer, &path);
+            buffer.key = self.key;
+            buffer.offset = offset;
+            buffer.length = into.len().min(MAX_DATA) as u64;
+        });
+        let (have, _) = answer.unwrap_or(Err(io::ErrorKind::Unsupported.into()))?;
+        with_data(|data| into.iter_mut().zip(data.iter().take(have)).for_each(|(to, from)| *to = *from));
+        Ok(have)
+    }
+
+    /// What mappings of it look like in /proc/PID/maps: the line of one that was made for this, and of a moment.
+    pub fn mapped_line(&self) -> Option<String> {
+        if !has_reader() {
+            return self.mapped_here();
+        }
+        let path = self.path_for_readers();
+        let mapped = request(None, Request::Map, |buffer| {
+            put_path(buffer, &path);
+            buffer.key = self.key;
+            buffer.offset = 0;
+        })?;
+        let (address, _) = mapped.ok()?;
+        let maps = crate::linux::reader::contents(Path::new("/proc/self/maps"), MAX_FILE)?;
+        let _ = request(None, Request::Map, |buffer| buffer.offset = address as u64);
+        line_at(&maps.ok()?, address)
+    }
+
+    /// The same in this process.
+    fn mapped_here(&self) -> Option<String> {
+        let page = NonZeroUsize::new(4096)?;
+        let file = self.opened().ok()?;
+        // SAFETY: a new mapping at no given place, which is never read.
+        let at = unsafe { mmap(None, page, ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE, &file, 0) }.ok()?;
+        let maps = std::fs::read("/proc/self/maps");
+        // SAFETY: what was just mapped, and nobody else knows of.
+        let _ = unsafe { munmap(at, page.get()) };
+        line_at(&maps.ok()?, at.as_ptr() as usize)
+    }
+
+    /// An event of the kernel's that is a probe in this file, made for a thread of a process. `attributes`: a struct
+    /// perf_event_attr, whose path is filled in. `None` on a thread that looks at no process as a whole.
+    ///
+    /// # Errors
+    /// The kernel refuses, or doesn't answer in time.
+    pub fn event(&self, pid: u32, thread: i32, attributes: &[u8]) -> Option<io::Result<OwnedFd>> {
+        if !is_inspecting() {
+            return None;
+        }
+        let path = self.path_for_readers();
+        let answer = request(Some(pid), Request::Event, |buffer| {
+            put_path(buffer, &path);
+            buffer.thread = thread;
+            buffer.data.iter_mut().zip(attributes.iter().take(ATTRIBUTES)).for_each(|(to, from)| *to = *from);
+        })?;
+        Some(answer.and_then(|(_, descriptor)| descriptor.ok_or_else(|| io::ErrorKind::NotFound.into())))
+    }
+}

@@ -1,0 +1,253 @@
+//! Which TCP connections there are and whose, from /proc of a process's own network namespace.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use iocrec_log::event::Address;
+
+use crate::linux::process;
+
+/// States of connections in /proc/net/tcp (TCP_ESTABLISHED, TCP_CLOSE_WAIT, TCP_LISTEN): the other end has closed one
+/// that waits to be closed, but its owner still has it.
+const ESTABLISHED: &str = "01";
+const CLOSE_WAIT: &str = "08";
+const LISTEN: &str = "0A";
+
+/// An IPv4 address of this machine, or a range of them as loopback's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalAddress {
+    /// The address; its first byte is the highest.
+    pub ip: u32,
+    /// Length of the prefix, bits: 32, for loopback 8.
+    pub bits: u8,
+}
+
+impl LocalAddress {
+    /// Is this address in the range?
+    pub fn has(self, ip: u32) -> bool {
+        let mask = u32::MAX.checked_shl(32 - u32::from(self.bits.min(32))).unwrap_or(0);
+        (ip ^ self.ip) & mask == 0
+    }
+}
+
+/// An established connection, as one of its ends sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// This end.
+    pub local: Address,
+    /// The other.
+    pub remote: Address,
+    /// The socket's inode, by which descriptors name it.
+    pub inode: u64,
+}
+
+/// What /proc says of a socket.
+struct Row<'a> {
+    local: Address,
+    remote: Address,
+    state: &'a str,
+    inode: u64,
+}
+
+/// Calls `each` for the TCP sockets for IPv4 in a process's network namespace. Those for IPv6 that speak IPv4 as well are
+/// among them.
+fn rows(pid: u32, each: &mut dyn FnMut(Row)) {
+    for table in ["net/tcp", "net/tcp6"] {
+        // a kernel without IPv6 has no second
+        let table = process::text(process::directory(pid).join(table)).unwrap_or_default();
+        for line in table.lines().skip(1) {
+            // "sl: local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode", addresses in
+            // hexadecimal (proc_pid_net(5))
+            let mut words = line.split_ascii_whitespace().skip(1);
+            let row = (|| {
+                let (local, remote) = (address(words.next()?)?, address(words.next()?)?);
+                let state = words.next()?;
+                Some(Row { local, remote, state, inode: words.nth(5)?.parse().ok()? })
+            })();
+            row.into_iter().for_each(&mut *each);
+        }
+    }
+}
+
+/// The established IPv4 connections in a process's network namespace.
+pub fn connections(pid: u32) -> Vec<Connection> {
+    let mut connections = Vec::new();
+    rows(pid, &mut |row| {
+        if row.state == ESTABLISHED {
+            connections.push(Connection { local: row.local, remote: row.remote, inode: row.inode });
+        }
+    });
+    connections
+}
+
+/// Of a network namespace what tells whose its connections are.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    /// Sockets of connections that were asked for, by this end and the other.
+    pub connections: HashMap<(Address, Address), u64>,
+    /// Sockets that listen.
+    pub listeners: Vec<(Address, u64)>,
+    /// Its own addresses.
+    pub local: Vec<LocalAddress>,
+}
+
+/// The sockets of a process's network namespace: those that listen, and of the connections these.
+pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
+    let mut sockets = Sockets { local: local(pid), ..Sockets::default() };
+    rows(pid, &mut |row| match row.state {
+        LISTEN => sockets.listeners.push((row.local, row.inode)),
+        // 0: nobody has accepted it yet
+        ESTABLISHED | CLOSE_WAIT if row.inode != 0 && asked.contains(&(row.local, row.remote)) => {
+            sockets.connections.insert((row.local, row.remote), row.inode);
+        }
+        _ => {}
+    });
+    sockets
+}
+
+/// The IPv4 addresses of a process's network namespace, from its table of routes.
+fn local(pid: u32) -> Vec<LocalAddress> {
+    let table = process::text(process::directory(pid).join("net/fib_trie")).unwrap_or_default();
+    local_in(&table)
+}
+
+/// `|-- 127.0.0.0`, and below it what leads there: `/8 host LOCAL` is an address of this machine.
+fn local_in(table: &str) -> Vec<LocalAddress> {
+    let mut local: Vec<LocalAddress> = Vec::new();
+    let mut ip = None;
+    for line in table.lines() {
+        let line = line.trim_start();
+        if let Some(address) = line.strip_prefix("|-- ") {
+            ip = address.parse::<Ipv4Addr>().ok().map(u32::from);
+        } else if let (Some(ip), Some(bits)) = (ip, line.strip_suffix(" host LOCAL")) {
+            let bits = bits.strip_prefix('/').and_then(|bits| bits.parse().ok());
+            // the table is there twice, as "main" and "local", where both are one
+            let new = bits.map(|bits| LocalAddress { ip, bits }).filter(|new| !local.contains(new));
+            local.extend(new);
+        }
+    }
+    local
+}
+
+/// The server's end of its connection with a client, if it is on one of `ports`, and the socket one of those `held`.
+pub fn local_end(
+    connections: &[Connection],
+    client: Address,
+    ports: &[u16],
+    held: &HashSet<u64>,
+) -> Option<Address> {
+    let ours =
+        |c: &&Connection| c.remote == client && ports.contains(&c.local.port) && held.contains(&c.inode);
+    connections.iter().find(ours).map(|connection| connection.local)
+}
+
+/// Inode of the socket that a descriptor of a process is.
+pub fn inode(pid: u32, descriptor: u32) -> Option<u64> {
+    socket(&fs::read_link(process::directory(pid).join(format!("fd/{descriptor}"))).ok()?)
+}
+
+/// Inodes of the sockets that a process has open. `process`: its directory in /proc.
+pub fn held(process: &Path) -> impl Iterator<Item = u64> {
+    let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    descriptors.filter_map(|descriptor| socket(&fs::read_link(descriptor.path()).ok()?))
+}
+
+/// The processes that hold one of these sockets, with those they hold. Reads all processes' descriptors.
+pub fn holders(inodes: &HashSet<u64>) -> HashMap<u32, Vec<u64>> {
+    let mut holders = HashMap::new();
+    for pid in process::pids().unwrap_or_default() {
+        let held = held(&process::directory(pid));
+        let held: Vec<u64> = held.filter(|inode| inodes.contains(inode)).collect();
+        if !held.is_empty() {
+            holders.insert(pid, held);
+        }
+    }
+    holders
+}
+
+/// `socket:[1234]`
+fn socket(target: &Path) -> Option<u64> {
+    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// `0100007F:13C8`: the IP address as the kernel holds it, that is in network order read as a number of this
+/// machine; the port as a number. For IPv6 four such numbers: only those that stand for IPv4 addresses, and `::`,
+/// which is 0.0.0.0 as well.
+fn address(text: &str) -> Option<Address> {
+    let (ip, port) = text.split_once(':')?;
+    let word = |at: usize| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok();
+    let ip = match ip.len() {
+        8 => word(0)?,
+        32 => match (word(0)?, word(8)?, u32::from_be(word(16)?), word(24)?) {
+            (0, 0, 0xffff, ip) | (0, 0, 0, ip @ 0) => ip,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(Address::new(Ipv4Addr::from(ip.to_ne_bytes()), u16::from_str_radix(port, 16).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    #[test]
+    fn both_ends_of_a_connection_of_our_own() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _accepted = listener.accept().unwrap();
+        let ours = |address: SocketAddr| match address {
+            SocketAddr::V4(address) => Address::new(*address.ip(), address.port()),
+            SocketAddr::V6(_) => unreachable!(),
+        };
+        let server = ours(listener.local_addr().unwrap());
+        let client = ours(stream.local_addr().unwrap());
+        let pid = std::process::id();
+        let asked = HashSet::from([(client, server)]);
+        let sockets = look(pid, &asked);
+        assert_eq!(sockets.connections.len(), 1, "what was asked for");
+        let listening = sockets.listeners.iter().find(|(address, _)| *address == server).unwrap();
+        assert_eq!(holders(&HashSet::from([listening.1]))[&pid], [listening.1]);
+        assert!(sockets.local.iter().any(|local| local.has(0x7f00_0007)), "{:?}", sockets.local);
+        assert!(!sockets.local.iter().any(|local| local.has(0x0808_0808)));
+        let connections = connections(pid);
+        let ours: HashSet<u64> = held(Path::new("/proc/self")).collect();
+        assert_eq!(local_end(&connections, client, &[server.port], &ours), Some(server));
+        assert_eq!(local_end(&connections, client, &[1], &ours), None);
+        assert_eq!(local_end(&connections, client, &[server.port], &HashSet::new()), None, "another's");
+        let found = connections.into_iter().find(|c| c.local == client).unwrap();
+        assert_eq!(found.remote, server);
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&stream).cast_unsigned();
+        assert_eq!(inode(pid, descriptor), Some(found.inode));
+        assert_eq!(inode(pid, u32::MAX), None);
+        assert_eq!(holders(&HashSet::from([found.inode]))[&pid], [found.inode]);
+    }
+
+    #[test]
+    fn addresses_of_ipv4_in_both_tables() {
+        let at = |ip: [u8; 4]| Some(Address::new(ip.into(), 5064));
+        let text = |ip: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(ip));
+        let v6 = |ip| format!("0000000000000000{:08X}{}:13C8", 0xffff_u32.to_be(), text(ip));
+        assert_eq!(address(&format!("{}:13C8", text([127, 0, 0, 2]))), at([127, 0, 0, 2]));
+        assert_eq!(address(&v6([10, 0, 0, 7])), at([10, 0, 0, 7]));
+        assert_eq!(address(&format!("{:032}:13C8", 0)), at([0, 0, 0, 0]));
+        assert_eq!(address("00000000000000000000000001000000:13C8"), None, "::1");
+        for wrong in ["", ":", "7F:1", "0100007F", "0100007F:XYZ", "ÄÖÜÄÖÜÄÖ:1"] {
+            assert_eq!(address(wrong), None);
+        }
+    }
+
+    #[test]
+    fn a_table_of_routes() {
+        let table = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n     \
+                     +-- 127.0.0.0/8 2 0 2\n           |-- 127.0.0.0\n              /8 host LOCAL\n           \
+                     |-- 127.0.0.1\n              /32 host LOCAL\n     |-- 10.1.2.255\n        /32 link BROADCAST\n\
+                     Local:\n           |-- 127.0.0.0\n              /8 host LOCAL\njunk\n /x host LOCAL\n";
+        let expected =
+            [LocalAddress { ip: 0x7f00_0000, bits: 8 }, LocalAddress { ip: 0x7f00_0001, bits: 32 }];
+        assert_eq!(local_in(table), expected);
+    }
+}

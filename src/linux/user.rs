@@ -1,0 +1,92 @@
+//! Whom a process runs as.
+
+use crate::linux::process::{self, user_id};
+use crate::linux::text::printable;
+
+/// The users whose processes are wanted: those of all, if none is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Users(Vec<u32>);
+
+impl Users {
+    /// From what a person wrote: names of /etc/passwd, or numbers.
+    ///
+    /// # Errors
+    /// There is no such user; what to write instead.
+    pub fn named(words: &[String]) -> Result<Users, String> {
+        let list = process::contents("/etc/passwd").unwrap_or_default();
+        let number = |word: &String| {
+            match word.parse() {
+            Ok(number) => Ok(number),
+            Err(_) => number_of(&list, word).ok_or_else(|| {
+                format!("--user {word}: there is no such user in /etc/passwd (id -u tells the number, which will do)")
+            }),
+        }
+        };
+        words.iter().map(number).collect::<Result<_, _>>().map(Users)
+    }
+
+    /// Is a process one of theirs? It is its effective user's. One that is gone is nobody's.
+    pub fn have(&self, pid: u32) -> bool {
+        self.0.is_empty() || user_id(pid).is_some_and(|id| self.0.contains(&id))
+    }
+}
+
+/// Name of the user that a process runs as (its effective one), by this machine's list of users, else the user's number;
+/// empty if the process is gone. Not by the list that the process sees: who has a root directory of his own could call
+/// himself root there, or make the list a file that never answers.
+pub fn user(pid: u32) -> String {
+    let Some(number) = user_id(pid).map(|id| id.to_string()) else { return String::new() };
+    let list = process::contents("/etc/passwd").unwrap_or_default();
+    name(&list, &number).unwrap_or(number)
+}
+
+/// The number of a user's name in such a file.
+fn number_of(list: &[u8], name: &str) -> Option<u32> {
+    list.split(|&byte| byte == b'\n').find_map(|line| {
+        let mut words = line.split(|&byte| byte == b':');
+        (words.next()? == name.as_bytes()).then_some(())?;
+        std::str::from_utf8(words.nth(1)?).ok()?.parse().ok()
+    })
+}
+
+/// The name of a user's number in a file like /etc/passwd (passwd(5)).
+fn name(list: &[u8], number: &str) -> Option<String> {
+    list.split(|&byte| byte == b'\n').find_map(|line| {
+        let mut words = line.split(|&byte| byte == b':');
+        let name = words.next()?;
+        (words.nth(1)? == number.as_bytes() && !name.is_empty()).then(|| printable(name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_where_there_is_one() {
+        let list = b"root:x:0:0::/root:/bin/sh\n\n:x:7\nioc:x:1007:1007::/:/bin/false\nbad\n";
+        assert_eq!(name(list, "1007").as_deref(), Some("ioc"));
+        assert_eq!(name(list, "7"), None);
+        assert_eq!(
+            (number_of(list, "ioc"), number_of(list, "root"), number_of(list, "bad")),
+            (Some(1007), Some(0), None)
+        );
+        assert!(!user(std::process::id()).is_empty());
+        assert_eq!(user(u32::MAX), "");
+    }
+
+    #[test]
+    fn some_users_processes() {
+        let own = nix::unistd::geteuid().as_raw();
+        let of = |words: &[&str]| Users::named(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert!(of(&[]).unwrap().have(std::process::id()), "all of them");
+        assert!(of(&[]).unwrap().have(u32::MAX));
+        assert!(of(&["4000000000", &own.to_string()]).unwrap().have(std::process::id()));
+        assert!(!of(&["4000000000"]).unwrap().have(std::process::id()));
+        assert!(!of(&["root"]).unwrap().have(u32::MAX), "nobody's");
+        assert_eq!(of(&["root"]), of(&["0"]));
+        for wrong in ["", "no such user", "-1", "4294967296"] {
+            assert!(of(&[wrong]).unwrap_err().contains("no such user"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The running kernel's version, as exactly as it can be had.
+//!
+//! Kernels before 5.0 load a program for probes only if it names their LINUX_VERSION_CODE. The release that uname
+//! tells may say something else (Debian's and Ubuntu's do, and vendors' strings may have no third number), so the
+//! kernel's own note in its vDSO is preferred: it holds that very number. Elsewhere versions explain refusals and decide
+//! nothing.
+
+use object::elf::{FileHeader32, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::Endianness;
+
+use crate::linux::memory::Memory;
+
+/// A version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    /// Major, minor and patch number; zeroes where they are not known.
+    pub numbers: (u32, u32, u32),
+    /// What was read: for people.
+    pub source: &'static str,
+    /// As `uname -r`.
+    pub release: String,
+}
+
+impl Version {
+    #[cfg(test)]
+    /// A version by its numbers.
+    pub fn of(major: u32, minor: u32, patch: u32) -> Version {
+        let release = format!("{major}.{minor}.{patch}");
+        Version { numbers: (major, minor, patch), source: "a test", release }
+    }
+
+    /// Is it known to be older?
+    pub fn is_before(&self, major: u32, minor: u32) -> bool {
+        self.numbers.0 > 0 && (self.numbers.0, self.numbers.1) < (major, minor)
+    }
+
+    /// Is it known to be that or newer?
+    pub fn is_from(&self, major: u32, minor: u32) -> bool {
+        self.numbers.0 > 0 && !self.is_before(major, minor)
+    }
+
+    /// As people write it.
+    pub fn number(&self) -> String {
+        let (major, minor, patch) = self.numbers;
+        format!("{major}.{minor}.{patch}")
+    }
+}
+
+/// Of the running kernel.
+pub fn running() -> Version {
+    let release = nix::sys::utsname::uname();
+    let release = release.map(|name| name.release().to_string_lossy().into_owned()).unwrap_or_default();
+    match vdso_code() {
+        Some(code) => {
+            Version { numbers: (code >> 16, code >> 8 & 0xff, code & 0xff), source: "the vDSO", release }
+        }
+        None => Version { numbers: of_release(&release), source: "uname -r", release },
+    }
+}
+
+/// The numbers that a release begins with.
+fn of_release(release: &str) -> (u32, u32, u32) {
+    let mut numbers =
+        release.split(|letter: char| !letter.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
+    let mut next = || numbers.next().unwrap_or(0);
+    (next(), next(), next())
+}
+
+/// LINUX_VERSION_CODE of the running kernel, where it has a vDSO that tells.
+pub fn vdso_code() -> Option<u32> {
+    /// Larger than any vDSO's headers and notes, which stand at its beginning.
+    const HEAD: usize = 4096;
+    // SAFETY: getauxval has no preconditions.
+    let address = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+    let mut bytes = [0; HEAD];
+    if address == 0 || !Memory::new(std::process::id()).read(address as u64, &mut bytes) {
+        return None;
+    }
+    if size_of::<usize>() == 8 {
+        code::<FileHeader64<Endianness>>(&bytes)
+    } else {
+        code::<FileHeader32<Endianness>>(&bytes)
+    }
+}
+
+/// The version code in the notes of an ELF file.
+fn code<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<u32> {
+    let header = Elf::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    for segment in header.program_headers(endian, bytes).ok()? {
+        let Ok(Some(mut notes)) = segment.notes(endian, bytes) else { continue };
+        while let Ok(Some(note)) = notes.next() {
+            // arch/*/vdso/note.S: name "Linux", type 0, LINUX_VERSION_CODE
+            if note.name() == b"Linux" && note.n_type(endian).0 == 0 {
+                return Some(u32::from_ne_bytes(note.desc().get(..4)?.try_into().ok()?));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases() {
+        assert_eq!(of_release("4.19.48"), (4, 19, 48));
+        assert_eq!(of_release("4.4.178-vendor-rt2"), (4, 4, 178));
+        assert_eq!(of_release("5.10"), (5, 10, 0));
+        assert_eq!(of_release(""), (0, 0, 0));
+    }
+
+    /// The running kernel's vDSO agrees with its release, which on this kind of machine is plain.
+    #[test]
+    fn the_vdso_tells_the_version() {
+        let running = running();
+        let (major, minor, _) = of_release(&running.release);
+        assert_eq!((running.numbers.0, running.numbers.1), (major, minor));
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(running.source, "the vDSO");
+        }
+    }
+
+    #[test]
+    fn what_is_no_elf_tells_nothing() {
+        assert_eq!(code::<FileHeader64<Endianness>>(&[0; 64]), None);
+        assert_eq!(code::<FileHeader32<Endianness>>(b"\x7fELF"), None);
+    }
+
+    #[test]
+    fn before() {
+        assert!(Version::of(4, 19, 48).is_before(5, 0) && !Version::of(5, 0, 0).is_before(5, 0));
+        assert!(Version::of(4, 17, 0).is_from(4, 17) && !Version::of(4, 16, 9).is_from(4, 17));
+        let unknown = Version::default();
+        assert!(
+            !unknown.is_before(5, 0) && !unknown.is_from(4, 0),
+            "what is not known is neither old nor new"
+        );
+    }
+}

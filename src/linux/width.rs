@@ -1,0 +1,52 @@
+//! Pointers of 4 or 8 bytes: what differs between the structures of 32-bit and 64-bit processes.
+//!
+//! Whoever walks a structure of another process asks [`Memory::width`](crate::linux::memory::Memory::width)
+//! and keeps its offsets in pairs, one for each width: `width.pick(8, 16)`. Pointers out of bytes that have
+//! been read are taken by [`Width::pointer`], pointers out of memory by
+//! [`Memory::pointer`](crate::linux::memory::Memory::pointer).
+
+/// How wide a process's pointers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// 4 bytes (ILP32: i386, 32-bit ARM).
+    Narrow,
+    /// 8 bytes (LP64: x86_64, aarch64).
+    Wide,
+}
+
+impl Width {
+    /// The one that fits: for 4-byte pointers, for 8-byte pointers.
+    pub const fn pick<T: Copy>(self, narrow: T, wide: T) -> T {
+        match self {
+            Width::Narrow => narrow,
+            Width::Wide => wide,
+        }
+    }
+
+    /// Bytes of a pointer.
+    pub const fn bytes(self) -> usize {
+        self.pick(4, 8)
+    }
+
+    /// The pointer at an offset of bytes that were read; 0 where they end before it does.
+    pub fn pointer(self, bytes: &[u8], at: usize) -> u64 {
+        match self {
+            Width::Narrow => u32_at(bytes, at).into(),
+            Width::Wide => u64_at(bytes, at),
+        }
+    }
+}
+
+/// A 16-bit number in bytes that were read; 0 where they end before it does.
+pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..at + 2).and_then(|b| b.try_into().ok()).map_or(0, u16::from_ne_bytes)
+}
+
+/// A 32-bit number in bytes that were read; 0 where they end before it does.
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
+}

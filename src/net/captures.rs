@@ -1,0 +1,366 @@
+//! The captures of all network namespaces in which something is recorded.
+//!
+//! A packet socket sees the namespace that it was opened in, from whichever thread it is read. So a helper thread goes
+//! into the namespace of an IOC (setns), opens the socket and hands it back; nothing else is ever done in there.
+//! That needs CAP_SYS_ADMIN and CAP_NET_RAW over the namespace, which root of the machine has over each
+//! container's.
+//!
+//! Interfaces that the user has named are the recorder's own namespace's: names in others are another world's,
+//! so there all interfaces count.
+//!
+//! Memory: the recorder's own namespace has a ring of 2 MiB; the first `FEW` others have 512 KiB each, more of
+//! them 256 KiB; more than [`MOST`] are refused. So eight containers take 4 MiB, and no number of them more than 18 MiB.
+//! A socket keeps its namespace alive, so it is closed with the last IOC there. Opening and closing wait for the
+//! kernel (some 10 ms), so both are done on helper threads.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::mpsc::{channel, Receiver, TryRecvError};
+use std::thread::{self, JoinHandle};
+
+use nix::errno::Errno;
+
+use crate::linux::process;
+use crate::net::capture::{Capture, Packet, BLOCKS};
+use crate::net::service::Ports;
+use crate::net::Namespace;
+
+/// Other namespaces that have rings of four blocks: no packet is lost as long as the recorder comes by within 160 ms.
+const FEW: usize = 8;
+/// Blocks of their rings, and of those of the rest, which stand 80 ms.
+const BLOCKS_OF_FEW: usize = BLOCKS / 4;
+const BLOCKS_OF_MORE: usize = BLOCKS / 8;
+/// More other namespaces are not captured: a machine with more containers with IOCs than this has the processors for
+/// more than one recorder.
+pub const MOST: usize = 64;
+/// What was refused is tried again after this, nanoseconds: memory or descriptors may have been short.
+const AGAIN: u64 = 10_000_000_000;
+
+const NO_THREAD: &str = "the system gives no thread";
+
+/// A namespace that is to be captured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// A process that lives in it.
+    pub pid: u32,
+    /// TCP ports of the servers in it.
+    pub ports: Ports,
+}
+
+/// What opening has come to; no words where the process was gone, or has left the namespace.
+type Opened = Result<Capture, Option<String>>;
+
+/// One of the others.
+enum Other {
+    /// A helper thread is at it; why it failed before, if it did.
+    Opening(Receiver<Opened>, Option<String>),
+    Open {
+        capture: Capture,
+        ports: Ports,
+    },
+    /// Why not, and when it is tried again.
+    Refused(String, u64),
+}
+
+/// See the module.
+pub struct Captures {
+    /// The recorder's own namespace.
+    here: Namespace,
+    own: Capture,
+    own_ports: Ports,
+    others: HashMap<Namespace, Other>,
+    /// Losses of captures that are closed.
+    lost: u64,
+}
+
+impl Captures {
+    /// With the capture of the recorder's own namespace.
+    pub fn new(own: Capture) -> Captures {
+        Captures {
+            here: process::namespace(std::process::id()).unwrap_or_default(),
+            own,
+            own_ports: Ports::default(),
+            others: HashMap::new(),
+            lost: 0,
+        }
+    }
+
+    fn open(&self) -> impl Iterator<Item = (Namespace, &Capture)> {
+        let others = self.others.iter().filter_map(|(&namespace, other)| match other {
+            Other::Open { capture, .. } => Some((namespace, capture)),
+            Other::Opening(..) | Other::Refused(..) => None,
+        });
+        std::iter::once((self.here, &self.own)).chain(others)
+    }
+
+    /// Descriptors that poll as readable when [`Captures::drain`] has something to do.
+    pub fn fds(&self) -> impl Iterator<Item = RawFd> + '_ {
+        self.open().map(|(_, capture)| capture.raw_fd())
+    }
+
+    /// Hands over all packets that are there, at most a ringful of each namespace.
+    pub fn drain(&mut self, f: &mut dyn FnMut(Namespace, Packet)) {
+        let here = self.here;
+        self.own.drain(&mut |packet| f(here, packet));
+        for (&namespace, other) in &mut self.others {
+            if let Other::Open { capture, .. } = other {
+                capture.drain(&mut |packet| f(namespace, packet));
+            }
+        }
+    }
+
+    /// Packets that were lost because a ring was full, since last asked.
+    pub fn losses(&mut self) -> u64 {
+        let mut lost = std::mem::take(&mut self.lost) + self.own.losses();
+        for other in self.others.values_mut() {
+            if let Other::Open { capture, .. } = other {
+                lost += capture.losses();
+            }
+        }
+        lost
+    }
+
+    /// Watches these namespaces and ports from now on, and no others; what could not be done of that, in words for the
+    /// user. To be called again and again, since opening takes a moment.
+    pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<String> {
+        let mut said = Vec::new();
+        let mut set = |capture: &mut Capture, have: &mut Ports, ports: &Ports| {
+            if have != ports {
+                let failed = capture.set_ports(ports).err();
+                said.extend(failed.map(|error| format!("the packet filter could not be changed: {error}")));
+                *have = ports.clone();
+            }
+        };
+        let none = Wanted::default();
+        set(&mut self.own, &mut self.own_ports, &wanted.get(&self.here).unwrap_or(&none).ports);
+        let gone = self.others.extract_if(|namespace, _| !wanted.contains_key(namespace));
+        for (_, other) in gone {
+            if let Other::Open { mut capture, .. } = other {
+                self.lost += capture.losses();
+                close(capture);
+            }
+        }
+        for (&namespace, wanted) in wanted.iter().filter(|(&namespace, _)| namespace != self.here) {
+            let count = self.others.values().filter(|other| !matches!(other, Other::Refused(..))).count();
+            let other = match self.others.remove(&namespace) {
+                Some(Other::Open { mut capture, mut ports }) => {
+                    set(&mut capture, &mut ports, &wanted.ports);
+                    Other::Open { capture, ports }
+                }
+                Some(Other::Opening(opened, before)) => match opened.try_recv() {
+                    Ok(Ok(mut capture)) => {
+                        let mut ports = Ports::default();
+                        set(&mut capture, &mut ports, &wanted.ports);
+                        Other::Open { capture, ports }
+                    }
+                    // another process may be there
+                    Ok(Err(None)) => continue,
+                    Ok(Err(Some(reason))) => Other::Refused(reason, now + AGAIN),
+                    Err(TryRecvError::Empty) => Other::Opening(opened, before),
+                    Err(TryRecvError::Disconnected) => Other::Refused(NO_THREAD.into(), now + AGAIN),
+                },
+                Some(Other::Refused(reason, again)) if now < again => Other::Refused(reason, again),
+                _ if count >= MOST => {
+                    Other::Refused(format!("more than {MOST} network namespaces have IOCs"), now + AGAIN)
+                }
+                before => {
+                    let before = match before {
+                        Some(Other::Refused(reason, _)) => Some(reason),
+                        _ => None,
+                    };
+                    let blocks = if count < FEW { BLOCKS_OF_FEW } else { BLOCKS_OF_MORE };
+                    Other::Opening(open_in(namespace, wanted.pid, blocks), before)
+                }
+            };
+            self.others.insert(namespace, other);
+        }
+        said
+    }
+
+    /// The recorder's own namespace.
+    pub fn here(&self) -> Namespace {
+        self.here
+    }
+
+    /// Why a namespace is not captured; `None` if it is, or will be.
+    pub fn refused(&self, namespace: Namespace) -> Option<&str> {
+        match self.others.get(&namespace)? {
+            Other::Refused(reason, _) | Other::Opening(_, Some(reason)) => Some(reason),
+            Other::Opening(_, None) | Other::Open { .. } => None,
+        }
+    }
+
+    /// The namespaces that are captured.
+    pub fn namespaces(&self) -> Vec<Namespace> {
+        self.open().map(|(namespace, _)| namespace).collect()
+    }
+
+    /// Are all that are wanted open, or refused?
+    pub fn settled(&self) -> bool {
+        !self.others.values().any(|other| matches!(other, Other::Opening(..)))
+    }
+}
+
+impl Drop for Captures {
+    /// Each close waits for the kernel, so all do at once.
+    fn drop(&mut self) {
+        let others = std::mem::take(&mut self.others).into_values();
+        let open = others.filter_map(|other| match other {
+            Other::Open { capture, .. } => close(capture),
+            Other::Opening(..) | Other::Refused(..) => None,
+        });
+        open.collect::<Vec<_>>().into_iter().for_each(|closing| drop(closing.join()));
+    }
+}
+
+/// Closes a capture on a thread; here, where there is none to be had.
+fn close(capture: Capture) -> Option<JoinHandle<()>> {
+    thread::Builder::new().name("netns".into()).spawn(move || drop(capture)).ok()
+}
+
+/// Can the namespace of a process be captured? Opens a capture in it, and closes it.
+///
+/// # Errors
+/// Why not, in words.
+pub fn try_in(pid: u32) -> Result<(), String> {
+    let namespace = process::namespace(pid).map_err(|errno| errno.desc().to_string())?;
+    match open_in(namespace, pid, BLOCKS_OF_MORE).recv() {
+        Ok(opened) => opened.map(drop).map_err(|why| why.unwrap_or_else(|| "its process has ended".into())),
+        Err(_) => Err(NO_THREAD.into()),
+    }
+}
+
+/// Opens a capture without ports in the namespace of a process.
+fn open_in(namespace: Namespace, pid: u32, blocks: usize) -> Receiver<Opened> {
+    let (sender, receiver) = channel();
+    // The thread ends in the namespace that it went to.
+    drop(thread::Builder::new().name("netns".into()).spawn(move || {
+        let opened = enter(namespace, pid).and_then(|()| {
+            Capture::with_ring(&[], &Ports::default(), blocks).map_err(|error| Some(error.to_string()))
+        });
+        drop(sender.send(opened));
+    }));
+    receiver
+}
+
+/// Moves this thread into the network namespace of a process, if it is that one still.
+fn enter(namespace: Namespace, pid: u32) -> Result<(), Option<String>> {
+    let path = process::directory(pid).join("ns/net");
+    let file = File::open(&path).map_err(|error| {
+        let gone = matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH));
+        (!gone).then(|| format!("{}: {error}", path.display()))
+    })?;
+    // 0: the kernel does not tell them apart
+    if namespace != 0 && file.metadata().map(|found| found.ino()).ok() != Some(namespace) {
+        return Err(None);
+    }
+    // SAFETY: no pointers; the descriptor is open. It concerns this thread alone.
+    let entered = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
+    Errno::result(entered).map(drop).map_err(|errno| {
+        Some(match errno {
+            Errno::EPERM => {
+                "setns: not permitted: run as root of the machine, with CAP_SYS_ADMIN".to_string()
+            }
+            errno => format!("setns: {}", errno.desc()),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::service::Service;
+    use crate::not_run::{not_run, Needs};
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    static SERVICE: Service = Service { name: "test", rule: |_, _| () };
+
+    /// Processes with a network namespace each.
+    struct Children(Vec<Child>);
+
+    impl Drop for Children {
+        fn drop(&mut self) {
+            for child in &mut self.0 {
+                drop((child.kill(), child.wait()));
+            }
+        }
+    }
+
+    fn children(count: usize) -> Children {
+        let start = |_| {
+            let mut command = Command::new("unshare");
+            command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
+            command.spawn().expect("unshare")
+        };
+        Children((0..count).map(start).collect())
+    }
+
+    fn wanted(here: Namespace, children: &[Child]) -> BTreeMap<Namespace, Wanted> {
+        let begin = Instant::now();
+        let apart = |child: &Child| loop {
+            let namespace = process::namespace(child.id()).expect("it lives");
+            if namespace != here {
+                return (namespace, Wanted { pid: child.id(), ports: Ports::of(&SERVICE, &[5064]) });
+            }
+            assert!(begin.elapsed() < Duration::from_secs(20), "unshare takes its time");
+            thread::sleep(Duration::from_millis(5));
+        };
+        children.iter().map(apart).collect()
+    }
+
+    fn settle(captures: &mut Captures, wanted: &BTreeMap<Namespace, Wanted>) {
+        let begin = Instant::now();
+        loop {
+            assert_eq!(captures.follow(0, wanted), Vec::<String>::new());
+            if captures.settled() {
+                return;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "it opens");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn as_many_as_may_be_and_none_for_longer_than_its_processes() {
+        let own = match Capture::open(&[], &Ports::default()) {
+            Ok(own) => own,
+            Err(error) => return not_run("captures", Needs::root_or_kernel(error.to_string())),
+        };
+        let mut captures = Captures::new(own);
+        let children = children(MOST + 2);
+        let all = wanted(captures.here(), &children.0);
+        settle(&mut captures, &all);
+        assert_eq!(captures.namespaces().len(), 1 + MOST);
+        let refused = || all.keys().filter_map(|&namespace| captures.refused(namespace));
+        assert_eq!(refused().count(), 2);
+        assert!(refused().all(|why| why.contains("more than 64")), "{:?}", refused().next());
+        let few: BTreeMap<Namespace, Wanted> = all.iter().take(3).map(|(n, w)| (*n, w.clone())).collect();
+        settle(&mut captures, &few);
+        assert_eq!(captures.namespaces().len(), 4);
+        settle(&mut captures, &BTreeMap::new());
+        assert_eq!(captures.namespaces(), [captures.here()]);
+        settle(&mut captures, &all);
+        let begin = Instant::now();
+        drop(captures);
+        // a service that is told to end has a second
+        assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_not_a_reason() {
+        let Ok(own) = Capture::open(&[], &Ports::default()) else { return };
+        let mut captures = Captures::new(own);
+        let gone = Wanted { pid: u32::MAX, ports: Ports::of(&SERVICE, &[5064]) };
+        let all = BTreeMap::from([(1, gone)]);
+        captures.follow(0, &all);
+        let begin = Instant::now();
+        while !captures.settled() && begin.elapsed() < Duration::from_secs(20) {
+            thread::sleep(Duration::from_millis(5));
+            captures.follow(0, &BTreeMap::new());
+        }
+        assert_eq!(captures.refused(1), None);
+    }
+}

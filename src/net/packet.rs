@@ -1,0 +1,81 @@
+//! Reads IPv4 and TCP headers.
+
+use iocrec_log::event::Address;
+
+/// TCP's protocol number.
+const TCP: u8 = 6;
+/// TCP flags.
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// A TCP segment as captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment<'a> {
+    /// Sender.
+    pub source: Address,
+    /// Receiver.
+    pub destination: Address,
+    /// Sequence number of the first payload byte, or of the SYN.
+    pub sequence: u32,
+    /// What the sender has received, where it says so.
+    pub acknowledged: Option<u32>,
+    /// Opens the stream.
+    pub syn: bool,
+    /// Ends the stream.
+    pub fin: bool,
+    /// Breaks the connection.
+    pub reset: bool,
+    /// The payload, as far as it was captured.
+    pub payload: &'a [u8],
+    /// The payload's true length.
+    pub length: u32,
+    /// Not a byte of the payload was captured, but every byte of the headers: the mark of the
+    /// socket filter (see [`crate::net::filter`]).
+    pub only_headers: bool,
+}
+
+impl<'a> Segment<'a> {
+    /// Reads a packet from its IPv4 header on. `original_length` is its length before anything was
+    /// cut off. None for all that isn't the first or only fragment of a sound TCP segment: the other
+    /// fragments carry no ports. Their bytes show up as missing when the stream goes on.
+    pub fn parse(packet: &'a [u8], original_length: usize) -> Option<Segment<'a>> {
+        let ip: &[u8; 20] = packet.first_chunk()?;
+        let ip_length = usize::from(ip[0] & 0xf) * 4;
+        let fragment = u16::from_be_bytes([ip[6], ip[7]]);
+        if ip[0] >> 4 != 4 || ip_length < 20 || ip[9] != TCP || fragment & 0x1fff != 0 {
+            return None;
+        }
+        let total = match u16::from_be_bytes([ip[2], ip[3]]) {
+            // Segments that are put together by the network stack to more than 64 KiB (BIG TCP)
+            // carry no length.
+            0 => original_length,
+            n => n.into(),
+        };
+        let tcp: &[u8; 20] = packet.get(ip_length..)?.first_chunk()?;
+        let tcp_length = usize::from(tcp[12] >> 4) * 4;
+        let headers = ip_length + tcp_length;
+        if tcp_length < 20 || total < headers || packet.len() < headers {
+            return None;
+        }
+        // Short Ethernet frames are padded behind the packet.
+        let payload = packet.get(headers..total.min(packet.len()))?;
+        let length = u32::try_from(total - headers).ok()?;
+        let u16_at = |b: &[u8; 20], i: usize| u16::from_be_bytes([b[i], b[i + 1]]);
+        let u32_at = |b: &[u8; 20], i: usize| u32::from_be_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
+        let flags = tcp[13];
+        Some(Segment {
+            source: Address { ip: u32_at(ip, 12), port: u16_at(tcp, 0) },
+            destination: Address { ip: u32_at(ip, 16), port: u16_at(tcp, 2) },
+            sequence: u32_at(tcp, 4),
+            acknowledged: (flags & ACK != 0).then(|| u32_at(tcp, 8)),
+            syn: flags & SYN != 0,
+            fin: flags & FIN != 0,
+            reset: flags & RST != 0,
+            payload,
+            length,
+            only_headers: payload.is_empty() && length > 0,
+        })
+    }
+}

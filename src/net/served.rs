@@ -1,0 +1,106 @@
+//! The servers of a network namespace: on which addresses and ports, and whose they are.
+//!
+//! Two servers may share a port on two addresses, and an address and port in two namespaces. A connection
+//! belongs to the one whose socket listens on its address, else to the one that listens on all addresses: so does
+//! the kernel choose. Where several processes hold that socket, or several sockets share the place
+//! (SO_REUSEPORT), whose it is can't be told by that.
+
+use crate::linux::sockets::LocalAddress;
+use crate::net::Namespace;
+use iocrec_log::event::{Address, IocId};
+
+/// A socket that listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// On which address; 0 for all.
+    pub address: Address,
+    /// The recorded process that holds it; `None`: another one, or several.
+    pub owner: Option<IocId>,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    /// Which namespace.
+    pub namespace: Namespace,
+    /// TCP ports of Channel Access servers, sorted.
+    pub ports: Vec<u16>,
+    /// All sockets that listen on one of them.
+    pub listeners: Vec<Listener>,
+    /// The namespace's own addresses.
+    pub local: Vec<LocalAddress>,
+    /// Its packets are taken.
+    pub captured: bool,
+}
+
+impl Served {
+    /// Is an IP address one of this namespace's?
+    pub fn has(&self, ip: u32) -> bool {
+        self.local.iter().any(|local| local.has(ip))
+    }
+
+    /// Is an end of a connection that was seen elsewhere here, with a server behind it? Each namespace has a loopback of
+    /// its own, which no other one's packets come to.
+    pub fn is_home(&self, end: Address) -> bool {
+        const LOOPBACK: LocalAddress = LocalAddress { ip: 0x7f00_0000, bits: 8 };
+        self.captured
+            && self.ports.binary_search(&end.port).is_ok()
+            && !LOOPBACK.has(end.ip)
+            && self.has(end.ip)
+    }
+
+    /// The recorded process that serves at this address, where that is certain.
+    pub fn server(&self, end: Address) -> Option<IocId> {
+        if !self.has(end.ip) {
+            return None;
+        }
+        let at = |ip| {
+            let place = Address { ip, ..end };
+            let mut there = self.listeners.iter().filter(move |listener| listener.address == place);
+            let first = there.next()?;
+            Some(first.owner.filter(|_| there.all(|other| other.owner == first.owner)))
+        };
+        at(end.ip).or_else(|| at(0)).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ip: [u8; 4], port: u16) -> Address {
+        Address::new(ip.into(), port)
+    }
+
+    #[test]
+    fn the_socket_on_the_address_goes_before_the_one_on_all() {
+        let listener = |ip, owner| Listener { address: at(ip, 5064), owner };
+        let served = Served {
+            ports: vec![5064],
+            captured: true,
+            local: vec![
+                LocalAddress { ip: 0x7f00_0000, bits: 8 },
+                LocalAddress { ip: 0x0a00_0001, bits: 32 },
+            ],
+            listeners: vec![
+                listener([127, 0, 0, 1], Some(1)),
+                listener([127, 0, 0, 2], None),
+                listener([127, 0, 0, 3], Some(3)),
+                listener([127, 0, 0, 3], Some(4)),
+                listener([0, 0, 0, 0], Some(2)),
+            ],
+            ..Served::default()
+        };
+        assert_eq!(served.server(at([127, 0, 0, 1], 5064)), Some(1));
+        assert_eq!(served.server(at([127, 0, 0, 2], 5064)), None, "somebody else's");
+        assert_eq!(served.server(at([127, 0, 0, 3], 5064)), None, "one of two");
+        assert_eq!(served.server(at([127, 0, 0, 4], 5064)), Some(2));
+        assert_eq!(served.server(at([10, 0, 0, 1], 5064)), Some(2));
+        assert_eq!(served.server(at([10, 0, 0, 2], 5064)), None, "another machine");
+        assert_eq!(served.server(at([10, 0, 0, 1], 5065)), None);
+        assert!(served.is_home(at([10, 0, 0, 1], 5064)) && !served.is_home(at([127, 0, 0, 1], 5064)));
+        assert!(!served.is_home(at([10, 0, 0, 1], 40000)));
+        let shut = Served { captured: false, ..served };
+        assert!(!shut.is_home(at([10, 0, 0, 1], 5064)), "nobody else would take its packets");
+    }
+}

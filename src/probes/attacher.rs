@@ -1,0 +1,288 @@
+//! One probe in one process, placed from whichever thread.
+//!
+//! A probe is an event of the kernel's that is bound to a thread, and through that thread to its process's memory: the
+//! kernel writes the breakpoint there and nowhere else, and takes it out where it finds it elsewhere (a child that
+//! was forked). The file is named by the descriptor that was looked through.
+//!
+//! The kernel keeps the instruction that it replaces for each place in a file, as long as somebody has a probe there.
+//! Were the file overwritten meanwhile and a second probe placed there, that old instruction would be carried out in
+//! the new code. So what the places of this process's probes held is remembered until the kernel has let go of them,
+//! and a place that holds something else now is refused until then.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, Program};
+
+use crate::bpf::contract::Program as Planned;
+use crate::bpf::explained;
+use crate::bpf::reasons::Step;
+use crate::linux::elf::CODE_WINDOW;
+use crate::linux::opened::Opened;
+use crate::linux::reader::file::ATTRIBUTES;
+use crate::linux::FileId;
+use crate::probes::{deferred_close, removal};
+
+/// Where a probe goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot {
+    /// The file, as the kernel tells it apart from others.
+    pub file: FileId,
+    /// Offset in it.
+    pub offset: u64,
+    /// The instruction that lies there, and zeroes.
+    pub code: [u8; CODE_WINDOW],
+}
+
+/// How long a place that held something else is waited for: the kernel takes 0.02 to 0.2 s a probe, and an IOC has 13.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a probe could not be placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeError {
+    /// The process has no thread that lives.
+    Ended,
+    /// The file was overwritten at that place, and the kernel has not let go of what it held before.
+    StillHeld,
+    /// The offset in the file, or the thread's number, is larger than the kernel's interface takes.
+    OutOfRange(u64),
+    /// The objects have no program of that name.
+    NoProgram(&'static str),
+    /// The kernel refused it.
+    Kernel(String),
+}
+
+impl Display for ProbeError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            ProbeError::Ended => f.write_str("its process has ended"),
+            ProbeError::StillHeld => {
+                f.write_str("its file was overwritten, and the kernel has not let go of what it was")
+            }
+            ProbeError::OutOfRange(number) => write!(f, "{number:#x} is out of range"),
+            ProbeError::NoProgram(name) => write!(f, "no BPF program {name}"),
+            ProbeError::Kernel(reason) => f.write_str(reason),
+        }
+    }
+}
+
+/// What the places of probes held when they were placed, and how many probes there are.
+type Places = HashMap<(FileId, u64), ([u8; CODE_WINDOW], usize)>;
+
+/// The places that have probes.
+#[derive(Default)]
+struct Held {
+    places: Mutex<Places>,
+    /// One has become free.
+    freed: Condvar,
+}
+
+/// Places probes. All copies of one belong together; threads may have one each.
+#[derive(Clone)]
+pub struct Attacher {
+    /// One of libbpf's `PROBE_ATTACH_MODE_`s: the default, or that of kernels before 4.17.
+    pub(crate) mode: u32,
+    /// The programs. Nothing changes them after they were loaded, so threads may share them.
+    object: Arc<Object>,
+    held: Arc<Held>,
+}
+
+/// A probe that is in place; it is taken out when this is dropped, which waits for a grace period of the kernel's.
+pub struct Probe {
+    /// `None` only while it is dropped.
+    link: Option<Link>,
+    place: (FileId, u64),
+    held: Arc<Held>,
+    /// The program must not go before the probe.
+    _object: Arc<Object>,
+}
+
+impl Attacher {
+    pub(crate) fn new(object: Arc<Object>) -> Attacher {
+        Attacher { mode: libbpf_sys::PROBE_ATTACH_MODE_DEFAULT, object, held: Arc::default() }
+    }
+
+    /// Puts a probe into the process of a thread, at a spot in a file that it has mapped. It is hit by all threads of
+    /// the process, until that one ends.
+    ///
+    /// # Errors
+    /// Why it is not there.
+    pub fn attach(
+        &self,
+        planned: &Planned,
+        opened: &Opened,
+        spot: &Spot,
+        thread: u32,
+    ) -> Result<Probe, ProbeError> {
+        self.attach_as(Step::Probe, planned, opened, spot, thread)
+    }
+
+    /// The same for iocrec itself, which is tried before any IOC.
+    pub(crate) fn attach_as(
+        &self,
+        step: Step,
+        planned: &Planned,
+        opened: &Opened,
+        spot: &Spot,
+        thread: u32,
+    ) -> Result<Probe, ProbeError> {
+        let Spot { file, offset, code } = *spot;
+        let program = self.object.progs().find(|program| program.name() == planned.name);
+        let program = program.ok_or(ProbeError::NoProgram(planned.name))?;
+        let at = usize::try_from(offset).map_err(|_| ProbeError::OutOfRange(offset))?;
+        // a path in /proc/self/fd holds no NUL
+        let path = CString::new(opened.path().as_os_str().as_bytes()).unwrap_or_default();
+        let thread = i32::try_from(thread).map_err(|_| ProbeError::OutOfRange(thread.into()))?;
+        if step == Step::Probe && opened.identity.is_young() {
+            deferred_close::wait_for_others();
+        }
+        let _placing = removal::placing();
+        self.held.hold((file, offset), code)?;
+        let attached = explained(step, || {
+            if let Some(event) = self.event(opened, offset, thread) {
+                return bound(&program, event?);
+            }
+            let options = libbpf_sys::bpf_uprobe_opts {
+                sz: size_of::<libbpf_sys::bpf_uprobe_opts>() as _,
+                attach_mode: self.mode,
+                ..Default::default()
+            };
+            // SAFETY: the program belongs to the object, which `self` keeps and which is loaded; the call reads it and
+            // changes nothing in it. The path and the options outlive the call, which copies what it needs.
+            let link = unsafe {
+                libbpf_sys::bpf_program__attach_uprobe_opts(
+                    program.as_libbpf_object().as_ptr(),
+                    thread,
+                    path.as_ptr(),
+                    at as _,
+                    &raw const options,
+                )
+            };
+            let error = || {
+                let error = std::io::Error::last_os_error();
+                libbpf_rs::Error::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EINVAL))
+            };
+            let link = NonNull::new(link).ok_or_else(error)?;
+            // SAFETY: libbpf has just made it, and nobody else has it.
+            Ok(unsafe { Link::from_ptr(link) })
+        });
+        match attached {
+            Ok(link) => Ok(Probe {
+                link: Some(link),
+                place: (file, offset),
+                held: self.held.clone(),
+                _object: self.object.clone(),
+            }),
+            Err(reason) => {
+                self.held.release((file, offset));
+                Err(ProbeError::Kernel(reason))
+            }
+        }
+    }
+}
+
+impl Attacher {
+    /// The kernel's event for a probe, made by a reader process: the kernel reads the file for it and waits for locks
+    /// of every process that has it mapped, which may never end. `None` where it is to be made here: before kernel 4.17, and
+    /// for a probe in iocrec itself.
+    fn event(&self, opened: &Opened, offset: u64, thread: i32) -> Option<io::Result<OwnedFd>> {
+        if self.mode != libbpf_sys::PROBE_ATTACH_MODE_DEFAULT {
+            return None;
+        }
+        let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type").ok()?;
+        let kind: u32 = kind.trim().parse().ok()?;
+        // struct perf_event_attr (linux/perf_event.h): type, size, config .. config1 (the path), config2 (the offset)
+        let mut attributes = [0; ATTRIBUTES];
+        let mut put = |at: usize, bytes: &[u8]| attributes[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &kind.to_ne_bytes());
+        put(4, &(ATTRIBUTES as u32).to_ne_bytes());
+        put(64, &offset.to_ne_bytes());
+        opened.handle().event(thread.unsigned_abs(), thread, &attributes)
+    }
+}
+
+/// Lets a program be run at an event.
+fn bound(program: &Program<'_>, event: OwnedFd) -> libbpf_rs::Result<Link> {
+    let event = event.into_raw_fd();
+    // SAFETY: the program is loaded and its object lives; without options the call takes the defaults.
+    let link = unsafe {
+        libbpf_sys::bpf_program__attach_perf_event_opts(
+            program.as_libbpf_object().as_ptr(),
+            event,
+            std::ptr::null(),
+        )
+    };
+    let Some(link) = NonNull::new(link) else {
+        let error = io::Error::last_os_error();
+        // SAFETY: libbpf has not taken it.
+        drop(unsafe { OwnedFd::from_raw_fd(event) });
+        return Err(libbpf_rs::Error::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EINVAL)));
+    };
+    // SAFETY: libbpf has just made it, and nobody else has it. It closes the event.
+    Ok(unsafe { Link::from_ptr(link) })
+}
+
+impl Held {
+    /// Notes a probe at a place; waits where the place held something else and is not free yet.
+    fn hold(&self, place: (FileId, u64), code: [u8; CODE_WINDOW]) -> Result<(), ProbeError> {
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let other = |places: &mut Places| places.get(&place).is_some_and(|(before, _)| *before != code);
+        let _wanted = places.get(&place).is_some_and(|(before, _)| *before != code).then(removal::wanted);
+        let waited = self.freed.wait_timeout_while(places, PATIENCE, other);
+        let (mut places, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return Err(ProbeError::StillHeld);
+        }
+        places.entry(place).or_insert((code, 0)).1 += 1;
+        Ok(())
+    }
+
+    fn release(&self, place: (FileId, u64)) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, probes)) = places.get_mut(&place) {
+            *probes -= 1;
+            if *probes == 0 {
+                places.remove(&place);
+                self.freed.notify_all();
+            }
+        }
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // first the kernel's, so that nobody trusts in a place that is not free
+        drop(self.link.take());
+        self.held.release(self.place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_held_something_else_is_waited_for() {
+        let held = Arc::new(Held::default());
+        let place = ((1, 2), 0x1000);
+        held.hold(place, [1; CODE_WINDOW]).unwrap();
+        held.hold(place, [1; CODE_WINDOW]).unwrap();
+        held.hold((place.0, 0x2000), [2; CODE_WINDOW]).unwrap();
+        let other = held.clone();
+        let waiting = std::thread::spawn(move || other.hold(place, [2; CODE_WINDOW]));
+        held.release(place);
+        assert!(!waiting.is_finished(), "one is there still");
+        held.release(place);
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+        held.release(place);
+        held.release((place.0, 0x2000));
+        assert!(held.places.lock().unwrap().is_empty());
+    }
+}

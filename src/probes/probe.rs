@@ -1,0 +1,259 @@
+//! Probes placed in an IOC, one function after the other, each looked at before.
+//!
+//! All of this may be done by any thread. The probes of an IOC are in one place ([`Probes`]) and go with it.
+
+use std::sync::Arc;
+
+use crate::ioc::{IocProcess, Module};
+use crate::linux::elf::CODE_WINDOW;
+use crate::linux::opened::Opened;
+use crate::linux::{elf, machine, process};
+use crate::probes::attacher::{Attacher, Probe, ProbeError, Spot};
+use crate::probes::catalog::{Spec, CATALOG, PROCESS_ROUTINE};
+use crate::probes::not_probed::{NotProbed, Reason};
+use crate::probes::place::{compare, place, Cost, Memory};
+use crate::probes::removal;
+use crate::probes::thread::{self, Thread};
+
+/// Where a function's probe would go.
+pub struct Target<'a> {
+    /// Name of the function in this IOC.
+    pub symbol: &'static str,
+    /// What defines it.
+    pub module: &'a Module,
+    /// Offset in that file.
+    pub offset: u64,
+    /// The instruction there, and zeroes.
+    code: [u8; CODE_WINDOW],
+    /// What it costs there.
+    pub cost: Cost,
+}
+
+/// Looks at a function of an IOC.
+///
+/// # Errors
+/// It is left out.
+pub fn target<'a>(ioc: &'a IocProcess, spec: &Spec) -> Result<Target<'a>, NotProbed> {
+    let symbols = spec.function.symbols();
+    let found = symbols.iter().find_map(|&symbol| Some((symbol, ioc.function(symbol)?)));
+    let (symbol, (module, found)) = found.ok_or(NotProbed::NoSymbol(spec.function))?;
+    let target = look(ioc, module, symbol, found.address, spec.program.arguments, Some(&found.code));
+    let target = target.map_err(|reason| NotProbed::Function(symbol, reason))?;
+    if target.cost == Cost::Stepped && !spec.core {
+        return Err(NotProbed::Function(symbol, Reason::SingleStepped));
+    }
+    Ok(target)
+}
+
+/// Looks at a place where a function begins: `address` as in the file of its module. `seen` is what was there when the
+/// file's symbols were read. `arguments`: how many of its arguments the program reads.
+fn look<'a>(
+    ioc: &IocProcess,
+    module: &'a Module,
+    symbol: &'static str,
+    address: u64,
+    arguments: usize,
+    seen: Option<&[u8; CODE_WINDOW]>,
+) -> Result<Target<'a>, Reason> {
+    let code_for = module.elf.machine;
+    if Some(code_for) != machine::architecture() {
+        return Err(Reason::OtherMachine(code_for));
+    }
+    if !module.is_of_base() {
+        return Err(Reason::NotBase(module.path.clone()));
+    }
+    let (here, offset) = module.code_at(address).ok_or(Reason::NoCode)?;
+    let head = elf::code(&module.opened, offset);
+    if seen.is_some_and(|seen| *seen != head) {
+        return Err(Reason::CodeChanged(module.path.clone()));
+    }
+    let place = place(code_for, offset, &head, arguments)?;
+    let mut memory = [0; CODE_WINDOW];
+    let have = ioc.memory.read_some(here, &mut memory);
+    match compare(code_for, &place, &head, memory.get(..have).unwrap_or_default()) {
+        Memory::Same => {}
+        // another recorder, perf or bpftrace: the kernel lets all of them have it
+        Memory::Breakpoint if !process::is_debugged(ioc.pid) => {}
+        Memory::Breakpoint => return Err(Reason::Debugger),
+        Memory::Differs => return Err(Reason::CodeDiffers(module.path.clone())),
+    }
+    let (from, to) = (place.offset as usize, place.offset as usize + place.length);
+    let mut code = [0; CODE_WINDOW];
+    code.iter_mut().zip(head.get(from..to).unwrap_or_default()).for_each(|(into, byte)| *into = *byte);
+    Ok(Target { symbol, module, offset: offset + place.offset, code, cost: place.cost })
+}
+
+/// Where the probes on the process routines of an IOC's record types go, where its `dbProcess` cannot be found; and
+/// which are left out. Nothing where `dbProcess` is there, or as long as the record types are
+/// not known.
+///
+/// The addresses are what the process has in its memory, so they may be anything.
+pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<NotProbed>) {
+    let (mut targets, mut left_out) = (Vec::new(), Vec::new());
+    let layout = ioc.layout.as_ref().ok().filter(|_| ioc.function("dbProcess").is_none());
+    let mut routines: Vec<(&str, u64)> =
+        layout.into_iter().flat_map(|layout| layout.routines(&ioc.memory)).collect();
+    routines.sort_unstable();
+    let (symbol, arguments) = (PROCESS_ROUTINE.function.name(), PROCESS_ROUTINE.program.arguments);
+    for module in &ioc.modules {
+        let here: Vec<(&str, u64)> = routines
+            .extract_if(.., |(_, address)| (module.range.0..module.range.1).contains(address))
+            .collect();
+        let addresses: Vec<u64> = here.iter().map(|(_, address)| address.wrapping_sub(module.bias)).collect();
+        // what is not looked at further need not be read
+        let begins = if module.is_of_base() { module.elf.begins(&module.opened, &addresses) } else { None };
+        for (at, ((rtype, _), address)) in here.iter().zip(addresses).enumerate() {
+            let looked = look(ioc, module, symbol, address, arguments, None).and_then(|target| {
+                let begins = begins.as_ref().ok_or(Reason::NoUnwindTables)?;
+                begins.get(at).filter(|&&begins| begins).ok_or(Reason::NoFunction)?;
+                Ok(target)
+            });
+            match looked {
+                Ok(target) => targets.push(target),
+                Err(reason) => left_out.push(NotProbed::RecordType(rtype.to_string(), reason)),
+            }
+        }
+    }
+    let nowhere = |(rtype, _): (&str, u64)| NotProbed::RecordType(rtype.to_string(), Reason::NoFile);
+    left_out.extend(routines.into_iter().map(nowhere));
+    (targets, left_out)
+}
+
+/// The probes of an IOC. They are taken out when this is dropped; that takes a second or two, and is not waited for.
+pub struct Probes {
+    pid: u32,
+    /// Which thread they hang on.
+    thread: Option<Thread>,
+    placed: Vec<Placing>,
+}
+
+/// A probe and all that is needed to place it once more.
+struct Placing {
+    spec: &'static Spec,
+    opened: Arc<Opened>,
+    spot: Spot,
+    probe: Probe,
+}
+
+/// What became of an attempt to place all probes.
+pub struct Placed {
+    /// Those that are in place.
+    pub probes: Probes,
+    /// What is not, and why.
+    pub not_probed: Vec<NotProbed>,
+}
+
+/// How the probes of an IOC are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// They are in place; or its process has ended, which is told elsewhere.
+    Holds,
+    /// The thread that they hung on has ended; since some time before this look there were no hits, until now.
+    HeldAnew,
+    /// They cannot be placed again, for this reason.
+    Lost(ProbeError),
+}
+
+impl Probes {
+    /// None yet.
+    pub fn none(pid: u32) -> Probes {
+        Probes { pid, thread: None, placed: Vec::new() }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.placed.len()
+    }
+
+    /// Are they in place? Costs a look at one file of /proc, no more.
+    pub fn hold(&self) -> bool {
+        self.placed.is_empty() || self.thread.is_some_and(|thread| thread.lives())
+    }
+
+    /// Places them anew where the thread has ended that they hung on.
+    pub fn hold_on(&mut self, attacher: &Attacher) -> Hold {
+        if self.hold() {
+            return Hold::Holds;
+        }
+        let Some(thread) = thread::lasting(self.pid) else { return Hold::Holds };
+        for placing in &mut self.placed {
+            match attacher.attach(&placing.spec.program, &placing.opened, &placing.spot, thread.tid) {
+                // the old one is not hit any more
+                Ok(probe) => removal::aside([std::mem::replace(&mut placing.probe, probe)]),
+                Err(reason) => return Hold::Lost(reason),
+            }
+        }
+        self.thread = Some(thread);
+        Hold::HeldAnew
+    }
+
+    /// Places a probe, unless it is in place already.
+    fn add(&mut self, attacher: &Attacher, spec: &'static Spec, target: &Target) -> Result<(), ProbeError> {
+        let spot = Spot { file: target.module.file, offset: target.offset, code: target.code };
+        let here = |placing: &Placing| {
+            std::ptr::eq(placing.spec, spec)
+                && (placing.spot.file, placing.spot.offset) == (spot.file, spot.offset)
+        };
+        if self.placed.iter().any(here) {
+            return Ok(());
+        }
+        let thread = self.thread.filter(|thread| thread.lives()).or_else(|| thread::lasting(self.pid));
+        let thread = thread.ok_or(ProbeError::Ended)?;
+        let opened = target.module.opened.clone();
+        let probe = attacher.attach(&spec.program, &opened, &spot, thread.tid)?;
+        self.thread.get_or_insert(thread);
+        self.placed.push(Placing { spec, opened, spot, probe });
+        Ok(())
+    }
+}
+
+impl Drop for Probes {
+    fn drop(&mut self) {
+        if !self.placed.is_empty() {
+            removal::aside(std::mem::take(&mut self.placed));
+        }
+    }
+}
+
+/// Places those probes of [`routines`] that are not in place; gives back those that could not be placed.
+pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probes) -> Vec<NotProbed> {
+    let (targets, mut left_out) = routines(ioc);
+    for target in targets {
+        let added = probes.add(attacher, &PROCESS_ROUTINE, &target);
+        left_out.extend(added.err().map(|error| NotProbed::Routine(error.into())));
+    }
+    left_out
+}
+
+/// Places all probes.
+pub fn attach(attacher: &Attacher, ioc: &IocProcess, puts: bool, process: bool) -> Placed {
+    let mut probes = Probes::none(ioc.pid);
+    if ioc.is_hidden() {
+        return Placed { probes, not_probed: vec![NotProbed::Stripped] };
+    }
+    let wanted = |spec: &&'static Spec| if spec.puts { puts } else { process };
+    let mut place = |spec: &'static Spec| {
+        let target = target(ioc, spec)?;
+        let added = probes.add(attacher, spec, &target);
+        added.map_err(|error| NotProbed::Function(target.symbol, error.into()))
+    };
+    let not_probed = CATALOG.iter().filter(wanted).filter_map(|spec| place(spec).err()).collect();
+    Placed { probes, not_probed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread of its own looks at processes and places probes.
+    #[test]
+    fn any_thread_may_do_it() {
+        fn is_sent<T: Send + 'static>() {}
+        fn is_shared<T: Send + Sync + Clone + 'static>() {}
+        is_shared::<Attacher>();
+        is_sent::<Placed>();
+        is_sent::<Probes>();
+        is_sent::<IocProcess>();
+        is_sent::<crate::ioc::Finder>();
+    }
+}

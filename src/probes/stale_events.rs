@@ -1,0 +1,76 @@
+//! Uprobe events that dead recorders have left in tracefs.
+//!
+//! Kernels before 4.17 have no PMU for uprobes: there libbpf makes an event in tracefs for each probe, which outlives
+//! its maker when that is killed. The probe behind it does nothing then, but it is a file of the kernel's and a
+//! name that is taken. libbpf puts the maker's PID into the name, so at its start a recorder removes those whose
+//! maker is gone. Other programs' events are recognized by the name alone and never touched while somebody of that
+//! number lives; one that is in use cannot be removed (EBUSY), which is as it should be.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+/// Where tracefs is mounted, as libbpf looks for it.
+pub const TRACEFS: [&str; 2] = ["/sys/kernel/debug/tracing", "/sys/kernel/tracing"];
+
+/// Does this kernel have none but such probes?
+pub fn are_possible() -> bool {
+    !Path::new("/sys/bus/event_source/devices/uprobe/type").exists()
+}
+
+/// Removes them all.
+pub fn remove() {
+    // in another PID namespace the numbers mean other processes
+    if crate::linux::process::is_first_pid_namespace() {
+        remove_those(&|maker| !Path::new("/proc").join(maker.to_string()).exists());
+    }
+}
+
+/// Removes those of a recorder that is about to end and has no more use for them.
+pub fn remove_of(recorder: u32) {
+    remove_those(&|maker| maker == recorder);
+}
+
+fn remove_those(dead: &dyn Fn(u32) -> bool) {
+    let events = TRACEFS.iter().map(|tracefs| Path::new(tracefs).join("uprobe_events"));
+    if let Some(events) = events.into_iter().find(|events| events.exists()) {
+        remove_from(&events, dead);
+    }
+}
+
+fn remove_from(events: &Path, dead: &dyn Fn(u32) -> bool) {
+    let Ok(text) = fs::read_to_string(events) else { return };
+    for name in left_over(&text, dead) {
+        // a write that truncates would remove all events of everybody
+        let file = OpenOptions::new().append(true).open(events);
+        // in use after all, or gone meanwhile
+        let _ = file.and_then(|mut file| file.write_all(format!("-:{name}\n").as_bytes()));
+    }
+}
+
+/// Names, with their group, of events that libbpf made for a process that is `dead`.
+fn left_over<'a>(events: &'a str, dead: &dyn Fn(u32) -> bool) -> Vec<&'a str> {
+    let dead = |name: &&str| {
+        let maker =
+            name.strip_prefix("uprobes/libbpf_").and_then(|rest| rest.split('_').next()?.parse().ok());
+        maker.is_some_and(dead)
+    };
+    events.lines().filter_map(|line| line.strip_prefix("p:")?.split(' ').next()).filter(dead).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_events_of_the_dead() {
+        let events = "p:uprobes/libbpf_41_0__libdbCore_so_0x1000 /lib/libdbCore.so:0x0000000000001000\n\
+                      p:uprobes/libbpf_42_0_x /x:0x1\n\
+                      p:probe_libc/malloc /lib/libc.so.6:0x9a0e0 arg1=%di\n\
+                      r:uprobes/libbpf_43_0_x /x:0x1\n\
+                      p:uprobes/libbpf_ /x:0x1\n\
+                      p:uprobes/libbpf_99999999999_0_x /x:0x1\n\
+                      p:mine/libbpf_44_0_x /x:0x1\n";
+        assert_eq!(left_over(events, &|pid| pid != 42), ["uprobes/libbpf_41_0__libdbCore_so_0x1000"]);
+    }
+}
