@@ -16,7 +16,9 @@
 //! A put's request id (`ioid`) tells puts with answers apart. In a put without one, libca repeats
 //! the channel's own id each time.
 
+mod circuit;
 mod decoder;
+mod filter;
 mod framer;
 mod losses;
 pub(crate) mod message;
@@ -25,6 +27,11 @@ mod session;
 
 pub use decoder::{Decoder, Limits};
 pub use session::SeedChannel;
+
+use crate::net::service::Service;
+
+/// Channel Access, for the capture and its filter.
+pub static SERVICE: Service = Service { name: "Channel Access", rule: filter::rule };
 
 #[cfg(test)]
 mod tests;

@@ -10,10 +10,11 @@ use crate::ca::servers;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
 use crate::json::{array, string};
 use crate::linux::process;
-use crate::linux::reader::{self, budget, Look};
+use crate::linux::reader::{self, budget, Inspection};
 use crate::linux::user::{self, Users};
 use crate::net::capture::Capture;
 use crate::net::captures;
+use crate::net::service::Ports;
 use crate::probes::catalog::CATALOG;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::place::Cost;
@@ -86,10 +87,10 @@ pub fn run(json: bool, users: &Users) -> Result<(), String> {
 }
 
 fn look(users: &Users) -> Result<Report, String> {
-    reader::read_aside();
+    reader::use_reader_process();
     bpf::raise_limits();
     let (_, tier) = bpf::open(Wish::Auto, LeavesOut::default());
-    let no_packets = Capture::open(&["any".into()], &[]).err().map(|error| error.to_string());
+    let no_packets = Capture::open(&["any".into()], &Ports::default()).err().map(|error| error.to_string());
     let mut finder = Finder::default();
     let pids = process::pids().map_err(|error| error.to_string())?;
     let others = pids.into_iter().filter(|&pid| pid != std::process::id());
@@ -100,9 +101,9 @@ fn look(users: &Users) -> Result<Report, String> {
     for pid in others {
         let begin = Instant::now();
         finder.one_more();
-        let look = (wasted < ALL_TIME).then(|| Look::begin(pid, LOOK_BYTES, LOOK_TIME));
+        let look = (wasted < ALL_TIME).then(|| Inspection::begin(pid, LOOK_BYTES, LOOK_TIME));
         let ioc = look.as_ref().map(|_| finder.look(pid));
-        if let Some(why) = look.map_or(Some(budget::Refused::Crowded), Look::end) {
+        if let Some(why) = look.map_or(Some(budget::Refused::TooManyStuck), Inspection::end) {
             wasted += begin.elapsed();
             refused.push(Refused::unanswered(pid, why));
             continue;
@@ -175,7 +176,7 @@ const ALL_TIME: Duration = Duration::from_secs(10);
 
 /// Looks at a process within that; what is refused is missing.
 fn aside<T>(pid: u32, look_at: impl FnOnce() -> T) -> T {
-    let look = Look::begin(pid, LOOK_BYTES, LOOK_TIME);
+    let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
     let found = look_at();
     let _ = look.end();
     found

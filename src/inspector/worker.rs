@@ -17,7 +17,7 @@ use crate::ioc::records::{self, RecordAt};
 use crate::ioc::{Database, Finder, IocProcess};
 use crate::linux::elf::function_at;
 use crate::linux::reader::budget::Refused;
-use crate::linux::reader::{client, read_aside, Look};
+use crate::linux::reader::{client, use_reader_process, Inspection};
 use crate::linux::{clock, process, sockets, user};
 use crate::probes::attacher::Attacher;
 use crate::probes::not_probed::NotProbed;
@@ -374,7 +374,7 @@ enum Work {
 
 impl Looker {
     fn work(mut self) {
-        read_aside();
+        use_reader_process();
         loop {
             match self.next() {
                 Work::Look(entry) => self.look(*entry),
@@ -474,7 +474,7 @@ impl Looker {
     /// Looks whether a process is an IOC, and places its probes if it is.
     fn find(&mut self, entry: &mut Entry<Kept>) -> Option<Refused> {
         let pid = entry.pid;
-        let look = Look::begin(pid, LOOK_BYTES, LOOK_TIME);
+        let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
         let found = self.finder.look(pid).ok().flatten().filter(|ioc| ioc.start == entry.start);
         let Some(ioc) = found else { return look.end() };
         let about = About::of(pid);
@@ -483,7 +483,7 @@ impl Looker {
         }
         // the kernel lets in one at a time, and where other recorders take their probes out each waits for some grace
         // periods
-        let look = Look::begin(pid, LOOK_BYTES, ATTACH_TIME);
+        let look = Inspection::begin(pid, LOOK_BYTES, ATTACH_TIME);
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
             (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
             (Some(attacher), None) => {
@@ -506,7 +506,7 @@ impl Looker {
 
     /// Learns what an IOC has come to be.
     fn follow(&self, pid: u32, start: u64, followed: &mut Followed) -> Option<Refused> {
-        let look = Look::begin(pid, FOLLOW_BYTES, FOLLOW_TIME);
+        let look = Inspection::begin(pid, FOLLOW_BYTES, FOLLOW_TIME);
         let Followed { ioc, claimed, probes, held, routines, ready } = followed;
         if ioc.layout.is_err() {
             self.finder.layout_again(ioc);
@@ -605,7 +605,7 @@ impl Looker {
 
     fn errand(&self, errand: Errand) {
         let (pid, start) = errand.ioc().map_or((0, 0), |ioc| (ioc.pid, ioc.start));
-        let look = Look::begin(pid, ERRAND_BYTES, ERRAND_TIME);
+        let look = Inspection::begin(pid, ERRAND_BYTES, ERRAND_TIME);
         let news = match errand {
             Errand::Servers(iocs) => {
                 let found = servers::find(&|pid| iocs.contains(&pid)).unwrap_or_default();

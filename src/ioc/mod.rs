@@ -399,7 +399,7 @@ fn is_ending(ioc: &IocProcess) -> bool {
 }
 
 fn describe(pid: u32, start: u64, modules: Vec<Module>, database: Option<u64>) -> IocProcess {
-    let narrow = modules.iter().any(|module| !module.elf.wide);
+    let narrow = modules.iter().any(|module| !module.elf.is_64bit);
     let width = if narrow { Width::Narrow } else { Width::Wide };
     let memory = Memory::of(pid, width);
     let environment = environment::Environment::read(&memory, &modules, pid);
@@ -478,7 +478,7 @@ impl Module {
 
     /// Looks for the variable of this program that points to the record database.
     fn find_base(&self, pid: u32) -> Option<u64> {
-        let memory = Memory::of(pid, if self.elf.wide { Width::Wide } else { Width::Narrow });
+        let memory = Memory::of(pid, if self.elf.is_64bit { Width::Wide } else { Width::Narrow });
         let here = |(start, end): (u64, u64)| (start.wrapping_add(self.bias), end.wrapping_add(self.bias));
         let variables: Vec<(u64, u64)> = self.elf.variables().map(here).collect();
         stripped::find_base(pid, &memory, &variables)

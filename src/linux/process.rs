@@ -1,4 +1,4 @@
-//! A process as /proc shows it: mappings, command line, links, and all of [`proc`](crate::linux::proc).
+//! A process as /proc shows it: mappings, command line, links, and all of [`proc`].
 //!
 //! Files that may block are read by the thread's reader process, where it has one ([`crate::linux::reader`]).
 
@@ -11,7 +11,7 @@ pub use crate::linux::proc::{
     thread_name, threads, user_id,
 };
 use crate::linux::text::printable;
-use crate::linux::{proc, reader, FileId};
+use crate::linux::{proc, reader};
 
 /// The content of a file of /proc, or of one that a process has.
 ///
@@ -32,6 +32,9 @@ pub fn contents(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
     contents(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
+
+/// A file as the kernel shows it in /proc/PID/maps: device and inode.
+pub type FileId = (u64, u64);
 
 /// A file mapped into a process.
 #[derive(Clone, Debug, PartialEq, Eq)]

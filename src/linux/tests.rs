@@ -4,17 +4,18 @@ use crate::linux::memory::Memory;
 use crate::linux::opened::Opened;
 use crate::linux::process;
 use crate::linux::reader::budget::Refused;
-use crate::linux::reader::shared::DATA;
-use crate::linux::reader::{read_aside, silent, speaks, Look, ASIDE};
+use crate::linux::reader::shared::MAX_DATA;
+use crate::linux::reader::thread::refused;
+use crate::linux::reader::{mark_responsive, unresponsive, use_reader_process, Inspection};
 use crate::not_run::{not_run, Needs};
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Runs something on a thread that reads aside.
-fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs something on a thread with a reader process.
+fn with_reader<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::spawn(move || {
-        read_aside();
+        use_reader_process();
         work()
     })
     .join()
@@ -22,12 +23,12 @@ fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
 }
 
 #[test]
-fn what_is_read_aside_is_what_is_read_in_place() {
+fn readers_read_the_same_as_in_place() {
     let pid = std::process::id();
     let own = Path::new("/proc/self/exe");
     let here = (process::command(pid), process::link(pid, "exe"), process::mappings(pid).unwrap());
     let exe = std::fs::read(own).unwrap();
-    let there = aside(move || {
+    let there = with_reader(move || {
         let opened = Opened::named(Path::new(&process::link(pid, "exe"))).unwrap();
         let mut bytes = vec![0; 300_000];
         assert_eq!(opened.read_some(&mut bytes, 1000), bytes.len());
@@ -47,7 +48,7 @@ fn what_is_read_aside_is_what_is_read_in_place() {
 fn memory_of_any_length() {
     let bytes: Vec<u8> = (0..400_000u32).map(|at| (at / 7) as u8).collect();
     let copy = bytes.clone();
-    aside(move || {
+    with_reader(move || {
         let memory = Memory::new(std::process::id());
         let mut into = vec![0; copy.len()];
         assert!(memory.read(copy.as_ptr() as u64, &mut into));
@@ -73,10 +74,10 @@ fn lists_are_followed() {
     for (at, node) in linked.iter().enumerate() {
         nodes[at] = [if at == 4999 { 0 } else { base + (at as u64 + 1) * 32 }, node[1], 0, 0];
     }
-    aside(move || {
+    with_reader(move || {
         let memory = Memory::new(std::process::id());
         let found = memory.list(base, 32, 5000);
-        assert_eq!(found.len(), DATA / 32 * 32);
+        assert_eq!(found.len(), MAX_DATA / 32 * 32);
         let second = u64::from_ne_bytes(found[40..48].try_into().unwrap());
         assert_eq!(second, 1);
         assert_eq!(memory.list(base, 32, 3).len(), 96);
@@ -86,22 +87,22 @@ fn lists_are_followed() {
     });
 }
 
-/// A budget ends a look, and all that is asked after it in this look; the next one has its own.
+/// A spent budget ends an inspection; the next one has its own.
 #[test]
-fn a_look_has_a_budget() {
-    aside(|| {
+fn an_inspection_has_a_budget() {
+    with_reader(|| {
         let pid = std::process::id();
-        let look = Look::begin(pid, 20_000, Duration::from_secs(60));
+        let inspection = Inspection::begin(pid, 20_000, Duration::from_secs(60));
         assert!(!process::command(pid).is_empty());
-        assert_eq!(ASIDE.with_borrow(|aside| aside.as_ref().unwrap().refused), None);
+        assert_eq!(refused(), None);
         let big = vec![1u8; 100_000];
         let memory = Memory::new(pid);
         assert!(!memory.read(big.as_ptr() as u64, &mut vec![0; 100_000]));
         assert!(memory.pointer(big.as_ptr() as u64).is_none(), "refused as well");
-        assert_eq!(look.end(), Some(Refused::Bytes));
-        let look = Look::begin(pid, 20_000, Duration::from_secs(60));
+        assert_eq!(inspection.end(), Some(Refused::Bytes));
+        let inspection = Inspection::begin(pid, 20_000, Duration::from_secs(60));
         assert!(memory.pointer(big.as_ptr() as u64).is_some());
-        assert_eq!(look.end(), None);
+        assert_eq!(inspection.end(), None);
     });
 }
 
@@ -134,13 +135,13 @@ fn memory_that_never_answers() {
     let word = Box::new(7u64);
     let good = &raw const *word as u64;
     std::thread::spawn(move || {
-        read_aside();
+        use_reader_process();
         let memory = Memory::new(std::process::id());
         let begin = Instant::now();
-        let look = Look::begin(std::process::id(), 1 << 20, Duration::from_secs(60));
+        let inspection = Inspection::begin(std::process::id(), 1 << 20, Duration::from_secs(60));
         assert_eq!(memory.pointer(page), None);
-        assert_eq!(memory.pointer(good), None, "the look is over");
-        assert_eq!(look.end(), Some(Refused::NoAnswer));
+        assert_eq!(memory.pointer(good), None, "the inspection is over");
+        assert_eq!(inspection.end(), Some(Refused::NoAnswer));
         let looked = begin.elapsed();
         // the loop waits once for it, and not again
         let begin = Instant::now();
@@ -149,9 +150,9 @@ fn memory_that_never_answers() {
         for _ in 0..1000 {
             assert_eq!(memory.pointer(good), None);
         }
-        assert!(silent().iter().map(|(pid, _)| *pid).eq([std::process::id()]));
+        assert!(unresponsive().iter().map(|(pid, _)| *pid).eq([std::process::id()]));
         let looped = begin.elapsed();
-        speaks(std::process::id());
+        mark_responsive(std::process::id());
         assert_eq!(memory.pointer(good), Some(7));
         tell.send((looked, looped)).unwrap();
     });

@@ -99,7 +99,7 @@ fn attempt(
     let own = own.ok_or("iocrec does not find itself in /proc/self/maps")?;
     let opened = Opened::named(Path::new(OWN_FILE)).map_err(|error| format!("{OWN_FILE}: {error}"))?;
     let offset = address - own.start + own.offset;
-    let code_for = elf::Elf::read(&opened, &[])?.machine;
+    let code_for = elf::Elf::read(&opened, &[]).map_err(|error| error.to_string())?.machine;
     let place = place(code_for, offset, &elf::code(&opened, offset), REC_GBL_FWD_LINK.arguments)
         .map_err(|reason| format!("iocrec: {reason}"))?;
     let offset = offset + place.offset;

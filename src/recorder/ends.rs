@@ -18,6 +18,7 @@ use std::thread;
 
 use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 
+use crate::ca;
 use crate::linux::sockets::{self, Sockets};
 use crate::linux::{clock, process};
 use crate::net::captures::Wanted;
@@ -90,10 +91,10 @@ impl Look {
         let served = self.places.wanted.iter().map(|(&namespace, wanted)| {
             let sockets = self.sockets.get(&namespace);
             let listeners = sockets.map(|sockets| sockets.listeners.as_slice()).unwrap_or_default();
-            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.binary_search(&at.port).is_ok());
+            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.has(&ca::SERVICE, at.port));
             Served {
                 namespace,
-                ports: wanted.ports.clone(),
+                ports: wanted.ports.get(&ca::SERVICE).to_vec(),
                 listeners: of_servers
                     .map(|&(address, inode)| Listener { address, owner: self.owner(inode) })
                     .collect(),

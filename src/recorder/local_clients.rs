@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use iocrec_log::event::{CircuitId, Event, Fact};
 
-use crate::ca::{Decoder, SeedChannel};
+use crate::ca::{self, Decoder, SeedChannel};
 use crate::ioc::channels::{Libraries, OpenCircuit};
 use crate::linux::process;
-use crate::linux::reader::{self, Look};
+use crate::linux::reader::{self, Inspection};
 use crate::linux::sockets::{self, Connection};
 use crate::net::Namespace;
 use crate::recorder::ends::Places;
@@ -48,11 +48,11 @@ impl Searcher {
         let (wanted, pids) = channel();
         let (result, found) = channel();
         let work = move || {
-            reader::read_aside();
+            reader::use_reader_process();
             let mut libraries = Libraries::default();
             // ends with the recorder, whose ends of the channels are gone then
             while let Ok(pid) = pids.recv() {
-                let look = Look::begin(pid, LOOK_BYTES, LOOK_TIME);
+                let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
                 let found = libraries.circuits(pid);
                 // what does not answer has no names to tell
                 let _ = look.end();
@@ -184,5 +184,5 @@ impl LocalClients {
 
 /// Does a server in that namespace have this port?
 fn serves(places: &Places, namespace: Namespace, port: u16) -> bool {
-    places.wanted.get(&namespace).is_some_and(|place| place.ports.binary_search(&port).is_ok())
+    places.wanted.get(&namespace).is_some_and(|place| place.ports.has(&ca::SERVICE, port))
 }

@@ -37,6 +37,7 @@ use crate::linux::user::Users;
 use crate::linux::{clock, reader, signals};
 use crate::net::capture::{Capture, CaptureError};
 use crate::net::captures::Captures;
+use crate::net::service::Ports;
 use crate::recorder::ends::{Ends, Places};
 use crate::recorder::local_clients::LocalClients;
 use crate::recorder::names::Names;
@@ -131,13 +132,13 @@ impl Recorder {
     pub fn new(options: Options, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), String> {
         let mut said = Vec::new();
         // before there is much in memory of which the reader would keep a copy
-        reader::read_aside();
+        reader::use_reader_process();
         crate::probes::stale_events::remove();
         let thinner = Thinner::new(options.thin, options.retain);
         let leaves_out = LeavesOut { chains: thinner.thins(), records: !options.selection.is_all() };
         let (kernel, choice) = bpf::open(options.wish, leaves_out);
         let mut no_packets = None;
-        let captures = match Capture::open(&options.interfaces, &[]) {
+        let captures = match Capture::open(&options.interfaces, &Ports::default()) {
             _ if !options.puts => None,
             Ok(capture) => Some(Captures::new(capture)),
             Err(error @ CaptureError::NoSuchInterface { .. }) => return Err(error.to_string()),
@@ -160,7 +161,7 @@ impl Recorder {
         );
         let now = clock::monotonic();
         let mut decoder = Decoder::new(Limits::default());
-        decoder.tell_ends();
+        decoder.report_ends();
         sink.push(Event { time: now, fact: Fact::Host(host()?) });
         let watched = Watched::new(kernel.as_ref(), &options);
         let mut recorder = Recorder {

@@ -10,7 +10,7 @@ use iocrec_log::event::{
 };
 
 use crate::bpf::Kernel;
-use crate::ca::{Decoder, SeedChannel};
+use crate::ca::{self, Decoder, SeedChannel};
 use crate::inspector::arrivals::{Arrivals, Watch};
 use crate::inspector::worker::{About, Errand, Lookers, News, Report, Wanted, GONE};
 use crate::ioc::clients::Client;
@@ -19,6 +19,7 @@ use crate::linux::ending::{self, Ending};
 use crate::linux::reader::budget::Refused;
 use crate::linux::{clock, process, reader, user};
 use crate::net::captures::{Captures, Wanted as WantedThere};
+use crate::net::service::Ports;
 use crate::net::Namespace;
 use crate::probes::probe::Hold;
 use crate::recorder::ends::Places;
@@ -177,7 +178,7 @@ impl Watched {
         let own = std::process::id();
         let mut wanted: BTreeMap<Namespace, WantedThere> = BTreeMap::new();
         if let Ok(here) = process::namespace(own) {
-            wanted.insert(here, WantedThere { pid: own, ports: more.to_vec() });
+            wanted.insert(here, WantedThere { pid: own, ports: Ports::of(&ca::SERVICE, more) });
         }
         let mut recorded = Vec::new();
         for (&pid, process) in &mut self.recorded {
@@ -188,14 +189,12 @@ impl Watched {
             }
             recorded.push((process.id, pid, process.said.linkage != Linkage::Foreign));
             let Ok(namespace) = process.namespace else { continue };
-            let place = wanted.entry(namespace).or_insert_with(|| WantedThere { pid, ports: more.to_vec() });
-            place.ports.extend(&process.said.ca_ports);
+            let place = wanted
+                .entry(namespace)
+                .or_insert_with(|| WantedThere { pid, ports: Ports::of(&ca::SERVICE, more) });
+            place.ports.add(&ca::SERVICE, &process.said.ca_ports);
             // of several always the same
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
-        }
-        for place in wanted.values_mut() {
-            place.ports.sort_unstable();
-            place.ports.dedup();
         }
         recorded.sort_unstable();
         Places { wanted, recorded }
@@ -287,13 +286,13 @@ impl Watched {
 
     /// Asks those again that have not answered the loop, and says who it is.
     fn hear_silent(&mut self, now: u64, desk: &mut Desk<'_>) {
-        for (pid, since) in reader::silent() {
+        for (pid, since) in reader::unresponsive() {
             if !self.recorded.contains_key(&pid) {
-                reader::speaks(pid);
+                reader::mark_responsive(pid);
             } else if self.stalled.insert(pid) {
                 self.unanswered(now, pid, Refused::NoAnswer, desk);
             } else if self.lookers.has_passed(pid, since) && !self.unanswered.contains_key(&pid) {
-                reader::speaks(pid);
+                reader::mark_responsive(pid);
                 self.stalled.remove(&pid);
             }
         }
@@ -368,7 +367,7 @@ impl Watched {
         self.lookers.forget(pid);
         self.unanswered.remove(&pid);
         self.stalled.remove(&pid);
-        reader::speaks(pid);
+        reader::mark_responsive(pid);
         if why.is_some() {
             // it lives on as something else
             self.lookers.arrived(pid, false);
@@ -408,7 +407,7 @@ impl Watched {
     fn report_of(&mut self, now: u64, pid: u32, start: u64, news: News, desk: &mut Desk<'_>) -> bool {
         if matches!(news, News::Answers) {
             self.unanswered.remove(&pid);
-            reader::speaks(pid);
+            reader::mark_responsive(pid);
         }
         let Some(recorded) = self.recorded.get_mut(&pid).filter(|recorded| recorded.start == start) else {
             return false;

@@ -5,12 +5,12 @@
 //! Frames"), on 32-bit ARM `.ARM.exidx` (Exception Handling ABI for the Arm Architecture). A breakpoint must lie
 //! at the beginning of an instruction; where a function begins one does.
 //!
-//! What the tables say is not believed beyond that: the bytes there are looked at as well (`kernel/place.rs`).
+//! What the tables say is not believed beyond that: the bytes there are looked at as well (`probes/place.rs`).
 
-use crate::linux::elf::{half, long, word, Pieces};
+use crate::linux::elf::pieces::{half, long, word, Pieces};
 
 /// Entries of `.eh_frame` that are looked at where there is no sorted table: large programs have 100,000.
-const MOST_FRAMES: u32 = 1 << 20;
+const MAX_FRAMES: u32 = 1 << 20;
 /// What is read of an entry: its head, and of a CIE its few bytes.
 const ENTRY: usize = 48;
 
@@ -27,14 +27,14 @@ pub(super) struct Unwind {
 
 impl Unwind {
     /// Which of some addresses functions begin at; `None` where no table tells.
-    pub fn begins(&self, pieces: &Pieces, wide: bool, addresses: &[u64]) -> Option<Vec<bool>> {
+    pub fn begins(&self, pieces: &Pieces, is_64bit: bool, addresses: &[u64]) -> Option<Vec<bool>> {
         let sorted = || Sorted::eh_frame_hdr(pieces, self.sorted?);
         let arm = || Some(Sorted::exidx(self.arm?));
         if let Some(table) = sorted().or_else(arm) {
             return Some(addresses.iter().map(|&address| table.has(pieces, address)).collect());
         }
         let mut found = vec![false; addresses.len()];
-        frames(pieces, self.frames?, wide, |begin| {
+        frames(pieces, self.frames?, is_64bit, |begin| {
             for (found, _) in found.iter_mut().zip(addresses).filter(|(_, address)| **address == begin) {
                 *found = true;
             }
@@ -96,13 +96,13 @@ impl Sorted {
 fn frames(
     pieces: &Pieces,
     (address, offset, bytes): (u64, u64, u64),
-    wide: bool,
+    is_64bit: bool,
     mut work: impl FnMut(u64),
 ) -> Option<()> {
     let mut at = 0;
     // the CIE that was read last: where, and how addresses are written in its entries
     let mut common = (u64::MAX, 0);
-    for _ in 0..MOST_FRAMES {
+    for _ in 0..MAX_FRAMES {
         if at + 8 > bytes {
             break;
         }
@@ -122,9 +122,9 @@ fn frames(
             if common.0 != of {
                 let mut bytes = [0; ENTRY];
                 let have = pieces.read(&mut bytes, offset.checked_add(of)?);
-                common = (of, encoding(bytes.get(..have)?, wide)?);
+                common = (of, encoding(bytes.get(..have)?, is_64bit)?);
             }
-            work(begin(&entry, address.wrapping_add(at + 8), common.1, wide)?);
+            work(begin(&entry, address.wrapping_add(at + 8), common.1, is_64bit)?);
         }
         at = at.checked_add(length + 4)?;
     }
@@ -132,7 +132,7 @@ fn frames(
 }
 
 /// How a CIE says that addresses are written (DW_EH_PE_...).
-fn encoding(cie: &[u8], wide: bool) -> Option<u8> {
+fn encoding(cie: &[u8], is_64bit: bool) -> Option<u8> {
     // length, id 0, version, augmentation up to a NUL
     let version = *cie.get(8)?;
     let augmentation = cie.get(9..)?;
@@ -159,7 +159,7 @@ fn encoding(cie: &[u8], wide: bool) -> Option<u8> {
         match letter {
             b'R' => return rest.first().copied(),
             b'L' => rest = rest.get(1..)?,
-            b'P' => rest = rest.get(1 + width(*rest.first()?, wide)?..)?,
+            b'P' => rest = rest.get(1 + width(*rest.first()?, is_64bit)?..)?,
             b'S' | b'B' | b'G' => {}
             _ => return None,
         }
@@ -168,9 +168,9 @@ fn encoding(cie: &[u8], wide: bool) -> Option<u8> {
 }
 
 /// Bytes of an address that is written so.
-fn width(encoding: u8, wide: bool) -> Option<usize> {
+fn width(encoding: u8, is_64bit: bool) -> Option<usize> {
     match encoding & 0x07 {
-        0 => Some(if wide { 8 } else { 4 }),
+        0 => Some(if is_64bit { 8 } else { 4 }),
         2 => Some(2),
         3 => Some(4),
         4 => Some(8),
@@ -179,9 +179,9 @@ fn width(encoding: u8, wide: bool) -> Option<usize> {
 }
 
 /// Where the function of an entry begins; `here` is the address of the number that tells it.
-fn begin(entry: &[u8], here: u64, encoding: u8, wide: bool) -> Option<u64> {
+fn begin(entry: &[u8], here: u64, encoding: u8, is_64bit: bool) -> Option<u64> {
     let signed = encoding & 0x08 != 0;
-    let number = match (width(encoding, wide)?, signed) {
+    let number = match (width(encoding, is_64bit)?, signed) {
         (2, false) => half(entry, 8).into(),
         (2, true) => i64::from(half(entry, 8) as i16) as u64,
         (4, false) => word(entry, 8).into(),
@@ -193,37 +193,5 @@ fn begin(entry: &[u8], here: u64, encoding: u8, wide: bool) -> Option<u64> {
         0x10 => here.wrapping_add(number),
         _ => return None,
     };
-    Some(if wide { address } else { address & 0xffff_ffff })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::linux::elf::Elf;
-    use crate::linux::opened::Opened;
-
-    #[no_mangle]
-    extern "C" fn iocrec_unwind_test_function() -> u32 {
-        11
-    }
-
-    /// This very program: its functions begin where its tables say, and not a byte further.
-    #[test]
-    fn functions_of_this_program() {
-        let opened = Opened::named(&std::env::current_exe().unwrap()).unwrap();
-        let elf = Elf::read(&opened, &["iocrec_unwind_test_function", "main"]).unwrap();
-        let begin = elf.symbol("iocrec_unwind_test_function").unwrap().address;
-        assert_eq!(iocrec_unwind_test_function(), 11);
-        let pieces = Pieces::of(&opened);
-        let places = [begin, begin + 1, begin + 4, 0, u64::MAX];
-        let expected = Some(vec![true, false, false, false, false]);
-        assert_eq!(elf.begins(&opened, &places), expected);
-        let mut unwind = elf.unwind();
-        assert!(unwind.sorted.is_some() || unwind.arm.is_some());
-        if unwind.frames.is_some() && unwind.arm.is_none() {
-            unwind.sorted = None;
-            assert_eq!(unwind.begins(&pieces, elf.wide, &places), expected, "without the sorted table");
-        }
-        assert_eq!(Unwind::default().begins(&pieces, elf.wide, &places), None);
-    }
+    Some(if is_64bit { address } else { address & 0xffff_ffff })
 }

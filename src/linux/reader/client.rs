@@ -1,9 +1,8 @@
-//! The asking side of a reader process: a question, and an answer or none in time.
+//! The client of a reader process: it sends a request and waits for the reply until a deadline.
 //!
-//! A reader that does not answer in time is killed, and whatever happens to it another one is made for the next
-//! question. One that waits in a file system whose server has taken its request can't be killed: it is left to
-//! itself until that server answers or goes. So that nobody fills the machine with them there may be a few, and of each
-//! user fewer.
+//! A reader that misses its deadline is killed, and a new one is started for the next request. A reader that waits in a
+//! file system whose server has taken the request can't be killed; it is *stuck* until that server answers or dies. The
+//! number of stuck readers is limited, in all and for each user, so that nobody can fill the machine with them.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -14,57 +13,56 @@ use std::time::{Duration, Instant};
 use crate::linux::proc;
 use crate::linux::reader::budget::Refused;
 use crate::linux::reader::child;
-use crate::linux::reader::shared::{Page, Question, Shared};
+use crate::linux::reader::shared::{Buffer, Request, Shared};
 
-/// Readers that wait for something that does not come, at most.
-const MOST_STUCK: usize = 8;
-/// Of these, such as processes of one user have brought about.
-const MOST_STUCK_OF_ONE: usize = 2;
-/// A reader that has work and has not had a CPU for it is waited for so long: a busy machine is no reason to
-/// doubt a process.
-const STARVED: Duration = Duration::from_secs(2);
-/// How often it is looked why there is no answer.
-const LOOK: Duration = Duration::from_millis(20);
-/// What a reader that was killed gets to end, which it does at once if it can.
-const PARTING: Duration = Duration::from_millis(20);
+/// Stuck readers at most.
+const MAX_STUCK: usize = 8;
+/// Stuck readers at most that were reading processes of one user.
+const MAX_STUCK_OF_USER: usize = 2;
+/// Extra time for a reader that is runnable but got no CPU: a busy machine is no fault of the process.
+const STARVATION_ALLOWANCE: Duration = Duration::from_secs(2);
+/// How often the state of a late reader is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long a killed reader is waited for; it ends at once if it can.
+const KILL_GRACE: Duration = Duration::from_millis(20);
 /// Descriptors that other threads may open between a look at the highest and the fork.
 const SLACK: RawFd = 64;
 
-/// A reader that was given up and has not ended.
+/// A reader that was abandoned and has not ended.
 struct Stuck {
     reader: libc::pid_t,
-    /// The user whose process it looked at.
+    /// The user whose process it was reading.
     user: Option<u32>,
 }
 
 static STUCK: Mutex<Vec<Stuck>> = Mutex::new(Vec::new());
 
-/// How many there are, as of the last look at them.
-static HOW_MANY: AtomicUsize = AtomicUsize::new(0);
+/// Length of [`STUCK`], as of the last check.
+static STUCK_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// How many readers wait for something that does not come.
+/// Number of stuck readers.
 pub fn stuck() -> usize {
-    if HOW_MANY.load(Ordering::Relaxed) == 0 {
+    if STUCK_COUNT.load(Ordering::Relaxed) == 0 {
         return 0;
     }
     let mut stuck = STUCK.lock().unwrap_or_else(PoisonError::into_inner);
     stuck.retain(|stuck| !has_ended(stuck.reader));
-    HOW_MANY.store(stuck.len(), Ordering::Relaxed);
+    STUCK_COUNT.store(stuck.len(), Ordering::Relaxed);
     stuck.len()
 }
 
-/// May a process of this user be asked for something, as far as readers go that others of its processes hold up?
+/// May processes of this user be read, given the readers that are stuck?
 pub fn may_ask(user: Option<u32>) -> bool {
     if stuck() == 0 {
         return true;
     }
     let stuck = STUCK.lock().unwrap_or_else(PoisonError::into_inner);
-    stuck.len() < MOST_STUCK && stuck.iter().filter(|stuck| stuck.user == user).count() < MOST_STUCK_OF_ONE
+    stuck.len() < MAX_STUCK && stuck.iter().filter(|stuck| stuck.user == user).count() < MAX_STUCK_OF_USER
 }
 
-/// The same for an IOC that has answered so far: some readers are left to those who have not been tried.
+/// The same for an IOC that has answered so far: it leaves some readers to processes that were not tried yet.
 pub fn may_ask_ioc(user: Option<u32>) -> bool {
-    may_ask(user) || stuck() + 2 < MOST_STUCK
+    may_ask(user) || stuck() + 2 < MAX_STUCK
 }
 
 /// Waits for a child without blocking; true if it has ended.
@@ -75,29 +73,29 @@ fn has_ended(pid: libc::pid_t) -> bool {
 
 /// A reader process.
 #[derive(Debug)]
-pub struct Reader {
+pub struct ReaderProcess {
     pid: libc::pid_t,
     socket: OwnedFd,
     shared: Shared,
 }
 
-/// Why a question has no answer.
+/// Why a request has no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoAnswer {
-    /// The reader had to be given up.
-    InTime,
-    /// It has ended by itself: somebody has killed it.
-    Ended,
+pub enum ReaderError {
+    /// The reader missed its deadline.
+    Timeout,
+    /// The reader has died: somebody has killed it.
+    Died,
 }
 
-impl Reader {
+impl ReaderProcess {
     /// Starts one.
     ///
     /// # Errors
-    /// There are too many that wait in vain, or the system gives no process.
-    pub fn start() -> io::Result<Reader> {
-        if stuck() >= MOST_STUCK {
-            return Err(Refused::Crowded.into());
+    /// Too many readers are stuck, or the system has no process to spare.
+    pub fn start() -> io::Result<ReaderProcess> {
+        if stuck() >= MAX_STUCK {
+            return Err(Refused::TooManyStuck.into());
         }
         let shared = Shared::new().ok_or(io::ErrorKind::OutOfMemory)?;
         let mut ends: [RawFd; 2] = [-1; 2];
@@ -110,52 +108,52 @@ impl Reader {
         let [ours, theirs] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
         let highest = highest().unwrap_or(1024).saturating_add(SLACK);
         let parent = std::process::id() as libc::pid_t;
-        let page = shared.pointer();
-        // SAFETY: the child makes system calls on its stack and the page alone, and never returns.
+        let buffer = shared.pointer();
+        // SAFETY: the child makes system calls on its stack and the buffer alone, and never returns.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
-            0 => child::serve(theirs.as_raw_fd(), highest, page, parent),
-            pid => Ok(Reader { pid, socket: ours, shared }),
+            0 => child::serve(theirs.as_raw_fd(), highest, buffer, parent),
+            pid => Ok(ReaderProcess { pid, socket: ours, shared }),
         }
     }
 
-    /// Where the question's words go and the answer's bytes are.
-    pub fn page(&mut self) -> &mut Page {
-        self.shared.page()
+    /// Where the request's parameters go and the reply's bytes are.
+    pub fn buffer(&mut self) -> &mut Buffer {
+        self.shared.buffer()
     }
 
-    /// Asks, and waits so long at most. The inner error is the system's.
+    /// Sends a request and waits for its reply, up to `deadline` from now. The inner error is the system's.
     ///
     /// # Errors
-    /// There is no answer; the reader is of no more use.
-    pub fn ask(
+    /// There is no reply; abandon the reader.
+    pub fn request(
         &mut self,
-        question: Question,
-        time: Duration,
-    ) -> Result<io::Result<(usize, Option<OwnedFd>)>, NoAnswer> {
-        let question = question as u32;
+        request: Request,
+        deadline: Duration,
+    ) -> Result<io::Result<(usize, Option<OwnedFd>)>, ReaderError> {
+        let request = request as u32;
         // SAFETY: the buffer is as long as said.
         let sent = unsafe {
-            let bytes = (&raw const question).cast();
+            let bytes = (&raw const request).cast();
             libc::send(self.socket.as_raw_fd(), bytes, size_of::<u32>(), libc::MSG_NOSIGNAL)
         };
         if sent < 0 {
-            return Err(NoAnswer::Ended);
+            return Err(ReaderError::Died);
         }
         let begin = Instant::now();
         loop {
             let passed = begin.elapsed();
-            let left = if passed < time { (time - passed).min(time) } else { LOOK };
+            let left = if passed < deadline { deadline - passed } else { POLL_INTERVAL };
             let mut polled = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             let milliseconds = left.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
             // SAFETY: one structure.
             match unsafe { libc::poll(&raw mut polled, 1, milliseconds) } {
-                1.. => return self.answer(),
+                1.. => return self.reply(),
                 // over, or interrupted by a signal
-                _ if begin.elapsed() < time => {}
+                _ if begin.elapsed() < deadline => {}
                 // it could go on, and the machine does not let it
-                _ if begin.elapsed() < time + STARVED && self.is_running() => {}
-                _ => return Err(NoAnswer::InTime),
+                _ if begin.elapsed() < deadline + STARVATION_ALLOWANCE && self.is_running() => {}
+                _ => return Err(ReaderError::Timeout),
             }
         }
     }
@@ -166,13 +164,12 @@ impl Reader {
         stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('R'))
     }
 
-    fn answer(&self) -> Result<io::Result<(usize, Option<OwnedFd>)>, NoAnswer> {
+    fn reply(&self) -> Result<io::Result<(usize, Option<OwnedFd>)>, ReaderError> {
         #[repr(C, align(8))]
         struct Control([u8; 64]);
         let mut control = Control([0; 64]);
-        let mut answer: child::Answer = 0;
-        let mut bytes =
-            libc::iovec { iov_base: (&raw mut answer).cast(), iov_len: size_of::<child::Answer>() };
+        let mut reply: child::Reply = 0;
+        let mut bytes = libc::iovec { iov_base: (&raw mut reply).cast(), iov_len: size_of::<child::Reply>() };
         // SAFETY: zeroes are a valid msghdr; all that it points to lives until recvmsg returns, and is as long as
         // said. The header that CMSG_FIRSTHDR gives lies in the control buffer.
         let (have, descriptor) = unsafe {
@@ -191,25 +188,25 @@ impl Reader {
                 .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()));
             (have, descriptor)
         };
-        if have != size_of::<child::Answer>() as isize {
-            return Err(NoAnswer::Ended);
+        if have != size_of::<child::Reply>() as isize {
+            return Err(ReaderError::Died);
         }
-        Ok(match usize::try_from(answer) {
+        Ok(match usize::try_from(reply) {
             Ok(much) => Ok((much, descriptor)),
-            Err(_) => Err(io::Error::from_raw_os_error(i32::try_from(-answer).unwrap_or(libc::EIO))),
+            Err(_) => Err(io::Error::from_raw_os_error(i32::try_from(-reply).unwrap_or(libc::EIO))),
         })
     }
 
-    /// Gives it up while it looks at a process of this user.
-    pub fn give_up(self, user: Option<u32>) {
+    /// Kills it, or leaves it stuck, while it reads a process of this user.
+    pub fn abandon(self, user: Option<u32>) {
         // SAFETY: a child of ours that was not waited for.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         let begin = Instant::now();
         while !has_ended(self.pid) {
-            if begin.elapsed() >= PARTING {
+            if begin.elapsed() >= KILL_GRACE {
                 let mut stuck = STUCK.lock().unwrap_or_else(PoisonError::into_inner);
                 stuck.push(Stuck { reader: self.pid, user });
-                HOW_MANY.store(stuck.len(), Ordering::Relaxed);
+                STUCK_COUNT.store(stuck.len(), Ordering::Relaxed);
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));

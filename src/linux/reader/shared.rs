@@ -1,46 +1,46 @@
-//! The memory that a reader process shares with whoever asks it: the question, and what was read.
+//! The buffer that a reader process shares with its client: the request's parameters, and the bytes that were read.
 //!
-//! Only one of the two works on it at a time; the message that hands it over comes between. A page belongs to one
-//! reader process: one that is given up may write into it whenever its read comes back.
+//! Only one of the two uses it at a time; a message hands it over. A buffer belongs to one reader process: an abandoned
+//! one may write into it whenever its read returns.
 
 use std::ptr::NonNull;
 
 /// Bytes that are read at once.
-pub const DATA: usize = 128 << 10;
-/// Pieces of memory that are read at once (UIO_MAXIOV, the most that the kernel takes).
-pub const PLACES: usize = 1024;
+pub const MAX_DATA: usize = 128 << 10;
+/// Ranges of memory that are read at once (UIO_MAXIOV, the most that the kernel takes).
+pub const MAX_IOVECS: usize = 1024;
 /// Longest path: /proc/PID/... and map_files with two addresses.
-pub const PATH: usize = 256;
+pub const MAX_PATH: usize = 256;
 /// Bytes of `struct perf_event_attr` that are passed on: as it was when the uprobe PMU came (linux/perf_event.h,
 /// PERF_ATTR_SIZE_VER5).
 pub const ATTRIBUTES: usize = 112;
 
-/// What is asked for.
+/// What the reader process is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Question {
-    /// What is in the file at `path`, up to `length` bytes; it stays open.
+pub enum Request {
+    /// Read the file at `path`, up to `length` bytes, and keep it open.
     Contents = 1,
-    /// What follows.
+    /// More of the file that stayed open.
     More,
-    /// Where the link at `path` leads.
+    /// Read the link at `path`.
     Link,
-    /// What is at `places` in the memory of `thread`; `path` leads to that memory for kernels that lack the call.
+    /// Read `iovecs` of the memory of `thread`; `path` leads to that memory for kernels without the system call.
     Memory,
-    /// A list in the memory of `thread`: its nodes, `length` bytes each, `count` at most, from `offset` on; each
+    /// Follow a list in the memory of `thread`: nodes of `length` bytes each, `count` at most, from `offset` on; each
     /// begins with the next one's address, in `width` bytes.
     List,
-    /// The file at `path`, as a descriptor that only names it; what it is lies in `data`.
+    /// Open the file at `path` as a descriptor that only names it (O_PATH); an [`About`] lies in `data`.
     Name,
-    /// Opens the file at `path` for reading and calls it `key`; what it is lies in `data`.
+    /// Open the file at `path` for reading and call it `key`; an [`About`] lies in `data`.
     Open,
-    /// `length` bytes from `offset` on of the file that is called `key`, or else is at `path`.
+    /// Read `length` bytes from `offset` on of the file that is called `key`, or else of that at `path`.
     Read,
-    /// Closes what is open.
+    /// Close all open files.
     Close,
-    /// The number in the mapping of that file, as [`Question::Contents`] of /proc/self/maps shows it: where it is.
+    /// Map a page of that file; the reply is its address, by which /proc/self/maps shows it. Or unmap `offset`.
     Map,
-    /// An event of the kernel's: the attributes lie in `data`; `path` and `thread` belong to it.
+    /// Open a perf event: the attributes lie in `data`; `path` and `thread` belong to it.
     Event,
 }
 
@@ -62,24 +62,24 @@ pub struct About {
     pub changed: (i64, i64),
 }
 
-/// What is shared.
+/// The shared memory.
 #[repr(C)]
-pub struct Page {
+pub struct Buffer {
     pub thread: i32,
     pub width: u32,
     pub key: u64,
     pub offset: u64,
     pub length: u64,
     pub count: u64,
-    pub path: [u8; PATH],
+    pub path: [u8; MAX_PATH],
     /// Address and length.
-    pub places: [(usize, usize); PLACES],
-    pub data: [u8; DATA],
+    pub iovecs: [(usize, usize); MAX_IOVECS],
+    pub data: [u8; MAX_DATA],
 }
 
-/// The mapping of a page.
+/// The mapping of a buffer.
 #[derive(Debug)]
-pub struct Shared(NonNull<Page>);
+pub struct Shared(NonNull<Buffer>);
 
 // SAFETY: the mapping is nobody else's in this process, and goes with its owner from thread to thread.
 unsafe impl Send for Shared {}
@@ -91,7 +91,7 @@ impl Shared {
         let at = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                size_of::<Page>(),
+                size_of::<Buffer>(),
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_ANONYMOUS,
                 -1,
@@ -102,13 +102,13 @@ impl Shared {
     }
 
     /// For the reader process.
-    pub fn pointer(&self) -> *mut Page {
+    pub fn pointer(&self) -> *mut Buffer {
         self.0.as_ptr()
     }
 
-    /// To be called while the reader process waits for a question.
-    pub fn page(&mut self) -> &mut Page {
-        // SAFETY: mapped, aligned to pages, and any bytes are a Page. The other process does not touch it now.
+    /// To be called while the reader process waits for a request.
+    pub fn buffer(&mut self) -> &mut Buffer {
+        // SAFETY: mapped, aligned to pages, and any bytes are a Buffer. The other process does not touch it now.
         unsafe { self.0.as_mut() }
     }
 }
@@ -116,6 +116,6 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: our own mapping, of this length; the other process has its own.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Page>()) };
+        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Buffer>()) };
     }
 }
