@@ -8,7 +8,7 @@ use crate::bpf::hit::{Body, Form, Head};
 use crate::ioc::fields;
 use crate::ioc::layout::Numbering;
 use crate::linux::memory::printable;
-use crate::recorder::names::{Names, NewThread, Step};
+use crate::recorder::registry::{Names, NewThread, Step};
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
 use crate::recorder::value::{dbf, text, value};

@@ -5,22 +5,19 @@
 //! for none of that, but for a few words of an IOC's memory now and then, and never long. It survives IOCs that
 //! come and go; what is lost is said in the log.
 
-mod after_puts;
-mod ends;
+pub mod chain_sampling;
+mod circuits;
+mod heartbeat;
 mod hits;
 pub mod holding;
-mod lists;
-mod local_clients;
-mod names;
-mod pulse;
+mod processes;
+mod registry;
 pub mod report;
 pub mod selection;
 pub mod sink;
 pub mod store;
-pub mod thinning;
 pub mod triggers;
 mod value;
-mod watched;
 
 use std::collections::HashSet;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -37,14 +34,14 @@ use crate::linux::user::Users;
 use crate::linux::{clock, reader, signals};
 use crate::net::capture::{Capture, CaptureError};
 use crate::net::captures::Captures;
-use crate::recorder::ends::{Ends, Places};
-use crate::recorder::local_clients::LocalClients;
-use crate::recorder::names::Names;
+use crate::recorder::chain_sampling::{in_words, Change, Retain, Thinner};
+use crate::recorder::circuits::ends::{Ends, Places};
+use crate::recorder::circuits::local_clients::LocalClients;
+pub use crate::recorder::processes::not_captured;
+use crate::recorder::processes::{Desk, Watched};
+use crate::recorder::registry::Names;
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
-use crate::recorder::thinning::{in_words, Change, Retain, Thinner};
-pub use crate::recorder::watched::not_captured;
-use crate::recorder::watched::{Desk, Watched};
 
 /// How often waiting hits and packets are taken over. The ring holds eight times what a busy IOC (20,000
 /// hits/s of 64 bytes) makes in it; it wakes the recorder earlier when a quarter has filled.

@@ -3,6 +3,9 @@
 //! Hits carry addresses. The first hit of each address is the moment to read its name out of the IOC, and
 //! to define it in the log before it is used; after that a hit costs a look-up in a hash map.
 
+pub mod after_puts;
+pub mod scan_lists;
+
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -17,8 +20,8 @@ use crate::bpf::tables::LeftOut;
 use crate::inspector::worker::{Errand, Found};
 use crate::ioc::{fields, layout, records, scanning, threads, Database, IocProcess};
 use crate::linux::{clock, process};
-use crate::recorder::after_puts::{AfterPuts, PutTo};
-use crate::recorder::lists::Lists;
+use crate::recorder::registry::after_puts::{AfterPuts, PutTo};
+use crate::recorder::registry::scan_lists::Lists;
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
 

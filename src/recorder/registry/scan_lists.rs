@@ -8,7 +8,7 @@ use iocrec_log::event::{Event, Fact, IocId, RecordId, RecordScan, ScanList, Scan
 
 use crate::ioc::scanning::{self, Place};
 use crate::ioc::IocProcess;
-use crate::recorder::names::AddressMap;
+use crate::recorder::registry::AddressMap;
 use crate::recorder::sink::Sink;
 
 /// Records that are on no list yet are looked up after 1, 2, 4, 8 s, and then every 8 s, nanoseconds: an event that

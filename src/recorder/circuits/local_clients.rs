@@ -18,7 +18,7 @@ use crate::linux::process;
 use crate::linux::reader::{self, Look};
 use crate::linux::sockets::{self, Connection};
 use crate::net::Namespace;
-use crate::recorder::ends::Places;
+use crate::recorder::circuits::ends::Places;
 
 /// A process is not read more often, nanoseconds: it means copying its heap.
 const PAUSE: u64 = 5_000_000_000;

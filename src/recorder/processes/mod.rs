@@ -21,8 +21,8 @@ use crate::linux::{clock, process, reader, user};
 use crate::net::captures::{Captures, Wanted as WantedThere};
 use crate::net::Namespace;
 use crate::probes::probe::Hold;
-use crate::recorder::ends::Places;
-use crate::recorder::names::{Names, NewThread};
+use crate::recorder::circuits::ends::Places;
+use crate::recorder::registry::{Names, NewThread};
 use crate::recorder::sink::Sink;
 use crate::recorder::Options;
 
