@@ -440,7 +440,8 @@ fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<Recorder, Fa
         _ => {}
     }
     let sink = &mut Holding::new(sink);
-    let (mut recorder, said) = Recorder::new(options, sink).map_err(Failure::Failed)?;
+    let (mut recorder, said) =
+        Recorder::new(options, sink).map_err(|error| Failure::Failed(error.to_string()))?;
     said.iter().for_each(|line| complain(line));
     recorder.run(sink, &mut complain);
     Ok(recorder)

@@ -11,6 +11,7 @@ pub mod memory;
 pub mod opened;
 pub mod privileges;
 pub mod process;
+pub mod procfs;
 pub mod reader;
 pub mod signals;
 pub mod sockets;

@@ -1,21 +1,21 @@
-//! What puts came to: fields that are read again when the IOC has carried a put out.
+//! What puts came to: fields that are read when the IOC has carried a put out.
 //!
-//! A put's hit is at the entry of a function, so it tells what was asked for and what the field held before. Whether
-//! the record took it, and what it made of it, the field tells afterwards. It is read [`SOON`] after the last put to it,
-//! and once more [`LATER`] where it may still hold what it held before: a put may wait for its record's lock. Only
-//! what is put from outside is looked at, not what records write to each other.
+//! A put's hit is at the entry of a function, so it has what was asked for and what the field held before. Whether the
+//! record took it, and what it made of it, shows in the field afterwards. It is read [`SOON`] after the last put to it,
+//! and once more [`LATER`] where it may still hold the old value: a put may wait for its record's lock. Only puts from
+//! outside count, not what records write to each other.
 //!
-//! Promises: at most [`A_SECOND`] puts a second are looked after, by one read each that is bounded
-//! ([`fields::MOST`]), or two; those above are told of in the log, with an unknown value. A value is told with the time
-//! after it was read; one whose reading was held up is read anew.
+//! Promises: at most [`MAX_A_SECOND`] puts a second, of all IOCs, cost one or two reads each, which are bounded
+//! ([`fields::MOST`]); for each of the others the log gets an unknown value. A value carries the time after it was read;
+//! one whose reading was held up is read anew.
 
 use std::collections::HashMap;
 
-use iocrec_log::event::{Event, Fact, FieldId, FieldValue, RecordId, Value};
+use iocrec_log::event::{Fact, FieldId, FieldValue, RecordId, Value};
 
-use crate::ioc::{fields, IocProcess};
-use crate::linux::clock;
-use crate::recorder::sink::Sink;
+use crate::ioc::fields;
+use crate::recorder::context::Env;
+use crate::recorder::registry::Owner;
 
 /// When a field is read, nanoseconds after the last put to it: dbPut works within microseconds.
 const SOON: u64 = 20_000_000;
@@ -24,13 +24,16 @@ const LATER: u64 = 500_000_000;
 /// A read takes microseconds. If it took longer, this thread was held up in it, and nobody knows when the IOC's
 /// memory was read: the reader believes what is read 10 ms after a put.
 const HELD_UP: u64 = 5_000_000;
-/// Puts a second that are looked after: a person or a script makes some tens, and so many reads cost some
+/// Puts a second after which a field is read: a person or a script makes some tens, and this number of reads costs some
 /// milliseconds.
-const A_SECOND: u64 = 200;
+pub const MAX_A_SECOND: u64 = 200;
 
 /// A put.
+#[derive(Clone, Copy, Debug)]
 pub struct PutTo {
-    /// Its record's number and address.
+    /// When it was made, monotonic, nanoseconds.
+    pub time: u64,
+    /// Its record's id and address.
     pub record: RecordId,
     /// Address of the record.
     pub address: u64,
@@ -40,101 +43,97 @@ pub struct PutTo {
     pub description: u64,
     /// Thread that carries it out.
     pub tid: u32,
-    /// The record's processing tells what becomes of it, if it follows: it is to the value field, and that is no array or
+    /// The record's processing, if it follows, shows what becomes of it: it is to the value field, and that is no array or
     /// long string, of which the probe reads a part.
-    pub told_by_processing: bool,
+    pub shown_by_processing: bool,
+    /// It counts only if an earlier hit of the same put was noted.
+    pub follows: bool,
 }
 
 struct Due {
     to: PutTo,
-    put: u64,
     next: u64,
     old: Value,
 }
 
-/// Fields that are to be read.
+/// Fields of one IOC that are to be read, by the record's address.
 #[derive(Default)]
-pub struct AfterPuts {
-    due: HashMap<(u32, u64), Vec<Due>>,
-    /// The second that is counted in, and how many puts there were.
-    second: u64,
-    count: u64,
-}
+pub struct AfterPuts(HashMap<u64, Vec<Due>>);
 
 impl AfterPuts {
-    /// A put was made; `old` is what its field held. `follows`: only if an earlier hit of it was noted.
-    pub fn note(&mut self, time: u64, pid: u32, to: PutTo, old: Value, follows: bool, sink: &mut dyn Sink) {
-        let known = self.due.get_mut(&(pid, to.address));
-        let known = known.and_then(|due| due.iter_mut().find(|due| due.to.field == to.field));
-        if let Some(due) = known {
-            *due = Due { to, put: time, next: time.saturating_add(SOON), old };
+    /// A put was made; `old` is what its field held.
+    pub fn note(&mut self, env: &mut Env<'_>, to: PutTo, old: Value) {
+        let due = Due { next: to.time.saturating_add(SOON), to, old };
+        let known = self.0.get_mut(&to.address);
+        if let Some(known) = known.and_then(|due| due.iter_mut().find(|due| due.to.field == to.field)) {
+            *known = due;
             return;
         }
-        if follows {
+        if to.follows {
             return;
         }
-        if time / 1_000_000_000 != self.second {
-            (self.second, self.count) = (time / 1_000_000_000, 0);
-        }
-        self.count += 1;
-        if self.count > A_SECOND {
+        if env.run.limits.puts.count(to.time) > MAX_A_SECOND {
             let (record, field, value) = (to.record, to.field, Value::Unknown);
-            sink.push(Event { time, fact: Fact::FieldValue(FieldValue { record, field, value }) });
+            env.push(to.time, Fact::FieldValue(FieldValue { record, field, value }));
             return;
         }
-        let due = Due { put: time, next: time.saturating_add(SOON), old, to };
-        self.due.entry((pid, due.to.address)).or_default().push(due);
+        self.0.entry(to.address).or_default().push(due);
     }
 
     /// Is a field of the record to be read?
-    pub fn has(&self, pid: u32, address: u64) -> bool {
-        !self.due.is_empty() && self.due.contains_key(&(pid, address))
+    pub fn has(&self, address: u64) -> bool {
+        !self.0.is_empty() && self.0.contains_key(&address)
     }
 
-    /// A record has completed: its value was told.
-    pub fn completed(&mut self, pid: u32, tid: u32, address: u64) {
-        if self.due.is_empty() {
+    /// A record has completed on a thread, which showed its value.
+    pub fn completed(&mut self, tid: u32, address: u64) {
+        if self.0.is_empty() {
             return;
         }
-        let Some(due) = self.due.get_mut(&(pid, address)) else { return };
-        due.retain(|due| !(due.to.told_by_processing && due.to.tid == tid));
+        let Some(due) = self.0.get_mut(&address) else { return };
+        due.retain(|due| !(due.to.shown_by_processing && due.to.tid == tid));
         if due.is_empty() {
-            self.due.remove(&(pid, address));
+            self.0.remove(&address);
         }
-    }
-
-    /// A process is gone.
-    pub fn forget(&mut self, pid: u32) {
-        self.due.retain(|key, _| key.0 != pid);
     }
 
     /// Reads what is due. To be called some times a second.
-    pub fn read<'a>(&mut self, now: u64, ioc: impl Fn(u32) -> Option<&'a IocProcess>, sink: &mut dyn Sink) {
-        self.due.retain(|&(pid, address), due| {
+    pub fn read(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>) {
+        let Ok(layout) = &owner.process.layout else {
+            self.0.retain(|_, due| {
+                due.retain(|due| due.next > now);
+                !due.is_empty()
+            });
+            return;
+        };
+        let memory = &owner.process.memory;
+        self.0.retain(|&address, due| {
             due.retain_mut(|due| {
                 if due.next > now {
                     return true;
                 }
-                let Some((ioc, layout)) = ioc(pid).and_then(|ioc| Some((ioc, ioc.layout.as_ref().ok()?)))
-                else {
-                    return false;
-                };
-                let before = clock::monotonic();
-                let value = fields::read(&ioc.memory, layout, address, due.to.description);
-                let time = clock::monotonic();
+                let before = env.monotonic();
+                let value = fields::read(memory, layout, address, due.to.description);
+                let time = env.monotonic();
                 if time.saturating_sub(before) > HELD_UP {
                     due.next = time;
-                    return time.saturating_sub(due.put) < 2 * LATER;
+                    return time.saturating_sub(due.to.time) < 2 * LATER;
                 }
-                let last = due.next >= due.put.saturating_add(LATER);
+                let last = due.next >= due.to.time.saturating_add(LATER);
                 let more = !last && value != Value::Unknown && !has_changed(&due.old, &value);
                 let (record, field) = (due.to.record, due.to.field);
-                sink.push(Event { time, fact: Fact::FieldValue(FieldValue { record, field, value }) });
-                due.next = due.put.saturating_add(LATER);
+                env.push(time, Fact::FieldValue(FieldValue { record, field, value }));
+                due.next = due.to.time.saturating_add(LATER);
                 more
             });
             !due.is_empty()
         });
+    }
+
+    /// How many fields are to be read.
+    #[cfg(test)]
+    fn count(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
     }
 }
 
@@ -151,50 +150,39 @@ fn has_changed(old: &Value, value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recorder::testing::Bench;
 
-    struct Events(Vec<Event>);
-
-    impl Sink for Events {
-        fn push(&mut self, event: Event) {
-            self.0.push(event);
-        }
-
-        fn tick(&mut self, _now: u64) {}
-    }
-
-    fn to(address: u64, field: FieldId, told_by_processing: bool) -> PutTo {
-        PutTo { record: 1, address, field, description: 8, tid: 7, told_by_processing }
+    fn to(time: u64, address: u64, field: FieldId, shown_by_processing: bool) -> PutTo {
+        PutTo { time, record: 1, address, field, description: 8, tid: 7, shown_by_processing, follows: false }
     }
 
     #[test]
-    fn what_processing_tells_is_not_read() {
-        let (mut after, mut sink) = (AfterPuts::default(), Events(Vec::new()));
-        after.note(1, 100, to(0x10, 1, true), Value::Unknown, false, &mut sink);
-        after.note(1, 100, to(0x10, 2, false), Value::Unknown, false, &mut sink);
-        after.completed(100, 8, 0x10);
-        assert_eq!(after.due.values().map(Vec::len).sum::<usize>(), 2, "another thread's processing");
-        after.completed(100, 7, 0x10);
-        assert_eq!(after.due.values().map(Vec::len).sum::<usize>(), 1);
-        after.forget(100);
-        assert!(after.due.is_empty());
+    fn what_processing_shows_is_not_read() {
+        let (mut after, mut bench) = (AfterPuts::default(), Bench::new());
+        after.note(&mut bench.env(), to(1, 0x10, 1, true), Value::Unknown);
+        after.note(&mut bench.env(), to(1, 0x10, 2, false), Value::Unknown);
+        after.completed(8, 0x10);
+        assert_eq!(after.count(), 2, "another thread's processing");
+        after.completed(7, 0x10);
+        assert_eq!(after.count(), 1);
         // the dbPut of a put that nobody noted
-        after.note(1, 100, to(0x10, 1, true), Value::Unknown, true, &mut sink);
-        assert!(after.due.is_empty());
+        let inner = PutTo { follows: true, ..to(1, 0x20, 1, true) };
+        after.note(&mut bench.env(), inner, Value::Unknown);
+        assert!(!after.has(0x20));
     }
 
     #[test]
-    fn more_puts_than_are_looked_after_are_told_of() {
-        let (mut after, mut sink) = (AfterPuts::default(), Events(Vec::new()));
-        for record in 0..A_SECOND + 5 {
-            after.note(5, 100, to(record << 8, 1, false), Value::Unknown, false, &mut sink);
+    fn puts_beyond_the_limit_have_an_unknown_outcome() {
+        let (mut after, mut bench) = (AfterPuts::default(), Bench::new());
+        for record in 0..MAX_A_SECOND + 5 {
+            after.note(&mut bench.env(), to(5, record << 8, 1, false), Value::Unknown);
         }
-        assert_eq!((after.due.len() as u64, sink.0.len()), (A_SECOND, 5));
-        assert!(sink
-            .0
-            .iter()
-            .all(|event| matches!(&event.fact, Fact::FieldValue(FieldValue { value: Value::Unknown, .. }))));
-        after.note(1_000_000_005, 100, to(1, 1, false), Value::Unknown, false, &mut sink);
-        assert_eq!(sink.0.len(), 5, "in another second");
+        assert_eq!((after.count() as u64, bench.facts().len()), (MAX_A_SECOND, 5));
+        let unknown =
+            |fact: &Fact| matches!(fact, Fact::FieldValue(FieldValue { value: Value::Unknown, .. }));
+        assert!(bench.facts().iter().all(unknown));
+        after.note(&mut bench.env(), to(1_000_000_005, 1, 1, false), Value::Unknown);
+        assert_eq!(bench.facts().len(), 5, "in another second");
     }
 
     #[test]

@@ -4,12 +4,12 @@
 //! their SCAN says that they are on a list and the IOC has not put them there (before iocInit is done). The log
 //! gets what has changed.
 
-use iocrec_log::event::{Event, Fact, IocId, RecordId, RecordScan, ScanList, ScanListId};
+use iocrec_log::event::{Fact, RecordId, RecordScan, ScanList, ScanListId};
 
 use crate::ioc::scanning::{self, Place};
-use crate::ioc::IocProcess;
-use crate::recorder::registry::AddressMap;
-use crate::recorder::sink::Sink;
+use crate::recorder::context::Env;
+use crate::recorder::registry::hash::AddressMap;
+use crate::recorder::registry::Owner;
 
 /// Records that are on no list yet are looked up after 1, 2, 4, 8 s, and then every 8 s, nanoseconds: an event that
 /// does not exist may never come, and an IOC's start may take minutes.
@@ -18,12 +18,12 @@ const LONGEST_PAUSE: u64 = 8_000_000_000;
 
 /// Those of one IOC.
 #[derive(Default)]
-pub struct Lists {
+pub struct ScanLists {
     /// The choices of menuScan, once needed.
     periods: Vec<String>,
     /// By the address of the scan_list.
     known: AddressMap<u64, ScanListId>,
-    /// What the log was told.
+    /// On which list each record is, as the log has it.
     placed: AddressMap<RecordId, ScanListId>,
     /// Records that should be on a list and are on none, and their addresses.
     waiting: Vec<(RecordId, u64)>,
@@ -31,45 +31,29 @@ pub struct Lists {
     pause: u64,
 }
 
-impl Lists {
-    /// Looks records up (numbers and addresses), and tells what is new. `last` is the last number given.
-    pub fn look(
-        &mut self,
-        time: u64,
-        id: IocId,
-        ioc: &IocProcess,
-        records: &[(RecordId, u64)],
-        last: &mut ScanListId,
-        sink: &mut dyn Sink,
-    ) {
-        let Some((layout, fields)) = ioc.layout.as_ref().ok().and_then(|l| Some((l, l.scanning.as_ref()?)))
-        else {
-            return;
-        };
+impl ScanLists {
+    /// Looks records up, by ids and addresses; what is new goes to the sink.
+    pub fn look(&mut self, env: &mut Env<'_>, time: u64, owner: Owner<'_>, records: &[(RecordId, u64)]) {
+        let (id, memory) = (owner.id, &owner.process.memory);
+        let layout = owner.process.layout.as_ref().ok();
+        let Some((layout, fields)) = layout.and_then(|l| Some((l, l.scanning.as_ref()?))) else { return };
         for records in records.chunks(scanning::BATCH) {
             let addresses: Vec<u64> = records.iter().map(|(_, address)| *address).collect();
-            let places = scanning::places(&ioc.memory, fields, &addresses);
+            let places = scanning::places(memory, fields, &addresses);
             for (&(record, address), place) in records.iter().zip(places) {
                 let list = match place {
-                    Some(Place::On { list, scan }) => match self.known.get(&list) {
-                        Some(known) => Some(*known),
-                        None => {
-                            if self.periods.is_empty() {
-                                let menu = layout.menu(&ioc.memory, fields.scan.description);
-                                self.periods = menu.map(|menu| menu.choices).unwrap_or_default();
-                            }
-                            let found =
-                                scanning::list(&ioc.memory, layout, address, list, scan, &self.periods);
-                            found.map(|found| {
-                                *last += 1;
-                                self.known.insert(list, *last);
-                                let scanning::ListAt { kind, name, callback } = found;
-                                let list = ScanList { id: *last, ioc: id, kind, name, callback };
-                                sink.push(Event { time, fact: Fact::ScanList(list) });
-                                *last
-                            })
+                    Some(Place::On { list, scan }) => self.known.get(&list).copied().or_else(|| {
+                        if self.periods.is_empty() {
+                            let menu = layout.menu(memory, fields.scan.description);
+                            self.periods = menu.map(|menu| menu.choices).unwrap_or_default();
                         }
-                    },
+                        let found = scanning::list(memory, layout, address, list, scan, &self.periods)?;
+                        let scanning::ListAt { kind, name, callback } = found;
+                        let new = env.run.ids.scan_list();
+                        self.known.insert(list, new);
+                        env.push(time, Fact::ScanList(ScanList { id: new, ioc: id, kind, name, callback }));
+                        Some(new)
+                    }),
                     Some(Place::None) => {
                         self.waiting.push((record, address));
                         None
@@ -81,29 +65,22 @@ impl Lists {
                     None => self.placed.remove(&record),
                 };
                 if before != list {
-                    sink.push(Event { time, fact: Fact::RecordScan(RecordScan { record, list }) });
+                    env.push(time, Fact::RecordScan(RecordScan { record, list }));
                 }
             }
         }
     }
 
     /// Looks those up again that should be on a list and were on none, when it is time to.
-    pub fn look_again(
-        &mut self,
-        time: u64,
-        id: IocId,
-        ioc: &IocProcess,
-        last: &mut ScanListId,
-        sink: &mut dyn Sink,
-    ) {
+    pub fn look_again(&mut self, env: &mut Env<'_>, time: u64, owner: Owner<'_>) {
         if self.waiting.is_empty() || time < self.next {
             return;
         }
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.sort_unstable();
         waiting.dedup();
-        self.look(time, id, ioc, &waiting, last, sink);
-        // one that has come to be means that others will
+        self.look(env, time, owner, &waiting);
+        // where one has come to be others will
         let slower = if self.waiting.len() < waiting.len() { 0 } else { self.pause * 2 };
         self.pause = slower.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         self.next = time + self.pause;

@@ -1,0 +1,212 @@
+//! A machine that tests set up, and a sink that keeps what it gets.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use iocrec_log::event::{CallSite, Event, Fact};
+use nix::errno::Errno;
+use nix::poll::PollFd;
+
+use crate::bpf::Wish;
+use crate::linux::clock::Clock;
+use crate::linux::procfs::Procfs;
+use crate::linux::user::Users;
+use crate::recorder::circuits::Circuits;
+use crate::recorder::context::{Context, Env, Machine};
+use crate::recorder::options::Options;
+use crate::recorder::registry::{Registry, Run};
+use crate::recorder::selection::Selection;
+use crate::recorder::sink::Sink;
+
+/// Nanoseconds.
+pub const MILLISECOND: u64 = 1_000_000;
+pub const SECOND: u64 = 1000 * MILLISECOND;
+
+/// A clock that stands still until it is set, or waited on.
+#[derive(Clone, Default)]
+pub struct FakeClock {
+    pub monotonic: Rc<Cell<u64>>,
+    pub wall_offset: Rc<Cell<i64>>,
+}
+
+impl Clock for FakeClock {
+    fn monotonic(&self) -> u64 {
+        self.monotonic.get()
+    }
+
+    fn wall_offset(&self) -> i64 {
+        self.wall_offset.get()
+    }
+
+    fn monotonic_of_boot(&self, boot: u64) -> u64 {
+        boot
+    }
+
+    fn wait(&self, _descriptors: &mut [PollFd], longest: Duration) {
+        self.monotonic.set(self.monotonic.get() + longest.as_nanos() as u64);
+    }
+}
+
+/// A process of [`FakeProcfs`].
+#[derive(Clone, Debug, Default)]
+pub struct FakeProcess {
+    pub start: u64,
+    pub image: Option<(u64, u64)>,
+    pub is_zombie: bool,
+    /// Threads and their names.
+    pub threads: Vec<(u32, &'static str)>,
+    pub namespace: u64,
+}
+
+/// Processes that there are not.
+#[derive(Clone, Default)]
+pub struct FakeProcfs(pub Rc<RefCell<HashMap<u32, FakeProcess>>>);
+
+impl FakeProcfs {
+    pub fn set(&self, pid: u32, process: FakeProcess) {
+        self.0.borrow_mut().insert(pid, process);
+    }
+
+    pub fn remove(&self, pid: u32) {
+        self.0.borrow_mut().remove(&pid);
+    }
+
+    fn of<T>(&self, pid: u32, get: impl FnOnce(&FakeProcess) -> T) -> Option<T> {
+        self.0.borrow().get(&pid).map(get)
+    }
+}
+
+impl Procfs for FakeProcfs {
+    fn pids(&self) -> io::Result<Vec<u32>> {
+        Ok(self.0.borrow().keys().copied().collect())
+    }
+
+    fn start(&self, pid: u32) -> Option<u64> {
+        self.of(pid, |process| process.start)
+    }
+
+    fn image(&self, pid: u32) -> Option<(u64, u64)> {
+        self.of(pid, |process| process.image).flatten()
+    }
+
+    fn is_zombie(&self, pid: u32) -> bool {
+        self.of(pid, |process| process.is_zombie).unwrap_or(false)
+    }
+
+    fn threads(&self, pid: u32) -> Vec<u32> {
+        self.of(pid, |process| process.threads.iter().map(|thread| thread.0).collect()).unwrap_or_default()
+    }
+
+    fn thread_name(&self, pid: u32, tid: u32) -> String {
+        let name = |process: &FakeProcess| process.threads.iter().find(|thread| thread.0 == tid).map(|t| t.1);
+        self.of(pid, name).flatten().unwrap_or_default().to_string()
+    }
+
+    fn namespace(&self, pid: u32) -> Result<u64, Errno> {
+        self.of(pid, |process| process.namespace).ok_or(Errno::ENOENT)
+    }
+}
+
+/// A sink that keeps what it gets. Clones are the same one.
+#[derive(Clone, Default)]
+pub struct Collected(pub Rc<RefCell<Vec<Event>>>);
+
+impl Collected {
+    pub fn facts(&self) -> Vec<Fact> {
+        self.0.borrow().iter().map(|event| event.fact.clone()).collect()
+    }
+
+    /// Those since last asked.
+    pub fn take(&self) -> Vec<Event> {
+        self.0.take()
+    }
+}
+
+impl Sink for Collected {
+    fn push(&mut self, event: Event) {
+        self.0.borrow_mut().push(event);
+    }
+
+    fn tick(&mut self, _now: u64) {}
+
+    fn await_site(&mut self, time: u64, site: CallSite) {
+        self.push(Event { time, fact: Fact::CallSite(site) });
+    }
+}
+
+pub fn options() -> Options {
+    Options {
+        wish: Wish::Auto,
+        interfaces: Vec::new(),
+        ports: Vec::new(),
+        pids: Vec::new(),
+        users: Users::default(),
+        selection: Selection::default(),
+        no_command_lines: false,
+        puts: true,
+        process: true,
+        duration: None,
+        thin: None,
+        retain: None,
+    }
+}
+
+/// Everything that parts of the recorder work with.
+pub struct Bench {
+    pub clock: FakeClock,
+    pub procfs: FakeProcfs,
+    pub sink: Collected,
+    pub messages: Vec<String>,
+    pub options: Options,
+    pub run: Run,
+    pub iocs: Registry,
+    pub circuits: Circuits,
+    machine: Machine,
+}
+
+/// A machine of these.
+pub fn machine(clock: &FakeClock, procfs: &FakeProcfs) -> Machine {
+    Machine { clock: Box::new(clock.clone()), procfs: Box::new(procfs.clone()), is_told_to_end: || false }
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        let (clock, procfs) = (FakeClock::default(), FakeProcfs::default());
+        let machine = machine(&clock, &procfs);
+        Bench {
+            clock,
+            procfs,
+            sink: Collected::default(),
+            messages: Vec::new(),
+            options: options(),
+            run: Run::default(),
+            iocs: Registry::default(),
+            circuits: Circuits::default(),
+            machine,
+        }
+    }
+
+    pub fn context(&mut self) -> Context<'_> {
+        let env = Env {
+            now: self.clock.monotonic(),
+            wall_offset: 0,
+            options: &self.options,
+            machine: &self.machine,
+            sink: &mut self.sink,
+            messages: &mut self.messages,
+            run: &mut self.run,
+        };
+        Context { env, iocs: &mut self.iocs, circuits: &mut self.circuits, maps: None, changed: false }
+    }
+
+    pub fn env(&mut self) -> Env<'_> {
+        self.context().env
+    }
+
+    pub fn facts(&self) -> Vec<Fact> {
+        self.sink.facts()
+    }
+}
