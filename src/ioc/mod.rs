@@ -10,7 +10,7 @@ pub mod clients;
 pub mod environment;
 pub mod fields;
 #[cfg(test)]
-mod image;
+pub(crate) mod image;
 pub mod layout;
 pub mod ports;
 pub mod records;

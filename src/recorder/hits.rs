@@ -108,3 +108,6 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
     env.push(time, fact);
     new
 }
+
+#[cfg(test)]
+mod tests;

@@ -280,3 +280,6 @@ fn give_memory_back() {
         libc::malloc_trim(0);
     }
 }
+
+#[cfg(test)]
+mod tests;
