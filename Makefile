@@ -5,7 +5,7 @@ CARGO := scripts/cargo
 SECONDS ?= 60
 # How large a log make bench reads. 1000 takes some minutes, and as much room in /tmp.
 MEGABYTES ?= 200
-# For booting other kernels (cross/boot-test).
+# For booting other kernels (cross/boot-test.py).
 QEMU := qemu-system-x86 qemu-system-arm qemu-system-misc cpio
 
 # Says why before anything is started, so that nothing fails halfway.
@@ -49,7 +49,7 @@ test-kernels:
 	$(call need_root,it installs QEMU where it is missing)
 	@scripts/setup $(QEMU)
 	@cross/build all
-	@cross/boot-test all
+	@cross/boot-test.py all
 
 dist: setup
 	@cross/build all

@@ -1,14 +1,14 @@
-"""An IOC that processes a chain of records as fast as it can, or at a given rate.
+"""Runs an IOC that processes a chain of records as fast as it can, or at a given rate.
 
     load.py CHAIN_LENGTH OTHER_RECORDS DIRECTORY
 
 Loads LOAD:1 ... LOAD:CHAIN_LENGTH, calc records each linked to the next by FLNK, and OTHER_RECORDS
-more that do nothing. Its commands come on stdin, its answers go to stdout as JSON lines:
+more that do nothing. Reads commands from stdin and answers on stdout as JSON lines:
 
     run SECONDS RATE    puts to LOAD:1.A from a loop inside the IOC, by dbPutField, RATE times a second
-                        (0: without a pause); answers {"chains", "begin", "seconds", "cpu"}: begin is by
-                        CLOCK_MONOTONIC, cpu is the time that the thread itself took, which what else
-                        the machine does hardly disturbs
+                        (0: without a pause); answers {"chains", "begin", "seconds", "cpu"}: begin is
+                        CLOCK_MONOTONIC, cpu is the CPU time of the loop's thread, which other load on the
+                        machine hardly affects
 
 The loop is Python calling one C function; its own share is below 2 % of a chain of 100.
 """

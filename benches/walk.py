@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""What it costs to read all records of a running IOC: the IOC, and the recorder.
+"""Measures what reading all records of a running IOC costs the IOC and the recorder.
 
     benches/walk.py [--runs N] [--seconds S] [--records N,...]
 
-For each number of records: an IOC with as many, of which ten are scanned ten times a second. One recorder writes down when
-the scan begins. It does so while nothing else happens, and while other recorders attach one after the other, each of which
-reads all records; in turns, so that what else the machine does falls on both alike. Printed as Markdown: by how much
-the scan's intervals are off, and how long a recorder takes from its start to all records in its log, less
-that for an IOC of ten records.
+For each number of records, an IOC scans ten of them ten times a second, and one recorder notes when each scan begins.
+Quiet periods alternate with periods in which further recorders attach one after the other, each reading all records, so
+that other load on the machine affects both alike. Prints as Markdown: by how much the scan's intervals are off, and how
+long a recorder takes from its start until its log holds all records, less the same for an IOC of ten records.
 """
 
 import argparse
@@ -37,7 +36,7 @@ def database(path, records):
 
 
 def attach(pid, into):
-    """A recorder that reads all records and ends: seconds that it took, and of CPU."""
+    """Runs a recorder that reads all records and exits; its wall-clock and CPU time in seconds."""
     begin = time.monotonic()
     command = [program("iocrec"), "record", "--dir", into, "--pid", str(pid), "--tier", "packet"]
     process = start([*command, "--duration", "1ms"], stderr=subprocess.DEVNULL)
@@ -90,8 +89,11 @@ def line(what, records, runs):
     medians = [statistics.median(run) for run in runs if run]
     most = [max(run) for run in runs if run]
     count = sum(map(len, runs))
-    print(f"| {records} | {what} | {count} | {statistics.median(medians):.0f} ({min(medians):.0f}-{max(medians):.0f}) "
-          f"| {statistics.median(most):.0f} ({min(most):.0f}-{max(most):.0f}) |", flush=True)
+    print(
+        f"| {records} | {what} | {count} | {statistics.median(medians):.0f} ({min(medians):.0f}-{max(medians):.0f}) "
+        f"| {statistics.median(most):.0f} ({min(most):.0f}-{max(most):.0f}) |",
+        flush=True,
+    )
 
 
 def main():

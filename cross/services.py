@@ -1,9 +1,11 @@
-"""iocrec as a service under real init systems, in guests that cross/boot-test boots.
+"""iocrec as a service under real init systems, in guests that cross/boot-test.py boots.
 
-The root file system is made of Debian's packages, unpacked without their scripts. The init system is the guest's first
-process; the last thing that it starts is guest/service.sh. That installs our own package with dpkg, starts, asks, stops
-and kills the service by that init system's own commands, upgrades the package while it records, and removes it.
+The root file system consists of Debian's packages, unpacked without running their scripts. The init system is the
+guest's first process and starts guest/service.sh last. That script installs our package with dpkg, starts, queries,
+stops and kills the service by the init system's own commands, upgrades the package during a recording, and removes
+it.
 """
+
 import datetime
 import json
 import pathlib
@@ -12,27 +14,35 @@ import shutil
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# Debian's packages of each init system; what they depend on comes with them. busybox, which is there anyway, has an
-# init that starts SysV scripts.
+# Debian's packages of each init system; apt adds their dependencies. busybox, which every guest has, contains an init
+# that starts SysV scripts.
 PACKAGES = {"systemd": ["systemd", "perl-base"], "openrc": ["openrc", "initscripts", "perl-base"], "sysv": []}
-# dpkg, and the ldconfig that it asks for.
+# dpkg, and the ldconfig that it calls.
 INSTALLER = ["dpkg", "libc-bin"]
-# update-rc.d, which systemctl calls too. What it depends on is for file systems that are yet to be merged.
+# For update-rc.d, which systemctl calls as well. Without its dependencies, which convert file systems to a merged /usr.
 ALONE = {"systemd": ["init-system-helpers"], "openrc": ["init-system-helpers"], "sysv": []}
 # The program of the first process.
 FIRST = {"systemd": "systemd", "openrc": "openrc-init", "sysv": "busybox"}
-# busybox's applets, for guest/service.sh and the scripts of packages; where a package has the program, that is taken.
-APPLETS = """[ awk base64 basename cat chgrp chmod chown cmp cp cut date dd df diff dirname dmesg echo egrep env expr false find
-    fgrep getopt grep gzip head hostname id install kill ln ls mkdir mknod mktemp mount mv pidof poweroff printf ps
-    pwd readlink realpath rm rmdir sed seq sh sleep sort start-stop-daemon stat stty sync sysctl tail tar tee test touch tr
-    true tty umount uname uniq usleep wc which xargs""".split()
-# What the package that is installed over the first one is called; the same programs.
+# busybox applets for guest/service.sh and the scripts of packages. A package's own program comes first.
+APPLETS = """[ awk base64 basename cat chgrp chmod chown cmp cp cut date dd df diff dirname dmesg echo egrep env
+    expr false find fgrep getopt grep gzip head hostname id install kill ln ls mkdir mknod mktemp mount mv pidof
+    poweroff printf ps pwd readlink realpath rm rmdir sed seq sh sleep sort start-stop-daemon stat stty sync sysctl
+    tail tar tee test touch tr true tty umount uname uniq usleep wc which xargs""".split()
+# Appended to the version of the second package, which upgrades the first. Its programs are the same.
 SECOND = "+second"
-# What nobody reads in the guest.
+# Documentation, which the guest does not need.
 LEFT_OUT = ["usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info", "usr/share/perl"]
-ACCOUNTS = ["root:x:0:", "uucp:x:10:", "tty:x:5:", "adm:x:4:", "utmp:x:43:", "systemd-journal:x:101:", "nogroup:x:65534:"]
+ACCOUNTS = [
+    "root:x:0:",
+    "uucp:x:10:",
+    "tty:x:5:",
+    "adm:x:4:",
+    "utmp:x:43:",
+    "systemd-journal:x:101:",
+    "nogroup:x:65534:",
+]
 
-# The kernel's own first file system cannot be moved or left, which init systems want to do.
+# Init systems want to leave the first file system, which the kernel's initramfs does not allow.
 EARLY = """#!/bin/busybox sh
 /bin/busybox mkdir -p /root
 /bin/busybox mount -t tmpfs -o size=80%,mode=755 tmpfs /root
@@ -45,7 +55,7 @@ INITTAB = """::sysinit:/etc/init.d/rcS
 ::once:/bin/sh /service.sh sysv
 """
 RC_S = """#!/bin/sh
-# what a small box's first script does
+# as the first script of a small box
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
@@ -65,14 +75,14 @@ Type=oneshot
 ExecStart=/bin/sh /service.sh systemd
 """
 
-# What docs/operating.md says is kept, and the bits of linux/capability.h.
+# The capabilities that iocrec keeps (docs/operating.md), by their bits in linux/capability.h.
 KEPT = {"CAP_DAC_READ_SEARCH": 2, "CAP_NET_RAW": 13, "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21}
-# What the user may have changed: it goes with a purge only.
+# Files that the user may have changed. Only a purge removes them.
 SETTINGS = {"/etc/default/iocrec", "/etc/init.d/iocrec"}
-# What may be left beside: the log, and as anywhere in Debian the links by which a removed service is kept from starting.
+# What else may stay: the log, and the links by which Debian keeps a removed service from starting.
 ANYWAY = {"install": "/var/log/iocrec", "remove": r"/var/log/iocrec|/etc/rc\d\.d/K", "purge": "/var/log/iocrec"}
-# From the stop's command to the end of the process: a second is asked for on a machine, and this one is emulated
-# on what may be busy. With its probes to be waited for it would be the more.
+# Seconds from the stop command to the end of the process. The requirement is one second on a real machine; this one is
+# emulated, on a machine that may be busy. Waiting for the probes to be removed would take longer.
 LEAVES_WITHIN = 15
 
 
@@ -84,7 +94,7 @@ def write(place, text, mode=0o644):
 
 
 def link(place, target):
-    """Makes a symbolic link, also in place of another."""
+    """Makes a symbolic link, replacing another."""
     place.parent.mkdir(parents=True, exist_ok=True)
     place.unlink(missing_ok=True)
     place.symlink_to(target)
@@ -104,9 +114,20 @@ def files(top, service, archive, run, package, busybox, imitation, now):
     for name in ("proc", "sys", "dev", "run", "tmp", "root", "var/log", "var/lib"):
         (root / name).mkdir(parents=True)
     link(root / "var/run", "/run")
-    wanted = run(["apt-get", "-c", archive.configuration, "install", "-s", "--no-install-recommends", *PACKAGES[service], *INSTALLER])
+    wanted = run(
+        [
+            "apt-get",
+            "-c",
+            archive.configuration,
+            "install",
+            "-s",
+            "--no-install-recommends",
+            *PACKAGES[service],
+            *INSTALLER,
+        ]
+    )
     for name in re.findall("^Inst (\\S+)", wanted, re.M) + ALONE[service]:
-        # the links above stay what they are
+        # the links above stay links
         shutil.copytree(archive.unpacked(name), root, symlinks=True, dirs_exist_ok=True)
     for name in LEFT_OUT:
         shutil.rmtree(root / name, ignore_errors=True)
@@ -128,7 +149,7 @@ def files(top, service, archive, run, package, busybox, imitation, now):
 
 
 def packages(place, package, run):
-    """Our package, and the same as a later version."""
+    """Makes our package, and a copy of it with a later version."""
     place.mkdir()
     shutil.copy(package, place / "first.deb")
     run(["dpkg-deb", "--raw-extract", package, place / "second"])
@@ -141,9 +162,9 @@ def packages(place, package, run):
 def with_systemd(root):
     """systemd comes up as far as its multi-user target, and then runs the test."""
     link(root / "sbin/init", "/lib/systemd/systemd")
-    # without udev a console is never there for it
+    # without udev it would wait for the console forever
     (root / "usr/lib/systemd/system-generators/systemd-getty-generator").unlink(missing_ok=True)
-    # a machine without one is asked questions at its first boot
+    # without it, the first boot asks questions
     write(root / "etc/machine-id", "0" * 31 + "1\n")
     units = root / "etc/systemd/system"
     write(units / "guest.service", LAST_SYSTEMD)
@@ -162,37 +183,57 @@ def with_openrc(root):
 
 
 def with_sysv(root):
-    """busybox's init, as on a box that was built with nothing else."""
+    """busybox's init, as on a box with nothing else."""
     link(root / "sbin/init", "/bin/busybox")
     write(root / "etc/inittab", INITTAB)
     write(root / "etc/init.d/rcS", RC_S, 0o755)
 
 
 def moment(text):
-    """A time as iocreplay prints it. Nine digits are more than a datetime takes."""
+    """A time as iocreplay prints it. A datetime takes six of the nine digits."""
     return datetime.datetime.fromisoformat(re.sub(r"(\.\d{6})\d*", r"\1", text))
 
 
 def examine(service, console, place, replay):
-    """Compares what a guest sent with what it must have sent; what is wrong, else None, and a line for people."""
+    """The differences between a guest's results and the expected ones (empty if there are none), and a summary."""
     read = lambda name: (place / "tmp" / name).read_text() if (place / "tmp" / name).exists() else ""
     wrong = []
 
-    def must(condition, *said):
+    def must(condition, *message):
         if not condition:
-            wrong.append(" ".join(map(str, said)))
+            wrong.append(" ".join(map(str, message)))
 
     first = re.search(r"^FIRST (\S+)$", console, re.M).group(1)
     must(first == FIRST[service], "the first process is", first)
     ends = dict(re.findall(r"^EXIT (\w+) (\d+)$", console, re.M))
-    expected = {name: "0" for name in ("install", "enable", "start", "status", "recorder", "stop", "again", "after", "upgrade", "upgraded",
-                                       "remove", "purge", "ioc")}
+    expected = {
+        name: "0"
+        for name in (
+            "install",
+            "enable",
+            "start",
+            "status",
+            "recorder",
+            "stop",
+            "again",
+            "after",
+            "upgrade",
+            "upgraded",
+            "remove",
+            "purge",
+            "ioc",
+        )
+    }
     expected["stopped"] = "3"
     if service != "systemd":
-        # it has ended and nobody has told the script so: OpenRC has a number of its own for that
+        # the script has not noticed the end; OpenRC has an exit code of its own for that
         expected |= {"killed": "3" if service == "sysv" else "32", "restart": "0"}
     for name in expected:
-        must(ends.get(name) == expected[name], f"{name} ended with {ends.get(name)}:", " ".join(read(f"{name}.txt").split()[-40:]))
+        must(
+            ends.get(name) == expected[name],
+            f"{name} ended with {ends.get(name)}:",
+            " ".join(read(f"{name}.txt").split()[-40:]),
+        )
     process = dict(line.split(":\t", 1) for line in read("process.txt").splitlines() if ":\t" in line)
     kept = sum(1 << bit for bit in KEPT.values())
     for name in ("CapPrm", "CapEff", "CapBnd"):
@@ -201,32 +242,55 @@ def examine(service, console, place, replay):
         must(int(process.get(name, "1"), 16) == 0, name, process.get(name))
     must(process.get("NoNewPrivs") == "1", "NoNewPrivs", process.get("NoNewPrivs"))
     modes = read("modes.txt").splitlines()
-    must(len(modes) > 1 and all(line.startswith("drwxr-x--- " if line.endswith("/iocrec") else "-rw-r----- ") for line in modes), modes)
+    must(
+        len(modes) > 1
+        and all(line.startswith("drwxr-x--- " if line.endswith("/iocrec") else "-rw-r----- ") for line in modes),
+        modes,
+    )
     log = place / "var/log/iocrec"
     puts = [json.loads(line) for line in replay(["puts", "--all", "--format", "jsonl"], log).splitlines()]
     whole = [put for put in puts if put["new"] == put["requested"] + 1]
-    # what was under way when the recorder ended, once a run, has no end
+    # each run may cut one put off at its end
     cut = [put for put in puts if put["new"] is None]
-    must(len(whole) > 20 and len(cut) <= 4 and len(whole) + len(cut) == len(puts), len(whole), "whole puts of", len(puts), cut[3:])
+    must(
+        len(whole) > 20 and len(cut) <= 4 and len(whole) + len(cut) == len(puts),
+        len(whole),
+        "whole puts of",
+        len(puts),
+        cut[3:],
+    )
     info = json.loads(replay(["info", "--json"], log))
     must(len(info["runs"]) == 4, len(info["runs"]), "runs in the log")
-    must(not any(run[what] for run in info["runs"] for what in ("damage", "missing_segments", "losses")), "something is lost:", info["runs"])
+    must(
+        not any(run[what] for run in info["runs"] for what in ("damage", "missing_segments", "losses")),
+        "the log has losses:",
+        info["runs"],
+    )
     cut_off = replay(["verify"], log).count("nothing says that it ends here")
-    must(cut_off == 1, cut_off, "runs have no end, though one was killed and all others were asked to end")
-    must(read("program.txt") == "/usr/bin/iocrec\n", "after the upgrade runs", read("program.txt") or "the same process")
-    must("--max-disk 32M" in read("command.txt"), "after the upgrade it runs with", read("command.txt"))
-    must(read("version.txt").strip().endswith(SECOND), "installed is", read("version.txt"))
-    # Only what docs/operating.md says is left by each.
+    must(cut_off == 1, cut_off, "runs are cut off; expected one, which was killed")
+    must(
+        read("program.txt") == "/usr/bin/iocrec\n",
+        "program after the upgrade:",
+        read("program.txt") or "the same process",
+    )
+    must("--max-disk 32M" in read("command.txt"), "command line after the upgrade:", read("command.txt"))
+    must(read("version.txt").strip().endswith(SECOND), "installed version:", read("version.txt"))
+    # Each step leaves only the files that docs/operating.md names.
     for when, expected in (("install", SETTINGS), ("remove", SETTINGS), ("purge", set())):
         left = {name for name in read(f"files-{when}.txt").split() if not re.match(ANYWAY[when], name)}
-        must(left == expected, "after", when, "there are", left)
-    times = {name: float(end) - float(begin) for name, begin, end in re.findall(r"^TIME (\S+) (\S+) (\S+)$", console, re.M)}
+        must(left == expected, "files left after", when, ":", left)
+    times = {
+        name: float(end) - float(begin) for name, begin, end in re.findall(r"^TIME (\S+) (\S+) (\S+)$", console, re.M)
+    }
     for name in ("stop-process", "remove-process"):
         must(times.get(name, 1e9) < LEAVES_WITHIN, name, "took", times.get(name))
     unrecorded = (moment(info["runs"][-1]["first"]) - moment(info["runs"][-2]["last"])).total_seconds()
     release, up = re.search(r"^BEGIN (\S+) up (\S+)$", console, re.M).groups()
-    line = (f"{release}, {first}: {len(info['runs'])} runs, {len(puts)} puts; the process ends {times.get('stop-process', 0):.2f} s and "
-            f"the service is stopped {times.get('stop', 0):.2f} s after the stop; init up after {up} s; dpkg takes {times.get('install', 0):.1f} s to "
-            f"install, {times.get('upgrade', 0):.1f} s to upgrade ({unrecorded:.1f} s of it not recorded), "
-            f"{times.get('remove', 0):.1f} s to remove")
+    took = {name: f"{seconds:.1f} s" for name, seconds in times.items()}
+    line = (
+        f"{release}, {first}: {len(info['runs'])} runs, {len(puts)} puts; after the stop command the process "
+        f"ends within {took.get('stop-process')}, the service within {took.get('stop')}; init up after {up} s; "
+        f"dpkg takes {took.get('install')} to install, {took.get('upgrade')} to upgrade "
+        f"({unrecorded:.1f} s of it not recorded), {took.get('remove')} to remove"
+    )
     return "; ".join(wrong), line

@@ -1,9 +1,20 @@
 //! iocrec, the flight recorder for EPICS IOCs: the agent.
 //!
-//! It watches running IOCs from outside and writes what it sees as facts into a log; `iocreplay`
-//! reasons about them later. The way through it, once: [`kernel`] (uprobes) and [`ca`] (packets) →
-//! [`recorder`] (names, numbers) → a sink: the log of crate `iocrec-log`, or the terminal ([`watch`]).
-//! [`ioc`] knows IOCs from outside. Whatever is printed passes `terminal`.
+//! It watches running IOCs from outside and writes facts into a log; `iocreplay` reasons about them later.
+//! Facts take one way: from [`bpf`] (hits of uprobes) and [`ca`] (packets) through [`recorder`], which numbers and
+//! names, to a sink: the log of crate `iocrec-log`, or the terminal (`iocrec watch`).
+//!
+//! The rooms, each of which uses only those above it:
+//!
+//! * [`linux`]: processes, memory, ELF files, sockets, users, capabilities, clocks. No EPICS.
+//! * [`net`]: packet capture, the socket filter, TCP streams. No EPICS.
+//! * [`ca`]: Channel Access. [`ioc`]: EPICS Base seen from outside.
+//! * [`bpf`]: BPF objects, maps, transports and hits. [`probes`]: where and how probes are placed.
+//! * [`inspector`]: the threads that examine processes. [`directory`] and [`control`]: the log directory, and
+//!   requests to a running recorder.
+//! * [`recorder`]: the loop. [`commands`] and [`cli`]: the command line.
+//!
+//! All printed text passes `terminal`.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
@@ -22,6 +33,7 @@ mod json;
 pub mod linux;
 pub mod net;
 #[cfg(test)]
+#[path = "../tests/rig/not_run.rs"]
 mod not_run;
 pub mod probes;
 pub mod recorder;

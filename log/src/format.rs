@@ -30,8 +30,8 @@ pub const MAX_EVENTS: u32 = 32 << 10;
 /// log2 of zstd's window: no block looks back further than its own start, so this bounds the memory
 /// that a decoder needs.
 pub const WINDOW_LOG: u32 = 18;
-/// How many sorts of facts this version knows; a segment says how many its writer knew.
-pub const FACTS: u16 = 39;
+/// How many kinds of facts this version knows; a segment says how many its writer knew.
+pub const FACTS: u16 = Fact::KINDS.len() as u16;
 
 const _: () = {
     assert!(SEGMENT_HEADER == 8 + 2 + 2 + 2 + 2 + 4 + 4 + 16 + 16 + 8 + 8 + 4 + 4);
@@ -40,52 +40,6 @@ const _: () = {
     assert!(1 << WINDOW_LOG == MAX_RAW);
     assert!(MAX_STORED == 263_232);
 };
-
-/// The number of a fact's sort in a log: its place in [`Fact`]. Written out, so that a change of the
-/// enum's order doesn't compile into a change of the format; a test compares it with the encoding.
-pub fn fact_number(fact: &Fact) -> u16 {
-    match fact {
-        Fact::Host(_) => 0,
-        Fact::Clock(_) => 1,
-        Fact::Tier(_) => 2,
-        Fact::Ioc(_) => 3,
-        Fact::IocEnd(_) => 4,
-        Fact::Thread(_) => 5,
-        Fact::Record(_) => 6,
-        Fact::Field(_) => 7,
-        Fact::CallSite(_) => 8,
-        Fact::Circuit(_) => 9,
-        Fact::CircuitEnd(_) => 10,
-        Fact::Channel(_) => 11,
-        Fact::ChannelEnd(_) => 12,
-        Fact::ServerThread(_) => 13,
-        Fact::CaPut(_) => 14,
-        Fact::CaAnswer(_) => 15,
-        Fact::Put(_) => 16,
-        Fact::Process(_) => 17,
-        Fact::Complete(_) => 18,
-        Fact::Cause(_) => 19,
-        Fact::CaLinkPut(_) => 20,
-        Fact::Loss(_) => 21,
-        Fact::Mark(_) => 22,
-        Fact::Alias(_) => 23,
-        Fact::Menu(_) => 24,
-        Fact::EnumStrings(_) => 25,
-        Fact::ScanList(_) => 26,
-        Fact::RecordScan(_) => 27,
-        Fact::PactCheck(_) => 28,
-        Fact::ChainSampling(_) => 29,
-        Fact::ChainsLeftOut(_) => 30,
-        Fact::RsetProcess(_) => 31,
-        Fact::Pinned(_) => 32,
-        Fact::Unpinned(_) => 33,
-        Fact::SegmentEnd(_) => 34,
-        Fact::Attached(_) => 35,
-        Fact::Detached(_) => 36,
-        Fact::CircuitEnds(_) => 37,
-        Fact::FieldValue(_) => 38,
-    }
-}
 
 /// What a segment says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,26 +4,31 @@
 
 use crate::escape::push_letter;
 use crate::event::{Array, Dbf, Value};
+use epics::dbf::Kind;
+use epics::limits::MAX_STRING_SIZE;
+use epics::Dbr;
 use std::fmt::Write;
 
-/// Bytes of an EPICS string (MAX_STRING_SIZE), its NUL included.
-const STRING: usize = 40;
 /// How many elements of an array a line of text shows.
 const SHOWN: usize = 8;
 
-/// What the payload of a WRITE holds: `dbr` and `count` of the request, payload big endian. Types that are none, and
-/// payloads too short, are `Unknown`.
+/// The value in the payload of a WRITE: `dbr` and `count` of the request, payload big endian. `Unknown` if there is no such
+/// type, or if the payload is too short.
 pub fn from_channel_access(dbr: u16, count: u32, payload: &[u8]) -> Value {
-    let Some(dbf) = dbf_of_dbr(dbr) else { return Value::Unknown };
-    let Some(payload) = payload.get(before_value(dbr)..) else { return Value::Unknown };
-    if payload.is_empty() && before_value(dbr) > 0 {
+    let dbr = Dbr(dbr);
+    let (Some(dbf), Some(offset)) = (dbr.put_element(), dbr.value_offset()) else {
         return Value::Unknown;
-    }
+    };
+    let Some(payload) = payload.get(offset..).filter(|payload| offset == 0 || !payload.is_empty()) else {
+        return Value::Unknown;
+    };
     if dbf == Dbf::String && count <= 1 {
-        // A scalar string ends with its NUL or with the payload (facts: libca sends strlen + 1).
-        return Value::Text(until_nul(payload.get(..STRING.min(payload.len())).unwrap_or(payload)).to_vec());
+        // A scalar string ends with its NUL or with the payload (libca sends strlen + 1).
+        return Value::Text(
+            until_nul(payload.get(..MAX_STRING_SIZE.min(payload.len())).unwrap_or(payload)).to_vec(),
+        );
     }
-    let size = size(dbf);
+    let size = dbf.size();
     let wanted = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(size);
     let whole = payload.len().min(wanted) / size * size;
     let mut bytes = payload.get(..whole).unwrap_or_default().to_vec();
@@ -36,75 +41,45 @@ pub fn from_channel_access(dbr: u16, count: u32, payload: &[u8]) -> Value {
     Value::Array(Array { dbf, count, bytes })
 }
 
-/// Bytes before the value in a payload of that type: status, time, limits and the like of the STS, TIME, GR and CTRL
-/// forms, which servers take in a WRITE as well (dbr_value_offset of EPICS Base's db_access.h).
-fn before_value(dbr: u16) -> usize {
-    const BEFORE: [[usize; 7]; 5] = [
-        // STRING, SHORT, FLOAT, ENUM, CHAR, LONG, DOUBLE
-        [0; 7],
-        [4, 4, 4, 4, 5, 4, 8],
-        [12, 14, 12, 14, 15, 12, 16],
-        [4, 24, 40, 422, 19, 36, 64],
-        [4, 28, 48, 422, 21, 44, 80],
-    ];
-    BEFORE.get(usize::from(dbr / 7)).and_then(|form| form.get(usize::from(dbr % 7))).copied().unwrap_or(0)
-}
-
-/// The IOC's type for a DBR type of the protocol, whatever its form.
-pub fn dbf_of_dbr(dbr: u16) -> Option<Dbf> {
-    let plain = if dbr < 35 { dbr % 7 } else { dbr };
-    Some(match plain {
-        0 => Dbf::String,
-        1 => Dbf::Short,
-        2 => Dbf::Float,
-        3 => Dbf::Enum,
-        // an epicsUInt8 in the protocol (db_access.h), whatever the field is
-        4 => Dbf::UChar,
-        5 => Dbf::Long,
-        6 => Dbf::Double,
-        // DBR_PUT_ACKT and DBR_PUT_ACKS, which acknowledge alarms.
-        35 | 36 => Dbf::UShort,
-        _ => return None,
-    })
-}
-
-/// Bytes of one element; never 0.
-pub fn size(dbf: Dbf) -> usize {
-    match dbf {
-        Dbf::String | Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => STRING,
-        Dbf::Char | Dbf::UChar | Dbf::NoAccess => 1,
-        Dbf::Short | Dbf::UShort | Dbf::Enum | Dbf::Menu | Dbf::Device => 2,
-        Dbf::Long | Dbf::ULong | Dbf::Float => 4,
-        Dbf::Int64 | Dbf::UInt64 | Dbf::Double => 8,
-    }
-}
-
 /// One element from its little-endian bytes.
 pub fn element(dbf: Dbf, bytes: &[u8]) -> Option<Value> {
-    fn fixed<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
-        bytes.get(..N)?.try_into().ok()
+    if dbf.kind() == Kind::Text {
+        return Some(Value::Text(until_nul(bytes).to_vec()));
     }
-    Some(match dbf {
-        Dbf::String | Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => Value::Text(until_nul(bytes).to_vec()),
-        Dbf::Char => Value::Int(i8::from_le_bytes(fixed(bytes)?).into()),
-        Dbf::UChar | Dbf::NoAccess => Value::Int(u8::from_le_bytes(fixed(bytes)?).into()),
-        Dbf::Short => Value::Int(i16::from_le_bytes(fixed(bytes)?).into()),
-        Dbf::UShort | Dbf::Enum | Dbf::Menu | Dbf::Device => {
-            Value::Int(u16::from_le_bytes(fixed(bytes)?).into())
-        }
-        Dbf::Long => Value::Int(i32::from_le_bytes(fixed(bytes)?).into()),
-        Dbf::ULong => Value::Int(u32::from_le_bytes(fixed(bytes)?).into()),
-        Dbf::Int64 => Value::Int(i64::from_le_bytes(fixed(bytes)?)),
-        Dbf::UInt64 => Value::UInt(u64::from_le_bytes(fixed(bytes)?)),
-        Dbf::Float => Value::Float(f32::from_le_bytes(fixed(bytes)?)),
-        Dbf::Double => Value::Double(f64::from_le_bytes(fixed(bytes)?)),
+    let size = dbf.size();
+    let mut low = [0; 8];
+    low.get_mut(..size)?.copy_from_slice(bytes.get(..size)?);
+    let bits = u64::from_le_bytes(low);
+    Some(match (dbf.kind(), size) {
+        (Kind::Float, 4) => Value::Float(f32::from_bits(bits as u32)),
+        (Kind::Float, _) => Value::Double(f64::from_bits(bits)),
+        (Kind::Unsigned, 8) => Value::UInt(bits),
+        (Kind::Signed, _) => Value::Int(sign_extended(bits, size)),
+        _ => Value::Int(bits as i64),
     })
+}
+
+/// The lowest `size` bytes (1 to 8) as an integer in two's complement.
+fn sign_extended(bits: u64, size: usize) -> i64 {
+    let unused = 64 - 8 * size.clamp(1, 8);
+    ((bits << unused) as i64) >> unused
+}
+
+/// `number` as an integer field of that type holds it: its lowest bytes. [`Dbf::UInt64`] does not fit an `i64`, and comes
+/// back as it is.
+pub fn wrapped(number: i64, dbf: Dbf) -> i64 {
+    let unused = 64 - 8 * dbf.size().clamp(1, 8);
+    match dbf.kind() {
+        Kind::Signed => sign_extended(number as u64, dbf.size()),
+        Kind::Unsigned => (((number as u64) << unused) >> unused) as i64,
+        Kind::Text | Kind::Float => number,
+    }
 }
 
 /// The elements of an array that the log holds.
 pub fn elements(array: &Array) -> impl Iterator<Item = Value> + '_ {
     let present = usize::try_from(array.count).unwrap_or(usize::MAX);
-    array.bytes.chunks_exact(size(array.dbf)).take(present).filter_map(|bytes| element(array.dbf, bytes))
+    array.bytes.chunks_exact(array.dbf.size()).take(present).filter_map(|bytes| element(array.dbf, bytes))
 }
 
 /// What stands before the first NUL.

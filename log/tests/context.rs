@@ -28,7 +28,7 @@ proptest! {
         prop_assert_eq!(facts_of(&copy), facts_of(&context));
         for id in 0..6 {
             prop_assert_eq!(copy.record(id), context.record(id));
-            prop_assert_eq!(copy.serves(id), context.serves(id));
+            prop_assert_eq!(copy.circuit_of_thread(id), context.circuit_of_thread(id));
         }
         // Ends work on the copy as on the first one: nothing that they go by is missing.
         for end in [Fact::CircuitEnd(1), Fact::IocEnd(IocEnd { ioc: 2, how: String::new() }), Fact::ChannelEnd(3)] {
@@ -91,15 +91,15 @@ fn ends_take_what_belongs_to_them() {
         assert_eq!(context.field(id).is_some(), there);
         assert_eq!(context.menu(id).is_some(), there);
         assert_eq!(context.aliases(id).len(), if there { 2 } else { 0 });
-        assert_eq!(context.states(id).len(), usize::from(there));
+        assert_eq!(context.enum_strings(id).len(), usize::from(there));
         assert_eq!(context.scan_list(id).is_some(), there);
-        assert_eq!(context.scanned(id).is_some(), there);
-        assert_eq!(context.site(id).is_some(), there);
-        assert_eq!(context.serves(id).is_some(), there);
+        assert_eq!(context.scan_list_of(id).is_some(), there);
+        assert_eq!(context.call_site(id).is_some(), there);
+        assert_eq!(context.circuit_of_thread(id).is_some(), there);
         assert!(context.circuit(id).is_some() && context.channel(id).is_some());
     }
     context.apply(0, &Fact::CircuitEnd(2));
-    assert_eq!(context.serves(2), None);
+    assert_eq!(context.circuit_of_thread(2), None);
     assert!(context.channel(2).is_none() && context.channel(12).is_none() && context.circuit(2).is_none());
     assert!(context.channel(1).is_some() && context.channel(11).is_some());
     // A channel that is defined again on another circuit goes with that one.
@@ -107,7 +107,7 @@ fn ends_take_what_belongs_to_them() {
     context.apply(0, &Fact::CircuitEnd(1));
     assert!(context.channel(1).is_some() && context.channel(11).is_none());
     context.apply(0, &Fact::RecordScan(RecordScan { record: 2, list: None }));
-    assert!(context.scanned(2).is_none() && context.scan_list(2).is_some());
+    assert!(context.scan_list_of(2).is_none() && context.scan_list(2).is_some());
     context.apply(0, &record(2, 2, "renamed"));
     assert_eq!(context.record(2).unwrap().name, "renamed");
 }

@@ -3,6 +3,7 @@
 mod common;
 
 use common::facts;
+use iocrec_log::event::Fact;
 use iocrec_log::format::*;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -37,7 +38,7 @@ fn numbers_are_those_of_the_code() {
         format!("`{}`", hex(&BLOCK_MAGIC)),
         format!("version of the format: {VERSION} "),
         format!("length of the header: {SEGMENT_HEADER} "),
-        format!("how many sorts of facts the writer knew: {FACTS} "),
+        format!("how many kinds of facts the writer knew: {FACTS} "),
         format!("copies of the header: {HEADER_COPIES} "),
         format!("The first block begins at byte {FIRST_BLOCK}."),
         format!("A header of {BLOCK_HEADER} bytes"),
@@ -50,22 +51,23 @@ fn numbers_are_those_of_the_code() {
     }
 }
 
-/// Names and members of all facts, as they print.
+/// Numbers, names, classes and members of all facts.
 #[test]
 fn facts_are_listed_in_order() {
     let mut runner = TestRunner::deterministic();
     let rows = table("\n## Facts\n");
     let all = facts::all();
-    assert_eq!(rows.len(), all.len());
-    for (number, (row, strategy)) in rows.iter().zip(all).enumerate() {
-        assert_eq!(row[0].parse(), Ok(number));
+    assert_eq!((rows.len(), Fact::KINDS.len()), (all.len(), all.len()));
+    for ((row, strategy), kind) in rows.iter().zip(all).zip(Fact::KINDS) {
+        assert_eq!((row[0].parse(), row[1], row[2]), (Ok(kind.number), kind.variant, kind.name));
+        assert_eq!(row[3], format!("{:?}", kind.class).to_lowercase());
         let fact = format!("{:?}", strategy.new_tree(&mut runner).unwrap().current());
         let (name, content) = fact.split_once('(').unwrap();
-        assert_eq!(row[1], name);
+        assert_eq!(name, kind.variant);
         // Members print as `name: value`; newtypes of a number or a text have none.
         let Some((_, content)) = content.split_once(" { ") else { continue };
         let mut rest = content;
-        for member in row[2].split(", ").filter(|member| !member.ends_with(")]")) {
+        for member in row[4].split(", ").filter(|member| !member.ends_with(")]")) {
             let member = member.split(' ').next().unwrap();
             let place =
                 rest.find(&format!("{member}: ")).unwrap_or_else(|| panic!("{name}: no {member} in {rest}"));

@@ -5,7 +5,7 @@ mod common;
 use common::disk::{Disk, Faults};
 use common::{read_segment, SECOND};
 use iocrec_log::event::*;
-use iocrec_log::format::{fact_number, FACTS, VERSION};
+use iocrec_log::format::{FACTS, VERSION};
 use iocrec_log::reader::Segment;
 use iocrec_log::writer::{Options, Writer};
 use std::fmt::Write;
@@ -363,7 +363,7 @@ fn nothing_is_left_out() {
     for name in GOLDEN {
         for block in read_segment(&std::fs::read(path(name, "iocrec")).unwrap()).unwrap() {
             for event in block.unwrap().events {
-                seen[usize::from(fact_number(&event.fact))] = true;
+                seen[usize::from(event.fact.number())] = true;
             }
         }
     }

@@ -187,7 +187,7 @@ fn check_segment(bytes: &[u8]) -> usize {
                         (&*format!("type{}", id % 3), process.sp)
                     );
                     assert_eq!(context.thread(id).unwrap().name, format!("thread{id}"));
-                    assert_eq!(context.site(id).unwrap().function, format!("site{id}"));
+                    assert_eq!(context.call_site(id).unwrap().function, format!("site{id}"));
                     assert_eq!(context.ioc(record.ioc).unwrap().name, format!("ioc{}", record.ioc));
                     hits += 1;
                 }

@@ -3,8 +3,8 @@ three is wrong. Its tables of facts are those of that page.
 
     reader.py FORMAT.md SEGMENT
 
-prints a line an event: the time, then the fact as Rust would for debugging, but without the names of structs and of their
-members. Needs Python 3 and libzstd.
+Prints one line per event: the time, then the fact in the format of Rust's Debug, without the names of structs and of
+their members. Needs Python 3 and libzstd.
 """
 
 import ctypes
@@ -20,8 +20,8 @@ class Schema:
     """The tables "Facts" and of the enums and structs, which follow it."""
 
     def __init__(self, page):
-        rows = re.findall(r"^\| (\d+) \| (\w+) \| (.*) \|$", page.split("\n## Facts\n")[1], re.MULTILINE)
-        self.facts = [(name, self.members(members)) for _, name, members in rows]
+        rows = re.findall(r"^\| \d+ \| (\w+) \| \w+ \| \w+ \| (.*) \|$", page.split("\n## Facts\n")[1], re.MULTILINE)
+        self.facts = [(name, self.members(members)) for name, members in rows]
         self.enums, self.structs = {}, {}
         for name, holds in re.findall(r"^\| ([A-Z]\w+) \| (.*) \|$", page, re.MULTILINE):
             if holds.startswith("0 "):
@@ -320,7 +320,8 @@ def shown_float(size, bits):
         return "NaN"
     # The fewest digits that give the same bits.
     shortest = next(
-        text for text in (f"{number:.{digits}g}" for digits in range(1, 18))
+        text
+        for text in (f"{number:.{digits}g}" for digits in range(1, 18))
         if struct.pack("<" + letter, float(text)) == data
     )
     # Zeros and points as Python has them, exponents as Rust has them.

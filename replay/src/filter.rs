@@ -1,9 +1,9 @@
 //! Which chains and puts are asked for.
 
 use crate::model::putlog::{ioc_of_span, PutLine};
-use crate::model::pv::{link_target, Pv};
 use crate::model::run::{field_name, record_name};
 use crate::model::span::{Span, Tree, What};
+use epics::pv::{link_target, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::glob::Glob;
 

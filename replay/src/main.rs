@@ -276,7 +276,7 @@ fn write_why(why: &cli::Why, out: &mut Out, notices: &mut Notices) -> Result<(),
 /// Why nothing is known of a PV.
 fn not_found(why: &cli::Why, runs: &[Vec<SegmentFile>], zone: &Zone) -> Result<String, Failure> {
     let names = near::names(runs);
-    let record = model::pv::Pv::new(&why.pv).record;
+    let record = epics::Pv::new(&why.pv).record;
     if names.contains(record) {
         let held = empty::Held::look(runs);
         let asked = Asked { pv: None, ioc: why.ioc.as_deref(), host: why.host.as_deref() };

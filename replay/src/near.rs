@@ -1,6 +1,6 @@
 //! Names that the user may have meant.
 
-use crate::model::pv::Pv;
+use epics::Pv;
 use iocrec_log::event::Fact;
 use iocrec_log::reader::SegmentFile;
 use std::collections::BTreeSet;

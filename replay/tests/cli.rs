@@ -1,8 +1,11 @@
 //! The program as a user meets it: outputs, exit codes, and the line for every error.
 
 mod common;
+#[path = "../../tests/rig/not_run.rs"]
+mod not_run;
 
 use common::{happenings, iocreplay, outcome, run, segments, write_events, write_log, write_set, MS, SECOND};
+use not_run::{not_run, Needs};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -618,10 +621,7 @@ fn a_run_without_its_first_segment_is_sound() {
 #[test]
 fn the_local_zone() {
     if !Path::new("/usr/share/zoneinfo/Europe/Zurich").exists() {
-        #[allow(clippy::disallowed_methods)] // a test's own words
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), b"NOT RUN: the_local_zone: no tzdata\n");
-        assert!(std::env::var("IOCREC_REQUIRE_ALL").is_err());
-        return;
+        return not_run("the_local_zone", Needs::Program("tzdata"));
     }
     let directory = logged();
     let with = |zone: &str, arguments: &[&str]| {

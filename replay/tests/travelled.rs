@@ -1,7 +1,7 @@
 //! Logs that were written on machines of other kinds, 32-bit ARM included, read here: byte for byte the same,
 //! whatever machine reads them.
 //!
-//! Each directory in tests/travelled holds a log that `iocrec record` wrote in a guest of `cross/boot-test`
+//! Each directory in tests/travelled holds a log that `iocrec record` wrote in a guest of `cross/boot-test.py`
 //! (`--keep DIR` keeps it), and what iocreplay made of it then, which was compared with what happened in the
 //! guest. When one of these tests fails, iocreplay reads old logs otherwise than it did: that is a bug, unless it
 //! tells more than before, in which case puts.jsonl and traces.txt are to be written anew.

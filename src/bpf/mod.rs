@@ -4,17 +4,17 @@
 //! process: probes and maps disappear when the agent ends, however it ends.
 
 mod batch;
+pub mod contract;
 pub mod hit;
+pub mod maps;
+pub(crate) mod objects;
 #[cfg(test)]
 mod oldest;
 mod perf_buffer;
-mod programs;
 pub(crate) mod reasons;
 mod ring;
 #[cfg(test)]
 mod rules;
-mod self_test;
-pub mod tables;
 pub mod transport;
 mod user_reads;
 
@@ -24,12 +24,11 @@ use std::sync::Arc;
 use iocrec_log::event::{Tier, TierChoice};
 use libbpf_rs::{libbpf_sys, AsRawLibbpf, ObjectBuilder, PrintLevel};
 
-use object::{AddressSize, Architecture};
-
-use crate::bpf::programs::programs;
+use crate::bpf::maps::{LeavesOut, Tables};
+use crate::bpf::objects::programs;
 use crate::bpf::reasons::Step;
-use crate::bpf::tables::{LeavesOut, Tables};
 use crate::bpf::transport::Transport;
+use crate::linux::machine;
 use crate::probes::attacher::Attacher;
 
 thread_local! {
@@ -70,7 +69,7 @@ fn errno(error: &libbpf_rs::Error) -> Option<i32> {
 
 /// The loaded programs and what they watch.
 pub struct Kernel {
-    attacher: Attacher,
+    pub(crate) attacher: Attacher,
     /// Where hits come out.
     pub transport: Transport,
     /// What the programs are told.
@@ -90,7 +89,7 @@ pub enum Wish {
 /// [`Tier::Packet`] and there is no [`Kernel`].
 pub fn open(wish: Wish, leaves_out: LeavesOut) -> (Option<Kernel>, TierChoice) {
     let mut refused = Vec::new();
-    let machine = machine();
+    let machine = machine::name();
     for tier in [Tier::Ring, Tier::Perf] {
         match wish {
             Wish::Only(Tier::Packet) => continue,
@@ -107,41 +106,11 @@ pub fn open(wish: Wish, leaves_out: LeavesOut) -> (Option<Kernel>, TierChoice) {
     (None, TierChoice { tier: Tier::Packet, refused })
 }
 
-/// The running kernel's machine, as `uname -m`.
-fn machine() -> String {
-    nix::sys::utsname::uname().map(|name| name.machine().to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// What code the running kernel puts probes into: its own machine's. `None` for one that is not known.
-pub fn architecture() -> Option<Architecture> {
-    match machine().as_str() {
-        "x86_64" => Some(Architecture::X86_64),
-        "i386" | "i486" | "i586" | "i686" => Some(Architecture::I386),
-        "aarch64" => Some(Architecture::Aarch64),
-        "riscv64" => Some(Architecture::Riscv64),
-        // armv5tel, armv6l, armv7l ...
-        arm if arm.starts_with("arm") => Some(Architecture::Arm),
-        _ => None,
-    }
-}
-
-/// Does the running kernel have 4-byte pointers?
-pub fn is_narrow() -> bool {
-    architecture().and_then(|machine| machine.address_size()) == Some(AddressSize::U32)
-}
-
-/// Is this the PID namespace whose numbers the BPF programs see? (So where it cannot be told.)
-pub(crate) fn is_first_pid_namespace() -> bool {
-    /// PROC_PID_INIT_INO of linux/proc_ns.h.
-    const FIRST: &str = "pid:[4026531836]";
-    std::fs::read_link("/proc/self/ns/pid").map_or(true, |namespace| namespace.as_os_str() == FIRST)
-}
-
-fn load(bytes: &[u8], leaves_out: LeavesOut, perf: bool) -> Result<Kernel, String> {
+pub(crate) fn load(bytes: &[u8], leaves_out: LeavesOut, perf: bool) -> Result<Kernel, String> {
     user_reads::prepare();
     let object = explained(Step::Load, || {
         let mut object = ObjectBuilder::default().open_memory(bytes)?;
-        tables::size(&mut object, leaves_out, perf)?;
+        maps::size(&mut object, leaves_out, perf)?;
         if let Some(code) = crate::linux::version::vdso_code() {
             // SAFETY: the object is open and not loaded; the call only notes the number.
             unsafe { libbpf_sys::bpf_object__set_kversion(object.as_libbpf_object().as_ptr(), code) };
@@ -156,7 +125,7 @@ fn load(bytes: &[u8], leaves_out: LeavesOut, perf: bool) -> Result<Kernel, Strin
 
 /// The same, if it does what it must on this kernel.
 fn tested(mut kernel: Kernel) -> Result<Kernel, String> {
-    self_test::run(&mut kernel).map(|()| kernel)
+    crate::probes::self_test::run(&mut kernel).map(|()| kernel)
 }
 
 /// Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB; each probe has one descriptor or two,

@@ -280,7 +280,7 @@ pub fn wrong_reads() -> Option<&'static str> {
     if is_confidential(Path::new("/")) {
         return Some(LOCKED_DOWN);
     }
-    let arm64 = crate::bpf::architecture() == Some(object::Architecture::Aarch64);
+    let arm64 = crate::linux::machine::architecture() == Some(object::Architecture::Aarch64);
     fails_with_uao(arm64, &version::running()).then_some(UAO)
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use object::read::{Object, ObjectSection, ObjectSymbol};
 use object::SymbolKind;
 
-use crate::bpf::programs::Programs;
+use crate::bpf::objects::Programs;
 use crate::bpf::Tier;
 
 /// The objects for all kernels, not only for that of the machine that the tests run on.

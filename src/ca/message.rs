@@ -8,6 +8,8 @@
 //! [`plausible`] is for a decoder that joins in the middle of a stream and must tell a header from
 //! array data. It knows what clients and servers do send, not all that the protocol would allow.
 
+use epics::{Dbf, Dbr};
+
 /// Length of the short header.
 pub const HEADER: usize = 16;
 /// Length of the long header.
@@ -62,12 +64,13 @@ pub const LAST_COMMAND: u16 = 27;
 pub const LONGEST_NAME: u32 = 512;
 
 /// Highest DBR type.
-const LAST_DBR: u16 = 38;
+const LAST_DBR: u16 = Dbr::LAST.0;
 /// Payloads above this are not believed while framing is looked for: 256 MiB, larger than any
 /// camera image that is sent through Channel Access.
 const LARGEST_BELIEVED: u32 = 256 << 20;
-/// Highest ECA status: 61 messages, shifted by 3 for the severity.
+/// Highest ECA status believed: some more than there are.
 const LAST_STATUS: u32 = 0x1ff;
+const _: () = assert!(LAST_STATUS >= epics::eca::MAX_CODE);
 /// Highest minor version believed: 13 is today's.
 const LAST_MINOR: u32 = 31;
 
@@ -154,31 +157,11 @@ pub enum Belief {
     Strong,
 }
 
-/// Size of a DBR type's metadata and of one of its values (db_access.h, dbr_size and
-/// dbr_value_size).
-fn dbr_sizes(dbr: u16) -> Option<(u64, u64)> {
-    const VALUE: [u64; 7] = [40, 2, 4, 2, 1, 4, 8];
-    const META: [[u64; 7]; 5] = [
-        [0, 0, 0, 0, 0, 0, 0],
-        [4, 4, 4, 4, 5, 4, 8],
-        [12, 14, 12, 14, 15, 12, 16],
-        [4, 24, 40, 422, 19, 36, 64],
-        [4, 28, 48, 422, 21, 44, 80],
-    ];
-    match dbr {
-        35 | 36 => Some((0, 2)),
-        37 => Some((8, 40)),
-        38 => Some((0, 40)),
-        _ => {
-            let base = usize::from(dbr % 7);
-            Some((*META.get(usize::from(dbr / 7))?.get(base)?, *VALUE.get(base)?))
-        }
-    }
-}
-
 /// Is this the padded size of so many values of that type?
 fn size_fits(header: &Header) -> bool {
-    let Some((meta, value)) = dbr_sizes(header.dbr) else { return false };
+    let dbr = Dbr(header.dbr);
+    let (Some(meta), Some(value)) = (dbr.value_offset(), dbr.value_size()) else { return false };
+    let (meta, value) = (meta as u64, value as u64);
     let (size, count) = (u64::from(header.size), u64::from(header.count));
     let padded = |n: u64| n.next_multiple_of(8);
     if !size.is_multiple_of(8) || header.size > LARGEST_BELIEVED {
@@ -186,7 +169,7 @@ fn size_fits(header: &Header) -> bool {
     }
     match count {
         // A lone string is sent up to its NUL.
-        1 if value == 40 => (padded(meta + 1)..=padded(meta + 40)).contains(&size),
+        1 if dbr.element() == Some(Dbf::String) => (padded(meta + 1)..=padded(meta + value)).contains(&size),
         _ => size == padded(meta + count * value),
     }
 }
@@ -236,7 +219,7 @@ pub fn plausible(speaker: Speaker, header: &Header) -> Belief {
         (WRITE_NOTIFY, Speaker::Server) => {
             strong(empty && header.dbr <= LAST_DBR && header.p1 > 0 && header.p1 <= LAST_STATUS)
         }
-        (CREATE_CHAN, Speaker::Server) => fair(empty && header.dbr <= 6),
+        (CREATE_CHAN, Speaker::Server) => fair(empty && header.dbr <= Dbr::LAST_NATIVE.0),
         (ACCESS_RIGHTS, Speaker::Server) => strong(bare && header.p2 <= 3),
         (CREATE_CH_FAIL | SERVER_DISCONN, Speaker::Server) => strong(bare && header.p2 == 0),
         (SEARCH | NOT_FOUND, Speaker::Server) => fair(header.size <= 8),

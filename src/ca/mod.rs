@@ -1,10 +1,9 @@
-//! Channel Access on the network: capture and decoding.
+//! Channel Access on the network: from packets to facts.
 //!
-//! [`capture`] takes TCP packets of the watched ports off the network, by a `filter` that runs in
-//! the kernel. [`Decoder`] turns them into facts: `packet` reads their headers, `stream` puts each
-//! direction of a connection back into order, `framer` cuts it into messages, `session` keeps what
-//! they say about a circuit and its channels. What can't be captured or understood is counted and
-//! reported (`losses`). [`servers`] finds out which ports to watch.
+//! [`net`](crate::net) captures the TCP packets of the watched ports and puts each direction of a connection back into
+//! order. [`Decoder`] turns these into facts: `framer` cuts a direction into messages, `session` keeps
+//! the state of a circuit and its channels. Bytes that can't be captured or understood are counted and
+//! reported (`losses`). [`servers`] finds the ports to watch.
 //!
 //! Promises: no input panics or makes memory grow beyond the [`Limits`]; no put is made up, whatever
 //! is lost or wherever a stream is joined, short of data made to deceive; a put is reported once,
@@ -18,6 +17,7 @@
 //! the channel's own id each time.
 
 mod decoder;
+mod filter;
 mod framer;
 mod losses;
 pub(crate) mod message;
@@ -26,6 +26,11 @@ mod session;
 
 pub use decoder::{Decoder, Limits};
 pub use session::SeedChannel;
+
+use crate::net::service::Service;
+
+/// Channel Access, for the capture and its filter.
+pub static SERVICE: Service = Service { name: "Channel Access", rule: filter::rule };
 
 #[cfg(test)]
 mod tests;

@@ -9,13 +9,12 @@
 //!
 //! Nothing in it blocks; processes that vanish or can't be looked into are passed over.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::linux::process::{contents, living_in};
-use crate::linux::sockets;
+use crate::linux::ports::{Port, Ports};
+use crate::linux::process::contents;
 
 /// Where servers listen for searches if nobody says otherwise (EPICS_CA_SERVER_PORT).
 const SEARCH_PORT: u16 = 5064;
@@ -43,76 +42,51 @@ pub fn find(is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>> {
 
 /// Those of these IOCs that serve, without a look at any other process.
 pub fn of(iocs: &[u32]) -> Vec<Server> {
-    let proc = Path::new("/proc");
-    let Ok(here) = Here::of(proc) else { return Vec::new() };
-    iocs.iter().filter_map(|&pid| here.server(pid, true)).collect()
-}
-
-/// A socket of interest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Socket {
-    /// Listens on TCP.
-    Tcp(u16),
-    /// Bound to UDP.
-    Udp(u16),
+    let Ok(ports) = Ports::read(Path::new("/proc")) else { return Vec::new() };
+    iocs.iter().filter_map(|&pid| server(&ports, pid, true)).collect()
 }
 
 fn find_in(proc: &Path, is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>> {
-    let here = Here::of(proc)?;
+    let ports = Ports::read(proc)?;
     let mut servers = Vec::new();
     for entry in fs::read_dir(proc)?.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        servers.extend(pid.and_then(|pid| here.server(pid, is_ioc(pid))));
+        servers.extend(pid.and_then(|pid| server(&ports, pid, is_ioc(pid))));
     }
     servers.sort_by_key(|server| server.pid);
     Ok(servers)
 }
 
-/// The network namespace that we are in.
-struct Here<'a> {
-    proc: &'a Path,
-    sockets: HashMap<u64, Socket>,
-    /// What links to it say.
-    namespace: Option<PathBuf>,
-}
-
-impl Here<'_> {
-    fn of(proc: &Path) -> io::Result<Here<'_>> {
-        let sockets = sockets(&proc.join("self/net"))?;
-        Ok(Here { proc, sockets, namespace: fs::read_link(proc.join("self/ns/net")).ok() })
+/// A process, if it serves.
+fn server(ports: &Ports, pid: u32, is_ioc: bool) -> Option<Server> {
+    let process = ports.directory(pid);
+    // A process that is no IOC is judged by its sockets first: that is cheap, most have none.
+    let mut held = ports.held(&process);
+    let listens = |held: &[Port]| held.iter().any(|port| matches!(port, Port::Tcp(_)));
+    if !is_ioc && !listens(&held) {
+        return None;
     }
-
-    /// A process, if it serves.
-    fn server(&self, pid: u32, ioc: bool) -> Option<Server> {
-        let process = self.proc.join(living_in(self.proc, pid).to_string());
-        // What is no IOC is looked at by its sockets first: that is cheap, most have none.
-        let mut held = held(&process, &self.sockets);
-        let listens = |held: &[Socket]| held.iter().any(|socket| matches!(socket, Socket::Tcp(_)));
-        if !ioc && !listens(&held) {
+    if !ports.is_here(&process) {
+        if !is_ioc {
             return None;
         }
-        if self.namespace.is_some() && fs::read_link(process.join("ns/net")).ok() != self.namespace {
-            if !ioc {
-                return None;
-            }
-            held = crate::ca::servers::held(&process, &sockets(&process.join("net")).unwrap_or_default());
-        }
-        if !listens(&held) {
-            return None;
-        }
-        let ports = if ioc { listening(&held) } else { serving(&process, &held) };
-        let udp = |socket: &Socket| match socket {
-            Socket::Udp(port) => Some(*port),
-            Socket::Tcp(_) => None,
-        };
-        (!ports.is_empty()).then(|| Server { pid, ports, udp: held.iter().filter_map(udp).collect() })
+        held = Ports::held_elsewhere(&process);
     }
+    if !listens(&held) {
+        return None;
+    }
+    let served = if is_ioc { listening(&held) } else { serving(&process, &held) };
+    let udp = |port: &Port| match port {
+        Port::Udp(port) => Some(*port),
+        Port::Tcp(_) => None,
+    };
+    (!served.is_empty()).then(|| Server { pid, ports: served, udp: held.iter().filter_map(udp).collect() })
 }
 
 /// TCP ports that a process listens on.
-fn listening(held: &[Socket]) -> Vec<u16> {
-    let tcp = |socket: &Socket| match socket {
-        Socket::Tcp(port) if *port >= FIRST_PORT => Some(*port),
+fn listening(held: &[Port]) -> Vec<u16> {
+    let tcp = |port: &Port| match port {
+        Port::Tcp(port) if *port >= FIRST_PORT => Some(*port),
         _ => None,
     };
     let mut ports: Vec<u16> = held.iter().filter_map(tcp).collect();
@@ -122,47 +96,14 @@ fn listening(held: &[Socket]) -> Vec<u16> {
 }
 
 /// TCP ports on which a process, of which nothing else is known, serves Channel Access.
-fn serving(process: &Path, held: &[Socket]) -> Vec<u16> {
+fn serving(process: &Path, held: &[Port]) -> Vec<u16> {
     let ports = listening(held);
-    let udp = |port: u16| held.contains(&Socket::Udp(port));
-    let bound = held.iter().any(|socket| matches!(socket, Socket::Udp(_)));
+    let udp = |port: u16| held.contains(&Port::Udp(port));
+    let bound = held.iter().any(|port| matches!(port, Port::Udp(_)));
     if !ports.is_empty() && bound && (udp(SEARCH_PORT) || search_port(process).is_some_and(udp)) {
         return ports;
     }
     ports.into_iter().filter(|port| udp(*port)).collect()
-}
-
-/// Inodes of this namespace's listening TCP and bound UDP sockets. IPv6 sockets may take IPv4
-/// connections, too.
-fn sockets(net: &Path) -> io::Result<HashMap<u64, Socket>> {
-    const LISTEN: &str = "0A";
-    let mut sockets = HashMap::new();
-    for (table, required) in [("tcp", true), ("tcp6", false), ("udp", false), ("udp6", false)] {
-        let text = match contents(net.join(table)) {
-            Err(error) if required => return Err(error),
-            other => other.unwrap_or_default(),
-        };
-        for line in String::from_utf8_lossy(&text).lines().skip(1) {
-            // sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
-            let mut words = line.split_ascii_whitespace();
-            let local = words.nth(1).and_then(|local| local.rsplit_once(':'));
-            let Some(port) = local.and_then(|(_, port)| u16::from_str_radix(port, 16).ok()) else { continue };
-            let (Some(state), Some(inode)) = (words.nth(1), words.nth(5).and_then(|w| w.parse().ok())) else {
-                continue;
-            };
-            match table {
-                "udp" | "udp6" => drop(sockets.insert(inode, Socket::Udp(port))),
-                _ if state == LISTEN => drop(sockets.insert(inode, Socket::Tcp(port))),
-                _ => {}
-            }
-        }
-    }
-    Ok(sockets)
-}
-
-/// Those of the sockets that a process has open.
-fn held(process: &Path, sockets: &HashMap<u64, Socket>) -> Vec<Socket> {
-    sockets::held(process).filter_map(|inode| sockets.get(&inode).copied()).collect()
 }
 
 /// The port on which a process's environment lets it listen for searches.
@@ -179,6 +120,7 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, UdpSocket};
     use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
 
     fn own_ports(is_ioc: bool) -> Vec<u16> {
         let me = std::process::id();

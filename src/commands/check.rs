@@ -4,17 +4,19 @@ use std::time::{Duration, Instant};
 
 use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
-use crate::bpf::tables::LeavesOut;
+use crate::bpf::maps::LeavesOut;
 use crate::bpf::{self, Wish};
 use crate::ca::servers;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
 use crate::json::{array, string};
 use crate::linux::process;
-use crate::linux::reader::{self, budget, Look};
+use crate::linux::reader::{self, budget, Inspection};
 use crate::linux::user::{self, Users};
 use crate::net::capture::Capture;
 use crate::net::captures;
-use crate::probes::functions::FUNCTIONS;
+use crate::net::service::Ports;
+use crate::probes::catalog::CATALOG;
+use crate::probes::not_probed::NotProbed;
 use crate::probes::place::Cost;
 use crate::probes::probe;
 use crate::recorder::{host, name_of, not_captured};
@@ -47,7 +49,7 @@ impl Refused {
 
     /// One that does not answer: only what the kernel tells of it without its help.
     fn unanswered(pid: u32, why: budget::Refused) -> Refused {
-        let user = user::number(pid).map(|user| user.to_string()).unwrap_or_default();
+        let user = process::user_id(pid).map(|user| user.to_string()).unwrap_or_default();
         Refused { pid, command: process::thread_name(pid, pid), user, reason: why.to_string() }
     }
 }
@@ -68,7 +70,7 @@ struct IocLine {
     probes: Vec<String>,
     /// Of processing only the entry of records' process routines is seen.
     by_routines: bool,
-    left_out: Vec<String>,
+    left_out: Vec<NotProbed>,
     /// Why the packets of its network namespace cannot be captured, if it has another one than this program.
     no_packets: Option<String>,
 }
@@ -85,10 +87,10 @@ pub fn run(json: bool, users: &Users) -> Result<(), String> {
 }
 
 fn look(users: &Users) -> Result<Report, String> {
-    reader::read_aside();
+    reader::use_reader_process();
     bpf::raise_limits();
     let (_, tier) = bpf::open(Wish::Auto, LeavesOut::default());
-    let no_packets = Capture::open(&["any".into()], &[]).err().map(|error| error.to_string());
+    let no_packets = Capture::open(&["any".into()], &Ports::default()).err().map(|error| error.to_string());
     let mut finder = Finder::default();
     let pids = process::pids().map_err(|error| error.to_string())?;
     let others = pids.into_iter().filter(|&pid| pid != std::process::id());
@@ -99,9 +101,9 @@ fn look(users: &Users) -> Result<Report, String> {
     for pid in others {
         let begin = Instant::now();
         finder.one_more();
-        let look = (wasted < ALL_TIME).then(|| Look::begin(pid, LOOK_BYTES, LOOK_TIME));
+        let look = (wasted < ALL_TIME).then(|| Inspection::begin(pid, LOOK_BYTES, LOOK_TIME));
         let ioc = look.as_ref().map(|_| finder.look(pid));
-        if let Some(why) = look.map_or(Some(budget::Refused::Crowded), Look::end) {
+        if let Some(why) = look.map_or(Some(budget::Refused::TooManyStuck), Inspection::end) {
             wasted += begin.elapsed();
             refused.push(Refused::unanswered(pid, why));
             continue;
@@ -175,7 +177,7 @@ const ALL_TIME: Duration = Duration::from_secs(10);
 
 /// Looks at a process within that; what is refused is missing.
 fn aside<T>(pid: u32, look_at: impl FnOnce() -> T) -> T {
-    let look = Look::begin(pid, LOOK_BYTES, LOOK_TIME);
+    let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
     let found = look_at();
     let _ = look.end();
     found
@@ -185,11 +187,11 @@ impl IocLine {
     fn new(ioc: &IocProcess, (ca_ports, pva_ports): (Vec<u16>, Vec<u16>)) -> IocLine {
         let (mut probes, mut left_out) = (Vec::new(), Vec::new());
         let unprobed = ioc.unprobed();
-        left_out.extend(unprobed.map(str::to_string));
+        left_out.extend(unprobed.map(NotProbed::Process));
         let hidden = ioc.is_hidden();
-        left_out.extend((hidden && unprobed.is_none()).then(|| probe::NO_SYMBOLS.to_string()));
-        for function in FUNCTIONS.iter().filter(|_| unprobed.is_none() && !hidden) {
-            match probe::target(ioc, function) {
+        left_out.extend((hidden && unprobed.is_none()).then_some(NotProbed::Stripped));
+        for spec in CATALOG.iter().filter(|_| unprobed.is_none() && !hidden) {
+            match probe::target(ioc, spec) {
                 Ok(target) if target.cost == Cost::Emulated => probes.push(target.symbol.to_string()),
                 Ok(target) => probes.push(format!("{} (single-stepped: slow)", target.symbol)),
                 Err(reason) => left_out.push(reason),
@@ -234,7 +236,7 @@ impl IocLine {
     fn without_probes(&mut self) {
         self.probes.clear();
         self.by_routines = false;
-        self.left_out = vec!["the packet tier has no probes".into()];
+        self.left_out = vec![NotProbed::PacketTier];
     }
 
     /// What of it would be recorded, in words.
@@ -347,7 +349,7 @@ impl Report {
                 array(ioc.pva_ports.iter().map(ToString::to_string)),
                 string(&ioc.user),
                 array(ioc.probes.iter().map(|probe| string(probe))),
-                array(ioc.left_out.iter().map(|reason| string(reason))),
+                array(ioc.left_out.iter().map(|reason| string(&reason.to_string()))),
                 ioc.no_packets.as_ref().map_or("null".into(), |reason| string(reason)),
             )
         });

@@ -4,9 +4,12 @@
 //! (status). What has not come by then is not shown; the log, and `iocreplay`, would tell. That a put without callback got
 //! to the IOC's function is no status: the record may yet refuse it. That its record is processed for it is.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
+use epics::alarm::severity_name;
+use epics::{eca, Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::escape::Lines;
 use iocrec_log::event::{
@@ -25,15 +28,6 @@ const WAIT_WRITE: u64 = 250_000_000;
 const WAIT_NOTIFY: u64 = 1_000_000_000;
 /// A hit is later than its packet, but their clocks are read a little apart.
 const CLOCK_ERROR: u64 = 1_000_000;
-/// ECA_NORMAL and ECA_NOWTACCESS (caerr.h: severity and number of the message).
-const ECA_NORMAL: u32 = 1;
-const ECA_NOWTACCESS: u32 = 376;
-/// Requests that acknowledge alarms.
-const DBR_PUT_ACKT: u16 = 35;
-const DBR_PUT_ACKS: u16 = 36;
-/// menuAlarmSevr.
-const SEVERITIES: [&str; 4] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
-
 /// A put on the network whose line is not yet printed.
 struct Waiting {
     time: u64,
@@ -44,7 +38,7 @@ struct Waiting {
     /// Empty where not known.
     pv: String,
     old: Option<Value>,
-    status: Option<String>,
+    status: Option<Cow<'static, str>>,
     /// Where it is carried out, once that was seen.
     inside: Option<(ThreadId, RecordId)>,
 }
@@ -71,7 +65,7 @@ impl Inside {
         let place = match self.circuit {
             Some(circuit) => waiting.circuit.id == circuit,
             None => {
-                let record = waiting.pv.split(['.', '{']).next().unwrap_or_default();
+                let record = Pv::new(&waiting.pv).record;
                 // another IOC may have a record of that name
                 let server = context.circuit_ends(waiting.circuit.id).and_then(|ends| ends.server);
                 let other = server.is_some() && self.ioc.is_some() && server != self.ioc;
@@ -140,7 +134,8 @@ impl<W: Write> Watch<W> {
             Some(field) if field.name != "VAL" => format!("{record}.{}", field.name),
             _ => record.clone(),
         };
-        let (thread, circuit) = (self.thread(put.thread).to_string(), self.context.serves(put.thread));
+        let (thread, circuit) =
+            (self.thread(put.thread).to_string(), self.context.circuit_of_thread(put.thread));
         let mut names = vec![record];
         names.extend(self.context.aliases(put.record).iter().map(|alias| alias.to_string()));
         let ioc = self.context.thread(put.thread).map(|thread| thread.ioc);
@@ -185,11 +180,7 @@ impl<W: Write> Watch<W> {
                 && waiting.put.notify == answer.notify
         };
         if let Some(waiting) = self.waiting.iter_mut().find(meant) {
-            waiting.status = Some(match answer.status {
-                ECA_NORMAL => "ok".into(),
-                ECA_NOWTACCESS => "denied".into(),
-                other => format!("ECA {other}"),
-            });
+            waiting.status = Some(eca::put_status(answer.status));
         }
     }
 
@@ -214,12 +205,12 @@ impl<W: Write> Watch<W> {
     fn print_put(&mut self, waiting: &Waiting) {
         let Waiting { put, circuit, pv, .. } = waiting;
         let value = from_channel_access(put.dbr, put.count, &put.payload);
-        let value = match (put.dbr, &value) {
+        let value = match (Dbr(put.dbr), &value) {
             // no values, but what is done with the record's alarm (db_access.h)
-            (DBR_PUT_ACKT, _) => format!("ACKT={}", text(&value)),
-            (DBR_PUT_ACKS, Value::Int(severity)) => {
-                let severity = usize::try_from(*severity).ok().and_then(|severity| SEVERITIES.get(severity));
-                format!("acknowledged alarm (severity {})", severity.unwrap_or(&"?"))
+            (Dbr::PUT_ACKT, _) => format!("ACKT={}", text(&value)),
+            (Dbr::PUT_ACKS, Value::Int(severity)) => {
+                let severity = u16::try_from(*severity).ok().and_then(severity_name);
+                format!("acknowledged alarm (severity {})", severity.unwrap_or("?"))
             }
             _ => text(&value),
         };
@@ -271,8 +262,10 @@ impl<W: Write> Sink for Watch<W> {
             Fact::CaAnswer(answer) => self.answer(&answer),
             Fact::Put(put) => self.put(event.time, put),
             Fact::Process(process) => self.process(process.thread, process.record),
+            // where dbProcess cannot be found; what goes on had begun before the put
+            Fact::RsetProcess(process) if !process.active => self.process(process.thread, process.record),
             Fact::Complete(complete) => {
-                let severity = SEVERITIES.get(usize::from(complete.severity)).unwrap_or(&"?");
+                let severity = severity_name(complete.severity).unwrap_or("?");
                 let line = format!(
                     "Process: {} {} {severity} by {}",
                     self.record(complete.record),
@@ -318,4 +311,61 @@ impl<W: Write> Sink for Watch<W> {
 /// Onto standard output.
 pub fn on_stdout() -> Watch<io::Stdout> {
     Watch::new(terminal::standard_output())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Address, Channel, Origin};
+
+    /// The lines of puts that were answered with these ECA codes.
+    fn answered(codes: &[u32]) -> String {
+        let mut printed = Vec::new();
+        let mut watch = Watch::new(Lines::new(&mut printed));
+        let address = Address { ip: 0x7f00_0001, port: 5064 };
+        let (client, server, origin) = (address, address, Origin::Opened);
+        let circuit =
+            Circuit { id: 1, client, server, user: "ann".into(), host: "".into(), minor: 13, origin };
+        let channel = Channel {
+            id: 1,
+            circuit: 1,
+            cid: None,
+            sid: None,
+            pv: "T:SP".into(),
+            dbr: None,
+            count: None,
+            origin,
+        };
+        let facts = [Fact::Circuit(circuit), Fact::Channel(channel)];
+        let puts = codes.iter().zip(1..).flat_map(|(&status, ioid)| {
+            let (dbr, payload) = (epics::Dbr(5).0, vec![0, 0, 0, 7]);
+            [
+                Fact::CaPut(CaPut {
+                    circuit: 1,
+                    channel: 1,
+                    notify: true,
+                    dbr,
+                    count: 1,
+                    ioid,
+                    length: 8,
+                    payload,
+                }),
+                Fact::CaAnswer(CaAnswer { circuit: 1, ioid, notify: true, status, text: "".into() }),
+            ]
+        });
+        for fact in facts.into_iter().chain(puts) {
+            watch.push(Event { time: 1, fact });
+        }
+        watch.tick(2 * WAIT_NOTIFY);
+        drop(watch);
+        String::from_utf8(printed).unwrap()
+    }
+
+    #[test]
+    fn statuses_are_named_as_the_reader_names_them() {
+        let printed = answered(&[eca::NORMAL, eca::NOWTACCESS, 160, 496]);
+        let statuses: Vec<_> =
+            printed.lines().filter_map(|line| Some(line.split_once("status=")?.1)).collect();
+        assert_eq!(statuses, ["ok", "denied", "ECA_PUTFAIL", "ECA 0x1f0"]);
+    }
 }

@@ -82,6 +82,7 @@ pub fn check(path: &Path, directory: &File) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::not_run::{not_run, Needs};
     use std::fs::{create_dir, set_permissions, Permissions};
     use std::os::unix::fs::{chown, symlink, PermissionsExt};
 
@@ -121,7 +122,7 @@ mod tests {
         let path = parent.path().join("log");
         create_dir(&path).unwrap();
         if chown(&path, Some(1234), None).is_err() {
-            return crate::not_run::not_run("directories of other users need root");
+            return not_run("directory::rules::owners", Needs::Root);
         }
         let lines = checked(&path).unwrap();
         assert!(lines.len() == 1 && lines[0].contains("belongs to user 1234"), "{lines:?}");

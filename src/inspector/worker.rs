@@ -17,9 +17,10 @@ use crate::ioc::records::{self, RecordAt};
 use crate::ioc::{Database, Finder, IocProcess};
 use crate::linux::elf::function_at;
 use crate::linux::reader::budget::Refused;
-use crate::linux::reader::{handle, read_aside, Look};
+use crate::linux::reader::{client, use_reader_process, Inspection};
 use crate::linux::{clock, process, sockets, user};
 use crate::probes::attacher::Attacher;
+use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::{self, Hold, Probes};
 
 /// Threads that look. While one waits for a process, the other goes on.
@@ -122,7 +123,7 @@ pub enum News {
         /// Probes.
         placed: usize,
         /// What is not probed and why.
-        not_probed: Vec<String>,
+        not_probed: Vec<NotProbed>,
     },
     /// What it is has changed: its layout, its name.
     Changed(Arc<IocProcess>),
@@ -144,7 +145,7 @@ pub enum News {
         /// Probes.
         placed: usize,
         /// What is not probed and why.
-        not_probed: Vec<String>,
+        not_probed: Vec<NotProbed>,
     },
     /// Its probes had gone; at that monotonic time they were there.
     Hold(Hold, u64),
@@ -280,7 +281,9 @@ impl Lookers {
             return;
         }
         // threads have numbers like processes
-        let Some((_, user)) = user::group_and_number(pid).filter(|(group, _)| *group == pid) else { return };
+        let Some((_, user)) = process::group_and_user_id(pid).filter(|(group, _)| *group == pid) else {
+            return;
+        };
         let Some(start) = process::start(pid) else { return };
         shared.queue.add(pid, start, Some(user), young, Kept::default(), Instant::now());
         self.shared.more.notify_one();
@@ -335,12 +338,12 @@ impl Lookers {
         let mut shared = lock(&self.shared.shared);
         let of = errand.ioc().map(|ioc| ioc.pid);
         let silent = of.is_some_and(|pid| {
-            shared.silent.contains(&pid) || handle::stuck() > 0 && !handle::may_ask(user::number(pid))
+            shared.silent.contains(&pid) || client::stuck() > 0 && !client::may_ask(process::user_id(pid))
         });
         if silent || shared.errands.len() >= ERRANDS || self.threads == 0 {
             return false;
         }
-        let user = errand.ioc().and_then(|ioc| user::number(ioc.pid));
+        let user = errand.ioc().and_then(|ioc| process::user_id(ioc.pid));
         shared.errands.push_back((user, errand));
         drop(shared);
         self.shared.more.notify_all();
@@ -371,7 +374,7 @@ enum Work {
 
 impl Looker {
     fn work(mut self) {
-        read_aside();
+        use_reader_process();
         loop {
             match self.next() {
                 Work::Look(entry) => self.look(*entry),
@@ -471,7 +474,7 @@ impl Looker {
     /// Looks whether a process is an IOC, and places its probes if it is.
     fn find(&mut self, entry: &mut Entry<Kept>) -> Option<Refused> {
         let pid = entry.pid;
-        let look = Look::begin(pid, LOOK_BYTES, LOOK_TIME);
+        let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
         let found = self.finder.look(pid).ok().flatten().filter(|ioc| ioc.start == entry.start);
         let Some(ioc) = found else { return look.end() };
         let about = About::of(pid);
@@ -480,9 +483,9 @@ impl Looker {
         }
         // the kernel lets in one at a time, and where other recorders take their probes out each waits for some grace
         // periods
-        let look = Look::begin(pid, LOOK_BYTES, ATTACH_TIME);
+        let look = Inspection::begin(pid, LOOK_BYTES, ATTACH_TIME);
         let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
-            (Some(_), Some(reason)) => (Probes::none(pid), vec![reason.into()]),
+            (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
             (Some(attacher), None) => {
                 let placed = probe::attach(attacher, &ioc, self.wanted.puts, self.wanted.process);
                 (placed.probes, placed.not_probed)
@@ -503,7 +506,7 @@ impl Looker {
 
     /// Learns what an IOC has come to be.
     fn follow(&self, pid: u32, start: u64, followed: &mut Followed) -> Option<Refused> {
-        let look = Look::begin(pid, FOLLOW_BYTES, FOLLOW_TIME);
+        let look = Inspection::begin(pid, FOLLOW_BYTES, FOLLOW_TIME);
         let Followed { ioc, claimed, probes, held, routines, ready } = followed;
         if ioc.layout.is_err() {
             self.finder.layout_again(ioc);
@@ -602,7 +605,7 @@ impl Looker {
 
     fn errand(&self, errand: Errand) {
         let (pid, start) = errand.ioc().map_or((0, 0), |ioc| (ioc.pid, ioc.start));
-        let look = Look::begin(pid, ERRAND_BYTES, ERRAND_TIME);
+        let look = Inspection::begin(pid, ERRAND_BYTES, ERRAND_TIME);
         let news = match errand {
             Errand::Servers(iocs) => {
                 let found = servers::find(&|pid| iocs.contains(&pid)).unwrap_or_default();
@@ -640,9 +643,9 @@ fn has_memory(pid: u32) -> bool {
 
 fn may_ask(user: User, answers: bool) -> bool {
     if answers {
-        handle::may_ask_ioc(user)
+        client::may_ask_ioc(user)
     } else {
-        handle::may_ask(user)
+        client::may_ask(user)
     }
 }
 

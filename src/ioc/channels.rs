@@ -152,12 +152,12 @@ impl Libraries {
             let Some(bias) = elf.bias(mappings.iter().filter(|mapping| mapping.file == code.file)) else {
                 continue;
             };
-            let head = if elf.wide { WIDE.table_head } else { NARROW.table_head };
+            let head = if elf.is_64bit { WIDE.table_head } else { NARROW.table_head };
             let first_word = |name| {
                 let table = elf.symbol(name).filter(|symbol| !symbol.function)?;
                 Some(table.address.wrapping_add(bias).wrapping_add(head))
             };
-            tables.narrow |= !elf.wide;
+            tables.narrow |= !elf.is_64bit;
             tables.channel.extend(first_word(CHANNEL_TABLE));
             tables.circuit.extend(first_word(CIRCUIT_TABLE));
         }

@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 
 use crate::ioc::{redact, script, variable, Module};
-use crate::linux::memory::{printable, Memory};
+use crate::linux::memory::Memory;
 use crate::linux::process;
+use crate::linux::text::printable;
 
 /// More variables than any environment has.
 const MAX_VARIABLES: u64 = 4096;

@@ -8,7 +8,7 @@
 //! read is bounded by [`MOST`].
 
 use iocrec_log::event::{Array, Dbf, Value};
-use iocrec_log::value::{element, size, until_nul};
+use iocrec_log::value::{element, until_nul};
 
 use crate::ioc::layout::{Form, Layout, Numbering, TypeLayout};
 use crate::linux::memory::Memory;
@@ -99,8 +99,8 @@ fn value(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Opt
         }
         _ => {
             let mut bytes = [0; 8];
-            let bytes = bytes.get_mut(..size(dbf))?;
-            memory.read(at, bytes).then(|| element(dbf, &little_endian(bytes, size(dbf)))).flatten()
+            let bytes = bytes.get_mut(..dbf.size())?;
+            memory.read(at, bytes).then(|| element(dbf, &little_endian(bytes, dbf.size()))).flatten()
         }
     }
 }
@@ -113,7 +113,7 @@ fn behind_a_pointer(
     record: u64,
 ) -> Option<Option<Value>> {
     let read = |pointer: u16, dbf: Dbf, count: u32| {
-        let whole = (count as usize).min(MOST / size(dbf)) * size(dbf);
+        let whole = (count as usize).min(MOST / dbf.size()) * dbf.size();
         let mut bytes = vec![0; whole];
         let from = memory.pointer(record.checked_add(pointer.into())?)?;
         memory.read(from, &mut bytes).then_some(bytes)
@@ -123,8 +123,8 @@ fn behind_a_pointer(
         Form::Array { pointer, count, element } => Some((|| {
             let count = number(count)?;
             let ftvl = memory.bytes::<2>(record.checked_add(element.into())?).map(u16::from_ne_bytes)?;
-            let dbf = layout.numbering.dbf(ftvl).filter(|dbf| *dbf < Dbf::InLink)?;
-            let bytes = little_endian(&read(pointer, dbf, count)?, size(dbf));
+            let dbf = layout.numbering.dbf(ftvl).filter(|dbf| dbf.holds_value())?;
+            let bytes = little_endian(&read(pointer, dbf, count)?, dbf.size());
             Some(Value::Array(Array { dbf, count, bytes }))
         })()),
         Form::LongString { pointer, length } => Some((|| {
@@ -159,7 +159,7 @@ fn link(memory: &Memory, layout: &Layout, at: u64, dbf: Dbf) -> Option<Value> {
 /// told as cut texts are: by its length.
 pub fn old_link(bytes: &[u8], (kind, mask): (u16, u16), dbf: Dbf) -> Value {
     let text = until_nul(bytes);
-    if bytes.is_empty() || text.len() == bytes.len() && bytes.len() < size(Dbf::String) {
+    if bytes.is_empty() || text.len() == bytes.len() && bytes.len() < Dbf::String.size() {
         return Value::Unknown;
     }
     if text.len() == bytes.len() {

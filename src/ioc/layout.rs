@@ -10,11 +10,14 @@
 
 use std::collections::HashMap;
 
+pub use epics::dbf::Numbering;
+use epics::limits::MAX_ENUM_STRING_SIZE;
 use iocrec_log::event::Dbf;
 
-use crate::bpf::tables::Told;
+use crate::bpf::maps::Told;
 use crate::ioc::Database;
-use crate::linux::memory::{printable, Memory};
+use crate::linux::memory::Memory;
+use crate::linux::text::printable;
 use crate::linux::width::{u16_at, u32_at, Width};
 
 /// Where things lie in dbBase.h's structures, in bytes.
@@ -147,46 +150,11 @@ const MAX_NAME: usize = 60;
 const MAX_CHOICES: usize = 1000;
 /// Longest text of a choice: MAX_STRING_SIZE, a device support's may be longer.
 const MAX_CHOICE: usize = 80;
-/// Bytes of a state's text: ZNAM, ZRST and the like are char[26] in every Base.
-pub(super) const STATE_BYTES: usize = 26;
+/// Bytes of a state's text.
+pub(super) const STATE_BYTES: usize = MAX_ENUM_STRING_SIZE;
 
 /// Links have numbers among these, by version.
 const DBF_LINKS: std::ops::RangeInclusive<u16> = 12..=16;
-
-/// How the field types of a process are numbered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Numbering {
-    /// Before Base 3.16.1: without 64-bit integers.
-    Before3161,
-    /// Since then.
-    Since3161,
-}
-
-impl Numbering {
-    /// A field's or request's type.
-    pub fn dbf(self, number: u16) -> Option<Dbf> {
-        use Dbf::*;
-        const ALL: [Dbf; 18] = [
-            String, Char, UChar, Short, UShort, Long, ULong, Int64, UInt64, Float, Double, Enum, Menu,
-            Device, InLink, OutLink, FwdLink, NoAccess,
-        ];
-        let shift = if self == Numbering::Before3161 && number >= 7 { 2 } else { 0 };
-        ALL.get(usize::from(number) + shift).copied()
-    }
-}
-
-impl Numbering {
-    /// Is a request of this type no put of a value, but one of those that acknowledge alarms? False: DBR_PUT_ACKT, which
-    /// says whether alarms that have gone are to be acknowledged; true: DBR_PUT_ACKS, which acknowledges. They are
-    /// numbered from DBR_ENUM on (dbFldTypes.h), as the field types MENU and DEVICE, which no request has.
-    pub fn acknowledges(self, dbr: u16) -> Option<bool> {
-        match self.dbf(dbr) {
-            Some(Dbf::Menu) => Some(false),
-            Some(Dbf::Device) => Some(true),
-            _ => None,
-        }
-    }
-}
 
 /// A field description.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -519,7 +487,7 @@ impl TypeLayout {
         let (form, value, nord, ftvl, dbf) = match self.form {
             Form::None => (0, 0, 0, 0, 0),
             // a link or a pointer is no value
-            Form::Scalar if numbering.dbf(scalar.1).is_none_or(|dbf| dbf >= Dbf::InLink) => (0, 0, 0, 0, 0),
+            Form::Scalar if numbering.dbf(scalar.1).is_none_or(|dbf| !dbf.holds_value()) => (0, 0, 0, 0, 0),
             Form::Scalar => (1, scalar.0, 0, 0, scalar.1),
             Form::String => (2, scalar.0, 0, 0, scalar.1),
             Form::Array { pointer, count, element } => (3, pointer.into(), count.into(), element.into(), 0),

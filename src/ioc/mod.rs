@@ -2,13 +2,14 @@
 //!
 //! An IOC is a process that maps code with the global symbols `pdbbase` and `dbProcess`: a program
 //! with EPICS Base in it or a shared libdbCore (3.14: libdbIoc and others). Where one of them is missing, a process
-//! counts whose program has Base in it ([`hidden`]) and a record database that makes sense. Nothing in it is
+//! counts whose program has Base in it ([`stripped`]) and a record database that makes sense. Nothing in it is
 //! changed or stopped; whatever is read from it is checked before it is believed.
 
 pub mod channels;
 pub mod clients;
 pub mod environment;
 pub mod fields;
+pub mod functions;
 #[cfg(test)]
 pub(crate) mod image;
 pub mod layout;
@@ -21,8 +22,9 @@ pub mod stripped;
 pub mod threads;
 pub mod version;
 
-use crate::linux::{opened, process};
+use crate::linux::{machine, opened, process};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -35,7 +37,6 @@ use crate::linux::opened::{Identity, Named, Opened};
 use crate::linux::process::Mapping;
 use crate::linux::width::Width;
 use crate::linux::FileId;
-use crate::probes::functions::FUNCTIONS;
 
 /// Data symbols that are read.
 const DATA: [&str; 6] = ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port", "prsrv_cast_client"];
@@ -44,13 +45,28 @@ const CORE_RELEASE: &str = "coreRelease";
 /// Its absence tells Base 3.14.
 const DB_CHANNEL: &str = "dbChannelCreate";
 
-/// Why a 32-bit process on a 64-bit kernel is not probed: the programs are made for the kernel's own width of
-/// pointers. (x86_64 kernels from 4.15 to 5.3 would kill it at the first hit, and arm64 kernels refuse.)
-const NARROW: &str =
-    "a 32-bit process on a 64-bit kernel: its records are named, but only 64-bit processes are probed there";
+/// Why nothing of a process is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unprobed {
+    /// It is a 32-bit process on a 64-bit kernel: the programs are made for the kernel's own width of pointers. (x86_64
+    /// kernels from 4.15 to 5.3 would kill it at the first hit, and arm64 kernels refuse.)
+    Process32Bit,
+    /// It is a 64-bit process, and this program is a 32-bit one.
+    Process64Bit,
+}
 
-/// Why a 64-bit process is left alone by a 32-bit agent.
-const WIDE: &str = "a 64-bit process, whose memory a 32-bit iocrec cannot read: use the 64-bit one";
+impl fmt::Display for Unprobed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unprobed::Process32Bit => {
+                "a 32-bit process on a 64-bit kernel: its records are named, but only 64-bit processes are probed there"
+            }
+            Unprobed::Process64Bit => {
+                "a 64-bit process, whose memory a 32-bit iocrec cannot read: use the 64-bit one"
+            }
+        })
+    }
+}
 
 /// A program or library of an IOC, as mapped.
 #[derive(Clone, Debug)]
@@ -273,8 +289,7 @@ impl Finder {
     }
 
     fn modules(&mut self, pid: u32, files: &[MappedFile]) -> Vec<Module> {
-        let mut wanted: Vec<&'static str> =
-            FUNCTIONS.iter().flat_map(|function| function.symbols).copied().collect();
+        let mut wanted: Vec<&'static str> = functions::symbols().collect();
         wanted.extend(DATA);
         wanted.extend([DB_CHANNEL, CORE_RELEASE]);
         self.mapped.insert(pid, files.iter().map(|file| file.named.identity).collect());
@@ -384,7 +399,7 @@ fn is_ending(ioc: &IocProcess) -> bool {
 }
 
 fn describe(pid: u32, start: u64, modules: Vec<Module>, database: Option<u64>) -> IocProcess {
-    let narrow = modules.iter().any(|module| !module.elf.wide);
+    let narrow = modules.iter().any(|module| !module.elf.is_64bit);
     let width = if narrow { Width::Narrow } else { Width::Wide };
     let memory = Memory::of(pid, width);
     let environment = environment::Environment::read(&memory, &modules, pid);
@@ -449,8 +464,8 @@ impl Module {
     /// Is that the program itself, or a library that defines functions of EPICS Base? No other code is probed: that
     /// a library has a variable which is looked for, as libc has its `environ`, does not make it one of Base.
     pub fn is_of_base(&self) -> bool {
-        let mut functions = FUNCTIONS.iter().flat_map(|function| function.symbols);
-        self.is_program || functions.any(|name| self.elf.symbol(name).is_some_and(|symbol| symbol.function))
+        self.is_program
+            || functions::symbols().any(|name| self.elf.symbol(name).is_some_and(|symbol| symbol.function))
     }
 
     /// Where an address of the file lies in the process and in the file, if the process has the file's code there.
@@ -463,7 +478,7 @@ impl Module {
 
     /// Looks for the variable of this program that points to the record database.
     fn find_base(&self, pid: u32) -> Option<u64> {
-        let memory = Memory::of(pid, if self.elf.wide { Width::Wide } else { Width::Narrow });
+        let memory = Memory::of(pid, if self.elf.is_64bit { Width::Wide } else { Width::Narrow });
         let here = |(start, end): (u64, u64)| (start.wrapping_add(self.bias), end.wrapping_add(self.bias));
         let variables: Vec<(u64, u64)> = self.elf.variables().map(here).collect();
         stripped::find_base(pid, &memory, &variables)
@@ -472,10 +487,10 @@ impl Module {
 
 impl IocProcess {
     /// Why no probes are put into it at all; `None` if they may be.
-    pub fn unprobed(&self) -> Option<&'static str> {
+    pub fn unprobed(&self) -> Option<Unprobed> {
         match self.memory.width() {
-            Width::Narrow if !crate::bpf::is_narrow() => Some(NARROW),
-            Width::Wide if size_of::<usize>() < 8 => Some(WIDE),
+            Width::Narrow if !machine::is_32_bit() => Some(Unprobed::Process32Bit),
+            Width::Wide if size_of::<usize>() < 8 => Some(Unprobed::Process64Bit),
             _ => None,
         }
     }

@@ -10,15 +10,16 @@
 //! is read a few hundred at a time. No more than that is held at once, however many records there are.
 
 use crate::ioc::layout::{state_texts, Layout, Offsets, TypeLayout, STATE_BYTES};
-use crate::linux::memory::{printable, Memory};
+use crate::linux::memory::Memory;
+use crate::linux::text::printable;
 use crate::linux::width::u32_at;
 
 /// DBRN_FLAGS_ISALIAS in `flags`.
 const IS_ALIAS: u32 = 2;
 /// More records and aliases than an IOC has: the largest known have some hundred thousand.
 pub const MAX_NODES: usize = 2_000_000;
-/// PVNAME_STRINGSZ of dbDefs.h: `name` is the first member of dbCommon.
-const NAME_BYTES: usize = 61;
+/// `name` is the first member of dbCommon.
+const NAME_BYTES: usize = epics::limits::PVNAME_STRINGSZ;
 /// Pieces of memory read by one system call (the kernel takes 1024).
 const BATCH: usize = 512;
 

@@ -29,7 +29,7 @@ const IO_INTERRUPT: u16 = 2;
 /// NUM_CALLBACK_PRIORITIES.
 const PRIORITIES: u64 = 3;
 /// Longest name of an event: EVNT is a string of 40 characters.
-const MAX_EVENT: usize = 40;
+const MAX_EVENT: usize = epics::limits::MAX_STRING_SIZE;
 /// Records that are read by one system call, as for their names.
 pub const BATCH: usize = 512;
 

@@ -118,7 +118,9 @@ fn promising(memory: &Memory, places: &[(u64, u64)]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chance::{fuzz, mutate, Random};
     use crate::ioc::image::Image;
+    use crate::linux::elf::image::small;
     use crate::linux::width::Width;
 
     #[test]
@@ -172,5 +174,35 @@ mod tests {
             image.point(variables + 400, base);
             assert_eq!(find(&image), Some(image.address(variables + 400)), "{width:?}");
         }
+    }
+
+    #[test]
+    fn small_files_have_base() {
+        for is_64bit in [false, true] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), small(is_64bit)).unwrap();
+            let opened = Opened::named(file.path()).unwrap();
+            assert!(has_base(&opened, &Elf::read(&opened, &[]).unwrap()));
+        }
+    }
+
+    /// Anyone may run a program that root's recorder looks into. (`make fuzz` runs it by this name.)
+    #[test]
+    fn files_that_were_changed() {
+        let seeds = [small(false), small(true)];
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (mut with, mut without) = (0_u64, 0_u64);
+        fuzz(2000, |random: &mut Random| {
+            let mut bytes = seeds[random.below(2)].clone();
+            for _ in 0..=random.below(3) {
+                mutate(random, &mut bytes);
+            }
+            std::fs::write(file.path(), &bytes).unwrap();
+            let opened = Opened::named(file.path()).unwrap();
+            let Ok(elf) = Elf::read(&opened, &[]) else { return };
+            *if has_base(&opened, &elf) { &mut with } else { &mut without } += 1;
+        });
+        println!("{with} files with EPICS Base, {without} without");
+        assert!(std::env::var("FUZZ_SEED").is_ok() || (with > 100 && without > 100));
     }
 }

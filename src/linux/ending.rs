@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::linux::process;
+use crate::linux::proc;
 
 /// What was opened to learn of the end of a process.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Ending {
 /// the same in /proc/PID/stat, but has other threads (epicsThreadExitMain leaves an IOC so).
 pub fn is_zombie(pid: u32) -> bool {
     let ended = |fields: String| matches!(fields.split(' ').next(), Some("Z" | "X"));
-    fields(pid).is_some_and(ended) && process::threads(pid).len() <= 1
+    fields(pid).is_some_and(ended) && proc::threads(pid).len() <= 1
 }
 
 /// The wait status of a process that waits for its parent.
@@ -80,7 +80,7 @@ fn zombie(pid: u32) -> Option<i32> {
 
 /// Those of /proc/PID/stat from the third, the state, on. (The name, the second, may hold anything.)
 fn fields(pid: u32) -> Option<String> {
-    let stat = process::contents(format!("/proc/{pid}/stat")).ok()?;
+    let stat = proc::contents(format!("/proc/{pid}/stat").as_ref()).ok()?;
     let name_end = stat.windows(2).rposition(|two| two == b") ")?;
     Some(String::from_utf8_lossy(stat.get(name_end + 2..)?).into_owned())
 }

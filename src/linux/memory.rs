@@ -12,8 +12,9 @@ use nix::errno::Errno;
 use nix::sys::uio::{process_vm_readv, RemoteIoVec};
 use nix::unistd::Pid;
 
+use crate::linux::text::printable;
 use crate::linux::width::Width;
-use crate::linux::{process, reader};
+use crate::linux::{proc, reader};
 
 /// The memory of a process.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ impl Memory {
 
     /// Of a process with pointers of this width.
     pub fn of(pid: u32, width: Width) -> Memory {
-        Memory { pid, thread: Pid::from_raw(process::living(pid).cast_signed()), width }
+        Memory { pid, thread: Pid::from_raw(proc::living(pid).cast_signed()), width }
     }
 
     /// How wide the process's pointers are.
@@ -53,7 +54,7 @@ impl Memory {
         match self.copy(self.thread, into, &remote) {
             // that thread has ended since, others may live
             Err(Errno::ESRCH) => {
-                let thread = Pid::from_raw(process::living(self.pid).cast_signed());
+                let thread = Pid::from_raw(proc::living(self.pid).cast_signed());
                 self.copy(thread, into, &remote).unwrap_or(0)
             }
             read => read.unwrap_or(0),
@@ -187,14 +188,6 @@ fn copy_by_file(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Resu
     Ok(copied)
 }
 
-/// A name of any bytes as text: bytes that are not UTF-8 stand as `\xNN`. All else is as it is, as in packets; what a
-/// terminal would obey is seen to where it is printed ([`iocrec_log::escape`]).
-pub fn printable(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    iocrec_log::value::push_lossy(&mut text, bytes);
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,10 +229,5 @@ mod tests {
         assert_eq!(copy_by_file(own, &mut into, &places), Ok(4));
         assert_eq!(&into, b"ocre");
         assert_eq!(copy_by_file(Pid::from_raw(i32::MAX), &mut into, &places), Err(Errno::ESRCH));
-    }
-
-    #[test]
-    fn odd_names_are_shown_byte_by_byte() {
-        assert_eq!(printable(b"\xffA\n\xc3\xa9"), "\\xffA\n\u{e9}");
     }
 }

@@ -1,24 +1,36 @@
-//! Linux from the inside: processes, their memory and files, sockets, users, capabilities, clocks, signals, and what
-//! the running kernel is. No EPICS and no BPF in it.
+//! Linux: processes, their memory and files, ELF, sockets, users, capabilities, clocks, signals, the running kernel.
 //!
-//! The lowest room of the agent: everything else may use it, and it uses nothing of the agent's.
+//! The lowest room of the agent: every other room may use it, and it uses none of them. No EPICS and no BPF.
+//!
+//! Inside, each line uses only those above it:
+//!
+//! * [`text`], [`width`], [`clock`], [`signals`], [`config`], [`machine`]
+//! * [`proc`]: files of /proc that never block
+//! * [`reader`]: reads that may block, through reader processes
+//! * [`process`], [`user`], [`memory`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`]
+//! * [`opened`]: files that processes have mapped; [`elf`]: the symbols in them
 
 pub mod clock;
 pub mod config;
 pub mod elf;
 pub mod ending;
+pub mod machine;
 pub mod memory;
 pub mod opened;
+pub mod ports;
 pub mod privileges;
+pub mod proc;
 pub mod process;
 pub mod procfs;
 pub mod reader;
 pub mod signals;
 pub mod sockets;
-pub mod unwind;
+pub mod text;
 pub mod user;
 pub mod version;
 pub mod width;
 
-/// A file as the kernel shows it in /proc/PID/maps: device and inode.
-pub type FileId = (u64, u64);
+#[cfg(test)]
+mod tests;
+
+pub use process::FileId;

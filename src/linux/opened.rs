@@ -9,9 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::linux::process::{self, Mapping};
+use crate::linux::process::{self, FileId, Mapping};
 use crate::linux::reader::file::{About, Handle};
-use crate::linux::FileId;
 
 /// What a file is and which content it has, as far as the file system tells: two contents of one inode differ in the
 /// time of change, which nobody can set.
@@ -40,11 +39,11 @@ impl Identity {
 impl Identity {
     /// Was the file changed not long ago? (Or in time to come, by a clock that was set.)
     pub fn is_young(&self) -> bool {
-        /// Seconds: a recorder that ends has taken all its probes out by then (kernel/parting.rs).
-        const YOUNG: i64 = 60;
+        /// Seconds: a recorder that ends has taken all its probes out by then (probes/removal.rs).
+        const RECENT: i64 = 60;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let age = i64::try_from(now.as_secs()).unwrap_or(i64::MAX).saturating_sub(self.changed.0);
-        age < YOUNG
+        age < RECENT
     }
 }
 

@@ -93,6 +93,7 @@ fn done(result: libc::c_long) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::not_run::{not_run, Needs};
 
     fn set(name: &str) -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
@@ -106,7 +107,7 @@ mod tests {
         let test = || {
             let before = set("CapPrm:");
             if before >> SYS_ADMIN & 1 == 0 {
-                return crate::not_run::not_run("giving up capabilities needs some to give up: root");
+                return not_run("privileges::what_is_not_needed_is_gone", Needs::Root);
             }
             limit(Some(DAC_OVERRIDE)).unwrap();
             let needed =

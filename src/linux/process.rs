@@ -1,40 +1,28 @@
-//! What /proc tells of a process: its mappings, where it came from, its threads' names.
+//! A process as /proc shows it: mappings, command line, links, and all of [`proc`].
+//!
+//! Files that may block are read by the thread's reader process, where it has one ([`crate::linux::reader`]).
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
+pub use crate::linux::proc::{
+    directory, group_and_user_id, image, is_debugged, living, living_in, namespace, pids, size, start,
+    thread_name, threads, user_id,
+};
+use crate::linux::text::printable;
+use crate::linux::{proc, reader};
 
-use crate::linux::memory::printable;
-use crate::linux::{reader, FileId};
-
-/// What is asked of the kernel at once. A file of /proc has no length, and a short read makes the kernel write it
-/// anew: the standard library's first reads, of 32 bytes, had it walk through all sockets seven times for a
-/// table of two.
-const AT_ONCE: usize = 16 << 10;
-/// More of a file is not read: 8 MiB are 50,000 sockets or mappings.
-const LONGEST: u64 = 8 << 20;
-
-/// What is in a file of /proc, or in one that a process has.
+/// The content of a file of /proc, or of one that a process has.
 ///
 /// # Errors
-/// It is not there or may not be read.
+/// The file does not exist, may not be read, or its reader process did not answer in time.
 pub fn contents(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let path = path.as_ref();
-    if let Some(read) = (!is_at_hand(path)).then(|| reader::contents(path, LONGEST)).flatten() {
-        return read;
+    if proc::never_blocks(path) {
+        return proc::contents(path);
     }
-    let mut bytes = Vec::with_capacity(AT_ONCE);
-    fs::File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// Does the kernel give it out whatever the process is at? These files of /proc need no lock of the process's memory,
-/// and none of its pages.
-fn is_at_hand(path: &Path) -> bool {
-    const NAMES: [&str; 8] = ["stat", "statm", "status", "comm", "tcp", "tcp6", "udp", "udp6"];
-    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| NAMES.contains(&name))
+    reader::contents(path, proc::MAX_FILE).unwrap_or_else(|| proc::contents(path))
 }
 
 /// The same as text; processes' names may hold anything.
@@ -44,6 +32,9 @@ fn is_at_hand(path: &Path) -> bool {
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
     contents(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
+
+/// A file as the kernel shows it in /proc/PID/maps: device and inode.
+pub type FileId = (u64, u64);
 
 /// A file mapped into a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,106 +109,11 @@ pub fn writable(pid: u32) -> Vec<(u64, u64)> {
     text.lines().filter_map(range).collect()
 }
 
-/// Numbers of the processes there are.
-///
-/// # Errors
-/// /proc cannot be read.
-pub fn pids() -> io::Result<Vec<u32>> {
-    let entries = fs::read_dir("/proc").map_err(|e| io::Error::new(e.kind(), format!("/proc: {e}")))?;
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
-}
-
-/// Start of a process, nanoseconds after boot. With the pid it names the process for ever.
-pub fn start(pid: u32) -> Option<u64> {
-    let text = text(format!("/proc/{pid}/stat")).ok()?;
-    // field 22; the name, field 2, may hold blanks and brackets
-    let ticks: u64 = text.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
-    // SAFETY: sysconf has no preconditions.
-    let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|&hertz| hertz > 0)?;
-    Some(ticks.saturating_mul(1_000_000_000 / hertz))
-}
-
-/// Where the code and the stack of the program begin that a process runs: another pair where it has become
-/// another program (exec), or the same one anew. `None` if that cannot be told.
-pub fn image(pid: u32) -> Option<(u64, u64)> {
-    let text = text(directory(pid).join("stat")).ok()?;
-    // fields 26 and 28 (proc(5)), zero for who may not know
-    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
-    let code = fields.nth(23)?.parse().ok()?;
-    let stack = fields.nth(1)?.parse().ok()?;
-    ((code, stack) != (0, 0)).then_some((code, stack))
-}
-
-/// Size of a process's address space, pages: it changes with everything that is loaded.
-pub fn size(pid: u32) -> Option<u64> {
-    text(format!("/proc/{pid}/statm")).ok()?.split(' ').next()?.parse().ok()
-}
-
-/// Name of a thread; empty if it is gone.
-pub fn thread_name(pid: u32, tid: u32) -> String {
-    let name = contents(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-    printable(name.strip_suffix(b"\n").unwrap_or(&name))
-}
-
-/// Does a debugger (ptrace) follow a process?
-pub fn is_debugged(pid: u32) -> bool {
-    let status = text(directory(pid).join("status")).unwrap_or_default();
-    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
-    tracer.is_some_and(|tracer| tracer.trim() != "0")
-}
-
-/// The kernel's numbers of a process's threads; none if it is gone.
-pub fn threads(pid: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-/// The thread that shows what all threads of a process share: its memory, descriptors, namespaces. It is the
-/// first, whose number is the process's, and another one where the first has ended: epicsThreadExitMain
-/// ends it alone, and /proc/PID is empty then.
-pub fn living(pid: u32) -> u32 {
-    living_in(Path::new("/proc"), pid)
-}
-
-/// The same with /proc elsewhere.
-pub fn living_in(proc: &Path, pid: u32) -> u32 {
-    let ended = |tid: u32| {
-        // the state follows the name, which may hold blanks and brackets
-        let stat = contents(proc.join(tid.to_string()).join("stat")).unwrap_or_default();
-        let name_end = stat.iter().rposition(|&byte| byte == b')');
-        let state = name_end.and_then(|end| stat.get(end + 2).copied());
-        !state.is_some_and(|state| state != b'Z' && state != b'X')
-    };
-    if !ended(pid) {
-        return pid;
-    }
-    let threads = fs::read_dir(proc.join(pid.to_string()).join("task")).into_iter().flatten().flatten();
-    let mut threads = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
-    threads.find(|&tid| tid != pid && !ended(tid)).unwrap_or(pid)
-}
-
-/// Directory in /proc of the thread that shows what a process's threads share.
-pub fn directory(pid: u32) -> PathBuf {
-    format!("/proc/{}", living(pid)).into()
-}
-
-/// Inode number of a process's network namespace; 0 where the kernel has but one.
-///
-/// # Errors
-/// It is gone or may not be looked at.
-pub fn namespace(pid: u32) -> Result<u64, Errno> {
-    // asked once a second of each IOC: the first thread mostly lives
-    let link = |directory: &Path| fs::read_link(directory.join("ns/net"));
-    match link(Path::new(&format!("/proc/{pid}"))).or_else(|_| link(&directory(pid))) {
-        // net:[4026531840]
-        Ok(target) => {
-            let inode =
-                target.to_str().and_then(|text| text.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok());
-            inode.ok_or(Errno::ENODATA)
-        }
-        Err(_) if !Path::new("/proc/self/ns/net").is_symlink() => Ok(0),
-        Err(error) => Err(Errno::from_raw(error.raw_os_error().unwrap_or_default())),
-    }
+/// Is this program in the first PID namespace, whose numbers the kernel itself uses? (So where it cannot be told.)
+pub fn is_first_pid_namespace() -> bool {
+    /// PROC_PID_INIT_INO of linux/proc_ns.h.
+    const FIRST: &str = "pid:[4026531836]";
+    fs::read_link("/proc/self/ns/pid").map_or(true, |namespace| namespace.as_os_str() == FIRST)
 }
 
 /// The command line, word by word.
@@ -272,19 +168,7 @@ mod tests {
     #[test]
     fn this_process() {
         let pid = std::process::id();
-        assert!(pids().unwrap().contains(&pid));
-        assert!(start(pid).unwrap() > 0);
-        assert!(size(pid).unwrap() > 0);
-        let (code, stack) = image(pid).unwrap();
-        let local = 0;
-        assert!(code < this_process as *const () as u64 && stack > &raw const local as u64 - (1 << 40));
-        assert_eq!(image(pid), image(pid));
-        assert_eq!(image(u32::MAX), None);
-        assert_eq!(size(u32::MAX), None);
         assert!(!command(pid).is_empty());
         assert!(mappings(pid).unwrap().iter().any(|mapping| mapping.executable));
-        assert_eq!(start(u32::MAX), None);
-        assert_eq!(living(pid), pid);
-        assert_eq!(living(u32::MAX), u32::MAX, "not there");
     }
 }

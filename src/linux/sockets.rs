@@ -8,13 +8,29 @@ use std::path::Path;
 use iocrec_log::event::Address;
 
 use crate::linux::process;
-use crate::net::served::Local;
 
 /// States of connections in /proc/net/tcp (TCP_ESTABLISHED, TCP_CLOSE_WAIT, TCP_LISTEN): the other end has closed one
 /// that waits to be closed, but its owner still has it.
 const ESTABLISHED: &str = "01";
 const CLOSE_WAIT: &str = "08";
 const LISTEN: &str = "0A";
+
+/// An IPv4 address of this machine, or a range of them as loopback's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalAddress {
+    /// The address; its first byte is the highest.
+    pub ip: u32,
+    /// Length of the prefix, bits: 32, for loopback 8.
+    pub bits: u8,
+}
+
+impl LocalAddress {
+    /// Is this address in the range?
+    pub fn has(self, ip: u32) -> bool {
+        let mask = u32::MAX.checked_shl(32 - u32::from(self.bits.min(32))).unwrap_or(0);
+        (ip ^ self.ip) & mask == 0
+    }
+}
 
 /// An established connection, as one of its ends sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +90,7 @@ pub struct Sockets {
     /// Sockets that listen.
     pub listeners: Vec<(Address, u64)>,
     /// Its own addresses.
-    pub local: Vec<Local>,
+    pub local: Vec<LocalAddress>,
 }
 
 /// The sockets of a process's network namespace: those that listen, and of the connections these.
@@ -92,14 +108,14 @@ pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
 }
 
 /// The IPv4 addresses of a process's network namespace, from its table of routes.
-fn local(pid: u32) -> Vec<Local> {
+fn local(pid: u32) -> Vec<LocalAddress> {
     let table = process::text(process::directory(pid).join("net/fib_trie")).unwrap_or_default();
     local_in(&table)
 }
 
 /// `|-- 127.0.0.0`, and below it what leads there: `/8 host LOCAL` is an address of this machine.
-fn local_in(table: &str) -> Vec<Local> {
-    let mut local: Vec<Local> = Vec::new();
+fn local_in(table: &str) -> Vec<LocalAddress> {
+    let mut local: Vec<LocalAddress> = Vec::new();
     let mut ip = None;
     for line in table.lines() {
         let line = line.trim_start();
@@ -108,7 +124,7 @@ fn local_in(table: &str) -> Vec<Local> {
         } else if let (Some(ip), Some(bits)) = (ip, line.strip_suffix(" host LOCAL")) {
             let bits = bits.strip_prefix('/').and_then(|bits| bits.parse().ok());
             // the table is there twice, as "main" and "local", where both are one
-            let new = bits.map(|bits| Local { ip, bits }).filter(|new| !local.contains(new));
+            let new = bits.map(|bits| LocalAddress { ip, bits }).filter(|new| !local.contains(new));
             local.extend(new);
         }
     }
@@ -230,7 +246,8 @@ mod tests {
                      +-- 127.0.0.0/8 2 0 2\n           |-- 127.0.0.0\n              /8 host LOCAL\n           \
                      |-- 127.0.0.1\n              /32 host LOCAL\n     |-- 10.1.2.255\n        /32 link BROADCAST\n\
                      Local:\n           |-- 127.0.0.0\n              /8 host LOCAL\njunk\n /x host LOCAL\n";
-        let expected = [Local { ip: 0x7f00_0000, bits: 8 }, Local { ip: 0x7f00_0001, bits: 32 }];
+        let expected =
+            [LocalAddress { ip: 0x7f00_0000, bits: 8 }, LocalAddress { ip: 0x7f00_0001, bits: 32 }];
         assert_eq!(local_in(table), expected);
     }
 }

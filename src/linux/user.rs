@@ -1,7 +1,7 @@
 //! Whom a process runs as.
 
-use crate::linux::memory::printable;
-use crate::linux::process;
+use crate::linux::process::{self, user_id};
+use crate::linux::text::printable;
 
 /// The users whose processes are wanted: those of all, if none is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Users {
 
     /// Is a process one of theirs? It is its effective user's. One that is gone is nobody's.
     pub fn have(&self, pid: u32) -> bool {
-        self.0.is_empty() || number(pid).is_some_and(|number| self.0.contains(&number))
+        self.0.is_empty() || user_id(pid).is_some_and(|id| self.0.contains(&id))
     }
 }
 
@@ -35,7 +35,7 @@ impl Users {
 /// empty if the process is gone. Not by the list that the process sees: who has a root directory of his own could call
 /// himself root there, or make the list a file that never answers.
 pub fn user(pid: u32) -> String {
-    let Some(number) = number(pid).map(|number| number.to_string()) else { return String::new() };
+    let Some(number) = user_id(pid).map(|id| id.to_string()) else { return String::new() };
     let list = process::contents("/etc/passwd").unwrap_or_default();
     name(&list, &number).unwrap_or(number)
 }
@@ -47,23 +47,6 @@ fn number_of(list: &[u8], name: &str) -> Option<u32> {
         (words.next()? == name.as_bytes()).then_some(())?;
         std::str::from_utf8(words.nth(1)?).ok()?.parse().ok()
     })
-}
-
-/// Number of the user that a process runs as (its effective one); `None` if it is gone.
-pub fn number(pid: u32) -> Option<u32> {
-    group_and_number(pid).map(|(_, number)| number)
-}
-
-/// The process that a thread belongs to, and the number of the user that it runs as (its effective one); `None` if
-/// it is gone.
-pub fn group_and_number(tid: u32) -> Option<(u32, u32)> {
-    let status = process::text(format!("/proc/{tid}/status")).ok()?;
-    // "Tgid: number", "Uid: real effective saved filesystem" (proc(5))
-    let word = |name: &str, at: usize| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_ascii_whitespace().nth(at)?.parse().ok()
-    };
-    Some((word("Tgid:", 0)?, word("Uid:", 1)?))
 }
 
 /// The name of a user's number in a file like /etc/passwd (passwd(5)).

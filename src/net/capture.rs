@@ -15,7 +15,8 @@
 //! reader that stays away for longer than 16 × 40 ms can lose packets even when there are few.
 //! That is the reason for many small blocks rather than few large ones. [`Capture::losses`] tells.
 
-use crate::net::filter::{self, MOST_PORTS, WALKS};
+use crate::net::filter::{self, DEPTHS, MAX_PORTS};
+use crate::net::service::Ports;
 use libc::{c_int, c_void, socklen_t, SOL_PACKET, SOL_SOCKET};
 use nix::errno::Errno;
 use std::fmt;
@@ -77,7 +78,7 @@ impl fmt::Display for CaptureError {
                 "this kernel has no packet sockets (CONFIG_PACKET; perhaps modprobe af_packet): puts can't be seen on the network",
             ),
             CaptureError::TooManyPorts(n) => {
-                write!(f, "{n} ports are more than can be watched ({MOST_PORTS}): name fewer with --port")
+                write!(f, "{n} ports are more than can be watched ({MAX_PORTS}): name fewer with --port")
             }
             CaptureError::System(call, errno) => write!(f, "can't capture packets: {call}: {}", errno.desc()),
         }
@@ -101,12 +102,12 @@ pub struct Capture {
 impl Capture {
     /// Starts to capture IPv4 TCP from and to these ports, on these interfaces. No interface, or
     /// `any` among them, means all.
-    pub fn open(interfaces: &[String], ports: &[u16]) -> Result<Capture, CaptureError> {
+    pub fn open(interfaces: &[String], ports: &Ports) -> Result<Capture, CaptureError> {
         Self::with_ring(interfaces, ports, BLOCKS)
     }
 
     /// The same with a ring of so many blocks.
-    pub fn with_ring(interfaces: &[String], ports: &[u16], blocks: usize) -> Result<Capture, CaptureError> {
+    pub fn with_ring(interfaces: &[String], ports: &Ports, blocks: usize) -> Result<Capture, CaptureError> {
         let all = interfaces.iter().any(|name| name == "any");
         let interfaces = if all { Vec::new() } else { interfaces.to_vec() };
         let indices = indices(&interfaces)?;
@@ -146,7 +147,7 @@ impl Capture {
 
     /// Watches these ports from now on. No packet passes unfiltered in between. Interfaces that
     /// have gone and come back are found again.
-    pub fn set_ports(&mut self, ports: &[u16]) -> Result<(), CaptureError> {
+    pub fn set_ports(&mut self, ports: &Ports) -> Result<(), CaptureError> {
         attach(&self.socket, &indices(&self.interfaces)?, ports)
     }
 
@@ -206,20 +207,17 @@ fn indices(names: &[String]) -> Result<Vec<u32>, CaptureError> {
 }
 
 /// Puts the filter in place, instead of the one before if there is one.
-fn attach(socket: &OwnedFd, indices: &[u32], ports: &[u16]) -> Result<(), CaptureError> {
-    let mut ports = ports.to_vec();
-    ports.sort_unstable();
-    ports.dedup();
-    if ports.len() > MOST_PORTS {
+fn attach(socket: &OwnedFd, indices: &[u32], ports: &Ports) -> Result<(), CaptureError> {
+    if ports.len() > MAX_PORTS {
         return Err(CaptureError::TooManyPorts(ports.len()));
     }
-    let attach = |walk: usize| {
-        let mut program = filter::build(&ports, indices, walk);
+    let attach = |depth: usize| {
+        let mut program = filter::build(ports, indices, depth);
         let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
         set_option(socket, SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
     };
-    for walk in WALKS {
-        match attach(walk) {
+    for depth in DEPTHS {
+        match attach(depth) {
             // More than the socket's option memory (net.core.optmem_max): something shorter.
             Err(Errno::ENOMEM) => {}
             other => return other.map_err(|errno| CaptureError::System("SO_ATTACH_FILTER", errno)),

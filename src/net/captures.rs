@@ -24,6 +24,7 @@ use nix::errno::Errno;
 
 use crate::linux::process;
 use crate::net::capture::{Capture, Packet, BLOCKS};
+use crate::net::service::Ports;
 use crate::net::Namespace;
 
 /// Other namespaces that have rings of four blocks: no packet is lost as long as the recorder comes by within 160 ms.
@@ -44,8 +45,8 @@ const NO_THREAD: &str = "the system gives no thread";
 pub struct Wanted {
     /// A process that lives in it.
     pub pid: u32,
-    /// TCP ports of the servers in it, sorted.
-    pub ports: Vec<u16>,
+    /// TCP ports of the servers in it.
+    pub ports: Ports,
 }
 
 /// What opening has come to; no words where the process was gone, or has left the namespace.
@@ -57,7 +58,7 @@ enum Other {
     Opening(Receiver<Opened>, Option<String>),
     Open {
         capture: Capture,
-        ports: Vec<u16>,
+        ports: Ports,
     },
     /// Why not, and when it is tried again.
     Refused(String, u64),
@@ -68,7 +69,7 @@ pub struct Captures {
     /// The recorder's own namespace.
     here: Namespace,
     own: Capture,
-    own_ports: Vec<u16>,
+    own_ports: Ports,
     others: HashMap<Namespace, Other>,
     /// Losses of captures that are closed.
     lost: u64,
@@ -80,7 +81,7 @@ impl Captures {
         Captures {
             here: process::namespace(std::process::id()).unwrap_or_default(),
             own,
-            own_ports: Vec::new(),
+            own_ports: Ports::default(),
             others: HashMap::new(),
             lost: 0,
         }
@@ -125,11 +126,11 @@ impl Captures {
     /// user. To be called again and again, since opening takes a moment.
     pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<String> {
         let mut said = Vec::new();
-        let mut set = |capture: &mut Capture, have: &mut Vec<u16>, ports: &[u16]| {
+        let mut set = |capture: &mut Capture, have: &mut Ports, ports: &Ports| {
             if have != ports {
                 let failed = capture.set_ports(ports).err();
                 said.extend(failed.map(|error| format!("the packet filter could not be changed: {error}")));
-                *have = ports.to_vec();
+                *have = ports.clone();
             }
         };
         let none = Wanted::default();
@@ -150,7 +151,7 @@ impl Captures {
                 }
                 Some(Other::Opening(opened, before)) => match opened.try_recv() {
                     Ok(Ok(mut capture)) => {
-                        let mut ports = Vec::new();
+                        let mut ports = Ports::default();
                         set(&mut capture, &mut ports, &wanted.ports);
                         Other::Open { capture, ports }
                     }
@@ -236,8 +237,9 @@ fn open_in(namespace: Namespace, pid: u32, blocks: usize) -> Receiver<Opened> {
     let (sender, receiver) = channel();
     // The thread ends in the namespace that it went to.
     drop(thread::Builder::new().name("netns".into()).spawn(move || {
-        let opened = enter(namespace, pid)
-            .and_then(|()| Capture::with_ring(&[], &[], blocks).map_err(|error| Some(error.to_string())));
+        let opened = enter(namespace, pid).and_then(|()| {
+            Capture::with_ring(&[], &Ports::default(), blocks).map_err(|error| Some(error.to_string()))
+        });
         drop(sender.send(opened));
     }));
     receiver
@@ -269,9 +271,12 @@ fn enter(namespace: Namespace, pid: u32) -> Result<(), Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::not_run::not_run;
+    use crate::net::service::Service;
+    use crate::not_run::{not_run, Needs};
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
+
+    static SERVICE: Service = Service { name: "test", rule: |_, _| () };
 
     /// Processes with a network namespace each.
     struct Children(Vec<Child>);
@@ -298,7 +303,7 @@ mod tests {
         let apart = |child: &Child| loop {
             let namespace = process::namespace(child.id()).expect("it lives");
             if namespace != here {
-                return (namespace, Wanted { pid: child.id(), ports: vec![5064] });
+                return (namespace, Wanted { pid: child.id(), ports: Ports::of(&SERVICE, &[5064]) });
             }
             assert!(begin.elapsed() < Duration::from_secs(20), "unshare takes its time");
             thread::sleep(Duration::from_millis(5));
@@ -320,9 +325,9 @@ mod tests {
 
     #[test]
     fn as_many_as_may_be_and_none_for_longer_than_its_processes() {
-        let own = match Capture::open(&[], &[]) {
+        let own = match Capture::open(&[], &Ports::default()) {
             Ok(own) => own,
-            Err(error) => return not_run(&error.to_string()),
+            Err(error) => return not_run("captures", Needs::root_or_kernel(error.to_string())),
         };
         let mut captures = Captures::new(own);
         let children = children(MOST + 2);
@@ -346,9 +351,9 @@ mod tests {
 
     #[test]
     fn a_process_that_is_gone_is_not_a_reason() {
-        let Ok(own) = Capture::open(&[], &[]) else { return };
+        let Ok(own) = Capture::open(&[], &Ports::default()) else { return };
         let mut captures = Captures::new(own);
-        let gone = Wanted { pid: u32::MAX, ports: vec![5064] };
+        let gone = Wanted { pid: u32::MAX, ports: Ports::of(&SERVICE, &[5064]) };
         let all = BTreeMap::from([(1, gone)]);
         captures.follow(0, &all);
         let begin = Instant::now();

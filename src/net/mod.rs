@@ -5,7 +5,9 @@ pub mod capture;
 pub mod captures;
 pub mod filter;
 pub mod packet;
+pub mod program;
 pub mod served;
+pub mod service;
 pub mod stream;
 
 /// A network namespace, by the inode number of `/proc/PID/ns/net`; 0 on kernels that have but one.

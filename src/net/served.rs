@@ -5,25 +5,9 @@
 //! the kernel choose. Where several processes hold that socket, or several sockets share the place
 //! (SO_REUSEPORT), whose it is can't be told by that.
 
+use crate::linux::sockets::LocalAddress;
 use crate::net::Namespace;
 use iocrec_log::event::{Address, IocId};
-
-/// An address of this machine, or a range of them as loopback's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Local {
-    /// The address, first byte highest.
-    pub ip: u32,
-    /// How many bits of it count: 32, loopback 8.
-    pub bits: u8,
-}
-
-impl Local {
-    /// Is this address among them?
-    pub fn has(self, ip: u32) -> bool {
-        let mask = u32::MAX.checked_shl(32 - u32::from(self.bits.min(32))).unwrap_or(0);
-        (ip ^ self.ip) & mask == 0
-    }
-}
 
 /// A socket that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +28,7 @@ pub struct Served {
     /// All sockets that listen on one of them.
     pub listeners: Vec<Listener>,
     /// The namespace's own addresses.
-    pub local: Vec<Local>,
+    pub local: Vec<LocalAddress>,
     /// Its packets are taken.
     pub captured: bool,
 }
@@ -58,7 +42,7 @@ impl Served {
     /// Is an end of a connection that was seen elsewhere here, with a server behind it? Each namespace has a loopback of
     /// its own, which no other one's packets come to.
     pub fn is_home(&self, end: Address) -> bool {
-        const LOOPBACK: Local = Local { ip: 0x7f00_0000, bits: 8 };
+        const LOOPBACK: LocalAddress = LocalAddress { ip: 0x7f00_0000, bits: 8 };
         self.captured
             && self.ports.binary_search(&end.port).is_ok()
             && !LOOPBACK.has(end.ip)
@@ -94,7 +78,10 @@ mod tests {
         let served = Served {
             ports: vec![5064],
             captured: true,
-            local: vec![Local { ip: 0x7f00_0000, bits: 8 }, Local { ip: 0x0a00_0001, bits: 32 }],
+            local: vec![
+                LocalAddress { ip: 0x7f00_0000, bits: 8 },
+                LocalAddress { ip: 0x0a00_0001, bits: 32 },
+            ],
             listeners: vec![
                 listener([127, 0, 0, 1], Some(1)),
                 listener([127, 0, 0, 2], None),

@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -20,13 +21,13 @@ use std::time::Duration;
 
 use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, Program};
 
+use crate::bpf::contract::Program as Planned;
 use crate::bpf::explained;
 use crate::bpf::reasons::Step;
+use crate::linux::elf::CODE_WINDOW;
 use crate::linux::opened::Opened;
 use crate::linux::reader::file::ATTRIBUTES;
 use crate::linux::FileId;
-use crate::probes::functions::Function;
-use crate::probes::place::LOOK;
 use crate::probes::{deferred_close, removal};
 
 /// Where a probe goes.
@@ -37,14 +38,43 @@ pub struct Spot {
     /// Offset in it.
     pub offset: u64,
     /// The instruction that lies there, and zeroes.
-    pub code: [u8; LOOK],
+    pub code: [u8; CODE_WINDOW],
 }
 
 /// How long a place that held something else is waited for: the kernel takes 0.02 to 0.2 s a probe, and an IOC has 13.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Why a probe could not be placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeError {
+    /// The process has no thread that lives.
+    Ended,
+    /// The file was overwritten at that place, and the kernel has not let go of what it held before.
+    StillHeld,
+    /// The offset in the file, or the thread's number, is larger than the kernel's interface takes.
+    OutOfRange(u64),
+    /// The objects have no program of that name.
+    NoProgram(&'static str),
+    /// The kernel refused it.
+    Kernel(String),
+}
+
+impl Display for ProbeError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            ProbeError::Ended => f.write_str("its process has ended"),
+            ProbeError::StillHeld => {
+                f.write_str("its file was overwritten, and the kernel has not let go of what it was")
+            }
+            ProbeError::OutOfRange(number) => write!(f, "{number:#x} is out of range"),
+            ProbeError::NoProgram(name) => write!(f, "no BPF program {name}"),
+            ProbeError::Kernel(reason) => f.write_str(reason),
+        }
+    }
+}
+
 /// What the places of probes held when they were placed, and how many probes there are.
-type Places = HashMap<(FileId, u64), ([u8; LOOK], usize)>;
+type Places = HashMap<(FileId, u64), ([u8; CODE_WINDOW], usize)>;
 
 /// The places that have probes.
 #[derive(Default)]
@@ -83,32 +113,33 @@ impl Attacher {
     /// the process, until that one ends.
     ///
     /// # Errors
-    /// A reason in words.
+    /// Why it is not there.
     pub fn attach(
         &self,
-        function: &Function,
+        planned: &Planned,
         opened: &Opened,
         spot: &Spot,
         thread: u32,
-    ) -> Result<Probe, String> {
-        self.attach_as(Step::Probe, function, opened, spot, thread)
+    ) -> Result<Probe, ProbeError> {
+        self.attach_as(Step::Probe, planned, opened, spot, thread)
     }
 
     /// The same for iocrec itself, which is tried before any IOC.
     pub(crate) fn attach_as(
         &self,
         step: Step,
-        function: &Function,
+        planned: &Planned,
         opened: &Opened,
         spot: &Spot,
         thread: u32,
-    ) -> Result<Probe, String> {
+    ) -> Result<Probe, ProbeError> {
         let Spot { file, offset, code } = *spot;
-        let program = self.object.progs().find(|program| program.name() == function.program);
-        let program = program.ok_or_else(|| format!("no BPF program {}", function.program))?;
-        let at = usize::try_from(offset).map_err(|_| format!("offset {offset:#x} is out of range"))?;
-        let path = CString::new(opened.path().as_os_str().as_bytes()).map_err(|error| error.to_string())?;
-        let thread = i32::try_from(thread).map_err(|_| format!("there is no thread {thread}"))?;
+        let program = self.object.progs().find(|program| program.name() == planned.name);
+        let program = program.ok_or(ProbeError::NoProgram(planned.name))?;
+        let at = usize::try_from(offset).map_err(|_| ProbeError::OutOfRange(offset))?;
+        // a path in /proc/self/fd holds no NUL
+        let path = CString::new(opened.path().as_os_str().as_bytes()).unwrap_or_default();
+        let thread = i32::try_from(thread).map_err(|_| ProbeError::OutOfRange(thread.into()))?;
         if step == Step::Probe && opened.identity.is_young() {
             deferred_close::wait_for_others();
         }
@@ -151,7 +182,7 @@ impl Attacher {
             }),
             Err(reason) => {
                 self.held.release((file, offset));
-                Err(reason)
+                Err(ProbeError::Kernel(reason))
             }
         }
     }
@@ -200,14 +231,14 @@ fn bound(program: &Program<'_>, event: OwnedFd) -> libbpf_rs::Result<Link> {
 
 impl Held {
     /// Notes a probe at a place; waits where the place held something else and is not free yet.
-    fn hold(&self, place: (FileId, u64), code: [u8; LOOK]) -> Result<(), String> {
+    fn hold(&self, place: (FileId, u64), code: [u8; CODE_WINDOW]) -> Result<(), ProbeError> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let other = |places: &mut Places| places.get(&place).is_some_and(|(before, _)| *before != code);
         let _wanted = places.get(&place).is_some_and(|(before, _)| *before != code).then(removal::wanted);
         let waited = self.freed.wait_timeout_while(places, PATIENCE, other);
         let (mut places, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
-            return Err("its file was overwritten, and the kernel has not let go of what it was".into());
+            return Err(ProbeError::StillHeld);
         }
         places.entry(place).or_insert((code, 0)).1 += 1;
         Ok(())
@@ -241,11 +272,11 @@ mod tests {
     fn a_place_that_held_something_else_is_waited_for() {
         let held = Arc::new(Held::default());
         let place = ((1, 2), 0x1000);
-        held.hold(place, [1; LOOK]).unwrap();
-        held.hold(place, [1; LOOK]).unwrap();
-        held.hold((place.0, 0x2000), [2; LOOK]).unwrap();
+        held.hold(place, [1; CODE_WINDOW]).unwrap();
+        held.hold(place, [1; CODE_WINDOW]).unwrap();
+        held.hold((place.0, 0x2000), [2; CODE_WINDOW]).unwrap();
         let other = held.clone();
-        let waiting = std::thread::spawn(move || other.hold(place, [2; LOOK]));
+        let waiting = std::thread::spawn(move || other.hold(place, [2; CODE_WINDOW]));
         held.release(place);
         assert!(!waiting.is_finished(), "one is there still");
         held.release(place);

@@ -171,6 +171,7 @@ fn mod_rm(code: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::not_run::{not_run, Needs};
 
     #[test]
     fn beginnings_of_functions() {
@@ -235,10 +236,15 @@ mod tests {
         let maps = crate::linux::process::mappings(std::process::id()).unwrap();
         let libc = maps.iter().find(|mapping| mapping.path.contains("/libc.so"));
         let path = std::env::var("OBJDUMP_FILE").ok().or(libc.map(|mapping| mapping.path.clone()));
-        let Some(path) = path else { return crate::not_run::not_run("there is no libc.so") };
+        let Some(path) = path else {
+            return not_run("instruction::as_a_disassembler_says", Needs::Machine("with a shared C library"));
+        };
         let out = std::process::Command::new("objdump").args(["-d", "--insn-width=16", &path]).output();
-        let Some(out) = out.ok().filter(|out| out.status.success() && cfg!(target_arch = "x86_64")) else {
-            return crate::not_run::not_run("there is no objdump");
+        if cfg!(not(target_arch = "x86_64")) {
+            return not_run("instruction::as_a_disassembler_says", Needs::Machine("x86_64"));
+        }
+        let Some(out) = out.ok().filter(|out| out.status.success()) else {
+            return not_run("instruction::as_a_disassembler_says", Needs::Program("objdump"));
         };
         let text = String::from_utf8_lossy(&out.stdout);
         let (mut known, mut unknown) = (0, std::collections::BTreeMap::new());

@@ -1,15 +1,17 @@
 //! Probes in IOCs: which functions, where in them, whether it is safe there, and how they are placed and taken out.
 //!
-//! [`functions`] lists the functions of EPICS Base; `place`, `instruction` and `lead` decide where a probe may stand;
+//! [`catalog`] lists the functions and the program of each; `place`, `instruction` and `lead` decide where a probe may stand;
 //! [`probe`] looks at an IOC and places its probes by way of [`attacher`].
 
 pub mod attacher;
+pub mod catalog;
 pub mod deferred_close;
-pub mod functions;
 mod instruction;
 mod lead;
+pub mod not_probed;
 pub mod place;
 pub mod probe;
 pub mod removal;
+pub(crate) mod self_test;
 pub mod stale_events;
 pub mod thread;

@@ -7,6 +7,8 @@
 //! arguments, the stack pointer and the return address are still what they were. So they are behind instructions that
 //! only compare, or set other registers: where such come first, the probe goes behind them (`lead`).
 
+use std::fmt::{self, Display, Formatter};
+
 use object::Architecture;
 
 use crate::probes::{instruction, lead};
@@ -31,55 +33,62 @@ pub struct Place {
     pub cost: Cost,
 }
 
-/// Bytes of a function that [`place`] wants to see: a landing pad and the longest instruction.
-pub const LOOK: usize = 24;
+/// Why no probe may be put at the beginning of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Its code is for this machine, of which too little is known here.
+    Machine(Architecture),
+    /// It is Thumb code.
+    Thumb,
+    /// What lies there is not an instruction that compilers begin functions with.
+    NoFunction,
+    /// The code could not be read.
+    Unreadable,
+}
 
-/// Most arguments that a program in bpf/ reads.
-pub const ARGUMENTS: usize = 4;
+impl Display for Unfit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Unfit::Machine(machine) => write!(f, "no probes are placed in {machine:?} code"),
+            Unfit::Thumb => f.write_str("Thumb code, which kernels damage when they put a probe into it"),
+            Unfit::NoFunction => f.write_str("no function begins with what lies there"),
+            Unfit::Unreadable => f.write_str("the function's code could not be read"),
+        }
+    }
+}
 
-/// Reads the first instruction of a function in code for `machine`. `offset` is where in its file the function's
-/// symbol says that it begins.
+/// Where in a function to put the probe of a program that reads so many `arguments`, from the first instructions in code
+/// for `machine`. `offset` is where in its file the function's symbol says that it begins.
 ///
 /// Only instructions that compilers begin functions with are taken, and that kernels are known to carry out elsewhere
 /// as they would be carried out in place. Data that was taken for a function is most likely none of them.
 ///
 /// # Errors
-/// A reason in words, if no probe may be put there.
-pub fn place(machine: Architecture, offset: u64, code: &[u8]) -> Result<Place, String> {
-    place_for(machine, offset, code, ARGUMENTS)
-}
-
-/// The same for a program that reads so many arguments.
-///
-/// # Errors
-/// As [`place`].
-pub fn place_for(machine: Architecture, offset: u64, code: &[u8], arguments: usize) -> Result<Place, String> {
+/// No probe may be put there.
+pub fn place(machine: Architecture, offset: u64, code: &[u8], arguments: usize) -> Result<Place, Unfit> {
     match machine {
         Architecture::X86_64 => x86(&ENDBR64, code, true, arguments),
         Architecture::I386 => x86(&ENDBR32, code, false, arguments),
         Architecture::Aarch64 => aarch64(code),
         Architecture::Arm => arm(offset, code),
         Architecture::Riscv64 => riscv(code),
-        other => Err(format!("no probes are placed in {other:?} code")),
+        other => Err(Unfit::Machine(other)),
     }
 }
-
-/// No function begins so.
-const NO_FUNCTION: &str = "no function begins with what lies there";
 
 /// Kernels take Thumb code for ARM code, accept a probe in it, and overwrite the middle of an instruction: the
 /// process dies or computes wrong values (seen on 4.19, 5.4, 6.1 and 6.12). So Thumb is refused here. The lowest
 /// bit of a function's symbol tells it (ELF for the Arm architecture, 5.5.3); ARM code lies on multiples of four.
-fn arm(offset: u64, code: &[u8]) -> Result<Place, String> {
+fn arm(offset: u64, code: &[u8]) -> Result<Place, Unfit> {
     if !offset.is_multiple_of(4) {
-        return Err("Thumb code, which kernels damage when they put a probe into it".into());
+        return Err(Unfit::Thumb);
     }
     let first = code.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     // carried out always (condition AL), and neither a trap nor the undefined space that breakpoints are from
     let (condition, trap) =
         (first >> 28, first & 0x0ff0_00f0 == 0x0120_0070 || first & 0x0ff0_00f0 == 0x07f0_00f0);
     if condition != 0xe || trap {
-        return Err(NO_FUNCTION.into());
+        return Err(Unfit::NoFunction);
     }
     Ok(Place { offset: 0, length: 4, cost: Cost::Emulated })
 }
@@ -89,12 +98,12 @@ const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// endbr32 (Intel SDM, "ENDBR32": F3 0F 1E FB).
 const ENDBR32: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfb];
 
-fn x86(landing: &[u8], code: &[u8], wide: bool, arguments: usize) -> Result<Place, String> {
+fn x86(landing: &[u8], code: &[u8], wide: bool, arguments: usize) -> Result<Place, Unfit> {
     let begin = if code.starts_with(landing) { landing.len() } else { 0 };
     let code = code.get(begin..).unwrap_or_default();
     let length_at = |at: usize| {
         let code = code.get(at..).unwrap_or_default();
-        instruction::length(code, wide).filter(|&length| length <= code.len()).ok_or(NO_FUNCTION)
+        instruction::length(code, wide).filter(|&length| length <= code.len()).ok_or(Unfit::NoFunction)
     };
     let first = length_at(0)?;
     let (passed, length, cost) = match lead::emulated(wide, arguments, code) {
@@ -107,12 +116,12 @@ fn x86(landing: &[u8], code: &[u8], wide: bool, arguments: usize) -> Result<Plac
 /// Instructions that arm64 kernels simulate are branches and PC-relative ones; all else is stepped, which is
 /// cheaper there than on x86, with no exit from a virtual machine. A landing pad
 /// (`bti c`, `paciasp`) is left alone, so the probe goes behind.
-fn aarch64(code: &[u8]) -> Result<Place, String> {
+fn aarch64(code: &[u8]) -> Result<Place, Unfit> {
     /// bti c, bti jc, paciasp (Arm ARM, hint instructions)
     const LANDING: [u32; 3] = [0xd503_245f, 0xd503_24df, 0xd503_233f];
     let (words, _) = code.as_chunks::<4>();
     let mut words = words.iter().map(|bytes| u32::from_le_bytes(*bytes));
-    let first = words.next().ok_or("the function's code could not be read")?;
+    let first = words.next().ok_or(Unfit::Unreadable)?;
     let behind = LANDING.contains(&first);
     let probed = if behind { words.next().unwrap_or(0) } else { first };
     let safe = match (probed >> 25) & 0xf {
@@ -129,7 +138,7 @@ fn aarch64(code: &[u8]) -> Result<Place, String> {
         _ => false,
     };
     if !safe {
-        return Err(NO_FUNCTION.into());
+        return Err(Unfit::NoFunction);
     }
     Ok(Place { offset: if behind { 4 } else { 0 }, length: 4, cost: Cost::Emulated })
 }
@@ -138,8 +147,8 @@ fn aarch64(code: &[u8]) -> Result<Place, String> {
 const NOP: u32 = 0xd503_201f;
 
 /// What an instruction costs there has not been measured.
-fn riscv(code: &[u8]) -> Result<Place, String> {
-    let Some(&[low, high]) = code.first_chunk::<2>() else { return Err(NO_FUNCTION.into()) };
+fn riscv(code: &[u8]) -> Result<Place, Unfit> {
+    let Some(&[low, high]) = code.first_chunk::<2>() else { return Err(Unfit::NoFunction) };
     let first = u16::from_le_bytes([low, high]);
     // the two lowest bits tell a compressed instruction; 0 is none, ebreak a breakpoint, and 0x73 is SYSTEM
     let (length, bad) = match first & 3 {
@@ -147,7 +156,7 @@ fn riscv(code: &[u8]) -> Result<Place, String> {
         _ => (2, first == 0 || first == 0x9002),
     };
     if bad || code.len() < length {
-        return Err(NO_FUNCTION.into());
+        return Err(Unfit::NoFunction);
     }
     Ok(Place { offset: 0, length, cost: Cost::Emulated })
 }
@@ -205,8 +214,14 @@ pub fn compare(machine: Architecture, place: &Place, file: &[u8], memory: &[u8])
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bpf::contract::MAX_ARGUMENTS;
+    use crate::linux::elf::CODE_WINDOW;
 
-    fn at(code: &[u8]) -> Result<(u64, usize, Cost), String> {
+    fn place(machine: Architecture, offset: u64, code: &[u8]) -> Result<Place, Unfit> {
+        super::place(machine, offset, code, MAX_ARGUMENTS)
+    }
+
+    fn at(code: &[u8]) -> Result<(u64, usize, Cost), Unfit> {
         place(Architecture::X86_64, 0, code).map(|place| (place.offset, place.length, place.cost))
     }
 
@@ -226,11 +241,13 @@ mod tests {
 
     #[test]
     fn what_no_function_begins_with() {
-        for code in [&[][..], &[0; LOOK], &[0xcc; LOOK], &[0xf0, 0x01, 0x07], &[0x89], &[0x0f, 0x0b]] {
+        for code in
+            [&[][..], &[0; CODE_WINDOW], &[0xcc; CODE_WINDOW], &[0xf0, 0x01, 0x07], &[0x89], &[0x0f, 0x0b]]
+        {
             assert!(at(code).is_err(), "{code:x?}");
         }
         for machine in [Architecture::Aarch64, Architecture::Arm, Architecture::Riscv64] {
-            assert!(place(machine, 0, &[0; LOOK]).is_err(), "{machine:?}");
+            assert!(place(machine, 0, &[0; CODE_WINDOW]).is_err(), "{machine:?}");
             assert!(place(machine, 0, &[]).is_err(), "{machine:?}");
             assert!(place(machine, 0, breakpoint(machine)).is_err(), "{machine:?}");
         }
@@ -261,8 +278,8 @@ mod tests {
         // push {r4, lr}
         let at = |offset| place(Architecture::Arm, offset, &[0x10, 0x40, 0x2d, 0xe9]);
         assert_eq!(at(0x1000), Ok(Place { offset: 0, length: 4, cost: Cost::Emulated }));
-        assert!(at(0x1001).unwrap_err().contains("Thumb code"), "as a symbol of Thumb code is");
-        assert!(at(0x1002).unwrap_err().contains("Thumb code"), "no ARM code begins there");
+        assert_eq!(at(0x1001), Err(Unfit::Thumb), "as a symbol of Thumb code is");
+        assert_eq!(at(0x1002), Err(Unfit::Thumb), "no ARM code begins there");
     }
 
     #[test]
@@ -281,13 +298,13 @@ mod tests {
         assert_eq!(with(7, 0x91), Memory::Differs);
         assert_eq!(compare(Architecture::X86_64, &place, &file, &[0x41]), Memory::Differs, "no more to see");
         let words = [0xa9bd_7bfd_u32, 0x9100_03fd].map(u32::to_le_bytes).concat();
-        let at = super::place(Architecture::Aarch64, 0, &words).unwrap();
+        let at = super::place(Architecture::Aarch64, 0, &words, 0).unwrap();
         let probed = [0xd420_00a0_u32, 0x9100_03fd].map(u32::to_le_bytes).concat();
         assert_eq!(compare(Architecture::Aarch64, &at, &words, &probed), Memory::Breakpoint);
     }
 
     #[test]
     fn unknown_machines_are_refused() {
-        assert!(place(Architecture::Mips, 0, &[0; 16]).unwrap_err().contains("Mips code"));
+        assert_eq!(place(Architecture::Mips, 0, &[0; 16]), Err(Unfit::Machine(Architecture::Mips)));
     }
 }

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 
 use crate::ioc::{IocProcess, Module};
+use crate::linux::elf::CODE_WINDOW;
 use crate::linux::opened::Opened;
-use crate::linux::{elf, process};
-use crate::probes::attacher::{Attacher, Probe, Spot};
-use crate::probes::functions::{Function, FUNCTIONS, ROUTINE};
-use crate::probes::place::{compare, place_for, Cost, Memory, LOOK};
+use crate::linux::{elf, machine, process};
+use crate::probes::attacher::{Attacher, Probe, ProbeError, Spot};
+use crate::probes::catalog::{Spec, CATALOG, PROCESS_ROUTINE};
+use crate::probes::not_probed::{NotProbed, Reason};
+use crate::probes::place::{compare, place, Cost, Memory};
 use crate::probes::removal;
 use crate::probes::thread::{self, Thread};
 
@@ -22,34 +24,23 @@ pub struct Target<'a> {
     /// Offset in that file.
     pub offset: u64,
     /// The instruction there, and zeroes.
-    code: [u8; LOOK],
+    code: [u8; CODE_WINDOW],
     /// What it costs there.
     pub cost: Cost,
 }
 
-/// What that means where `dbProcess` is missing.
-const ROUTINES_ALONE: &str =
-    ": of processing only the entry of records' process routines is recorded, without \
-    what caused it or came of it";
-
-/// Why nothing but process routines is probed in an IOC without symbols.
-pub const NO_SYMBOLS: &str =
-    "its program has no symbols: puts are taken from packets alone, and of processing only \
-    the entry of records' process routines is recorded, without what caused it or came of it";
-
 /// Looks at a function of an IOC.
 ///
 /// # Errors
-/// Why it is left out, in words.
-pub fn target<'a>(ioc: &'a IocProcess, function: &Function) -> Result<Target<'a>, String> {
-    let found = function.symbols.iter().find_map(|&symbol| Some((symbol, ioc.function(symbol)?)));
-    let instead = if function.symbols == ["dbProcess"] { ROUTINES_ALONE } else { "" };
-    let (symbol, (module, found)) =
-        found.ok_or_else(|| format!("{}: no such symbol{instead}", function.symbols[0]))?;
-    let target = look(ioc, module, symbol, found.address, function.arguments(), Some(&found.code));
-    let target = target.map_err(|reason| format!("{symbol}: {reason}"))?;
-    if target.cost == Cost::Stepped && !function.core {
-        return Err(format!("{symbol}: left out, the kernel would single-step its first instruction"));
+/// It is left out.
+pub fn target<'a>(ioc: &'a IocProcess, spec: &Spec) -> Result<Target<'a>, NotProbed> {
+    let symbols = spec.function.symbols();
+    let found = symbols.iter().find_map(|&symbol| Some((symbol, ioc.function(symbol)?)));
+    let (symbol, (module, found)) = found.ok_or(NotProbed::NoSymbol(spec.function))?;
+    let target = look(ioc, module, symbol, found.address, spec.program.arguments, Some(&found.code));
+    let target = target.map_err(|reason| NotProbed::Function(symbol, reason))?;
+    if target.cost == Cost::Stepped && !spec.core {
+        return Err(NotProbed::Function(symbol, Reason::SingleStepped));
     }
     Ok(target)
 }
@@ -62,48 +53,48 @@ fn look<'a>(
     symbol: &'static str,
     address: u64,
     arguments: usize,
-    seen: Option<&[u8; LOOK]>,
-) -> Result<Target<'a>, String> {
-    let machine = module.elf.machine;
-    if Some(machine) != crate::bpf::architecture() {
-        return Err(format!("code for another machine than the kernel's ({machine:?})"));
+    seen: Option<&[u8; CODE_WINDOW]>,
+) -> Result<Target<'a>, Reason> {
+    let code_for = module.elf.machine;
+    if Some(code_for) != machine::architecture() {
+        return Err(Reason::OtherMachine(code_for));
     }
     if !module.is_of_base() {
-        return Err(format!("it lies in {}, which is not EPICS Base", module.path));
+        return Err(Reason::NotBase(module.path.clone()));
     }
-    let (here, offset) = module.code_at(address).ok_or("the process has no code there")?;
+    let (here, offset) = module.code_at(address).ok_or(Reason::NoCode)?;
     let head = elf::code(&module.opened, offset);
     if seen.is_some_and(|seen| *seen != head) {
-        return Err(format!("{} has been changed since its symbols were read", module.path));
+        return Err(Reason::CodeChanged(module.path.clone()));
     }
-    let place = place_for(machine, offset, &head, arguments)?;
-    let mut memory = [0; LOOK];
+    let place = place(code_for, offset, &head, arguments)?;
+    let mut memory = [0; CODE_WINDOW];
     let have = ioc.memory.read_some(here, &mut memory);
-    match compare(machine, &place, &head, memory.get(..have).unwrap_or_default()) {
+    match compare(code_for, &place, &head, memory.get(..have).unwrap_or_default()) {
         Memory::Same => {}
         // another recorder, perf or bpftrace: the kernel lets all of them have it
         Memory::Breakpoint if !process::is_debugged(ioc.pid) => {}
-        Memory::Breakpoint => return Err("a debugger has a breakpoint there".into()),
-        Memory::Differs => return Err(format!("its code in memory is not that of {}", module.path)),
+        Memory::Breakpoint => return Err(Reason::Debugger),
+        Memory::Differs => return Err(Reason::CodeDiffers(module.path.clone())),
     }
     let (from, to) = (place.offset as usize, place.offset as usize + place.length);
-    let mut code = [0; LOOK];
+    let mut code = [0; CODE_WINDOW];
     code.iter_mut().zip(head.get(from..to).unwrap_or_default()).for_each(|(into, byte)| *into = *byte);
     Ok(Target { symbol, module, offset: offset + place.offset, code, cost: place.cost })
 }
 
 /// Where the probes on the process routines of an IOC's record types go, where its `dbProcess` cannot be found; and
-/// why which are left out, a line each. Nothing where `dbProcess` is there, or as long as the record types are
+/// which are left out. Nothing where `dbProcess` is there, or as long as the record types are
 /// not known.
 ///
 /// The addresses are what the process has in its memory, so they may be anything.
-pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<String>) {
+pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<NotProbed>) {
     let (mut targets, mut left_out) = (Vec::new(), Vec::new());
     let layout = ioc.layout.as_ref().ok().filter(|_| ioc.function("dbProcess").is_none());
     let mut routines: Vec<(&str, u64)> =
         layout.into_iter().flat_map(|layout| layout.routines(&ioc.memory)).collect();
     routines.sort_unstable();
-    let symbol = ROUTINE.symbols[0];
+    let (symbol, arguments) = (PROCESS_ROUTINE.function.name(), PROCESS_ROUTINE.program.arguments);
     for module in &ioc.modules {
         let here: Vec<(&str, u64)> = routines
             .extract_if(.., |(_, address)| (module.range.0..module.range.1).contains(address))
@@ -112,18 +103,18 @@ pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<String>) {
         // what is not looked at further need not be read
         let begins = if module.is_of_base() { module.elf.begins(&module.opened, &addresses) } else { None };
         for (at, ((rtype, _), address)) in here.iter().zip(addresses).enumerate() {
-            let looked = look(ioc, module, symbol, address, ROUTINE.arguments(), None).and_then(|target| {
-                let begins = begins.as_ref().ok_or("its file does not tell where functions begin")?;
-                begins.get(at).filter(|&&begins| begins).ok_or("no function begins there")?;
+            let looked = look(ioc, module, symbol, address, arguments, None).and_then(|target| {
+                let begins = begins.as_ref().ok_or(Reason::NoUnwindTables)?;
+                begins.get(at).filter(|&&begins| begins).ok_or(Reason::NoFunction)?;
                 Ok(target)
             });
             match looked {
                 Ok(target) => targets.push(target),
-                Err(reason) => left_out.push(format!("{symbol} of {rtype}: {reason}")),
+                Err(reason) => left_out.push(NotProbed::RecordType(rtype.to_string(), reason)),
             }
         }
     }
-    let nowhere = |(rtype, _)| format!("{symbol} of {rtype}: its code is in no file of EPICS Base");
+    let nowhere = |(rtype, _): (&str, u64)| NotProbed::RecordType(rtype.to_string(), Reason::NoFile);
     left_out.extend(routines.into_iter().map(nowhere));
     (targets, left_out)
 }
@@ -138,7 +129,7 @@ pub struct Probes {
 
 /// A probe and all that is needed to place it once more.
 struct Placing {
-    function: &'static Function,
+    spec: &'static Spec,
     opened: Arc<Opened>,
     spot: Spot,
     probe: Probe,
@@ -148,8 +139,8 @@ struct Placing {
 pub struct Placed {
     /// Those that are in place.
     pub probes: Probes,
-    /// What is not, and why, a line each.
-    pub not_probed: Vec<String>,
+    /// What is not, and why.
+    pub not_probed: Vec<NotProbed>,
 }
 
 /// How the probes of an IOC are.
@@ -160,7 +151,7 @@ pub enum Hold {
     /// The thread that they hung on has ended; since some time before this look there were no hits, until now.
     HeldAnew,
     /// They cannot be placed again, for this reason.
-    Lost(String),
+    Lost(ProbeError),
 }
 
 impl Probes {
@@ -186,7 +177,7 @@ impl Probes {
         }
         let Some(thread) = thread::lasting(self.pid) else { return Hold::Holds };
         for placing in &mut self.placed {
-            match attacher.attach(placing.function, &placing.opened, &placing.spot, thread.tid) {
+            match attacher.attach(&placing.spec.program, &placing.opened, &placing.spot, thread.tid) {
                 // the old one is not hit any more
                 Ok(probe) => removal::aside([std::mem::replace(&mut placing.probe, probe)]),
                 Err(reason) => return Hold::Lost(reason),
@@ -197,26 +188,21 @@ impl Probes {
     }
 
     /// Places a probe, unless it is in place already.
-    fn add(
-        &mut self,
-        attacher: &Attacher,
-        function: &'static Function,
-        target: &Target,
-    ) -> Result<(), String> {
+    fn add(&mut self, attacher: &Attacher, spec: &'static Spec, target: &Target) -> Result<(), ProbeError> {
         let spot = Spot { file: target.module.file, offset: target.offset, code: target.code };
         let here = |placing: &Placing| {
-            placing.function == function
+            std::ptr::eq(placing.spec, spec)
                 && (placing.spot.file, placing.spot.offset) == (spot.file, spot.offset)
         };
         if self.placed.iter().any(here) {
             return Ok(());
         }
         let thread = self.thread.filter(|thread| thread.lives()).or_else(|| thread::lasting(self.pid));
-        let thread = thread.ok_or("its process has ended")?;
+        let thread = thread.ok_or(ProbeError::Ended)?;
         let opened = target.module.opened.clone();
-        let probe = attacher.attach(function, &opened, &spot, thread.tid)?;
+        let probe = attacher.attach(&spec.program, &opened, &spot, thread.tid)?;
         self.thread.get_or_insert(thread);
-        self.placed.push(Placing { function, opened, spot, probe });
+        self.placed.push(Placing { spec, opened, spot, probe });
         Ok(())
     }
 }
@@ -229,12 +215,12 @@ impl Drop for Probes {
     }
 }
 
-/// Places those probes that [`routines`] tells and that are not in place; a line for each that is not.
-pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probes) -> Vec<String> {
+/// Places those probes of [`routines`] that are not in place; gives back those that could not be placed.
+pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probes) -> Vec<NotProbed> {
     let (targets, mut left_out) = routines(ioc);
     for target in targets {
-        let added = probes.add(attacher, &ROUTINE, &target);
-        left_out.extend(added.err().map(|reason| format!("{}: {reason}", target.symbol)));
+        let added = probes.add(attacher, &PROCESS_ROUTINE, &target);
+        left_out.extend(added.err().map(|error| NotProbed::Routine(error.into())));
     }
     left_out
 }
@@ -243,21 +229,16 @@ pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probe
 pub fn attach(attacher: &Attacher, ioc: &IocProcess, puts: bool, process: bool) -> Placed {
     let mut probes = Probes::none(ioc.pid);
     if ioc.is_hidden() {
-        return Placed { probes, not_probed: vec![NO_SYMBOLS.into()] };
+        return Placed { probes, not_probed: vec![NotProbed::Stripped] };
     }
-    let wanted = |function: &&Function| if is_put(function) { puts } else { process };
-    let mut place = |function: &'static Function| {
-        let target = target(ioc, function)?;
-        let added = probes.add(attacher, function, &target);
-        added.map_err(|reason| format!("{}: {reason}", target.symbol))
+    let wanted = |spec: &&'static Spec| if spec.puts { puts } else { process };
+    let mut place = |spec: &'static Spec| {
+        let target = target(ioc, spec)?;
+        let added = probes.add(attacher, spec, &target);
+        added.map_err(|error| NotProbed::Function(target.symbol, error.into()))
     };
-    let not_probed = FUNCTIONS.iter().filter(wanted).filter_map(|function| place(function).err()).collect();
+    let not_probed = CATALOG.iter().filter(wanted).filter_map(|spec| place(spec).err()).collect();
     Placed { probes, not_probed }
-}
-
-/// Does the function put values (else process records)?
-fn is_put(function: &Function) -> bool {
-    matches!(function.program, "db_put" | "db_put_field" | "db_process_notify" | "db_ca_put_link_callback")
 }
 
 #[cfg(test)]

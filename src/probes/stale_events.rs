@@ -21,7 +21,7 @@ pub fn are_possible() -> bool {
 /// Removes them all.
 pub fn remove() {
     // in another PID namespace the numbers mean other processes
-    if crate::bpf::is_first_pid_namespace() {
+    if crate::linux::process::is_first_pid_namespace() {
         remove_those(&|maker| !Path::new("/proc").join(maker.to_string()).exists());
     }
 }

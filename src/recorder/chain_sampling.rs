@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::bpf::tables::ChainSampling;
+use crate::bpf::maps::ChainSampling;
 
 /// Nanoseconds over which the rate is measured: several times as long as a block waits to be written.
 const PERIOD: u64 = 5_000_000_000;

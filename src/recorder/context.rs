@@ -9,7 +9,7 @@ use std::time::Duration;
 use iocrec_log::event::{Event, Fact};
 use nix::poll::PollFd;
 
-use crate::bpf::tables::Tables;
+use crate::bpf::maps::Tables;
 use crate::linux::clock::{self, Clock};
 use crate::linux::procfs::{Proc, Procfs};
 use crate::linux::signals;

@@ -5,7 +5,7 @@ use iocrec_log::event::{CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Fact, Pr
 use crate::bpf::hit::{Body, Form, Head};
 use crate::ioc::fields;
 use crate::ioc::layout::Numbering;
-use crate::linux::memory::printable;
+use crate::linux::text::printable;
 use crate::recorder::context::Env;
 use crate::recorder::registry::threads::{HitPlace, NewThread, Step};
 use crate::recorder::registry::traced_ioc::TracedIoc;

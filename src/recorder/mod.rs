@@ -31,11 +31,12 @@ mod value;
 
 use iocrec_log::event::{Event, Fact};
 
-use crate::bpf::tables::LeavesOut;
+use crate::bpf::maps::LeavesOut;
 use crate::bpf::{self, Kernel};
 use crate::linux::reader;
 use crate::net::capture::{Capture, CaptureError};
 use crate::net::captures::Captures;
+use crate::net::service::Ports;
 use crate::recorder::chain_sampling::Sampler;
 use crate::recorder::context::Machine;
 use crate::recorder::error::StartError;
@@ -65,13 +66,13 @@ impl Recorder {
     pub fn new(options: Options, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), StartError> {
         let mut messages = Vec::new();
         // before there is much in memory of which the reader would keep a copy
-        reader::read_aside();
+        reader::use_reader_process();
         crate::probes::stale_events::remove();
         let sampler = Sampler::new(options.thin, options.retain);
         let leaves_out = LeavesOut { chains: sampler.leaves_out(), records: !options.selection.is_all() };
         let (kernel, choice) = bpf::open(options.wish, leaves_out);
         let mut no_packets = None;
-        let captures = match Capture::open(&options.interfaces, &[]) {
+        let captures = match Capture::open(&options.interfaces, &Ports::default()) {
             _ if !options.puts => None,
             Ok(capture) => Some(Captures::new(capture)),
             Err(error @ CaptureError::NoSuchInterface { .. }) => return Err(StartError::Capture(error)),

@@ -17,7 +17,7 @@ use crate::recorder::registry::{Registry, Run};
 use crate::recorder::sink::Sink;
 use crate::recorder::sources::{Lost, Source};
 
-use crate::bpf::tables::Tables;
+use crate::bpf::maps::Tables;
 
 /// How often waiting hits and packets are taken over. The ring holds eight times what a busy IOC (20,000
 /// hits/s of 64 bytes) makes in this time; it wakes the recorder earlier when a quarter has filled.

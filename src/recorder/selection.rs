@@ -1,5 +1,6 @@
 //! Which records and PVs are wanted: `--only` and `--exclude`.
 
+use epics::Pv;
 use iocrec_log::glob::Glob;
 
 /// Patterns of names.
@@ -29,7 +30,7 @@ impl Selection {
 
     /// Is a PV, `RECORD` or `RECORD.FIELD`, wanted? By its whole name or by its record's.
     pub fn pv(&self, name: &str) -> bool {
-        let record = name.split('.').next().unwrap_or(name);
+        let record = Pv::new(name).record;
         let matches = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(name) || glob.matches(record));
         (self.only.is_empty() || matches(&self.only)) && !matches(&self.exclude)
     }

@@ -5,12 +5,14 @@
 use std::fmt;
 
 use crate::linux::reader::budget::Refused;
+use crate::probes::attacher::ProbeError;
+use crate::probes::not_probed::NotProbed;
 
 /// Something that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shortfall {
     /// A function, or the whole process, is not probed.
-    NotProbed(String),
+    NotProbed(NotProbed),
     /// Its record layout is unknown, or the BPF programs cannot be told of it.
     NoLayout(String),
     /// Record types that it has loaded later cannot be told to the BPF programs.
@@ -22,13 +24,14 @@ pub enum Shortfall {
     /// Its clients' packets are not seen.
     NotCaptured(String),
     /// Its probes had gone and could not be placed again.
-    ProbesLost(String),
+    ProbesLost(ProbeError),
 }
 
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Shortfall::NotProbed(reason) | Shortfall::NoNewTypes(reason) => f.write_str(reason),
+            Shortfall::NotProbed(why) => why.fmt(f),
+            Shortfall::NoNewTypes(reason) => f.write_str(reason),
             Shortfall::NoLayout(reason) => write!(f, "no values or records: {reason}"),
             Shortfall::NotWalked(reason) => write!(f, "records are named when they are first seen: {reason}"),
             Shortfall::Unanswered(refused) => write!(f, "names and changes may be missing: {refused}"),
@@ -101,19 +104,45 @@ impl FromIterator<Shortfall> for Shortfalls {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ioc::functions::Function;
 
     #[test]
     fn each_is_there_once_and_goes_by_what_it_is() {
-        let probe = |text: &str| Shortfall::NotProbed(text.into());
-        let mut all: Shortfalls = [probe("a"), Shortfall::NoLayout("b".into())].into_iter().collect();
-        all.add(probe("a"));
+        let missing = |function| Shortfall::NotProbed(NotProbed::NoSymbol(function));
+        let (one, other) = (missing(Function::ScanOnce), missing(Function::PostEvent));
+        let mut all: Shortfalls = [one.clone(), Shortfall::NoLayout("b".into())].into_iter().collect();
+        all.add(one.clone());
         all.add(Shortfall::Unanswered(Refused::Time));
         // a reason that reads like another kind's line is none of that kind
-        all.add(probe("names and changes may be missing: x"));
+        let confusing = Shortfall::NoNewTypes("names and changes may be missing: x".into());
+        all.add(confusing.clone());
         all.remove(|shortfall| matches!(shortfall, Shortfall::Unanswered(_)));
-        assert_eq!(all.lines(), ["a", "no values or records: b", "names and changes may be missing: x"]);
-        all.renew(vec![probe("c"), probe("a")]);
-        assert_eq!(all.lines(), ["no values or records: b", "names and changes may be missing: x", "c", "a"]);
+        assert_eq!(all.lines(), [one.to_string(), "no values or records: b".into(), confusing.to_string()]);
+        all.renew(vec![other.clone(), one.clone()]);
+        let expected = [Shortfall::NoLayout("b".into()), confusing, other, one];
+        assert_eq!(all, expected.into_iter().collect());
         assert_eq!(all.not_captured(), None);
+    }
+
+    /// The log has these sentences, and people's scripts quote them.
+    #[test]
+    fn sentences() {
+        for (shortfall, sentence) in [
+            (
+                Shortfall::NotCaptured("setns: x".into()),
+                "its network namespace cannot be captured: setns: x; puts by its clients are recorded inside the IOC \
+                 at most",
+            ),
+            (
+                Shortfall::ProbesLost(ProbeError::Ended),
+                "its probes hung on a thread that has ended, and could not be placed anew: its process has ended",
+            ),
+            (
+                Shortfall::NotWalked("the list breaks off".into()),
+                "records are named when they are first seen: the list breaks off",
+            ),
+        ] {
+            assert_eq!(shortfall.to_string(), sentence);
+        }
     }
 }

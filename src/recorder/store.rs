@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use iocrec_log::event::{Event, Fact, Loss, LossSource, Sort};
+use iocrec_log::event::{Class, Event, Fact, Loss, LossSource};
 use iocrec_log::storage::Storage;
 use iocrec_log::writer::{Status, Writer};
 
@@ -226,7 +226,7 @@ impl Store {
 
 /// May it be dropped? What defines or ends something may not, nor what people are to read.
 fn is_hit(fact: &Fact) -> bool {
-    fact.sort() == Sort::Hit && !matches!(fact, Fact::Loss(_) | Fact::ChainsLeftOut(_) | Fact::Mark(_))
+    fact.class() == Class::Hit
 }
 
 impl Sink for Store {

@@ -8,6 +8,8 @@
 
 use std::collections::HashMap;
 
+use epics::alarm::MAJOR;
+use epics::Pv;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Event, Fact, IocId, PutKind, RecordId, Tier};
 use iocrec_log::glob::Glob;
@@ -22,8 +24,6 @@ const ANOTHER: u64 = 900_000_000_000;
 const MOST_DEATHS: u64 = 4;
 /// Causes that are remembered at most; a log has no more PVs that matter.
 const MOST_CAUSES: usize = 4096;
-/// The severity MAJOR (alarm.h of EPICS Base); INVALID is above it.
-const MAJOR: u16 = 2;
 
 /// How often an IOC may die and be kept for it.
 #[derive(Default)]
@@ -122,7 +122,7 @@ impl Triggers {
             }
             Fact::CaPut(put) if !self.puts.is_empty() => {
                 let pv = &context.channel(put.channel)?.pv;
-                let record = pv.split('.').next().unwrap_or(pv);
+                let record = Pv::new(pv).record;
                 self.puts.iter().any(|glob| glob.matches(pv) || glob.matches(record)).then_some(())?;
                 (format!("put {record}"), format!("put to {pv}"))
             }

@@ -1,10 +1,10 @@
 //! Values as they lay in an IOC's memory, turned into values of the log.
 
 use iocrec_log::event::{Array, Dbf, Value};
-use iocrec_log::value::{element, size, until_nul};
+use iocrec_log::value::{element, until_nul};
 
 use crate::bpf::hit::Raw;
-use crate::ioc::layout::Numbering;
+use epics::dbf::Numbering;
 
 /// Type of a value; requests of alarm acknowledgement (types beyond the fields') are short integers.
 pub fn dbf(raw: &Raw, numbering: Numbering) -> Dbf {
@@ -14,13 +14,13 @@ pub fn dbf(raw: &Raw, numbering: Numbering) -> Dbf {
 /// A single value, or as an array where `array` says so or there is more than one element.
 pub fn value(raw: &Raw, numbering: Numbering, array: bool) -> Value {
     let dbf = dbf(raw, numbering);
-    if raw.count == 0 && dbf < Dbf::InLink {
+    if raw.count == 0 && dbf.holds_value() {
         return Value::Array(Array { dbf, count: 0, bytes: Vec::new() });
     }
-    if raw.bytes.is_empty() || dbf >= Dbf::InLink {
+    if raw.bytes.is_empty() || !dbf.holds_value() {
         return Value::Unknown;
     }
-    let size = size(dbf);
+    let size = dbf.size();
     if array || raw.count != 1 {
         let whole = (raw.bytes.len() / size).min(raw.count as usize) * size;
         return Value::Array(Array { dbf, count: raw.count, bytes: little_endian(raw.bytes, size, whole) });

@@ -1,9 +1,9 @@
 //! Finding IOCs, however they were built and wherever they run.
 
-use crate::rig::own::{libraries, succeed, Build, Own};
+use crate::rig::own_program::{libraries, succeed, Build, Own};
 use crate::rig::{
-    enter_private_mounts, json_lines, mount_small, not_run, python, rig_file, run, wait_until, Ioc, Rig,
-    Running, IOCREC,
+    enter_private_mounts, json_lines, mount_small, not_run, python, rig_file, run, wait_until, Delays, Ioc,
+    Needs, Rig, Running, IOCREC,
 };
 use serde_json::{json, Value};
 use std::path::Path;
@@ -160,8 +160,8 @@ fn an_ioc_on_an_overlay() {
     let mut mount = Command::new("mount");
     let mounted = run(mount.args(["-t", "overlay", "-o", &layers, "iocrec-test", &at("merged")]));
     if !mounted.status.success() {
-        let why = String::from_utf8_lossy(&mounted.stderr).into_owned();
-        return not_run("an IOC on an overlay", &why).unwrap_or_default();
+        let error = String::from_utf8_lossy(&mounted.stderr);
+        return not_run("an_ioc_on_an_overlay", Needs::Kernel(format!("overlay: {}", error.trim())));
     }
     own.program = at("merged/own");
     let ioc = own.start(&rig, PORT, "first.db", &[]);
@@ -217,7 +217,9 @@ fn iocs_that_start_at_once_are_all_recorded() {
     wait_until("the last is an IOC", || {
         children.last().is_some_and(|child| String::from_utf8_lossy(&maps(child)).contains("libdbCore"))
     });
+    let delays = Delays::measure();
     std::thread::sleep(Duration::from_secs(3));
+    std::thread::sleep(delays.total());
     let short = children.pop().map(|mut child| {
         let pid = child.id();
         child.kill().expect("it can be killed");

@@ -1,6 +1,6 @@
 //! IOCs that come to be, or become others, while the recorder watches.
 
-use crate::rig::own::{Build, Own};
+use crate::rig::own_program::{Build, Own};
 use crate::rig::{json_lines, rig_file, wait_until, Ioc, Rig, Running};
 use serde_json::{json, Value};
 use std::time::Duration;
@@ -38,10 +38,16 @@ fn an_ioc_that_starts_slowly() {
         // a process that is no IOC yet may be named beside one that is
         let other = rig.ioc("other", PORT + 10, "second.db", &[]);
         let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--pid", &other.pid_argument()]);
-        for word in ["step", "step", "ready"] {
-            std::thread::sleep(NOTICED);
-            ioc.command_until("", word);
+        ioc.command_until("", "step");
+        std::thread::sleep(NOTICED);
+        ioc.command_until("", "step");
+        // iocInit is next
+        std::thread::sleep(NOTICED);
+        wait_until("the log has the records", || records(&rig).len() == 3);
+        if build == Build::Shared {
+            wait_until("its probes are in place", || recorder.errors().contains("recording own"));
         }
+        ioc.command_until("", "ready");
         wait_until("it is recorded", || traces(&rig, "START:TICK").lines().count() > 4);
         assert!(recorder.stop().success(), "{}", recorder.errors());
         let records = records(&rig);

@@ -1,17 +1,21 @@
-//! Puts go before processing: where a flood of processing fills what lies between kernel and recorder, no put is lost
-//! with it, and what is lost is said to be processing.
+//! Puts take precedence over processing: where a flood of processing fills the buffers between kernel and recorder, no
+//! put is lost with it, and the loss is reported as one of processing.
 
-use crate::rig::Rig;
+use crate::rig::{not_run, Needs, Rig};
 use serde_json::{json, Value};
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PORT: u16 = 5074;
 
 /// Records that process ten times a second, each with a link that puts.
 const FLOOD: usize = 1000;
-/// Time for the flood to fill what is there: 300 bytes a record. Packets are kept for half a second.
+/// Time for the flood to fill the buffer, at 300 bytes a record.
 const STALL: Duration = Duration::from_millis(350);
+/// How long the capture keeps packets: 16 blocks of 40 ms (src/net/capture.rs), less some for the recorder to wake up.
+const BRIDGED: Duration = Duration::from_millis(600);
+/// How often the scene is repeated where the machine is too busy for it.
+const ATTEMPTS: usize = 5;
 /// Puts with callback, each waited for.
 const CALLBACKS: u32 = 20;
 
@@ -37,11 +41,21 @@ fn losses(rig: &Rig) -> Vec<String> {
     text.lines().filter(|line| line.contains("loss ")).map(str::to_string).collect()
 }
 
-/// The recorder takes nothing for as long as what captures packets can bridge, while a client puts so many values one
-/// after the other.
+/// A client puts `count` values in a row while the recorder is stopped for as long as its packet capture can bridge.
 fn puts_survive(tier: &str, count: u32) {
-    let Some(rig) = Rig::alone(&format!("flood-{tier}")) else { return };
-    let ioc = rig.ioc("flooded", PORT, &database(&rig), &[]);
+    let name = format!("flood-{tier}");
+    for _ in 0..ATTEMPTS {
+        let Some(rig) = Rig::alone(&name) else { return };
+        if flood(&rig, tier, count) {
+            return;
+        }
+    }
+    not_run(&name, Needs::Machine("one that carries out a few hundred puts in 600 ms"));
+}
+
+/// Returns false if the puts took so long that packets may be lost with reason.
+fn flood(rig: &Rig, tier: &str, count: u32) -> bool {
+    let ioc = rig.ioc("flooded", PORT, &database(rig), &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
     client.connect("FLOOD:SP");
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
@@ -49,15 +63,20 @@ fn puts_survive(tier: &str, count: u32) {
     client.put("FLOOD:SP", 6, json!(-1), true);
     recorder.signal(libc::SIGSTOP);
     std::thread::sleep(STALL);
+    let begin = Instant::now();
     client.flood("FLOOD:SP", count);
     for number in count..count + CALLBACKS {
         client.put("FLOOD:SP", 6, json!(number), true);
     }
     recorder.signal(libc::SIGCONT);
+    if begin.elapsed() > BRIDGED {
+        eprintln!("the puts took {:?}: once more", begin.elapsed());
+        return false;
+    }
     client.put("FLOOD:SP", 6, json!(count + CALLBACKS), true);
     assert!(recorder.stop().success(), "{}", recorder.errors());
 
-    let losses = losses(&rig);
+    let losses = losses(rig);
     let said = |what: &str| losses.iter().any(|line| line.contains(what));
     assert!(said("the buffer between kernel and recorder was full"), "nothing is tested: {losses:?}");
     assert!(!said("puts"), "{losses:?}");
@@ -72,6 +91,7 @@ fn puts_survive(tier: &str, count: u32) {
     };
     let wrong: Vec<&[Value]> = puts.windows(2).filter(is_wrong).collect();
     assert!(wrong.is_empty(), "{} of {count}: {:#?}", wrong.len(), wrong.first());
+    true
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! files, and whichever of its threads and children come and go.
 
 use crate::attaching::{checked, is_recorded};
-use crate::rig::own::{Build, Own};
+use crate::rig::own_program::{Build, Own};
 use crate::rig::{python, run, wait_until, Ioc, Rig, IOCREC};
 use serde_json::{json, Value};
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! IOCs with EPICS Base in the program, whatever symbols are left in it.
 
 use crate::attaching::{checked, is_recorded};
-use crate::rig::own::{Build, Own};
+use crate::rig::own_program::{Build, Own};
 use crate::rig::spans::{shape, spans};
 use crate::rig::{run, wait_until, Rig};
 use serde_json::{json, Value};
@@ -87,7 +87,11 @@ fn a_static_ioc_without_any_symbol() {
     client.put("ONE:SP", 6, json!(-8.5), true);
     wait_until("the slow record is done", || client.get("ONE:LATE") == json!(-17.0));
     ioc.command("dbtr ONE:PULL");
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    wait_until("the log has the last of it", || {
+        let spans = spans(&rig);
+        let count = |name: &str| spans.iter().filter(|span| span.name == name).count();
+        count("process ONE:PULLED") > 0 && count("process ONE:TICK") > 3
+    });
     assert!(recorder.stop().success(), "{}", recorder.errors());
 
     // its table of clients is not found: who this one is was said before the recorder came

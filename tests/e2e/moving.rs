@@ -1,7 +1,7 @@
 //! Log directories that are moved, deleted, made anew, covered by other file systems, and file systems that die: each put
 //! of a client is in some log, or is counted as lost.
 
-use crate::rig::{self, json_lines, run, wait_until, Client, Ioc, Rig, Running, IOCREC};
+use crate::rig::{self, json_lines, run, wait_until, Client, Delays, Ioc, Needs, Rig, Running, IOCREC};
 use serde_json::{json, Value};
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,6 +10,8 @@ use std::process::Command;
 use std::time::Duration;
 
 const PORT: u16 = 5074;
+/// What the recorders here are started with as --sync.
+const SYNC: Duration = Duration::from_secs(1);
 
 /// A recorder of an IOC that a client puts numbers to, one after the other.
 struct World {
@@ -187,7 +189,7 @@ fn deleted_and_made_anew() {
     world.is_reached();
     world.put(50);
     let moment = world.put;
-    std::thread::sleep(Duration::from_millis(1500));
+    wait_until("the last put is in the log", || numbers(&world.log, "PUT:LONG").0.contains(&(moment - 1)));
     // rm DIR/*
     for file in fs::read_dir(&world.log).expect("the log").flatten() {
         fs::remove_file(file.path()).expect("a file is deleted");
@@ -267,13 +269,19 @@ fn a_file_system_that_dies() {
     let made = run(Command::new("mkfs.ext4").args(["-q", &image]));
     let mounted = run(Command::new("mount").args(["-o", "loop", &image, &disk]));
     if !made.status.success() || !mounted.status.success() {
-        rig::not_run::<()>("dies", "mounting an ext4 image does not work here");
-        return;
+        let error = String::from_utf8_lossy(&mounted.stderr);
+        return rig::not_run(
+            "a_file_system_that_dies",
+            Needs::Kernel(format!("ext4 in an image: {}", error.trim())),
+        );
     }
     let mut world = World::new(rig, "dies");
     world.put(50);
-    // all of that is on the disk before it dies
-    std::thread::sleep(Duration::from_millis(2500));
+    // all of that is on the disk before it dies: in the file, and one period of --sync later in the file system
+    wait_until("the last put is in the log", || numbers(&world.log, "PUT:LONG").0.contains(&49));
+    let delays = Delays::measure();
+    std::thread::sleep(SYNC * 2);
+    std::thread::sleep(delays.total());
     let died = shut_down(&disk);
     assert!(died, "{}", std::io::Error::last_os_error());
     world.until_said("storing paused", 1);

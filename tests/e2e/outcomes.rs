@@ -1,6 +1,6 @@
 //! What puts came to: the put log says what the IOC says when it is asked afterwards, and no more than is known.
 
-use crate::rig::{iocreplay, Client, Rig};
+use crate::rig::{iocreplay, wait_until, Client, Rig};
 use serde_json::{json, Value};
 use std::process::Command;
 
@@ -20,8 +20,8 @@ fn put_log(rig: &Rig, arguments: &[&str]) -> Vec<Value> {
     rig.puts(arguments).into_iter().filter(|line| line["pv"] != "PUT:READY").collect()
 }
 
-/// Are these lines as expected, as far as is said?
-fn compare(log: &[Value], expected: &[Value]) {
+/// The keys of these lines whose values are not the expected ones.
+fn differences(log: &[Value], expected: &[Value]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (line, expected) in log.iter().zip(expected) {
         for (key, value) in expected.as_object().expect("an object") {
@@ -30,6 +30,22 @@ fn compare(log: &[Value], expected: &[Value]) {
             }
         }
     }
+    wrong
+}
+
+/// Does the log have a line for each put so far, with this outcome of the last one?
+fn has_outcome(rig: &Rig, puts: usize, last: &Value) -> bool {
+    let log = put_log(rig, &[]);
+    log.len() == puts && differences(&log[puts - 1..], std::slice::from_ref(last)).is_empty()
+}
+
+/// Waits for that: the recorder looks at a field again after the put.
+fn wait_for_outcome(rig: &Rig, puts: usize, last: &Value) {
+    wait_until("the log has the outcome of the put", || has_outcome(rig, puts, last));
+}
+
+fn compare(log: &[Value], expected: &[Value]) {
+    let wrong = differences(log, expected);
     assert!(wrong.is_empty() && log.len() == expected.len(), "{}\n{log:?}", wrong.join("\n"));
 }
 
@@ -66,8 +82,7 @@ fn the_shell(tier: &str) {
     }
     let egu = client.get("PUT:LONG.EGU");
     let link = client.get("PUT:PLAIN.INP");
-    // until the recorder has looked at the last of them twice
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    wait_for_outcome(&rig, 10, &json!({"pv": "PUT:PLAIN.INP", "status": "ok", "new": link}));
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let line = |pv: &str, status: &str, old: Value, new: Value| json!({"pv": pv, "via": "dbpf", "status": status, "old": old, "new": new, "inexact": false});
     compare(
@@ -115,13 +130,13 @@ fn acknowledgements_are_not_puts_to_the_value() {
     client.put("PUT:ALARM", DOUBLE, json!(20.0), NOTIFY);
     assert_eq!(client.get("PUT:ALARM.ACKS"), json!(2));
     client.put("PUT:ALARM", PUT_ACKS, json!(1), WRITE);
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    wait_for_outcome(&rig, 2, &json!({"dbr": "DBR_PUT_ACKS", "new": 2}));
     assert_eq!(client.get("PUT:ALARM.ACKS"), json!(2), "MINOR acknowledges no MAJOR");
     client.put("PUT:ALARM", PUT_ACKS, json!(2), WRITE);
     client.put("PUT:ALARM", PUT_ACKT, json!(0), WRITE);
     assert_eq!((client.get("PUT:ALARM.ACKS"), client.get("PUT:ALARM.ACKT")), (json!(0), json!(0)));
     assert_eq!(client.get("PUT:ALARM"), json!(20.0));
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    wait_for_outcome(&rig, 4, &json!({"dbr": "DBR_PUT_ACKT", "new": 0}));
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let line = |dbr: &str, field: &str, asked: u16, old: Value, new: Value| {
         json!({"pv": "PUT:ALARM", "record": "PUT:ALARM", "dbr": dbr, "field": field, "requested": asked,
@@ -172,7 +187,7 @@ fn a_client_that_is_gone_soon_is_known_by_an_alias_too() {
         expected.push(json!({"pv": pv, "record": "PUT:ALIASED", "source": "both", "status": "ok",
             "client": address, "client_host": client.host, "inexact": false}));
     }
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    wait_for_outcome(&rig, expected.len(), &expected[expected.len() - 1]);
     assert!(recorder.stop().success(), "{}", recorder.errors());
     compare(&put_log(&rig, &[]), &expected);
 }
@@ -193,11 +208,10 @@ fn long_values_are_whole_or_say_that_they_are_cut() {
     rig.wait_until_recording(&mut client, "PUT:READY", "both");
     let long: String = (0..600).map(|n| char::from(b'a' + (n % 26) as u8)).collect();
     let chars = |text: &str| json!([text.as_bytes(), b"\0"].concat());
-    let pause = || std::thread::sleep(std::time::Duration::from_millis(700));
     client.put("PUT:DOUBLES", DOUBLE, numbers(0..256), NOTIFY);
-    pause();
+    wait_for_outcome(&rig, 1, &json!({"new": numbers(0..256), "inexact": false}));
     client.put("PUT:DOUBLES", DOUBLE, numbers(1..257), WRITE);
-    pause();
+    wait_for_outcome(&rig, 2, &json!({"new": numbers(1..257), "inexact": false}));
     client.put("PUT:DOUBLES", DOUBLE, numbers(0..20_000), NOTIFY);
     client.put("PUT:DOUBLE.DESC$", CHAR, chars("first"), NOTIFY);
     client.put("PUT:DOUBLE.DESC$", CHAR, chars("second"), WRITE);
@@ -205,11 +219,11 @@ fn long_values_are_whole_or_say_that_they_are_cut() {
     client.put("PUT:LONGTEXT.VAL$", CHAR, chars(&long), NOTIFY);
     client.put("PUT:PLAIN.INP", STRING, json!("PUT:LONG NPP"), WRITE);
     let first_link = client.get("PUT:PLAIN.INP");
-    pause();
+    wait_for_outcome(&rig, 8, &json!({"new": first_link, "inexact": false}));
     client.put("PUT:PLAIN.INP", STRING, json!("PUT:INT64 CP MS"), NOTIFY);
     let second_link = client.get("PUT:PLAIN.INP");
     let held = client.get("PUT:LONGTEXT.VAL$");
-    pause();
+    wait_for_outcome(&rig, 9, &json!({"new": second_link, "inexact": false}));
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let log = put_log(&rig, &[]);
     let flags = |requested: Value, old: Value, new: Value, inexact: bool| json!({"requested_cut": requested, "old_cut": old, "new_cut": new, "inexact": inexact, "status": "ok"});

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::rig::{iocreplay, not_run, run, wait_until, Rig, IOCREC};
+use crate::rig::{iocreplay, not_run, run, wait_until, Needs, Rig, IOCREC};
 
 fn repository(path: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path).to_str().expect("a UTF-8 path").to_string()
@@ -111,7 +111,7 @@ fn the_init_script_starts_stops_and_tells() {
             )
         };
         if Command::new(shell[0]).arg("--help").output().is_err() && shell[0] != "dash" {
-            not_run::<()>("init script", shell[0]);
+            not_run("the_init_script_starts_stops_and_tells", Needs::Program("busybox"));
             continue;
         }
         assert_eq!(script("status").0, Some(3));
@@ -138,7 +138,7 @@ fn the_init_script_starts_stops_and_tells() {
 fn systemd_takes_the_unit() {
     let Some(rig) = Rig::new("unit") else { return };
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        return not_run("systemd_takes_the_unit", "systemd-analyze is missing").unwrap_or(());
+        return not_run("systemd_takes_the_unit", Needs::Program("systemd-analyze"));
     }
     let unit = fs::read_to_string(repository("packaging/iocrec.service")).expect("the unit");
     let unit = unit.replace("/usr/bin/iocrec", IOCREC).replace("/usr/share/doc/iocrec", &repository("docs"));

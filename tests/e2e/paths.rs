@@ -229,7 +229,8 @@ fn puts_that_are_refused_or_find_the_record_disabled_or_busy(tier: &str) {
     client.put("PATH:BUSY.A", DOUBLE, json!(7.0), WRITE);
     client.put("PATH:BUSY.A", DOUBLE, json!(8.0), WRITE);
     wait_for(&mut client, "PATH:BUSY", 8.0);
-    thread::sleep(Duration::from_millis(400));
+    // until the delay is over
+    wait_until("PATH:BUSY.PACT", || client.get("PATH:BUSY.PACT") == json!(0));
     client.put("PATH:BUSY.A", DOUBLE, json!(9.0), WRITE);
     client.put("PATH:BUSY.A", DOUBLE, json!(10.0), NOTIFY);
     assert!(recorder.stop().success(), "{}", recorder.errors());

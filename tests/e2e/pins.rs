@@ -1,7 +1,7 @@
 //! What is kept: around marks, severe alarms, puts that matter and the death of an IOC, though the rest of the log
 //! is deleted; and `iocrec status`, which tells of it.
 
-use crate::rig::{run, wait_until, Client, Rig, IOCREC};
+use crate::rig::{run, wait_until, Client, Rig, FLUSH, IOCREC};
 use serde_json::{json, Value};
 use std::fs;
 use std::process::{Command, Output};
@@ -9,6 +9,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 const PORT: u16 = 5074;
+/// What the recorders here are started with as --pin-after.
+const PIN_AFTER: Duration = Duration::from_secs(1);
 
 fn agent(arguments: &[&str]) -> Output {
     run(Command::new(IOCREC).args(arguments))
@@ -19,13 +21,6 @@ fn status(rig: &Rig) -> Value {
     let output = agent(&["status", "--dir", &rig.log(), "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-/// The runs that the log holds.
-fn runs(rig: &Rig) -> Vec<Value> {
-    let info = rig.replay("info", &["--json"]);
-    let info: Value = serde_json::from_slice(&info.stdout).unwrap_or_default();
-    info["runs"].as_array().cloned().unwrap_or_default()
 }
 
 /// Puts until the recorder has deleted so many segments.
@@ -49,7 +44,8 @@ fn what_is_around_a_mark_outlives_the_rest_and_a_restart() {
     let marked = agent(&["mark", "--dir", &rig.log(), "beam", "lost \u{1b}[2J"]);
     assert_eq!(marked.status.code(), Some(0), "{}", String::from_utf8_lossy(&marked.stderr));
     client.put("PUT:TEXT", 0, json!("just after"), true);
-    sleep(Duration::from_millis(1500));
+    // what follows is pinned until a second after the mark
+    sleep(PIN_AFTER + FLUSH);
     turn_over(&rig, &mut client, 8);
     let about = status(&rig);
     assert_eq!(
@@ -74,7 +70,7 @@ fn what_is_around_a_mark_outlives_the_rest_and_a_restart() {
     let texts = rig.puts(&["--pv", "PUT:TEXT"]);
     let texts: Vec<&str> = texts.iter().filter_map(|put| put["requested"].as_str()).collect();
     assert_eq!(texts, ["just before", "just after"]);
-    let runs = runs(&rig);
+    let runs = rig.runs();
     assert_eq!(runs.len(), 2, "{runs:?}");
     assert_eq!(runs[0]["marks"][0]["text"], "beam lost \u{1b}[2J");
     assert!(runs[0]["pins"][0]["cause"].as_str().is_some_and(|cause| cause.starts_with("beam lost")));
@@ -109,14 +105,14 @@ fn alarms_puts_and_deaths_are_kept_without_being_told() {
     ]);
     rig.wait_until_recording(&mut client, "PUT:READY", "both");
     let causes = || {
-        let runs = runs(&rig);
+        let runs = rig.runs();
         let pins = runs.first().and_then(|run| run["pins"].as_array().cloned()).unwrap_or_default();
         pins.iter().filter_map(|pin| pin["cause"].as_str().map(str::to_owned)).collect::<Vec<_>>()
     };
     client.put("PUT:LONG", 5, json!(1), true);
     client.put("PUT:LONG.HIHI", 5, json!(10), true);
     client.put("PUT:LONG.HHSV", 5, json!(2), true);
-    sleep(Duration::from_millis(1000));
+    wait_until("the log has the last put", || !rig.puts(&["--pv", "PUT:LONG.HHSV"]).is_empty());
     assert_eq!(causes(), Vec::<String>::new(), "nothing happened yet");
     for _ in 0..5 {
         client.put("PUT:LONG", 5, json!(12), true);

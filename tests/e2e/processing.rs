@@ -4,8 +4,6 @@
 use crate::rig::spans::{shape, spans, Span};
 use crate::rig::{epics_versions, wait_until, Rig};
 use serde_json::{json, Value};
-use std::thread;
-use std::time::Duration;
 
 const PORT: u16 = 5074;
 
@@ -20,13 +18,17 @@ struct Processing<'a> {
 }
 
 fn processing<'a>(spans: &'a [Span], record: &str) -> Processing<'a> {
-    let name = format!("process {record}");
-    let of: Vec<&Span> = spans.iter().filter(|span| span.name == name).collect();
-    assert!(!of.is_empty(), "{record} never processes");
-    Processing { spans, of }
+    let found = Processing::of(spans, record);
+    assert!(!found.of.is_empty(), "{record} never processes");
+    found
 }
 
-impl Processing<'_> {
+impl<'a> Processing<'a> {
+    fn of(spans: &'a [Span], record: &str) -> Processing<'a> {
+        let name = format!("process {record}");
+        Processing { spans, of: spans.iter().filter(|span| span.name == name).collect() }
+    }
+
     /// That attribute of each.
     fn all(&self, key: &str) -> Vec<&str> {
         self.of.iter().map(|span| span.attributes.get(key).and_then(Value::as_str).unwrap_or("")).collect()
@@ -92,7 +94,13 @@ fn every_way(name: &str, options: &[&str], tier: &str, cp: (&str, &str)) {
     client.put("PROC:LOOP", DOUBLE, json!(6.0), true);
     client.put("PROC:SEQ.PROC", ENUM, json!(1), true);
     client.put("PROC:READS.PROC", ENUM, json!(1), true);
-    thread::sleep(Duration::from_millis(1200));
+    wait_until("the log has the scans, and the record that is disabled", || {
+        let spans = spans(&rig);
+        let of = |record: &str| Processing::of(&spans, record);
+        let last = of("PROC:READEND").of.len() + of("PROC:SEQEND").of.len();
+        let disabled = of("PROC:DISABLED").outcomes().last() == Some(&"disabled");
+        of("PROC:FAST").of.len() >= 5 && !of("PROC:SLOWER").of.is_empty() && last == 2 && disabled
+    });
     assert!(recorder.stop().success(), "{}", recorder.errors());
 
     let spans = spans(&rig);

@@ -5,8 +5,6 @@ use crate::rig::spans::{spans, Span};
 use crate::rig::{epics_versions, json_lines, python, wait_until, Client, Ioc, Rig};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
-use std::thread;
-use std::time::Duration;
 
 const PORT: u16 = 5074;
 
@@ -19,11 +17,34 @@ const LONG: u16 = 5;
 const ALL: [&str; 6] = ["event:on", "io:1", "event:7", "io:2", "event:off", "io:3"];
 const ROUNDS: usize = 20;
 
-/// A put to a field, and that the recorder has had time to look what it changed.
-fn change(client: &mut Client, pv: &str, dbr: u16, value: Value) {
-    client.put(pv, dbr, value, true);
-    thread::sleep(Duration::from_millis(400));
+/// Records of scanning.db that are on a scan list.
+const SCANNED: u64 = 14;
+
+/// Puts to a field of MOVES, and waits until the log has the scan list that the record moved to.
+fn moves(rig: &Rig, client: &mut Client, field: &str, dbr: u16, value: Value) {
+    let before = rig.facts("scanned");
+    client.put(&format!("MOVES.{field}"), dbr, value, true);
+    wait_until("the log has the new scan list", || rig.facts("scanned") > before);
 }
+
+/// Posts all three events at once, and waits until the log has what they set off: the `round`th processing of each
+/// record.
+fn post_all(rig: &Rig, client: &mut Client, round: usize) {
+    client.put("POST:ALL.PROC", LONG, json!(1), true);
+    wait_for_processings(rig, &ON_EVENTS, round);
+}
+
+fn wait_for_processings(rig: &Rig, records: &[&str], count: usize) {
+    wait_until("the log has the processings", || {
+        let spans = spans(rig);
+        records.iter().all(|record| of(&spans, record).len() >= count)
+    });
+}
+
+/// Records that process on an event, but for MOVES.
+const ON_EVENTS: [&str; 7] =
+    ["EV:on:A", "EV:on:B", "EV:on:HIGH", "EV:off:A", "EV:off:HIGH", "EV:7:A", "EV:7:B"];
+const ON_INTERRUPTS: [&str; 5] = ["IO:1:A", "IO:1:B", "IO:2:A", "IO:2:B", "IO:3:A"];
 
 /// Processings of a record, in the order of time.
 fn of<'a>(spans: &'a [Span], record: &str) -> Vec<&'a Span> {
@@ -66,23 +87,25 @@ fn scene(name: &str, epics: Option<&str>, tier: &str) {
     ioc.command("init");
     let mut client = rig.client("libca", &[PORT], &[]);
     rig.wait_until_recording(&mut client, "SCAN:READY", "both");
-    // Lists are looked for again at most some seconds after.
-    thread::sleep(Duration::from_secs(2));
+    wait_until("the log has all scan lists", || rig.facts("scanned") >= SCANNED);
 
     let asked = ask(&mut ioc);
-    thread::sleep(Duration::from_millis(300));
-    client.put("POST:ALL.PROC", LONG, json!(1), true);
-    thread::sleep(Duration::from_millis(300));
-    change(&mut client, "MOVES.EVNT", STRING, json!("off"));
-    client.put("POST:ALL.PROC", LONG, json!(1), true);
-    thread::sleep(Duration::from_millis(300));
-    change(&mut client, "MOVES.PRIO", ENUM, json!(2));
-    client.put("POST:ALL.PROC", LONG, json!(1), true);
-    thread::sleep(Duration::from_millis(300));
-    change(&mut client, "MOVES.SCAN", ENUM, json!(0));
+    wait_for_processings(&rig, &[&ON_EVENTS[..], &ON_INTERRUPTS, &["MOVES"]].concat(), ROUNDS);
+    post_all(&rig, &mut client, ROUNDS + 1);
+    moves(&rig, &mut client, "EVNT", STRING, json!("off"));
+    post_all(&rig, &mut client, ROUNDS + 2);
+    moves(&rig, &mut client, "PRIO", ENUM, json!(2));
+    post_all(&rig, &mut client, ROUNDS + 3);
+    wait_for_processings(&rig, &["MOVES"], ROUNDS + 3);
+    moves(&rig, &mut client, "SCAN", ENUM, json!(0));
     client.put("MOVES.PROC", LONG, json!(1), true);
-    change(&mut client, "STATES.ONST", STRING, json!("Open"));
+    client.put("STATES.ONST", STRING, json!("Open"), true);
+    wait_until("the log has the new enum string", || {
+        let records = json_lines(&rig.replay("records", &["--json", "--pv", "STATES"]).stdout);
+        records.iter().any(|record| record["states"][1] == "Open")
+    });
     client.put("STATES", LONG, json!(1), true);
+    wait_for_processings(&rig, &["PERIOD:2"], 1);
     assert!(recorder.stop().success(), "{}", recorder.errors());
 
     let spans = spans(&rig);

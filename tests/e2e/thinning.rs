@@ -1,4 +1,4 @@
-//! ChainSampling: what is left out is left out as a whole and counted, and puts with all that they cause are there.
+//! Chain sampling leaves out whole chains and counts them, and keeps puts with everything that they cause.
 
 use crate::rig::spans::{shape, spans, Span};
 use crate::rig::{wait_until, Rig};
@@ -98,7 +98,11 @@ fn thinned_on(tier: &str) {
             client.get(&format!("THIN:A{n}")).as_f64().expect("a number")
         })
         .collect();
-    thread::sleep(Duration::from_millis(200));
+    // those that have begun end
+    let ends = (0..CHAINS).map(|n| format!("THIN:D{n}")).chain(["THIN:SLOW".to_string()]);
+    for record in ends {
+        wait_until(&record, || client.get(&format!("{record}.PACT")) == json!(0));
+    }
     assert_eq!(recorder.stop().code(), Some(0));
 
     let spans = spans(&rig);
@@ -183,7 +187,9 @@ fn records_that_are_not_wanted_cost_nothing_more() {
     let mut recorder =
         rig.record(&["--pid", &ioc.pid_argument(), "--only", "THIN:?1", "--exclude", "THIN:E*"]);
     wait_until("it is recorded", || recorder.errors().contains("recording "));
-    thread::sleep(Duration::from_secs(3));
+    wait_until("the log has some chains", || {
+        spans(&rig).iter().filter(|span| span.name == "process THIN:A1").count() >= 10
+    });
     assert_eq!(recorder.stop().code(), Some(0));
     let spans = spans(&rig);
     let count = |name: &str| spans.iter().filter(|span| span.name == format!("process {name}")).count();

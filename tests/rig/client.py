@@ -80,8 +80,15 @@ class LibcaClient:
         return own_tcp_ends()[int(server.rsplit(":", 1)[1])]
 
     # pyepics puts in the channel's native type only, so puts go to libca itself.
-    ELEMENTS = [ctypes.c_char * 40, ctypes.c_int16, ctypes.c_float, ctypes.c_uint16, ctypes.c_uint8,
-                ctypes.c_int32, ctypes.c_double]
+    ELEMENTS = [
+        ctypes.c_char * 40,
+        ctypes.c_int16,
+        ctypes.c_float,
+        ctypes.c_uint16,
+        ctypes.c_uint8,
+        ctypes.c_int32,
+        ctypes.c_double,
+    ]
 
     def put(self, pv, dbr, value, notify):
         chid = self.channel(pv)
@@ -231,9 +238,7 @@ def main():
     os.environ["EPICS_CA_SERVER_PORT"] = args.ports.split(",")[0]
     os.environ["EPICS_CA_MAX_ARRAY_BYTES"] = "10000000"
     # ioc.py says where PVAccess is beside Channel Access.
-    os.environ["EPICS_PVA_ADDR_LIST"] = " ".join(
-        f"{args.address}:{int(port) + 2000}" for port in args.ports.split(",")
-    )
+    os.environ["EPICS_PVA_ADDR_LIST"] = " ".join(f"{args.address}:{int(port) + 2000}" for port in args.ports.split(","))
     os.environ["EPICS_PVA_AUTO_ADDR_LIST"] = "NO"
     os.environ["EPICS_PVA_BROADCAST_PORT"] = str(int(args.ports.split(",")[0]) + 2000)
     if args.host:

@@ -1,8 +1,9 @@
-"""Runs a command for which the kernel refuses system calls: by seccomp, as containers do it.
+"""Runs a command with some system calls refused by seccomp, as containers do.
 
     forbid.py CALL=ERRNO[,CALL=ERRNO...] COMMAND [ARGUMENT...]
 
-CALL is bpf, perf_event_open, process_vm_readv, setns or socket-packet (the family AF_PACKET alone), ERRNO a name as EPERM.
+CALL is bpf, perf_event_open, process_vm_readv, setns or socket-packet (AF_PACKET sockets only). ERRNO is a name such
+as EPERM.
 """
 
 import ctypes

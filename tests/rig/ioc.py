@@ -3,12 +3,17 @@
     ioc.py NAME PORT DATABASE [--macros M] [--find PORT,...] [--epics VERSION] [--pva qsrv|pvxs]
            [--access FILE] [--address A] [--reach A,...]
 
-Serves the records of DATABASE over Channel Access on TCP and UDP PORT; --find says on which other
-ports its own CA links look for their targets. --epics takes the libraries of another epicscorelibs
-than that of the virtual environment: one of those in its directory epics, where scripts/setup puts
-them. --pva serves PVAccess as well, on PORT+1000 (UDP: PORT+2000). --access is an access security
-file. --address is where it serves instead of 127.0.0.1, --reach where else its CA links look. Prints "ready" on stdout once it serves, then carries out each line of stdin as an iocsh
-command and prints "done" after it. Ends, with the EPICS exit handlers, when stdin ends.
+Serves the records of DATABASE over Channel Access on TCP and UDP PORT. Prints "ready" on stdout once it serves, then
+carries out each line of stdin as an iocsh command and prints "done" after it. Exits at the end of stdin, after the
+EPICS exit handlers.
+
+--find     other ports where its CA links look for their targets
+--epics    another version of epicscorelibs than that of the virtual environment: a directory of its epics/, where
+           scripts/setup puts them
+--pva      serves PVAccess as well, on PORT+1000 (UDP: PORT+2000)
+--access   an access security file
+--address  the address to serve on, instead of 127.0.0.1
+--reach    further addresses where its CA links look
 """
 
 import argparse

@@ -24,9 +24,7 @@ from ioc import Libraries, environment, expect_zero, restart_with
 HERE = os.path.dirname(os.path.abspath(__file__))
 # struct dset: number, report, init, init_record, get_ioint_info
 IOINT = 4
-GET_IOINT_INFO = ctypes.CFUNCTYPE(
-    ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p)
-)
+GET_IOINT_INFO = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
 
 
 class Scanning:

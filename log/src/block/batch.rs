@@ -3,7 +3,7 @@
 use super::columns::COLUMNS;
 use super::predict::WHOLE;
 use super::template::{append, Rest, Template};
-use crate::event::{Event, Fact, Sort};
+use crate::event::{Class, Event, Fact};
 use crate::format::MAX_RAW;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -145,7 +145,7 @@ pub(crate) struct Batch {
     pub(super) shapes: Vec<(u32, u32)>,
     shape_numbers: Table<(u32, u32)>,
     /// The entries that are definitions or ends.
-    sorts: Vec<(u32, Sort)>,
+    defining: Vec<(u32, Class)>,
     span: Option<(u64, u64)>,
     /// Bytes that shapes, numbers and facts can need at most, and what all usually need.
     most: usize,
@@ -163,7 +163,7 @@ impl Batch {
 
     /// Does it hold definitions or ends?
     pub fn defines(&self) -> bool {
-        !self.sorts.is_empty()
+        !self.defining.is_empty()
     }
 
     /// Would one more event of this time and [length](Encoded::len) keep the body below `limit` bytes
@@ -172,7 +172,7 @@ impl Batch {
         let (first, last) = self.span_with(time);
         let times = if last - first < NEAR {
             // Only next to a definition or an end can time go back.
-            NEAR_TIME * self.entries.len() + MOST_TIME * self.sorts.len()
+            NEAR_TIME * self.entries.len() + MOST_TIME * self.defining.len()
         } else {
             MOST_TIME * self.entries.len()
         };
@@ -185,9 +185,9 @@ impl Batch {
     }
 
     pub fn push(&mut self, event: &Event, encoded: &Encoded) {
-        let sort = event.fact.sort();
-        if sort != Sort::Hit {
-            self.sorts.push((self.count(), sort));
+        let class = event.fact.class();
+        if class.defines() {
+            self.defining.push((self.count(), class));
         }
         self.span = Some(self.span_with(event.time));
         self.most += MOST_SHAPE + encoded.bytes.len();
@@ -253,7 +253,7 @@ impl Batch {
         self.template_numbers.clear();
         self.shapes.clear();
         self.shape_numbers.clear();
-        self.sorts.clear();
+        self.defining.clear();
         self.span = None;
         (self.most, self.reckoned) = (0, 0);
     }
@@ -278,34 +278,34 @@ impl Batch {
     /// Brings the entries into the order in which they are stored: of time, but a definition stands
     /// before everything that came after it, and an end after everything that came before it. Once.
     pub(super) fn arrange(&mut self) {
-        if self.sorts.is_empty() {
+        if self.defining.is_empty() {
             self.entries.sort_by_key(|entry| entry.time);
             return;
         }
-        let mut sorts = vec![Sort::Hit; self.entries.len()];
-        for &(place, sort) in &self.sorts {
-            if let Some(entry) = sorts.get_mut(place as usize) {
-                *entry = sort;
+        let mut classes = vec![Class::Hit; self.entries.len()];
+        for &(place, class) in &self.defining {
+            if let Some(entry) = classes.get_mut(place as usize) {
+                *entry = class;
             }
         }
         // What an entry is sorted by: its time, or an earlier one for a definition.
-        let mut keyed: Vec<(u64, Sort, Entry)> =
-            self.entries.drain(..).zip(sorts).map(|(entry, sort)| (entry.time, sort, entry)).collect();
+        let mut keyed: Vec<(u64, Class, Entry)> =
+            self.entries.drain(..).zip(classes).map(|(entry, class)| (entry.time, class, entry)).collect();
         // An end is never passed, so what lies between two ends is sorted by itself.
-        for run in keyed.chunk_by_mut(|(_, before, _), _| *before != Sort::End) {
-            let ends = run.last().is_some_and(|(_, last, _)| *last == Sort::End);
+        for run in keyed.chunk_by_mut(|(_, before, _), _| *before != Class::End) {
+            let ends = run.last().is_some_and(|(_, last, _)| *last == Class::End);
             let (movable, _) = run.split_at_mut(run.len() - usize::from(ends));
             let mut earliest = u64::MAX;
-            for (key, sort, entry) in movable.iter_mut().rev() {
+            for (key, class, entry) in movable.iter_mut().rev() {
                 earliest = earliest.min(entry.time);
-                if *sort == Sort::Definition {
+                if *class == Class::Definition {
                     *key = earliest;
                 }
             }
             movable.sort_by_key(|(key, _, _)| *key);
         }
         self.entries.extend(keyed.into_iter().map(|(_, _, entry)| entry));
-        self.sorts.truncate(1); // their places are not true any more; that there are some, is
+        self.defining.truncate(1); // their places are not true any more; that there are some, is
     }
 }
 

@@ -114,8 +114,8 @@ pub(super) struct Rest {
     pub numbers: [u64; 2],
 }
 
-/// DBR_DOUBLE: of the types in a client's put, the only one that is a 64-bit float.
-const DBR_DOUBLE: u16 = 6;
+/// Of the types in a client's put, the only one that is a 64-bit float.
+const DBR_DOUBLE: u16 = epics::Dbr::DOUBLE.0;
 /// Two empty texts, and an empty payload, as postcard: what a skeleton has for [`Class::Bytes`].
 const NO_TEXTS: &[u8] = &[5, 0, 5, 0];
 const NO_PAYLOAD: &[u8] = &[0];

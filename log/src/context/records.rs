@@ -4,10 +4,39 @@
 //! names, its type among the types. The recorder gives numbers out in rising order; records whose numbers come late
 //! go into a tree beside the list, so no order of numbers makes it slow.
 
-use super::{allocated, RecordRef};
+use super::budget::Share;
+use super::table::{Owners, Room, Store};
+use crate::event::life::{allocated, Ended};
 use crate::event::{IocId, Record, RecordId};
 use std::collections::BTreeMap;
 use std::mem::size_of;
+
+/// A record, as [`Context::record`](super::Context::record) gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordRef<'a> {
+    /// Its number.
+    pub id: RecordId,
+    /// Whose record.
+    pub ioc: IocId,
+    /// Address of its dbCommon in the IOC.
+    pub address: u64,
+    /// Name.
+    pub name: &'a str,
+    /// Record type; empty where not known.
+    pub rtype: &'a str,
+}
+
+impl From<RecordRef<'_>> for Record {
+    fn from(record: RecordRef<'_>) -> Self {
+        Record {
+            id: record.id,
+            ioc: record.ioc,
+            address: record.address,
+            name: record.name.to_owned(),
+            rtype: record.rtype.to_owned(),
+        }
+    }
+}
 
 /// A record as it is kept.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +61,7 @@ const GONE: usize = 4096;
 
 /// All records.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Records {
+pub struct Records {
     in_order: Vec<Kept>,
     late: BTreeMap<RecordId, Kept>,
     names: String,
@@ -45,18 +74,39 @@ pub(super) struct Records {
     types_weight: usize,
 }
 
-impl Records {
-    /// Roughly how many bytes they cost.
-    pub fn weight(&self) -> usize {
+impl Store for Records {
+    type Of = Record;
+
+    fn begin(&mut self, _: u64, record: &Record, room: &mut Room) {
+        match self.cost(record) {
+            Some(cost) if room.admits(cost) => self.put(record),
+            Some(_) => {}
+            None => room.refuse(),
+        }
+    }
+
+    fn weight(&self) -> usize {
         self.in_order.len() * size_of::<Kept>()
             + self.late.len() * LATE
             + self.names.len()
             + self.types_weight
     }
 
+    fn again(&self, now: u64) -> impl Iterator<Item = (u64, Record)> {
+        self.iter().map(move |record| (now, record.into()))
+    }
+
+    fn end_owned(&mut self, ended: Ended, _: &Owners, _: &Share) {
+        if let Ended::Ioc(ioc) = ended {
+            self.drop_ioc(ioc);
+        }
+    }
+}
+
+impl Records {
     /// How many more a record would cost at most; `None` if it is not like any record: its name is longer than 64 KiB,
     /// or there are as many types.
-    pub fn cost(&self, record: &Record) -> Option<usize> {
+    fn cost(&self, record: &Record) -> Option<usize> {
         u16::try_from(record.name.len()).ok()?;
         u32::try_from(self.names.len() + record.name.len()).ok()?;
         let rtype = match self.type_index.contains_key(record.rtype.as_str()) {
@@ -70,7 +120,7 @@ impl Records {
     }
 
     /// Keeps a record that [`Records::cost`] has found possible.
-    pub fn put(&mut self, record: &Record) {
+    pub(super) fn put(&mut self, record: &Record) {
         let (Ok(length), Ok(name)) = (u16::try_from(record.name.len()), u32::try_from(self.names.len()))
         else {
             return;
@@ -124,8 +174,8 @@ impl Records {
         std::iter::from_fn(next).filter_map(|kept| self.record(kept))
     }
 
-    /// An IOC is gone, and its records.
-    pub fn drop_ioc(&mut self, ioc: IocId) {
+    /// An IOC has ended, and its records with it.
+    pub(super) fn drop_ioc(&mut self, ioc: IocId) {
         self.in_order.retain(|kept| kept.ioc != ioc);
         self.late.retain(|_, kept| kept.ioc != ioc);
         self.in_order.shrink_to_fit();

@@ -15,7 +15,6 @@ use super::find::SegmentFile;
 use super::segment::Block;
 use crate::context::Context;
 use crate::event::{Fact, Host, Loss, SegmentEnd};
-use crate::format::fact_number;
 use crate::name::Pin;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -201,7 +200,7 @@ impl Findings {
         last: bool,
     ) -> Read<'a> {
         let header = *segment.header();
-        let number = fact_number(&Fact::SegmentEnd(SegmentEnd { segment: 0, blocks: 0, last: 0 }));
+        let number = Fact::SegmentEnd(SegmentEnd { segment: 0, blocks: 0, last: 0 }).number();
         let (sequence, tells) = (header.sequence, header.facts > number);
         let mut read = Read { path, sequence, tells, blocks: 0, end: 0, bad_end: false, ended: false };
         let alone = before.is_none();

@@ -5,6 +5,9 @@ pub mod chance;
 pub mod disk;
 pub mod facts;
 pub mod mutate;
+#[cfg(unix)]
+#[path = "../../../tests/rig/not_run.rs"]
+pub mod not_run;
 #[cfg(target_os = "linux")]
 pub mod small;
 

@@ -33,7 +33,7 @@ pub enum Caller {
 
 /// What the caller at `site` is.
 pub fn caller(context: &Context, site: CallSiteId) -> Caller {
-    let Some(site) = context.site(site) else { return Caller::Unknown };
+    let Some(site) = context.call_site(site) else { return Caller::Unknown };
     match site.function.as_str() {
         "scanList" => Caller::ScanList,
         "periodicTask" => Caller::Root(Trigger::Scan),
@@ -65,7 +65,7 @@ pub fn caller(context: &Context, site: CallSiteId) -> Caller {
 /// A caller that is [`Caller::Unknown`] and can't be the CA server: its function is known, or the library, which is
 /// not that of the server (libdbCore, in 3.14 librsrvIoc).
 pub fn is_other(context: &Context, site: CallSiteId) -> bool {
-    context.site(site).is_some_and(|site| {
+    context.call_site(site).is_some_and(|site| {
         let of_server = ["libdbCore.", "librsrvIoc."].iter().any(|library| site.module.starts_with(library));
         !site.function.is_empty() || site.module.starts_with("lib") && !of_server
     })

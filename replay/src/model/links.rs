@@ -3,8 +3,8 @@
 //! Nothing in EPICS Base says for which of its CP links a record is processed. Where it has only one, that is it. The
 //! recorder tells a record's CP links when it is first seen to be processed for one, and again from time to time.
 
-use super::pv::link_target;
 use super::value;
+use epics::pv::link_target;
 use iocrec_log::event::{FieldId, RecordId};
 use std::collections::HashMap;
 

@@ -8,7 +8,6 @@
 
 pub mod caller;
 pub mod clock;
-pub mod eca;
 pub mod engine;
 pub mod forest;
 pub mod links;
@@ -16,7 +15,6 @@ pub mod order;
 pub mod outcome;
 pub mod packets;
 pub mod putlog;
-pub mod pv;
 mod queue;
 pub mod requests;
 pub mod run;

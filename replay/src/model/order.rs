@@ -8,10 +8,10 @@
 //! up to [`MAX_HELD`] spans; beyond that the earliest goes, and what began before it comes late.
 
 use super::caller::{self, Role};
-use super::pv::{link_target, Pv};
 use super::run;
 use super::span::{LinkSpan, PutSpan, Span, Tree, What};
 use super::value;
+use epics::pv::{link_target, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Address, CircuitId, IocId, RecordId, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

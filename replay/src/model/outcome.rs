@@ -15,14 +15,16 @@
 //! status is unknown then; the value says the rest.
 
 use super::span::{Completed, Outcome as End, PutSpan, Span, Tree, What};
-use super::{eca, value, words};
+use super::{value, words};
+use epics::limits::MAX_STRING_SIZE;
+use epics::{eca, Dbr};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Array, Dbf, Field, PutKind, Value};
 use std::borrow::Cow;
 
 /// Bytes of a text that the recorder's probes may have cut: a string field's first 40 (MAX_STRING_SIZE), a long
 /// string's first 400, or 152 where there is no ring buffer (bpf/hits.h).
-const CUT_TEXTS: [usize; 3] = [40, 152, 400];
+const CUT_TEXTS: [usize; 3] = [MAX_STRING_SIZE, 152, 400];
 
 /// What became of a put.
 pub struct Outcome {
@@ -51,7 +53,7 @@ pub fn of(tree: &Tree, context: &Context, number: usize, put: &PutSpan) -> Outco
         (None, None) => None,
     };
     let status = match put.packet.as_ref().map(|packet| (packet.notify, &packet.answer)) {
-        Some((_, Some(answer))) => said(answer.status),
+        Some((_, Some(answer))) => eca::put_status(answer.status),
         // Not answered, so it failed or it lasts.
         Some((true, None)) => "unknown".into(),
         _ if is_taken(tree, number, put, field, &asked, evidence) => "ok".into(),
@@ -67,14 +69,6 @@ pub fn of(tree: &Tree, context: &Context, number: usize, put: &PutSpan) -> Outco
     Outcome { status, new: as_asked(context, put, field, new), inexact }
 }
 
-fn said(status: u32) -> Cow<'static, str> {
-    match status {
-        eca::NORMAL => "ok".into(),
-        eca::NO_WRITE_ACCESS => "denied".into(),
-        code => eca::name(code).map_or_else(|| format!("ECA {code:#x}").into(), Cow::from),
-    }
-}
-
 /// Is it no put of a value, but the acknowledgement of an alarm (DBR_PUT_ACKT, DBR_PUT_ACKS)?
 pub fn acknowledges(context: &Context, put: &PutSpan) -> bool {
     acknowledged_field(context, put).is_some()
@@ -82,9 +76,9 @@ pub fn acknowledges(context: &Context, put: &PutSpan) -> bool {
 
 /// The field that an acknowledgement is about: `ACKT` or `ACKS`.
 pub fn acknowledged_field(context: &Context, put: &PutSpan) -> Option<&'static str> {
-    match put.packet.as_ref().map(|packet| packet.dbr) {
-        Some(35) => return Some("ACKT"),
-        Some(36) => return Some("ACKS"),
+    match put.packet.as_ref().map(|packet| Dbr(packet.dbr)) {
+        Some(Dbr::PUT_ACKT) => return Some("ACKT"),
+        Some(Dbr::PUT_ACKS) => return Some("ACKS"),
         Some(_) => return None,
         None => {}
     }
@@ -103,7 +97,7 @@ pub fn acknowledged_field(context: &Context, put: &PutSpan) -> Option<&'static s
 fn acknowledgement(field: Option<&Field>, put: &PutSpan) -> Outcome {
     let answer = put.packet.as_ref().and_then(|packet| packet.answer.as_ref());
     let status = match answer {
-        Some(answer) => said(answer.status),
+        Some(answer) => eca::put_status(answer.status),
         None if put.wrote => "ok".into(),
         None => "unknown".into(),
     };
@@ -123,7 +117,7 @@ fn is_taken(
     asked: &Value,
     evidence: Option<(&Value, bool)>,
 ) -> bool {
-    let link = field.is_some_and(|field| words::is_link(field.dbf));
+    let link = field.is_some_and(|field| field.dbf.is_link());
     if !(put.wrote || link && put.kind == Some(PutKind::PutField)) {
         return false;
     }

@@ -7,10 +7,10 @@
 //! only.
 
 use super::forest::{At, Forest};
-use super::pv::Pv;
 use super::span::{Answer, PutSpan};
 use super::{run, value};
 use crate::time::SECOND;
+use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{ChannelId, CircuitId, Dbf, PutKind, RecordId, ThreadId, Value};
 use std::collections::{HashMap, VecDeque};
@@ -483,11 +483,11 @@ fn is_name_of(context: &Context, record: RecordId, name: &str) -> bool {
 
 /// Can a request of DBR type `dbr` be one of type `dbf` inside the IOC?
 fn same_type(dbr: u16, dbf: Dbf) -> bool {
-    match value::dbf_of_dbr(dbr) {
+    match Dbr(dbr).put_element() {
         Some(Dbf::UChar) => matches!(dbf, Dbf::Char | Dbf::UChar),
         // DBR_PUT_ACKT and DBR_PUT_ACKS; an old recorder took their numbers for those of field types
-        _ if dbr == 35 => matches!(dbf, Dbf::UShort | Dbf::Menu),
-        _ if dbr == 36 => matches!(dbf, Dbf::UShort | Dbf::Device),
+        _ if Dbr(dbr) == Dbr::PUT_ACKT => matches!(dbf, Dbf::UShort | Dbf::Menu),
+        _ if Dbr(dbr) == Dbr::PUT_ACKS => matches!(dbf, Dbf::UShort | Dbf::Device),
         // The protocol has one ENUM for what the IOC keeps as enum, menu or device.
         Some(Dbf::Enum) => matches!(dbf, Dbf::Enum | Dbf::Menu | Dbf::Device | Dbf::UShort),
         Some(own) => own == dbf,

@@ -2,10 +2,10 @@
 
 use super::caller::{self, Caller, Role};
 use super::outcome::{self, Outcome};
-use super::pv::Pv;
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
 use super::span::{Completed, Outcome as End, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
-use super::{value, words};
+use super::words;
+use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, Value};
 use std::borrow::Cow;
@@ -205,7 +205,7 @@ pub fn root_put(tree: &Tree, cause: Option<&str>) -> Option<PutLine> {
 fn circuit(context: &Context, span: &Span, put: &PutSpan) -> Option<CircuitId> {
     match &put.packet {
         Some(packet) => Some(packet.circuit),
-        None => context.serves(span.thread?),
+        None => context.circuit_of_thread(span.thread?),
     }
 }
 
@@ -318,8 +318,8 @@ fn line(
         server: circuit.map(|circuit| circuit.server.to_string()),
         via,
         dbr: match &put.packet {
-            Some(packet) => value::dbr_name(packet.dbr),
-            None => value::dbf_name(put.dbf).to_owned(),
+            Some(packet) => Dbr(packet.dbr).to_string(),
+            None => put.dbf.request_name().to_owned(),
         },
         count: put.count,
         requested_cut: outcome::is_cut(&put.requested, false),

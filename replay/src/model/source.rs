@@ -18,7 +18,7 @@ use crate::notices::Notices;
 use crate::time::SECOND;
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
-use iocrec_log::event::{Event, Fact, SegmentEnd, Sort};
+use iocrec_log::event::{Class, Event, Fact, SegmentEnd};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{Ahead, Block, Cause, ReadError, Segment, SegmentFile};
 use std::collections::{HashMap, VecDeque};
@@ -153,7 +153,7 @@ fn begins(files: &VecDeque<SegmentFile>, set: Option<SetLater>) -> i64 {
     let Some(block) = blocks.find(tells) else { return created };
     let run = Run::new(set);
     block.events.iter().for_each(|event| run.apply(event.time, &event.fact));
-    let hits = block.events.iter().filter(|event| event.fact.sort() != Sort::Definition);
+    let hits = block.events.iter().filter(|event| event.fact.class() != Class::Definition);
     let first = hits.map(|event| event.time).min().or(block.events.first().map(|event| event.time));
     let wall = first.and_then(|first| run.context().wall(first));
     wall.unwrap_or(created)
@@ -377,7 +377,7 @@ impl Source {
         let mut wanted = Vec::with_capacity(block.events.len());
         for event in block.events {
             self.newest = self.newest.max(event.time);
-            if event.fact.sort() == Sort::Definition {
+            if event.fact.class() == Class::Definition {
                 if !repeats {
                     self.run.apply(event.time, &event.fact);
                     if let Some(name) = defines(&event.fact) {
@@ -394,7 +394,7 @@ impl Source {
                     continue;
                 }
             }
-            if event.time < self.since && event.fact.sort() == Sort::Hit {
+            if event.time < self.since && !event.fact.class().defines() {
                 continue; // it came with a block that has something that is wanted
             }
             self.pending_bytes += bytes(&event.fact);

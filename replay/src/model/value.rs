@@ -2,8 +2,8 @@
 
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value as shared;
-pub use iocrec_log::value::{dbf_of_dbr, elements, from_channel_access, push_lossy, push_text, text};
-use shared::{not_finite, size, until_nul};
+pub use iocrec_log::value::{elements, from_channel_access, push_lossy, push_text, text};
+use shared::{not_finite, until_nul};
 
 /// Bytes that a value takes beside itself.
 pub fn heap(value: &Value) -> usize {
@@ -11,39 +11,6 @@ pub fn heap(value: &Value) -> usize {
         Value::Text(text) => text.len(),
         Value::Array(array) => array.bytes.len(),
         _ => 0,
-    }
-}
-
-/// Name of a DBR type of the protocol, as in EPICS Base's db_access.h.
-pub fn dbr_name(dbr: u16) -> String {
-    const PLAIN: [&str; 7] = ["STRING", "SHORT", "FLOAT", "ENUM", "CHAR", "LONG", "DOUBLE"];
-    const FORMS: [&str; 5] = ["", "STS_", "TIME_", "GR_", "CTRL_"];
-    let (form, plain) = (usize::from(dbr / 7), usize::from(dbr % 7));
-    match (dbr, FORMS.get(form), PLAIN.get(plain)) {
-        (35, ..) => "DBR_PUT_ACKT".into(),
-        (36, ..) => "DBR_PUT_ACKS".into(),
-        (_, Some(form), Some(plain)) => format!("DBR_{form}{plain}"),
-        _ => format!("DBR_{dbr}"),
-    }
-}
-
-/// Name of a request's type inside the IOC.
-pub fn dbf_name(dbf: Dbf) -> &'static str {
-    match dbf {
-        Dbf::String => "DBR_STRING",
-        Dbf::Char => "DBR_CHAR",
-        Dbf::UChar => "DBR_UCHAR",
-        Dbf::Short => "DBR_SHORT",
-        Dbf::UShort => "DBR_USHORT",
-        Dbf::Long => "DBR_LONG",
-        Dbf::ULong => "DBR_ULONG",
-        Dbf::Int64 => "DBR_INT64",
-        Dbf::UInt64 => "DBR_UINT64",
-        Dbf::Float => "DBR_FLOAT",
-        Dbf::Double => "DBR_DOUBLE",
-        Dbf::Enum | Dbf::Menu | Dbf::Device => "DBR_ENUM",
-        Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => "DBR_STRING",
-        Dbf::NoAccess => "DBR_NOACCESS",
     }
 }
 
@@ -69,7 +36,7 @@ pub fn same(a: &Value, b: &Value) -> Option<bool> {
             // Both may be cut, and at different lengths.
             let common = a.bytes.len().min(b.bytes.len());
             let equal = a.bytes.get(..common) == b.bytes.get(..common);
-            size(a.dbf) == size(b.dbf) && a.count == b.count && equal
+            a.dbf.size() == b.dbf.size() && a.count == b.count && equal
         }
         // The characters of a text, and the text.
         (Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, count, bytes }), Value::Text(text))
@@ -114,7 +81,7 @@ pub fn same_through_link(given: &Value, sent: &Value) -> Option<bool> {
 pub fn convert(value: &Value, dbf: Dbf) -> Value {
     let value = match (value, single_text(value)) {
         // Numbers asked for as text, as `caput -s` and many panels do.
-        (Value::Text(_), Some(text)) if is_number(dbf) => match text.trim().parse::<f64>() {
+        (Value::Text(_), Some(text)) if dbf.is_number() => match text.trim().parse::<f64>() {
             Ok(number) => &Value::Double(number),
             Err(_) => return value.clone(),
         },
@@ -134,21 +101,13 @@ pub fn convert(value: &Value, dbf: Dbf) -> Value {
             Value::UInt(_) | Value::Int(0..) => value.clone(),
             _ => Value::UInt(number as u64),
         },
-        _ if !is_number(dbf) => value.clone(),
+        _ if !dbf.is_number() => value.clone(),
         _ => {
             let whole = match value {
                 Value::Int(whole) => *whole,
                 _ => number as i64,
             };
-            Value::Int(match dbf {
-                Dbf::Char => (whole as i8).into(),
-                Dbf::UChar => (whole as u8).into(),
-                Dbf::Short => (whole as i16).into(),
-                Dbf::UShort | Dbf::Enum | Dbf::Menu | Dbf::Device => (whole as u16).into(),
-                Dbf::Long => (whole as i32).into(),
-                Dbf::ULong => (whole as u32).into(),
-                _ => whole,
-            })
+            Value::Int(shared::wrapped(whole, dbf))
         }
     }
 }
@@ -162,11 +121,6 @@ pub fn long_text(value: &Value) -> Value {
         }
         _ => value.clone(),
     }
-}
-
-/// Does a field of this type hold a number? Enums and menus do, but text is their states' names.
-fn is_number(dbf: Dbf) -> bool {
-    (Dbf::Char..=Dbf::Double).contains(&dbf)
 }
 
 fn single_text(value: &Value) -> Option<&str> {

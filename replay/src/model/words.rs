@@ -3,42 +3,14 @@
 use iocrec_log::context::Context;
 use iocrec_log::event::{Dbf, Field, FieldId, RecordId, Value};
 
-/// Alarm severities (menuAlarmSevr).
-const SEVERITIES: [&str; 4] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
-/// Alarm status (menuAlarmStat): the same in all Bases from 3.14 on.
-const STATUS: [&str; 22] = [
-    "NO_ALARM",
-    "READ",
-    "WRITE",
-    "HIHI",
-    "HIGH",
-    "LOLO",
-    "LOW",
-    "STATE",
-    "COS",
-    "COMM",
-    "TIMEOUT",
-    "HWLIMIT",
-    "CALC",
-    "SCAN",
-    "LINK",
-    "SOFT",
-    "BAD_SUB",
-    "UDF",
-    "DISABLE",
-    "SIMM",
-    "READ_ACCESS",
-    "WRITE_ACCESS",
-];
-
 /// Name of an alarm severity.
 pub fn severity_name(severity: u16) -> &'static str {
-    SEVERITIES.get(usize::from(severity)).copied().unwrap_or("unknown severity")
+    epics::alarm::severity_name(severity).unwrap_or("unknown severity")
 }
 
 /// Name of an alarm status.
 pub fn status_name(status: u16) -> &'static str {
-    STATUS.get(usize::from(status)).copied().unwrap_or("unknown status")
+    epics::alarm::status_name(status).unwrap_or("unknown status")
 }
 
 /// An alarm for people: its severity, and its status where it has one.
@@ -51,7 +23,7 @@ pub fn alarm(severity: u16, status: u16) -> String {
 
 /// The text of a value of a record's value field: what bi, bo, mbbi and mbbo records call it.
 pub fn state(context: &Context, record: RecordId, value: &Value) -> Option<String> {
-    some(context.states(record).get(index(value)?)?)
+    some(context.enum_strings(record).get(index(value)?)?)
 }
 
 /// The text of a value of a field: a menu's choice, a device support, or a state of the record.
@@ -69,11 +41,6 @@ pub fn word(
     }
 }
 
-/// Is a field of this type a link? (Those of arrays, which are of none, come after the links.)
-pub fn is_link(dbf: Dbf) -> bool {
-    matches!(dbf, Dbf::InLink | Dbf::OutLink | Dbf::FwdLink)
-}
-
 /// The number of a menu's choice, or a device support, that is given by its name.
 pub fn number(context: &Context, field: &Field, value: &Value) -> Option<Value> {
     let Value::Text(text) = value else { return None };
@@ -85,7 +52,7 @@ pub fn number(context: &Context, field: &Field, value: &Value) -> Option<Value> 
 /// The number of a state that is given by its text, or as a number in text.
 pub fn state_number(context: &Context, record: RecordId, value: &Value) -> Option<Value> {
     let Value::Text(text) = value else { return None };
-    let states = context.states(record);
+    let states = context.enum_strings(record);
     if let Some(state) = states.iter().position(|state| state.as_bytes() == text.as_slice()) {
         return i64::try_from(state).ok().map(Value::Int);
     }

@@ -7,58 +7,13 @@ use crate::notices::Notices;
 use crate::out::{add, line, Out};
 use crate::time::{duration, Zone};
 use iocrec_log::context::Context;
-use iocrec_log::event::{Event, Fact, Ioc, Linkage, Loss, LossSource, Tier};
-use iocrec_log::format::fact_number;
+use iocrec_log::event::{Class, Event, Fact, Ioc, Linkage, Loss, LossSource, Tier};
 use iocrec_log::reader::SegmentFile;
 use iocrec_log::writer::Pin;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 
-/// Names of the facts, by their number in the log.
-const FACTS: [&str; 39] = [
-    "host",
-    "clock",
-    "tier",
-    "ioc",
-    "ioc_end",
-    "thread",
-    "record",
-    "field",
-    "site",
-    "circuit",
-    "circuit_end",
-    "channel",
-    "channel_end",
-    "serves",
-    "ca_put",
-    "ca_answer",
-    "put",
-    "process",
-    "complete",
-    "cause",
-    "ca_link_put",
-    "loss",
-    "mark",
-    "alias",
-    "menu",
-    "states",
-    "scan_list",
-    "scanned",
-    "inspected",
-    "thinning",
-    "thinned",
-    "routine",
-    "pinned",
-    "unpinned",
-    "ended",
-    "attached",
-    "detached",
-    "circuit_ends",
-    "field_value",
-];
-/// Numbers of the facts that are no definitions: `CaPut` to `Mark`.
-const HITS: std::ops::RangeInclusive<u16> = 14..=22;
 /// Marks and kinds of loss that are kept of a run; a bound for hostile logs.
 const MAX_LISTED: usize = 1000;
 /// Bytes of their texts, the same.
@@ -268,7 +223,7 @@ struct Lost {
 impl Looking {
     fn event(&mut self, event: &Event, news: bool) {
         self.context.apply(event.time, &event.fact);
-        let number = fact_number(&event.fact);
+        let number = event.fact.number();
         if news {
             *self.counts.entry(number).or_default() += 1;
         }
@@ -307,7 +262,7 @@ impl Looking {
             }
             _ => {}
         }
-        if HITS.contains(&number) {
+        if matches!(event.fact.class(), Class::Hit | Class::Note) {
             let (first, last) = self.span.unwrap_or((wall, wall));
             self.span = Some((first.min(wall), last.max(wall)));
         }
@@ -378,12 +333,12 @@ impl Looking {
             missing_segments: self.missing,
             damage: self.damage,
             iocs: self.iocs.into_values().map(ioc).collect(),
-            facts: (0..)
-                .zip(FACTS)
-                .filter_map(|(number, name)| Some((name, *self.counts.get(&number)?)))
+            facts: Fact::KINDS
+                .iter()
+                .filter_map(|kind| Some((kind.name, *self.counts.get(&kind.number)?)))
                 .collect(),
             losses: self.losses.into_iter().map(loss).collect(),
-            thinning: self.context.thinning().map(|thinning| ThinningInfo {
+            thinning: self.context.chain_sampling().map(|thinning| ThinningInfo {
                 chains: thinning.chains,
                 window: thinning.window,
                 cause: thinning.cause.clone(),

@@ -185,7 +185,7 @@ impl Inventory {
     }
 
     fn record(&self, out: &mut Out, record: RecordRef<'_>, ioc: Option<&str>, json: bool) -> io::Result<()> {
-        let (aliases, states) = (self.context.aliases(record.id), self.context.states(record.id));
+        let (aliases, states) = (self.context.aliases(record.id), self.context.enum_strings(record.id));
         if json {
             let (host, rtype) = (self.host(), text(record.rtype));
             let line = RecordLine { host, ioc, record: record.name, rtype, aliases, states };

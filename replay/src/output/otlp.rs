@@ -293,7 +293,7 @@ fn inner_put(otlp: &mut OtlpSpan, context: &Context, put: &PutSpan) {
     text(attributes, "epics.field.name", field);
     any(attributes, "epics.put.value", &put.requested);
     any(attributes, "epics.put.old_value", &put.old);
-    text(attributes, "epics.put.dbr_type", value::dbf_name(put.dbf));
+    text(attributes, "epics.put.dbr_type", put.dbf.request_name());
     int(attributes, "epics.put.count", i64::from(put.count));
 }
 
@@ -313,7 +313,7 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
             int(attributes, "epics.cause.thread.id", i64::from(thread.tid));
             text(attributes, "epics.cause.thread.name", &thread.name);
         }
-        let function = context.site(asked.site).map_or("", |site| site.function.as_str());
+        let function = context.call_site(asked.site).map_or("", |site| site.function.as_str());
         text(attributes, "epics.cause.function", function);
         otlp.events.push(OtlpEvent {
             time_unix_nano: tree.run.wall(asked.time).max(0).to_string(),
@@ -333,7 +333,7 @@ fn describe_process(otlp: &mut OtlpSpan, tree: &Tree, context: &Context, process
                 text(attributes, "epics.record.value_text", &state);
             }
             // INVALID: the value can't be used. MINOR and MAJOR are data.
-            if completed.severity >= 3 {
+            if completed.severity >= epics::alarm::INVALID {
                 otlp.status = Some(Status { code: ERROR, message: "INVALID".to_owned() });
             }
         }

@@ -98,7 +98,8 @@ fn list_name<'a>(context: &'a Context, process: &ProcessSpan) -> Option<&'a str>
 /// Who asked for an event or for I/O Intr, where known.
 fn asker(context: &Context, process: &ProcessSpan) -> String {
     let Some(asked) = &process.asked else { return String::new() };
-    let site = context.site(asked.site).filter(|site| !site.function.is_empty() || !site.module.is_empty());
+    let site =
+        context.call_site(asked.site).filter(|site| !site.function.is_empty() || !site.module.is_empty());
     let by = site.map(|site| match (site.function.as_str(), site.module.as_str()) {
         ("", module) => format!(" by {module}"),
         (function, module) => format!(" by {function} ({module})"),

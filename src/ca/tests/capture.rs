@@ -1,24 +1,22 @@
 //! Real packets: a small TCP exchange on the loopback interface.
 
 use crate::ca::tests::wire::{message, named, put, serve, version, words};
-use crate::ca::{Decoder, Limits};
+use crate::ca::{Decoder, Limits, SERVICE};
 use crate::net::capture::{Capture, CaptureError};
-use crate::not_run::not_run;
+use crate::net::service::Ports;
+use crate::not_run::{not_run, Needs};
 use iocrec_log::event::{Address, Event, Fact};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// What capturing needs.
-const NEEDS: &str = "capturing packets needs root or CAP_NET_RAW";
-
 /// Opens a capture, or says loudly that it can't.
 fn open(interface: &str, ports: &[u16]) -> Option<Capture> {
-    match Capture::open(&[interface.to_owned()], ports) {
+    match Capture::open(&[interface.to_owned()], &Ports::of(&SERVICE, ports)) {
         Ok(capture) => Some(capture),
         Err(CaptureError::NotAllowed) => {
-            not_run(NEEDS);
+            not_run("ca::tests::capture", Needs::Root);
             None
         }
         Err(error) => panic!("{error}"),
@@ -105,7 +103,7 @@ fn ports_can_be_changed_and_quiet_packets_come_soon() {
     client.write_all(&version()).expect("write");
     let mut out = Vec::new();
     assert_eq!(collect(&mut capture, &mut decoder, &mut out, 1), [0usize; 0]);
-    capture.set_ports(&[1, server.port(), 2]).expect("set");
+    capture.set_ports(&Ports::of(&SERVICE, &[1, server.port(), 2])).expect("set");
     let sent = Instant::now();
     client.write_all(&put(false, 1, 1, &[1.0])).expect("write");
     assert_eq!(collect(&mut capture, &mut decoder, &mut out, 1).len(), 1);
@@ -116,7 +114,7 @@ fn ports_can_be_changed_and_quiet_packets_come_soon() {
 
 #[test]
 fn what_a_user_can_get_wrong() {
-    match Capture::open(&["no-such0".into()], &[5064]) {
+    match Capture::open(&["no-such0".into()], &Ports::of(&SERVICE, &[5064])) {
         Err(error @ CaptureError::NoSuchInterface { .. }) => {
             let line = error.to_string();
             assert!(line.starts_with("no network interface \"no-such0\": there are lo"), "{line}");
@@ -124,14 +122,14 @@ fn what_a_user_can_get_wrong() {
         other => panic!("{other:?}"),
     }
     let many: Vec<u16> = (1..1000).collect();
-    match Capture::open(&["lo".into()], &many) {
+    match Capture::open(&["lo".into()], &Ports::of(&SERVICE, &many)) {
         Err(error @ CaptureError::TooManyPorts(999)) => {
             assert_eq!(
                 error.to_string(),
                 "999 ports are more than can be watched (256): name fewer with --port"
             );
         }
-        Err(CaptureError::NotAllowed) => not_run(NEEDS),
+        Err(CaptureError::NotAllowed) => not_run("ca::tests::capture", Needs::Root),
         other => panic!("{other:?}"),
     }
     assert_eq!(
@@ -140,7 +138,7 @@ fn what_a_user_can_get_wrong() {
     );
     // As many as can be, on a real socket: the kernel takes the filter.
     if let Some(mut capture) = open("lo", &many[..256]) {
-        capture.set_ports(&many[..3]).expect("fewer");
-        assert!(capture.set_ports(&many).is_err());
+        capture.set_ports(&Ports::of(&SERVICE, &many[..3])).expect("fewer");
+        assert!(capture.set_ports(&Ports::of(&SERVICE, &many)).is_err());
     }
 }

@@ -1,11 +1,18 @@
 //! The socket filter, run by a small interpreter of classic BPF, against what it promises.
 
 use crate::ca::tests::wire::*;
-use crate::net::filter::{build, MOST_PORTS, WALKS};
+use crate::ca::SERVICE;
+use crate::net::filter::{self, DEPTHS, MAX_PORTS};
+use crate::net::service::Ports;
 use iocrec_log::event::Address;
 use libc::sock_filter;
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+/// The filter for Channel Access alone.
+fn build(ports: &[u16], interfaces: &[u32], depth: usize) -> Vec<sock_filter> {
+    filter::build(&Ports::of(&SERVICE, ports), interfaces, depth)
+}
 
 /// What the kernel knows of a packet besides its bytes.
 struct Meta {
@@ -82,7 +89,7 @@ fn run(program: &[sock_filter], packet: &[u8], meta: &Meta) -> u32 {
 /// none for not at all.
 fn cut(payload: &[u8]) -> Option<usize> {
     let mut at = 0;
-    for _ in 0..WALKS[0] {
+    for _ in 0..DEPTHS[0] {
         let h: &[u8] = payload.get(at..at + 16)?;
         let update = matches!(h[..2], [0, 1] | [0, 15]);
         let size = usize::from(u16::from_be_bytes([h[2], h[3]]));
@@ -121,7 +128,7 @@ fn anything() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn segments_of_servers_are_cut_as_promised(payload in anything(), options in 0u8..11, big in any::<bool>()) {
-        let program = build(&[5064, 5065], &[], WALKS[0]);
+        let program = build(&[5064, 5065], &[], DEPTHS[0]);
         let mut p = packet(SERVER, CLIENT, 1, Some(1), 8, &payload);
         if big {
             p[2..4].fill(0);
@@ -149,8 +156,8 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_filtered(bytes in vec(any::<u8>(), 0..200), ports in vec(any::<u16>(), 0..MOST_PORTS)) {
-        let program = build(&ports, &[1, 2], WALKS[0]);
+    fn any_bytes_are_filtered(bytes in vec(any::<u8>(), 0..200), ports in vec(any::<u16>(), 0..MAX_PORTS)) {
+        let program = build(&ports, &[1, 2], DEPTHS[0]);
         prop_assert!(program.len() <= 4096);
         run(&program, &bytes, &ETHERNET);
     }
@@ -158,7 +165,7 @@ proptest! {
 
 #[test]
 fn ports_and_protocols() {
-    let program = build(&[5064, 6000, 6001], &[], WALKS[0]);
+    let program = build(&[5064, 6000, 6001], &[], DEPTHS[0]);
     let from = |source: u16, destination: u16| {
         let p = packet(
             Address { ip: 1, port: source },
@@ -176,7 +183,7 @@ fn ports_and_protocols() {
     assert_eq!(run(&program, &p, &ETHERNET), u32::MAX);
     assert_eq!(run(&program, &p, &Meta { protocol: 0x8100, ..ETHERNET }), u32::MAX);
     assert_eq!(run(&program, &p, &Meta { protocol: 0x86dd, ..ETHERNET }), 0);
-    assert_eq!(run(&build(&[], &[], WALKS[0]), &p, &ETHERNET), 0);
+    assert_eq!(run(&build(&[], &[], DEPTHS[0]), &p, &ETHERNET), 0);
     // Fragments: only the first has ports.
     p[6] = 0x20;
     assert_eq!(run(&program, &p, &ETHERNET), u32::MAX);
@@ -190,12 +197,12 @@ fn ports_and_protocols() {
 #[test]
 fn loopback_once_and_interfaces_by_index() {
     let p = packet(CLIENT, SERVER, 1, None, 0, &put(false, 1, 1, &[1.0]));
-    let program = build(&[5064], &[], WALKS[0]);
+    let program = build(&[5064], &[], DEPTHS[0]);
     let lo = Meta { interface: 1, hardware: 772, ..ETHERNET };
     assert_eq!(run(&program, &p, &lo), u32::MAX);
     assert_eq!(run(&program, &p, &Meta { outgoing: true, ..lo }), 0);
     assert_eq!(run(&program, &p, &Meta { outgoing: true, ..ETHERNET }), u32::MAX);
-    let program = build(&[5064], &[2, 7], WALKS[0]);
+    let program = build(&[5064], &[2, 7], DEPTHS[0]);
     assert_eq!(run(&program, &p, &lo), 0);
     assert_eq!(run(&program, &p, &ETHERNET), u32::MAX);
     assert_eq!(run(&program, &p, &Meta { interface: 7, ..ETHERNET }), u32::MAX);
@@ -203,7 +210,7 @@ fn loopback_once_and_interfaces_by_index() {
 
 #[test]
 fn acknowledgements_are_dropped_and_ends_are_kept() {
-    let program = build(&[5064], &[], WALKS[0]);
+    let program = build(&[5064], &[], DEPTHS[0]);
     let passed = |flags: u8, payload: &[u8]| {
         let mut p = packet(CLIENT, SERVER, 1, Some(9), flags, payload);
         // Ethernet's shortest frame is padded.
@@ -219,5 +226,5 @@ fn acknowledgements_are_dropped_and_ends_are_kept() {
 
 #[test]
 fn the_program_fits_into_a_small_sockets_memory() {
-    assert!(build(&[5064, 5065], &[], WALKS[1]).len() * 8 < 4500);
+    assert!(build(&[5064, 5065], &[], DEPTHS[1]).len() * 8 < 4500);
 }

@@ -2,7 +2,8 @@
 
 use crate::ca::tests::wire::*;
 use crate::ca::{Decoder, Limits};
-use crate::net::served::{Listener, Local, Served};
+use crate::linux::sockets::LocalAddress;
+use crate::net::served::{Listener, Served};
 use crate::net::Namespace;
 use iocrec_log::event::{Address, CircuitEnds, Event, Fact};
 
@@ -16,7 +17,7 @@ fn served(namespace: Namespace, ip: [u8; 4], owner: u32) -> Served {
         namespace,
         ports: vec![SERVER.port],
         listeners: vec![Listener { address, owner: Some(owner) }],
-        local: vec![Local { ip: address.ip, bits: 32 }, Local { ip: 0x7f00_0000, bits: 8 }],
+        local: vec![LocalAddress { ip: address.ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }],
         captured: true,
     }
 }

@@ -1,4 +1,4 @@
-//! What may be read for one look at one process, and how long it may take.
+//! The budget of one inspection of a process: bytes and time.
 
 use std::fmt;
 use std::io;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 /// Why something was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is more of it than may be read.
+    /// The byte budget is spent.
     Bytes,
-    /// The time is over.
+    /// The time budget is spent.
     Time,
-    /// A single read did not come back: a file system or a server that does not answer.
+    /// A read did not return in time: a file system or a server does not answer.
     NoAnswer,
-    /// So many reads have not come back that there is nobody left to ask.
-    Crowded,
+    /// Too many reader processes are stuck to start another.
+    TooManyStuck,
 }
 
 impl fmt::Display for Refused {
@@ -25,7 +25,7 @@ impl fmt::Display for Refused {
             Refused::NoAnswer => {
                 "its memory or a file that it maps cannot be read: a file system or a server does not answer"
             }
-            Refused::Crowded => "too many other processes do not answer",
+            Refused::TooManyStuck => "too many other processes do not answer",
         })
     }
 }
@@ -46,7 +46,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// So many bytes, in so long from now.
+    /// A budget of `bytes`, to be spent within `time` from now.
     pub fn new(bytes: u64, time: Duration) -> Budget {
         let now = Instant::now();
         Budget { bytes, deadline: now.checked_add(time).unwrap_or(now) }

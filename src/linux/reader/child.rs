@@ -1,27 +1,27 @@
-//! A reader process: it does the system calls that may never come back, and nothing else.
+//! A reader process: it makes the system calls that may never return, and nothing else.
 //!
-//! It is a child of a program with threads, so it takes no lock and no memory: everything it needs is on its stack or in the
-//! shared page. It ends when nobody is left to ask it. What it holds of its parent's it closes at once, so that
-//! nothing of a recorder (its log's lock, its probes, its sockets) outlives that in a reader that is stuck.
+//! It is forked from a program with threads, so it takes no lock and allocates nothing: all its state is on its stack or
+//! in the shared buffer. It ends when its client closes the socket. It closes its parent's descriptors first, so that a
+//! stuck reader keeps nothing of a recorder that has ended (the log's lock, probes, sockets).
 
 use std::os::fd::RawFd;
 
-use crate::linux::reader::page::{About, Page, Question, ATTRIBUTES, DATA, PATH, PLACES};
+use crate::linux::reader::shared::{About, Buffer, Request, ATTRIBUTES, MAX_DATA, MAX_IOVECS, MAX_PATH};
 
-/// An answer: how much there is, or the negative number of an error. A descriptor may go with it.
-pub type Answer = i64;
+/// A reply: a number of bytes, or a negative error number. A descriptor may go with it.
+pub type Reply = i64;
 
 /// What a reader process has open.
 struct Open {
-    /// Of [`Question::Contents`].
+    /// Of [`Request::Contents`].
     contents: RawFd,
-    /// Of [`Question::Open`], and what it is called.
+    /// Of [`Request::Open`], and what it is called.
     file: RawFd,
     key: u64,
 }
 
-/// Answers until nobody asks. `highest`: no descriptor is higher.
-pub fn serve(socket: RawFd, highest: RawFd, page: *mut Page, parent: libc::pid_t) -> ! {
+/// Serves requests until the socket closes. `highest`: the highest descriptor number that may be open.
+pub fn serve(socket: RawFd, highest: RawFd, buffer: *mut Buffer, parent: libc::pid_t) -> ! {
     // SAFETY: system calls on numbers and constant strings. The socket moves to 0, everything else is closed.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -37,9 +37,9 @@ pub fn serve(socket: RawFd, highest: RawFd, page: *mut Page, parent: libc::pid_t
     }
     let mut open = Open { contents: -1, file: -1, key: 0 };
     loop {
-        let mut question = 0u32;
+        let mut request = 0u32;
         // SAFETY: the buffer is as long as said.
-        let have = unsafe { libc::recv(0, (&raw mut question).cast(), size_of::<u32>(), 0) };
+        let have = unsafe { libc::recv(0, (&raw mut request).cast(), size_of::<u32>(), 0) };
         if have < 0 && error() == -i64::from(libc::EINTR) {
             continue;
         }
@@ -47,7 +47,7 @@ pub fn serve(socket: RawFd, highest: RawFd, page: *mut Page, parent: libc::pid_t
             // SAFETY: ends this process; nothing of the parent's is flushed a second time.
             unsafe { libc::_exit(0) }
         }
-        let (answer, descriptor) = answer(question, page, &mut open);
+        let (answer, descriptor) = answer(request, buffer, &mut open);
         send(answer, descriptor);
         if descriptor >= 0 {
             // SAFETY: made for this answer. One that only names a file, or a probe's event, which the parent has now.
@@ -57,12 +57,12 @@ pub fn serve(socket: RawFd, highest: RawFd, page: *mut Page, parent: libc::pid_t
 }
 
 /// The last system call's error, negative.
-fn error() -> Answer {
+fn error() -> Reply {
     // SAFETY: the address of this thread's errno.
     -i64::from(unsafe { *libc::__errno_location() })
 }
 
-fn counted(result: isize) -> Answer {
+fn counted(result: isize) -> Reply {
     if result < 0 {
         error()
     } else {
@@ -70,13 +70,13 @@ fn counted(result: isize) -> Answer {
     }
 }
 
-fn send(answer: Answer, descriptor: RawFd) {
+fn send(answer: Reply, descriptor: RawFd) {
     /// Room for a header and one descriptor, aligned as headers are.
     #[repr(C, align(8))]
     struct Control([u8; 64]);
     let mut control = Control([0; 64]);
     let mut bytes =
-        libc::iovec { iov_base: (&raw const answer).cast_mut().cast(), iov_len: size_of::<Answer>() };
+        libc::iovec { iov_base: (&raw const answer).cast_mut().cast(), iov_len: size_of::<Reply>() };
     // SAFETY: zeroes are a valid msghdr; all that it points to lives until sendmsg returns. The control buffer has
     // room for what is written through CMSG_FIRSTHDR.
     unsafe {
@@ -99,53 +99,58 @@ fn send(answer: Answer, descriptor: RawFd) {
 }
 
 /// Does what is asked; the answer, and a descriptor to go with it or -1.
-fn answer(question: u32, page: *mut Page, open: &mut Open) -> (Answer, RawFd) {
+fn answer(request: u32, buffer: *mut Buffer, open: &mut Open) -> (Reply, RawFd) {
     // SAFETY: mapped since before this process began; the parent waits for the answer and does not touch it.
-    let page = unsafe { &mut *page };
+    let buffer = unsafe { &mut *buffer };
     // the parent ends paths with a zero byte; this one does in any case
-    page.path[PATH - 1] = 0;
-    let length = (page.length as usize).min(DATA);
+    buffer.path[MAX_PATH - 1] = 0;
+    let length = (buffer.length as usize).min(MAX_DATA);
     let plain = |answer| (answer, -1);
-    if question == Question::Contents as u32 {
-        plain(contents(page, length, open))
-    } else if question == Question::More as u32 {
-        plain(fill(open.contents, page, length))
-    } else if question == Question::Link as u32 {
-        // SAFETY: the path ends within the page, the buffer is DATA long.
+    if request == Request::Contents as u32 {
+        plain(contents(buffer, length, open))
+    } else if request == Request::More as u32 {
+        plain(fill(open.contents, buffer, length))
+    } else if request == Request::Link as u32 {
+        // SAFETY: the path ends within the buffer, and `data` is MAX_DATA long.
         plain(counted(unsafe {
-            libc::readlink(page.path.as_ptr().cast(), page.data.as_mut_ptr().cast(), DATA)
+            libc::readlink(buffer.path.as_ptr().cast(), buffer.data.as_mut_ptr().cast(), MAX_DATA)
         }))
-    } else if question == Question::Memory as u32 {
-        plain(memory(page))
-    } else if question == Question::List as u32 {
-        plain(list(page))
-    } else if question == Question::Name as u32 {
-        let named = open_at(page, libc::O_PATH);
+    } else if request == Request::Memory as u32 {
+        plain(memory(buffer))
+    } else if request == Request::List as u32 {
+        plain(list(buffer))
+    } else if request == Request::Name as u32 {
+        let named = open_at(buffer, libc::O_PATH);
         match named {
-            0.. => (about(named as RawFd, page), named as RawFd),
+            0.. => (about(named as RawFd, buffer), named as RawFd),
             error => plain(error),
         }
-    } else if question == Question::Open as u32 {
-        plain(match open_file(page, open) {
-            0 => about(open.file, page),
+    } else if request == Request::Open as u32 {
+        plain(match open_file(buffer, open) {
+            0 => about(open.file, buffer),
             error => error,
         })
-    } else if question == Question::Read as u32 {
-        plain(match open_file(page, open) {
+    } else if request == Request::Read as u32 {
+        plain(match open_file(buffer, open) {
             // SAFETY: the buffer has room for `length` bytes.
             0 => counted(unsafe {
-                libc::pread64(open.file, page.data.as_mut_ptr().cast(), length, page.offset as libc::off64_t)
+                libc::pread64(
+                    open.file,
+                    buffer.data.as_mut_ptr().cast(),
+                    length,
+                    buffer.offset as libc::off64_t,
+                )
             }),
             error => error,
         })
-    } else if question == Question::Close as u32 {
+    } else if request == Request::Close as u32 {
         close(&mut open.contents);
         close(&mut open.file);
         plain(0)
-    } else if question == Question::Map as u32 {
-        plain(map(page, open))
-    } else if question == Question::Event as u32 {
-        event(page)
+    } else if request == Request::Map as u32 {
+        plain(map(buffer, open))
+    } else if request == Request::Event as u32 {
+        event(buffer)
     } else {
         plain(-i64::from(libc::EINVAL))
     }
@@ -159,23 +164,23 @@ fn close(descriptor: &mut RawFd) {
     }
 }
 
-fn open_at(page: &Page, flags: i32) -> Answer {
+fn open_at(buffer: &Buffer, flags: i32) -> Reply {
     let flags = flags | libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
-    // SAFETY: the path ends within the page.
-    counted(unsafe { libc::open(page.path.as_ptr().cast(), flags) } as isize)
+    // SAFETY: the path ends within the buffer.
+    counted(unsafe { libc::open(buffer.path.as_ptr().cast(), flags) } as isize)
 }
 
 /// Opens what is asked for unless it is open; 0 or an error.
-fn open_file(page: &Page, open: &mut Open) -> Answer {
+fn open_file(buffer: &Buffer, open: &mut Open) -> Reply {
     // 0 is a file of /proc: it is another one each time
-    if open.file >= 0 && open.key == page.key && page.key != 0 {
+    if open.file >= 0 && open.key == buffer.key && buffer.key != 0 {
         return 0;
     }
     close(&mut open.file);
-    match open_at(page, 0) {
+    match open_at(buffer, 0) {
         file @ 0.. => {
             open.file = file as RawFd;
-            open.key = page.key;
+            open.key = buffer.key;
             0
         }
         error => error,
@@ -183,11 +188,12 @@ fn open_file(page: &Page, open: &mut Open) -> Answer {
 }
 
 /// As much as there is, up to `length`.
-fn fill(descriptor: RawFd, page: &mut Page, length: usize) -> Answer {
+fn fill(descriptor: RawFd, buffer: &mut Buffer, length: usize) -> Reply {
     let mut have = 0;
     while have < length {
-        // SAFETY: `length` is at most DATA.
-        let more = unsafe { libc::read(descriptor, page.data.as_mut_ptr().add(have).cast(), length - have) };
+        // SAFETY: `length` is at most MAX_DATA.
+        let more =
+            unsafe { libc::read(descriptor, buffer.data.as_mut_ptr().add(have).cast(), length - have) };
         match more {
             0 => break,
             1.. => have += more as usize,
@@ -199,13 +205,13 @@ fn fill(descriptor: RawFd, page: &mut Page, length: usize) -> Answer {
     have as i64
 }
 
-fn contents(page: &mut Page, length: usize, open: &mut Open) -> Answer {
+fn contents(buffer: &mut Buffer, length: usize, open: &mut Open) -> Reply {
     close(&mut open.contents);
-    match open_at(page, 0) {
+    match open_at(buffer, 0) {
         file @ 0.. => open.contents = file as RawFd,
         error => return error,
     }
-    let have = fill(open.contents, page, length);
+    let have = fill(open.contents, buffer, length);
     if have < length as i64 {
         close(&mut open.contents);
     }
@@ -213,7 +219,7 @@ fn contents(page: &mut Page, length: usize, open: &mut Open) -> Answer {
 }
 
 /// Leaves what a file is in `data`.
-fn about(descriptor: RawFd, page: &mut Page) -> Answer {
+fn about(descriptor: RawFd, buffer: &mut Buffer) -> Reply {
     // SAFETY: zeroes are a valid stat, which the call fills.
     let mut found: libc::stat64 = unsafe { std::mem::zeroed() };
     // SAFETY: as above.
@@ -230,38 +236,45 @@ fn about(descriptor: RawFd, page: &mut Page) -> Answer {
         changed: (found.st_ctime as i64, found.st_ctime_nsec as i64),
     };
     // SAFETY: `data` has room for it.
-    unsafe { page.data.as_mut_ptr().cast::<About>().write_unaligned(about) };
+    unsafe { buffer.data.as_mut_ptr().cast::<About>().write_unaligned(about) };
     0
 }
 
 /// Copies from another process, through its file in /proc where the kernel lacks the call.
-fn memory(page: &mut Page) -> Answer {
-    let count = (page.count as usize).min(PLACES);
-    let total: usize = page.places.iter().take(count).fold(0, |sum, place| sum.saturating_add(place.1));
-    if total > DATA {
+fn memory(buffer: &mut Buffer) -> Reply {
+    let count = (buffer.count as usize).min(MAX_IOVECS);
+    let total: usize = buffer.iovecs.iter().take(count).fold(0, |sum, place| sum.saturating_add(place.1));
+    if total > MAX_DATA {
         return -i64::from(libc::EINVAL);
     }
-    let local = libc::iovec { iov_base: page.data.as_mut_ptr().cast(), iov_len: total };
+    let local = libc::iovec { iov_base: buffer.data.as_mut_ptr().cast(), iov_len: total };
     // SAFETY: an iovec is an address and a length; what is written lies in `data`.
     let copied = unsafe {
-        libc::process_vm_readv(page.thread, &raw const local, 1, page.places.as_ptr().cast(), count as _, 0)
+        libc::process_vm_readv(
+            buffer.thread,
+            &raw const local,
+            1,
+            buffer.iovecs.as_ptr().cast(),
+            count as _,
+            0,
+        )
     };
     match counted(copied) {
-        error if error == -i64::from(libc::ENOSYS) => memory_by_file(page, count),
+        error if error == -i64::from(libc::ENOSYS) => memory_by_file(buffer, count),
         copied => copied,
     }
 }
 
-fn memory_by_file(page: &mut Page, count: usize) -> Answer {
-    let mut file = match open_at(page, 0) {
+fn memory_by_file(buffer: &mut Buffer, count: usize) -> Reply {
+    let mut file = match open_at(buffer, 0) {
         file @ 0.. => file as RawFd,
         _ => return -i64::from(libc::ESRCH),
     };
     let mut copied = 0;
-    for place in page.places.iter().take(count) {
-        // SAFETY: the lengths together are at most DATA.
+    for place in buffer.iovecs.iter().take(count) {
+        // SAFETY: the lengths together are at most MAX_DATA.
         let part = unsafe {
-            let into = page.data.as_mut_ptr().add(copied).cast();
+            let into = buffer.data.as_mut_ptr().add(copied).cast();
             libc::pread64(file, into, place.1, place.0 as libc::off64_t)
         };
         copied += part.max(0) as usize;
@@ -277,27 +290,27 @@ fn memory_by_file(page: &mut Page, count: usize) -> Answer {
 }
 
 /// Follows a list; how many nodes lie in `data`, one behind the other.
-fn list(page: &mut Page) -> Answer {
-    let bytes = page.length as usize;
-    if !(8..=DATA).contains(&bytes) {
+fn list(buffer: &mut Buffer) -> Reply {
+    let bytes = buffer.length as usize;
+    if !(8..=MAX_DATA).contains(&bytes) {
         return -i64::from(libc::EINVAL);
     }
-    let most = (page.count as usize).min(DATA / bytes);
-    let mut next = page.offset;
+    let most = (buffer.count as usize).min(MAX_DATA / bytes);
+    let mut next = buffer.offset;
     let mut have = 0;
     // its file in /proc, where the kernel lacks the call
     let mut file = -1;
     while have < most && next != 0 {
-        // SAFETY: have < DATA / bytes.
-        let into = unsafe { page.data.as_mut_ptr().add(have * bytes) };
+        // SAFETY: have < MAX_DATA / bytes.
+        let into = unsafe { buffer.data.as_mut_ptr().add(have * bytes) };
         let local = libc::iovec { iov_base: into.cast(), iov_len: bytes };
         let remote = libc::iovec { iov_base: next as usize as *mut libc::c_void, iov_len: bytes };
         // SAFETY: what is written lies in `data`.
         let mut copied =
-            unsafe { libc::process_vm_readv(page.thread, &raw const local, 1, &raw const remote, 1, 0) };
+            unsafe { libc::process_vm_readv(buffer.thread, &raw const local, 1, &raw const remote, 1, 0) };
         if copied < 0 && error() == -i64::from(libc::ENOSYS) {
             if file < 0 {
-                file = open_at(page, 0).try_into().unwrap_or(-1);
+                file = open_at(buffer, 0).try_into().unwrap_or(-1);
             }
             // SAFETY: what is written lies in `data`.
             copied = unsafe { libc::pread64(file, into.cast(), bytes, next as libc::off64_t) };
@@ -313,7 +326,7 @@ fn list(page: &mut Page) -> Answer {
         have += 1;
         // SAFETY: at least 8 bytes were copied there.
         next = unsafe {
-            if page.width == 4 {
+            if buffer.width == 4 {
                 u64::from(into.cast::<u32>().read_unaligned())
             } else {
                 into.cast::<u64>().read_unaligned()
@@ -325,15 +338,15 @@ fn list(page: &mut Page) -> Answer {
 }
 
 /// Maps a page of the open file, or takes it away again where an address is given.
-fn map(page: &Page, open: &mut Open) -> Answer {
+fn map(buffer: &Buffer, open: &mut Open) -> Reply {
     const BYTES: usize = 4096;
     // SAFETY: a new mapping that is never read; or the one that was made here.
     unsafe {
-        if page.offset != 0 {
-            libc::munmap(page.offset as usize as *mut libc::c_void, BYTES);
+        if buffer.offset != 0 {
+            libc::munmap(buffer.offset as usize as *mut libc::c_void, BYTES);
             return 0;
         }
-        match open_file(page, open) {
+        match open_file(buffer, open) {
             0 => {}
             error => return error,
         }
@@ -346,17 +359,18 @@ fn map(page: &Page, open: &mut Open) -> Answer {
 }
 
 /// perf_event_open for a probe: config1 of the attributes (`uprobe_path`) is to point to the path.
-fn event(page: &mut Page) -> (Answer, RawFd) {
+fn event(buffer: &mut Buffer) -> (Reply, RawFd) {
     /// Offset of config1 in struct perf_event_attr (linux/perf_event.h).
     const PATH_AT: usize = 56;
     /// PERF_FLAG_FD_CLOEXEC
     const CLOEXEC: libc::c_ulong = 8;
-    let path = (page.path.as_ptr() as usize as u64).to_ne_bytes();
-    page.data[PATH_AT..PATH_AT + 8].copy_from_slice(&path);
+    let path = (buffer.path.as_ptr() as usize as u64).to_ne_bytes();
+    buffer.data[PATH_AT..PATH_AT + 8].copy_from_slice(&path);
     let _ = ATTRIBUTES;
-    // SAFETY: the attributes say how long they are; the path ends within the page.
-    let made =
-        unsafe { libc::syscall(libc::SYS_perf_event_open, page.data.as_ptr(), page.thread, -1, -1, CLOEXEC) };
+    // SAFETY: the attributes say how long they are; the path ends within the buffer.
+    let made = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, buffer.data.as_ptr(), buffer.thread, -1, -1, CLOEXEC)
+    };
     match counted(made as isize) {
         made @ 0.. => (0, made as RawFd),
         error => (error, -1),

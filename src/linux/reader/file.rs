@@ -14,10 +14,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
 
-pub use crate::linux::reader::page::About;
-pub use crate::linux::reader::page::ATTRIBUTES;
-use crate::linux::reader::page::{Question, DATA};
-use crate::linux::reader::{ask, is_aside, is_looking, put_path, with_data};
+use crate::linux::proc::MAX_FILE;
+pub use crate::linux::reader::shared::About;
+pub use crate::linux::reader::shared::ATTRIBUTES;
+use crate::linux::reader::shared::{Request, MAX_DATA};
+use crate::linux::reader::thread::{has_reader, is_inspecting, pid_in, put_path, request, with_data};
 
 /// A file. Cheap to keep: nobody is asked when it is closed.
 #[derive(Debug)]
@@ -67,11 +68,11 @@ fn line_at(maps: &[u8], address: usize) -> Option<String> {
 /// It can't be read, or not in time.
 pub fn read_at(path: &Path, into: &mut [u8], offset: u64) -> io::Result<usize> {
     // for this read alone: key 0 is no file's
-    let answer = ask(crate::linux::reader::pid_in(path), Question::Read, |page| {
-        put_path(page, path);
-        page.key = 0;
-        page.offset = offset;
-        page.length = into.len().min(DATA) as u64;
+    let answer = request(pid_in(path), Request::Read, |buffer| {
+        put_path(buffer, path);
+        buffer.key = 0;
+        buffer.offset = offset;
+        buffer.length = into.len().min(MAX_DATA) as u64;
     });
     let Some(answer) = answer else { return File::open(path)?.read_at(into, offset) };
     let (have, _) = answer?;
@@ -88,7 +89,7 @@ impl Handle {
         // old ARM processors have no atomic numbers of 64 bits; only the last file of a reader is remembered by its key
         static KEYS: AtomicUsize = AtomicUsize::new(1);
         let key = KEYS.fetch_add(1, Ordering::Relaxed).max(1) as u64;
-        match ask(crate::linux::reader::pid_in(path), Question::Name, |page| put_path(page, path)) {
+        match request(pid_in(path), Request::Name, |buffer| put_path(buffer, path)) {
             Some(answer) => {
                 let (_, descriptor) = answer?;
                 let file = File::from(descriptor.ok_or(io::ErrorKind::NotFound)?);
@@ -126,9 +127,9 @@ impl Handle {
     /// It may not be read, or not in time.
     pub fn open(&self) -> io::Result<About> {
         let path = self.path_for_readers();
-        let answer = ask(None, Question::Open, |page| {
-            put_path(page, &path);
-            page.key = self.key;
+        let answer = request(None, Request::Open, |buffer| {
+            put_path(buffer, &path);
+            buffer.key = self.key;
         });
         match answer {
             Some(answer) => answer.map(|_| with_data(about)),
@@ -142,7 +143,7 @@ impl Handle {
     /// It can't be looked at, or not in time.
     pub fn about(&self) -> io::Result<About> {
         let path = self.path_for_readers();
-        match ask(None, Question::Name, |page| put_path(page, &path)) {
+        match request(None, Request::Name, |buffer| put_path(buffer, &path)) {
             Some(answer) => answer.map(|_| with_data(about)),
             None => about_file(&self.file),
         }
@@ -153,15 +154,15 @@ impl Handle {
     /// # Errors
     /// It can't be read, or not in time.
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        if !is_aside() {
+        if !has_reader() {
             return self.opened()?.read_at(into, offset);
         }
         let path = self.path_for_readers();
-        let answer = ask(None, Question::Read, |page| {
-            put_path(page, &path);
-            page.key = self.key;
-            page.offset = offset;
-            page.length = into.len().min(DATA) as u64;
+        let answer = request(None, Request::Read, |buffer| {
+            put_path(buffer, &path);
+            buffer.key = self.key;
+            buffer.offset = offset;
+            buffer.length = into.len().min(MAX_DATA) as u64;
         });
         let (have, _) = answer.unwrap_or(Err(io::ErrorKind::Unsupported.into()))?;
         with_data(|data| into.iter_mut().zip(data.iter().take(have)).for_each(|(to, from)| *to = *from));
@@ -170,19 +171,18 @@ impl Handle {
 
     /// What mappings of it look like in /proc/PID/maps: the line of one that was made for this, and of a moment.
     pub fn mapped_line(&self) -> Option<String> {
-        if !is_aside() {
+        if !has_reader() {
             return self.mapped_here();
         }
         let path = self.path_for_readers();
-        let mapped = ask(None, Question::Map, |page| {
-            put_path(page, &path);
-            page.key = self.key;
-            page.offset = 0;
+        let mapped = request(None, Request::Map, |buffer| {
+            put_path(buffer, &path);
+            buffer.key = self.key;
+            buffer.offset = 0;
         })?;
         let (address, _) = mapped.ok()?;
-        let maps =
-            crate::linux::reader::contents(Path::new("/proc/self/maps"), crate::linux::reader::MOST_MAPS)?;
-        let _ = ask(None, Question::Map, |page| page.offset = address as u64);
+        let maps = crate::linux::reader::contents(Path::new("/proc/self/maps"), MAX_FILE)?;
+        let _ = request(None, Request::Map, |buffer| buffer.offset = address as u64);
         line_at(&maps.ok()?, address)
     }
 
@@ -204,14 +204,14 @@ impl Handle {
     /// # Errors
     /// The kernel refuses, or doesn't answer in time.
     pub fn event(&self, pid: u32, thread: i32, attributes: &[u8]) -> Option<io::Result<OwnedFd>> {
-        if !is_looking() {
+        if !is_inspecting() {
             return None;
         }
         let path = self.path_for_readers();
-        let answer = ask(Some(pid), Question::Event, |page| {
-            put_path(page, &path);
-            page.thread = thread;
-            page.data.iter_mut().zip(attributes.iter().take(ATTRIBUTES)).for_each(|(to, from)| *to = *from);
+        let answer = request(Some(pid), Request::Event, |buffer| {
+            put_path(buffer, &path);
+            buffer.thread = thread;
+            buffer.data.iter_mut().zip(attributes.iter().take(ATTRIBUTES)).for_each(|(to, from)| *to = *from);
         })?;
         Some(answer.and_then(|(_, descriptor)| descriptor.ok_or_else(|| io::ErrorKind::NotFound.into())))
     }

@@ -18,6 +18,7 @@ use std::thread;
 
 use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 
+use crate::ca;
 use crate::linux::sockets::{self, Sockets};
 use crate::linux::{clock, process};
 use crate::net::served::{Listener, Served};
@@ -79,10 +80,10 @@ impl Look {
         let served = self.places.wanted.iter().map(|(&namespace, wanted)| {
             let sockets = self.sockets.get(&namespace);
             let listeners = sockets.map(|sockets| sockets.listeners.as_slice()).unwrap_or_default();
-            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.binary_search(&at.port).is_ok());
+            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.has(&ca::SERVICE, at.port));
             Served {
                 namespace,
-                ports: wanted.ports.clone(),
+                ports: wanted.ports.get(&ca::SERVICE).to_vec(),
                 listeners: of_servers
                     .map(|&(address, inode)| Listener { address, owner: self.owner(inode) })
                     .collect(),
@@ -272,7 +273,7 @@ impl EndFinder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::served::Local;
+    use crate::linux::sockets::LocalAddress;
 
     const HOST: Namespace = 100;
     const BOX: Namespace = 101;
@@ -285,7 +286,8 @@ mod tests {
     fn look(connections: &[(Namespace, Address, Address, u64)], owners: &[(u64, Option<IocId>)]) -> Look {
         let mut sockets = HashMap::new();
         for (namespace, ip) in [(HOST, [10, 9, 0, 1]), (BOX, [10, 9, 0, 2])] {
-            let local = vec![Local { ip: at(ip, 0).ip, bits: 32 }, Local { ip: 0x7f00_0000, bits: 8 }];
+            let local =
+                vec![LocalAddress { ip: at(ip, 0).ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }];
             let own = connections.iter().filter(|(of, ..)| *of == namespace);
             let connections = own.map(|&(_, local, remote, inode)| ((local, remote), inode)).collect();
             sockets.insert(namespace, Sockets { connections, listeners: Vec::new(), local });

@@ -16,7 +16,7 @@ use iocrec_log::event::{CircuitId, Event, Fact};
 use crate::ca::{Decoder, SeedChannel};
 use crate::ioc::channels::{Libraries, OpenCircuit};
 use crate::linux::process;
-use crate::linux::reader::{self, Look};
+use crate::linux::reader::{self, Inspection};
 use crate::linux::sockets::{self, Connection};
 use crate::net::Namespace;
 use crate::recorder::circuits::places::Places;
@@ -49,11 +49,11 @@ impl Searcher {
         let (wanted, pids) = channel();
         let (result, found) = channel();
         let work = move || {
-            reader::read_aside();
+            reader::use_reader_process();
             let mut libraries = Libraries::default();
             // ends with the recorder, whose ends of the channels are gone then
             while let Ok(pid) = pids.recv() {
-                let look = Look::begin(pid, LOOK_BYTES, LOOK_TIME);
+                let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
                 let found = libraries.circuits(pid);
                 // what does not answer has no names for us
                 let _ = look.end();

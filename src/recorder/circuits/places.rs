@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use iocrec_log::event::IocId;
 use nix::errno::Errno;
 
+use crate::ca;
 use crate::net::captures::Wanted;
+use crate::net::service::Ports;
 use crate::net::Namespace;
 use crate::recorder::context::Env;
 use crate::recorder::registry::Registry;
@@ -27,7 +29,7 @@ impl Places {
         let named = &env.options.ports;
         let mut wanted: BTreeMap<Namespace, Wanted> = BTreeMap::new();
         if let Ok(here) = env.procfs().namespace(own) {
-            wanted.insert(here, Wanted { pid: own, ports: named.clone() });
+            wanted.insert(here, Wanted { pid: own, ports: Ports::of(&ca::SERVICE, named) });
         }
         let mut recorded = Vec::new();
         for ioc in iocs.iter_mut() {
@@ -39,21 +41,18 @@ impl Places {
             recorded.push((ioc.id, ioc.pid, ioc.is_ioc()));
             let Ok(namespace) = ioc.namespace else { continue };
             let pid = ioc.pid;
-            let place = wanted.entry(namespace).or_insert_with(|| Wanted { pid, ports: named.clone() });
-            place.ports.extend(&ioc.about.ca_ports);
+            let new = || Wanted { pid, ports: Ports::of(&ca::SERVICE, named) };
+            let place = wanted.entry(namespace).or_insert_with(new);
+            place.ports.add(&ca::SERVICE, &ioc.about.ca_ports);
             // of several always the same
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
-        }
-        for place in wanted.values_mut() {
-            place.ports.sort_unstable();
-            place.ports.dedup();
         }
         recorded.sort_unstable();
         Places { wanted, recorded }
     }
 
-    /// Does a server in that namespace have this port?
+    /// Does a Channel Access server in that namespace have this port?
     pub fn serves(&self, namespace: Namespace, port: u16) -> bool {
-        self.wanted.get(&namespace).is_some_and(|place| place.ports.binary_search(&port).is_ok())
+        self.wanted.get(&namespace).is_some_and(|place| place.ports.has(&ca::SERVICE, port))
     }
 }

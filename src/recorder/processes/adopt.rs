@@ -7,6 +7,7 @@ use iocrec_log::event::{Fact, Ioc, IocEnd, IocId, Linkage};
 use crate::inspector::worker::About;
 use crate::ioc::{redact, script, IocProcess};
 use crate::linux::{process, user};
+use crate::probes::not_probed::NotProbed;
 use crate::recorder::context::{Context, Env};
 use crate::recorder::error::{NotTraced, StartError};
 use crate::recorder::processes::Processes;
@@ -26,7 +27,7 @@ impl Processes {
         process: Arc<IocProcess>,
         about: &About,
         placed: usize,
-        not_probed: Vec<String>,
+        not_probed: Vec<NotProbed>,
     ) {
         let (pid, start) = (process.pid, process.start);
         let env = &mut cx.env;

@@ -22,7 +22,7 @@ impl Answers {
     /// A process answers again, or has ended.
     pub fn forget(&mut self, pid: u32) {
         self.0.remove(&pid);
-        reader::speaks(pid);
+        reader::mark_responsive(pid);
     }
 
     /// Why a process does not answer, if it does not.
@@ -44,15 +44,15 @@ impl Answers {
 impl Processes {
     /// Asks those again that have not answered the loop, and notes who it is.
     pub(super) fn ask_silent_again(&mut self, cx: &mut Context<'_>, now: u64) {
-        for (pid, since) in reader::silent() {
+        for (pid, since) in reader::unresponsive() {
             let Some(ioc) = cx.iocs.get_mut(pid) else {
-                reader::speaks(pid);
+                reader::mark_responsive(pid);
                 continue;
             };
             if !std::mem::replace(&mut ioc.is_stalled, true) {
                 note_unanswered(cx, now, pid, Refused::NoAnswer);
             } else if self.lookers.has_passed(pid, since) && self.answers.unanswered(pid).is_none() {
-                reader::speaks(pid);
+                reader::mark_responsive(pid);
                 ioc.is_stalled = false;
             }
         }

@@ -2,7 +2,7 @@
 
 use iocrec_log::event::{Attached, Detached, Fact};
 
-use crate::bpf::tables::Tables;
+use crate::bpf::maps::Tables;
 use crate::probes::probe::Hold;
 use crate::recorder::context::Env;
 use crate::recorder::processes::adopt::recording;

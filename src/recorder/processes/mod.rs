@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 use iocrec_log::event::{Fact, Loss, LossSource};
 
-use crate::bpf::tables::Tables;
+use crate::bpf::maps::Tables;
 use crate::inspector::arrivals::{Arrivals, Watch};
 use crate::inspector::worker::{Errand, Lookers, News, Report, Wanted};
 use crate::ioc::records;

@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use epics::limits::MAX_STRING_SIZE;
 use iocrec_log::event::{Fact, FieldId, FieldValue, RecordId, Value};
 
 use crate::ioc::fields;
@@ -141,8 +142,7 @@ impl AfterPuts {
 fn has_changed(old: &Value, value: &Value) -> bool {
     match (old, value) {
         (Value::Unknown | Value::Array(_), _) | (_, Value::Unknown | Value::Array(_)) => false,
-        // MAX_STRING_SIZE
-        (Value::Text(old), Value::Text(value)) => old != value && old.len() < 40,
+        (Value::Text(old), Value::Text(value)) => old != value && old.len() < MAX_STRING_SIZE,
         (old, value) => old != value,
     }
 }

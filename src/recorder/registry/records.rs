@@ -14,8 +14,8 @@ use crate::recorder::context::Env;
 use crate::recorder::registry::hash::{AddressHasher, AddressMap};
 use crate::recorder::registry::Owner;
 
-/// PVNAME_STRINGSZ of dbDefs.h, 61 with the NUL: a record's name is the first member of dbCommon.
-const RECORD_NAME: usize = 60;
+/// Bytes of a record's name without its NUL; the name is the first member of dbCommon.
+const RECORD_NAME: usize = epics::limits::PVNAME_STRINGSZ - 1;
 
 /// A record that the BPF programs need to know of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use iocrec_log::event::{ChainsLeftOut, Fact, LossSource};
 
 use crate::bpf::hit::parse;
-use crate::bpf::tables::LeftOut;
+use crate::bpf::maps::LeftOut;
 use crate::bpf::transport::Transport;
 use crate::probes::attacher::Attacher;
 use crate::recorder::context::Context;

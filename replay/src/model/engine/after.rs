@@ -7,7 +7,7 @@
 use super::{Engine, MAX_RECORDS};
 use crate::model::forest::At;
 use crate::model::span::{After, PutSpan};
-use crate::model::{value, words};
+use crate::model::value;
 use crate::time::SECOND;
 use iocrec_log::event::{FieldId, FieldValue, RecordId, Value};
 
@@ -44,10 +44,11 @@ impl Engine {
         if self.written.len() >= MAX_RECORDS && !self.written.contains_key(&record) {
             return;
         }
-        let settled =
-            self.run.context().field(field).is_some_and(|field| {
-                words::is_link(field.dbf) || NOT_PROCESSED.contains(&field.name.as_str())
-            });
+        let settled = self
+            .run
+            .context()
+            .field(field)
+            .is_some_and(|field| field.dbf.is_link() || NOT_PROCESSED.contains(&field.name.as_str()));
         let fields = self.written.entry(record).or_default();
         fields.retain(|written| written.field != field);
         if fields.len() >= MAX_FIELDS {
@@ -92,7 +93,7 @@ impl Engine {
 
     /// A field was read that no put was made to: a CP link of a record that is processed for such.
     fn link_told(&self, time: u64, held: &FieldValue) {
-        let is_link = self.run.context().field(held.field).is_some_and(|field| words::is_link(field.dbf));
+        let is_link = self.run.context().field(held.field).is_some_and(|field| field.dbf.is_link());
         let cp = |text: &[u8]| {
             text.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")
         };

@@ -37,7 +37,7 @@ impl Engine {
         let (thread, record) = (process.thread, process.record);
         self.pop(thread, process.sp, time);
         let (caller, role) = self.ask(thread, process.site);
-        let thinned = self.run.context().thinning().is_some_and(|thinning| thinning.chains > 0);
+        let thinned = self.run.context().chain_sampling().is_some_and(|thinning| thinning.chains > 0);
         self.requests.thin(thinned);
         let Origin { parent, trigger, asked, for_link } = self.origin(time, process, caller, role);
         let scanned =

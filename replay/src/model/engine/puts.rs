@@ -6,8 +6,9 @@ use crate::model::forest::At;
 use crate::model::packets::Match;
 use crate::model::span::{Answer, Packet, PutSpan, Span, What};
 use crate::model::stack::In;
-use crate::model::{eca, value, words};
+use crate::model::value;
 use crate::time::SECOND;
+use epics::{eca, Dbr};
 use iocrec_log::event::{CaAnswer, CaPut, Dbf, Put, PutKind, RecordId, ThreadId, Value};
 
 /// How long a put is kept for the server's refusal, which comes after the IOC's hits, when the server
@@ -38,7 +39,7 @@ impl Engine {
                 site: 0,
                 record: None,
                 field: None,
-                dbf: value::dbf_of_dbr(put.dbr).unwrap_or(Dbf::NoAccess),
+                dbf: Dbr(put.dbr).put_element().unwrap_or(Dbf::NoAccess),
                 count: put.count,
                 requested: value::from_channel_access(put.dbr, put.count, &put.payload),
                 old: Value::Unknown,
@@ -73,7 +74,7 @@ impl Engine {
         if answer.notify {
             self.forest.release(at);
         }
-        if status == eca::NO_WRITE_ACCESS && self.packets.give_up(answer.circuit, at) {
+        if status == eca::NOWTACCESS && self.packets.give_up(answer.circuit, at) {
             self.forest.release(at);
         }
     }
@@ -92,7 +93,7 @@ impl Engine {
     fn put_from_outside(&mut self, time: u64, put: Put, caller: Caller, role: Role) {
         let (thread, sp, record, kind) = (put.thread, put.sp, put.record, put.kind);
         let field = put.field;
-        let is_link = |field| self.run.context().field(field).is_some_and(|field| words::is_link(field.dbf));
+        let is_link = |field| self.run.context().field(field).is_some_and(|field| field.dbf.is_link());
         let old_link = (kind == PutKind::PutField && field.is_some_and(is_link)).then(|| put.old.clone());
         let within = if kind == PutKind::Notify { In::Notify } else { In::PutField };
         let state = self.threads.entry(thread).or_default();

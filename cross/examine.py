@@ -1,0 +1,140 @@
+"""Compares what a guest sent with what its row in guests.py expects."""
+
+import base64
+import gzip
+import io
+import json
+import pathlib
+import re
+import tarfile
+
+import restricted
+import services
+from debian import run
+from initramfs import RECORDED
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+
+
+class Wrong(Exception):
+    """The guest's result differs from the expected one."""
+
+
+def files_of(console, into):
+    """Unpacks the files that the guest sent."""
+    found = re.search(r"^FILES\n(.*?)^END$", console, re.M | re.S)
+    if not found:
+        raise Wrong("the guest did not finish: " + " | ".join(console.strip().splitlines()[-4:]))
+    data = base64.b64decode("".join(found.group(1).split()))
+    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(data))) as archive:
+        archive.extractall(into, filter="data")
+
+
+def replay(arguments, log):
+    """Output of this machine's own iocreplay."""
+    return run([TOP / "target/release/iocreplay", *arguments, log])
+
+
+def verdict(wrong, line):
+    """Returns the summary, or raises Wrong with the differences."""
+    if wrong:
+        raise Wrong(wrong)
+    return line
+
+
+def examine(guest, console, place):
+    """Raises Wrong where the result differs from the expected one; else returns a summary of one line."""
+    files_of(console, place)
+    if guest.service:
+        return verdict(*services.examine(guest.service, console, place, replay))
+    if guest.cases:
+        return verdict(*restricted.examine(guest.cases, console, place, replay))
+    if "lockdown=" in guest.arguments and f"[{guest.arguments.partition('=')[2]}]" not in console:
+        raise Wrong("the kernel is not locked down")
+    ends = dict(re.findall(r"^EXIT (\w+) (\d+)$", console, re.M))
+    errors = " ".join((place / f"{name}.err").read_text().strip() for name in ("check", "record"))
+    if ends != {"check": "0", "record": "0", "ioc": "0"}:
+        raise Wrong(f"ended with {ends}; {errors}; " + " ".join(re.findall("^imitation:.*", console, re.M)))
+    check = json.loads((place / "check.json").read_text())
+    tier = check["tier"] if isinstance(check["tier"], str) else check["tier"].get("tier")
+    if tier != guest.tier:
+        raise Wrong(f"tier {tier}, not {guest.tier}: {check}")
+    (ioc,) = [ioc for ioc in check["iocs"] if ioc["name"] == "guest"]
+    reasons = " ".join(map(str, ioc["not_probed"]))
+    if guest.unprobed and (ioc["probes"] or guest.unprobed not in reasons):
+        raise Wrong(f"check would probe {ioc['probes']}, and does not give the reason {guest.unprobed!r}: {reasons}")
+    if guest.unprobed and not re.search(f"guest .* is not probed: .*{guest.unprobed}", errors):
+        raise Wrong(f"record does not report that the IOC is not probed: {errors}")
+    if guest.real:
+        return examine_real(console, place, ioc)
+    records = [json.loads(line) for line in replay(["records", "--json"], place / "log").splitlines()]
+    names = {record["record"] for record in records}
+    if names != {f"GUEST:R{number}" for number in range(10)}:
+        raise Wrong(f"records {sorted(names)}")
+    puts = [json.loads(line) for line in replay(["puts", "--all", "--format", "jsonl"], place / "log").splitlines()]
+    tree = replay(["traces"], place / "log")
+    whole = len(re.findall(r"GUEST:R9 +FLNK", tree))
+    if guest.unprobed or tier == "packet":
+        if puts or whole:
+            raise Wrong("hits although no probes were expected")
+    else:
+        # the imitation makes 20 a second; an emulated machine is slow
+        if len(puts) < 10 or whole < 10:
+            raise Wrong(f"{len(puts)} puts and {whole} whole chains in {RECORDED} s; {errors}")
+        # the recording may end in the middle of the last one
+        for put in puts[:-1] if puts[-1]["new"] is None else puts:
+            if put["record"] != "GUEST:R0" or put["new"] != put["requested"] + 1:
+                raise Wrong(f"a put that the imitation did not make: {put}")
+    release, up = re.search(r"^BEGIN (\S+) up (\S+)$", console, re.M).groups()
+    first = f", first hit {first_hit(console, puts):.2f} s after the recorder's start" if puts else ""
+    return (
+        f"{release}, tier {tier}, {len(puts)} puts, {whole} chains of 10; {resident(console)}; "
+        f"kernel up after {up} s{first}"
+    )
+
+
+def examine_real(console, place, ioc):
+    """The same for a guest with a real IOC and caput."""
+    puts = [json.loads(line) for line in replay(["puts", "--format", "jsonl"], place / "log").splitlines()]
+    seen = [
+        (put["pv"], put["old"], put["new"], put["via"], put["user"], put["client_host"], put["status"], put["source"])
+        for put in puts
+    ]
+    expected = [
+        (
+            "GUEST:SP",
+            max(number - 1, 1),
+            number,
+            "ca_write" if number < 6 else "ca_write_notify",
+            "root",
+            "guest",
+            "ok",
+            "both",
+        )
+        for number in range(1, 7)
+    ]
+    if seen != expected:
+        raise Wrong(f"puts {seen}, not {expected}")
+    whole = len(re.findall(r"GUEST:DOUBLE .*\n +GUEST:TEXT ", replay(["traces"], place / "log")))
+    if whole != len(puts):
+        raise Wrong(f"{whole} whole chains of {len(puts)}")
+    release, up = re.search(r"^BEGIN (\S+) up (\S+)$", console, re.M).groups()
+    return (
+        f"{release}, EPICS Base {ioc['base_version']}, 6 puts by caput with their chains; "
+        f"{resident(console)}; kernel up after {up} s"
+    )
+
+
+def resident(console):
+    """The recorder's resident memory near the end of the recording."""
+    found = re.search(r"^RESIDENT (\d+)$", console, re.M)
+    if not found:
+        raise Wrong("the recorder's memory is unknown: did it end early?")
+    return f"{int(found.group(1)) / 1024:.1f} MiB resident"
+
+
+def first_hit(console, puts):
+    """Seconds from the recorder's start to the first put in its log."""
+    clock, at = map(float, re.search(r"\bCLOCK (\S+) (\S+)$", console, re.M).groups())
+    (start,) = map(float, re.findall(r"^START (\S+)$", console, re.M))
+    return services.moment(puts[0]["time"]).timestamp() - clock + at - start

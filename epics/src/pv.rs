@@ -1,0 +1,53 @@
+//! PV names as clients write them (`REC`, `REC.FIELD`, `REC.FIELD$`, `REC.FIELD{filters}`), and the texts of links.
+
+/// A PV name taken apart; borrows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pv<'a> {
+    /// Record or alias.
+    pub record: &'a str,
+    /// Field; `VAL` where the name gives none.
+    pub field: &'a str,
+}
+
+impl<'a> Pv<'a> {
+    /// Takes `name` apart. Record names hold neither `.` nor `{` (EPICS forbids both in them since
+    /// they mean just this).
+    pub fn new(name: &'a str) -> Self {
+        let (record, rest) = match name.find(['.', '{']) {
+            Some(at) => name.split_at(at),
+            None => (name, ""),
+        };
+        let field = rest.strip_prefix('.').unwrap_or("");
+        // The field ends at `$` (as a long string), `[` (a part of an array) or `{` (filters).
+        let end = field.find(['$', '[', '{']).unwrap_or(field.len());
+        let field = field.get(..end).unwrap_or(field);
+        Pv { record, field: if field.is_empty() { "VAL" } else { field } }
+    }
+}
+
+/// The link's target without its modifiers (`REC.FIELD PP MS` is `REC.FIELD`).
+pub fn link_target(link: &str) -> &str {
+    link.split_ascii_whitespace().next().unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_apart() {
+        for (name, record, field) in [
+            ("T:SP", "T:SP", "VAL"),
+            ("T:SP.DRVH", "T:SP", "DRVH"),
+            ("T:SP.DESC$", "T:SP", "DESC"),
+            ("T:SP.$", "T:SP", "VAL"),
+            ("T:SP.VAL[0:3]", "T:SP", "VAL"),
+            ("T:SP{\"dbnd\":{\"abs\":1.5}}", "T:SP", "VAL"),
+            ("T:SP.EGU{\"ts\":{}}", "T:SP", "EGU"),
+            ("", "", "VAL"),
+        ] {
+            assert_eq!(Pv::new(name), Pv { record, field }, "{name}");
+        }
+        assert_eq!(link_target("T:SP.A PP MS"), "T:SP.A");
+    }
+}

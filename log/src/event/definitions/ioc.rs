@@ -1,0 +1,194 @@
+//! IOCs, their threads and their code.
+
+use crate::event::ids::*;
+use crate::event::life::{allocated, texts, Ended, OwnedBy, Whole};
+use serde::{Deserialize, Serialize};
+use std::mem::size_of;
+
+/// A process that is an IOC or serves Channel Access.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ioc {
+    /// Its number.
+    pub id: IocId,
+    /// Process id in the recorder's pid namespace.
+    pub pid: u32,
+    /// Start of the process, nanoseconds after boot (/proc/PID/stat, field 22).
+    pub start: u64,
+    /// Name: the environment's IOC or IOCNAME, else the start-up script's or program's name.
+    pub name: String,
+    /// Path of the executable.
+    pub exe: String,
+    /// Working directory.
+    pub cwd: String,
+    /// Command line.
+    pub command: Vec<String>,
+    /// EPICS Base version; empty where unknown or not EPICS Base.
+    pub base_version: String,
+    /// TCP ports on which it serves Channel Access.
+    pub ca_ports: Vec<u16>,
+    /// Where its record code is.
+    pub linkage: Linkage,
+    /// Probes that are not in place, or why there are none, each in words.
+    pub not_probed: Vec<String>,
+    /// User that the process runs as: the name, else the number.
+    pub user: String,
+    /// TCP ports on which it serves PV Access.
+    pub pva_ports: Vec<u16>,
+    /// Those of its environment's variables, as they are now, that say what it is (IOC, TOP, ARCH,
+    /// ENGINEER, LOCATION, IOCSH_STARTUP_SCRIPT) and how it serves Channel Access and PV Access
+    /// (EPICS_CA*, EPICS_PVA*): name and value.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Whole for Ioc {
+    const OWNED_BY: OwnedBy = OwnedBy::Run;
+
+    fn key(&self) -> u32 {
+        self.id
+    }
+
+    fn ended_by(ended: Ended) -> Option<u32> {
+        match ended {
+            Ended::Ioc(ioc) => Some(ioc),
+            _ => None,
+        }
+    }
+
+    fn heap(&self) -> usize {
+        let own = [&self.name, &self.exe, &self.cwd, &self.base_version, &self.user];
+        let own = own.iter().map(|text| allocated(text.len())).sum::<usize>();
+        let pairs =
+            self.environment.iter().map(|(name, value)| allocated(name.len()) + allocated(value.len()));
+        own + texts(&self.command)
+            + texts(&self.not_probed)
+            + allocated(self.environment.len() * size_of::<(String, String)>())
+            + pairs.sum::<usize>()
+            + allocated(2 * self.ca_ports.len())
+            + allocated(2 * self.pva_ports.len())
+    }
+}
+
+/// Where an IOC's record code comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Linkage {
+    /// A shared libdbCore (3.14: libdbIoc).
+    Shared,
+    /// The executable itself.
+    Static,
+    /// No EPICS Base in it.
+    Foreign,
+}
+
+/// The end of an IOC.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IocEnd {
+    /// Which.
+    pub ioc: IocId,
+    /// How it ended, in words; empty where not known.
+    pub how: String,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its number.
+    pub id: ThreadId,
+    /// Whose thread.
+    pub ioc: IocId,
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Name (/proc/PID/task/TID/comm): `CAS-client`, `scan-0.1`, `cbLow` ...
+    pub name: String,
+    /// Stack pointer at the thread's first hit; `sp` of hits is relative to it.
+    pub stack: u64,
+}
+
+impl Whole for Thread {
+    const OWNED_BY: OwnedBy = OwnedBy::Ioc;
+
+    fn key(&self) -> u32 {
+        self.id
+    }
+
+    fn owner(&self) -> u32 {
+        self.ioc
+    }
+
+    fn heap(&self) -> usize {
+        allocated(self.name.len())
+    }
+}
+
+/// A caller of a probed function, from the return address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallSite {
+    /// Its number; never 0.
+    pub id: CallSiteId,
+    /// Whose code.
+    pub ioc: IocId,
+    /// Return address.
+    pub address: u64,
+    /// Function that the address lies in; empty where no symbol covers it.
+    pub function: String,
+    /// File name of the library or program.
+    pub module: String,
+}
+
+impl Whole for CallSite {
+    const OWNED_BY: OwnedBy = OwnedBy::Ioc;
+
+    fn key(&self) -> u32 {
+        self.id
+    }
+
+    fn owner(&self) -> u32 {
+        self.ioc
+    }
+
+    fn heap(&self) -> usize {
+        allocated(self.function.len()) + allocated(self.module.len())
+    }
+}
+
+/// An IOC's hits are recorded from `since` on. What it did between `from` and `since` was not seen: a gap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attached {
+    /// Which.
+    pub ioc: IocId,
+    /// Begin of the gap, monotonic: the start of its process, or the last time at which its hits were recorded.
+    pub from: u64,
+    /// End of the gap, monotonic: its probes were in place and its hits taken.
+    pub since: u64,
+    /// Why there was a gap, in words, for people; empty where the process is older than the recorder's run.
+    pub cause: String,
+}
+
+impl Whole for Attached {
+    const OWNED_BY: OwnedBy = OwnedBy::Run;
+
+    fn key(&self) -> u32 {
+        self.ioc
+    }
+
+    fn ended_by(ended: Ended) -> Option<u32> {
+        match ended {
+            Ended::Ioc(ioc) | Ended::Recording(ioc) => Some(ioc),
+            _ => None,
+        }
+    }
+
+    fn heap(&self) -> usize {
+        allocated(self.cause.len())
+    }
+}
+
+/// An IOC's hits are not recorded any more from `since` on, though it lives: until the next [`Attached`], or its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detached {
+    /// Which.
+    pub ioc: IocId,
+    /// Monotonic time since which hits may be missing.
+    pub since: u64,
+    /// Why, in words, for people.
+    pub cause: String,
+}

@@ -1,0 +1,192 @@
+//! Hits: what happened.
+
+use super::ids::*;
+use super::value::{Dbf, Value};
+use serde::{Deserialize, Serialize};
+
+/// A WRITE or WRITE_NOTIFY message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CaPut {
+    /// The circuit it came on.
+    pub circuit: CircuitId,
+    /// The channel with that SID at that time; it may have an empty name.
+    pub channel: ChannelId,
+    /// WRITE_NOTIFY (with callback)?
+    pub notify: bool,
+    /// DBR type of the request, by the protocol's number ([`epics::Dbr`]).
+    pub dbr: u16,
+    /// Element count of the request.
+    pub count: u32,
+    /// The client's request id.
+    pub ioid: u32,
+    /// Payload length on the wire, padding included.
+    pub length: u32,
+    /// The first bytes of the payload, big endian as on the wire.
+    pub payload: Vec<u8>,
+}
+
+/// What the server said to a put.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CaAnswer {
+    /// The circuit it came on.
+    pub circuit: CircuitId,
+    /// The put's request id.
+    pub ioid: u32,
+    /// Answer to a WRITE_NOTIFY; else the ERROR that a WRITE can provoke.
+    pub notify: bool,
+    /// ECA status code ([`epics::eca`]).
+    pub status: u32,
+    /// Text of an ERROR message; else empty.
+    pub text: String,
+}
+
+/// Which function a put was seen in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PutKind {
+    /// `dbPut`: writes the field, no more. Every put but those to link fields gets here.
+    Put,
+    /// `dbPutField`: a put from outside (CA WRITE, `dbpf`), which processes the record if due.
+    PutField,
+    /// `dbProcessNotify` (3.14: `dbPutNotify`): a put with callback. Carries no value itself.
+    Notify,
+}
+
+/// A put inside the IOC.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Put {
+    /// Thread.
+    pub thread: ThreadId,
+    /// Stack pointer, relative to [`Thread::stack`]: a lower one is a deeper frame.
+    pub sp: i64,
+    /// Who called.
+    pub site: CallSiteId,
+    /// Function.
+    pub kind: PutKind,
+    /// Record put to.
+    pub record: RecordId,
+    /// Field put to, where known.
+    pub field: Option<FieldId>,
+    /// Type of the request (the type of `requested`).
+    pub dbf: Dbf,
+    /// Element count of the request.
+    pub count: u32,
+    /// What was asked for.
+    pub requested: Value,
+    /// What the field held before.
+    pub old: Value,
+}
+
+/// `dbProcess` entered, or a process routine ([`Fact::RsetProcess`]).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Process {
+    /// Thread.
+    pub thread: ThreadId,
+    /// Stack pointer, relative to [`Thread::stack`].
+    pub sp: i64,
+    /// Who called.
+    pub site: CallSiteId,
+    /// Record.
+    pub record: RecordId,
+    /// The record was active (PACT) already: this call will do nothing.
+    pub active: bool,
+}
+
+/// `recGblFwdLink` entered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Complete {
+    /// Thread; another than that of the [`Process`] for an asynchronous record.
+    pub thread: ThreadId,
+    /// Stack pointer, relative to [`Thread::stack`].
+    pub sp: i64,
+    /// Who called.
+    pub site: CallSiteId,
+    /// Record.
+    pub record: RecordId,
+    /// Value of the record's value field now.
+    pub value: Value,
+    /// Alarm severity ([`epics::alarm`]).
+    pub severity: u16,
+    /// Alarm status ([`epics::alarm`]).
+    pub status: u16,
+}
+
+/// Which function asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CauseKind {
+    /// `callbackRequest`.
+    CallbackRequest,
+    /// `callbackRequestDelayed`.
+    CallbackRequestDelayed,
+    /// `callbackRequestProcessCallback`.
+    CallbackRequestProcess,
+    /// `callbackRequestProcessCallbackDelayed`.
+    CallbackRequestProcessDelayed,
+    /// `scanOnce` or `scanOnceCallback`.
+    ScanOnce,
+    /// `scanIoRequest`.
+    ScanIoRequest,
+    /// `postEvent` (3.14: `post_event`).
+    PostEvent,
+}
+
+/// Processing asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// Thread.
+    pub thread: ThreadId,
+    /// Stack pointer, relative to [`Thread::stack`].
+    pub sp: i64,
+    /// Who called.
+    pub site: CallSiteId,
+    /// Function.
+    pub kind: CauseKind,
+    /// The pointer that links cause to effect: a CALLBACK, scan list or event.
+    pub object: u64,
+    /// The record that it will process, where the arguments name one.
+    pub record: Option<RecordId>,
+}
+
+/// `dbCaPutLinkCallback` entered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CaLinkPut {
+    /// Thread.
+    pub thread: ThreadId,
+    /// Stack pointer, relative to [`Thread::stack`].
+    pub sp: i64,
+    /// Who called.
+    pub site: CallSiteId,
+    /// Record that the link belongs to, where known.
+    pub record: Option<RecordId>,
+    /// Target PV as the link names it.
+    pub pv: String,
+    /// Type of the value.
+    pub dbf: Dbf,
+    /// Element count.
+    pub count: u32,
+    /// What is sent.
+    pub value: Value,
+}
+
+/// What a record was doing some time after it had begun to process and was not seen to complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PactCheck {
+    /// The record.
+    pub record: RecordId,
+    /// PACT is set: it has yet to complete.
+    pub active: bool,
+    /// DISA equals DISV: it is disabled.
+    pub disabled: bool,
+}
+
+/// What a field held when it was read from the IOC's memory: some time after a put to it, what the put came to; without a put
+/// to it in the last seconds, a link for which the record is processed when its source changes (CP), all of a record
+/// with the same time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FieldValue {
+    /// The record.
+    pub record: RecordId,
+    /// The field.
+    pub field: FieldId,
+    /// Its value at the time of the event; [`Value::Unknown`] where it could not be read.
+    pub value: Value,
+}

@@ -1,0 +1,20 @@
+//! Numbers that definitions give to what lasts. One recorder run gives them out, and they mean nothing outside of it.
+
+/// Number of an [`Ioc`](super::Ioc).
+pub type IocId = u32;
+/// Number of a [`Thread`](super::Thread).
+pub type ThreadId = u32;
+/// Number of a [`Record`](super::Record).
+pub type RecordId = u32;
+/// Number of a [`Field`](super::Field).
+pub type FieldId = u32;
+/// Number of a [`Menu`](super::Menu).
+pub type MenuId = u32;
+/// Number of a [`ScanList`](super::ScanList).
+pub type ScanListId = u32;
+/// Number of a [`CallSite`](super::CallSite); 0 means that the caller is not known.
+pub type CallSiteId = u32;
+/// Number of a [`Circuit`](super::Circuit).
+pub type CircuitId = u32;
+/// Number of a [`Channel`](super::Channel).
+pub type ChannelId = u32;

@@ -1,0 +1,159 @@
+//! How a definition lives: it comes into force, is repeated in the keyframe of each segment, is replaced, and ends.
+//!
+//! Each definition says so for itself ([`Definition`]); the [`context`](crate::context) does it for all of them in the
+//! same way.
+
+use super::ids::*;
+use std::mem::size_of;
+
+/// What has ended, and with it what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// An IOC: its process.
+    Ioc(IocId),
+    /// The recording of an IOC's hits.
+    Recording(IocId),
+    /// A circuit.
+    Circuit(CircuitId),
+    /// A channel.
+    Channel(ChannelId),
+}
+
+/// What a definition belongs to, which is to say what takes it along when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnedBy {
+    /// The run; or nothing but its own end.
+    Run,
+    /// An IOC: that of [`Definition::owner`].
+    Ioc,
+    /// The record that is its key.
+    Record,
+    /// A circuit: that of [`Definition::owner`].
+    Circuit,
+    /// The thread that is its key, and the circuit of [`Definition::owner`].
+    ThreadAndCircuit,
+}
+
+/// What a definition makes of that which was in force under its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begin<K> {
+    /// This is in force now.
+    Keep(K),
+    /// It is as before.
+    AsBefore,
+    /// There is nothing in force under this key any more.
+    End,
+    /// It can't be kept, since no recorder would have told it.
+    Refuse,
+}
+
+/// A definition that is kept under a key.
+pub trait Definition: Sized {
+    /// What of it is kept while it is in force.
+    type Kept: Clone + std::fmt::Debug;
+    /// What takes it along.
+    const OWNED_BY: OwnedBy;
+    /// Its place in a keyframe: in the order of the facts' numbers, if this is none, else behind the fact with the first
+    /// number, in the order of the second. Definitions that it refers to must stand before it. (The first version of the
+    /// format had such an order, and keyframes stay as they were.)
+    const PLACE: Option<(u16, u16)> = None;
+
+    /// The number under which it is kept.
+    fn key(&self) -> u32;
+
+    /// It comes into force. `before` was in force under its key.
+    fn begin(&self, before: Option<&Self::Kept>) -> Begin<Self::Kept>;
+
+    /// The definitions that bring into force what is kept.
+    fn again(key: u32, kept: &Self::Kept) -> impl Iterator<Item = Self>;
+
+    /// Bytes that what is kept has on the heap.
+    fn heap(kept: &Self::Kept) -> usize;
+
+    /// The number of its owner (see [`OwnedBy`]).
+    fn owner(_: &Self::Kept) -> u32 {
+        0
+    }
+
+    /// The key of that which ends here and now, without regard to owners.
+    fn ended_by(_: Ended) -> Option<u32> {
+        None
+    }
+}
+
+/// A definition that is kept as it is: what most of them are.
+pub trait Whole: Clone + std::fmt::Debug {
+    /// See [`Definition::OWNED_BY`].
+    const OWNED_BY: OwnedBy;
+    /// See [`Definition::PLACE`].
+    const PLACE: Option<(u16, u16)> = None;
+
+    /// See [`Definition::key`].
+    fn key(&self) -> u32;
+
+    /// See [`Definition::heap`].
+    fn heap(&self) -> usize;
+
+    /// See [`Definition::owner`].
+    fn owner(&self) -> u32 {
+        0
+    }
+
+    /// See [`Definition::ended_by`].
+    fn ended_by(_: Ended) -> Option<u32> {
+        None
+    }
+}
+
+impl<T: Whole> Definition for T {
+    type Kept = T;
+    const OWNED_BY: OwnedBy = <T as Whole>::OWNED_BY;
+    const PLACE: Option<(u16, u16)> = <T as Whole>::PLACE;
+
+    fn key(&self) -> u32 {
+        Whole::key(self)
+    }
+
+    fn begin(&self, _: Option<&T>) -> Begin<T> {
+        Begin::Keep(self.clone())
+    }
+
+    fn again(_: u32, kept: &T) -> impl Iterator<Item = T> {
+        std::iter::once(kept.clone())
+    }
+
+    fn heap(kept: &T) -> usize {
+        kept.heap()
+    }
+
+    fn owner(kept: &T) -> u32 {
+        Whole::owner(kept)
+    }
+
+    fn ended_by(ended: Ended) -> Option<u32> {
+        <T as Whole>::ended_by(ended)
+    }
+}
+
+/// Bytes that an allocation takes, as it is measured (tests/memory.rs): what the allocator adds counts, too, or many
+/// small things would take twice what they may. Nothing for no bytes.
+pub fn allocated(bytes: usize) -> usize {
+    const LEAST: usize = 32;
+    const STEP: usize = 16;
+    match bytes {
+        0 => 0,
+        bytes => bytes.saturating_add(size_of::<usize>()).next_multiple_of(STEP).max(LEAST),
+    }
+}
+
+/// Bytes that a list of texts takes.
+pub(crate) fn texts<T: AsRef<str>>(texts: &[T]) -> usize {
+    let each = texts.iter().map(|text| allocated(text.as_ref().len()));
+    allocated(size_of_val(texts)) + each.sum::<usize>()
+}
+
+/// A definition of which one is in force for the whole run: the latest.
+pub trait Single: Clone {
+    /// See [`Definition::PLACE`].
+    const PLACE: Option<(u16, u16)> = None;
+}

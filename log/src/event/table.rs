@@ -1,0 +1,200 @@
+//! The one table of facts: the number, the name and the class of each, and where a definition is kept.
+
+use super::definitions::*;
+use super::hits::*;
+use super::ids::*;
+use super::life::Ended;
+use super::notes::*;
+use serde::{Deserialize, Serialize};
+
+/// What becomes of a fact when facts are put into order, and who it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Gives a number its meaning: must come before what was pushed after it.
+    Definition,
+    /// Takes a number's meaning away: must come after what was pushed before it.
+    End,
+    /// Something happened. Hits come by the thousand, so the recorder may drop them when the disk is too slow.
+    Hit,
+    /// Something happened that people should know of. Never dropped.
+    Note,
+    /// About the log itself, by its writer.
+    Storage,
+}
+
+impl Class {
+    /// Does the order of such a fact and others matter to what numbers mean?
+    pub fn defines(self) -> bool {
+        matches!(self, Class::Definition | Class::End)
+    }
+}
+
+/// What all facts of one kind have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The number in a log: the place of its variant in [`Fact`].
+    pub number: u16,
+    /// The name of its variant in [`Fact`], as in docs/format.md.
+    pub variant: &'static str,
+    /// The name in JSON, as `iocreplay info` counts it. Never changes, even where the variant got a better name since.
+    pub name: &'static str,
+    /// What it is.
+    pub class: Class,
+}
+
+/// Hands the table to a macro. Rows: number, variant and content, name in JSON, class; for a definition also the name and
+/// type of what keeps those in force (see [`context`](crate::context)). Rows are only ever added at the end.
+macro_rules! for_each_fact {
+    ($macro:ident) => {
+        $macro! {
+            /// The machine that the recorder runs on.
+            0 Host(Host) "host" Definition in host: Latest<Host>;
+            /// What the wall clock showed.
+            1 Clock(Clock) "clock" Definition in clocks: Clocks;
+            /// How the recorder watches, and why not better.
+            2 Tier(TierChoice) "tier" Definition in tier: Latest<TierChoice>;
+            /// An IOC, or another process that serves Channel Access.
+            /// (In a box, since it is twice as large as any other, and readers hold facts by the hundred thousand.)
+            3 Ioc(Box<Ioc>) "ioc" Definition in iocs: Table<Ioc>;
+            /// An IOC has ended.
+            4 IocEnd(IocEnd) "ioc_end" End;
+            /// A thread of an IOC.
+            5 Thread(Thread) "thread" Definition in threads: Table<Thread>;
+            /// A record of an IOC.
+            6 Record(Record) "record" Definition in records: Records;
+            /// A field of a record type in an IOC.
+            7 Field(Field) "field" Definition in fields: Table<Field>;
+            /// A place in an IOC's code that calls a probed function.
+            8 CallSite(CallSite) "site" Definition in call_sites: Table<CallSite>;
+            /// A Channel Access circuit: one TCP connection.
+            9 Circuit(Circuit) "circuit" Definition in circuits: Table<Circuit>;
+            /// A circuit was closed; its channels with it.
+            10 CircuitEnd(CircuitId) "circuit_end" End;
+            /// A channel on a circuit.
+            11 Channel(Channel) "channel" Definition in channels: Table<Channel>;
+            /// A channel was cleared.
+            12 ChannelEnd(ChannelId) "channel_end" End;
+            /// A thread of an IOC serves a circuit.
+            13 ServerThread(ServerThread) "serves" Definition in server_threads: Table<ServerThread>;
+            /// A put seen on the network.
+            14 CaPut(CaPut) "ca_put" Hit;
+            /// A server's answer to a put, seen on the network.
+            15 CaAnswer(CaAnswer) "ca_answer" Hit;
+            /// A put seen inside the IOC.
+            16 Put(Put) "put" Hit;
+            /// `dbProcess` was entered.
+            17 Process(Process) "process" Hit;
+            /// `recGblFwdLink` was entered: the record has finished processing.
+            18 Complete(Complete) "complete" Hit;
+            /// Something asked for processing to be done later or elsewhere.
+            19 Cause(Cause) "cause" Hit;
+            /// A record's CA link wrote to its target.
+            20 CaLinkPut(CaLinkPut) "ca_link_put" Hit;
+            /// Something was not recorded.
+            21 Loss(Loss) "loss" Note;
+            /// The operator's note.
+            22 Mark(String) "mark" Note;
+            /// Another name of a record.
+            23 Alias(Alias) "alias" Definition in aliases: Table<Alias>;
+            /// The choices of a menu, or of a record type's device support.
+            24 Menu(Menu) "menu" Definition in menus: Table<Menu>;
+            /// The enum strings of a bi, bo, mbbi or mbbo record.
+            25 EnumStrings(EnumStrings) "states" Definition in enum_strings: Table<EnumStrings>;
+            /// A list of records that an IOC processes together.
+            26 ScanList(ScanList) "scan_list" Definition in scan_lists: Table<ScanList>;
+            /// The list that a record is on.
+            27 RecordScan(RecordScan) "scanned" Definition in record_scans: Table<RecordScan>;
+            /// The recorder looked at a record that was not seen to complete.
+            28 PactCheck(PactCheck) "inspected" Hit;
+            /// How many chains are kept from now on.
+            29 ChainSampling(ChainSampling) "thinning" Definition in chain_sampling: Latest<ChainSampling>;
+            /// Chains that were left out.
+            30 ChainsLeftOut(ChainsLeftOut) "thinned" Note;
+            /// A record type's process routine (`rset->process`) was entered, in an IOC whose `dbProcess` cannot be
+            /// found. `active`: the record was active already, so it goes on with what it has begun.
+            31 RsetProcess(Process) "routine" Hit;
+            /// Segments are kept.
+            32 Pinned(Pinned) "pinned" Storage;
+            /// Segments are kept no longer.
+            33 Unpinned(Unpinned) "unpinned" Storage;
+            /// A segment was closed with all that is in it.
+            34 SegmentEnd(SegmentEnd) "ended" Storage;
+            /// An IOC's hits are recorded from now on.
+            35 Attached(Attached) "attached" Definition in attached: Table<Attached>;
+            /// An IOC's hits are not recorded any more, though it lives.
+            36 Detached(Detached) "detached" End;
+            /// Which recorded processes the ends of a circuit belong to.
+            37 CircuitEnds(CircuitEnds) "circuit_ends" Definition in circuit_ends: Table<CircuitEnds>;
+            /// What a field held some time after a put.
+            38 FieldValue(FieldValue) "field_value" Hit;
+        }
+    };
+}
+pub(crate) use for_each_fact;
+
+/// Makes [`Fact`] and what it says of each kind.
+macro_rules! fact {
+    ($($(#[$doc:meta])* $number:literal $variant:ident($content:ty) $name:literal $class:ident
+        $(in $store:ident: $kept:ty)?;)*) => {
+        /// Everything that a log can say.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub enum Fact {
+            $($(#[$doc])* $variant($content),)*
+        }
+
+        impl Fact {
+            /// All kinds, by their numbers.
+            pub const KINDS: &'static [Kind] = &[
+                $(Kind { number: $number, variant: stringify!($variant), name: $name, class: Class::$class },)*
+            ];
+
+            /// Its kind's number in a log.
+            pub const fn number(&self) -> u16 {
+                match self {
+                    $(Fact::$variant(_) => $number,)*
+                }
+            }
+
+            /// What it is.
+            pub const fn class(&self) -> Class {
+                match self {
+                    $(Fact::$variant(_) => Class::$class,)*
+                }
+            }
+        }
+    };
+}
+for_each_fact!(fact);
+
+impl Fact {
+    /// Its kind.
+    pub fn kind(&self) -> &'static Kind {
+        &Fact::KINDS[usize::from(self.number())]
+    }
+
+    /// What it ends.
+    pub fn ended(&self) -> Option<Ended> {
+        match self {
+            Fact::IocEnd(end) => Some(Ended::Ioc(end.ioc)),
+            Fact::Detached(detached) => Some(Ended::Recording(detached.ioc)),
+            Fact::CircuitEnd(circuit) => Some(Ended::Circuit(*circuit)),
+            Fact::ChannelEnd(channel) => Some(Ended::Channel(*channel)),
+            _ => None,
+        }
+    }
+}
+
+// The number of a kind is the place of its variant, which serde encodes.
+const _: () = {
+    let mut place = 0;
+    while place < Fact::KINDS.len() {
+        assert!(Fact::KINDS[place].number as usize == place);
+        place += 1;
+    }
+};
+
+impl From<Ioc> for Fact {
+    fn from(ioc: Ioc) -> Self {
+        Fact::Ioc(Box::new(ioc))
+    }
+}

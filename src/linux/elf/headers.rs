@@ -1,0 +1,171 @@
+//! The headers of an ELF file: its class, its segments' and sections' tables, its symbols.
+
+use std::fmt;
+
+use object::Architecture;
+
+use crate::linux::elf::pieces::{half, long, word, Pieces};
+
+/// Segments that are read: linkers make 13.
+const MAX_SEGMENTS: u64 = 256;
+/// Sections that are read: linkers make 40, with -ffunction-sections some thousands.
+const MAX_SECTIONS: u64 = 16384;
+
+// The numbers of ELF (System V ABI, chapters 4 and 5; the processor supplements), with their names there.
+const EM_386: u16 = 3;
+const EM_ARM: u16 = 40;
+const EM_X86_64: u16 = 62;
+const EM_AARCH64: u16 = 183;
+const EM_RISCV: u16 = 243;
+
+/// Why a file can't be read as ELF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElfError {
+    /// The file does not begin as an ELF file.
+    NotElf,
+    /// The file is for a big-endian machine, on which no probe is placed.
+    BigEndian,
+    /// The program headers have another size than those of the file's class.
+    HeaderSize,
+    /// The file has more segments than any linker makes.
+    TooManySegments,
+}
+
+impl fmt::Display for ElfError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ElfError::NotElf => "not ELF",
+            ElfError::BigEndian => "a big-endian ELF file",
+            ElfError::HeaderSize => "not ELF: its program headers have another size",
+            ElfError::TooManySegments => "not ELF as linkers make it: too many segments",
+        })
+    }
+}
+
+impl std::error::Error for ElfError {}
+/// A section's header.
+#[derive(Clone, Copy)]
+pub(super) struct Section {
+    pub name: u32,
+    pub kind: u32,
+    pub address: u64,
+    pub offset: u64,
+    pub bytes: u64,
+    pub link: u32,
+}
+
+/// An entry of a table of symbols.
+pub(super) struct Entry {
+    pub name: u32,
+    pub kind: u8,
+    pub local: bool,
+    pub defined: bool,
+    pub address: u64,
+    pub bytes: u64,
+}
+
+/// The head of a file: its class, and where its tables are.
+pub(super) struct Head {
+    pub is_64bit: bool,
+    pub machine: Architecture,
+    /// Offset, bytes of each, number.
+    pub programs: (u64, usize, u64),
+    pub sections: Vec<Section>,
+    /// The names of sections: offset and size.
+    pub names: (u64, u64),
+}
+
+impl Head {
+    pub fn read(pieces: &Pieces) -> Result<Head, ElfError> {
+        let mut head = [0; 64];
+        let have = pieces.read(&mut head, 0);
+        let is_64bit = match head {
+            [0x7f, b'E', b'L', b'F', 1, 1, ..] if have >= 52 => false,
+            [0x7f, b'E', b'L', b'F', 2, 1, ..] if have >= 64 => true,
+            [0x7f, b'E', b'L', b'F', _, 2, ..] => return Err(ElfError::BigEndian),
+            _ => return Err(ElfError::NotElf),
+        };
+        let pick = |bits32: usize, bits64: usize| if is_64bit { bits64 } else { bits32 };
+        let place = |bytes: &[u8], bits32: usize, bits64: usize| {
+            if is_64bit {
+                long(bytes, bits64)
+            } else {
+                word(bytes, bits32).into()
+            }
+        };
+        let machine = match (half(&head, 18), is_64bit) {
+            (EM_386, false) => Architecture::I386,
+            (EM_X86_64, true) => Architecture::X86_64,
+            (EM_X86_64, false) => Architecture::X86_64_X32,
+            (EM_ARM, false) => Architecture::Arm,
+            (EM_AARCH64, true) => Architecture::Aarch64,
+            (EM_AARCH64, false) => Architecture::Aarch64_Ilp32,
+            (EM_RISCV, true) => Architecture::Riscv64,
+            (EM_RISCV, false) => Architecture::Riscv32,
+            _ => Architecture::Unknown,
+        };
+        let (program, section) = (pick(32, 56), pick(40, 64));
+        if usize::from(half(&head, pick(42, 54))) != program {
+            return Err(ElfError::HeaderSize);
+        }
+        let programs = (place(&head, 28, 32), program, half(&head, pick(44, 56)).into());
+        if programs.2 > MAX_SEGMENTS {
+            return Err(ElfError::TooManySegments);
+        }
+        let mut sections = Vec::new();
+        let count = u64::from(half(&head, pick(48, 60))).min(MAX_SECTIONS);
+        if usize::from(half(&head, pick(46, 58))) == section {
+            pieces.entries(place(&head, 32, 40), count * section as u64, section, |bytes| {
+                sections.push(Section {
+                    name: word(bytes, 0),
+                    kind: word(bytes, 4),
+                    address: place(bytes, 12, 16),
+                    offset: place(bytes, 16, 24),
+                    bytes: place(bytes, 20, 32),
+                    link: word(bytes, pick(24, 40)),
+                });
+                true
+            });
+        }
+        let names = sections.get(usize::from(half(&head, pick(50, 62))));
+        let names = names.map_or((0, 0), |names| (names.offset, names.bytes));
+        Ok(Head { is_64bit, machine, programs, sections, names })
+    }
+
+    /// The section of that name.
+    pub fn section(&self, pieces: &Pieces, name: &str) -> Option<&Section> {
+        let name = [name.as_bytes(), &[0]].concat();
+        let mut found = vec![0; name.len()];
+        self.sections.iter().find(|section| {
+            let at = u64::from(section.name);
+            at < self.names.1
+                && pieces.read(&mut found, self.names.0.saturating_add(at)) == name.len()
+                && found == name
+        })
+    }
+
+    /// The tables of symbols of a kind, each with its names: offset and size.
+    pub fn tables(&self, kind: u32) -> impl Iterator<Item = (&Section, (u64, u64))> {
+        let of_kind = self.sections.iter().filter(move |section| section.kind == kind);
+        of_kind.filter_map(|section| {
+            let names = self.sections.get(usize::try_from(section.link).ok()?)?;
+            Some((section, (names.offset, names.bytes)))
+        })
+    }
+
+    /// Looks at the symbols of a table, until one is refused.
+    pub fn symbols(&self, pieces: &Pieces, table: &Section, mut work: impl FnMut(Entry) -> bool) {
+        let is_64bit = self.is_64bit;
+        pieces.entries(table.offset, table.bytes, if is_64bit { 24 } else { 16 }, |bytes| {
+            let info = bytes.get(if is_64bit { 4 } else { 12 }).copied().unwrap_or(0);
+            work(Entry {
+                name: word(bytes, 0),
+                kind: info & 0xf,
+                local: info >> 4 == 0,
+                defined: half(bytes, if is_64bit { 6 } else { 14 }) != 0,
+                address: if is_64bit { long(bytes, 8) } else { word(bytes, 4).into() },
+                bytes: if is_64bit { long(bytes, 16) } else { word(bytes, 8).into() },
+            })
+        });
+    }
+}

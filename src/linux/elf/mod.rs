@@ -1,0 +1,246 @@
+//! ELF files: symbols, segments, constants, and where functions begin.
+//!
+//! Anybody may run a program that looks like an IOC, so a file may hold anything: terabytes of holes, or tables that
+//! overlap. It is read in pieces (`pieces`), one after the other and up to a limit, and only the wanted symbols are
+//! kept: a small box has little memory, and a static IOC tens of megabytes.
+
+mod headers;
+#[cfg(test)]
+pub(crate) mod image;
+mod pieces;
+mod strings;
+#[cfg(test)]
+mod tests;
+mod unwind;
+
+use std::collections::HashMap;
+
+use object::Architecture;
+
+pub use crate::linux::elf::headers::ElfError;
+use crate::linux::elf::headers::Head;
+use crate::linux::elf::pieces::{long, word, Pieces};
+use crate::linux::elf::unwind::Unwind;
+use crate::linux::opened::Opened;
+use crate::linux::process::Mapping;
+use crate::linux::text::printable;
+
+/// Longest function name that is shown, bytes: C++ makes long ones.
+const MAX_NAME: usize = 1024;
+
+// The numbers of ELF (System V ABI, chapters 4 and 5; the processor supplements), with their names there.
+const PT_LOAD: u32 = 1;
+const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+const PT_ARM_EXIDX: u32 = 0x7000_0001;
+const PF_X: u32 = 1;
+const PF_W: u32 = 2;
+const SHT_SYMTAB: u32 = 2;
+const SHT_DYNSYM: u32 = 11;
+const STT_OBJECT: u8 = 1;
+const STT_FUNC: u8 = 2;
+const STT_COMMON: u8 = 5;
+
+/// A defined global symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Address as in the file: the load bias is to be added.
+    pub address: u64,
+    /// A function (else data).
+    pub function: bool,
+    /// The first bytes of the function, as they were in the file when the symbol was read; zeroes of data.
+    pub code: [u8; CODE_WINDOW],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    address: u64,
+    offset: u64,
+    bytes: u64,
+    /// Size in memory: what is more than `bytes` is zero at first (.bss).
+    memory: u64,
+    writable: bool,
+    executable: bool,
+}
+
+/// The parts of an ELF file that are kept.
+#[derive(Clone, Debug)]
+pub struct Elf {
+    /// The machine that its code is for.
+    pub machine: Architecture,
+    /// ELF class 64: pointers have 8 bytes.
+    pub is_64bit: bool,
+    segments: Vec<Segment>,
+    /// Offset and size of .rodata.
+    constants: Option<(u64, u64)>,
+    symbols: HashMap<&'static str, Symbol>,
+    /// Where it says at which addresses functions begin.
+    unwind: Unwind,
+}
+
+/// Bytes that are kept of the beginning of a function: more than a landing pad and the longest instruction, so that
+/// a probe's place can be judged by them.
+pub const CODE_WINDOW: usize = 24;
+
+/// Page size that segments are aligned to at least; larger ones divide by it.
+const PAGE: u64 = 4096;
+
+impl Elf {
+    /// Reads a file and looks up the `wanted` symbols: among the dynamic ones, and where the first of them is
+    /// not there among all. (A program that was linked without `-rdynamic` exports none of its own.)
+    ///
+    /// # Errors
+    /// The file is not ELF, or damaged.
+    pub fn read(opened: &Opened, wanted: &[&'static str]) -> Result<Elf, ElfError> {
+        let pieces = Pieces::of(opened);
+        let head = Head::read(&pieces)?;
+        let (mut segments, mut unwind) = (Vec::new(), Unwind::default());
+        let (at, each, count) = head.programs;
+        let is_64bit = head.is_64bit;
+        pieces.entries(at, each as u64 * count, each, |bytes| {
+            let place =
+                |bits32, bits64| if is_64bit { long(bytes, bits64) } else { word(bytes, bits32).into() };
+            let (offset, address) = (place(4, 8), place(8, 16));
+            let (in_file, memory) = (place(16, 32), place(20, 40));
+            let flags = word(bytes, if is_64bit { 4 } else { 24 });
+            match word(bytes, 0) {
+                PT_LOAD => segments.push(Segment {
+                    address,
+                    offset,
+                    bytes: in_file,
+                    memory,
+                    writable: flags & PF_W != 0,
+                    executable: flags & PF_X != 0,
+                }),
+                PT_GNU_EH_FRAME => unwind.sorted = Some((address, offset, in_file)),
+                PT_ARM_EXIDX if head.machine == Architecture::Arm => {
+                    unwind.arm = Some((address, offset, in_file));
+                }
+                _ => {}
+            }
+            true
+        });
+        let section = |name| head.section(&pieces, name);
+        unwind.frames = section(".eh_frame").map(|found| (found.address, found.offset, found.bytes));
+        let constants = section(".rodata").map(|found| (found.offset, found.bytes));
+        let mut elf =
+            Elf { machine: head.machine, is_64bit, segments, constants, symbols: HashMap::new(), unwind };
+        elf.look_up(&pieces, &head, SHT_DYNSYM, wanted);
+        if wanted.first().is_some_and(|first| !elf.symbols.contains_key(first)) {
+            elf.look_up(&pieces, &head, SHT_SYMTAB, wanted);
+        }
+        Ok(elf)
+    }
+
+    fn look_up(&mut self, pieces: &Pieces, head: &Head, kind: u32, wanted: &[&'static str]) {
+        for (table, names) in head.tables(kind) {
+            let places = strings::find(pieces, names, wanted);
+            if places.is_empty() {
+                continue;
+            }
+            let mut found = Vec::new();
+            head.symbols(pieces, table, |entry| {
+                let known = places.binary_search_by_key(&entry.name, |place| place.0);
+                if let (Some((_, name)), true, false) =
+                    (known.ok().and_then(|known| places.get(known)), entry.defined, entry.local)
+                {
+                    let is_data = matches!(entry.kind, STT_OBJECT | STT_COMMON);
+                    if is_data || entry.kind == STT_FUNC {
+                        found.push((*name, entry.address, !is_data));
+                    }
+                }
+                found.len() < strings::MAX_MATCHES
+            });
+            for (name, address, function) in found {
+                let offset = self.code_offset(address).filter(|_| function);
+                let code = offset.and_then(|offset| pieces.bytes(offset)).unwrap_or_default();
+                self.symbols.entry(name).or_insert(Symbol { address, function, code });
+            }
+        }
+    }
+
+    /// Its tables for unwinding.
+    #[cfg(test)]
+    fn unwind(&self) -> Unwind {
+        self.unwind
+    }
+
+    /// Which of some addresses functions begin at, as far as the file tells; `None` if it doesn't.
+    pub fn begins(&self, opened: &Opened, addresses: &[u64]) -> Option<Vec<bool>> {
+        self.unwind.begins(&Pieces::of(opened), self.is_64bit, addresses)
+    }
+
+    /// A symbol that was asked for and is there.
+    pub fn symbol(&self, name: &str) -> Option<Symbol> {
+        self.symbols.get(name).copied()
+    }
+
+    /// Where in the file an address lies; `None` for what has no bytes there (.bss).
+    pub fn offset(&self, address: u64) -> Option<u64> {
+        self.segments.iter().find_map(|segment| {
+            let within = address.checked_sub(segment.address)?;
+            (within < segment.bytes).then(|| segment.offset.checked_add(within))?
+        })
+    }
+
+    /// The same for an address of code; `None` for data.
+    pub fn code_offset(&self, address: u64) -> Option<u64> {
+        let executable = |segment: &&Segment| {
+            segment.executable
+                && address.checked_sub(segment.address).is_some_and(|within| within < segment.bytes)
+        };
+        self.segments.iter().find(executable).and_then(|_| self.offset(address))
+    }
+
+    /// Where in the file its constants are, and how many bytes: .rodata, which `strip` leaves its name.
+    pub fn constants(&self) -> Option<(u64, u64)> {
+        self.constants
+    }
+
+    /// Where its variables are in memory, from and to, before the bias is added.
+    pub fn variables(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let writable = self.segments.iter().filter(|segment| segment.writable);
+        writable.map(|segment| (segment.address, segment.address.saturating_add(segment.memory)))
+    }
+
+    /// What is to be added to the file's addresses in a process that has it mapped so.
+    pub fn bias<'a>(&self, mut mappings: impl Iterator<Item = &'a Mapping>) -> Option<u64> {
+        mappings.find_map(|mapping| {
+            let segment =
+                self.segments.iter().find(|segment| segment.offset / PAGE * PAGE == mapping.offset)?;
+            Some(mapping.start.wrapping_sub(segment.address / PAGE * PAGE))
+        })
+    }
+}
+
+/// The first bytes of a function, from its file: memory may hold another tracer's breakpoint.
+pub fn code(opened: &Opened, offset: u64) -> [u8; CODE_WINDOW] {
+    let mut code = [0; CODE_WINDOW];
+    // short at the end of a file, or not readable: zeroes
+    opened.read_some(&mut code, offset);
+    code
+}
+
+/// The function that covers an address of the file, local ones included; empty where none does.
+pub fn function_at(opened: &Opened, address: u64) -> String {
+    let pieces = Pieces::of(opened);
+    let Ok(head) = Head::read(&pieces) else { return String::new() };
+    let mut found = None;
+    for (table, names) in head.tables(SHT_SYMTAB).chain(head.tables(SHT_DYNSYM)) {
+        head.symbols(&pieces, table, |entry| {
+            let covers = address.wrapping_sub(entry.address) < entry.bytes;
+            if entry.kind == STT_FUNC && entry.defined && covers {
+                found = Some((names, entry.name));
+            }
+            found.is_none()
+        });
+        if found.is_some() {
+            break;
+        }
+    }
+    let Some(((offset, bytes), at)) = found else { return String::new() };
+    let mut name = [0; MAX_NAME];
+    let have =
+        if u64::from(at) < bytes { pieces.read(&mut name, offset.saturating_add(at.into())) } else { 0 };
+    let name = name.get(..have).unwrap_or_default();
+    printable(name.iter().position(|&byte| byte == 0).and_then(|end| name.get(..end)).unwrap_or_default())
+}

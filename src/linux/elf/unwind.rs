@@ -1,0 +1,197 @@
+//! Where functions begin, from the tables by which a stack is unwound.
+//!
+//! They are in every program and library of today's compilers, also where all symbols were stripped, since exceptions
+//! and debuggers need them: `.eh_frame` with a sorted table of its entries (`.eh_frame_hdr`; LSB Core, "Exception
+//! Frames"), on 32-bit ARM `.ARM.exidx` (Exception Handling ABI for the Arm Architecture). A breakpoint must lie
+//! at the beginning of an instruction; where a function begins one does.
+//!
+//! What the tables say is not believed beyond that: the bytes there are looked at as well (`probes/place.rs`).
+
+use crate::linux::elf::pieces::{half, long, word, Pieces};
+
+/// Entries of `.eh_frame` that are looked at where there is no sorted table: large programs have 100,000.
+const MAX_FRAMES: u32 = 1 << 20;
+/// What is read of an entry: its head, and of a CIE its few bytes.
+const ENTRY: usize = 48;
+
+/// Where a file has such tables: address, offset in the file, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Unwind {
+    /// `.eh_frame_hdr`.
+    pub sorted: Option<(u64, u64, u64)>,
+    /// `.eh_frame`.
+    pub frames: Option<(u64, u64, u64)>,
+    /// `.ARM.exidx`.
+    pub arm: Option<(u64, u64, u64)>,
+}
+
+impl Unwind {
+    /// Which of some addresses functions begin at; `None` where no table tells.
+    pub fn begins(&self, pieces: &Pieces, is_64bit: bool, addresses: &[u64]) -> Option<Vec<bool>> {
+        let sorted = || Sorted::eh_frame_hdr(pieces, self.sorted?);
+        let arm = || Some(Sorted::exidx(self.arm?));
+        if let Some(table) = sorted().or_else(arm) {
+            return Some(addresses.iter().map(|&address| table.has(pieces, address)).collect());
+        }
+        let mut found = vec![false; addresses.len()];
+        frames(pieces, self.frames?, is_64bit, |begin| {
+            for (found, _) in found.iter_mut().zip(addresses).filter(|(_, address)| **address == begin) {
+                *found = true;
+            }
+        })?;
+        Some(found)
+    }
+}
+
+/// A table of entries of 8 bytes in the order of addresses, the first 4 telling where a function begins.
+struct Sorted {
+    /// Offset of the first entry in the file.
+    offset: u64,
+    count: u64,
+    /// What the first 4 bytes are relative to: a fixed address, or (`exidx`) that of the entry, the first of which is here.
+    base: u64,
+    exidx: bool,
+}
+
+impl Sorted {
+    fn eh_frame_hdr(pieces: &Pieces, (address, offset, bytes): (u64, u64, u64)) -> Option<Sorted> {
+        // version 1; a pointer of 4 bytes (DW_EH_PE_udata4, sdata4); a count of 4 (udata4); pairs relative to the
+        // table's beginning (datarel | sdata4): as all linkers write it
+        let head: [u8; 12] = pieces.bytes(offset)?;
+        let [1, pointer, 0x03, 0x3b, ..] = head else { return None };
+        (pointer & 0x07 == 0x03).then_some(())?;
+        let count = u64::from(word(&head, 8)).min(bytes.saturating_sub(12) / 8);
+        (count > 0).then_some(Sorted { offset: offset.checked_add(12)?, count, base: address, exidx: false })
+    }
+
+    fn exidx((address, offset, bytes): (u64, u64, u64)) -> Sorted {
+        Sorted { offset, count: bytes / 8, base: address, exidx: true }
+    }
+
+    /// Does a function begin at this address?
+    fn has(&self, pieces: &Pieces, address: u64) -> bool {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let entry = pieces.bytes::<4>(self.offset.saturating_add(middle * 8));
+            let Some(relative) = entry.map(|entry| word(&entry, 0)) else { return false };
+            let begin = if self.exidx {
+                // 31 bits with a sign (prel31)
+                let relative = ((relative << 1) as i32 >> 1) as u32;
+                u64::from((self.base.wrapping_add(middle * 8) as u32).wrapping_add(relative))
+            } else {
+                self.base.wrapping_add_signed((relative as i32).into())
+            };
+            match begin.cmp(&address) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return true,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        false
+    }
+}
+
+/// Hands over where the functions of `.eh_frame` begin; `None` if it is not as compilers write it.
+fn frames(
+    pieces: &Pieces,
+    (address, offset, bytes): (u64, u64, u64),
+    is_64bit: bool,
+    mut work: impl FnMut(u64),
+) -> Option<()> {
+    let mut at = 0;
+    // the CIE that was read last: where, and how addresses are written in its entries
+    let mut common = (u64::MAX, 0);
+    for _ in 0..MAX_FRAMES {
+        if at + 8 > bytes {
+            break;
+        }
+        let mut entry = [0; ENTRY];
+        let have = pieces.read(&mut entry, offset.checked_add(at)?);
+        let length = u64::from(word(&entry, 0));
+        // the last one; of 64 bits, which nobody writes; or no entry
+        if have < 8 || length == 0 {
+            break;
+        }
+        if !(4..0xffff_fff0).contains(&length) {
+            return None;
+        }
+        let id = u64::from(word(&entry, 4));
+        if id != 0 {
+            let of = (at + 4).checked_sub(id)?;
+            if common.0 != of {
+                let mut bytes = [0; ENTRY];
+                let have = pieces.read(&mut bytes, offset.checked_add(of)?);
+                common = (of, encoding(bytes.get(..have)?, is_64bit)?);
+            }
+            work(begin(&entry, address.wrapping_add(at + 8), common.1, is_64bit)?);
+        }
+        at = at.checked_add(length + 4)?;
+    }
+    Some(())
+}
+
+/// How a CIE says that addresses are written (DW_EH_PE_...).
+fn encoding(cie: &[u8], is_64bit: bool) -> Option<u8> {
+    // length, id 0, version, augmentation up to a NUL
+    let version = *cie.get(8)?;
+    let augmentation = cie.get(9..)?;
+    let end = augmentation.iter().position(|&byte| byte == 0)?;
+    let (letters, mut rest) = (augmentation.get(..end)?, augmentation.get(end + 1..)?);
+    let mut skip_number = || {
+        let end = rest.iter().position(|&byte| byte < 0x80)?;
+        rest = rest.get(end + 1..)?;
+        Some(())
+    };
+    // alignment of code and of data, the register of the return address
+    skip_number()?;
+    skip_number()?;
+    if version == 1 {
+        rest = rest.get(1..)?;
+    } else {
+        skip_number()?;
+    }
+    let letters =
+        letters.strip_prefix(b"z").map(|letters| (letters, rest.iter().position(|&byte| byte < 0x80)));
+    let Some((letters, length)) = letters else { return Some(0) };
+    rest = rest.get(length? + 1..)?;
+    for letter in letters {
+        match letter {
+            b'R' => return rest.first().copied(),
+            b'L' => rest = rest.get(1..)?,
+            b'P' => rest = rest.get(1 + width(*rest.first()?, is_64bit)?..)?,
+            b'S' | b'B' | b'G' => {}
+            _ => return None,
+        }
+    }
+    Some(0)
+}
+
+/// Bytes of an address that is written so.
+fn width(encoding: u8, is_64bit: bool) -> Option<usize> {
+    match encoding & 0x07 {
+        0 => Some(if is_64bit { 8 } else { 4 }),
+        2 => Some(2),
+        3 => Some(4),
+        4 => Some(8),
+        _ => None,
+    }
+}
+
+/// Where the function of an entry begins; `here` is the address of the number that tells it.
+fn begin(entry: &[u8], here: u64, encoding: u8, is_64bit: bool) -> Option<u64> {
+    let signed = encoding & 0x08 != 0;
+    let number = match (width(encoding, is_64bit)?, signed) {
+        (2, false) => half(entry, 8).into(),
+        (2, true) => i64::from(half(entry, 8) as i16) as u64,
+        (4, false) => word(entry, 8).into(),
+        (4, true) => i64::from(word(entry, 8) as i32) as u64,
+        _ => long(entry, 8),
+    };
+    let address = match encoding & 0x70 {
+        0x00 => number,
+        0x10 => here.wrapping_add(number),
+        _ => return None,
+    };
+    Some(if is_64bit { address } else { address & 0xffff_ffff })
+}

@@ -1,0 +1,51 @@
+//! The machine that the running kernel is built for: what uname says, and what can be told from it.
+//!
+//! A 32-bit program may run on a 64-bit kernel, so this is not what the program itself was built for.
+
+use object::{AddressSize, Architecture};
+
+/// The machine as `uname -m` names it; empty if the kernel does not say.
+pub fn name() -> String {
+    nix::sys::utsname::uname().map(|name| name.machine().to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The architecture of the code that the kernel itself runs. `None` for one that is not known here.
+pub fn architecture() -> Option<Architecture> {
+    match name().as_str() {
+        "x86_64" => Some(Architecture::X86_64),
+        "i386" | "i486" | "i586" | "i686" => Some(Architecture::I386),
+        "aarch64" => Some(Architecture::Aarch64),
+        "riscv64" => Some(Architecture::Riscv64),
+        // armv5tel, armv6l, armv7l ...
+        arm if arm.starts_with("arm") => Some(Architecture::Arm),
+        _ => None,
+    }
+}
+
+/// Does the kernel have 4-byte pointers? False for a machine that is not known.
+pub fn is_32_bit() -> bool {
+    architecture().and_then(|machine| machine.address_size()) == Some(AddressSize::U32)
+}
+
+/// Does uname name the kernel's own machine? (`linux32` makes a 64-bit kernel claim to be a 32-bit one.)
+pub fn is_named_truly() -> bool {
+    /// Bits of the personality that name the system, and 32-bit Linux among them (linux/personality.h).
+    const SYSTEM: i32 = 0xff;
+    const LINUX32: i32 = 8;
+    // SAFETY: this value only asks; no pointers are passed.
+    let personality = unsafe { libc::personality(0xffff_ffff) };
+    personality & SYSTEM != LINUX32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_known() {
+        assert!(architecture().is_some(), "{}", name());
+        if size_of::<usize>() == 8 {
+            assert!(!is_32_bit());
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The files of /proc that the kernel fills in without waiting for the process: state, start, user, threads, sockets.
+//!
+//! These files need neither the lock of the process's memory nor any of its pages, so every thread reads them in
+//! place. Files that may block (mappings, command line, memory) are read through a reader process
+//! ([`crate::linux::reader`]), and so stand above it, in [`crate::linux::process`].
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+
+use crate::linux::text::printable;
+
+/// Bytes of the first read. A file of /proc has no length, and a short read makes the kernel format it anew: the
+/// standard library's first reads, of 32 bytes, had it walk through all sockets seven times for a table of two.
+const FIRST_READ: usize = 16 << 10;
+/// Longest file: 8 MiB are 50,000 sockets or mappings.
+pub(super) const MAX_FILE: u64 = 8 << 20;
+
+/// The content of a file, read in place, up to `MAX_FILE`.
+///
+/// # Errors
+/// The file does not exist or may not be read.
+pub(super) fn contents(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(FIRST_READ);
+    fs::File::open(path)?.take(MAX_FILE).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same as text. A process's name may hold any bytes, so invalid UTF-8 is replaced.
+///
+/// # Errors
+/// As of [`contents`].
+pub(super) fn text(path: impl AsRef<Path>) -> io::Result<String> {
+    contents(path.as_ref()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Does this file of /proc never block? It is one of those of this module then.
+pub(super) fn never_blocks(path: &Path) -> bool {
+    const NAMES: [&str; 8] = ["stat", "statm", "status", "comm", "tcp", "tcp6", "udp", "udp6"];
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| NAMES.contains(&name))
+}
+
+/// Numbers of the processes there are.
+///
+/// # Errors
+/// /proc cannot be read.
+pub fn pids() -> io::Result<Vec<u32>> {
+    let entries = fs::read_dir("/proc").map_err(|e| io::Error::new(e.kind(), format!("/proc: {e}")))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// Start of a process, nanoseconds after boot. With the pid it names the process for ever.
+pub fn start(pid: u32) -> Option<u64> {
+    let text = text(format!("/proc/{pid}/stat")).ok()?;
+    // field 22; the name, field 2, may hold blanks and brackets
+    let ticks: u64 = text.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()?;
+    // SAFETY: sysconf has no preconditions.
+    let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok().filter(|&hertz| hertz > 0)?;
+    Some(ticks.saturating_mul(1_000_000_000 / hertz))
+}
+
+/// Where the code and the stack of the program begin that a process runs: another pair where it has become
+/// another program (exec), or the same one anew. `None` if that cannot be told.
+pub fn image(pid: u32) -> Option<(u64, u64)> {
+    let text = text(directory(pid).join("stat")).ok()?;
+    // fields 26 and 28 (proc(5)), zero for who may not know
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let code = fields.nth(23)?.parse().ok()?;
+    let stack = fields.nth(1)?.parse().ok()?;
+    ((code, stack) != (0, 0)).then_some((code, stack))
+}
+
+/// Size of a process's address space, pages: it changes with everything that is loaded.
+pub fn size(pid: u32) -> Option<u64> {
+    text(format!("/proc/{pid}/statm")).ok()?.split(' ').next()?.parse().ok()
+}
+
+/// Does a debugger (ptrace) follow a process?
+pub fn is_debugged(pid: u32) -> bool {
+    let status = text(directory(pid).join("status")).unwrap_or_default();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.is_some_and(|tracer| tracer.trim() != "0")
+}
+
+/// The kernel's numbers of a process's threads; none if it is gone.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Name of a thread; empty if it is gone.
+pub fn thread_name(pid: u32, tid: u32) -> String {
+    let name = contents(format!("/proc/{pid}/task/{tid}/comm").as_ref()).unwrap_or_default();
+    printable(name.strip_suffix(b"\n").unwrap_or(&name))
+}
+
+/// The thread that shows what all threads of a process share: its memory, descriptors, namespaces. It is the
+/// first, whose number is the process's, and another one where the first has ended: epicsThreadExitMain
+/// ends it alone, and /proc/PID is empty then.
+pub fn living(pid: u32) -> u32 {
+    living_in(Path::new("/proc"), pid)
+}
+
+/// The same with /proc elsewhere.
+pub fn living_in(proc: &Path, pid: u32) -> u32 {
+    let ended = |tid: u32| {
+        // the state follows the name, which may hold blanks and brackets
+        let stat = contents(&proc.join(tid.to_string()).join("stat")).unwrap_or_default();
+        let name_end = stat.iter().rposition(|&byte| byte == b')');
+        let state = name_end.and_then(|end| stat.get(end + 2).copied());
+        !state.is_some_and(|state| state != b'Z' && state != b'X')
+    };
+    if !ended(pid) {
+        return pid;
+    }
+    let threads = fs::read_dir(proc.join(pid.to_string()).join("task")).into_iter().flatten().flatten();
+    let mut threads = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+    threads.find(|&tid| tid != pid && !ended(tid)).unwrap_or(pid)
+}
+
+/// Directory in /proc of the thread that shows what a process's threads share.
+pub fn directory(pid: u32) -> PathBuf {
+    format!("/proc/{}", living(pid)).into()
+}
+
+/// Inode number of a process's network namespace; 0 where the kernel has but one.
+///
+/// # Errors
+/// It is gone or may not be looked at.
+pub fn namespace(pid: u32) -> Result<u64, Errno> {
+    // asked once a second of each IOC: the first thread mostly lives
+    let link = |directory: &Path| fs::read_link(directory.join("ns/net"));
+    match link(Path::new(&format!("/proc/{pid}"))).or_else(|_| link(&directory(pid))) {
+        // net:[4026531840]
+        Ok(target) => {
+            let inode =
+                target.to_str().and_then(|text| text.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok());
+            inode.ok_or(Errno::ENODATA)
+        }
+        Err(_) if !Path::new("/proc/self/ns/net").is_symlink() => Ok(0),
+        Err(error) => Err(Errno::from_raw(error.raw_os_error().unwrap_or_default())),
+    }
+}
+
+/// Effective user id of a process; `None` if it has ended.
+pub fn user_id(pid: u32) -> Option<u32> {
+    group_and_user_id(pid).map(|(_, user)| user)
+}
+
+/// The process (thread group) that a thread belongs to, and its effective user id; `None` if it has ended.
+pub fn group_and_user_id(tid: u32) -> Option<(u32, u32)> {
+    let status = text(format!("/proc/{tid}/status")).ok()?;
+    // "Tgid: number", "Uid: real effective saved filesystem" (proc(5))
+    let word = |name: &str, at: usize| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_ascii_whitespace().nth(at)?.parse().ok()
+    };
+    Some((word("Tgid:", 0)?, word("Uid:", 1)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process() {
+        let pid = std::process::id();
+        assert!(pids().unwrap().contains(&pid));
+        assert!(start(pid).unwrap() > 0);
+        assert!(size(pid).unwrap() > 0);
+        let (code, stack) = image(pid).unwrap();
+        let local = 0;
+        assert!(code < this_process as *const () as u64 && stack > &raw const local as u64 - (1 << 40));
+        assert_eq!(image(pid), image(pid));
+        assert_eq!(image(u32::MAX), None);
+        assert_eq!(size(u32::MAX), None);
+        assert_eq!(start(u32::MAX), None);
+        assert_eq!(living(pid), pid);
+        assert_eq!(living(u32::MAX), u32::MAX, "not there");
+        let own = nix::unistd::geteuid().as_raw();
+        assert_eq!(group_and_user_id(pid), Some((pid, own)));
+        assert_eq!(user_id(u32::MAX), None);
+    }
+
+    #[test]
+    fn files_that_may_block() {
+        assert!(never_blocks(Path::new("/proc/1/stat")) && never_blocks(Path::new("/proc/1/net/tcp6")));
+        assert!(!never_blocks(Path::new("/proc/1/maps")) && !never_blocks(Path::new("/proc/1/cmdline")));
+    }
+}

@@ -1,0 +1,221 @@
+//! The client of a reader process: it sends a request and waits for the reply until a deadline.
+//!
+//! A reader that misses its deadline is killed, and a new one is started for the next request. A reader that waits in a
+//! file system whose server has taken the request can't be killed; it is *stuck* until that server answers or dies. The
+//! number of stuck readers is limited, in all and for each user, so that nobody can fill the machine with them.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::linux::proc;
+use crate::linux::reader::budget::Refused;
+use crate::linux::reader::child;
+use crate::linux::reader::shared::{Buffer, Request, Shared};
+
+/// Stuck readers at most.
+const MAX_STUCK: usize = 8;
+/// Stuck readers at most that were reading processes of one user.
+const MAX_STUCK_OF_USER: usize = 2;
+/// Extra time for a reader that is runnable but got no CPU: a busy machine is no fault of the process.
+const STARVATION_ALLOWANCE: Duration = Duration::from_secs(2);
+/// How often the state of a late reader is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How long a killed reader is waited for; it ends at once if it can.
+const KILL_GRACE: Duration = Duration::from_millis(20);
+/// Descriptors that other threads may open between a look at the highest and the fork.
+const SLACK: RawFd = 64;
+
+/// A reader that was abandoned and has not ended.
+struct Stuck {
+    reader: libc::pid_t,
+    /// The user whose process it was reading.
+    user: Option<u32>,
+}
+
+static STUCK: Mutex<Vec<Stuck>> = Mutex::new(Vec::new());
+
+/// Length of [`STUCK`], as of the last check.
+static STUCK_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Number of stuck readers.
+pub fn stuck() -> usize {
+    if STUCK_COUNT.load(Ordering::Relaxed) == 0 {
+        return 0;
+    }
+    let mut stuck = STUCK.lock().unwrap_or_else(PoisonError::into_inner);
+    stuck.retain(|stuck| !has_ended(stuck.reader));
+    STUCK_COUNT.store(stuck.len(), Ordering::Relaxed);
+    stuck.len()
+}
+
+/// May processes of this user be read, given the readers that are stuck?
+pub fn may_ask(user: Option<u32>) -> bool {
+    if stuck() == 0 {
+        return true;
+    }
+    let stuck = STUCK.lock().unwrap_or_else(PoisonError::into_inner);
+    stuck.len() < MAX_STUCK && stuck.iter().filter(|stuck| stuck.user == user).count() < MAX_STUCK_OF_USER
+}
+
+/// The same for an IOC that has answered so far: it leaves some readers to processes that were not tried yet.
+pub fn may_ask_ioc(user: Option<u32>) -> bool {
+    may_ask(user) || stuck() + 2 < MAX_STUCK
+}
+
+/// Waits for a child without blocking; true if it has ended.
+fn has_ended(pid: libc::pid_t) -> bool {
+    // SAFETY: a child of ours; no status is asked for.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) != 0 }
+}
+
+/// A reader process.
+#[derive(Debug)]
+pub struct ReaderProcess {
+    pid: libc::pid_t,
+    socket: OwnedFd,
+    shared: Shared,
+}
+
+/// Why a request has no reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReaderError {
+    /// The reader missed its deadline.
+    Timeout,
+    /// The reader has died: somebody has killed it.
+    Died,
+}
+
+impl ReaderProcess {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// Too many readers are stuck, or the system has no process to spare.
+    pub fn start() -> io::Result<ReaderProcess> {
+        if stuck() >= MAX_STUCK {
+            return Err(Refused::TooManyStuck.into());
+        }
+        let shared = Shared::new().ok_or(io::ErrorKind::OutOfMemory)?;
+        let mut ends: [RawFd; 2] = [-1; 2];
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+        // SAFETY: two descriptors are written.
+        if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just opened, and nobody else's.
+        let [ours, theirs] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+        let highest = highest().unwrap_or(1024).saturating_add(SLACK);
+        let parent = std::process::id() as libc::pid_t;
+        let buffer = shared.pointer();
+        // SAFETY: the child makes system calls on its stack and the buffer alone, and never returns.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            0 => child::serve(theirs.as_raw_fd(), highest, buffer, parent),
+            pid => Ok(ReaderProcess { pid, socket: ours, shared }),
+        }
+    }
+
+    /// Where the request's parameters go and the reply's bytes are.
+    pub fn buffer(&mut self) -> &mut Buffer {
+        self.shared.buffer()
+    }
+
+    /// Sends a request and waits for its reply, up to `deadline` from now. The inner error is the system's.
+    ///
+    /// # Errors
+    /// There is no reply; abandon the reader.
+    pub fn request(
+        &mut self,
+        request: Request,
+        deadline: Duration,
+    ) -> Result<io::Result<(usize, Option<OwnedFd>)>, ReaderError> {
+        let request = request as u32;
+        // SAFETY: the buffer is as long as said.
+        let sent = unsafe {
+            let bytes = (&raw const request).cast();
+            libc::send(self.socket.as_raw_fd(), bytes, size_of::<u32>(), libc::MSG_NOSIGNAL)
+        };
+        if sent < 0 {
+            return Err(ReaderError::Died);
+        }
+        let begin = Instant::now();
+        loop {
+            let passed = begin.elapsed();
+            let left = if passed < deadline { deadline - passed } else { POLL_INTERVAL };
+            let mut polled = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            let milliseconds = left.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
+            // SAFETY: one structure.
+            match unsafe { libc::poll(&raw mut polled, 1, milliseconds) } {
+                1.. => return self.reply(),
+                // over, or interrupted by a signal
+                _ if begin.elapsed() < deadline => {}
+                // it could go on, and the machine does not let it
+                _ if begin.elapsed() < deadline + STARVATION_ALLOWANCE && self.is_running() => {}
+                _ => return Err(ReaderError::Timeout),
+            }
+        }
+    }
+
+    /// Does it run or wait for a CPU?
+    fn is_running(&self) -> bool {
+        let stat = proc::text(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('R'))
+    }
+
+    fn reply(&self) -> Result<io::Result<(usize, Option<OwnedFd>)>, ReaderError> {
+        #[repr(C, align(8))]
+        struct Control([u8; 64]);
+        let mut control = Control([0; 64]);
+        let mut reply: child::Reply = 0;
+        let mut bytes = libc::iovec { iov_base: (&raw mut reply).cast(), iov_len: size_of::<child::Reply>() };
+        // SAFETY: zeroes are a valid msghdr; all that it points to lives until recvmsg returns, and is as long as
+        // said. The header that CMSG_FIRSTHDR gives lies in the control buffer.
+        let (have, descriptor) = unsafe {
+            let mut message: libc::msghdr = std::mem::zeroed();
+            message.msg_iov = &raw mut bytes;
+            message.msg_iovlen = 1;
+            message.msg_control = (&raw mut control).cast();
+            message.msg_controllen = size_of::<Control>() as _;
+            let have = libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC);
+            let header =
+                if have > 0 { libc::CMSG_FIRSTHDR(&raw const message) } else { std::ptr::null_mut() };
+            let passed = !header.is_null()
+                && (*header).cmsg_level == libc::SOL_SOCKET
+                && (*header).cmsg_type == libc::SCM_RIGHTS;
+            let descriptor = passed
+                .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()));
+            (have, descriptor)
+        };
+        if have != size_of::<child::Reply>() as isize {
+            return Err(ReaderError::Died);
+        }
+        Ok(match usize::try_from(reply) {
+            Ok(much) => Ok((much, descriptor)),
+            Err(_) => Err(io::Error::from_raw_os_error(i32::try_from(-reply).unwrap_or(libc::EIO))),
+        })
+    }
+
+    /// Kills it, or leaves it stuck, while it reads a process of this user.
+    pub fn abandon(self, user: Option<u32>) {
+        // SAFETY: a child of ours that was not waited for.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        let begin = Instant::now();
+        while !has_ended(self.pid) {
+            if begin.elapsed() >= KILL_GRACE {
+                let mut stuck = STUCK.lock().unwrap_or_else(PoisonError::into_inner);
+                stuck.push(Stuck { reader: self.pid, user });
+                STUCK_COUNT.store(stuck.len(), Ordering::Relaxed);
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The highest descriptor of this process.
+fn highest() -> Option<RawFd> {
+    let numbers = std::fs::read_dir("/proc/self/fd").ok()?.flatten();
+    numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max()
+}

@@ -1,0 +1,121 @@
+//! The buffer that a reader process shares with its client: the request's parameters, and the bytes that were read.
+//!
+//! Only one of the two uses it at a time; a message hands it over. A buffer belongs to one reader process: an abandoned
+//! one may write into it whenever its read returns.
+
+use std::ptr::NonNull;
+
+/// Bytes that are read at once.
+pub const MAX_DATA: usize = 128 << 10;
+/// Ranges of memory that are read at once (UIO_MAXIOV, the most that the kernel takes).
+pub const MAX_IOVECS: usize = 1024;
+/// Longest path: /proc/PID/... and map_files with two addresses.
+pub const MAX_PATH: usize = 256;
+/// Bytes of `struct perf_event_attr` that are passed on: as it was when the uprobe PMU came (linux/perf_event.h,
+/// PERF_ATTR_SIZE_VER5).
+pub const ATTRIBUTES: usize = 112;
+
+/// What the reader process is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Request {
+    /// Read the file at `path`, up to `length` bytes, and keep it open.
+    Contents = 1,
+    /// More of the file that stayed open.
+    More,
+    /// Read the link at `path`.
+    Link,
+    /// Read `iovecs` of the memory of `thread`; `path` leads to that memory for kernels without the system call.
+    Memory,
+    /// Follow a list in the memory of `thread`: nodes of `length` bytes each, `count` at most, from `offset` on; each
+    /// begins with the next one's address, in `width` bytes.
+    List,
+    /// Open the file at `path` as a descriptor that only names it (O_PATH); an [`About`] lies in `data`.
+    Name,
+    /// Open the file at `path` for reading and call it `key`; an [`About`] lies in `data`.
+    Open,
+    /// Read `length` bytes from `offset` on of the file that is called `key`, or else of that at `path`.
+    Read,
+    /// Close all open files.
+    Close,
+    /// Map a page of that file; the reply is its address, by which /proc/self/maps shows it. Or unmap `offset`.
+    Map,
+    /// Open a perf event: the attributes lie in `data`; `path` and `thread` belong to it.
+    Event,
+}
+
+/// What `Name` and `Open` leave in `data`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct About {
+    /// As stat(2) tells it.
+    pub device: u64,
+    /// Inode.
+    pub inode: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Type and permissions.
+    pub mode: u64,
+    /// When the content was changed, seconds and nanoseconds.
+    pub modified: (i64, i64),
+    /// When anything was.
+    pub changed: (i64, i64),
+}
+
+/// The shared memory.
+#[repr(C)]
+pub struct Buffer {
+    pub thread: i32,
+    pub width: u32,
+    pub key: u64,
+    pub offset: u64,
+    pub length: u64,
+    pub count: u64,
+    pub path: [u8; MAX_PATH],
+    /// Address and length.
+    pub iovecs: [(usize, usize); MAX_IOVECS],
+    pub data: [u8; MAX_DATA],
+}
+
+/// The mapping of a buffer.
+#[derive(Debug)]
+pub struct Shared(NonNull<Buffer>);
+
+// SAFETY: the mapping is nobody else's in this process, and goes with its owner from thread to thread.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    /// Zeroes. `None` if the system gives no memory.
+    pub fn new() -> Option<Shared> {
+        // SAFETY: a new mapping at no given place.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<Buffer>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        (at != libc::MAP_FAILED).then(|| NonNull::new(at.cast()).map(Shared))?
+    }
+
+    /// For the reader process.
+    pub fn pointer(&self) -> *mut Buffer {
+        self.0.as_ptr()
+    }
+
+    /// To be called while the reader process waits for a request.
+    pub fn buffer(&mut self) -> &mut Buffer {
+        // SAFETY: mapped, aligned to pages, and any bytes are a Buffer. The other process does not touch it now.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, of this length; the other process has its own.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Buffer>()) };
+    }
+}

@@ -1,0 +1,239 @@
+//! The reader process of each thread: its state, deadlines and budgets.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::linux::proc;
+use crate::linux::reader::budget::{Budget, Refused};
+use crate::linux::reader::client::{self, ReaderError, ReaderProcess};
+use crate::linux::reader::shared::{Buffer, Request, MAX_PATH};
+
+/// Deadline of one read of an inspection.
+const INSPECTION_DEADLINE: Duration = Duration::from_secs(1);
+/// The same for placing a probe: it waits for the removal of others, which takes the kernel some grace periods.
+const PROBE_DEADLINE: Duration = Duration::from_secs(5);
+/// Deadline of one read of the loop: pages in memory come within some microseconds, a page from a disk within some
+/// milliseconds.
+const LOOP_DEADLINE: Duration = Duration::from_millis(100);
+/// Deadlines that the loop may miss within [`TIMEOUT_WINDOW`]. After that all processes of that user are unresponsive
+/// until the window has passed.
+const MAX_TIMEOUTS: usize = 3;
+const TIMEOUT_WINDOW: Duration = Duration::from_secs(10);
+
+/// State of one thread.
+struct ThreadReader {
+    reader: Option<ReaderProcess>,
+    /// The inspection that is under way: its process and budget.
+    inspection: Option<(u32, Budget)>,
+    /// The reader may have a file open.
+    has_open: bool,
+    /// Why the rest of this inspection is refused.
+    refused: Option<Refused>,
+    /// Processes that have not answered the loop, and since when.
+    unresponsive: HashMap<u32, Instant>,
+    /// Deadlines that the loop has missed, newest first, and the users of those processes.
+    timeouts: Vec<(Instant, Option<u32>)>,
+}
+
+thread_local! {
+    static STATE: RefCell<Option<ThreadReader>> = const { RefCell::new(None) };
+}
+
+/// From now on this thread reads other processes through a reader process of its own.
+pub fn use_reader_process() {
+    STATE.set(Some(ThreadReader {
+        reader: ReaderProcess::start().ok(),
+        inspection: None,
+        has_open: false,
+        refused: None,
+        unresponsive: HashMap::new(),
+        timeouts: Vec::new(),
+    }));
+}
+
+/// The inspection of one process, with a budget; ends when it is dropped.
+pub struct Inspection(());
+
+impl Inspection {
+    /// Begins to inspect a process on this thread: at most `bytes` are read, for at most `time`.
+    pub fn begin(pid: u32, bytes: u64, time: Duration) -> Inspection {
+        STATE.with_borrow_mut(|state| {
+            if let Some(state) = state {
+                state.inspection = Some((pid, Budget::new(bytes, time)));
+                state.refused = None;
+            }
+        });
+        Inspection(())
+    }
+
+    /// Why a read was refused, if one was. The findings are incomplete then.
+    pub fn end(self) -> Option<Refused> {
+        // closing a file may block as well, and counts for this process
+        let _ = request(None, Request::Close, |_| ());
+        refused()
+    }
+}
+
+impl Drop for Inspection {
+    fn drop(&mut self) {
+        STATE.with_borrow_mut(|state| {
+            if let Some(state) = state {
+                state.inspection = None;
+            }
+        });
+    }
+}
+
+/// Why this inspection was refused a read, so far.
+pub(in crate::linux) fn refused() -> Option<Refused> {
+    STATE.with_borrow(|state| state.as_ref()?.refused)
+}
+
+/// An inspection of this process has succeeded, so the loop may read it again. Call it on the loop's thread.
+pub fn mark_responsive(pid: u32) {
+    STATE.with_borrow_mut(|state| {
+        if let Some(state) = state {
+            state.unresponsive.remove(&pid);
+        }
+    });
+}
+
+/// The processes that have not answered the loop, and since when. Call it on the loop's thread.
+pub fn unresponsive() -> Vec<(u32, Instant)> {
+    let list = |state: &ThreadReader| state.unresponsive.iter().map(|(pid, since)| (*pid, *since)).collect();
+    STATE.with_borrow(|state| state.as_ref().map_or_else(Vec::new, list))
+}
+
+/// Does this thread have a reader process?
+pub(super) fn has_reader() -> bool {
+    STATE.with_borrow(Option::is_some)
+}
+
+/// Is an inspection under way on this thread?
+pub(super) fn is_inspecting() -> bool {
+    STATE.with_borrow(|state| state.as_ref().is_some_and(|state| state.inspection.is_some()))
+}
+
+/// Bytes, or whatever number the request gives, and a descriptor.
+type Reply = (usize, Option<OwnedFd>);
+
+/// Asks this thread's reader process about a process; `fill` writes the parameters. `None`: this thread has no reader.
+pub(super) fn request(
+    pid: Option<u32>,
+    request: Request,
+    fill: impl FnOnce(&mut Buffer),
+) -> Option<io::Result<Reply>> {
+    STATE.with_borrow_mut(|state| state.as_mut().map(|state| state.request(pid, request, fill)))
+}
+
+impl ThreadReader {
+    fn request(
+        &mut self,
+        pid: Option<u32>,
+        request: Request,
+        fill: impl FnOnce(&mut Buffer),
+    ) -> io::Result<Reply> {
+        let subject = self.inspection.as_ref().map(|(pid, _)| *pid).or(pid);
+        let deadline = if let Some((_, budget)) = &mut self.inspection {
+            let closes = request == Request::Close;
+            if let Some(refused) = self.refused.or(budget.take(0).err()).filter(|_| !closes) {
+                self.refused = Some(refused);
+                return Err(refused.into());
+            }
+            if request == Request::Event {
+                PROBE_DEADLINE
+            } else {
+                INSPECTION_DEADLINE
+            }
+        } else {
+            if self.is_unresponsive(subject) {
+                return Err(Refused::NoAnswer.into());
+            }
+            LOOP_DEADLINE
+        };
+        match request {
+            Request::Close if !self.has_open || self.reader.is_none() => return Ok((0, None)),
+            Request::Close => self.has_open = false,
+            Request::Contents | Request::Open | Request::Read | Request::Map => self.has_open = true,
+            _ => {}
+        }
+        let mut reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => ReaderProcess::start().inspect_err(|_| self.refused = Some(Refused::TooManyStuck))?,
+        };
+        fill(reader.buffer());
+        match reader.request(request, deadline) {
+            Ok(reply) => {
+                self.reader = Some(reader);
+                if let (Ok((bytes, _)), Some((_, budget))) = (&reply, &mut self.inspection) {
+                    if let Err(refused) = budget.take(*bytes as u64) {
+                        self.refused = Some(refused);
+                        return Err(refused.into());
+                    }
+                }
+                reply
+            }
+            Err(error) => {
+                // by number, since looking the name up could block as well
+                let user = subject.and_then(proc::user_id);
+                reader.abandon(user);
+                if error == ReaderError::Timeout && self.inspection.is_none() {
+                    self.unresponsive.extend(subject.map(|pid| (pid, Instant::now())));
+                    self.timeouts.truncate(MAX_TIMEOUTS * MAX_TIMEOUTS);
+                    self.timeouts.insert(0, (Instant::now(), user));
+                }
+                self.refused = Some(Refused::NoAnswer);
+                Err(Refused::NoAnswer.into())
+            }
+        }
+    }
+
+    /// Must the loop not read this process?
+    fn is_unresponsive(&mut self, pid: Option<u32>) -> bool {
+        if pid.is_some_and(|pid| self.unresponsive.contains_key(&pid)) {
+            return true;
+        }
+        if self.timeouts.is_empty() {
+            return false;
+        }
+        if client::stuck() > 0 && !client::may_ask(pid.and_then(proc::user_id)) {
+            return true;
+        }
+        // while a reader is stuck, the user who caused it is remembered
+        if client::stuck() == 0 {
+            self.timeouts.retain(|(time, _)| time.elapsed() < TIMEOUT_WINDOW);
+        }
+        let lately = |(time, _): &&(Instant, Option<u32>)| time.elapsed() < TIMEOUT_WINDOW;
+        self.timeouts.iter().filter(lately).count() >= MAX_TIMEOUTS && {
+            let user = pid.and_then(proc::user_id);
+            self.timeouts.iter().any(|(_, other)| *other == user)
+        }
+    }
+}
+
+/// Writes a path into the request.
+pub(super) fn put_path(buffer: &mut Buffer, path: &Path) {
+    let bytes = path.as_os_str().as_bytes();
+    // one that is too long leads nowhere
+    let bytes = if bytes.len() < MAX_PATH { bytes } else { b"" };
+    buffer.path = [0; MAX_PATH];
+    buffer.path.iter_mut().zip(bytes).for_each(|(into, byte)| *into = *byte);
+}
+
+/// Hands over what this thread's reader has read last, and what lies behind it.
+pub(super) fn with_data<T: Default>(take: impl FnOnce(&[u8]) -> T) -> T {
+    STATE.with_borrow_mut(|state| {
+        let reader = state.as_mut().and_then(|state| state.reader.as_mut());
+        reader.map_or_else(T::default, |reader| take(&reader.buffer().data))
+    })
+}
+
+/// The process in a path like /proc/PID/maps.
+pub(super) fn pid_in(path: &Path) -> Option<u32> {
+    path.to_str()?.strip_prefix("/proc/")?.split('/').next()?.parse().ok()
+}

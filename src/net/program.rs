@@ -1,0 +1,117 @@
+//! Programs in classic BPF (linux/filter.h), written instruction by instruction.
+
+use libc::{
+    sock_filter, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JA, BPF_JEQ, BPF_JGT,
+    BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_LEN, BPF_MEM, BPF_RET, BPF_RSH, BPF_ST, BPF_W, BPF_X,
+};
+
+/// The return value that passes a packet whole.
+pub const ALL: u32 = u32::MAX;
+/// Scratch memory: offset of the TCP payload.
+pub const PAYLOAD: u32 = 0;
+/// Scratch memory: length of the IP packet.
+pub const END: u32 = 1;
+/// Scratch memory for a rule's own use.
+pub const OWN: u32 = 2;
+
+/// A program that is being written.
+///
+/// A protocol's rule begins with X = offset of the payload, which is not empty, and scratch memory
+/// [`PAYLOAD`] and [`END`]. It may use A, X and scratch memory from [`OWN`] on.
+#[derive(Default)]
+pub struct Program(pub(super) Vec<sock_filter>);
+
+impl Program {
+    /// One instruction that does not jump, with its constant.
+    pub fn op(&mut self, code: u32, k: u32) {
+        self.0.push(sock_filter { code: code as u16, jt: 0, jf: 0, k });
+    }
+
+    /// A jump over so many instructions, if the comparison of A with K holds and if not.
+    pub fn jump(&mut self, comparison: u32, k: u32, jt: u8, jf: u8) {
+        self.0.push(sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt, jf, k });
+    }
+
+    /// The same with X.
+    pub fn jump_x(&mut self, comparison: u32, jt: u8, jf: u8) {
+        self.0.push(sock_filter { code: (BPF_JMP | comparison | BPF_X) as u16, jt, jf, k: 0 });
+    }
+
+    /// Passes so many bytes of the packet, counted from the IP header; 0 drops it.
+    pub fn ret(&mut self, length: u32) {
+        self.op(BPF_RET | BPF_K, length);
+    }
+
+    /// A = something that the kernel knows of the packet.
+    pub(super) fn ancillary(&mut self, what: libc::c_int) {
+        self.op(BPF_LD | BPF_W | BPF_ABS, (libc::SKF_AD_OFF + what) as u32);
+    }
+
+    /// Ends unless A is one of these.
+    pub(super) fn unless_any(&mut self, values: &[u32]) {
+        let start = self.0.len();
+        for &value in values {
+            // Distances are only known, and may be too far for a conditional jump, at the end.
+            self.jump(BPF_JEQ, value, 0, 1);
+            self.op(BPF_JMP | BPF_JA, 0);
+        }
+        self.ret(0);
+        self.land(start);
+    }
+
+    /// What follows is for packets with one of the ports at this offset in the TCP header.
+    pub(super) fn ports(&mut self, offset: u32, ports: &[u16], then: impl FnOnce(&mut Program)) {
+        self.op(BPF_LD | BPF_H | BPF_IND, offset);
+        let start = self.0.len();
+        for &port in ports {
+            self.jump(BPF_JEQ, port.into(), 0, 1);
+            self.op(BPF_JMP | BPF_JA, 0);
+        }
+        let over = self.0.len();
+        self.op(BPF_JMP | BPF_JA, 0);
+        self.land_before(start, over);
+        then(self);
+        self.land_one(over);
+    }
+
+    /// Lets the open jumps since `start` land here.
+    fn land(&mut self, start: usize) {
+        self.land_before(start, self.0.len());
+    }
+
+    /// Lets the open jumps from `start` to `end` land here.
+    fn land_before(&mut self, start: usize, end: usize) {
+        for at in start..end {
+            self.land_one(at);
+        }
+    }
+
+    fn land_one(&mut self, at: usize) {
+        let here = self.0.len();
+        if let Some(op) = self.0.get_mut(at).filter(|op| u32::from(op.code) == BPF_JMP | BPF_JA && op.k == 0)
+        {
+            op.k = (here - at - 1) as u32;
+        }
+    }
+
+    /// Keeps what opens or ends a connection; drops what has no payload. X is the offset of the TCP
+    /// header, and then that of the payload.
+    pub(super) fn tcp(&mut self) {
+        self.op(BPF_LD | BPF_B | BPF_IND, 13);
+        self.jump(BPF_JSET, 0b111, 0, 1);
+        self.ret(ALL);
+        self.op(BPF_LD | BPF_B | BPF_IND, 12);
+        self.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
+        self.op(BPF_ALU | BPF_RSH | BPF_K, 2);
+        self.op(BPF_ALU | BPF_ADD | BPF_X, 0);
+        self.op(BPF_ST, PAYLOAD);
+        // Packets put together to more than 64 KiB carry no length.
+        self.op(BPF_LD | BPF_H | BPF_ABS, 2);
+        self.jump(BPF_JEQ, 0, 0, 1);
+        self.op(BPF_LD | BPF_W | BPF_LEN, 0);
+        self.op(BPF_ST, END);
+        self.op(BPF_LDX | BPF_W | BPF_MEM, PAYLOAD);
+        self.jump_x(BPF_JGT, 1, 0);
+        self.ret(0);
+    }
+}

@@ -1,0 +1,156 @@
+//! Why something of an IOC is not probed. The sentence is made here and nowhere else, and nothing reads it again.
+
+use std::fmt::{self, Display, Formatter};
+
+use object::Architecture;
+
+use crate::ioc::functions::Function;
+use crate::ioc::Unprobed;
+use crate::probes::attacher::ProbeError;
+use crate::probes::place::Unfit;
+
+/// What is not probed, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotProbed {
+    /// Nothing of any process: the tier has no probes.
+    PacketTier,
+    /// Nothing of this process.
+    Process(Unprobed),
+    /// None of its functions but the process routines of record types: its program is stripped.
+    Stripped,
+    /// This function, which has no symbol.
+    NoSymbol(Function),
+    /// The function of this name.
+    Function(&'static str, Reason),
+    /// The process routine (`rset->process`) of this record type.
+    RecordType(String, Reason),
+    /// The process routine at a place where it was looked at and found good.
+    Routine(Reason),
+}
+
+/// Why a function is not probed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The kernel would single-step its first instruction, and it says no more than why something happened.
+    SingleStepped,
+    /// It lies in this file, which is not EPICS Base.
+    NotBase(String),
+    /// It lies in no file of EPICS Base.
+    NoFile,
+    /// Its code is for this machine, which is not the kernel's.
+    OtherMachine(Architecture),
+    /// The process has no code at its address.
+    NoCode,
+    /// This file holds other code than when its symbols were read.
+    CodeChanged(String),
+    /// The process's memory holds other code than this file.
+    CodeDiffers(String),
+    /// A debugger has a breakpoint there.
+    Debugger,
+    /// The instructions at its beginning.
+    Unfit(Unfit),
+    /// Its file has no tables for unwinding, so where functions begin is not known.
+    NoUnwindTables,
+    /// No function begins at its address, as the tables for unwinding say.
+    NoFunction,
+    /// The probe could not be placed.
+    Probe(ProbeError),
+}
+
+impl Display for NotProbed {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let routine = Function::RsetProcess.name();
+        match self {
+            NotProbed::PacketTier => f.write_str("the packet tier has no probes"),
+            NotProbed::Process(why) => why.fmt(f),
+            NotProbed::Stripped => write!(
+                f,
+                "its program has no symbols: puts are taken from packets alone, and {ROUTINES_ALONE}"
+            ),
+            NotProbed::NoSymbol(Function::DbProcess) => {
+                write!(f, "{}: no such symbol: {ROUTINES_ALONE}", Function::DbProcess.name())
+            }
+            NotProbed::NoSymbol(function) => write!(f, "{}: no such symbol", function.name()),
+            NotProbed::Function(symbol, reason) => write!(f, "{symbol}: {reason}"),
+            NotProbed::RecordType(rtype, reason) => write!(f, "{routine} of {rtype}: {reason}"),
+            NotProbed::Routine(reason) => write!(f, "{routine}: {reason}"),
+        }
+    }
+}
+
+/// What is left where `dbProcess` is missing.
+const ROUTINES_ALONE: &str =
+    "of processing only the entry of records' process routines is recorded, without what caused it or came of it";
+
+impl Display for Reason {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::SingleStepped => {
+                f.write_str("left out, the kernel would single-step its first instruction")
+            }
+            Reason::NotBase(path) => write!(f, "it lies in {path}, which is not EPICS Base"),
+            Reason::NoFile => f.write_str("its code is in no file of EPICS Base"),
+            Reason::OtherMachine(machine) => {
+                write!(f, "code for another machine than the kernel's ({machine:?})")
+            }
+            Reason::NoCode => f.write_str("the process has no code there"),
+            Reason::CodeChanged(path) => write!(f, "{path} has been changed since its symbols were read"),
+            Reason::CodeDiffers(path) => write!(f, "its code in memory is not that of {path}"),
+            Reason::Debugger => f.write_str("a debugger has a breakpoint there"),
+            Reason::Unfit(unfit) => unfit.fmt(f),
+            Reason::NoUnwindTables => f.write_str("its file does not say where functions begin"),
+            Reason::NoFunction => f.write_str("no function begins there"),
+            Reason::Probe(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<Unfit> for Reason {
+    fn from(unfit: Unfit) -> Reason {
+        Reason::Unfit(unfit)
+    }
+}
+
+impl From<ProbeError> for Reason {
+    fn from(error: ProbeError) -> Reason {
+        Reason::Probe(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Docs and users' scripts quote these.
+    #[test]
+    fn sentences() {
+        for (why, sentence) in [
+            (NotProbed::NoSymbol(Function::ScanOnce), "scanOnceCallback: no such symbol"),
+            (
+                NotProbed::NoSymbol(Function::DbProcess),
+                "dbProcess: no such symbol: of processing only the entry of records' process routines is recorded, \
+                 without what caused it or came of it",
+            ),
+            (
+                NotProbed::Stripped,
+                "its program has no symbols: puts are taken from packets alone, and of processing only the entry of \
+                 records' process routines is recorded, without what caused it or came of it",
+            ),
+            (
+                NotProbed::Function("post_event", Reason::SingleStepped),
+                "post_event: left out, the kernel would single-step its first instruction",
+            ),
+            (
+                NotProbed::Function("dbPut", Unfit::Thumb.into()),
+                "dbPut: Thumb code, which kernels damage when they put a probe into it",
+            ),
+            (
+                NotProbed::RecordType("ao".into(), Reason::NotBase("libc.so.6".into())),
+                "rset->process of ao: it lies in libc.so.6, which is not EPICS Base",
+            ),
+            (NotProbed::Routine(ProbeError::Ended.into()), "rset->process: its process has ended"),
+        ] {
+            assert_eq!(why.to_string(), sentence);
+        }
+    }
+}

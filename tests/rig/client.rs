@@ -1,0 +1,83 @@
+//! Channel Access and PVAccess clients (client.py), and a server that is not EPICS Base.
+
+use super::child::Talk;
+use super::network::beside;
+use super::programs::python;
+use super::Rig;
+use serde_json::{json, Value};
+use std::process::Command;
+
+/// A running Channel Access client.
+pub struct Client {
+    /// Whom it claims to act for.
+    pub user: String,
+    /// Which host it claims to be.
+    pub host: String,
+    talk: Talk,
+}
+
+impl Client {
+    fn ask(&mut self, command: Value) -> Value {
+        self.talk.say(&command.to_string());
+        let answer = self.talk.line_as_json();
+        assert!(answer["error"].is_null(), "{command}: {answer}");
+        answer
+    }
+
+    /// Connects the channel; this client's `ip:port`.
+    pub fn connect(&mut self, pv: &str) -> String {
+        let answer = self.ask(json!({"do": "connect", "pv": pv}));
+        answer["address"].as_str().expect("an address").to_string()
+    }
+
+    /// Puts; the ECA status (1 is normal; without callback always 1).
+    pub fn put(&mut self, pv: &str, dbr: u16, value: Value, notify: bool) -> u64 {
+        let answer = self.ask(json!({"do": "put", "pv": pv, "dbr": dbr, "value": value, "notify": notify}));
+        answer["status"].as_u64().expect("a status")
+    }
+
+    /// Reads.
+    pub fn get(&mut self, pv: &str) -> Value {
+        self.ask(json!({"do": "get", "pv": pv}))["value"].take()
+    }
+
+    /// Puts 0, 1, 2 ... without callback, and waits until all are carried out.
+    pub fn flood(&mut self, pv: &str, count: u32) {
+        self.ask(json!({"do": "flood", "pv": pv, "count": count}));
+    }
+
+    /// Begins what [`flood`](Self::flood) does; nothing else can be asked of this client after it.
+    pub fn begin_flood(&mut self, pv: &str, count: u32) {
+        self.talk.say(&json!({"do": "flood", "pv": pv, "count": count}).to_string());
+    }
+}
+
+impl Rig {
+    /// Starts a client and waits until it takes commands.
+    pub fn client(&self, library: &str, ports: &[u16], options: &[&str]) -> Client {
+        self.client_by(python("client.py"), library, ports, options)
+    }
+
+    /// Starts a client in the network namespace of a process, and waits until it takes commands.
+    pub fn client_beside(&self, pid: u32, library: &str, port: u16, options: &[&str]) -> Client {
+        self.client_by(beside(pid, python("client.py")), library, &[port], options)
+    }
+
+    fn client_by(&self, mut command: Command, library: &str, ports: &[u16], options: &[&str]) -> Client {
+        let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+        command.arg(library).arg(ports.join(",")).args(options);
+        let mut talk = Talk::start(library, &mut command, &self.dir);
+        let who = talk.line_as_json();
+        let word = |key: &str| who[key].as_str().expect("who the client claims to be").to_string();
+        Client { user: word("user"), host: word("host"), talk }
+    }
+
+    /// Starts a Channel Access server that is not EPICS Base, with one PV of that name.
+    pub fn foreign_server(&self, port: u16, pv: &str) -> Talk {
+        let mut command = python("foreign_server.py");
+        command.arg(port.to_string()).arg(pv);
+        let mut talk = Talk::start("foreign_server", &mut command, &self.dir);
+        talk.lines_until("ready");
+        talk
+    }
+}

@@ -1,0 +1,106 @@
+//! IOCs: softIocs of EPICS Base by Python (ioc.py), and any command that reports its state by lines.
+
+use super::child::Talk;
+use super::network::beside;
+use super::programs::{python, rig_file};
+use super::Rig;
+use std::process::Command;
+
+/// A running IOC.
+pub struct Ioc {
+    talk: Talk,
+}
+
+impl Ioc {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.talk.pid()
+    }
+
+    /// Its process id, as an argument.
+    pub fn pid_argument(&self) -> String {
+        self.talk.pid().to_string()
+    }
+
+    /// Carries out an iocsh command; the lines that it printed.
+    pub fn command(&mut self, line: &str) -> Vec<String> {
+        self.talk.say(line);
+        self.talk.lines_until("done")
+    }
+
+    /// Says a line and waits for a word.
+    pub fn command_until(&mut self, line: &str, word: &str) {
+        self.talk.say(line);
+        self.talk.lines_until(word);
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.talk.signal(libc::SIGKILL);
+        self.talk.wait();
+    }
+
+    /// Is it still there?
+    pub fn runs(&mut self) -> bool {
+        self.talk.runs()
+    }
+}
+
+impl Rig {
+    /// Starts an IOC with a database of tests/rig and waits until it serves.
+    /// Its CA links look for their targets on `find` as well.
+    pub fn ioc(&self, name: &str, port: u16, database: &str, find: &[u16]) -> Ioc {
+        let ports: Vec<String> = find.iter().map(u16::to_string).collect();
+        let ports = ports.join(",");
+        let find: &[&str] = if find.is_empty() { &[] } else { &["--find", &ports] };
+        self.ioc_with(name, port, database, find)
+    }
+
+    /// Starts an IOC as [`Rig::ioc`] does, with more of ioc.py's options.
+    pub fn ioc_with(&self, name: &str, port: u16, database: &str, options: &[&str]) -> Ioc {
+        let mut command = python("ioc.py");
+        command.arg(name).arg(port.to_string()).arg(rig_file(database)).args(options);
+        self.serving(name, command)
+    }
+
+    /// Starts the IOC of python_ioc.py, which softioc runs; its commands are `RECORD VALUE`.
+    pub fn python_ioc(&self, name: &str, port: u16) -> Ioc {
+        let mut command = python("python_ioc.py");
+        command.arg(name).arg(port.to_string());
+        self.serving(name, command)
+    }
+
+    fn serving(&self, name: &str, mut command: Command) -> Ioc {
+        let mut ioc = Ioc { talk: Talk::start(name, &mut command, &self.dir) };
+        ioc.talk.lines_until("ready");
+        ioc
+    }
+
+    /// Starts an IOC by a command that says `ready` and `done` as ioc.py does, and waits until it serves.
+    pub fn ioc_by(&self, name: &str, command: &mut Command) -> Ioc {
+        self.ioc_at(name, command, "ready")
+    }
+
+    /// Starts an IOC by a command and waits until it says a word.
+    pub fn ioc_at(&self, name: &str, command: &mut Command, word: &str) -> Ioc {
+        let mut ioc = Ioc { talk: Talk::start(name, command, &self.dir) };
+        ioc.talk.lines_until(word);
+        ioc
+    }
+
+    /// Starts an IOC in a network namespace of its own, which has nothing but loopback, and waits until it serves.
+    pub fn ioc_apart(&self, name: &str, port: u16, database: &str, options: &[&str]) -> Ioc {
+        let mut command = python("private_net.py");
+        let script = python("ioc.py");
+        command.arg(script.get_program()).args(script.get_args());
+        command.arg(name).arg(port.to_string()).arg(rig_file(database)).args(options);
+        self.serving(name, command)
+    }
+
+    /// Starts an IOC in the network namespace of a process, and waits until it serves.
+    pub fn ioc_beside(&self, pid: u32, name: &str, port: u16, database: &str, options: &[&str]) -> Ioc {
+        let mut command = beside(pid, python("ioc.py"));
+        command.arg(name).arg(port.to_string()).arg(rig_file(database)).args(options);
+        self.serving(name, command)
+    }
+}
