@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use iocrec_log::event::Linkage;
 
-use crate::ioc::layout::{Fixed, Layout};
+use crate::ioc::layout::Layout;
+use crate::ioc::offsets::{Abi, Generation};
 use crate::ioc::IocProcess;
 use crate::linux::memory::Memory;
 use crate::linux::width::Width;
@@ -78,8 +79,8 @@ impl Image {
     /// A pointer to an address of any kind.
     pub fn put_pointer(&mut self, at: usize, address: u64) {
         match self.width {
-            Width::Narrow => self.put(at, &(address as u32).to_ne_bytes()),
-            Width::Wide => self.put(at, &address.to_ne_bytes()),
+            Width::Bits32 => self.put(at, &(address as u32).to_ne_bytes()),
+            Width::Bits64 => self.put(at, &address.to_ne_bytes()),
         }
     }
 
@@ -212,7 +213,7 @@ impl Image {
             memory,
             modules: Vec::new(),
             database: Some(self.address(variable)),
-            fixed: Fixed::base_3_15(self.width),
+            abi: Abi { width: self.width, generation: Generation::Base315 },
         };
         (process, variable)
     }

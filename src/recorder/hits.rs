@@ -2,9 +2,10 @@
 
 use iocrec_log::event::{CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Fact, Process, Put, PutKind, Value};
 
+use epics::dbf::Numbering;
+
 use crate::bpf::hit::{Body, Form, Head};
 use crate::ioc::fields;
-use crate::ioc::layout::Numbering;
 use crate::linux::text::printable;
 use crate::recorder::context::Env;
 use crate::recorder::registry::threads::{HitPlace, NewThread, Step};

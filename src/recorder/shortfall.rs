@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::ioc::layout::LayoutError;
+use crate::ioc::records::WalkError;
 use crate::linux::reader::budget::Refused;
 use crate::probes::attacher::ProbeError;
 use crate::probes::not_probed::NotProbed;
@@ -13,12 +15,14 @@ use crate::probes::not_probed::NotProbed;
 pub enum Shortfall {
     /// A function, or the whole process, is not probed.
     NotProbed(NotProbed),
-    /// Its record layout is unknown, or the BPF programs cannot be told of it.
-    NoLayout(String),
+    /// Its record layout is unknown.
+    NoLayout(LayoutError),
+    /// The BPF programs cannot be told its record layout.
+    NotInMaps(String),
     /// Record types that it has loaded later cannot be told to the BPF programs.
     NoNewTypes(String),
     /// Its record database could not be walked to the end.
-    NotWalked(String),
+    NotWalked(WalkError),
     /// It does not answer, or costs too much to look at.
     Unanswered(Refused),
     /// Its clients' packets are not seen.
@@ -32,6 +36,7 @@ impl fmt::Display for Shortfall {
         match self {
             Shortfall::NotProbed(why) => why.fmt(f),
             Shortfall::NoNewTypes(reason) => f.write_str(reason),
+            Shortfall::NotInMaps(reason) => write!(f, "no values or records: {reason}"),
             Shortfall::NoLayout(reason) => write!(f, "no values or records: {reason}"),
             Shortfall::NotWalked(reason) => write!(f, "records are named when they are first seen: {reason}"),
             Shortfall::Unanswered(refused) => write!(f, "names and changes may be missing: {refused}"),
@@ -105,12 +110,13 @@ impl FromIterator<Shortfall> for Shortfalls {
 mod tests {
     use super::*;
     use crate::ioc::functions::Function;
+    use crate::ioc::records::ListFault;
 
     #[test]
     fn each_is_there_once_and_goes_by_what_it_is() {
         let missing = |function| Shortfall::NotProbed(NotProbed::NoSymbol(function));
         let (one, other) = (missing(Function::ScanOnce), missing(Function::PostEvent));
-        let mut all: Shortfalls = [one.clone(), Shortfall::NoLayout("b".into())].into_iter().collect();
+        let mut all: Shortfalls = [one.clone(), Shortfall::NotInMaps("b".into())].into_iter().collect();
         all.add(one.clone());
         all.add(Shortfall::Unanswered(Refused::Time));
         // a reason that reads like another kind's line is none of that kind
@@ -119,7 +125,7 @@ mod tests {
         all.remove(|shortfall| matches!(shortfall, Shortfall::Unanswered(_)));
         assert_eq!(all.lines(), [one.to_string(), "no values or records: b".into(), confusing.to_string()]);
         all.renew(vec![other.clone(), one.clone()]);
-        let expected = [Shortfall::NoLayout("b".into()), confusing, other, one];
+        let expected = [Shortfall::NotInMaps("b".into()), confusing, other, one];
         assert_eq!(all, expected.into_iter().collect());
         assert_eq!(all.not_captured(), None);
     }
@@ -138,8 +144,8 @@ mod tests {
                 "its probes hung on a thread that has ended, and could not be placed anew: its process has ended",
             ),
             (
-                Shortfall::NotWalked("the list breaks off".into()),
-                "records are named when they are first seen: the list breaks off",
+                Shortfall::NotWalked(WalkError { rtype: "ao".into(), fault: ListFault::Circle }),
+                "records are named when they are first seen: the list of ao records runs in a circle",
             ),
         ] {
             assert_eq!(shortfall.to_string(), sentence);

@@ -238,7 +238,7 @@ pub struct TestIoc {
 
 impl TestIoc {
     pub fn new(pid: u32) -> TestIoc {
-        let mut image = Image::new(Width::Wide);
+        let mut image = Image::new(Width::Bits64);
         let common: [FieldLine; 8] = [
             ("STAT", 12, 410, 2),
             ("PACT", 2, PACT as u16, 1),

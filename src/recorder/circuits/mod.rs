@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use iocrec_log::event::{Address, ChannelId, CircuitId, Event, Fact, ServerThread};
 
 use crate::ca::{Decoder, Limits, SeedChannel};
+use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
 use crate::net::Namespace;
 use crate::recorder::circuits::ends::EndFinder;
@@ -46,7 +47,7 @@ pub struct Circuits {
 impl Default for Circuits {
     fn default() -> Circuits {
         let mut decoder = Decoder::new(Limits::default());
-        decoder.tell_ends();
+        decoder.report_ends();
         Circuits {
             decoder,
             unwanted: HashSet::new(),
@@ -109,7 +110,7 @@ impl Circuits {
         let now = env.now;
         for ioc in iocs.iter_mut() {
             let namespace = ioc.namespace.unwrap_or_default();
-            for (server, client) in std::mem::take(&mut ioc.clients) {
+            for ServedClient { server, client } in std::mem::take(&mut ioc.clients) {
                 let circuit = self.seed_client(namespace, now, server, &client);
                 let Some(tid) = client.tid else { continue };
                 match ioc.threads.id(tid) {

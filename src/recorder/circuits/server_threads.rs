@@ -5,7 +5,7 @@
 
 use iocrec_log::event::{Address, Event, Fact, ServerThread, ThreadId};
 
-use crate::inspector::worker::Errand;
+use crate::inspector::Request;
 use crate::ioc::clients::Client;
 use crate::net::Namespace;
 use crate::recorder::context::Env;
@@ -47,6 +47,6 @@ impl ServerThreads {
         }
         let Some(process) = ioc.process.as_ref().filter(|_| may_serve_ca) else { return };
         let ports = ioc.about.ca_ports.clone();
-        env.run.errands.push(Errand::Serving(process.clone(), thread, tid, time, ports));
+        env.run.requests.push(Request::ThreadClients { ioc: process.clone(), thread, tid, time, ports });
     }
 }

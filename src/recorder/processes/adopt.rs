@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use iocrec_log::event::{Fact, Ioc, IocEnd, IocId, Linkage};
 
-use crate::inspector::worker::About;
+use crate::inspector::ProcessInfo;
 use crate::ioc::{redact, script, IocProcess};
 use crate::linux::{process, user};
 use crate::probes::not_probed::NotProbed;
@@ -25,7 +25,7 @@ impl Processes {
         cx: &mut Context<'_>,
         now: u64,
         process: Arc<IocProcess>,
-        about: &About,
+        about: &ProcessInfo,
         placed: usize,
         not_probed: Vec<NotProbed>,
     ) {
@@ -44,7 +44,7 @@ impl Processes {
         let mut described = describe(env, pid, start, about);
         identify(&process, &mut described);
         described.linkage = process.linkage;
-        let is_stripped = process.is_hidden();
+        let is_stripped = process.is_stripped();
         let mut ioc = TracedIoc::new(env, described, Some(process));
         ioc.young_until = now.saturating_add(YOUNG);
         ioc.probing.placed = placed;
@@ -73,8 +73,8 @@ impl Processes {
 }
 
 /// What /proc says of a process that is traced from now on.
-pub(super) fn describe(env: &mut Env<'_>, pid: u32, start: u64, about: &About) -> Ioc {
-    let About { command, exe, cwd, user } = about.clone();
+pub(super) fn describe(env: &mut Env<'_>, pid: u32, start: u64, about: &ProcessInfo) -> Ioc {
+    let ProcessInfo { command, exe, cwd, user } = about.clone();
     let id: IocId = env.run.ids.ioc();
     Ioc {
         id,

@@ -51,7 +51,7 @@ impl Processes {
             };
             if !std::mem::replace(&mut ioc.is_stalled, true) {
                 note_unanswered(cx, now, pid, Refused::NoAnswer);
-            } else if self.lookers.has_passed(pid, since) && self.answers.unanswered(pid).is_none() {
+            } else if self.inspector.has_inspected(pid, since) && self.answers.unanswered(pid).is_none() {
                 reader::mark_responsive(pid);
                 ioc.is_stalled = false;
             }

@@ -25,10 +25,14 @@ impl Processes {
         }
         let mut changed = false;
         if !ioc.probing.in_maps && (ioc.probing.ready || process.layout.is_err()) {
-            ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::NoLayout(_)));
+            ioc.shortfalls
+                .remove(|shortfall| matches!(shortfall, Shortfall::NoLayout(_) | Shortfall::NotInMaps(_)));
             let entered = match &process.layout {
-                Ok(layout) => maps.trace(ioc.pid, &layout.told(ioc.pid, process.fixed)),
-                Err(reason) => Err(reason.clone()),
+                Ok(layout) => {
+                    let told = layout.told(ioc.pid, process.abi);
+                    maps.trace(ioc.pid, &told).map_err(Shortfall::NotInMaps)
+                }
+                Err(reason) => Err(Shortfall::NoLayout(reason.clone())),
             };
             match entered {
                 Ok(()) => {
@@ -36,7 +40,7 @@ impl Processes {
                     changed = true;
                     env.messages.push(recording(&ioc.about));
                 }
-                Err(reason) => ioc.shortfalls.add(Shortfall::NoLayout(reason)),
+                Err(shortfall) => ioc.shortfalls.add(shortfall),
             }
         }
         if ioc.probing.in_maps && ioc.probing.placed > 0 && !ioc.probing.attached {

@@ -2,7 +2,7 @@
 
 use iocrec_log::event::{Fact, IocEnd};
 
-use crate::inspector::worker::GONE;
+use crate::inspector::DATABASE_GONE;
 use crate::recorder::context::{Context, Env};
 use crate::recorder::processes::Processes;
 use crate::recorder::registry::traced_ioc::TracedIoc;
@@ -33,7 +33,7 @@ impl Processes {
         let gone: Vec<u32> = cx.iocs.iter().filter(|ioc| ioc.database_is_gone).map(|ioc| ioc.pid).collect();
         for pid in gone {
             let Some(ioc) = cx.iocs.get(pid) else { continue };
-            let why = became_another(&cx.env, ioc).unwrap_or(GONE);
+            let why = became_another(&cx.env, ioc).unwrap_or(DATABASE_GONE);
             let now = cx.env.monotonic();
             self.end(cx, now, pid, Some(why));
             cx.changed = true;
@@ -45,10 +45,10 @@ impl Processes {
         if !cx.iocs.has(pid) {
             return;
         }
-        self.lookers.forget(pid);
+        self.inspector.forget(pid);
         self.answers.forget(pid);
         if why.is_some() {
-            self.lookers.arrived(pid, false);
+            self.inspector.add(pid, false);
         }
         let left_out = cx.maps.as_mut().map(|maps| maps.forget(pid)).unwrap_or_default();
         note_left_out(cx, &left_out);

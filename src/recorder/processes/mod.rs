@@ -17,8 +17,9 @@ use std::collections::HashSet;
 use iocrec_log::event::{Fact, Loss, LossSource};
 
 use crate::bpf::maps::Tables;
-use crate::inspector::arrivals::{Arrivals, Watch};
-use crate::inspector::worker::{Errand, Lookers, News, Report, Wanted};
+use crate::inspector::{
+    Discovery, Finding, Inspector, Report, Request, Scope, ServedClient, Started, DATABASE_GONE,
+};
 use crate::ioc::records;
 use crate::probes::attacher::Attacher;
 use crate::recorder::circuits::server_threads::Unknown;
@@ -37,8 +38,8 @@ const REPORTS: usize = 4;
 
 /// See the module.
 pub struct Processes {
-    lookers: Lookers,
-    arrivals: Watch,
+    inspector: Inspector,
+    discovery: Discovery,
     /// Monotonic time at which this began, nanoseconds: what began before was not missed by us.
     since: u64,
     /// Which processes serve, and where.
@@ -50,10 +51,10 @@ pub struct Processes {
 impl Processes {
     /// Begins to look at processes. Without an `attacher` nothing is probed.
     pub fn new(attacher: Option<&Attacher>, options: &Options, now: u64) -> Processes {
-        let wanted = Wanted { puts: options.puts, process: options.process, users: options.users.clone() };
+        let scope = Scope { puts: options.puts, process: options.process, users: options.users.clone() };
         Processes {
-            lookers: Lookers::start(attacher, &wanted),
-            arrivals: Watch::default(),
+            inspector: Inspector::start(attacher, &scope),
+            discovery: Discovery::default(),
             since: now,
             ports: PortSearch::default(),
             answers: Answers::default(),
@@ -61,56 +62,56 @@ impl Processes {
     }
 
     /// Sends the inspector what others want to know.
-    fn send_errands(&self, env: &mut Env<'_>) {
-        for errand in std::mem::take(&mut env.run.errands) {
-            let site = if let Errand::CallSite(_, id, _) = &errand { Some(*id) } else { None };
-            if let (false, Some(id)) = (self.lookers.ask(errand), site) {
+    fn send_requests(&self, env: &mut Env<'_>) {
+        for request in std::mem::take(&mut env.run.requests) {
+            let site = if let Request::CallSite { id, .. } = &request { Some(*id) } else { None };
+            if let (false, Some(id)) = (self.inspector.request(request), site) {
                 env.sink.site(id, String::new(), String::new());
             }
         }
     }
 
     /// Notices processes that have just begun.
-    fn notice_arrivals(&mut self, env: &Env<'_>) {
-        if let Arrivals::Numbers(numbers) = self.arrivals.look() {
+    fn discover(&mut self, env: &Env<'_>) {
+        if let Started::Ids(numbers) = self.discovery.poll() {
             if env.options.pids.is_empty() {
                 let own = std::process::id();
-                numbers.filter(|&pid| pid != own).for_each(|pid| self.lookers.arrived(pid, true));
+                numbers.filter(|&pid| pid != own).for_each(|pid| self.inspector.add(pid, true));
             }
         }
     }
 
     /// Works on a report.
     fn work_on(&mut self, cx: &mut Context<'_>, report: Report) {
-        let Report { pid, start, news } = report;
+        let Report { pid, start, finding } = report;
         let now = cx.env.monotonic();
-        match news {
-            News::Ioc { ioc, about, placed, not_probed } => {
-                self.adopt(cx, now, ioc, &about, placed, not_probed);
+        match finding {
+            Finding::Ioc { ioc, process, placed, not_probed } => {
+                self.adopt(cx, now, ioc, &process, placed, not_probed);
                 cx.changed = true;
             }
-            News::Servers(found) => self.note_ports(cx, now, found),
-            News::CallSite(id, function, module) => cx.env.sink.site(id, function, module),
-            News::Unanswered(refused) => {
+            Finding::Servers(found) => self.note_ports(cx, now, found),
+            Finding::CallSite { id, function, file } => cx.env.sink.site(id, function, file),
+            Finding::Unanswered(refused) => {
                 self.answers.note(pid, refused, now);
                 answers::note_unanswered(cx, now, pid, refused);
             }
-            News::Over(why) => {
+            Finding::DatabaseGone => {
                 if let Some(ioc) = cx.iocs.get(pid).filter(|ioc| ioc.start == start) {
                     // another program has another database, too
-                    let why = end::became_another(&cx.env, ioc).unwrap_or(why);
+                    let why = end::became_another(&cx.env, ioc).unwrap_or(DATABASE_GONE);
                     self.end(cx, now, pid, Some(why));
                     cx.changed = true;
                 }
             }
-            news => {
-                if matches!(news, News::Answers) {
+            finding => {
+                if matches!(finding, Finding::AnswersAgain) {
                     self.answers.forget(pid);
                 }
                 let Context { env, iocs, circuits, maps, changed } = cx;
                 // numbers are used again
                 let Some(ioc) = iocs.get_mut(pid).filter(|ioc| ioc.start == start) else { return };
-                *changed |= work_on_traced(env, circuits, maps.as_deref_mut(), now, ioc, news);
+                *changed |= work_on_traced(env, circuits, maps.as_deref_mut(), now, ioc, finding);
                 *changed |= self.begin_to_take_hits(env, maps.as_deref_mut(), ioc);
                 ioc.announce(env, now);
             }
@@ -118,20 +119,20 @@ impl Processes {
     }
 }
 
-/// Works on news about a traced process. True if something has changed that others adapt to.
+/// Works on a finding about a traced process. True if something has changed that others adapt to.
 fn work_on_traced(
     env: &mut Env<'_>,
     circuits: &mut Circuits,
     maps: Option<&mut Tables>,
     now: u64,
     ioc: &mut TracedIoc,
-    news: News,
+    finding: Finding,
 ) -> bool {
-    match news {
-        News::Changed(process) => {
+    match finding {
+        Finding::Changed(process) => {
             adopt::identify(&process, &mut ioc.about);
             if let (Ok(layout), Some(maps), true) = (&process.layout, maps, ioc.probing.in_maps) {
-                if let Err(reason) = maps.extend(ioc.pid, &layout.told(ioc.pid, process.fixed)) {
+                if let Err(reason) = maps.extend(ioc.pid, &layout.told(ioc.pid, process.abi)) {
                     ioc.shortfalls.add(Shortfall::NoNewTypes(reason));
                 }
             }
@@ -139,41 +140,50 @@ fn work_on_traced(
                 ioc.process = Some(process);
             }
         }
-        News::Records(found) => {
+        Finding::Records(found) => {
             ioc.define(env, now, found);
             env.sink.tick(now);
         }
-        News::Walked { claimed, found, outcome } => {
+        Finding::AllRecords { claimed, found, outcome } => {
             ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::NotWalked(_)));
             if let Err(reason) = outcome {
-                note_not_walked(env, now, claimed, found, reason.clone());
+                note_not_walked(env, now, claimed, found, reason.to_string());
                 ioc.shortfalls.add(Shortfall::NotWalked(reason));
             }
             return true;
         }
-        News::Ready => {
+        Finding::Ready => {
             ioc.probing.ready = true;
             return true;
         }
-        News::Routines { placed, not_probed } => {
+        Finding::ProcessRoutines { placed, not_probed } => {
             ioc.probing.placed = placed;
             ioc.shortfalls.renew(not_probed.into_iter().map(Shortfall::NotProbed).collect());
         }
-        News::Hold(hold, until) => attach::note_hold(env, now, ioc, hold, until),
-        News::Answers => answers::note_answer(env, ioc),
-        News::Clients(clients) => {
+        Finding::ProbesGone { hold, until } => attach::note_hold(env, now, ioc, hold, until),
+        Finding::AnswersAgain => answers::note_answer(env, ioc),
+        Finding::Clients(clients) => {
             ioc.clients.extend(clients);
             return true;
         }
-        News::Serving(thread, time, served) => {
+        Finding::ThreadClients { thread, time, clients } => {
             let (namespace, noted) = (ioc.namespace.unwrap_or_default(), env.monotonic());
-            let served = served.into_iter();
-            let unknown =
-                served.map(|(server, client)| Unknown { thread, time, noted, client, namespace, server });
+            let unknown = clients.into_iter().map(|ServedClient { server, client }| Unknown {
+                thread,
+                time,
+                noted,
+                client,
+                namespace,
+                server,
+            });
             circuits.server_threads.unknown.extend(unknown);
         }
         // not about one that is traced
-        News::Ioc { .. } | News::Servers(_) | News::CallSite(..) | News::Unanswered(_) | News::Over(_) => {}
+        Finding::Ioc { .. }
+        | Finding::Servers(_)
+        | Finding::CallSite { .. }
+        | Finding::Unanswered(_)
+        | Finding::DatabaseGone => {}
     }
     false
 }
@@ -192,7 +202,7 @@ impl Source for Processes {
     }
 
     fn started(&mut self, cx: &mut Context<'_>, is_through: bool) -> Result<(), StartError> {
-        self.lookers.have_begun();
+        self.inspector.end_start();
         let iocs = &cx.iocs;
         let missing = cx.env.options.pids.iter().copied().filter(|&pid| !iocs.has(pid));
         // one that takes long to look at may be one all the same
@@ -223,12 +233,12 @@ impl Source for Processes {
     }
 
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
-        self.notice_arrivals(&cx.env);
-        self.send_errands(&mut cx.env);
+        self.discover(&cx.env);
+        self.send_requests(&mut cx.env);
         self.end_those_without_database(cx);
         let mut more = true;
         for _ in 0..REPORTS {
-            let Some(report) = self.lookers.report() else {
+            let Some(report) = self.inspector.next_report() else {
                 more = false;
                 break;
             };
@@ -256,20 +266,20 @@ impl Source for Processes {
         self.let_go(cx);
         self.answers.retain(&pids);
         self.ports.retain(&pids, cx.iocs);
-        self.lookers.retain(&pids);
+        self.inspector.retain(&pids);
         cx.env.sink.inspecting(self.answers.oldest());
         pids.iter().filter(|&&pid| pid != std::process::id()).for_each(|&pid| {
-            self.lookers.arrived(pid, false);
+            self.inspector.add(pid, false);
         });
         self.ask_for_ports(cx, now);
         self.ask_silent_again(cx, now);
     }
 
     fn is_through(&self) -> bool {
-        self.lookers.are_through() && self.ports.is_through()
+        self.inspector.has_finished_start() && self.ports.is_through()
     }
 
     fn is_settled(&self) -> bool {
-        self.lookers.have_answered()
+        self.inspector.is_idle()
     }
 }

@@ -7,8 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use crate::ca::servers::Server;
-use crate::inspector::worker::{About, Errand};
+use crate::inspector::{CaServer, Request};
 use crate::ioc::ports;
 use crate::recorder::context::Context;
 use crate::recorder::processes::adopt::{describe, recording};
@@ -68,27 +67,22 @@ impl Processes {
         if self.ports.is_asked {
             return;
         }
-        let errand = if now >= self.ports.next {
+        let request = if now >= self.ports.next {
             self.ports.next = now + PERIOD;
             let iocs = cx.iocs.iter().filter(|ioc| ioc.process.is_some());
-            Some(Errand::Servers(iocs.map(|ioc| ioc.pid).collect()))
+            Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect() })
         } else {
             let young: Vec<u32> =
                 cx.iocs.iter().filter(|ioc| now < ioc.young_until).map(|ioc| ioc.pid).collect();
-            (!young.is_empty()).then_some(Errand::ServersOf(young))
+            (!young.is_empty()).then_some(Request::ServersAmong { iocs: young })
         };
-        self.ports.is_asked = errand.is_some_and(|errand| self.lookers.ask(errand));
+        self.ports.is_asked = request.is_some_and(|request| self.inspector.request(request));
     }
 
     /// Takes over which servers there are, since when, and what /proc says of those that are no IOCs.
-    pub(super) fn note_ports(
-        &mut self,
-        cx: &mut Context<'_>,
-        now: u64,
-        found: Vec<(Server, u64, Option<About>)>,
-    ) {
+    pub(super) fn note_ports(&mut self, cx: &mut Context<'_>, now: u64, found: Vec<CaServer>) {
         self.ports.is_asked = false;
-        for (server, start, about) in found {
+        for CaServer { server, start, process: about } in found {
             let pid = server.pid;
             let options = cx.env.options;
             let wanted = cx.iocs.has(pid)
@@ -100,7 +94,7 @@ impl Processes {
             if is_new {
                 // what maps Base does so before it serves: a look after that tells them apart
                 let since = *self.ports.suspects.entry(pid).or_insert_with(Instant::now);
-                let Some(about) = about.filter(|_| self.lookers.has_passed(pid, since)) else {
+                let Some(about) = about.filter(|_| self.inspector.has_inspected(pid, since)) else {
                     self.ports.next = self.ports.next.min(now + SOON);
                     continue;
                 };
@@ -124,7 +118,8 @@ impl Processes {
             if is_new {
                 cx.env.messages.push(recording(&ioc.about));
             } else if let Some(process) = &ioc.process {
-                self.lookers.ask(Errand::Clients(process.clone(), ioc.about.ca_ports.clone()));
+                self.inspector
+                    .request(Request::Clients { ioc: process.clone(), ports: ioc.about.ca_ports.clone() });
             }
         }
     }

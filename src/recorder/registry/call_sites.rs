@@ -5,7 +5,7 @@
 
 use iocrec_log::event::{CallSite, CallSiteId};
 
-use crate::inspector::worker::Errand;
+use crate::inspector::Request;
 use crate::recorder::context::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::limits::MAX_CALL_SITES;
@@ -40,7 +40,7 @@ impl CallSites {
         let module = process.module_at(address).and_then(|module| module.path.rsplit('/').next());
         let module = module.unwrap_or_default().to_string();
         env.sink.await_site(time, CallSite { id, ioc, address, function: String::new(), module });
-        env.run.errands.push(Errand::CallSite(process.clone(), id, address));
+        env.run.requests.push(Request::CallSite { ioc: process.clone(), id, address });
         self.0.insert(address, id);
         id
     }

@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 
 use iocrec_log::event::{Fact, Field, FieldId, Menu, MenuId};
 
+use crate::ioc::menus;
 use crate::recorder::context::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::rereads::Reread;
@@ -46,7 +47,7 @@ impl Fields {
         let Some((rtype, name, dbf)) = layout.field(memory, description) else {
             return *place.insert(None);
         };
-        let menu = layout.menu(memory, description).map(|menu| {
+        let menu = menus::menu(memory, layout, description).map(|menu| {
             *self.menus.entry(menu.address).or_insert_with(|| {
                 let id = env.run.ids.menu();
                 let (name, choices) = (menu.name, menu.choices);

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use iocrec_log::event::IocId;
 
-use crate::inspector::worker::Errand;
+use crate::inspector::Request;
 use crate::ioc::IocProcess;
 use crate::linux::procfs::Procfs;
 use crate::recorder::registry::hash::AddressMap;
@@ -45,7 +45,7 @@ pub struct Run {
     /// Records that the BPF programs have not been told of; `None` where they need not know any.
     pub new_records: Option<Vec<NewRecord>>,
     /// What the inspector is to find out.
-    pub errands: Vec<Errand>,
+    pub requests: Vec<Request>,
 }
 
 /// An IOC as definitions need it: its id and its process.

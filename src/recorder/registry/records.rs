@@ -9,7 +9,7 @@ use std::hash::BuildHasherDefault;
 
 use iocrec_log::event::{Alias, EnumStrings, Fact, Loss, LossSource, Record, RecordId};
 
-use crate::inspector::worker::Found;
+use crate::inspector::FoundRecord;
 use crate::recorder::context::Env;
 use crate::recorder::registry::hash::{AddressHasher, AddressMap};
 use crate::recorder::registry::Owner;
@@ -78,9 +78,9 @@ impl Records {
         env: &mut Env<'_>,
         time: u64,
         owner: Owner<'_>,
-        found: Found,
+        found: FoundRecord,
     ) -> Option<RecordId> {
-        let Found { address, name, rtype, alias, states, node } = found;
+        let FoundRecord { address, name, rtype, alias, states, node } = found;
         if alias {
             // of a record that is not wanted, or that was not believed, there is nothing to tie the name to
             let record = self.id(address)?;

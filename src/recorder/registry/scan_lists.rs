@@ -6,6 +6,7 @@
 
 use iocrec_log::event::{Fact, RecordId, RecordScan, ScanList, ScanListId};
 
+use crate::ioc::menus;
 use crate::ioc::scanning::{self, Place};
 use crate::recorder::context::Env;
 use crate::recorder::registry::hash::AddressMap;
@@ -44,7 +45,7 @@ impl ScanLists {
                 let list = match place {
                     Some(Place::On { list, scan }) => self.known.get(&list).copied().or_else(|| {
                         if self.periods.is_empty() {
-                            let menu = layout.menu(memory, fields.scan.description);
+                            let menu = menus::menu(memory, layout, fields.scan.description);
                             self.periods = menu.map(|menu| menu.choices).unwrap_or_default();
                         }
                         let found = scanning::list(memory, layout, address, list, scan, &self.periods)?;

@@ -2,7 +2,7 @@
 
 use iocrec_log::event::{Fact, PactCheck, Record};
 
-use crate::inspector::worker::{Errand, Found};
+use crate::inspector::{FoundRecord, Request};
 use crate::recorder::registry::limits::MAX_CALL_SITES;
 use crate::recorder::registry::records::NewRecord;
 use crate::recorder::registry::threads::{HitPlace, Step};
@@ -10,9 +10,9 @@ use crate::recorder::registry::Registry;
 use crate::recorder::selection::Selection;
 use crate::recorder::testing::{Bench, FakeProcess, TestIoc, OTHER_PID, PACT, PID};
 
-fn found(address: u64, name: &str, states: &[&str]) -> Found {
+fn found(address: u64, name: &str, states: &[&str]) -> FoundRecord {
     let states = states.iter().map(ToString::to_string).collect();
-    Found { address, name: name.into(), rtype: "calc".into(), alias: false, states, node: address + 1 }
+    FoundRecord { address, name: name.into(), rtype: "calc".into(), alias: false, states, node: address + 1 }
 }
 
 fn names(bench: &Bench) -> Vec<(u32, String)> {
@@ -50,7 +50,7 @@ fn an_alias_is_defined_once_and_of_a_record_that_is_known() {
     let (mut bench, mut ioc) = (Bench::new(), TestIoc::new(PID));
     let address = ioc.calc("T:A");
     bench.trace(&ioc);
-    let alias = |node| Found { alias: true, node, ..found(address, "T:OTHER", &[]) };
+    let alias = |node| FoundRecord { alias: true, node, ..found(address, "T:OTHER", &[]) };
     bench.with(PID, |ioc, env| ioc.define(env, 1, vec![alias(7)]));
     assert!(bench.facts().is_empty(), "of nothing that the log has");
     bench.with(PID, |ioc, env| {
@@ -127,8 +127,8 @@ fn call_sites_have_a_limit_for_all_iocs_together() {
     };
     let all = sites(&mut bench, 1, MAX_CALL_SITES as u64 + 3);
     assert_eq!(all.iter().filter(|&&id| id == 0).count(), 2);
-    assert_eq!(bench.run.errands.len(), MAX_CALL_SITES, "each is looked up once");
-    assert!(bench.run.errands.iter().all(|errand| matches!(errand, Errand::CallSite(..))));
+    assert_eq!(bench.run.requests.len(), MAX_CALL_SITES, "each is looked up once");
+    assert!(bench.run.requests.iter().all(|request| matches!(request, Request::CallSite { .. })));
     assert_eq!(sites(&mut bench, 1, 2), [1], "those that are known stay so");
     assert_eq!(sites(&mut bench, 0, 1), [0], "no return address");
 }

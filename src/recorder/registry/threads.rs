@@ -131,7 +131,7 @@ impl Threads {
         };
         self.known.insert(tid, known);
         // Base 3.14 tells the kernel no names
-        let may_serve_ca = owner.process.fixed.is_3_14() || name == "CAS-client";
+        let may_serve_ca = owner.process.abi.is_3_14() || name == "CAS-client";
         env.push(time, Fact::Thread(Thread { id, ioc: owner.id, tid, name, stack: sp }));
         (known, NewThread { id, tid, time, may_serve_ca })
     }
@@ -191,7 +191,7 @@ fn begun(place: HitPlace, step: Step) -> Option<Begun> {
 /// A thread's name: Base 3.14 keeps it to itself.
 fn name(env: &Env<'_>, owner: Owner<'_>, tid: u32) -> String {
     let process = owner.process;
-    let own = process.fixed.is_3_14().then(|| {
+    let own = process.abi.is_3_14().then(|| {
         let all = env.procfs().threads(process.pid).into_iter().collect();
         threads::names(process, &all).remove(&tid)
     });

@@ -6,12 +6,11 @@
 use std::sync::Arc;
 
 use iocrec_log::event::{
-    Address, CallSiteId, CircuitId, Fact, FieldId, Ioc, IocId, Linkage, PactCheck, RecordId, Value,
+    CallSiteId, CircuitId, Fact, FieldId, Ioc, IocId, Linkage, PactCheck, RecordId, Value,
 };
 use nix::errno::Errno;
 
-use crate::inspector::worker::Found;
-use crate::ioc::clients::Client;
+use crate::inspector::{FoundRecord, ServedClient};
 use crate::ioc::{scanning, Database, IocProcess};
 use crate::linux::ending::Ending;
 use crate::net::Namespace;
@@ -89,8 +88,8 @@ pub struct TracedIoc {
     pub after_puts: AfterPuts,
     /// What else to read after puts.
     pub rereads: Rereads,
-    /// Clients read from its memory that the circuits are yet to learn of, and the address at which it serves each.
-    pub clients: Vec<(Address, Client)>,
+    /// Clients read from its memory that the circuits are yet to learn of.
+    pub clients: Vec<ServedClient>,
     /// Threads that had no hit yet and serve a circuit.
     pub serving: AddressMap<u32, CircuitId>,
 }
@@ -185,7 +184,7 @@ impl TracedIoc {
     }
 
     /// Defines those of the records that were found in its database that have no id yet.
-    pub fn define(&mut self, env: &mut Env<'_>, time: u64, found: Vec<Found>) {
+    pub fn define(&mut self, env: &mut Env<'_>, time: u64, found: Vec<FoundRecord>) {
         let Some(process) = &self.process else { return };
         let owner = Owner { id: self.id, process };
         let mut fresh: Vec<(RecordId, u64)> = Vec::with_capacity(found.len());
