@@ -1,0 +1,382 @@
+//! Turns events into lines.
+//!
+//! A put's line waits a moment for the two events that complete it: the hit inside the IOC (old value) and the server's
+//! answer (status). What has not come by then is not shown; `iocreplay` would find it in a log. If a put without callback
+//! has reached the IOC's function, that is no status yet, since the record may refuse it. If its record is processed for
+//! it, the status is ok.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::io::Write;
+
+use epics::alarm::severity_name;
+use epics::{eca, Dbr, Pv};
+use iocrec_log::context::Context;
+use iocrec_log::escape::Lines;
+use iocrec_log::event::{
+    CaAnswer, CaPut, Circuit, CircuitEnds, CircuitId, Event, Fact, IocId, Put, PutKind, RecordId, ThreadId,
+    Value,
+};
+use iocrec_log::value::{from_channel_access, text};
+
+use crate::recorder::sink::Sink;
+
+/// How long a WRITE waits for its hit or its ERROR, and a hit for its packet, nanoseconds. Packets are handed over up to
+/// 50 ms after they arrive, and a busy IOC takes its time.
+const WAIT_WRITE: u64 = 250_000_000;
+/// How long a WRITE_NOTIFY waits for its answer, nanoseconds. Longer processing is shown as still busy.
+const WAIT_NOTIFY: u64 = 1_000_000_000;
+/// A hit is later than its packet, but their clocks may differ by this, nanoseconds.
+const CLOCK_ERROR: u64 = 1_000_000;
+
+/// A put on the network whose line is not yet printed.
+struct Waiting {
+    time: u64,
+    put: CaPut,
+    circuit: Circuit,
+    /// The processes at its ends, as far as known when the put came.
+    ends: Option<CircuitEnds>,
+    /// Empty where unknown.
+    pv: String,
+    old: Option<Value>,
+    status: Option<Cow<'static, str>>,
+    /// The hit that carries it out, once that was seen.
+    inside: Option<(ThreadId, RecordId)>,
+}
+
+/// A put inside an IOC, which may be one on the network.
+struct Inside {
+    time: u64,
+    /// The record's name and aliases.
+    names: Vec<String>,
+    name: String,
+    thread: String,
+    /// Its record is processed for it, so it was accepted.
+    accepted: bool,
+    /// The IOC that the thread belongs to.
+    ioc: Option<IocId>,
+    circuit: Option<CircuitId>,
+    notify: bool,
+    put: Put,
+}
+
+impl Inside {
+    /// Does this carry out a put on the network?
+    fn carries_out(&self, waiting: &Waiting, context: &Context) -> bool {
+        let place = match self.circuit {
+            Some(circuit) => waiting.circuit.id == circuit,
+            None => {
+                let record = Pv::new(&waiting.pv).record;
+                // another IOC may have a record of that name
+                let server = context.circuit_ends(waiting.circuit.id).and_then(|ends| ends.server);
+                let other = server.is_some() && self.ioc.is_some() && server != self.ioc;
+                !other && self.names.iter().any(|name| name == record)
+            }
+        };
+        place && self.notify == waiting.put.notify && self.time + CLOCK_ERROR >= waiting.time
+    }
+}
+
+/// Prints events as lines.
+pub struct Printer<W: Write> {
+    out: Lines<W>,
+    context: Context,
+    waiting: VecDeque<Waiting>,
+    inside: VecDeque<Inside>,
+    /// Threads inside a put with callback, and the record that is put to.
+    notifying: HashMap<ThreadId, RecordId>,
+    failed: bool,
+}
+
+impl<W: Write> Printer<W> {
+    /// Prints to `out`.
+    pub fn new(out: Lines<W>) -> Printer<W> {
+        Printer {
+            out,
+            context: Context::default(),
+            waiting: VecDeque::new(),
+            inside: VecDeque::new(),
+            notifying: HashMap::new(),
+            failed: false,
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        // a line must be visible at once, also through a pipe
+        let done = self.out.line(format_args!("{line}")).and_then(|()| self.out.flush());
+        if done.is_err() && !std::mem::replace(&mut self.failed, true) {
+            // nobody reads any more: end as at SIGINT
+            crate::linux::signals::end_now();
+        }
+    }
+
+    fn record(&self, id: u32) -> String {
+        self.context.record(id).map_or_else(|| format!("record {id}"), |record| record.name.to_string())
+    }
+
+    fn thread(&self, id: u32) -> &str {
+        self.context.thread(id).map_or("?", |thread| &thread.name)
+    }
+
+    /// Takes a put inside an IOC: it carries out one on the network, or is one of its own.
+    fn put(&mut self, time: u64, put: Put) {
+        let notify = match put.kind {
+            PutKind::Notify => {
+                self.notifying.insert(put.thread, put.record);
+                return;
+            }
+            PutKind::PutField => false,
+            // the value of a put with callback; other dbPuts come from links or belong to a dbPutField
+            PutKind::Put if self.notifying.remove(&put.thread) == Some(put.record) => true,
+            PutKind::Put => return,
+        };
+        let record = self.record(put.record);
+        let name = match put.field.and_then(|id| self.context.field(id)) {
+            Some(field) if field.name != "VAL" => format!("{record}.{}", field.name),
+            _ => record.clone(),
+        };
+        let (thread, circuit) =
+            (self.thread(put.thread).to_string(), self.context.circuit_of_thread(put.thread));
+        let mut names = vec![record];
+        names.extend(self.context.aliases(put.record).iter().map(|alias| alias.to_string()));
+        let ioc = self.context.thread(put.thread).map(|thread| thread.ioc);
+        self.inside.push_back(Inside { time, names, name, thread, accepted: false, ioc, circuit, notify, put });
+    }
+
+    /// A record is processed: `dbPutField` has accepted the put to it in that thread.
+    fn process(&mut self, thread: ThreadId, record: RecordId) {
+        let own = |inside: &&mut Inside| inside.put.thread == thread && inside.put.record == record;
+        if let Some(inside) = self.inside.iter_mut().rev().find(own) {
+            inside.accepted = true;
+            return;
+        }
+        let own = |waiting: &&mut Waiting| waiting.inside == Some((thread, record));
+        if let Some(waiting) = self.waiting.iter_mut().rev().find(own).filter(|waiting| !waiting.put.notify) {
+            waiting.status.get_or_insert_with(|| "ok".into());
+        }
+    }
+
+    /// Joins puts on the network with the puts inside IOCs that carry them out.
+    fn join(&mut self) {
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.old.is_none()) {
+            let Some(place) = self.inside.iter().position(|inside| inside.carries_out(waiting, &self.context)) else {
+                continue;
+            };
+            let Some(inside) = self.inside.remove(place) else { continue };
+            waiting.old = Some(inside.put.old);
+            waiting.inside = Some((inside.put.thread, inside.put.record));
+            if waiting.pv.is_empty() {
+                waiting.pv = inside.name;
+            }
+            if !inside.notify && inside.accepted {
+                waiting.status.get_or_insert_with(|| "ok".into());
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: &CaAnswer) {
+        let meant = |waiting: &&mut Waiting| {
+            waiting.circuit.id == answer.circuit
+                && waiting.put.ioid == answer.ioid
+                && waiting.put.notify == answer.notify
+        };
+        if let Some(waiting) = self.waiting.iter_mut().find(meant) {
+            waiting.status = Some(eca::put_status(answer.status));
+        }
+    }
+
+    /// Prints the puts that are complete or have waited long enough.
+    fn print_waiting(&mut self, now: u64) {
+        self.join();
+        while let Some(first) = self.waiting.front() {
+            let limit = if first.put.notify { WAIT_NOTIFY } else { WAIT_WRITE };
+            let complete = first.status.is_some() && first.old.is_some();
+            if !complete && now < first.time.saturating_add(limit) {
+                break;
+            }
+            let Some(waiting) = self.waiting.pop_front() else { break };
+            self.print_put(&waiting);
+        }
+        while self.inside.front().is_some_and(|inside| now >= inside.time.saturating_add(WAIT_WRITE)) {
+            let Some(Inside { name, thread, put, .. }) = self.inside.pop_front() else { break };
+            self.line(&format!("Put: {name} {} by {thread} old={}", text(&put.requested), text(&put.old)));
+        }
+    }
+
+    fn print_put(&mut self, waiting: &Waiting) {
+        let Waiting { put, circuit, pv, .. } = waiting;
+        let value = from_channel_access(put.dbr, put.count, &put.payload);
+        let value = match (Dbr(put.dbr), &value) {
+            // these carry no value, but acknowledge the record's alarm (db_access.h)
+            (Dbr::PUT_ACKT, _) => format!("ACKT={}", text(&value)),
+            (Dbr::PUT_ACKS, Value::Int(severity)) => {
+                let severity = u16::try_from(*severity).ok().and_then(severity_name);
+                format!("acknowledged alarm (severity {})", severity.unwrap_or("?"))
+            }
+            _ => text(&value),
+        };
+        let pv = if pv.is_empty() { "(channel opened before)" } else { pv };
+        let mut line = format!("Write: {pv} {value} from {} to {}", circuit.client, circuit.server);
+        for (name, known) in [("user", &circuit.user), ("host", &circuit.host)] {
+            if !known.is_empty() {
+                line += &format!(" {name}={known}");
+            }
+        }
+        // the processes at both ends, where known
+        let ends = self.context.circuit_ends(circuit.id).copied().or(waiting.ends);
+        for (name, ioc) in
+            [("ioc", ends.and_then(|ends| ends.server)), ("by_ioc", ends.and_then(|ends| ends.client))]
+        {
+            if let Some(ioc) = ioc.and_then(|ioc| self.context.ioc(ioc)) {
+                line += &format!(" {name}={}", ioc.name);
+            }
+        }
+        if let Some(old) = &waiting.old {
+            line += &format!(" old={}", text(old));
+        }
+        if let Some(status) = &waiting.status {
+            line += &format!(" status={status}");
+        }
+        self.line(&line);
+    }
+}
+
+impl<W: Write> Sink for Printer<W> {
+    fn push(&mut self, event: Event) {
+        self.context.apply(event.time, &event.fact);
+        match event.fact {
+            Fact::CaPut(put) => {
+                let Some(circuit) = self.context.circuit(put.circuit).cloned() else { return };
+                let pv =
+                    self.context.channel(put.channel).map_or_else(String::new, |channel| channel.pv.clone());
+                self.waiting.push_back(Waiting {
+                    time: event.time,
+                    put,
+                    ends: self.context.circuit_ends(circuit.id).copied(),
+                    circuit,
+                    pv,
+                    old: None,
+                    status: None,
+                    inside: None,
+                });
+            }
+            Fact::CaAnswer(answer) => self.answer(&answer),
+            Fact::Put(put) => self.put(event.time, put),
+            Fact::Process(process) => self.process(process.thread, process.record),
+            // where dbProcess cannot be found; an active record began before the put
+            Fact::RsetProcess(process) if !process.active => self.process(process.thread, process.record),
+            Fact::Complete(complete) => {
+                let severity = severity_name(complete.severity).unwrap_or("?");
+                let line = format!(
+                    "Process: {} {} {severity} by {}",
+                    self.record(complete.record),
+                    text(&complete.value),
+                    self.thread(complete.thread)
+                );
+                self.line(&line);
+            }
+            Fact::CaLinkPut(put) => {
+                let from = put.record.map_or_else(|| "?".into(), |record| self.record(record));
+                let line = format!("Link: {from} writes {} to {}", text(&put.value), put.pv);
+                self.line(&line);
+            }
+            Fact::ChainsLeftOut(thinned) => {
+                let line =
+                    format!("Thinned: {} chains of {} left out", thinned.count, self.record(thinned.record));
+                self.line(&line);
+            }
+            Fact::Attached(attached) if !attached.cause.is_empty() => {
+                let name = self.context.ioc(attached.ioc).map_or("?", |ioc| ioc.name.as_str());
+                let unseen = attached.since.saturating_sub(attached.from) as f64 / 1e9;
+                let line = format!("Unseen: {name} for {unseen:.3} s until now: {}", attached.cause);
+                self.line(&line);
+            }
+            Fact::Detached(detached) => {
+                let name = self.context.ioc(detached.ioc).map_or("?", |ioc| ioc.name.as_str());
+                let line = format!("Unseen: {name} from now on: {}", detached.cause);
+                self.line(&line);
+            }
+            Fact::Loss(loss) => {
+                let line = format!("Lost: {} {:?}: {}", loss.count, loss.source, loss.cause);
+                self.line(&line);
+            }
+            _ => {}
+        }
+    }
+
+    fn tick(&mut self, now: u64) {
+        self.print_waiting(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Address, Channel, Dbf, Origin, Process, Record, ServerThread};
+
+    /// The lines of these, at a circuit, a channel and a record that are known.
+    fn seen(facts: impl IntoIterator<Item = Fact>) -> String {
+        let mut printed = Vec::new();
+        let mut printer = Printer::new(Lines::new(&mut printed));
+        let address = Address { ip: 0x7f00_0001, port: 5064 };
+        let (client, server, origin) = (address, address, Origin::Opened);
+        let (user, host) = ("ann".into(), String::new());
+        let circuit = Circuit { id: 1, client, server, user, host, minor: 13, origin };
+        let (cid, sid, dbr, count) = (None, None, None, None);
+        let channel = Channel { id: 1, circuit: 1, cid, sid, pv: "T:SP".into(), dbr, count, origin };
+        let (name, rtype) = ("T:SP".into(), "ao".into());
+        let record = Record { id: 3, ioc: 1, address: 0, name, rtype };
+        let thread = ServerThread { thread: 2, circuit: 1 };
+        let known = [
+            Fact::Circuit(circuit),
+            Fact::Channel(channel),
+            Fact::Record(record),
+            Fact::ServerThread(thread),
+        ];
+        for fact in known.into_iter().chain(facts) {
+            printer.push(Event { time: 1, fact });
+        }
+        printer.tick(2 * WAIT_NOTIFY);
+        drop(printer);
+        String::from_utf8(printed).unwrap()
+    }
+
+    /// A put of 7 to the record.
+    fn put(notify: bool, ioid: u32) -> Fact {
+        let (dbr, payload) = (5, vec![0, 0, 0, 7]);
+        Fact::CaPut(CaPut { circuit: 1, channel: 1, notify, dbr, count: 1, ioid, length: 8, payload })
+    }
+
+    fn statuses(printed: &str) -> Vec<&str> {
+        printed.lines().filter_map(|line| Some(line.split_once("status=")?.1)).collect()
+    }
+
+    #[test]
+    fn statuses_are_named_as_the_reader_names_them() {
+        let answered = [eca::NORMAL, eca::NOWTACCESS, 160, 496].into_iter().zip(1..);
+        let printed = seen(answered.flat_map(|(status, ioid)| {
+            let answer = CaAnswer { circuit: 1, ioid, notify: true, status, text: "".into() };
+            [put(true, ioid), Fact::CaAnswer(answer)]
+        }));
+        assert_eq!(statuses(&printed), ["ok", "denied", "ECA_PUTFAIL", "ECA 0x1f0"]);
+    }
+
+    /// Also in an IOC whose dbProcess cannot be found.
+    #[test]
+    fn a_put_whose_record_is_processed_was_taken() {
+        let (thread, sp, site, record) = (2, -8, 0, 3);
+        let (kind, dbf, value) = (PutKind::PutField, Dbf::Long, Value::Int(7));
+        let (requested, old) = (value.clone(), value);
+        let inside =
+            Fact::Put(Put { thread, sp, site, kind, record, field: None, dbf, count: 1, requested, old });
+        let process = |active| Process { thread, sp, site, record, active };
+        for (process, status) in [
+            (Fact::Process(process(false)), &["ok"][..]),
+            (Fact::RsetProcess(process(false)), &["ok"]),
+            (Fact::RsetProcess(process(true)), &[]),
+        ] {
+            let printed = seen([put(false, 1), inside.clone(), process.clone()]);
+            assert_eq!(statuses(&printed), status, "{process:?}: {printed}");
+        }
+    }
+}
