@@ -79,7 +79,7 @@ fn build() -> Result<(), String> {
         std::fs::write(&path, format!("&[{rows}]")).map_err(|error| format!("{}: {error}", path.display()))
     };
     table("programs.rs", kernels)?;
-    // for the tests of src/bpf/rules.rs
+    // for the tests of tests/bpf/portability.rs
     table("programs_of_all.rs", &[X86_64, ARM64, RISCV64, I386, ARM])
 }
 

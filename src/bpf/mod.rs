@@ -8,15 +8,17 @@ pub mod contract;
 pub mod hit;
 pub mod maps;
 pub(crate) mod objects;
-#[cfg(test)]
-mod oldest;
 mod perf_buffer;
-pub(crate) mod reasons;
-mod ring;
 #[cfg(test)]
-mod rules;
+#[path = "../../tests/bpf/portability.rs"]
+mod portability;
+pub(crate) mod refusal;
+mod ring;
 pub mod transport;
 mod user_reads;
+#[cfg(test)]
+#[path = "../../tests/bpf/verifier_model.rs"]
+mod verifier_model;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,7 +28,7 @@ use libbpf_rs::{libbpf_sys, AsRawLibbpf, ObjectBuilder, PrintLevel};
 
 use crate::bpf::maps::{LeavesOut, Tables};
 use crate::bpf::objects::programs;
-use crate::bpf::reasons::Step;
+use crate::bpf::refusal::Step;
 use crate::bpf::transport::Transport;
 use crate::linux::machine;
 use crate::probes::attacher::Attacher;
@@ -53,7 +55,7 @@ pub(crate) fn explained<T>(step: Step, work: impl FnOnce() -> libbpf_rs::Result<
     work().map_err(|error| {
         let said = SAID.take();
         match errno(&error) {
-            Some(errno) => reasons::reason(step, errno, &said),
+            Some(errno) => refusal::reason(step, errno, &said),
             None if said.is_empty() => error.to_string(),
             None => format!("{error} ({said})"),
         }

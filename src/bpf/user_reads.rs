@@ -103,7 +103,7 @@ mod tests {
     /// What [`restore`] relies on.
     #[test]
     fn the_programs_call_no_helper_that_lockdown_forbids() {
-        for program in crate::bpf::rules::programs() {
+        for program in crate::bpf::portability::programs() {
             for instruction in &program.instructions {
                 let helper = (instruction.code, instruction.source) == (CALL, 0);
                 // those that read the kernel's memory: probe_read, probe_read_str, probe_read_kernel, probe_read_kernel_str

@@ -23,7 +23,7 @@ use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, Program};
 
 use crate::bpf::contract::Program as Planned;
 use crate::bpf::explained;
-use crate::bpf::reasons::Step;
+use crate::bpf::refusal::Step;
 use crate::linux::elf::CODE_WINDOW;
 use crate::linux::opened::Opened;
 use crate::linux::reader::file::ATTRIBUTES;

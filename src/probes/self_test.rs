@@ -13,7 +13,7 @@ use std::path::Path;
 use crate::bpf::contract::REC_GBL_FWD_LINK;
 use crate::bpf::hit::{parse, Body, Head, Raw};
 use crate::bpf::maps::Told;
-use crate::bpf::reasons::Step;
+use crate::bpf::refusal::Step;
 use crate::bpf::Kernel;
 use crate::linux::opened::Opened;
 use crate::linux::{elf, machine, process};
@@ -143,7 +143,7 @@ fn judge(head: &Head, body: &Body, record: u64) -> Result<(), String> {
         return Err(format!("the argument {record:#x} was read as {:#x}", head.object));
     }
     if (head.status, head.severity) != (STATUS, SEVERITY) || *value != expected {
-        let why = crate::bpf::reasons::wrong_reads().map(|why| format!(": {why}")).unwrap_or_default();
+        let why = crate::bpf::refusal::wrong_reads().map(|why| format!(": {why}")).unwrap_or_default();
         return Err(format!("memory of a process is not read as it is{why}"));
     }
     Ok(())

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use crate::bpf::rules::{programs, Instruction, Program};
+use crate::bpf::portability::{programs, Instruction, Program};
 
 /// What is known of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
