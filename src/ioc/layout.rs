@@ -14,7 +14,6 @@ pub use epics::dbf::Numbering;
 use epics::limits::MAX_ENUM_STRING_SIZE;
 use iocrec_log::event::Dbf;
 
-use crate::bpf::maps::Told;
 use crate::ioc::Database;
 use crate::linux::memory::Memory;
 use crate::linux::text::printable;
@@ -137,7 +136,6 @@ impl Offsets {
 
 /// Field type numbers that all versions agree on.
 const DBF_STRING: u16 = 0;
-const DBF_CHAR: u16 = 1;
 
 /// More record types than any IOC has: Base brings 35, the largest sites' IOCs load some hundred.
 const MAX_TYPES: usize = 1000;
@@ -176,8 +174,10 @@ pub struct TypeLayout {
     pub address: u64,
     /// Name: `ao`, `calc` ...
     pub name: String,
-    value: Option<FieldAt>,
-    form: Form,
+    /// Its VAL.
+    pub value: Option<FieldAt>,
+    /// Where records of it have their value.
+    pub form: Form,
     /// Bytes of a record, from its dbCommon on.
     pub record_bytes: u32,
     /// Its fields that may be links: type as the process numbers it, address of the description.
@@ -201,7 +201,7 @@ pub struct MenuAt {
 
 /// Where a record's value is. Offsets in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum Form {
     /// Nowhere that would mean something (fanout, aSub ...).
     None,
     /// In VAL, up to 8 bytes.
@@ -209,9 +209,21 @@ pub(super) enum Form {
     /// In VAL, 40 bytes.
     String,
     /// Behind a pointer: BPTR, with NORD elements of type FTVL.
-    Array { pointer: u16, count: u16, element: u16 },
+    Array {
+        /// BPTR.
+        pointer: u16,
+        /// NORD.
+        count: u16,
+        /// FTVL.
+        element: u16,
+    },
     /// Behind a pointer: VAL, with LEN bytes (lsi, lso, printf).
-    LongString { pointer: u16, length: u16 },
+    LongString {
+        /// VAL.
+        pointer: u16,
+        /// LEN.
+        length: u16,
+    },
 }
 
 /// What an IOC's fields look like.
@@ -226,7 +238,8 @@ pub struct Layout {
     first: u64,
     /// RDES in dbCommon.
     pub rdes: u16,
-    stat: u16,
+    /// STAT in dbCommon; SEVR follows it.
+    pub stat: u16,
     /// PACT in dbCommon.
     pub pact: u16,
     /// What scanning and disabling need; `None` if a field of these is not described.
@@ -256,7 +269,7 @@ pub struct Fixed {
     /// In dbChannel: the DBADDR; 0 in 3.14.
     pub channel_address: u32,
     /// The pointers that these offsets are for.
-    width: Width,
+    pub width: Width,
 }
 
 impl Fixed {
@@ -327,6 +340,27 @@ impl Layout {
             other => return Err(format!("field types end at {other}, not 15 or 17")),
         };
         Ok(Layout { numbering, types, base: pdbbase, first, rdes, stat, pact, scanning })
+    }
+
+    /// One that was read nowhere: RDES, STAT and PACT, and of each record type its address, value field and form.
+    #[cfg(test)]
+    pub(crate) fn of(
+        numbering: Numbering,
+        [rdes, stat, pact]: [u16; 3],
+        types: &[(u64, Option<FieldAt>, Form)],
+    ) -> Layout {
+        let rtype = |(address, value, form): &(u64, Option<FieldAt>, Form)| TypeLayout {
+            address: *address,
+            name: String::new(),
+            value: value.clone(),
+            form: *form,
+            record_bytes: 0,
+            links: Box::default(),
+            acknowledge: None,
+            states: None,
+        };
+        let types = types.iter().map(|line| (line.0, rtype(line))).collect();
+        Layout { numbering, types, base: 0, first: 0, rdes, stat, pact, scanning: None }
     }
 
     /// The address that `pdbbase` held.
@@ -434,31 +468,6 @@ impl Layout {
         let counts = memory.each::<4>(self.types.keys().map(|rtype| rtype.wrapping_add(at)));
         counts.into_iter().flatten().map(|count| u64::from(u32::from_ne_bytes(count))).sum()
     }
-
-    /// All this as the BPF programs want it (bpf/hits.h).
-    pub fn told(&self, pid: u32, fixed: Fixed) -> Told {
-        const NO_OFFSET: u32 = u32::MAX;
-        let old = self.numbering == Numbering::Before3161;
-        // struct link: before 3.16.1 it has no record and begins with its value (link.h)
-        let (link_record, link_pvname) = if old { (NO_OFFSET, 0) } else { (0, fixed.width.pick(24, 48)) };
-        let process = words([
-            self.rdes.into(),
-            self.stat.into(),
-            self.pact.into(),
-            fixed.notify_channel,
-            fixed.channel_address,
-            link_record,
-            link_pvname,
-            u32::from(old),
-        ]);
-        let types = self.types.values().map(|rtype| {
-            let mut key = [0; 16];
-            key[..8].copy_from_slice(&rtype.address.to_ne_bytes());
-            key[8..].copy_from_slice(&u64::from(pid).to_ne_bytes());
-            (key, rtype.told(self.numbering))
-        });
-        Told { process, types: types.collect() }
-    }
 }
 
 impl TypeLayout {
@@ -476,28 +485,6 @@ impl TypeLayout {
     /// Where its value is.
     pub(super) fn form(&self) -> Form {
         self.form
-    }
-
-    /// `struct value_layout`.
-    fn told(&self, numbering: Numbering) -> [u8; 32] {
-        let field = self.value.as_ref().map_or(0, |value| value.description);
-        let low = field as u32;
-        let high = (field >> 32) as u32;
-        let scalar = self.value.as_ref().map_or((0, 0), |value| (value.offset.into(), value.dbf));
-        let (form, value, nord, ftvl, dbf) = match self.form {
-            Form::None => (0, 0, 0, 0, 0),
-            // a link or a pointer is no value
-            Form::Scalar if numbering.dbf(scalar.1).is_none_or(|dbf| !dbf.holds_value()) => (0, 0, 0, 0, 0),
-            Form::Scalar => (1, scalar.0, 0, 0, scalar.1),
-            Form::String => (2, scalar.0, 0, 0, scalar.1),
-            Form::Array { pointer, count, element } => (3, pointer.into(), count.into(), element.into(), 0),
-            Form::LongString { pointer, length } => (4, pointer.into(), length.into(), 0, DBF_CHAR),
-        };
-        if cfg!(target_endian = "big") {
-            words([high, low, form, value, nord, ftvl, dbf.into(), 0])
-        } else {
-            words([low, high, form, value, nord, ftvl, dbf.into(), 0])
-        }
     }
 }
 
@@ -525,14 +512,6 @@ fn form(fields: &HashMap<String, FieldAt>, width: Width) -> Form {
         40.. if value.dbf == DBF_STRING => Form::String,
         _ => Form::None,
     }
-}
-
-fn words(words: [u32; 8]) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    for (into, word) in bytes.chunks_exact_mut(4).zip(words) {
-        into.copy_from_slice(&word.to_ne_bytes());
-    }
-    bytes
 }
 
 /// Where the texts of a record type's states lie, one behind the other: bi, bo, mbbi, mbbo, and types of other

@@ -31,13 +31,14 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::utsname::uname;
 
 use crate::bpf::maps::LeavesOut;
-use crate::bpf::{self, Kernel, Wish};
 use crate::ca::{Decoder, Limits};
 use crate::linux::user::Users;
 use crate::linux::{clock, reader, signals};
 use crate::net::capture::{Capture, CaptureError};
 use crate::net::captures::Captures;
 use crate::net::service::Ports;
+use crate::probes::kernel::Kernel;
+use crate::probes::tiers::{self, TierRequest};
 use crate::recorder::ends::{Ends, Places};
 use crate::recorder::local_clients::LocalClients;
 use crate::recorder::names::Names;
@@ -71,7 +72,7 @@ const CLOCK_STEP: u64 = 1_000_000;
 /// What to record.
 pub struct Options {
     /// The tier wished for.
-    pub wish: Wish,
+    pub wish: TierRequest,
     /// Interfaces to capture on; `any` for all.
     pub interfaces: Vec<String>,
     /// CA server ports besides those that are found.
@@ -136,7 +137,7 @@ impl Recorder {
         crate::probes::stale_events::remove();
         let thinner = Thinner::new(options.thin, options.retain);
         let leaves_out = LeavesOut { chains: thinner.thins(), records: !options.selection.is_all() };
-        let (kernel, choice) = bpf::open(options.wish, leaves_out);
+        let (kernel, choice) = tiers::open(options.wish, leaves_out);
         let mut no_packets = None;
         let captures = match Capture::open(&options.interfaces, &Ports::default()) {
             _ if !options.puts => None,
@@ -254,7 +255,7 @@ impl Recorder {
         if self.captures.is_some() {
             std::thread::sleep(BEAT);
         }
-        let left_out = self.kernel.as_mut().map(|kernel| kernel.tables.forget_all()).unwrap_or_default();
+        let left_out = self.kernel.as_mut().map(|kernel| kernel.maps.forget_all()).unwrap_or_default();
         self.take_all(sink);
         self.ask_for_the_last(sink, &mut said);
         let now = clock::monotonic();
@@ -446,7 +447,7 @@ impl Recorder {
         let changed = self.with_desk(sink, said, |watched, desk| watched.scan(now, desk));
         let alive = self.names.sweep_threads();
         if let Some(kernel) = &mut self.kernel {
-            kernel.tables.sweep(&alive);
+            kernel.maps.sweep(&alive);
         }
         self.adapt(now, changed, sink, said);
         // after a change, and once more when the log's thread has worked on what it brought
@@ -462,10 +463,10 @@ impl Recorder {
         if let Some(kernel) = &mut self.kernel {
             if let Some(new) = &mut self.names.new_records {
                 // those of processes that are not traced yet wait
-                new.retain(|record| !kernel.tables.record(record.pid, record.address, record.wanted));
+                new.retain(|record| !kernel.maps.record(record.pid, record.address, record.wanted));
                 new.shrink_to_fit();
             }
-            let unknown = kernel.tables.unknown();
+            let unknown = kernel.maps.unknown();
             if unknown > 0 {
                 said.push(format!(
                     "{unknown} records are too many for the kernel to be told of: none of their chains is thinned"
@@ -490,7 +491,7 @@ impl Recorder {
     fn thin(&mut self, now: u64, sink: &mut dyn Sink, said: &mut Vec<String>) {
         let Some(kernel) = &mut self.kernel else { return };
         let Some(Change { thinning, cause, aloud }) = self.thinner.step(now, sink.written()) else { return };
-        if let Err(reason) = kernel.tables.thin(thinning) {
+        if let Err(reason) = kernel.maps.thin(thinning) {
             said.push(format!("chains could not be thinned: {reason}"));
             return;
         }
@@ -537,7 +538,7 @@ fn give_memory_back() {
 }
 
 /// A line for the user where the tier is lower than asked for; a reason that two tiers share is given once.
-fn lower_tier(wish: Wish, choice: &TierChoice) -> Option<String> {
+fn lower_tier(wish: TierRequest, choice: &TierChoice) -> Option<String> {
     let mut reasons: Vec<(String, &str)> = Vec::new();
     for (tier, reason) in &choice.refused {
         match reasons.last_mut() {
@@ -546,7 +547,7 @@ fn lower_tier(wish: Wish, choice: &TierChoice) -> Option<String> {
         }
     }
     let reasons: Vec<String> = reasons.iter().map(|(names, reason)| format!("{names}: {reason}")).collect();
-    (!reasons.is_empty() && wish != Wish::Only(choice.tier)).then(|| {
+    (!reasons.is_empty() && wish != TierRequest::Only(choice.tier)).then(|| {
         format!("recording on the {} tier; refused were {}", name_of(choice.tier), reasons.join("; "))
     })
 }

@@ -9,7 +9,6 @@ use iocrec_log::event::{
     Address, Attached, CircuitId, Detached, Event, Fact, Ioc, IocEnd, IocId, Linkage, ServerThread, ThreadId,
 };
 
-use crate::bpf::Kernel;
 use crate::ca::{self, Decoder, SeedChannel};
 use crate::inspector::arrivals::{Arrivals, Watch};
 use crate::inspector::worker::{About, Errand, Lookers, News, Report, Wanted, GONE};
@@ -21,6 +20,7 @@ use crate::linux::{clock, process, reader, user};
 use crate::net::captures::{Captures, Wanted as WantedThere};
 use crate::net::service::Ports;
 use crate::net::Namespace;
+use crate::probes::kernel::Kernel;
 use crate::probes::probe::Hold;
 use crate::recorder::ends::Places;
 use crate::recorder::names::{Names, NewThread};
@@ -372,7 +372,7 @@ impl Watched {
             // it lives on as something else
             self.lookers.arrived(pid, false);
         }
-        let left_out = desk.kernel.as_deref_mut().map(|kernel| kernel.tables.forget(pid)).unwrap_or_default();
+        let left_out = desk.kernel.as_deref_mut().map(|kernel| kernel.maps.forget(pid)).unwrap_or_default();
         desk.names.thinned(now, &left_out, desk.sink);
         let how = why.map_or_else(|| recorded.ending.how(), str::to_string);
         desk.said.push(format!("{} (pid {pid}) has ended: {how}", recorded.said.name));
@@ -417,11 +417,9 @@ impl Watched {
         match news {
             News::Changed(ioc) => {
                 identify(&ioc, &mut recorded.said);
-                if let (Ok(layout), Some(kernel), true) =
-                    (&ioc.layout, desk.kernel.as_deref_mut(), recorded.traced)
-                {
-                    let told = kernel.tables.extend(pid, &layout.told(pid, ioc.fixed));
-                    recorded.said.not_probed.extend(told.err());
+                if let (Some(kernel), true) = (desk.kernel.as_deref_mut(), recorded.traced) {
+                    let extended = kernel.extend(&ioc);
+                    recorded.said.not_probed.extend(extended.err().map(|error| error.to_string()));
                 }
                 if let Some(traced) = desk.names.ioc_mut(pid) {
                     traced.process = ioc;
@@ -761,7 +759,7 @@ fn begin(since: u64, recorded: &mut Recorded, desk: &mut Desk<'_>) -> bool {
     if !recorded.traced && (recorded.ready || ioc.layout.is_err()) {
         recorded.said.not_probed.retain(|line| !line.starts_with(NO_LAYOUT));
         let done = match &ioc.layout {
-            Ok(layout) => kernel.tables.trace(pid, &layout.told(pid, ioc.fixed)),
+            Ok(_) => kernel.trace(ioc).map_err(|error| error.to_string()),
             Err(reason) => Err(reason.clone()),
         };
         match done {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::chance::{fuzz, Random};
 use crate::ioc::image::{FieldLine, Image, ROOM};
-use crate::ioc::layout::{states_of, Fixed};
+use crate::ioc::layout::states_of;
 use crate::linux::width::Width;
 use proptest::prelude::*;
 
@@ -158,7 +158,6 @@ fn images_that_were_changed() {
                 let _ = layout.menu(&memory, ioc.image.address(random.below(used)));
             }
             let _ = (layout.claimed(&memory), layout.compare(&memory), layout.routines(&memory).count());
-            let _ = layout.told(1, Fixed::base_3_15(ioc.image.width));
         }
     });
     println!("{read} layouts read, {refused} refused, {names} names");
