@@ -18,7 +18,7 @@ use libc::{
 };
 
 /// Highest DBR type (CLASS_NAME).
-const LAST_DBR: u32 = 38;
+const LAST_DBR: u32 = epics::Dbr::LAST.0 as u32;
 
 /// Cuts segments that hold nothing but updates and answers to gets.
 pub fn rule(p: &mut Program, depth: usize) {

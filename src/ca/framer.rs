@@ -1,20 +1,22 @@
 //! Cuts one direction of a circuit into Channel Access messages.
 //!
-//! A [`Framer`] is fed the stream in order, in pieces of any size, and what is missing from it as
-//! holes. It hands out each message once it is whole, with the first bytes of its payload; payloads
+//! A [`Framer`] takes the stream in order: bytes in pieces of any size, and gaps. It hands out each message once it is
+//! complete, with the first bytes of its payload; payloads
 //! that nobody needs, and the rest of long ones, are counted and not kept, whatever size they claim.
 //!
-//! A stream seen from its first byte is followed by the sizes in its headers alone. One that is
-//! joined later, or that lost bytes, must be found again: the start of a TCP segment is taken for
+//! A stream seen from its first byte is followed by the sizes in its headers alone. A stream that is
+//! joined in mid-stream, or that lost bytes, is resynchronized: the start of a TCP segment is a candidate for
 //! the start of a message if its header is [`plausible`], and messages are held back until the
-//! framing has proved itself: by a second header where the first says that it must be, or by a
-//! message that ends just where its segment ends. What fails is dropped and counted as lost. So a
+//! framing is confirmed: by a second header where the first says that it must be, or by a
+//! message that ends just where its segment ends. Candidates that fail are dropped and counted as lost. So a
 //! payload that begins a segment is not taken for a put unless it was made to deceive.
 
 use crate::ca::message::{
-    self, is_text, plausible, Belief, Header, Speaker, CLIENT_NAME, CREATE_CHAN, ERROR, HEADER, HOST_NAME,
+    self, is_text, plausible, Header, Plausibility, CLIENT_NAME, CREATE_CHAN, ERROR, HEADER, HOST_NAME,
     LAST_COMMAND, LONG_HEADER, WRITE, WRITE_NOTIFY,
 };
+use crate::net::protocol::Side;
+use crate::net::stream::Gap;
 
 /// Payload bytes of a CREATE_CHAN, CLIENT_NAME or HOST_NAME that are kept. Servers take no longer
 /// names (RSRV: 512 bytes for users and hosts; PV names are far shorter).
@@ -29,35 +31,26 @@ const TRUSTED_AFTER: u32 = 32;
 const PROOF: u32 = 4;
 /// Evidence that is enough when a message ends where its segment ends.
 const PROOF_AT_END: u32 = 2;
-/// Messages that are held back at most until a framing is proved. Blank ones, which are no evidence
+/// Messages that are held back at most until a framing is confirmed. Blank ones, which are no evidence
 /// and say nothing, are not held beyond that.
-const MOST_HELD: usize = 8;
+const MAX_HELD: usize = 8;
 
-/// What a message is handed to: time, header, first bytes of the payload.
+/// Where messages go: time, header, first bytes of the payload.
 pub type Sink<'a> = dyn FnMut(u64, &Header, &[u8]) + 'a;
 
-/// Why bytes are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hole {
-    /// They were not captured.
-    Lost,
-    /// The capture left out a segment that consists wholly of monitor updates and answers to gets.
-    Updates,
-}
-
-/// How sure the framing is.
+/// How certain the framing is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     /// The stream is known from its first byte, of which no message has come yet.
     Start,
-    /// Followed from the start, or proved long enough.
+    /// Followed from the start, or confirmed long enough.
     Certain,
-    /// Found in mid-stream and proved; headers must be plausible until so much more evidence is in.
-    Proved(u32),
+    /// Found in mid-stream and confirmed; headers must be plausible until so much more evidence is in.
+    Confirmed(u32),
     /// A candidate, with so much evidence.
-    Tried(u32),
-    /// Nothing to go by until the next segment starts.
-    Lost,
+    Candidate(u32),
+    /// Not known before the next segment starts.
+    Unsynchronized,
 }
 
 /// A message of which the header has come.
@@ -72,7 +65,7 @@ struct Open {
     damaged: bool,
 }
 
-/// A message that waits for its framing to be proved.
+/// A message that waits for its framing to be confirmed.
 #[derive(Debug)]
 struct Held {
     time: u64,
@@ -83,7 +76,7 @@ struct Held {
 /// One direction's state. See the module.
 #[derive(Debug)]
 pub struct Framer {
-    speaker: Speaker,
+    side: Side,
     /// Payload bytes of a put that are kept.
     put_payload: u32,
     framing: Framing,
@@ -100,11 +93,11 @@ pub struct Framer {
 
 impl Framer {
     /// A framer for a direction that is joined in mid-stream.
-    pub fn new(speaker: Speaker, put_payload: u32) -> Framer {
+    pub fn new(side: Side, put_payload: u32) -> Framer {
         Framer {
-            speaker,
+            side,
             put_payload,
-            framing: Framing::Lost,
+            framing: Framing::Unsynchronized,
             head: [0; LONG_HEADER],
             head_length: 0,
             open: None,
@@ -118,7 +111,7 @@ impl Framer {
 
     /// What comes next is the first byte of the stream.
     pub fn start(&mut self) {
-        *self = Framer { framing: Framing::Start, ..Framer::new(self.speaker, self.put_payload) };
+        *self = Framer { framing: Framing::Start, ..Framer::new(self.side, self.put_payload) };
     }
 
     /// The other direction has shown that this is Channel Access.
@@ -133,7 +126,7 @@ impl Framer {
         self.foreign
     }
 
-    /// Bytes that could not be framed, and holes that mattered, since last asked.
+    /// Bytes that could not be framed, and gaps that mattered, since last asked.
     pub fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
@@ -143,36 +136,36 @@ impl Framer {
     pub fn bytes(&mut self, time: u64, bytes: &[u8], starts: bool, ends: bool, sink: &mut Sink) {
         let mut rest = bytes;
         // A candidate from an earlier segment may turn out wrong; then this segment's start is one.
-        let mut second_try = starts && matches!(self.framing, Framing::Tried(_));
-        if starts && self.framing == Framing::Lost {
-            self.framing = Framing::Tried(0);
+        let mut second_try = starts && matches!(self.framing, Framing::Candidate(_));
+        if starts && self.framing == Framing::Unsynchronized {
+            self.framing = Framing::Candidate(0);
         }
         while !rest.is_empty() {
-            if self.framing == Framing::Lost {
+            if self.framing == Framing::Unsynchronized {
                 self.lost += rest.len() as u64;
                 return;
             }
             match self.advance(time, rest, sink) {
                 Ok(used) => rest = rest.get(used..).unwrap_or_default(),
                 Err(NotFramed) => {
-                    let again = second_try && matches!(self.framing, Framing::Tried(_));
+                    let again = second_try && matches!(self.framing, Framing::Candidate(_));
                     second_try = false;
                     self.give_up();
                     if again {
                         self.lost = self.lost.saturating_sub((bytes.len() - rest.len()) as u64);
                         rest = bytes;
-                        self.framing = Framing::Tried(0);
+                        self.framing = Framing::Candidate(0);
                     }
                 }
             }
         }
-        if ends && self.between_messages() && matches!(self.framing, Framing::Tried(PROOF_AT_END..)) {
-            self.prove(sink);
+        if ends && self.between_messages() && matches!(self.framing, Framing::Candidate(PROOF_AT_END..)) {
+            self.confirm(sink);
         }
     }
 
-    /// Takes note of bytes that are missing from the stream.
-    pub fn hole(&mut self, time: u64, length: u32, hole: Hole, sink: &mut Sink) {
+    /// Takes a gap in the stream.
+    pub fn gap(&mut self, time: u64, length: u32, cause: Gap, sink: &mut Sink) {
         let length = u64::from(length);
         match &mut self.open {
             Some(open) if open.left >= length => {
@@ -189,7 +182,8 @@ impl Framer {
                 }
             }
             // Such segments end where a message ends.
-            None if hole == Hole::Updates && (self.head_length == 0 || self.framing == Framing::Lost) => {}
+            None if cause == Gap::Elided
+                && (self.head_length == 0 || self.framing == Framing::Unsynchronized) => {}
             _ => {
                 self.give_up();
                 self.lost += length;
@@ -274,7 +268,7 @@ impl Framer {
     fn close(&mut self, time: u64, sink: &mut Sink) -> Result<(), NotFramed> {
         let Some(open) = self.open.take() else { return Ok(()) };
         if open.damaged {
-            if matches!(self.framing, Framing::Tried(_)) {
+            if matches!(self.framing, Framing::Candidate(_)) {
                 return Err(NotFramed);
             }
             self.lost += open.header.bytes() as u64 + u64::from(open.header.size);
@@ -288,8 +282,8 @@ impl Framer {
 
     /// Counts bytes as taken in; those of whole messages of a trusted framing are settled.
     fn took(&mut self, bytes: u64) {
-        let tried = matches!(self.framing, Framing::Tried(_));
-        if self.between_messages() && !tried {
+        let is_candidate = matches!(self.framing, Framing::Candidate(_));
+        if self.between_messages() && !is_candidate {
             self.unsettled = 0;
         } else {
             self.unsettled += bytes;
@@ -298,16 +292,17 @@ impl Framer {
 
     /// Can this header be, as things stand?
     fn check(&mut self, header: &Header) -> Result<(), NotFramed> {
-        let belief = plausible(self.speaker, header);
+        let plausibility = plausible(self.side, header);
         let good = match &mut self.framing {
             Framing::Start => {
-                let first = belief != Belief::No || (header.command == message::VERSION && header.size == 0);
+                let first = plausibility != Plausibility::None
+                    || (header.command == message::VERSION && header.size == 0);
                 self.foreign = !first;
                 first
             }
             Framing::Certain => header.command <= LAST_COMMAND,
-            Framing::Proved(_) | Framing::Tried(_) => belief != Belief::No,
-            Framing::Lost => false,
+            Framing::Confirmed(_) | Framing::Candidate(_) => plausibility != Plausibility::None,
+            Framing::Unsynchronized => false,
         };
         if good {
             Ok(())
@@ -316,7 +311,7 @@ impl Framer {
         }
     }
 
-    /// A whole message: hands it out, or holds it back while its framing is only tried.
+    /// A whole message: hands it out, or holds it back while its framing is only a candidate.
     fn settle(
         &mut self,
         time: u64,
@@ -324,27 +319,29 @@ impl Framer {
         payload: &[u8],
         sink: &mut Sink,
     ) -> Result<(), NotFramed> {
-        let evidence = match plausible(self.speaker, header) {
-            Belief::Strong => 2,
-            Belief::Fair => 1,
-            Belief::Weak | Belief::No => 0,
+        let evidence = match plausible(self.side, header) {
+            Plausibility::Strong => 2,
+            Plausibility::Fair => 1,
+            Plausibility::Weak | Plausibility::None => 0,
         };
-        let named = self.speaker == Speaker::Client
-            && matches!(header.command, CREATE_CHAN | CLIENT_NAME | HOST_NAME);
+        let named =
+            self.side == Side::Client && matches!(header.command, CREATE_CHAN | CLIENT_NAME | HOST_NAME);
         match self.framing {
             Framing::Start => self.framing = Framing::Certain,
-            Framing::Certain | Framing::Lost => {}
-            Framing::Proved(_) | Framing::Tried(_) if named && !is_text(payload) => return Err(NotFramed),
-            Framing::Proved(0) => self.framing = Framing::Certain,
-            Framing::Proved(left) => self.framing = Framing::Proved(left.saturating_sub(evidence)),
-            Framing::Tried(proofs) => {
-                if evidence > 0 || self.held.len() < MOST_HELD {
+            Framing::Certain | Framing::Unsynchronized => {}
+            Framing::Confirmed(_) | Framing::Candidate(_) if named && !is_text(payload) => {
+                return Err(NotFramed)
+            }
+            Framing::Confirmed(0) => self.framing = Framing::Certain,
+            Framing::Confirmed(left) => self.framing = Framing::Confirmed(left.saturating_sub(evidence)),
+            Framing::Candidate(proofs) => {
+                if evidence > 0 || self.held.len() < MAX_HELD {
                     self.held.push(Held { time, header: *header, payload: payload.to_vec() });
                 }
                 let proofs = proofs + evidence;
-                self.framing = Framing::Tried(proofs);
+                self.framing = Framing::Candidate(proofs);
                 if proofs >= PROOF {
-                    self.prove(sink);
+                    self.confirm(sink);
                 }
                 return Ok(());
             }
@@ -353,19 +350,19 @@ impl Framer {
         Ok(())
     }
 
-    /// The framing that was tried is right.
-    fn prove(&mut self, sink: &mut Sink) {
-        self.framing = Framing::Proved(TRUSTED_AFTER);
+    /// The candidate is right.
+    fn confirm(&mut self, sink: &mut Sink) {
+        self.framing = Framing::Confirmed(TRUSTED_AFTER);
         self.unsettled = 0;
         for held in std::mem::take(&mut self.held) {
             sink(held.time, &held.header, &held.payload);
         }
     }
 
-    /// The framing is lost, and with it what was taken of messages that are not whole.
+    /// The framing is lost, and with it the bytes of incomplete messages.
     fn give_up(&mut self) {
         self.lost += std::mem::take(&mut self.unsettled);
-        self.framing = Framing::Lost;
+        self.framing = Framing::Unsynchronized;
         self.head_length = 0;
         self.open = None;
         self.kept.clear();
@@ -374,17 +371,17 @@ impl Framer {
 
     /// How many payload bytes of this message are of use.
     fn keep(&self, header: &Header) -> usize {
-        let most = match (self.speaker, header.command) {
-            (Speaker::Client, WRITE | WRITE_NOTIFY) => self.put_payload,
-            (Speaker::Client, CREATE_CHAN | CLIENT_NAME | HOST_NAME) => KEPT_NAME,
-            (Speaker::Server, ERROR) => KEPT_ERROR,
+        let most = match (self.side, header.command) {
+            (Side::Client, WRITE | WRITE_NOTIFY) => self.put_payload,
+            (Side::Client, CREATE_CHAN | CLIENT_NAME | HOST_NAME) => KEPT_NAME,
+            (Side::Server, ERROR) => KEPT_ERROR,
             _ => 0,
         };
         header.size.min(most) as usize
     }
 }
 
-/// The bytes are not what Channel Access has there.
+/// The bytes are no message of Channel Access.
 #[derive(Debug)]
 struct NotFramed;
 
@@ -399,7 +396,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Input {
         Bytes(Vec<u8>, bool, bool),
-        Hole(u32, Hole),
+        Gap(u32, Gap),
     }
 
     fn input() -> impl Strategy<Value = Input> {
@@ -417,9 +414,9 @@ mod tests {
                 bytes.truncate(bytes.len().max(60) - cut);
                 Input::Bytes(bytes, starts, ends)
             });
-        let hole = (0u32..100, any::<bool>())
-            .prop_map(|(n, lost)| Input::Hole(n, if lost { Hole::Lost } else { Hole::Updates }));
-        prop_oneof![8 => bytes, 1 => hole]
+        let gap = (0u32..100, any::<bool>())
+            .prop_map(|(n, lost)| Input::Gap(n, if lost { Gap::Lost } else { Gap::Elided }));
+        prop_oneof![8 => bytes, 1 => gap]
     }
 
     proptest! {
@@ -428,7 +425,7 @@ mod tests {
         /// Every byte is in a message, counted as lost, or still in the balance.
         #[test]
         fn no_byte_is_forgotten(inputs in vec(input(), 0..60), from_start in any::<bool>(), server in any::<bool>()) {
-            let mut framer = Framer::new(if server { Speaker::Server } else { Speaker::Client }, 16);
+            let mut framer = Framer::new(if server { Side::Server } else { Side::Client }, 16);
             if from_start {
                 framer.start();
             }
@@ -443,16 +440,16 @@ mod tests {
                         framer.bytes(0, bytes, *starts, *ends, &mut sink);
                         fed += bytes.len() as u64;
                     }
-                    Input::Hole(length, hole) => {
+                    Input::Gap(length, cause) => {
                         let before = (framer.lost, framer.unsettled, in_messages.get());
-                        framer.hole(0, *length, *hole, &mut sink);
+                        framer.gap(0, *length, *cause, &mut sink);
                         // Updates that were left out between messages are no loss.
-                        let passed = *hole == Hole::Updates && before == (framer.lost, framer.unsettled, in_messages.get());
+                        let passed = *cause == Gap::Elided && before == (framer.lost, framer.unsettled, in_messages.get());
                         fed += if passed { 0 } else { u64::from(*length) };
                     }
                 }
                 lost += framer.take_lost();
-                if framer.held.len() >= MOST_HELD {
+                if framer.held.len() >= MAX_HELD {
                     // Blank messages are passed over from here on.
                     return Ok(());
                 }

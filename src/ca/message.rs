@@ -1,4 +1,4 @@
-//! Channel Access messages: the header, and how far a header can be believed.
+//! Channel Access messages: the header, and how plausible it is.
 //!
 //! A header is 16 bytes, big endian: command, payload size, data type, element count (u16 each), two
 //! parameters (u32 each). A payload size of 0xffff says that the true size and count follow as two
@@ -9,6 +9,8 @@
 //! array data. It knows what clients and servers do send, not all that the protocol would allow.
 
 use epics::{Dbf, Dbr};
+
+use crate::net::protocol::Side;
 
 /// Length of the short header.
 pub const HEADER: usize = 16;
@@ -67,21 +69,12 @@ pub const LONGEST_NAME: u32 = 512;
 const LAST_DBR: u16 = Dbr::LAST.0;
 /// Payloads above this are not believed while framing is looked for: 256 MiB, larger than any
 /// camera image that is sent through Channel Access.
-const LARGEST_BELIEVED: u32 = 256 << 20;
+const MAX_PLAUSIBLE_SIZE: u32 = 256 << 20;
 /// Highest ECA status believed: some more than there are.
 const LAST_STATUS: u32 = 0x1ff;
 const _: () = assert!(LAST_STATUS >= epics::eca::MAX_CODE);
 /// Highest minor version believed: 13 is today's.
 const LAST_MINOR: u32 = 31;
-
-/// Which end speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaker {
-    /// The client: requests.
-    Client,
-    /// The server: answers and updates.
-    Server,
-}
 
 /// A message's header, short or long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,11 +137,11 @@ impl Header {
     }
 }
 
-/// How far a header can be believed.
+/// How plausible a header is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Belief {
+pub enum Plausibility {
     /// No client or server sends this.
-    No,
+    None,
     /// It could be one, but it is all zeros save the command, as array data often is.
     Weak,
     /// It could be one, but so could some arrays of small numbers.
@@ -164,7 +157,7 @@ fn size_fits(header: &Header) -> bool {
     let (meta, value) = (meta as u64, value as u64);
     let (size, count) = (u64::from(header.size), u64::from(header.count));
     let padded = |n: u64| n.next_multiple_of(8);
-    if !size.is_multiple_of(8) || header.size > LARGEST_BELIEVED {
+    if !size.is_multiple_of(8) || header.size > MAX_PLAUSIBLE_SIZE {
         return false;
     }
     match count {
@@ -174,20 +167,20 @@ fn size_fits(header: &Header) -> bool {
     }
 }
 
-/// Could this be a header that the speaker sends?
-pub fn plausible(speaker: Speaker, header: &Header) -> Belief {
+/// Is this a header that this side sends?
+pub fn plausible(side: Side, header: &Header) -> Plausibility {
     let empty = header.size == 0;
     let bare = empty && header.count == 0 && header.dbr == 0;
     let blank = bare && header.p1 == 0 && header.p2 == 0;
     let strong = |yes: bool| match yes {
-        true if blank => Belief::Weak,
-        true => Belief::Strong,
-        false => Belief::No,
+        true if blank => Plausibility::Weak,
+        true => Plausibility::Strong,
+        false => Plausibility::None,
     };
-    let fair = |yes: bool| strong(yes).min(Belief::Fair);
+    let fair = |yes: bool| strong(yes).min(Plausibility::Fair);
     let text =
         |most: u32| header.size >= 8 && header.size.is_multiple_of(8) && header.size <= most && !header.long;
-    match (header.command, speaker) {
+    match (header.command, side) {
         (ECHO, _) => strong(blank),
         (VERSION, _)
             if empty
@@ -196,35 +189,33 @@ pub fn plausible(speaker: Speaker, header: &Header) -> Belief {
                 && header.p1 == 0
                 && header.p2 == 0 =>
         {
-            Belief::Weak
+            Plausibility::Weak
         }
-        (EVENTS_ON | EVENTS_OFF | READ_SYNC, Speaker::Client) => strong(blank),
-        (EVENT_ADD, Speaker::Client) => fair(header.size == 16 && header.dbr <= LAST_DBR),
-        (EVENT_CANCEL | READ | READ_NOTIFY, Speaker::Client) => fair(empty && header.dbr <= LAST_DBR),
-        (WRITE | WRITE_NOTIFY, Speaker::Client) => strong(header.count > 0 && size_fits(header)),
+        (EVENTS_ON | EVENTS_OFF | READ_SYNC, Side::Client) => strong(blank),
+        (EVENT_ADD, Side::Client) => fair(header.size == 16 && header.dbr <= LAST_DBR),
+        (EVENT_CANCEL | READ | READ_NOTIFY, Side::Client) => fair(empty && header.dbr <= LAST_DBR),
+        (WRITE | WRITE_NOTIFY, Side::Client) => strong(header.count > 0 && size_fits(header)),
         (CLEAR_CHANNEL, _) => strong(bare),
-        (CREATE_CHAN, Speaker::Client) => {
+        (CREATE_CHAN, Side::Client) => {
             strong(text(1024) && header.dbr == 0 && header.count == 0 && header.p2 <= LAST_MINOR)
         }
-        (CLIENT_NAME | HOST_NAME, Speaker::Client) => {
+        (CLIENT_NAME | HOST_NAME, Side::Client) => {
             strong(text(LONGEST_NAME) && header.dbr == 0 && header.p1 == 0 && header.p2 == 0)
         }
-        (SEARCH, Speaker::Client) => {
-            strong(text(1024) && header.count <= LAST_MINOR && header.p1 == header.p2)
-        }
-        (EVENT_ADD | READ_NOTIFY | READ, Speaker::Server) if empty => fair(header.dbr <= LAST_DBR),
-        (EVENT_ADD | READ_NOTIFY | READ, Speaker::Server) => {
+        (SEARCH, Side::Client) => strong(text(1024) && header.count <= LAST_MINOR && header.p1 == header.p2),
+        (EVENT_ADD | READ_NOTIFY | READ, Side::Server) if empty => fair(header.dbr <= LAST_DBR),
+        (EVENT_ADD | READ_NOTIFY | READ, Side::Server) => {
             strong(header.p1 <= LAST_STATUS && size_fits(header))
         }
-        (WRITE_NOTIFY, Speaker::Server) => {
+        (WRITE_NOTIFY, Side::Server) => {
             strong(empty && header.dbr <= LAST_DBR && header.p1 > 0 && header.p1 <= LAST_STATUS)
         }
-        (CREATE_CHAN, Speaker::Server) => fair(empty && header.dbr <= Dbr::LAST_NATIVE.0),
-        (ACCESS_RIGHTS, Speaker::Server) => strong(bare && header.p2 <= 3),
-        (CREATE_CH_FAIL | SERVER_DISCONN, Speaker::Server) => strong(bare && header.p2 == 0),
-        (SEARCH | NOT_FOUND, Speaker::Server) => fair(header.size <= 8),
-        (ERROR, Speaker::Server) => strong(text(1024) && header.size >= 24 && header.p2 <= LAST_STATUS),
-        _ => Belief::No,
+        (CREATE_CHAN, Side::Server) => fair(empty && header.dbr <= Dbr::LAST_NATIVE.0),
+        (ACCESS_RIGHTS, Side::Server) => strong(bare && header.p2 <= 3),
+        (CREATE_CH_FAIL | SERVER_DISCONN, Side::Server) => strong(bare && header.p2 == 0),
+        (SEARCH | NOT_FOUND, Side::Server) => fair(header.size <= 8),
+        (ERROR, Side::Server) => strong(text(1024) && header.size >= 24 && header.p2 <= LAST_STATUS),
+        _ => Plausibility::None,
     }
 }
 

@@ -16,6 +16,7 @@
 //! A put's request id (`ioid`) tells puts with answers apart. In a put without one, libca repeats
 //! the channel's own id each time.
 
+mod circuit;
 mod decoder;
 mod filter;
 mod framer;

@@ -1,4 +1,4 @@
-//! What is known of one circuit: who the client says it is, and its channels.
+//! The state of one circuit: who the client says it is, and its channels.
 //!
 //! Takes the messages of both directions, in the order of each, and turns them into facts. CIDs and
 //! SIDs belong to the circuit and are used again; channel numbers ([`ChannelId`]) are not.
@@ -28,9 +28,9 @@ pub struct SeedChannel {
     pub count: Option<u32>,
 }
 
-/// Gives the numbers of circuits and channels, from 1 on, and bounds the channels of all circuits.
+/// Gives circuits and channels their ids, from 1 on, and counts the channels of all circuits.
 #[derive(Debug, Default)]
-pub struct Numbers {
+pub struct Ids {
     circuit: CircuitId,
     channel: ChannelId,
     /// Channels that are open on all circuits.
@@ -39,9 +39,9 @@ pub struct Numbers {
     pub forgotten: u64,
 }
 
-/// How many channels are kept.
+/// Bounds of the open channels.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct ChannelLimits {
     /// On one circuit.
     pub circuit: usize,
     /// On all.
@@ -58,7 +58,7 @@ pub struct Session {
     host: String,
     minor: u16,
     origin: Origin,
-    /// Where it was seen, and whose the server's socket is as far as that is known; `None`: not to be said.
+    /// The namespace of its packets, and the process that listens, if known; `None`: not reported.
     ends: Option<(Namespace, Option<IocId>)>,
     channels: BTreeMap<ChannelId, Channel>,
     by_sid: HashMap<u32, ChannelId>,
@@ -96,14 +96,9 @@ impl Session {
         self.id
     }
 
-    /// When channels were last read from memory; 0 for never.
-    pub fn seeded(&self) -> u64 {
-        self.seeded
-    }
-
     /// The circuit was closed.
-    pub fn end(&mut self, time: u64, numbers: &mut Numbers, out: &mut Vec<Event>) {
-        numbers.open = numbers.open.saturating_sub(self.channels.len());
+    pub fn end(&mut self, time: u64, ids: &mut Ids, out: &mut Vec<Event>) {
+        ids.open = ids.open.saturating_sub(self.channels.len());
         if let Some(id) = self.id {
             out.push(Event { time, fact: Fact::CircuitEnd(id) });
         }
@@ -210,7 +205,7 @@ impl Session {
         }
     }
 
-    /// Adds what a memory has told.
+    /// Adds what was read from a process's memory.
     pub fn seed(
         &mut self,
         time: u64,
@@ -274,8 +269,8 @@ impl Session {
         if let Some(id) = self.id {
             return id;
         }
-        context.numbers.circuit += 1;
-        let id = context.numbers.circuit;
+        context.ids.circuit += 1;
+        let id = context.ids.circuit;
         self.id = Some(id);
         self.report(time, context.out);
         if let Some((namespace, server)) = self.ends {
@@ -393,19 +388,19 @@ impl Session {
         (dbr, count): (Option<u16>, Option<u32>),
         context: &mut Context,
     ) -> ChannelId {
-        let Room { circuit, all } = context.room;
-        if self.channels.len() >= circuit || (context.numbers.open >= all && !self.channels.is_empty()) {
+        let ChannelLimits { circuit, all } = context.limits;
+        if self.channels.len() >= circuit || (context.ids.open >= all && !self.channels.is_empty()) {
             // The oldest goes; it may be named again from the server's memory.
             if let Some(oldest) = self.channels.keys().next().copied() {
                 self.close(time, oldest, context);
-                context.numbers.forgotten += 1;
+                context.ids.forgotten += 1;
             }
         }
         // It may be kept for long.
         pv.shrink_to_fit();
-        context.numbers.channel += 1;
-        context.numbers.open += 1;
-        let id = context.numbers.channel;
+        context.ids.channel += 1;
+        context.ids.open += 1;
+        let id = context.ids.channel;
         let circuit = self.number(time, context);
         self.replace(time, Channel { id, circuit, cid, sid, pv, dbr, count, origin }, context);
         id
@@ -431,7 +426,7 @@ impl Session {
         if let Some(channel) = self.channels.remove(&id) {
             forget(&mut self.by_sid, channel.sid, id);
             forget(&mut self.by_cid, channel.cid, id);
-            context.numbers.open = context.numbers.open.saturating_sub(1);
+            context.ids.open = context.ids.open.saturating_sub(1);
             context.emit(time, Fact::ChannelEnd(id));
         }
     }
@@ -446,13 +441,13 @@ fn forget(ids: &mut HashMap<u32, ChannelId>, key: Option<u32>, id: ChannelId) {
     }
 }
 
-/// What a session needs from around it.
+/// The state around a session.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// Gives numbers.
-    pub numbers: &'a mut Numbers,
+    /// Gives ids.
+    pub ids: &'a mut Ids,
     /// Bounds.
-    pub room: Room,
+    pub limits: ChannelLimits,
     /// Where the facts go.
     pub out: &'a mut Vec<Event>,
 }

@@ -316,44 +316,28 @@ pub fn on_stdout() -> Watch<io::Stdout> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iocrec_log::event::{Address, Channel, Origin};
+    use iocrec_log::event::{Address, Channel, Dbf, Origin, Process, Record, ServerThread};
 
-    /// The lines of puts that were answered with these ECA codes.
-    fn answered(codes: &[u32]) -> String {
+    /// The lines of these, at a circuit, a channel and a record that are known.
+    fn seen(facts: impl IntoIterator<Item = Fact>) -> String {
         let mut printed = Vec::new();
         let mut watch = Watch::new(Lines::new(&mut printed));
         let address = Address { ip: 0x7f00_0001, port: 5064 };
         let (client, server, origin) = (address, address, Origin::Opened);
-        let circuit =
-            Circuit { id: 1, client, server, user: "ann".into(), host: "".into(), minor: 13, origin };
-        let channel = Channel {
-            id: 1,
-            circuit: 1,
-            cid: None,
-            sid: None,
-            pv: "T:SP".into(),
-            dbr: None,
-            count: None,
-            origin,
-        };
-        let facts = [Fact::Circuit(circuit), Fact::Channel(channel)];
-        let puts = codes.iter().zip(1..).flat_map(|(&status, ioid)| {
-            let (dbr, payload) = (epics::Dbr(5).0, vec![0, 0, 0, 7]);
-            [
-                Fact::CaPut(CaPut {
-                    circuit: 1,
-                    channel: 1,
-                    notify: true,
-                    dbr,
-                    count: 1,
-                    ioid,
-                    length: 8,
-                    payload,
-                }),
-                Fact::CaAnswer(CaAnswer { circuit: 1, ioid, notify: true, status, text: "".into() }),
-            ]
-        });
-        for fact in facts.into_iter().chain(puts) {
+        let (user, host) = ("ann".into(), String::new());
+        let circuit = Circuit { id: 1, client, server, user, host, minor: 13, origin };
+        let (cid, sid, dbr, count) = (None, None, None, None);
+        let channel = Channel { id: 1, circuit: 1, cid, sid, pv: "T:SP".into(), dbr, count, origin };
+        let (name, rtype) = ("T:SP".into(), "ao".into());
+        let record = Record { id: 3, ioc: 1, address: 0, name, rtype };
+        let thread = ServerThread { thread: 2, circuit: 1 };
+        let known = [
+            Fact::Circuit(circuit),
+            Fact::Channel(channel),
+            Fact::Record(record),
+            Fact::ServerThread(thread),
+        ];
+        for fact in known.into_iter().chain(facts) {
             watch.push(Event { time: 1, fact });
         }
         watch.tick(2 * WAIT_NOTIFY);
@@ -361,11 +345,42 @@ mod tests {
         String::from_utf8(printed).unwrap()
     }
 
+    /// A put of 7 to the record.
+    fn put(notify: bool, ioid: u32) -> Fact {
+        let (dbr, payload) = (5, vec![0, 0, 0, 7]);
+        Fact::CaPut(CaPut { circuit: 1, channel: 1, notify, dbr, count: 1, ioid, length: 8, payload })
+    }
+
+    fn statuses(printed: &str) -> Vec<&str> {
+        printed.lines().filter_map(|line| Some(line.split_once("status=")?.1)).collect()
+    }
+
     #[test]
     fn statuses_are_named_as_the_reader_names_them() {
-        let printed = answered(&[eca::NORMAL, eca::NOWTACCESS, 160, 496]);
-        let statuses: Vec<_> =
-            printed.lines().filter_map(|line| Some(line.split_once("status=")?.1)).collect();
-        assert_eq!(statuses, ["ok", "denied", "ECA_PUTFAIL", "ECA 0x1f0"]);
+        let answered = [eca::NORMAL, eca::NOWTACCESS, 160, 496].into_iter().zip(1..);
+        let printed = seen(answered.flat_map(|(status, ioid)| {
+            let answer = CaAnswer { circuit: 1, ioid, notify: true, status, text: "".into() };
+            [put(true, ioid), Fact::CaAnswer(answer)]
+        }));
+        assert_eq!(statuses(&printed), ["ok", "denied", "ECA_PUTFAIL", "ECA 0x1f0"]);
+    }
+
+    /// Also in an IOC whose dbProcess cannot be found.
+    #[test]
+    fn a_put_whose_record_is_processed_was_taken() {
+        let (thread, sp, site, record) = (2, -8, 0, 3);
+        let (kind, dbf, value) = (PutKind::PutField, Dbf::Long, Value::Int(7));
+        let (requested, old) = (value.clone(), value);
+        let inside =
+            Fact::Put(Put { thread, sp, site, kind, record, field: None, dbf, count: 1, requested, old });
+        let process = |active| Process { thread, sp, site, record, active };
+        for (process, status) in [
+            (Fact::Process(process(false)), &["ok"][..]),
+            (Fact::RsetProcess(process(false)), &["ok"]),
+            (Fact::RsetProcess(process(true)), &[]),
+        ] {
+            let printed = seen([put(false, 1), inside.clone(), process.clone()]);
+            assert_eq!(statuses(&printed), status, "{process:?}: {printed}");
+        }
     }
 }

@@ -74,8 +74,8 @@ impl Image {
     /// A pointer to an address of any kind.
     pub fn put_pointer(&mut self, at: usize, address: u64) {
         match self.width {
-            Width::Narrow => self.put(at, &(address as u32).to_ne_bytes()),
-            Width::Wide => self.put(at, &address.to_ne_bytes()),
+            Width::Bits32 => self.put(at, &(address as u32).to_ne_bytes()),
+            Width::Bits64 => self.put(at, &address.to_ne_bytes()),
         }
     }
 

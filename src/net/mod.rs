@@ -3,9 +3,11 @@
 
 pub mod capture;
 pub mod captures;
+pub mod connections;
 pub mod filter;
 pub mod packet;
 pub mod program;
+pub mod protocol;
 pub mod served;
 pub mod service;
 pub mod stream;

@@ -33,7 +33,7 @@ pub struct Segment<'a> {
     pub length: u32,
     /// Not a byte of the payload was captured, but every byte of the headers: the mark of the
     /// socket filter (see [`crate::net::filter`]).
-    pub only_headers: bool,
+    pub elided: bool,
 }
 
 impl<'a> Segment<'a> {
@@ -75,7 +75,7 @@ impl<'a> Segment<'a> {
             reset: flags & RST != 0,
             payload,
             length,
-            only_headers: payload.is_empty() && length > 0,
+            elided: payload.is_empty() && length > 0,
         })
     }
 }

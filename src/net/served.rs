@@ -7,7 +7,10 @@
 
 use crate::linux::sockets::LocalAddress;
 use crate::net::Namespace;
-use iocrec_log::event::{Address, IocId};
+use iocrec_log::event::Address;
+
+/// The recorder's number of a process.
+pub type Owner = u32;
 
 /// A socket that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +18,7 @@ pub struct Listener {
     /// On which address; 0 for all.
     pub address: Address,
     /// The recorded process that holds it; `None`: another one, or several.
-    pub owner: Option<IocId>,
+    pub owner: Option<Owner>,
 }
 
 /// See the module.
@@ -23,7 +26,7 @@ pub struct Listener {
 pub struct Served {
     /// Which namespace.
     pub namespace: Namespace,
-    /// TCP ports of Channel Access servers, sorted.
+    /// TCP ports of one protocol's servers, sorted.
     pub ports: Vec<u16>,
     /// All sockets that listen on one of them.
     pub listeners: Vec<Listener>,
@@ -50,7 +53,7 @@ impl Served {
     }
 
     /// The recorded process that serves at this address, where that is certain.
-    pub fn server(&self, end: Address) -> Option<IocId> {
+    pub fn server(&self, end: Address) -> Option<Owner> {
         if !self.has(end.ip) {
             return None;
         }

@@ -1,17 +1,17 @@
 //! Puts one direction of a TCP connection back into order.
 //!
 //! A [`Stream`] takes segments as they were captured: late, twice, cut differently the second time,
-//! overlapping, or not at all. It hands on each byte once and in order. What is missing is waited for
-//! until the receiver says that it has it (then it was not captured and will not come again), until
-//! too much has piled up behind it, or until it has taken too long; then it is a hole. The time that
+//! overlapping, or not at all. It hands on each byte once and in order. It waits for missing bytes
+//! until the receiver acknowledges them (then they were not captured and will not be sent again), until
+//! too much has piled up behind them, or until a timeout; then they are a [`Gap`]. The time that
 //! goes with a byte is that of the segment that made it available: no earlier than the bytes before
-//! it, however late a hole is given up.
+//! it, however late a gap is given up.
 
 use std::collections::VecDeque;
 
-/// Segments that lie further than this from what is expected are not of this stream as we know it.
-/// More than any window in use on machines that speak Channel Access.
-const FARTHEST: i32 = 64 << 20;
+/// Segments further than this from the expected sequence number do not belong to the known stream: more than any
+/// window in use on machines of control systems.
+const MAX_DISTANCE: i32 = 64 << 20;
 
 /// A part of the stream, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +25,27 @@ pub enum Piece<'a> {
         /// They end it.
         ends: bool,
     },
-    /// So many bytes were not captured.
-    Lost(u32),
-    /// A segment of so many bytes of which the capture kept only the headers.
-    OnlyHeaders(u32),
+    /// Bytes are missing.
+    Gap {
+        /// How many.
+        length: u32,
+        /// Why.
+        cause: Gap,
+    },
     /// The stream is over.
     End,
 }
 
-/// What a segment brings.
+/// Why bytes of a stream are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// They were not captured.
+    Lost,
+    /// The socket filter left out a segment's payload, by its protocol's rule.
+    Elided,
+}
+
+/// A segment's part of the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
     /// When it was captured.
@@ -44,8 +56,8 @@ pub struct Arrival<'a> {
     pub bytes: &'a [u8],
     /// Its true length.
     pub length: u32,
-    /// The capture kept only the headers, on purpose.
-    pub only_headers: bool,
+    /// The socket filter left out its payload.
+    pub elided: bool,
     /// It ends the stream.
     pub fin: bool,
 }
@@ -53,14 +65,14 @@ pub struct Arrival<'a> {
 /// Where the pieces go, each with its time.
 pub type Pieces<'a> = dyn FnMut(u64, Piece) + 'a;
 
-/// A segment that came before the one that it follows.
+/// A segment that waits for bytes before it.
 #[derive(Debug)]
 struct Waiting {
     time: u64,
     sequence: u32,
     bytes: Vec<u8>,
     length: u32,
-    only_headers: bool,
+    elided: bool,
     fin: bool,
 }
 
@@ -108,7 +120,7 @@ impl Stream {
         self.buffered
     }
 
-    /// How far a sequence number lies ahead of what is expected; 0 when nothing is.
+    /// How far a sequence number lies ahead of the expected one; 0 when none is expected.
     pub fn ahead(&self, sequence: u32) -> i32 {
         self.next.map_or(0, |next| sequence.wrapping_sub(next) as i32)
     }
@@ -120,7 +132,7 @@ impl Stream {
         }
         let next = *self.next.get_or_insert(arrival.sequence);
         let ahead = arrival.sequence.wrapping_sub(next) as i32;
-        if !(-FARTHEST..=FARTHEST).contains(&ahead) {
+        if !(-MAX_DISTANCE..=MAX_DISTANCE).contains(&ahead) {
             return self.far(arrival, out);
         }
         self.far = None;
@@ -135,26 +147,26 @@ impl Stream {
         }
     }
 
-    /// The receiver has said that it has all bytes before this one: those that are missing here
+    /// The receiver has acknowledged all bytes before this one: those that are missing here
     /// will not be sent again.
     pub fn acknowledged(&mut self, sequence: u32, out: &mut Pieces) {
         while let Some(first) = self.waiting.front() {
             let had = sequence.wrapping_sub(first.sequence) as i32;
-            if !(0..=FARTHEST).contains(&had) {
+            if !(0..=MAX_DISTANCE).contains(&had) {
                 return;
             }
             self.skip(out);
         }
     }
 
-    /// Gives up what has been waited for since before `time`.
+    /// Gives up missing bytes that have been waited for since before `time`.
     pub fn give_up_before(&mut self, time: u64, out: &mut Pieces) {
         while self.waiting.front().is_some_and(|first| first.time < time) {
             self.skip(out);
         }
     }
 
-    /// Gives up all that is missing.
+    /// Gives up all missing bytes.
     pub fn flush(&mut self, out: &mut Pieces) {
         while !self.waiting.is_empty() {
             self.skip(out);
@@ -170,14 +182,14 @@ impl Stream {
             self.flush(out);
             let missed = self.next.map_or(0, |next| arrival.sequence.wrapping_sub(next));
             self.clock = self.clock.max(arrival.time);
-            out(self.clock, Piece::Lost(missed));
+            out(self.clock, Piece::Gap { length: missed, cause: Gap::Lost });
             self.far = None;
             self.next = Some(arrival.sequence);
             self.hand_on(arrival, out);
         }
     }
 
-    /// Keeps a segment until what is missing before it has come.
+    /// Keeps a segment until the bytes before it have come.
     fn wait(&mut self, arrival: Arrival) {
         let behind = |w: &Waiting| w.sequence.wrapping_sub(arrival.sequence) as i32;
         let at = self.waiting.partition_point(|w| behind(w) < 0);
@@ -196,14 +208,14 @@ impl Stream {
                     sequence: arrival.sequence,
                     bytes: arrival.bytes.to_vec(),
                     length: arrival.length,
-                    only_headers: arrival.only_headers,
+                    elided: arrival.elided,
                     fin: arrival.fin,
                 },
             );
         }
     }
 
-    /// Hands on what can be of those that wait.
+    /// Hands on those that need not wait any longer.
     fn catch_up(&mut self, out: &mut Pieces) {
         while !self.over && self.waiting.front().is_some_and(|first| self.ahead(first.sequence) <= 0) {
             if let Some(first) = self.take_first() {
@@ -216,13 +228,13 @@ impl Stream {
         }
     }
 
-    /// Gives up what is missing before the first of those that wait.
+    /// Gives up the missing bytes before the first of those that wait.
     fn skip(&mut self, out: &mut Pieces) {
         if let Some(first) = self.waiting.front() {
             let missed = self.ahead(first.sequence);
             self.clock = self.clock.max(first.time);
             if missed > 0 {
-                out(self.clock, Piece::Lost(missed as u32));
+                out(self.clock, Piece::Gap { length: missed as u32, cause: Gap::Lost });
                 self.next = Some(first.sequence);
             }
         }
@@ -235,7 +247,7 @@ impl Stream {
         Some(first)
     }
 
-    /// Hands on what is new of a segment that begins where the next byte is expected, or before.
+    /// Hands on the new bytes of a segment that begins at the next expected byte, or before.
     fn hand_on(&mut self, arrival: Arrival, out: &mut Pieces) {
         let known = self.ahead(arrival.sequence).min(0).unsigned_abs();
         if known > arrival.length {
@@ -244,8 +256,8 @@ impl Stream {
         let new = arrival.length - known;
         self.clock = self.clock.max(arrival.time);
         self.next = Some(arrival.sequence.wrapping_add(arrival.length));
-        if new > 0 && arrival.only_headers {
-            out(self.clock, Piece::OnlyHeaders(new));
+        if new > 0 && arrival.elided {
+            out(self.clock, Piece::Gap { length: new, cause: Gap::Elided });
         } else if new > 0 {
             let bytes = arrival.bytes.get(known as usize..).unwrap_or_default();
             let missing = new - bytes.len().min(new as usize) as u32;
@@ -253,7 +265,7 @@ impl Stream {
                 out(self.clock, Piece::Bytes { bytes, starts: known == 0, ends: missing == 0 });
             }
             if missing > 0 {
-                out(self.clock, Piece::Lost(missing));
+                out(self.clock, Piece::Gap { length: missing, cause: Gap::Lost });
             }
         }
         if arrival.fin {
@@ -270,7 +282,7 @@ impl Waiting {
             sequence: self.sequence,
             bytes: &self.bytes,
             length: self.length,
-            only_headers: self.only_headers,
+            elided: self.elided,
             fin: self.fin,
         }
     }

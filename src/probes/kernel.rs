@@ -58,5 +58,5 @@ impl Kernel {
 
 /// What the programs need of an IOC, as soon as its record types are known.
 fn of(ioc: &IocProcess) -> Option<Layouts> {
-    Some(layouts(ioc.pid, ioc.layout.as_ref().ok()?, ioc.fixed))
+    Some(layouts(ioc.pid, ioc.layout.as_ref().ok()?, ioc.abi))
 }

@@ -1,26 +1,26 @@
 //! What an IOC looks like, in the form in which the BPF programs are given it.
 
+use epics::dbf::Numbering;
 use iocrec_log::event::Dbf;
 
 use crate::bpf::contract::{self, ProcessLayout, TypeKey, ValueLayout, NO_OFFSET};
 use crate::bpf::maps::Layouts;
 use crate::bpf::shared::Shared;
-use crate::ioc::layout::{Fixed, Form, Layout, Numbering, TypeLayout};
+use crate::ioc::layout::{Form, Layout, TypeLayout};
+use crate::ioc::offsets::{Abi, Link, Notify};
 
 /// The layouts of a process.
-pub fn layouts(pid: u32, layout: &Layout, fixed: Fixed) -> Layouts {
-    let old = layout.numbering == Numbering::Before3161;
-    // struct link: before 3.16.1 it has no record and begins with its value (link.h)
-    let (link_record, link_pvname) = if old { (NO_OFFSET, 0) } else { (0, fixed.width.pick(24, 48)) };
+pub fn layouts(pid: u32, layout: &Layout, abi: Abi) -> Layouts {
+    let (link, notify) = (Link::of(abi.width, layout.numbering), Notify::of(abi));
     let process = ProcessLayout {
         rdes: layout.rdes.into(),
         stat: layout.stat.into(),
         pact: layout.pact.into(),
-        notify_chan: fixed.notify_channel,
-        chan_address: fixed.channel_address,
-        link_record,
-        link_pvname,
-        no_int64: old.into(),
+        notify_chan: notify.channel,
+        chan_address: notify.address,
+        link_record: link.record.map_or(NO_OFFSET, |offset| offset as u32),
+        link_pvname: link.pv as u32,
+        no_int64: (layout.numbering == Numbering::Before3161).into(),
         ..ProcessLayout::zeroed()
     };
     let pid = pid.into();
@@ -43,7 +43,7 @@ fn value_layout(rtype: &TypeLayout, numbering: Numbering) -> ValueLayout {
     // a link or a pointer is no value
     let is_value = || {
         let dbf = rtype.value.as_ref().and_then(|value| numbering.dbf(value.dbf));
-        dbf.is_some_and(|dbf| dbf < Dbf::InLink)
+        dbf.is_some_and(Dbf::holds_value)
     };
     match rtype.form {
         Form::Scalar if is_value() => of_field(contract::Form::Scalar),
@@ -73,26 +73,30 @@ const DBF_CHAR: u16 = 1;
 mod tests {
     use super::*;
     use crate::ioc::layout::FieldAt;
+    use crate::ioc::offsets::Generation;
     use crate::linux::width::Width;
 
     #[test]
     fn offsets_of_each_base_and_width() {
-        for (numbering, width, fixed, link, link_pvname) in [
-            (Numbering::Before3161, Width::Wide, Fixed::base_3_14(Width::Wide), NO_OFFSET, 0),
-            (Numbering::Before3161, Width::Narrow, Fixed::base_3_15(Width::Narrow), NO_OFFSET, 0),
-            (Numbering::Since3161, Width::Wide, Fixed::base_3_15(Width::Wide), 0, 48),
-            (Numbering::Since3161, Width::Narrow, Fixed::base_3_15(Width::Narrow), 0, 24),
+        use Generation::{Base314, Base315};
+        use Width::{Bits32, Bits64};
+        for (numbering, width, generation, expected) in [
+            (Numbering::Before3161, Bits64, Base314, [32, 0, NO_OFFSET, 0, 1]),
+            (Numbering::Before3161, Bits32, Base315, [28, 4, NO_OFFSET, 0, 1]),
+            (Numbering::Since3161, Bits64, Base315, [48, 8, 0, 48, 0]),
+            (Numbering::Since3161, Bits32, Base315, [28, 4, 0, 24, 0]),
         ] {
-            let found = layouts(42, &Layout::of(numbering, [10, 20, 30], &[]), fixed);
+            let found = layouts(42, &Layout::of(numbering, [10, 20, 30], &[]), Abi { width, generation });
+            let [notify_chan, chan_address, link_record, link_pvname, no_int64] = expected;
             let expected = ProcessLayout {
                 rdes: 10,
                 stat: 20,
                 pact: 30,
-                notify_chan: fixed.notify_channel,
-                chan_address: fixed.channel_address,
-                link_record: link,
+                notify_chan,
+                chan_address,
+                link_record,
                 link_pvname,
-                no_int64: u32::from(numbering == Numbering::Before3161),
+                no_int64,
                 window: 0,
                 chains: 0,
                 selects: 0,
@@ -103,12 +107,13 @@ mod tests {
 
     #[test]
     fn where_values_are() {
+        const ABI: Abi = Abi { width: Width::Bits64, generation: Generation::Base315 };
         const DBF_DOUBLE: u16 = 10;
         const DBF_INLINK: u16 = 14;
         let field = |dbf| Some(FieldAt { description: 0x5_0000_0001, dbf, offset: 99, size: 8 });
         let of = |value: Option<FieldAt>, form: Form| {
             let layout = Layout::of(Numbering::Since3161, [0; 3], &[(7, value, form)]);
-            let found = layouts(42, &layout, Fixed::base_3_15(Width::Wide)).types;
+            let found = layouts(42, &layout, ABI).types;
             let [(key, layout)] = found[..] else { panic!("{found:?}") };
             assert_eq!(key, TypeKey { rdes: 7, pid: 42 });
             let ValueLayout { field, form, value, nord, ftvl, dbf, unused: _ } = layout;

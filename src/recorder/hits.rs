@@ -4,9 +4,10 @@ use iocrec_log::event::{
     CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Event, Fact, Process, Put, PutKind, Value,
 };
 
+use epics::dbf::Numbering;
+
 use crate::bpf::hit::{Body, Form, Head};
 use crate::ioc::fields;
-use crate::ioc::layout::Numbering;
 use crate::linux::text::printable;
 use crate::recorder::names::{Names, NewThread, Step};
 use crate::recorder::selection::Selection;

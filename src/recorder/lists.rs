@@ -7,7 +7,7 @@
 use iocrec_log::event::{Event, Fact, IocId, RecordId, RecordScan, ScanList, ScanListId};
 
 use crate::ioc::scanning::{self, Place};
-use crate::ioc::IocProcess;
+use crate::ioc::{menus, IocProcess};
 use crate::recorder::names::AddressMap;
 use crate::recorder::sink::Sink;
 
@@ -55,7 +55,7 @@ impl Lists {
                         Some(known) => Some(*known),
                         None => {
                             if self.periods.is_empty() {
-                                let menu = layout.menu(&ioc.memory, fields.scan.description);
+                                let menu = menus::menu(&ioc.memory, layout, fields.scan.description);
                                 self.periods = menu.map(|menu| menu.choices).unwrap_or_default();
                             }
                             let found =

@@ -162,7 +162,7 @@ impl Recorder {
         );
         let now = clock::monotonic();
         let mut decoder = Decoder::new(Limits::default());
-        decoder.tell_ends();
+        decoder.report_ends();
         sink.push(Event { time: now, fact: Fact::Host(host()?) });
         let watched = Watched::new(kernel.as_ref(), &options);
         let mut recorder = Recorder {

@@ -14,8 +14,8 @@ use iocrec_log::event::{
 };
 
 use crate::bpf::maps::LeftOut;
-use crate::inspector::worker::{Errand, Found};
-use crate::ioc::{fields, layout, records, scanning, threads, Database, IocProcess};
+use crate::inspector::{FoundRecord, Request};
+use crate::ioc::{fields, layout, menus, records, scanning, threads, Database, IocProcess};
 use crate::linux::{clock, process};
 use crate::recorder::after_puts::{AfterPuts, PutTo};
 use crate::recorder::lists::Lists;
@@ -199,7 +199,7 @@ pub struct Names {
     undone: AddressMap<(u32, u64), u64>,
     sites: AddressMap<(u32, u64), CallSiteId>,
     /// What others are to look up; emptied by whoever sends them.
-    pub wanted: Vec<Errand>,
+    pub wanted: Vec<Request>,
     last_ioc: IocId,
     last_thread: ThreadId,
     last_record: RecordId,
@@ -311,7 +311,7 @@ impl Names {
 
     /// A thread's name: Base 3.14 keeps it to itself.
     fn thread_name(&self, pid: u32, tid: u32) -> String {
-        let own = self.iocs.get(&pid).filter(|ioc| ioc.process.fixed.is_3_14()).and_then(|ioc| {
+        let own = self.iocs.get(&pid).filter(|ioc| ioc.process.abi.is_3_14()).and_then(|ioc| {
             threads::names(&ioc.process, &process::threads(pid).into_iter().collect()).remove(&tid)
         });
         own.unwrap_or_else(|| process::thread_name(pid, tid))
@@ -378,7 +378,7 @@ impl Names {
         &mut self,
         time: u64,
         pid: u32,
-        found: Vec<Found>,
+        found: Vec<FoundRecord>,
         selection: &Selection,
         sink: &mut dyn Sink,
     ) {
@@ -435,7 +435,7 @@ impl Names {
         let Some((rtype, name, dbf)) = layout.field(&ioc.process.memory, description) else {
             return *place.insert(None);
         };
-        let menu = layout.menu(&ioc.process.memory, description).map(|menu| {
+        let menu = menus::menu(&ioc.process.memory, layout, description).map(|menu| {
             *self.menus.entry((pid, menu.address)).or_insert_with(|| {
                 self.last_menu += 1;
                 let (id, name, choices) = (self.last_menu, menu.name, menu.choices);
@@ -647,7 +647,7 @@ impl Names {
         let module = module.unwrap_or_default().to_string();
         let site = CallSite { id, ioc: ioc.id, address, function: String::new(), module };
         sink.await_site(time, site);
-        self.wanted.push(Errand::CallSite(ioc.process.clone(), id, address));
+        self.wanted.push(Request::CallSite { ioc: ioc.process.clone(), id, address });
         self.sites.insert((pid, address), id);
         id
     }
@@ -659,7 +659,7 @@ fn define(
     ioc: IocId,
     pid: u32,
     time: u64,
-    found: Found,
+    found: FoundRecord,
     selection: &Selection,
     records: &mut AddressMap<(u32, u64), Option<RecordId>>,
     aliases: &mut HashSet<(u32, u64), BuildHasherDefault<AddressHasher>>,
@@ -667,7 +667,7 @@ fn define(
     last: &mut RecordId,
     sink: &mut dyn Sink,
 ) -> Option<RecordId> {
-    let Found { address, name, rtype, alias, states, node } = found;
+    let FoundRecord { address, name, rtype, alias, states, node } = found;
     if alias {
         // of a record that is not wanted or was not believed: nothing to tie the name to
         let record = records.get(&(pid, address)).copied().flatten()?;

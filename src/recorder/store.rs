@@ -104,7 +104,7 @@ impl<S: Storage> Clerk<S> {
                 Ok(Order::Events(batch)) => self.store(batch),
                 Ok(Order::Mark(time, text, answer)) => {
                     // who asked may have gone
-                    let _ = answer.send(self.writer.mark(time, &text));
+                    let _ = answer.send(self.writer.mark(time, &text).map_err(|error| error.to_string()));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Order::End) | Err(RecvTimeoutError::Disconnected) => break,

@@ -10,8 +10,10 @@ use iocrec_log::event::{
 };
 
 use crate::ca::{self, Decoder, SeedChannel};
-use crate::inspector::arrivals::{Arrivals, Watch};
-use crate::inspector::worker::{About, Errand, Lookers, News, Report, Wanted, GONE};
+use crate::inspector::{
+    CaServer, Discovery, Finding, Inspector, ProcessInfo, Report, Request, Scope, ServedClient, Started,
+    DATABASE_GONE,
+};
 use crate::ioc::clients::Client;
 use crate::ioc::{ports, redact, script, IocProcess};
 use crate::linux::ending::{self, Ending};
@@ -78,8 +80,8 @@ struct Untied {
 
 /// All processes.
 pub struct Watched {
-    lookers: Lookers,
-    arrivals: Watch,
+    inspector: Inspector,
+    discovery: Discovery,
     /// Command lines do not go into the log.
     no_command_lines: bool,
     /// Monotonic time at which this began: what began before was not missed by us.
@@ -120,11 +122,11 @@ pub struct Desk<'a> {
 impl Watched {
     /// Begins to look at processes.
     pub fn new(kernel: Option<&Kernel>, options: &Options) -> Watched {
-        let wanted = Wanted { puts: options.puts, process: options.process, users: options.users.clone() };
+        let scope = Scope { puts: options.puts, process: options.process, users: options.users.clone() };
         let attacher = kernel.map(Kernel::attacher);
         Watched {
-            lookers: Lookers::start(attacher.as_ref(), &wanted),
-            arrivals: Watch::default(),
+            inspector: Inspector::start(attacher.as_ref(), &scope),
+            discovery: Discovery::default(),
             no_command_lines: options.no_command_lines,
             since: clock::monotonic(),
             ports_next: 0,
@@ -236,25 +238,25 @@ impl Watched {
     pub fn is_through(&self) -> bool {
         // a server that might be an IOC is waited for, but not one that does not answer
         let waits = self.suspects.values().any(|since| since.elapsed() < SUSPECTED);
-        self.lookers.are_through() && !self.ports_asked && self.ports_next != 0 && !waits
+        self.inspector.has_finished_start() && !self.ports_asked && self.ports_next != 0 && !waits
     }
 
     /// Has all been answered that was asked of processes that are recorded?
     pub fn are_answered(&self) -> bool {
-        self.lookers.have_answered()
+        self.inspector.is_idle()
     }
 
     /// From now on nobody waits for processes to be looked at.
     pub fn has_begun(&self) {
-        self.lookers.have_begun();
+        self.inspector.end_start();
     }
 
     /// Notices processes that have just begun. To be called some times a second.
     pub fn arrivals(&mut self, options: &Options) {
-        if let Arrivals::Numbers(numbers) = self.arrivals.look() {
+        if let Started::Ids(ids) = self.discovery.poll() {
             if options.pids.is_empty() {
                 let own = std::process::id();
-                numbers.filter(|&pid| pid != own).for_each(|pid| self.lookers.arrived(pid, true));
+                ids.filter(|&pid| pid != own).for_each(|pid| self.inspector.add(pid, true));
             }
         }
     }
@@ -273,10 +275,10 @@ impl Watched {
         let changed = self.let_go(now, desk);
         self.unanswered.retain(|pid, _| pids.contains(pid));
         self.suspects.retain(|pid, _| pids.contains(pid) && !self.recorded.contains_key(pid));
-        self.lookers.retain(&pids);
+        self.inspector.retain(&pids);
         desk.sink.inspecting(self.unanswered.values().map(|(_, since)| *since).min());
         pids.iter().filter(|&&pid| pid != std::process::id()).for_each(|&pid| {
-            self.lookers.arrived(pid, false);
+            self.inspector.add(pid, false);
         });
         self.young.retain(|pid, until| now < *until && self.recorded.contains_key(pid));
         self.ask_for_ports(now, desk);
@@ -291,7 +293,7 @@ impl Watched {
                 reader::mark_responsive(pid);
             } else if self.stalled.insert(pid) {
                 self.unanswered(now, pid, Refused::NoAnswer, desk);
-            } else if self.lookers.has_passed(pid, since) && !self.unanswered.contains_key(&pid) {
+            } else if self.inspector.has_inspected(pid, since) && !self.unanswered.contains_key(&pid) {
                 reader::mark_responsive(pid);
                 self.stalled.remove(&pid);
             }
@@ -303,34 +305,34 @@ impl Watched {
         if self.ports_asked {
             return;
         }
-        let errand = if now >= self.ports_next {
+        let request = if now >= self.ports_next {
             self.ports_next = now + PORTS;
             let iocs = self.recorded.keys().copied().filter(|pid| desk.names.ioc(*pid).is_some());
-            Some(Errand::Servers(iocs.collect()))
+            Some(Request::Servers { iocs: iocs.collect() })
         } else {
             let young: Vec<u32> = self.young.keys().copied().collect();
-            (!young.is_empty()).then_some(Errand::ServersOf(young))
+            (!young.is_empty()).then_some(Request::ServersAmong { iocs: young })
         };
-        self.ports_asked = errand.is_some_and(|errand| self.lookers.ask(errand));
+        self.ports_asked = request.is_some_and(|request| self.inspector.request(request));
     }
 
     /// Works on some of what has been found out since the last time. Is there more, and has something changed?
     pub fn reports(&mut self, desk: &mut Desk<'_>) -> (bool, bool) {
-        for errand in std::mem::take(&mut desk.names.wanted) {
-            let site = if let Errand::CallSite(_, id, _) = &errand { Some(*id) } else { None };
-            if let (false, Some(id)) = (self.lookers.ask(errand), site) {
+        for request in std::mem::take(&mut desk.names.wanted) {
+            let site = if let Request::CallSite { id, .. } = &request { Some(*id) } else { None };
+            if let (false, Some(id)) = (self.inspector.request(request), site) {
                 desk.sink.site(id, String::new(), String::new());
             }
         }
         let (mut more, mut changed) = (true, false);
         for pid in std::mem::take(&mut desk.names.gone) {
             let Some(recorded) = self.recorded.get(&pid) else { continue };
-            let why = over(pid, recorded).unwrap_or(GONE);
+            let why = over(pid, recorded).unwrap_or(DATABASE_GONE);
             self.end(clock::monotonic(), pid, Some(why), desk);
             changed = true;
         }
         for _ in 0..REPORTS {
-            let Some(report) = self.lookers.report() else {
+            let Some(report) = self.inspector.next_report() else {
                 more = false;
                 break;
             };
@@ -364,13 +366,13 @@ impl Watched {
     /// A recorded process is none any more.
     fn end(&mut self, now: u64, pid: u32, why: Option<&str>, desk: &mut Desk<'_>) {
         let Some(recorded) = self.recorded.remove(&pid) else { return };
-        self.lookers.forget(pid);
+        self.inspector.forget(pid);
         self.unanswered.remove(&pid);
         self.stalled.remove(&pid);
         reader::mark_responsive(pid);
         if why.is_some() {
             // it lives on as something else
-            self.lookers.arrived(pid, false);
+            self.inspector.add(pid, false);
         }
         let left_out = desk.kernel.as_deref_mut().map(|kernel| kernel.maps.forget(pid)).unwrap_or_default();
         desk.names.thinned(now, &left_out, desk.sink);
@@ -382,30 +384,30 @@ impl Watched {
 
     /// Works on a report.
     fn report(&mut self, now: u64, report: Report, desk: &mut Desk<'_>) -> bool {
-        let Report { pid, start, news } = report;
-        match news {
-            News::Ioc { ioc, about, placed, not_probed } => {
+        let Report { pid, start, finding } = report;
+        match finding {
+            Finding::Ioc { ioc, process, placed, not_probed } => {
                 let not_probed = not_probed.iter().map(ToString::to_string).collect();
-                self.adopt(now, ioc, &about, placed, not_probed, desk);
+                self.adopt(now, ioc, &process, placed, not_probed, desk);
                 return true;
             }
-            News::Servers(found) => {
+            Finding::Servers(found) => {
                 self.ports_asked = false;
                 return self.note_ports(now, found, desk);
             }
-            News::CallSite(id, function, module) => desk.sink.site(id, function, module),
-            News::Unanswered(refused) => {
+            Finding::CallSite { id, function, file } => desk.sink.site(id, function, file),
+            Finding::Unanswered(refused) => {
                 self.unanswered.insert(pid, (refused, now));
                 self.unanswered(now, pid, refused, desk);
             }
-            _ => return self.report_of(now, pid, start, news, desk),
+            _ => return self.report_of(now, pid, start, finding, desk),
         }
         false
     }
 
     /// Works on a report about a process that is recorded, if it is that one still.
-    fn report_of(&mut self, now: u64, pid: u32, start: u64, news: News, desk: &mut Desk<'_>) -> bool {
-        if matches!(news, News::Answers) {
+    fn report_of(&mut self, now: u64, pid: u32, start: u64, finding: Finding, desk: &mut Desk<'_>) -> bool {
+        if matches!(finding, Finding::AnswersAgain) {
             self.unanswered.remove(&pid);
             reader::mark_responsive(pid);
         }
@@ -414,8 +416,8 @@ impl Watched {
         };
         let before = recorded.said.clone();
         let mut changed = false;
-        match news {
-            News::Changed(ioc) => {
+        match finding {
+            Finding::Changed(ioc) => {
                 identify(&ioc, &mut recorded.said);
                 if let (Some(kernel), true) = (desk.kernel.as_deref_mut(), recorded.traced) {
                     let extended = kernel.extend(&ioc);
@@ -425,54 +427,63 @@ impl Watched {
                     traced.process = ioc;
                 }
             }
-            News::Records(found) => {
+            Finding::Records(found) => {
                 desk.names.define(now, pid, found, &desk.options.selection, desk.sink);
                 desk.sink.tick(now);
             }
-            News::Walked { claimed, found, outcome } => {
+            Finding::AllRecords { claimed, found, outcome } => {
                 const NAMED: &str = "records are named when they are first seen: ";
                 recorded.said.not_probed.retain(|line| !line.starts_with(NAMED));
                 if let Err(reason) = outcome {
-                    desk.names.not_all(now, claimed, found, reason.clone(), desk.sink);
+                    desk.names.not_all(now, claimed, found, reason.to_string(), desk.sink);
                     recorded.said.not_probed.push(format!("{NAMED}{reason}"));
                 }
                 changed = true;
             }
-            News::Ready => {
+            Finding::Ready => {
                 recorded.ready = true;
                 changed = true;
             }
-            News::Routines { placed, not_probed } => {
+            Finding::ProcessRoutines { placed, not_probed } => {
                 recorded.placed = placed;
                 let not_probed: Vec<String> = not_probed.iter().map(ToString::to_string).collect();
                 recorded.said.not_probed.retain(|line| !not_probed.contains(line));
                 recorded.said.not_probed.extend(not_probed);
             }
-            News::Hold(hold, until) => held(now, recorded, hold, until, desk),
-            News::Over(why) => {
+            Finding::ProbesGone { hold, until } => held(now, recorded, hold, until, desk),
+            Finding::DatabaseGone => {
                 // another program has another database, too
-                let why = over(pid, recorded).unwrap_or(why);
+                let why = over(pid, recorded).unwrap_or(DATABASE_GONE);
                 self.end(now, pid, Some(why), desk);
                 return true;
             }
-            News::Answers => {
+            Finding::AnswersAgain => {
                 let line = format!("{} (pid {pid}) answers again", recorded.said.name);
                 recorded.said.not_probed.retain(|line| !line.starts_with(UNANSWERED));
                 desk.said.push(line);
             }
-            News::Clients(clients) => {
+            Finding::Clients(clients) => {
                 let namespace = recorded.namespace.clone().unwrap_or_default();
-                self.unseeded.extend(clients.into_iter().map(|(server, client)| (namespace, server, client)));
+                self.unseeded.extend(
+                    clients.into_iter().map(|ServedClient { server, client }| (namespace, server, client)),
+                );
                 changed = true;
             }
-            News::Serving(thread, time, served) => {
+            Finding::ThreadClients { thread, time, clients } => {
                 let (namespace, noted) = (recorded.namespace.clone().unwrap_or_default(), clock::monotonic());
-                let untied = served.into_iter();
-                let untied =
-                    untied.map(|(server, client)| Untied { thread, time, noted, client, namespace, server });
+                let untied = clients.into_iter();
+                let untied = untied.map(|ServedClient { server, client }| Untied {
+                    thread,
+                    time,
+                    noted,
+                    client,
+                    namespace,
+                    server,
+                });
                 self.untied.extend(untied);
             }
-            News::Ioc { .. } | News::Servers(_) | News::CallSite(..) | News::Unanswered(_) => {}
+            Finding::Ioc { .. } | Finding::Servers(_) | Finding::CallSite { .. } | Finding::Unanswered(_) => {
+            }
         }
         if let Some(recorded) = self.recorded.get_mut(&pid) {
             changed |= begin(self.since, recorded, desk);
@@ -505,7 +516,7 @@ impl Watched {
         &mut self,
         now: u64,
         ioc: Arc<IocProcess>,
-        about: &About,
+        about: &ProcessInfo,
         placed: usize,
         not_probed: Vec<String>,
         desk: &mut Desk<'_>,
@@ -529,7 +540,7 @@ impl Watched {
         said.linkage = ioc.linkage;
         said.not_probed = not_probed;
         // of one without symbols process routines are probed as they come to be
-        if let (0, false, Some(reason)) = (placed, ioc.is_hidden(), said.not_probed.first()) {
+        if let (0, false, Some(reason)) = (placed, ioc.is_stripped(), said.not_probed.first()) {
             desk.said.push(format!("{} (pid {pid}) is not probed: {reason}", said.name));
         }
         desk.sink.push(Event { time: now, fact: Fact::from(said.clone()) });
@@ -540,14 +551,9 @@ impl Watched {
     }
 
     /// Ports of IOCs, and CA servers that are no IOCs.
-    fn note_ports(
-        &mut self,
-        now: u64,
-        found: Vec<(crate::ca::servers::Server, u64, Option<About>)>,
-        desk: &mut Desk<'_>,
-    ) -> bool {
+    fn note_ports(&mut self, now: u64, found: Vec<CaServer>, desk: &mut Desk<'_>) -> bool {
         let mut changed = false;
-        for (server, start, about) in found {
+        for CaServer { server, start, process: about } in found {
             let options = desk.options;
             let wanted = self.recorded.contains_key(&server.pid)
                 || (options.pids.is_empty() || options.pids.contains(&server.pid))
@@ -559,7 +565,7 @@ impl Watched {
             if new {
                 // what maps Base does so before it serves: a look after that tells
                 let since = *self.suspects.entry(server.pid).or_insert_with(Instant::now);
-                if about.is_none() || !self.lookers.has_passed(server.pid, since) {
+                if about.is_none() || !self.inspector.has_inspected(server.pid, since) {
                     self.ports_next = self.ports_next.min(now + SOON);
                     continue;
                 }
@@ -567,7 +573,7 @@ impl Watched {
             }
             let recorded = self.recorded.entry(server.pid).or_insert_with(|| {
                 let id = desk.names.next_ioc();
-                let about = about.unwrap_or_else(|| About::of(server.pid));
+                let about = about.unwrap_or_else(|| ProcessInfo::of(server.pid));
                 let said = describe(id, server.pid, start, &about, self.no_command_lines);
                 Recorded::new(id, start, said)
             });
@@ -586,7 +592,7 @@ impl Watched {
                 desk.said.push(adopted(&recorded.said));
             } else if let Some(traced) = desk.names.ioc(server.pid) {
                 let ports = recorded.said.ca_ports.clone();
-                self.lookers.ask(Errand::Clients(traced.process.clone(), ports));
+                self.inspector.request(Request::Clients { ioc: traced.process.clone(), ports });
             }
         }
         changed
@@ -618,13 +624,19 @@ impl Watched {
         }
         let Some(traced) = names.ioc(pid) else { return };
         // Base 3.14 does not name its threads
-        let unnamed = traced.process.fixed.is_3_14();
+        let unnamed = traced.process.abi.is_3_14();
         if !(unnamed || process::thread_name(pid, tid) == "CAS-client") {
             return;
         }
         let recorded = self.recorded.get(&pid);
         let ports = recorded.map(|recorded| recorded.said.ca_ports.clone()).unwrap_or_default();
-        self.lookers.ask(Errand::Serving(traced.process.clone(), thread, tid, time, ports));
+        self.inspector.request(Request::ThreadClients {
+            ioc: traced.process.clone(),
+            thread,
+            tid,
+            time,
+            ports,
+        });
     }
 
     /// Ties threads to circuits as these get their numbers.
@@ -713,8 +725,8 @@ fn seed(
 }
 
 /// What /proc tells of a process.
-fn describe(id: IocId, pid: u32, start: u64, about: &About, no_command_line: bool) -> Ioc {
-    let About { command, exe, cwd, user } = about.clone();
+fn describe(id: IocId, pid: u32, start: u64, about: &ProcessInfo, no_command_line: bool) -> Ioc {
+    let ProcessInfo { command, exe, cwd, user } = about.clone();
     Ioc {
         id,
         pid,
@@ -760,7 +772,7 @@ fn begin(since: u64, recorded: &mut Recorded, desk: &mut Desk<'_>) -> bool {
         recorded.said.not_probed.retain(|line| !line.starts_with(NO_LAYOUT));
         let done = match &ioc.layout {
             Ok(_) => kernel.trace(ioc).map_err(|error| error.to_string()),
-            Err(reason) => Err(reason.clone()),
+            Err(reason) => Err(reason.to_string()),
         };
         match done {
             Ok(()) => {

@@ -31,7 +31,7 @@ struct Net {
 impl Net {
     fn new(served: Vec<Served>) -> Net {
         let mut decoder = Decoder::new(Limits::default());
-        decoder.tell_ends();
+        decoder.report_ends();
         decoder.set_served(0, served, &mut Vec::new());
         Net { decoder, out: Vec::new(), time: 1000 * MS }
     }

@@ -1,0 +1,245 @@
+//! Channel Access above [`Connections`](crate::net::connections::Connections): each side is framed, its messages go to
+//! the circuit's session, and bytes that can't be framed are counted.
+
+use iocrec_log::event::{Address, CircuitId, Event, Origin};
+
+use crate::ca::framer::Framer;
+use crate::ca::losses::{Kind, Losses};
+use crate::ca::message::{self, Header, Plausibility};
+use crate::ca::session::{ChannelLimits, Context, Ids, SeedChannel, Session};
+use crate::net::protocol::{Bytes, Ends, Protocol, Side, Start};
+use crate::net::stream::Gap;
+
+/// Bytes without a message after which a connection that was joined in mid-stream, and has never
+/// shown one, is taken for something else than Channel Access. It is still looked at.
+const FOREIGN_AFTER: u64 = 64 << 10;
+
+/// The state that all circuits share.
+#[derive(Debug)]
+pub struct ChannelAccess {
+    limits: ChannelLimits,
+    /// Bytes of a put's payload that are kept.
+    payload: u32,
+    /// Report the ends of circuits.
+    reports_ends: bool,
+    ids: Ids,
+    losses: Losses,
+}
+
+/// What a client says it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'a> {
+    /// User name; empty: unknown.
+    pub user: &'a str,
+    /// Host name; empty: unknown.
+    pub host: &'a str,
+    /// Minor version of its protocol; 0: unknown.
+    pub minor: u16,
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct Circuit {
+    client: Address,
+    server: Address,
+    session: Session,
+    from_client: Framer,
+    from_server: Framer,
+    /// Lost bytes of this delivery: not captured, not framed.
+    lost: (u64, u64),
+    /// The stream begins with something else than Channel Access.
+    is_foreign: bool,
+    /// Bytes without a message.
+    unrecognized: u64,
+    /// The number that it had when it was closed.
+    closed_id: Option<CircuitId>,
+}
+
+impl Circuit {
+    /// The circuit's number, once a message has shown that it is one.
+    pub fn id(&self) -> Option<CircuitId> {
+        self.session.id()
+    }
+
+    /// The number that it had when it was closed.
+    pub fn closed_id(&self) -> Option<CircuitId> {
+        self.closed_id
+    }
+
+    fn framer(&mut self, side: Side) -> &mut Framer {
+        match side {
+            Side::Client => &mut self.from_client,
+            Side::Server => &mut self.from_server,
+        }
+    }
+}
+
+impl ChannelAccess {
+    /// No circuits yet.
+    pub fn new(limits: ChannelLimits, payload: u32) -> ChannelAccess {
+        ChannelAccess { limits, payload, reports_ends: false, ids: Ids::default(), losses: Losses::default() }
+    }
+
+    /// From now on reports the ends of each circuit.
+    pub fn report_ends(&mut self) {
+        self.reports_ends = true;
+    }
+
+    /// Reports losses that are due.
+    pub fn report_losses(&mut self, now: u64, out: &mut Vec<Event>) {
+        self.losses.report(now, out);
+    }
+
+    /// Reports all losses.
+    pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
+        self.losses.finish(now, out);
+    }
+
+    /// Adds what was read from the memory of a server or client; the circuit's number.
+    pub fn seed(
+        &mut self,
+        circuit: &mut Circuit,
+        now: u64,
+        client: &Client,
+        channels: &[SeedChannel],
+        out: &mut Vec<Event>,
+    ) -> CircuitId {
+        let mut context = Context { ids: &mut self.ids, limits: self.limits, out };
+        circuit.session.seed(now, (client.user, client.host, client.minor), channels, &mut context)
+    }
+
+    /// Hands a piece of one side to its framer, and the messages that this completes to the session.
+    fn frame(
+        &mut self,
+        circuit: &mut Circuit,
+        side: Side,
+        out: &mut Vec<Event>,
+        piece: impl FnOnce(&mut Framer, &mut dyn FnMut(u64, &Header, &[u8])),
+    ) {
+        let Circuit { session, from_client, from_server, .. } = circuit;
+        let framer = match side {
+            Side::Client => from_client,
+            Side::Server => from_server,
+        };
+        if session.id().is_some() {
+            framer.trust();
+        }
+        let mut context = Context { ids: &mut self.ids, limits: self.limits, out };
+        piece(framer, &mut |time, header, payload| match side {
+            Side::Client => session.request(time, header, payload, &mut context),
+            Side::Server => session.answer(time, header, payload, &mut context),
+        });
+    }
+}
+
+impl Protocol for ChannelAccess {
+    type Connection = Circuit;
+    type Output = Vec<Event>;
+
+    fn on_open(&mut self, ends: &Ends) -> Circuit {
+        let origin = match ends.start {
+            Start::Opened => Origin::Opened,
+            Start::MidStream => Origin::MidStream,
+            Start::Adopted => Origin::Memory,
+        };
+        let reported = self.reports_ends.then_some((ends.namespace, ends.listener));
+        Circuit {
+            client: ends.client,
+            server: ends.server,
+            session: Session::new(ends.client, ends.server, origin, reported),
+            from_client: Framer::new(Side::Client, self.payload),
+            from_server: Framer::new(Side::Server, self.payload),
+            lost: (0, 0),
+            is_foreign: false,
+            unrecognized: 0,
+            closed_id: None,
+        }
+    }
+
+    fn on_start(&mut self, circuit: &mut Circuit, side: Side) {
+        circuit.framer(side).start();
+    }
+
+    fn on_bytes(&mut self, circuit: &mut Circuit, side: Side, time: u64, bytes: Bytes, out: &mut Vec<Event>) {
+        if circuit.is_foreign {
+            return;
+        }
+        let Bytes { bytes, starts, ends } = bytes;
+        self.frame(circuit, side, out, |framer, sink| framer.bytes(time, bytes, starts, ends, sink));
+        circuit.lost.1 += circuit.framer(side).take_lost();
+    }
+
+    fn on_gap(
+        &mut self,
+        circuit: &mut Circuit,
+        side: Side,
+        time: u64,
+        length: u32,
+        cause: Gap,
+        out: &mut Vec<Event>,
+    ) {
+        if circuit.is_foreign {
+            return;
+        }
+        self.frame(circuit, side, out, |framer, sink| framer.gap(time, length, cause, sink));
+        let lost = circuit.framer(side).take_lost();
+        match cause {
+            Gap::Lost => circuit.lost.0 += lost,
+            Gap::Elided => circuit.lost.1 += lost,
+        }
+    }
+
+    fn on_delivered(&mut self, circuit: &mut Circuit, side: Side, time: u64, _: &mut Vec<Event>) {
+        let (client, server) = (circuit.client, circuit.server);
+        let (gap, unframed) = std::mem::take(&mut circuit.lost);
+        let forgotten = std::mem::take(&mut self.ids.forgotten);
+        let losses = &mut self.losses;
+        losses.add(Kind::Channels, forgotten, time, client, server);
+        losses.add(Kind::Gap, gap, time, client, server);
+        if circuit.id().is_some() {
+            losses.add(Kind::Unframed, unframed, time, client, server);
+        } else if circuit.framer(side).is_foreign() && !circuit.is_foreign {
+            circuit.is_foreign = true;
+            losses.add(Kind::Foreign, unframed, time, client, server);
+        } else if circuit.unrecognized < FOREIGN_AFTER {
+            circuit.unrecognized += unframed;
+            let kind = if circuit.unrecognized < FOREIGN_AFTER { Kind::Unframed } else { Kind::Foreign };
+            losses.add(kind, unframed, time, client, server);
+        }
+    }
+
+    fn on_close(&mut self, circuit: &mut Circuit, time: u64, out: &mut Vec<Event>) {
+        circuit.closed_id = circuit.id();
+        circuit.session.end(time, &mut self.ids, out);
+    }
+
+    fn on_eviction(&mut self, circuit: &mut Circuit, time: u64) {
+        if circuit.id().is_some() {
+            self.losses.add(Kind::Circuits, 1, time, circuit.client, circuit.server);
+        }
+    }
+
+    fn on_unknown(&mut self, time: u64, length: u32, source: Address, destination: Address) {
+        self.losses.add(Kind::Unframed, length.into(), time, source, destination);
+    }
+
+    fn is_recognized(&self, circuit: &Circuit) -> bool {
+        circuit.id().is_some()
+    }
+
+    fn is_foreign(&self, circuit: &Circuit) -> bool {
+        circuit.is_foreign
+    }
+
+    fn sender(&self, payload: &[u8]) -> Option<Side> {
+        // Both may begin with VERSION, but a server that speaks without having been seen to be asked is rare.
+        let header = Header::parse(payload)?;
+        let could = |side| message::plausible(side, &header) != Plausibility::None;
+        match (could(Side::Client), could(Side::Server)) {
+            (true, false) => Some(Side::Client),
+            (false, true) => Some(Side::Server),
+            (true, true) if header.command == message::VERSION => Some(Side::Client),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A protocol above TCP, as [`Connections`](crate::net::connections::Connections) serves it.
+//!
+//! To add a protocol, implement [`Protocol`] in a room of its own, wrap it in `Connections`, and define its
+//! [`Service`](crate::net::service::Service) for the capture. `ca/` is the model.
+
+use iocrec_log::event::Address;
+
+use crate::net::served::Owner;
+use crate::net::stream::Gap;
+use crate::net::Namespace;
+
+/// An end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The client, which opened the connection.
+    Client,
+    /// The server, which listened.
+    Server,
+}
+
+impl Side {
+    /// The other end.
+    pub fn peer(self) -> Side {
+        match self {
+            Side::Client => Side::Server,
+            Side::Server => Side::Client,
+        }
+    }
+}
+
+/// How a connection became known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Its opening was captured.
+    Opened,
+    /// It was joined in mid-stream.
+    MidStream,
+    /// The recorder told of it ([`Connections::adopt`](crate::net::connections::Connections::adopt)).
+    Adopted,
+}
+
+/// A connection: where it is and how it became known.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    /// The network namespace in which it was captured.
+    pub namespace: Namespace,
+    /// The client's address.
+    pub client: Address,
+    /// The server's address.
+    pub server: Address,
+    /// How it became known.
+    pub start: Start,
+    /// The recorded process that listens at the server's address, where that is certain.
+    pub listener: Option<Owner>,
+}
+
+/// Bytes of one segment, in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<'a> {
+    /// The bytes; at least one.
+    pub bytes: &'a [u8],
+    /// They begin their segment.
+    pub starts: bool,
+    /// They end their segment.
+    pub ends: bool,
+}
+
+/// A protocol. It holds the state that all its connections share; `Connection` is that of one.
+///
+/// All times are in nanoseconds (monotonic). Those of one side's bytes and gaps never decrease. `Output` takes the
+/// protocol's events.
+pub trait Protocol {
+    /// State of one connection.
+    type Connection;
+    /// Where events go.
+    type Output;
+
+    /// A connection became known.
+    fn on_open(&mut self, ends: &Ends) -> Self::Connection;
+
+    /// The next byte of this side is the first of its stream: its SYN was captured.
+    fn on_start(&mut self, connection: &mut Self::Connection, side: Side);
+
+    /// The next bytes of a side.
+    fn on_bytes(
+        &mut self,
+        connection: &mut Self::Connection,
+        side: Side,
+        time: u64,
+        bytes: Bytes,
+        out: &mut Self::Output,
+    );
+
+    /// Bytes of a side are missing here.
+    fn on_gap(
+        &mut self,
+        connection: &mut Self::Connection,
+        side: Side,
+        time: u64,
+        length: u32,
+        cause: Gap,
+        out: &mut Self::Output,
+    );
+
+    /// All that one segment or timeout made available has been delivered, the last at `time`; 0: nothing was.
+    fn on_delivered(
+        &mut self,
+        connection: &mut Self::Connection,
+        side: Side,
+        time: u64,
+        out: &mut Self::Output,
+    );
+
+    /// The connection is closed. Nothing is delivered to it any more.
+    fn on_close(&mut self, connection: &mut Self::Connection, time: u64, out: &mut Self::Output);
+
+    /// The connection is about to be closed because there are too many.
+    fn on_eviction(&mut self, connection: &mut Self::Connection, time: u64);
+
+    /// Bytes from a server's port that belong to no connection, since the client can't be told from the server.
+    fn on_unknown(&mut self, time: u64, length: u32, source: Address, destination: Address);
+
+    /// Has the connection shown a message of the protocol? If so it is kept while it is open.
+    fn is_recognized(&self, connection: &Self::Connection) -> bool;
+
+    /// Does the connection speak something else?
+    fn is_foreign(&self, connection: &Self::Connection) -> bool;
+
+    /// Which side sends a payload like this, if that can be told?
+    fn sender(&self, payload: &[u8]) -> Option<Side>;
+}
