@@ -15,7 +15,7 @@ use iocrec_log::writer::{Status, Writer};
 
 use crate::control::Request;
 use crate::linux::clock;
-use crate::recorder::pulse::Pulse;
+use crate::recorder::heartbeat::Pulse;
 use crate::recorder::report::Report;
 use crate::recorder::sink::Sink;
 use crate::recorder::triggers::Triggers;
@@ -104,7 +104,7 @@ impl<S: Storage> Clerk<S> {
                 Ok(Order::Events(batch)) => self.store(batch),
                 Ok(Order::Mark(time, text, answer)) => {
                     // who asked may have gone
-                    let _ = answer.send(self.writer.mark(time, &text));
+                    let _ = answer.send(self.writer.mark(time, &text).map_err(|error| error.to_string()));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Order::End) | Err(RecvTimeoutError::Disconnected) => break,

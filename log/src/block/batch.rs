@@ -1,6 +1,6 @@
-//! Events on their way into a block: taken apart as they come, put into order when the block is made.
+//! Events on their way into a block: taken apart as they come, sorted when the block is made.
 
-use super::columns::COLUMNS;
+use super::layout::COLUMNS;
 use super::predict::WHOLE;
 use super::template::{append, Rest, Template};
 use crate::event::{Class, Event, Fact};
@@ -8,30 +8,31 @@ use crate::format::MAX_RAW;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Events of a batch, at most. Measured with real IOCs (benches/size): half as many cost 2 % more disk with
-/// constant values and 5 % more with noisy ones, since each block names anew what is hit; twice as
-/// many would hold 400 KiB more. At 20,000 hits/s this is near to what the flush of 1 s makes.
-const MOST_EVENTS: usize = 16 << 10;
+/// Measured with real IOCs (benches/size): half as many cost 2 % more disk with constant values and 5 % more with noisy
+/// ones, since each block names anew what is hit; twice as many would hold 400 KiB more. At 20,000 hits/s this is close
+/// to what a flush interval of 1 s brings.
+const MAX_BATCH_EVENTS: usize = 16 << 10;
 
-/// The most bytes that the parts of an event can need in a block: its shape's number, its time, a number and
-/// the byte that says how that is told.
-const MOST_SHAPE: usize = 3;
-const MOST_TIME: usize = 9;
-const MOST_NUMBER: usize = 9;
+/// The most bytes that the parts of an event can need in a block: its shape's number, its time, a number with the byte
+/// that says how it is stored.
+const MAX_SHAPE: usize = 3;
+/// To be added to [`Encoded::len`].
+pub(crate) const MAX_TIME: usize = 9;
+const MAX_NUMBER: usize = 9;
 /// A new shape: the number of its template, and its record.
-const MOST_NEW_SHAPE: usize = 3 + 5;
-/// A new template: its skeleton. The longest is a put's; a test holds it to this.
-const MOST_TEMPLATE: usize = 64;
+const MAX_NEW_SHAPE: usize = 3 + 5;
+/// A new template: its skeleton. The longest is a put's, as a test checks.
+const MAX_TEMPLATE: usize = 64;
 /// The lengths of the columns.
-const MOST_LENGTHS: usize = 4 * COLUMNS;
+const MAX_LENGTHS: usize = 4 * COLUMNS;
 /// The most bytes of a fact that is stored whole.
-const MOST_WHOLE: usize = MAX_RAW - MOST_LENGTHS - MOST_SHAPE - MOST_TIME;
+const MAX_WHOLE: usize = MAX_RAW - MAX_LENGTHS - MAX_SHAPE - MAX_TIME;
 /// Times that lie less than this apart have differences that need no more than [`NEAR_TIME`] bytes.
 const NEAR: u64 = 1 << 36;
 const NEAR_TIME: usize = 5;
 
-/// What an event usually needs, when a batch's size is reckoned: a shape as predicted, a time some
-/// microseconds later, and a number of which some bytes are new.
+/// What an event usually needs, to estimate a batch's size: a shape as predicted, a time some microseconds later, and a
+/// number of which some bytes are new.
 const USUAL_EVENT: usize = 3;
 const USUAL_NUMBER: usize = 4;
 const USUAL_NEW_SHAPE: usize = 2;
@@ -53,22 +54,19 @@ impl Encoded {
         if self.hit.is_none() {
             append(fact, &mut self.bytes);
         }
-        let fits = self.len() <= MOST_WHOLE;
+        let fits = self.len() <= MAX_WHOLE;
         if !fits {
-            self.bytes = Vec::new(); // don't keep the memory of a freak
+            self.bytes = Vec::new(); // don't keep the memory of an exceptionally large one
         }
         fits
     }
 
-    /// The most bytes that it can need in a block, its time left out.
+    /// The most bytes that it can need in a block, without its time.
     pub fn len(&self) -> usize {
-        let hit = if self.hit.is_some() { MOST_NEW_SHAPE + MOST_TEMPLATE + 2 * MOST_NUMBER } else { 0 };
-        MOST_SHAPE + hit + self.bytes.len()
+        let hit = if self.hit.is_some() { MAX_NEW_SHAPE + MAX_TEMPLATE + 2 * MAX_NUMBER } else { 0 };
+        MAX_SHAPE + hit + self.bytes.len()
     }
 }
-
-/// Bytes of a time at most, for who reckons with [`Encoded::len`].
-pub(crate) const MAX_TIME: usize = MOST_TIME;
 
 /// An event in a batch.
 #[derive(Clone, Copy, Debug)]
@@ -92,11 +90,11 @@ struct More {
     length: u32,
 }
 
-/// Numbers of things.
+/// Numbers given to things.
 type Table<T> = HashMap<T, u32, BuildHasherDefault<Mix>>;
 
-/// A hash that costs little: it is asked for twice an event. Whoever could make numbers collide could as
-/// well make more events, and a table lasts no longer than its block.
+/// A cheap hash: it is computed twice for each event. Whoever could make numbers collide could as well make more events,
+/// and a table lasts no longer than its block.
 #[derive(Default)]
 struct Mix(u64);
 
@@ -147,9 +145,9 @@ pub(crate) struct Batch {
     /// The entries that are definitions or ends.
     defining: Vec<(u32, Class)>,
     span: Option<(u64, u64)>,
-    /// Bytes that shapes, numbers and facts can need at most, and what all usually need.
-    most: usize,
-    reckoned: usize,
+    /// Bytes that shapes, numbers and facts need at most, and what everything usually needs.
+    max_size: usize,
+    usual_size: usize,
 }
 
 impl Batch {
@@ -166,18 +164,18 @@ impl Batch {
         !self.defining.is_empty()
     }
 
-    /// Would one more event of this time and [length](Encoded::len) keep the body below `limit` bytes
-    /// (roughly) and the block within the format's bounds?
+    /// Would the body stay below `limit` bytes (roughly), and the block within the format's bounds, with one more event
+    /// of this time and [length](Encoded::len)?
     pub fn has_room(&self, time: u64, length: usize, limit: usize) -> bool {
         let (first, last) = self.span_with(time);
         let times = if last - first < NEAR {
             // Only next to a definition or an end can time go back.
-            NEAR_TIME * self.entries.len() + MOST_TIME * self.defining.len()
+            NEAR_TIME * self.entries.len() + MAX_TIME * self.defining.len()
         } else {
-            MOST_TIME * self.entries.len()
+            MAX_TIME * self.entries.len()
         };
-        let most = MOST_LENGTHS + self.most + times + length + 2 * MOST_TIME;
-        self.entries.len() < MOST_EVENTS && most <= MAX_RAW && self.reckoned + length <= limit
+        let max_size = MAX_LENGTHS + self.max_size + times + length + 2 * MAX_TIME;
+        self.entries.len() < MAX_BATCH_EVENTS && max_size <= MAX_RAW && self.usual_size + length <= limit
     }
 
     fn span_with(&self, time: u64) -> (u64, u64) {
@@ -190,14 +188,14 @@ impl Batch {
             self.defining.push((self.count(), class));
         }
         self.span = Some(self.span_with(event.time));
-        self.most += MOST_SHAPE + encoded.bytes.len();
-        self.reckoned += USUAL_EVENT + encoded.bytes.len();
+        self.max_size += MAX_SHAPE + encoded.bytes.len();
+        self.usual_size += USUAL_EVENT + encoded.bytes.len();
         let (shape, numbers) = match &encoded.hit {
             None => (WHOLE, [0, 0]),
             Some((template, rest)) => {
                 let count = template.numbers().into_iter().filter(|number| number.is_there()).count();
-                self.most += MOST_NUMBER * count;
-                self.reckoned += USUAL_NUMBER * count;
+                self.max_size += MAX_NUMBER * count;
+                self.usual_size += USUAL_NUMBER * count;
                 (self.shape(*template, rest.record), rest.numbers)
             }
         };
@@ -219,16 +217,16 @@ impl Batch {
         let template_number = *self.template_numbers.entry(template).or_insert(new);
         if template_number == new {
             self.templates.push(template);
-            self.most += MOST_TEMPLATE;
-            self.reckoned += MOST_TEMPLATE / 2;
+            self.max_size += MAX_TEMPLATE;
+            self.usual_size += MAX_TEMPLATE / 2;
         }
         let new = self.shapes.len() as u32 + 1;
         let shape = (template_number, record);
         let number = *self.shape_numbers.entry(shape).or_insert(new);
         if number == new {
             self.shapes.push(shape);
-            self.most += MOST_NEW_SHAPE;
-            self.reckoned += USUAL_NEW_SHAPE;
+            self.max_size += MAX_NEW_SHAPE;
+            self.usual_size += USUAL_NEW_SHAPE;
         }
         number
     }
@@ -255,7 +253,7 @@ impl Batch {
         self.shape_numbers.clear();
         self.defining.clear();
         self.span = None;
-        (self.most, self.reckoned) = (0, 0);
+        (self.max_size, self.usual_size) = (0, 0);
     }
 
     /// The earliest time in it.
@@ -275,8 +273,8 @@ impl Batch {
         self.span = self.span.map(|(first, last)| (round(first), round(last)));
     }
 
-    /// Brings the entries into the order in which they are stored: of time, but a definition stands
-    /// before everything that came after it, and an end after everything that came before it. Once.
+    /// Sorts the entries as they are stored: by time, but a definition stands before everything that came after it, and
+    /// an end after everything that came before it. To be called once.
     pub(super) fn arrange(&mut self) {
         if self.defining.is_empty() {
             self.entries.sort_by_key(|entry| entry.time);
@@ -288,7 +286,7 @@ impl Batch {
                 *entry = class;
             }
         }
-        // What an entry is sorted by: its time, or an earlier one for a definition.
+        // Sorted by their times, definitions by an earlier one.
         let mut keyed: Vec<(u64, Class, Entry)> =
             self.entries.drain(..).zip(classes).map(|(entry, class)| (entry.time, class, entry)).collect();
         // An end is never passed, so what lies between two ends is sorted by itself.
@@ -305,7 +303,7 @@ impl Batch {
             movable.sort_by_key(|(key, _, _)| *key);
         }
         self.entries.extend(keyed.into_iter().map(|(_, _, entry)| entry));
-        self.defining.truncate(1); // their places are not true any more; that there are some, is
+        self.defining.truncate(1); // their places are wrong now; that there are some still holds
     }
 }
 
@@ -315,7 +313,7 @@ mod tests {
     use crate::event::{Dbf, Put, PutKind, Value};
 
     #[test]
-    fn no_skeleton_is_longer_than_is_reckoned_with() {
+    fn no_skeleton_is_longer_than_the_estimate() {
         let fact = Fact::Put(Put {
             thread: u32::MAX,
             sp: i64::MIN,
@@ -330,6 +328,6 @@ mod tests {
         });
         let (template, _) = Template::of(&fact, &mut Vec::new()).unwrap();
         let skeleton = template.skeleton(&mut 0).unwrap();
-        assert!(postcard::to_allocvec(&skeleton).unwrap().len() <= MOST_TEMPLATE);
+        assert!(postcard::to_allocvec(&skeleton).unwrap().len() <= MAX_TEMPLATE);
     }
 }

@@ -1,39 +1,17 @@
 //! Encoding 2 of a body: events by columns. docs/format.md has the bytes.
 //!
-//! What a column holds is alike, so it packs better than an event at a time would; what is as
-//! [`predict`](super::predict) tells costs nothing or a zero.
+//! What a column holds is alike, so it packs better than whole events would; what is as
+//! [predicted](super::predict) costs nothing or a zero.
 
 use super::batch::Batch;
-use super::predict::{Hit, Numbers, Order, Step, Told, WHOLE};
+use super::layout::*;
+use super::predict::{Coded, Hit, Order, Pasts, Step, WHOLE};
 use super::template::{append, take_postcard, Number, Rest, Template};
 use super::varint;
 use crate::event::Event;
 use crate::format::BlockHeader;
 
-/// Columns of a body, in this order.
-pub(super) const COLUMNS: usize = 17;
-/// Facts that are templates.
-const TEMPLATES: usize = 0;
-/// The template of each shape.
-const SHAPE_TEMPLATES: usize = 1;
-/// The record of each shape.
-const SHAPE_RECORDS: usize = 2;
-/// The shape of each event.
-const SHAPES: usize = 3;
-/// Times of Process hits, without their low bytes, and of all other events: what lies before a record
-/// is processed is of another length than the processing itself.
-const PROCESS_TIMES: usize = 4;
-const OTHER_TIMES: usize = 5;
-/// How each number is told.
-const NUMBERS: usize = 6;
-/// Whole facts, and values that are no numbers.
-const FACTS: usize = 7;
-/// The low bytes of all times.
-const LOW_TIMES: usize = 8;
-/// The bytes of numbers' differences: the highest in the first of eight columns.
-const DIFFERENCES: usize = 9;
-
-/// How a number is told: 0 to 2 by the numbers before, from here on by a difference.
+/// How a number is stored: 0 to 2 refer to the numbers before, from here on it is a difference.
 const DIFFERENCE: u8 = 3;
 
 /// The writer of columns. Keeps its memory for the next block.
@@ -42,14 +20,14 @@ pub(super) struct Columns {
     columns: [Vec<u8>; COLUMNS],
     order: Order,
     template_order: Order,
-    numbers: Numbers,
+    numbers: Pasts,
 }
 
-/// Whose templates are: of nobody in particular, but [`Order`] wants to know.
+/// The owner of all templates: [`Order`] needs one.
 const TEMPLATES_OWNER: super::template::Owner = super::template::Owner::Thread(0);
 
 impl Columns {
-    /// The columns of a batch that is arranged. `None` if it is not whole, which can't be.
+    /// The columns of a batch that is arranged. `None` if the batch contradicts itself, which can't be.
     pub fn fill(&mut self, batch: &Batch) -> Option<&[Vec<u8>; COLUMNS]> {
         self.columns.iter_mut().for_each(Vec::clear);
         self.define(batch)?;
@@ -101,11 +79,11 @@ impl Columns {
             if !number.is_there() {
                 continue;
             }
-            match self.numbers.past(hit, number).tell(number, value) {
-                Told::Last => self.column(NUMBERS).push(0),
-                Told::Onward => self.column(NUMBERS).push(1),
-                Told::Older => self.column(NUMBERS).push(2),
-                Told::Difference(difference) => self.put_difference(varint::zigzag(difference as i64)),
+            match self.numbers.past(hit, number).code(number, value) {
+                Coded::Last => self.column(NUMBERS).push(0),
+                Coded::Onward => self.column(NUMBERS).push(1),
+                Coded::Older => self.column(NUMBERS).push(2),
+                Coded::Difference(difference) => self.put_difference(varint::zigzag(difference as i64)),
             }
         }
         self.numbers.came(hit, numbers, values);
@@ -137,22 +115,17 @@ impl Columns {
     }
 }
 
-/// The column of the byte of a difference that counts 256^place.
-fn plane(place: u8) -> usize {
-    DIFFERENCES + 7 - usize::from(place & 7)
-}
-
 /// The reader of columns. Keeps its memory for the next block.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     order: Order,
     template_order: Order,
-    numbers: Numbers,
+    numbers: Pasts,
     templates: Vec<Template>,
     shapes: Vec<(u32, u32)>,
 }
 
-/// What is left of a body's columns.
+/// The rest of a body's columns.
 struct Left<'a>([&'a [u8]; COLUMNS]);
 
 impl<'a> Left<'a> {
@@ -186,7 +159,7 @@ impl<'a> Left<'a> {
 }
 
 impl Reader {
-    /// The events of an unpacked body; `None` if there is anything in it that a writer would not have written.
+    /// The events of an unpacked body; `None` if it holds anything that a writer would not have written.
     pub fn read(&mut self, header: &BlockHeader, body: &[u8]) -> Option<Vec<Event>> {
         let mut left = Left::of(body)?;
         self.define(&mut left)?;
@@ -238,19 +211,19 @@ impl Reader {
         Some(())
     }
 
-    fn numbers(past: &mut Numbers, hit: Hit, numbers: [Number; 2], left: &mut Left) -> Option<[u64; 2]> {
+    fn numbers(past: &mut Pasts, hit: Hit, numbers: [Number; 2], left: &mut Left) -> Option<[u64; 2]> {
         let mut values = [0, 0];
         for (number, value) in numbers.into_iter().zip(&mut values) {
             if !number.is_there() {
                 continue;
             }
-            let told = match left.byte(NUMBERS)? {
-                0 => Told::Last,
-                1 => Told::Onward,
-                2 => Told::Older,
-                how => Told::Difference(varint::unzigzag(Self::difference(how - DIFFERENCE, left)?) as u64),
+            let coded = match left.byte(NUMBERS)? {
+                0 => Coded::Last,
+                1 => Coded::Onward,
+                2 => Coded::Older,
+                how => Coded::Difference(varint::unzigzag(Self::difference(how - DIFFERENCE, left)?) as u64),
             };
-            *value = past.past(hit, number).value(number, told)?;
+            *value = past.past(hit, number).value(number, coded)?;
         }
         past.came(hit, numbers, values);
         Some(values)

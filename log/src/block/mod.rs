@@ -1,16 +1,16 @@
 //! Blocks: batches of events, made and taken apart.
 //!
-//! A [`Batch`] takes events in the order in which they come, each taken apart at once (so that a batch
-//! costs a tenth of what the events themselves would), and is packed into a block in the order of
-//! time. Order of time has one exception, which a reader can rely on: a definition stands before
-//! everything that came after it, and an end after everything that came before it, whatever their
-//! times say. So reading in order never meets a number that is not defined.
+//! A [`Batch`] takes events in the order in which they come and takes each apart at once, so that it costs a tenth of
+//! what the events themselves would. It is packed into a block in the order of time. That order has one exception, on
+//! which a reader can rely: a definition stands before everything that came after it, and an end after everything that
+//! came before it, whatever their times say. So a reader never meets a number that is not defined.
 //!
-//! Bodies are written by columns (encoding 2); those that were written event by event (encoding 1) stay
-//! readable. A block needs no other to be read.
+//! Bodies are written by columns (encoding 2). Those that were once written event by event (encoding 1) stay readable. A
+//! block can be read without any other.
 
 mod batch;
 mod columns;
+mod layout;
 mod predict;
 mod rows;
 mod template;
@@ -23,16 +23,17 @@ use crate::format::{
     BlockHeader, BLOCK_HEADER, ENCODING_COLUMNS, ENCODING_TIMES_FACTS, FLAG_DEFINES, FLAG_KEYFRAME,
     WINDOW_LOG,
 };
-use columns::{Columns, COLUMNS};
+use columns::Columns;
+use layout::COLUMNS;
 use std::io;
 use zstd::zstd_safe::{compress_bound, CParameter};
 
-/// A column of so many bytes is packed by itself: it gets an entropy table of its own, and noise is told
-/// from the rest, which costs some 15 bytes a frame and saves 4 % (chain of constants) to 8 % (noise).
+/// A column of at least this size is packed by itself: it gets an entropy table of its own, and noise is kept apart
+/// from the rest. This costs some 15 bytes a frame and saves 4 % (chain of constants) to 8 % (noise).
 const OWN_FRAME: usize = 1 << 10;
 
-/// Packs batches into blocks. Holds zstd's tables, the columns of a block and two buffers, and uses them again
-/// and again (examples/throughput.rs prints how much).
+/// Packs batches into blocks. Keeps zstd's tables, the columns of a block and two buffers from one block to the next
+/// (examples/throughput.rs prints how much they take).
 pub(crate) struct Packer {
     zstd: zstd::bulk::Compressor<'static>,
     columns: Columns,
@@ -49,13 +50,13 @@ impl Packer {
         Ok(Packer { zstd, columns: Columns::default(), raw: Vec::new(), spare: Vec::new(), time_bits })
     }
 
-    /// Bytes that a block with a body of `raw` bytes can need in the file.
+    /// The most bytes that a block with a body of `raw` bytes takes in the file.
     pub fn bound(raw: usize) -> u64 {
         (BLOCK_HEADER + bound(raw)) as u64
     }
 
-    /// Makes a block of a batch: header and body. The batch keeps its events (in another order). Give
-    /// the block back with [`Packer::reuse`].
+    /// Makes a block of a batch: header and body. The batch keeps its events, in another order. Hand the block back with
+    /// [`Packer::reuse`].
     pub fn pack(
         &mut self,
         batch: &mut Batch,
@@ -64,7 +65,7 @@ impl Packer {
         keyframe: bool,
     ) -> io::Result<Vec<u8>> {
         batch.arrange();
-        // Only now: what came first is told by the times as they were.
+        // Only now, since their order depends on the times as they were.
         batch.round_times(self.time_bits);
         let columns = self.columns.fill(batch).ok_or(io::ErrorKind::InvalidData)?;
         let columns_length: usize = columns.iter().map(Vec::len).sum();
@@ -131,14 +132,14 @@ impl Packer {
     }
 }
 
-/// Bytes that zstd can make of `raw` bytes, in as many frames as there are columns, and one between each.
+/// The most bytes that zstd makes of `raw` bytes, in as many frames as there are columns and one between each.
 fn bound(raw: usize) -> usize {
-    /// What a frame adds to what it can't pack: its header of at most 14 bytes, 3 for each piece.
+    /// What a frame adds to bytes that it can't pack: a header of at most 14 bytes, and 3 for each piece.
     const FRAME: usize = 32;
     compress_bound(raw) + 2 * COLUMNS * FRAME
 }
 
-/// Appends a frame with what is in `raw`, if anything is, and empties it. Gives the frame's length.
+/// Appends a frame with the content of `raw`, if there is any, and empties it. Returns the frame's length.
 fn add_frame(
     zstd: &mut zstd::bulk::Compressor,
     raw: &mut Vec<u8>,
@@ -153,7 +154,7 @@ fn add_frame(
     Ok(length)
 }
 
-/// Puts a frame behind those that a block has. Gives its length.
+/// Appends a frame to those that a block has. Returns its length.
 fn compress(
     zstd: &mut zstd::bulk::Compressor,
     from: &[u8],
@@ -183,7 +184,7 @@ impl Unpacker {
     }
 
     /// The events of a block whose header is [plausible](BlockHeader::plausible) and whose body's
-    /// checksum is right. `None` if there is anything in it that a writer would not have written.
+    /// checksum is right. `None` if it holds anything that a writer would not have written.
     pub fn unpack(&mut self, header: &BlockHeader, body: &[u8]) -> Option<Vec<Event>> {
         self.raw.resize(header.raw as usize, 0);
         let length = self.zstd.decompress_to_buffer(body, self.raw.as_mut_slice()).ok()?;

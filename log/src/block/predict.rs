@@ -1,5 +1,5 @@
-//! What comes next, as far as can be told from what came before in the same block. Writer and reader
-//! both keep these and tell them the same, so what is as predicted need not be stored.
+//! Predicts what comes next from what came before in the same block. Writer and reader make the same predictions, so
+//! what is as predicted need not be stored.
 
 use super::template::{Number, Owner};
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 pub(super) const WHOLE: u32 = 0;
 /// No shape, no owner.
 const NONE: u32 = u32::MAX;
-/// How many threads (or circuits) are followed at a time: as many as hit at once on a usual box, which has
+/// Threads (or circuits) that are followed at a time: as many as hit at once on a usual box, which has
 /// two to four CPUs.
 const FOLLOWED: usize = 4;
 
-/// What is known of a shape, apart from what it means.
+/// How a shape follows others.
 #[derive(Clone, Debug)]
 struct Shape {
     owner: u32,
@@ -34,7 +34,7 @@ pub(super) struct Order {
     fresh: u32,
 }
 
-/// How a shape is told.
+/// How a shape is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The one that followed the last time in the thread that hit before, or in the one before that ...
@@ -69,7 +69,7 @@ impl Step {
 }
 
 impl Order {
-    /// Forgets all and knows one shape: [`WHOLE`], which has an owner of its own.
+    /// Forgets everything but one shape: [`WHOLE`], which has an owner of its own.
     pub fn begin(&mut self) {
         self.shapes.clear();
         self.owners.clear();
@@ -97,7 +97,7 @@ impl Order {
         (next != NONE).then_some(next)
     }
 
-    /// How to tell that `shape` comes now.
+    /// How to store that `shape` comes now.
     pub fn step(&self, shape: u32) -> Step {
         for rank in 0..FOLLOWED {
             if self.predicted(rank) == Some(shape) {
@@ -111,7 +111,7 @@ impl Order {
         }
     }
 
-    /// The shape that comes now; `None` if there is none.
+    /// The shape that comes now; `None` if there is no such shape.
     pub fn shape(&self, step: Step) -> Option<u32> {
         let shape = match step {
             Step::Next(rank) => self.predicted(rank)?,
@@ -121,7 +121,7 @@ impl Order {
         ((shape as usize) < self.shapes.len()).then_some(shape)
     }
 
-    /// `shape` has come. Gives whether it came for the first time.
+    /// `shape` has come. Returns whether it came for the first time.
     pub fn came(&mut self, shape: u32) -> bool {
         let Some(this) = self.shapes.get_mut(shape as usize) else { return false };
         let first = !std::mem::replace(&mut this.seen, true);
@@ -145,22 +145,22 @@ impl Order {
         first
     }
 
-    /// Bytes that it holds, but for the few owners.
+    /// Bytes that it holds, without the few owners.
     pub fn memory(&self) -> usize {
         self.shapes.capacity() * size_of::<Shape>() + self.last.capacity() * size_of::<u32>()
     }
 }
 
-/// The last two of a row of numbers.
+/// The last two numbers of a sequence.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Past {
     last: u64,
     older: u64,
 }
 
-/// How a number is told.
+/// How a number is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Coded {
     /// It is the last one.
     Last,
     /// It is as much more than the last one as that was more than the one before.
@@ -182,26 +182,26 @@ impl Past {
         (!onward.is_nan()).then(|| onward.to_bits())
     }
 
-    /// How to tell `value`.
-    pub fn tell(self, number: Number, value: u64) -> Told {
+    /// How to store `value`.
+    pub fn code(self, number: Number, value: u64) -> Coded {
         if value == self.last {
-            Told::Last
+            Coded::Last
         } else if self.onward(number) == Some(value) {
-            Told::Onward
+            Coded::Onward
         } else if value == self.older {
-            Told::Older
+            Coded::Older
         } else {
-            Told::Difference(value.wrapping_sub(self.last))
+            Coded::Difference(value.wrapping_sub(self.last))
         }
     }
 
-    /// The value that was told so; `None` if it can't have been.
-    pub fn value(self, number: Number, told: Told) -> Option<u64> {
-        Some(match told {
-            Told::Last => self.last,
-            Told::Onward => self.onward(number)?,
-            Told::Older => self.older,
-            Told::Difference(difference) => self.last.wrapping_add(difference),
+    /// The value that was stored so; `None` if no value could have been.
+    pub fn value(self, number: Number, coded: Coded) -> Option<u64> {
+        Some(match coded {
+            Coded::Last => self.last,
+            Coded::Onward => self.onward(number)?,
+            Coded::Older => self.older,
+            Coded::Difference(difference) => self.last.wrapping_add(difference),
         })
     }
 
@@ -221,14 +221,14 @@ pub(super) struct Hit {
 /// The numbers of hits: like those of the last hit of the same shape, or, if that is the first, of the last
 /// hit with the same template.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct Pasts {
     shapes: Vec<[Past; 2]>,
     templates: Vec<[Past; 2]>,
     requests: Past,
 }
 
-impl Numbers {
-    /// Forgets all: there are so many shapes, [`WHOLE`] included, and templates.
+impl Pasts {
+    /// Forgets everything, and makes room for a number of shapes, [`WHOLE`] included, and of templates.
     pub fn begin(&mut self, shapes: usize, templates: usize) {
         self.shapes.clear();
         self.shapes.resize(shapes, Default::default());
@@ -258,7 +258,7 @@ impl Numbers {
         }
     }
 
-    /// A hit had these.
+    /// A hit had these values.
     pub fn came(&mut self, hit: Hit, numbers: [Number; 2], values: [u64; 2]) {
         let mut own = self.own(hit);
         for ((past, number), value) in own.iter_mut().zip(numbers).zip(values) {

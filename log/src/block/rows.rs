@@ -1,11 +1,11 @@
-//! Encoding 1 of a body, which was written before there were columns: all times, then all facts.
+//! Encoding 1 of a body, from the time before columns: all times, then all facts.
 
 use super::template::take_postcard;
 use super::varint;
 use crate::event::Event;
 use crate::format::BlockHeader;
 
-/// The events of an unpacked body; `None` if there is anything in it that a writer would not have written.
+/// The events of an unpacked body; `None` if it holds anything that a writer would not have written.
 pub(super) fn read(header: &BlockHeader, body: &[u8]) -> Option<Vec<Event>> {
     let mut facts = body;
     for _ in 0..header.count {

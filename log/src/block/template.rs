@@ -1,9 +1,11 @@
-//! Hits taken apart: into a *template*, which says all that hits of one kind from one place of the code
+//! Hits taken apart: into a *template*, which holds everything that hits of one kind from one place in the code
 //! have in common, a record, and numbers.
 //!
-//! A running IOC hits the same few places again and again, so a block names each template once
+//! A running IOC hits the same few places again and again. So a block holds each template once
 //! ([`Template::skeleton`]) and each pair of template and record once (a *shape*), and an event is little more
 //! than the number of its shape.
+//!
+//! Facts without a template are stored whole: new ones need nothing here.
 
 use crate::event::{
     CaAnswer, CaPut, Cause, CauseKind, Complete, Dbf, Fact, FieldId, Process, Put, PutKind, Value,
@@ -20,7 +22,7 @@ pub(super) struct Place {
 /// How a value is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Class {
-    /// Not at all: it is not known.
+    /// Not at all: it is unknown.
     Unknown,
     Int,
     UInt,
@@ -30,7 +32,7 @@ pub(super) enum Class {
     Bytes,
 }
 
-/// A hit but for its record, and for what it was that was hit: values, pointers, request numbers.
+/// A hit without its record and its own numbers: values, pointers, request numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Template {
     Process {
@@ -79,16 +81,16 @@ pub(super) enum Owner {
     Circuit(u32),
 }
 
-/// What a number of a hit is, which is to say what it is compared with.
+/// What a number of a hit is, and so what it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
-    /// There is none.
+    /// There is no such number.
     None,
     /// The hit's own first value: with those of its shape. As a 64-bit float, or as an integer.
     First { double: bool },
     /// The second value, with those of its shape.
     Second { double: bool },
-    /// What was before the first value: with the first value of the hit before.
+    /// The value before the first one: with the first value of the hit before.
     Before { double: bool },
     /// A client's request: with the requests before, whatever their shape.
     Request,
@@ -107,7 +109,7 @@ impl Number {
     }
 }
 
-/// What of a hit is neither in its template nor in the facts' bytes.
+/// The part of a hit that is neither in its template nor in the facts' bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rest {
     pub record: u32,
@@ -116,13 +118,13 @@ pub(super) struct Rest {
 
 /// Of the types in a client's put, the only one that is a 64-bit float.
 const DBR_DOUBLE: u16 = epics::Dbr::DOUBLE.0;
-/// Two empty texts, and an empty payload, as postcard: what a skeleton has for [`Class::Bytes`].
+/// Two empty texts, and an empty payload, as postcard: these stand for [`Class::Bytes`] in a skeleton.
 const NO_TEXTS: &[u8] = &[5, 0, 5, 0];
 const NO_PAYLOAD: &[u8] = &[0];
 
 impl Template {
-    /// Takes a fact apart. Values that are no numbers are appended to `bytes`. `None`, and nothing
-    /// appended, if facts like it are stored whole.
+    /// Takes a fact apart, and appends values that are not numbers to `bytes`. `None`, with nothing appended, if such
+    /// facts are stored whole.
     pub fn of(fact: &Fact, bytes: &mut Vec<u8>) -> Option<(Template, Rest)> {
         let place = |thread, sp, site| Place { thread, sp, site };
         let mut numbers = [0, 0];
@@ -173,8 +175,8 @@ impl Template {
         Some((template, Rest { record, numbers }))
     }
 
-    /// The fact of which this is the template. Values that are no numbers are taken off the front of
-    /// `bytes`. `None` if they are not there, or a number is none that the fact can have.
+    /// The fact of which this is the template. Takes values that are not numbers off the front of `bytes`. `None` if
+    /// they are missing, or if the fact can't have such a number.
     pub fn fact(&self, rest: Rest, bytes: &mut &[u8]) -> Option<Fact> {
         let Rest { record, numbers: [first, second] } = rest;
         Some(match *self {
@@ -206,8 +208,8 @@ impl Template {
         })
     }
 
-    /// The template as a fact: all that it does not say is zero or empty, and its stack pointer is told as
-    /// the difference from `sp`, which is then its own.
+    /// The template as a fact: what it leaves open is zero or empty, and its stack pointer is the difference from `sp`,
+    /// which is then set to its own.
     pub fn skeleton(&self, sp: &mut i64) -> Option<Fact> {
         let mut template = *self;
         if let Some(place) = template.place() {
@@ -239,7 +241,7 @@ impl Template {
         }
     }
 
-    /// Whose hits these are.
+    /// The thread or circuit whose hits these are.
     pub fn owner(&self) -> Owner {
         match *self {
             Template::Process { place, .. }

@@ -32,16 +32,19 @@
 //! zstd's) and 0.6 MiB for a batch (24 bytes an event, and what is hit); at 100 hits/s a tenth of that. And a
 //! keyframe's packed bytes while it is written.
 
+mod blocks;
+mod failure;
 mod losses;
 mod options;
 mod pins;
 mod place;
+mod recovery;
 mod retention;
 mod segment;
 mod status;
 
 pub use crate::name::Pin;
-pub use options::{Options, WriteError, MIN_DISK, MIN_SEGMENT};
+pub use options::{MarkError, Options, WriteError, MIN_DISK, MIN_SEGMENT};
 pub use status::{State, Status};
 
 use crate::block::{Batch, Encoded, Packer};
@@ -49,39 +52,19 @@ use crate::context::Context;
 use crate::event::{Event, Fact, SegmentEnd};
 use crate::name::SegmentName;
 use crate::storage::Storage;
+use failure::Doing;
 use losses::Losses;
 use pins::Window;
 use place::Abandoned;
-use retention::Shelf;
+use retention::Retention;
 use segment::Open;
 use std::collections::VecDeque;
-use std::io;
 use std::time::Duration;
 
-/// Nanoseconds between tries to store again: the first, and the longest. A try may pack all
-/// definitions, 20 ms for 10,000 records on a small box.
-const RETRY: (u64, u64) = (1_000_000_000, 30_000_000_000);
-/// Nanoseconds of undisturbed storing after which the next trouble is taken for a new one. Before, tries get rarer
-/// and rarer, and so do the lines about them.
-const CALM: u64 = 60_000_000_000;
 /// Nanoseconds between looks for what is too old.
-const AGE_BEAT: u64 = 10_000_000_000;
+const AGE_INTERVAL: u64 = 10_000_000_000;
 /// Lines that wait to be read at most; who does not read them misses the oldest.
-const MOST_NOTICES: usize = 16;
-
-/// Why something could not be stored.
-struct Failure {
-    reason: String,
-    /// Is it want of space on the file system?
-    full: bool,
-}
-
-impl Failure {
-    fn of(doing: &str, error: &io::Error) -> Self {
-        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-        Failure { reason: format!("{doing}: {error}"), full }
-    }
-}
+const MAX_NOTICES: usize = 16;
 
 /// Writes the log of one run.
 pub struct Writer<S: Storage> {
@@ -92,7 +75,7 @@ pub struct Writer<S: Storage> {
     packer: Packer,
     batch: Batch,
     encoded: Encoded,
-    shelf: Shelf,
+    retention: Retention,
     open: Option<Open>,
     /// The last segment that was closed and is on the disk as a whole.
     ended: Option<SegmentEnd>,
@@ -142,12 +125,12 @@ impl<S: Storage> Writer<S> {
     pub fn open(mut storage: S, options: Options, run: u128) -> Result<Self, WriteError> {
         options.check(storage.unit())?;
         let packer = Packer::new(options.level, options.time_bits()).map_err(WriteError::Compressor)?;
-        let mut shelf = Shelf::new(options.max_disk, storage.unit());
-        shelf.look(&mut storage).map_err(WriteError::List)?;
-        shelf.trim(&mut storage).map_err(WriteError::List)?;
-        shelf.make_room(&mut storage, 0, false).map_err(WriteError::Delete)?;
+        let mut retention = Retention::new(options.max_disk, storage.unit());
+        retention.look(&mut storage).map_err(WriteError::List)?;
+        retention.trim(&mut storage).map_err(WriteError::List)?;
+        retention.make_room(&mut storage, 0, false).map_err(WriteError::Delete)?;
         let mut writer = Writer {
-            newest: shelf.newest(),
+            newest: retention.newest(),
             storage,
             options,
             run,
@@ -155,7 +138,7 @@ impl<S: Storage> Writer<S> {
             packer,
             batch: Batch::default(),
             encoded: Encoded::default(),
-            shelf,
+            retention,
             open: None,
             ended: None,
             abandoned: None,
@@ -167,7 +150,7 @@ impl<S: Storage> Writer<S> {
             losses: Losses::default(),
             cramped: false,
             retry_at: 0,
-            retry_after: RETRY.0,
+            retry_after: recovery::FIRST_RETRY,
             resumed: 0,
             age_at: 0,
             place_at: 0,
@@ -275,7 +258,7 @@ impl<S: Storage> Writer<S> {
     }
 
     fn say(&mut self, line: String) {
-        if self.notices.len() >= MOST_NOTICES {
+        if self.notices.len() >= MAX_NOTICES {
             self.notices.pop_front();
         }
         self.notices.push_back(line);
@@ -291,206 +274,25 @@ impl<S: Storage> Writer<S> {
         self.packer.memory()
     }
 
-    /// Encodes an event and makes room for it in the batch and on disk. `false` if it is lost.
-    fn can_take(&mut self, event: &Event) -> bool {
-        if self.status.state != State::Ok {
-            return false;
-        }
-        if !self.encoded.set(&event.fact) {
-            self.losses.because("an event too large for a block");
-            return false;
-        }
-        if !self.batch.is_empty() && !self.batch.has_room(event.time, self.encoded.len(), self.batch_limit())
-        {
-            self.end_block();
-        }
-        if self.status.state != State::Ok {
-            return false;
-        }
-        if !self.batch.is_empty() {
-            return true;
-        }
-        match self.prepare(self.encoded.len()) {
-            Ok(true) => true,
-            Ok(false) => {
-                self.losses.because("an event too large for what --max-disk allows");
-                false
-            }
-            Err(failure) => {
-                self.pause(failure);
-                false
-            }
-        }
-    }
-
-    /// Writes the batch as a block.
-    fn end_block(&mut self) {
-        let Some(first) = self.batch.first() else { return };
-        let outcome = self.write_block();
-        let written = matches!(outcome, Ok(true));
-        if let (true, Some((count, since))) = (written, self.losses.told()) {
-            self.shelf.told(count, since);
-        }
-        let pushed = u64::from(self.batch.count()).saturating_sub(self.losses.settle(written));
-        self.batch.clear();
-        if written {
-            self.status.stored += pushed;
-            self.shelf.stored(pushed, first);
-            if let Some(open) = &mut self.open {
-                open.stored(pushed, first);
-            }
-            return;
-        }
-        self.lose(pushed, first);
-        // Definitions may be lost with it, so the next event needs a segment with a new keyframe.
-        match outcome {
-            Err(failure) => self.pause(failure),
-            Ok(_) => {
-                self.close_segment();
-                self.losses.because("a block too large for what --max-disk allows");
-            }
-        }
-    }
-
-    /// Counts the batch as lost.
-    fn give_up_batch(&mut self) {
-        let Some(first) = self.batch.first() else { return };
-        let pushed = u64::from(self.batch.count()).saturating_sub(self.losses.settle(false));
-        self.batch.clear();
-        self.lose(pushed, first);
-    }
-
-    fn write_block(&mut self) -> Result<bool, Failure> {
-        let Some(open) = &mut self.open else { return Ok(false) };
-        let last = self.batch.last();
-        let packed = self.packer.pack(&mut self.batch, open.tag, open.next_block, false);
-        let block = packed.map_err(|error| Failure::of("packing a block", &error))?;
-        // A batch's size is reckoned, so the block may be a little more than room was made for.
-        let fits = self.extend(block.len() as u64)?;
-        if fits {
-            self.append(&block)?;
-            if let Some(open) = &mut self.open {
-                open.appended(last);
-                open.fresh = false;
-            }
-        }
-        self.packer.reuse(block);
-        Ok(fits)
-    }
-
-    /// Makes sure that what was written survives a power cut.
-    fn sync(&mut self) {
-        if let Err(failure) = self.sync_open() {
-            self.pause(failure);
-        }
-    }
-
-    fn end_segment_or_pause(&mut self) {
-        if let Err(failure) = self.end_segment() {
-            self.pause(failure);
-        }
-    }
-
-    fn lose(&mut self, count: u64, time: u64) {
-        self.status.lost += count;
-        self.losses.lose(count, time);
-    }
-
-    /// Puts what was lost into the batch.
-    fn tell_losses(&mut self) {
-        let Some(loss) = self.losses.to_tell(self.now) else { return };
-        let event = Event { time: self.now, fact: Fact::Loss(loss) };
-        if self.can_take(&event) {
-            self.add(&event);
-            if let Fact::Loss(loss) = &event.fact {
-                self.losses.telling(loss);
-            }
-        }
-    }
-
-    /// Puts an event that [can be taken](Self::can_take) into the batch.
-    fn add(&mut self, event: &Event) {
-        if self.batch.is_empty() {
-            self.batch_since = self.now;
-        }
-        self.batch.push(event, &self.encoded);
-    }
-
-    /// Stops storing.
-    fn pause(&mut self, Failure { mut reason, full }: Failure) {
-        // A place that was taken away fails in many ways; the one thing to say is that it was.
-        let astray = if self.status.state == State::Ok { self.storage.astray(0) } else { None };
-        if let Some(astray) = &astray {
-            reason = format!("{}; {reason}", astray.reason);
-        }
-        // A segment can be begun where not even its first block has room.
-        self.cramped = full && self.open.is_some_and(|open| open.fresh);
-        self.abandon_segment();
-        if self.status.state == State::Ok && self.now.saturating_sub(self.resumed) >= CALM {
-            self.retry_after = RETRY.0;
-        }
-        // A new segment may help at once: for it the oldest goes.
-        let soon =
-            (full && self.status.state == State::Ok && self.retry_after == RETRY.0) || astray.is_some();
-        self.retry_at = if soon { self.now } else { self.now.saturating_add(self.retry_after) };
-        self.retry_after = (2 * self.retry_after).min(RETRY.1);
-        self.losses.because(&reason);
-        let line = format!("storing paused: {reason}; events are counted until it works again");
-        let state = State::Paused { reason };
-        if self.status.state != state {
-            self.status.state = state;
-            self.say(line);
-        }
-    }
-
-    /// Tries to store again, in a new segment.
-    fn resume(&mut self) {
-        let room = self.settle().and_then(|()| self.uncramp());
-        match room.and_then(|()| self.begin_segment()) {
-            Ok(()) => {
-                self.status.state = State::Ok;
-                self.resumed = self.now;
-                self.say(format!("storing again; {} events were lost", self.losses.untold()));
-                self.store_waiting_marks();
-            }
-            Err(failure) => self.pause(failure),
-        }
-    }
-
-    /// Makes room on a file system that had none for a segment's first block.
-    fn uncramp(&mut self) -> Result<(), Failure> {
-        if std::mem::take(&mut self.cramped) {
-            self.drop_early()?;
-        }
-        Ok(())
-    }
-
-    /// Sees what really is on the disk: after an error the writer can't know.
-    fn look_again(&mut self) -> Result<(), Failure> {
-        self.shelf.look(&mut self.storage).map_err(|error| Failure::of("listing the directory", &error))?;
-        self.newest = self.newest.max(self.shelf.newest());
-        Ok(())
-    }
-
     /// Deletes what is too old.
     fn drop_old(&mut self) {
         let Some(most) = self.options.max_age.filter(|_| self.now >= self.age_at) else { return };
-        self.age_at = self.now.saturating_add(AGE_BEAT);
+        self.age_at = self.now.saturating_add(AGE_INTERVAL);
         let (storage, open) = (&mut self.storage, self.open.is_some());
-        if let Err(error) = self.shelf.drop_old(storage, most, self.now, open) {
-            self.pause(Failure::of("deleting an old segment", &error));
+        if let Err(error) = self.retention.drop_old(storage, most, self.now, open) {
+            self.pause(Doing::DeleteExpired.failed(error));
         }
     }
 
     fn take_stock(&mut self) {
-        let sums = self.shelf.sums();
+        let sums = self.retention.sums();
         self.status.on_disk = sums.length;
-        self.status.taken = self.shelf.taken();
-        self.status.segments = self.shelf.count();
+        self.status.taken = self.retention.taken();
+        self.status.segments = self.retention.count();
         self.status.kept = sums.kept;
         self.status.kept_taken = sums.kept_taken;
         self.status.kept_share = self.share();
-        self.status.deleted = self.shelf.deleted();
+        self.status.deleted = self.retention.deleted();
         self.status.waiting_marks = self.waiting_marks.len();
     }
 }

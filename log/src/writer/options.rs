@@ -135,6 +135,26 @@ impl fmt::Display for WriteError {
     }
 }
 
+/// Why a mark is not in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MarkError {
+    /// It waits until events can be stored again. Displays as the reason why they can't.
+    Waits {
+        /// That of [`State::Paused`](super::State::Paused).
+        reason: String,
+    },
+}
+
+impl fmt::Display for MarkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MarkError::Waits { reason } => f.write_str(reason),
+        }
+    }
+}
+
+impl error::Error for MarkError {}
+
 impl error::Error for WriteError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {

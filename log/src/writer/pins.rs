@@ -5,20 +5,21 @@
 //! after are named so from the beginning; at its end the open one is ended, so that little else is kept with
 //! it. What is to be renamed and can't be (a disk that is read-only, say) is tried again.
 
-use super::{nanoseconds, Failure, State, Writer};
+use super::failure::Doing;
+use super::{nanoseconds, MarkError, State, Writer};
 use crate::event::{Event, Fact, Pinned, Unpinned};
 use crate::name::Pin;
 use crate::storage::Storage;
 
 /// Nanoseconds between tries to rename files after an error.
-const RENAME_BEAT: u64 = 10_000_000_000;
+const RENAME_INTERVAL: u64 = 10_000_000_000;
 /// Marks that wait for a disk at most.
-const MOST_WAITING_MARKS: usize = 64;
+const MAX_WAITING_MARKS: usize = 64;
 /// Kept segments may take as much as this many, however small the share: fewer keep nothing of the time
 /// before.
-const LEAST_KEPT: u64 = 2;
+const MIN_KEPT: u64 = 2;
 /// Bytes of a cause that the log repeats.
-const LONGEST_CAUSE: usize = 200;
+const MAX_CAUSE: usize = 200;
 
 /// The time in which segments are kept from the beginning.
 #[derive(Debug)]
@@ -37,13 +38,13 @@ impl<S: Storage> Writer<S> {
         let (before, after) = (nanoseconds(self.options.pin_before), nanoseconds(self.options.pin_after));
         let (from, to) = (time.saturating_sub(before), time.saturating_add(after));
         let wall = self.storage.wall_clock();
-        self.shelf.pin(pin, self.now.saturating_sub(from), self.now, wall, self.open.is_some());
+        self.retention.pin(pin, self.now.saturating_sub(from), self.now, wall, self.open.is_some());
         if to > self.now {
             let window = self.window.get_or_insert(Window { until: to, pin });
             window.until = window.until.max(to);
             window.pin = window.pin.max(pin);
         }
-        let end = cause.char_indices().map(|(place, _)| place).find(|place| *place >= LONGEST_CAUSE);
+        let end = cause.char_indices().map(|(place, _)| place).find(|place| *place >= MAX_CAUSE);
         let cause = cause.get(..end.unwrap_or(cause.len())).unwrap_or_default().to_owned();
         self.notes.push(Fact::Pinned(Pinned { from, to, cause }));
         self.rename_at = self.now;
@@ -54,8 +55,8 @@ impl<S: Storage> Writer<S> {
     /// Writes an operator's mark, keeps the segments around it, and makes all that survive a power cut.
     ///
     /// # Errors
-    /// It can't be stored now; why in words. It is stored as soon as that is possible, by this run.
-    pub fn mark(&mut self, time: u64, text: &str) -> Result<(), String> {
+    /// It can't be stored now. It is stored as soon as that is possible, by this run.
+    pub fn mark(&mut self, time: u64, text: &str) -> Result<(), MarkError> {
         self.now = self.now.max(time);
         self.look_at_place();
         if self.status.state != State::Ok {
@@ -65,7 +66,7 @@ impl<S: Storage> Writer<S> {
         self.take_stock();
         match &self.status.state {
             State::Ok => Ok(()),
-            State::Paused { reason } => Err(reason.clone()),
+            State::Paused { reason } => Err(MarkError::Waits { reason: reason.clone() }),
         }
     }
 
@@ -80,7 +81,7 @@ impl<S: Storage> Writer<S> {
             self.sync();
             self.tend_pins();
         }
-        if self.status.state != State::Ok && self.waiting_marks.len() < MOST_WAITING_MARKS {
+        if self.status.state != State::Ok && self.waiting_marks.len() < MAX_WAITING_MARKS {
             self.waiting_marks.push_back((time, text.to_owned()));
         }
     }
@@ -98,17 +99,17 @@ impl<S: Storage> Writer<S> {
         if share == 0 {
             return 0;
         }
-        let least = LEAST_KEPT.saturating_mul(self.shelf.cost(self.segment_size()));
-        share.max(least.min(self.shelf.room() / 2))
+        let least = MIN_KEPT.saturating_mul(self.retention.cost(self.segment_size()));
+        share.max(least.min(self.retention.room() / 2))
     }
 
     /// Lets the oldest of the kept segments go where they have more than their share.
     pub(super) fn keep_to_share(&mut self) {
         let share = self.share();
-        if self.shelf.sums().kept_taken <= share {
+        if self.retention.sums().kept_taken <= share {
             return;
         }
-        let segments = self.shelf.unpin(share);
+        let segments = self.retention.unpin(share);
         if segments > 0 {
             self.notes.push(Fact::Unpinned(Unpinned { segments }));
             self.rename_at = self.now;
@@ -121,15 +122,14 @@ impl<S: Storage> Writer<S> {
             self.window = None;
         }
         self.keep_to_share();
-        if !self.shelf.must_rename() || self.now < self.rename_at {
+        if !self.retention.must_rename() || self.now < self.rename_at {
             return;
         }
-        if let Err(error) = self.shelf.rename(&mut self.storage) {
-            self.rename_at = self.now.saturating_add(RENAME_BEAT);
+        if let Err(error) = self.retention.rename(&mut self.storage) {
+            self.rename_at = self.now.saturating_add(RENAME_INTERVAL);
             // A disk that can't be written to at all says so itself.
             if self.status.state == State::Ok {
-                let Failure { reason, .. } = Failure::of("renaming a segment that is to be kept", &error);
-                self.say(format!("{reason}; it is tried again"));
+                self.say(format!("{}; it is tried again", Doing::RenamePinned.failed(error)));
             }
         }
     }

@@ -6,14 +6,15 @@
 //! moved away is ended in good order where it is. Then it goes on, in a new segment, in the place that was asked
 //! for, which is made again if it is missing; if that can't be used, this is a state like that of a failing disk.
 
+use super::failure::{Doing, Failure};
 use super::segment::Open;
-use super::{Failure, State, Writer};
+use super::{State, Writer};
 use crate::name::SegmentName;
 use crate::storage::{Astray, Storage};
 use std::io;
 
 /// Nanoseconds between looks.
-const BEAT: u64 = 1_000_000_000;
+const LOOK_INTERVAL: u64 = 1_000_000_000;
 
 /// A segment that could not be ended in good order.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +52,7 @@ impl<S: Storage> Writer<S> {
 
     /// Looks, and goes after the place that people look at.
     pub(super) fn look_at_place(&mut self) {
-        self.place_at = self.now.saturating_add(BEAT);
+        self.place_at = self.now.saturating_add(LOOK_INTERVAL);
         let length = self.open.map_or(0, |open| open.written());
         let Some(astray) = self.storage.astray(length) else { return };
         if self.status.state != State::Ok {
@@ -85,7 +86,7 @@ impl<S: Storage> Writer<S> {
             }
         } else {
             self.give_up_batch();
-            let open = self.open.and_then(|_| self.shelf.newest());
+            let open = self.open.and_then(|_| self.retention.newest());
             self.close_segment();
             self.count_gone(open);
         }
@@ -96,7 +97,7 @@ impl<S: Storage> Writer<S> {
     pub(super) fn look_at_end(&mut self) {
         let Some(open) = self.open else { return };
         let Some(astray) = self.storage.astray(open.written()).filter(|astray| astray.lost) else { return };
-        let name = self.shelf.newest();
+        let name = self.retention.newest();
         self.close_segment();
         self.count_gone(name);
         self.losses.because(&astray.reason);
@@ -108,15 +109,16 @@ impl<S: Storage> Writer<S> {
         let (gone, told) = match self.storage.list() {
             Ok(files) => {
                 let is_there = |name: &str| files.iter().any(|file| file.name == name);
-                self.shelf.gone(|name| spoilt.as_deref() != Some(name) && is_there(name))
+                self.retention.gone(|name| spoilt.as_deref() != Some(name) && is_there(name))
             }
             // the directory itself was deleted
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.shelf.gone(|_| false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.retention.gone(|_| false),
             // It can't be told: what was synced may be there.
             Err(_) => (Gone::default(), Gone::default()),
         };
-        let shelf = &self.shelf;
-        self.abandoned = self.abandoned.take().filter(|abandoned| shelf.length_of(abandoned.name).is_some());
+        let retention = &self.retention;
+        self.abandoned =
+            self.abandoned.take().filter(|abandoned| retention.length_of(abandoned.name).is_some());
         self.unstore(gone);
         // What was said to be lost must be said again.
         if let Some(since) = told.since {
@@ -129,16 +131,16 @@ impl<S: Storage> Writer<S> {
         if self.storage.astray(0).is_some_and(|astray| astray.lost) {
             self.count_gone(None);
         }
-        let moved = self.storage.settle().map_err(|error| Failure::of("the log's directory", &error))?;
+        let moved = self.storage.settle().map_err(|error| Doing::OpenDirectory.failed(error))?;
         self.look_again()?;
         if moved {
             // What other recorders had set aside there.
-            let trimmed = self.shelf.trim(&mut self.storage);
-            trimmed.map_err(|error| Failure::of("listing the directory", &error))?;
+            let trimmed = self.retention.trim(&mut self.storage);
+            trimmed.map_err(|error| Doing::ListDirectory.failed(error))?;
         }
         if let Some(Abandoned { name, length, doubtful: (count, since) }) = self.abandoned.take() {
             // Not there, or not all of it: a disk that lost it, or another one.
-            if moved || self.shelf.length_of(name).is_none_or(|found| found < length) {
+            if moved || self.retention.length_of(name).is_none_or(|found| found < length) {
                 let mut gone = Gone::default();
                 gone.add(count, since);
                 self.unstore(gone);
@@ -157,7 +159,7 @@ impl<S: Storage> Writer<S> {
 
     /// The open segment can't be ended in good order.
     pub(super) fn note_abandoned(&mut self, open: &Open) {
-        let Some(name) = self.shelf.newest() else { return };
+        let Some(name) = self.retention.newest() else { return };
         let doubtful = open.doubtful();
         if doubtful.0 > 0 {
             self.abandoned = Some(Abandoned { name, length: open.written(), doubtful });

@@ -53,7 +53,7 @@ struct Entry {
 
 /// The segments in the directory, oldest first; while one is being written it is the last.
 #[derive(Debug)]
-pub(super) struct Shelf {
+pub(super) struct Retention {
     segments: VecDeque<Entry>,
     cap: u64,
     unit: u64,
@@ -78,10 +78,10 @@ pub(super) struct Sums {
     pub kept_taken: u64,
 }
 
-impl Shelf {
+impl Retention {
     pub fn new(cap: u64, unit: u64) -> Self {
         let (segments, sums) = (VecDeque::new(), Sums::default());
-        Shelf { segments, cap, unit, own: unit, sums, deleted: 0, unsynced: false }
+        Retention { segments, cap, unit, own: unit, sums, deleted: 0, unsynced: false }
     }
 
     /// After any change.

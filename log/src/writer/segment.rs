@@ -1,6 +1,7 @@
 //! The segment that is being written: when a new one is due, what it begins with, and room for it.
 
-use super::{nanoseconds, Failure, Writer, MIN_SEGMENT};
+use super::failure::{Doing, Failure};
+use super::{nanoseconds, Writer, MIN_SEGMENT};
 use crate::block::{Batch, Encoded, Packer, MAX_TIME};
 use crate::event::{Event, Fact, SegmentEnd};
 use crate::format::{tag_of, SegmentHeader, FACTS, FIRST_BLOCK, VERSION};
@@ -19,12 +20,12 @@ const REST: u64 = 4;
 const KEYFRAMES_IN_SEGMENT: u64 = 4;
 /// A segment that has lasted as long as a pin is ended, so that pins are not much longer than asked for, if it
 /// holds so many times its keyframe, and so many bytes: what begins anew costs no more than an eighth.
-const KEYFRAMES_IN_YOUNG: u64 = 8;
-const LEAST_YOUNG: u64 = 128 << 10;
+const KEYFRAMES_BEFORE_ROTATION: u64 = 8;
+const MIN_BEFORE_ROTATION: u64 = 128 << 10;
 /// With a largest age, segments last no longer than this part of it, since they go as a whole.
 const SEGMENTS_IN_AGE: u64 = 8;
 /// Nanoseconds between lines about a file system that others have filled; it may go on for days.
-const LINE_BEAT: u64 = 3_600_000_000_000;
+const LINE_INTERVAL: u64 = 3_600_000_000_000;
 
 /// The segment that is being written.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +89,7 @@ impl<S: Storage> Writer<S> {
     pub(super) fn batch_limit(&self) -> usize {
         let full = self.full_batch();
         let limit = match &self.open {
-            Some(open) => full.min(most_raw(open.limit.saturating_sub(open.size))),
+            Some(open) => full.min(max_raw(open.limit.saturating_sub(open.size))),
             None => full,
         };
         limit as usize
@@ -121,9 +122,9 @@ impl<S: Storage> Writer<S> {
         let Some(open) = &mut self.open else { return Ok(false) };
         let limit = open.size + more;
         if limit > open.limit {
-            let growth = self.shelf.growth(limit);
-            let made = self.shelf.make_room(&mut self.storage, growth, true);
-            if !made.map_err(|error| Failure::of("deleting the oldest segment", &error))? {
+            let growth = self.retention.growth(limit);
+            let made = self.retention.make_room(&mut self.storage, growth, true);
+            if !made.map_err(|error| Doing::DeleteOldest.failed(error))? {
                 return Ok(false);
             }
             open.limit = limit;
@@ -133,7 +134,7 @@ impl<S: Storage> Writer<S> {
 
     /// The longest that a segment may be.
     fn largest(&self) -> u64 {
-        self.shelf.longest(self.shelf.room() / 2)
+        self.retention.longest(self.retention.room() / 2)
     }
 
     /// Bytes that a segment is to have: no more than leaves room for another.
@@ -162,7 +163,7 @@ impl<S: Storage> Writer<S> {
         let end = SegmentEnd { blocks: number.saturating_add(1), ..open.ended() };
         let room = open.limit.saturating_sub(open.size);
         let block = self.pack_end(end, tag, number, false);
-        let block = block.map_err(|error| Failure::of("packing the end of a segment", &error))?;
+        let block = block.map_err(|error| Doing::PackSegmentEnd.failed(error))?;
         if block.len() as u64 <= room {
             self.append(&block)?;
             if let Some(open) = &mut self.open {
@@ -190,7 +191,7 @@ impl<S: Storage> Writer<S> {
             }
             // What was set aside for it and can't be given back stays on the account until the next look.
             let freed = self.storage.finish().is_ok();
-            self.shelf.finish(self.now, freed);
+            self.retention.finish(self.now, freed);
         }
     }
 
@@ -198,10 +199,11 @@ impl<S: Storage> Writer<S> {
     pub(super) fn should_rotate(&self) -> bool {
         let Some(open) = self.open.as_ref().filter(|open| !open.fresh) else { return false };
         let age = self.now.saturating_sub(open.begun);
-        let pinned_for_longer = self.shelf.newest_is_kept() && self.window.is_none();
+        let pinned_for_longer = self.retention.newest_is_kept() && self.window.is_none();
         let of_a_pin =
             nanoseconds(self.options.pin_before).saturating_add(nanoseconds(self.options.pin_after));
-        let worth_it = open.size >= LEAST_YOUNG.max(KEYFRAMES_IN_YOUNG.saturating_mul(open.keyframe));
+        let worth_it =
+            open.size >= MIN_BEFORE_ROTATION.max(KEYFRAMES_BEFORE_ROTATION.saturating_mul(open.keyframe));
         let most = self.options.max_age.map_or(u64::MAX, |most| nanoseconds(most) / SEGMENTS_IN_AGE);
         pinned_for_longer || (self.share() > 0 && worth_it && age >= of_a_pin) || age >= most
     }
@@ -233,9 +235,9 @@ impl<S: Storage> Writer<S> {
         let least = size + Packer::bound((self.full_batch() / REST) as usize);
         let wanted = self.segment_size().max(KEYFRAMES_IN_SEGMENT * size);
         let mut limit = wanted.min(self.largest()).max(least);
-        let cost = self.shelf.cost(limit);
-        let made = self.shelf.make_room(&mut self.storage, cost, false);
-        if !made.map_err(|error| Failure::of("deleting the oldest segment", &error))? {
+        let cost = self.retention.cost(limit);
+        let made = self.retention.make_room(&mut self.storage, cost, false);
+        if !made.map_err(|error| Doing::DeleteOldest.failed(error))? {
             return Err(self.keyframe_too_big(least));
         }
         let open = Open {
@@ -256,7 +258,7 @@ impl<S: Storage> Writer<S> {
         loop {
             let failure = match self.create(wall, Open { limit, ..open }, &head) {
                 Ok(()) => return Ok(()),
-                Err(failure) if failure.full => failure,
+                Err(failure) if failure.is_full() => failure,
                 Err(failure) => return Err(failure),
             };
             // Others may have filled the file system. First the oldest of our own goes, as it would if the cap
@@ -283,11 +285,9 @@ impl<S: Storage> Writer<S> {
         let name = SegmentName::next(self.newest, wall).kept(pin);
         self.newest = Some(name);
         let limit = open.limit;
-        self.storage
-            .create(&name.to_string(), limit)
-            .map_err(|error| Failure::of("creating a segment", &error))?;
+        self.storage.create(&name.to_string(), limit).map_err(|error| Doing::CreateSegment.failed(error))?;
         self.next_segment = self.next_segment.saturating_add(1);
-        self.shelf.add(name, limit, self.now);
+        self.retention.add(name, limit, self.now);
         self.open = Some(open);
         let begun = self.append(head);
         if begun.is_err() {
@@ -303,23 +303,23 @@ impl<S: Storage> Writer<S> {
             self.note_abandoned(&open);
         }
         let fresh = self.open.is_some_and(|open| open.fresh);
-        let name = self.shelf.newest().filter(|_| fresh);
+        let name = self.retention.newest().filter(|_| fresh);
         self.close_segment();
         if name.is_some_and(|name| self.storage.remove(&name.to_string()).is_ok()) {
-            self.shelf.forget_newest();
+            self.retention.forget_newest();
         }
     }
 
     /// Deletes the oldest segment that is not kept because the file system is full. Gives the bytes it took.
     pub(super) fn drop_early(&mut self) -> Result<u64, Failure> {
-        let failed = |error: io::Error| Failure::of("deleting the oldest segment", &error);
-        let gone = self.shelf.drop_one(&mut self.storage, false, false).map_err(failed)?;
-        self.shelf.sync(&mut self.storage).map_err(failed)?;
+        let failed = |error| Doing::DeleteOldest.failed(error);
+        let gone = self.retention.drop_one(&mut self.storage, false, false).map_err(failed)?;
+        self.retention.sync(&mut self.storage).map_err(failed)?;
         if gone.is_some() {
             self.status.deleted_early += 1;
             self.losses.because("the file system was full: the oldest segments were deleted early");
             if self.now >= self.early_line_at {
-                self.early_line_at = self.now.saturating_add(LINE_BEAT);
+                self.early_line_at = self.now.saturating_add(LINE_INTERVAL);
                 self.say("the file system is full: the oldest segments are deleted early".into());
             }
         }
@@ -328,7 +328,7 @@ impl<S: Storage> Writer<S> {
 
     /// Adds the blocks of a keyframe to a segment's first bytes. Gives their number.
     fn add_keyframe(&mut self, head: &mut Vec<u8>, tag: u32) -> Result<u32, Failure> {
-        let packing = |error| Failure::of("packing the definitions", &error);
+        let packing = |error| Doing::PackDefinitions.failed(error);
         // Not the writer's own: that holds the event which the segment is begun for.
         let mut encoded = Encoded::default();
         let mut batch = Batch::default();
@@ -349,7 +349,7 @@ impl<S: Storage> Writer<S> {
             if !batch.is_empty() && !batch.has_room(event.time, encoded.len(), limit) {
                 self.packer.pack_onto(head, &mut batch, tag, blocks).map_err(packing)?;
                 blocks += 1;
-                if head.len() as u64 > self.shelf.room() {
+                if head.len() as u64 > self.retention.room() {
                     return Err(self.keyframe_too_big(head.len() as u64));
                 }
             }
@@ -363,11 +363,7 @@ impl<S: Storage> Writer<S> {
     }
 
     fn keyframe_too_big(&self, least: u64) -> Failure {
-        let reason = format!(
-            "the names in use need segments of {least} bytes and more, more than fit into --max-disk {}; raise it",
-            self.options.max_disk
-        );
-        Failure { reason, full: false }
+        Failure::KeyframeTooBig { least, max_disk: self.options.max_disk }
     }
 
     /// Appends to the open segment. The room must have been made.
@@ -376,8 +372,8 @@ impl<S: Storage> Writer<S> {
         // Counted before it is tried: after an error any part of it may be in the file.
         open.size += bytes.len() as u64;
         open.unsynced = true;
-        self.shelf.grow(bytes.len() as u64);
-        self.storage.append(bytes).map_err(|error| Failure::of("writing", &error))?;
+        self.retention.grow(bytes.len() as u64);
+        self.storage.append(bytes).map_err(|error| Doing::Write.failed(error))?;
         open.written = open.size;
         self.status.written += bytes.len() as u64;
         self.keep_to_share();
@@ -387,11 +383,11 @@ impl<S: Storage> Writer<S> {
     /// Makes sure that the open segment survives a power cut.
     pub(super) fn sync_open(&mut self) -> Result<(), Failure> {
         if let Some(open) = self.open.as_mut().filter(|open| open.unsynced) {
-            self.storage.sync().map_err(|error| Failure::of("syncing", &error))?;
+            self.storage.sync().map_err(|error| Doing::Sync.failed(error))?;
             open.unsynced = false;
             open.doubtful = (0, 0);
         }
-        self.shelf.sync(&mut self.storage).map_err(|error| Failure::of("syncing the directory", &error))?;
+        self.retention.sync(&mut self.storage).map_err(|error| Doing::SyncDirectory.failed(error))?;
         self.last_sync = self.now;
         Ok(())
     }
@@ -405,7 +401,7 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
 }
 
 /// The most bytes of a body whose block is sure to fit into `room` bytes.
-fn most_raw(room: u64) -> u64 {
+fn max_raw(room: u64) -> u64 {
     // What zstd adds to noise is 1/256 of it and some bytes.
     room.saturating_sub(Packer::bound(0)).saturating_sub(room / 128)
 }

@@ -1,0 +1,78 @@
+//! When the disk fails: storing pauses, and begins again in a new segment.
+
+use super::failure::{Doing, Failure};
+use super::{State, Writer};
+use crate::storage::Storage;
+
+/// Nanoseconds until the first try to store again. A try may pack all definitions, 20 ms for 10,000 records on a small box.
+pub(super) const FIRST_RETRY: u64 = 1_000_000_000;
+/// Nanoseconds between tries at most: each time they are twice as many.
+const LAST_RETRY: u64 = 30_000_000_000;
+/// Nanoseconds of undisturbed storing after which the next trouble is taken for a new one. Before, tries get rarer
+/// and rarer, and so do the lines about them.
+const CALM: u64 = 60_000_000_000;
+impl<S: Storage> Writer<S> {
+    pub(super) fn end_segment_or_pause(&mut self) {
+        if let Err(failure) = self.end_segment() {
+            self.pause(failure);
+        }
+    }
+
+    /// Stops storing.
+    pub(super) fn pause(&mut self, failure: Failure) {
+        let full = failure.is_full();
+        // A place that was taken away fails in many ways; the one thing to say is that it was.
+        let astray = if self.status.state == State::Ok { self.storage.astray(0) } else { None };
+        let is_astray = astray.is_some();
+        let reason = match astray {
+            Some(astray) => Failure::Astray(astray, Box::new(failure)).to_string(),
+            None => failure.to_string(),
+        };
+        // A segment can be begun where not even its first block has room.
+        self.cramped = full && self.open.is_some_and(|open| open.fresh);
+        self.abandon_segment();
+        if self.status.state == State::Ok && self.now.saturating_sub(self.resumed) >= CALM {
+            self.retry_after = FIRST_RETRY;
+        }
+        // A new segment may help at once: for it the oldest goes.
+        let soon = (full && self.status.state == State::Ok && self.retry_after == FIRST_RETRY) || is_astray;
+        self.retry_at = if soon { self.now } else { self.now.saturating_add(self.retry_after) };
+        self.retry_after = (2 * self.retry_after).min(LAST_RETRY);
+        self.losses.because(&reason);
+        let line = format!("storing paused: {reason}; events are counted until it works again");
+        let state = State::Paused { reason };
+        if self.status.state != state {
+            self.status.state = state;
+            self.say(line);
+        }
+    }
+
+    /// Tries to store again, in a new segment.
+    pub(super) fn resume(&mut self) {
+        let room = self.settle().and_then(|()| self.uncramp());
+        match room.and_then(|()| self.begin_segment()) {
+            Ok(()) => {
+                self.status.state = State::Ok;
+                self.resumed = self.now;
+                self.say(format!("storing again; {} events were lost", self.losses.untold()));
+                self.store_waiting_marks();
+            }
+            Err(failure) => self.pause(failure),
+        }
+    }
+
+    /// Makes room on a file system that had none for a segment's first block.
+    pub(super) fn uncramp(&mut self) -> Result<(), Failure> {
+        if std::mem::take(&mut self.cramped) {
+            self.drop_early()?;
+        }
+        Ok(())
+    }
+
+    /// Sees what really is on the disk: after an error the writer can't know.
+    pub(super) fn look_again(&mut self) -> Result<(), Failure> {
+        self.retention.look(&mut self.storage).map_err(|error| Doing::ListDirectory.failed(error))?;
+        self.newest = self.newest.max(self.retention.newest());
+        Ok(())
+    }
+}
