@@ -20,12 +20,12 @@ use crate::directory::Guard;
 use crate::linux::signals::HangUp;
 use crate::linux::user::Users;
 use crate::linux::{privileges, signals};
+use crate::recorder::chain_sampling::Retain;
 use crate::recorder::holding::Holding;
 use crate::recorder::report::Report;
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
 use crate::recorder::store::Store;
-use crate::recorder::thinning::Retain;
 use crate::recorder::triggers::Triggers;
 use crate::recorder::{self, Recorder};
 use crate::terminal::{self, complain};
@@ -440,7 +440,8 @@ fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<Recorder, Fa
         _ => {}
     }
     let sink = &mut Holding::new(sink);
-    let (mut recorder, said) = Recorder::new(options, sink).map_err(Failure::Failed)?;
+    let (mut recorder, said) =
+        Recorder::new(options, sink).map_err(|error| Failure::Failed(error.to_string()))?;
     said.iter().for_each(|line| complain(line));
     recorder.run(sink, &mut complain);
     Ok(recorder)

@@ -1,50 +1,164 @@
 //! How the program ends: the one place for exit codes.
 
-use crate::out::complain;
+use crate::nothing_found::NoChange;
+use crate::terminal::Terminal;
+use crate::time::NotATime;
+use std::ffi::OsString;
+use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Why a command stopped, or what it has to confess at its end.
+/// Why a command stopped.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was called wrongly; the line says how it should be.
-    Usage(String),
-    /// It could not be done; the line says what to do.
-    Failed(String),
-    /// Something could not be read; it has been said already.
-    Said,
-    /// Nobody reads the output any more, as in `iocreplay puts LOG | head -1`.
-    Pipe,
+    /// It was called wrongly.
+    Usage(UsageError),
+    /// The answer can't be written.
+    Output {
+        /// To this file; `None`: standard output.
+        file: Option<PathBuf>,
+        /// Why.
+        error: io::Error,
+    },
+    /// `why` found no change.
+    NoChange(NoChange),
+    /// It was reported already, or is the answer itself.
+    Reported,
+}
+
+/// What is wrong with the command line.
+#[derive(Debug, PartialEq, Eq)]
+pub enum UsageError {
+    /// An argument is not UTF-8.
+    NotUtf8(OsString),
+    /// argh rejects it, for this reason.
+    Rejected(String),
+    /// No log is named.
+    NoLog {
+        /// The command.
+        command: &'static str,
+        /// What stands before the logs.
+        operands: &'static str,
+    },
+    /// A log stands where the PV should.
+    LogBeforePv {
+        /// That log.
+        log: String,
+        /// The PV, if there is something that can be one.
+        pv: String,
+        /// The other logs.
+        others: Vec<String>,
+    },
+    /// A time is not one.
+    Time(NotATime),
+    /// The output would be written to a log.
+    OutputInLog {
+        /// The file that `-o` names.
+        file: PathBuf,
+        /// What it would do.
+        conflict: Conflict,
+    },
+}
+
+/// What a file has to do with a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// It is a segment.
+    IsSegment,
+    /// It is in a log's directory.
+    InDirectory,
+    /// It is called like a segment.
+    NamedLikeSegment,
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UsageError::NotUtf8(argument) => {
+                write!(f, "argument {argument:?} is not UTF-8; rename the file or use a relative path")
+            }
+            UsageError::Rejected(reason) => f.write_str(reason),
+            UsageError::NoLog { command, operands } => write!(
+                f,
+                "no LOG; name a segment, or a directory of segments: iocreplay {command} {operands}LOG..."
+            ),
+            UsageError::LogBeforePv { log, pv, others } => {
+                write!(f, "{log} is a log; the PV comes before it: iocreplay why {pv} {log}")?;
+                others.iter().try_for_each(|other| write!(f, " {other}"))
+            }
+            UsageError::Time(error) => error.fmt(f),
+            UsageError::OutputInLog { file, conflict } => {
+                let conflict = match conflict {
+                    Conflict::IsSegment => "would overwrite a log",
+                    Conflict::InDirectory => "is in the directory of a log",
+                    Conflict::NamedLikeSegment => "would be taken for a part of a log by its name",
+                };
+                write!(f, "-o {} {conflict}; name another file", file.display())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Usage(error) => error.fmt(f),
+            Failure::Output { file: Some(file), error } => {
+                write!(f, "can't write {}: {error}; name another file with -o", file.display())
+            }
+            Failure::Output { file: None, error } => {
+                write!(f, "can't write to standard output: {error}; try -o FILE")
+            }
+            Failure::NoChange(error) => error.fmt(f),
+            Failure::Reported => f.write_str("reported"),
+        }
+    }
 }
 
 impl Failure {
-    /// What became of writing to `file` (standard output if none).
-    pub fn writing(error: io::Error, file: Option<&Path>) -> Self {
-        match (error.kind(), file) {
-            (io::ErrorKind::BrokenPipe, _) => Failure::Pipe,
-            (_, Some(file)) => {
-                Failure::Failed(format!("can't write {}: {error}; name another file with -o", file.display()))
-            }
-            (_, None) => Failure::Failed(format!("can't write to standard output: {error}; try -o FILE")),
+    /// The answer can't be written to this file, or to standard output.
+    pub fn output(error: io::Error, file: Option<&Path>) -> Self {
+        Failure::Output { file: file.map(Path::to_owned), error }
+    }
+
+    /// The same; the file that the answer goes to is known by now.
+    pub fn to(self, to: Option<&Path>) -> Self {
+        match self {
+            Failure::Output { file: None, error } => Failure::output(error, to),
+            other => other,
         }
     }
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Failure::writing(error, None)
+        Failure::output(error, None)
     }
 }
 
-/// 0 on success, 1 on failure, 2 on bad usage; says what is to be said on stderr.
+impl From<UsageError> for Failure {
+    fn from(error: UsageError) -> Self {
+        Failure::Usage(error)
+    }
+}
+
+/// 0 on success, 1 on failure, 2 on a usage error; reports the failure on standard error.
 pub fn exit(result: Result<(), Failure>) -> ExitCode {
-    let (line, code) = match result {
-        Ok(()) | Err(Failure::Pipe) => return ExitCode::SUCCESS,
-        Err(Failure::Said) => return ExitCode::FAILURE,
-        Err(Failure::Failed(line)) => (line, ExitCode::FAILURE),
-        Err(Failure::Usage(line)) => (line, ExitCode::from(2)),
+    let failure = match result {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(failure) => failure,
     };
-    complain(&line);
-    code
+    match &failure {
+        // Nobody reads the output any more, as in `iocreplay puts LOG | head -1`.
+        Failure::Output { error, .. } if error.kind() == io::ErrorKind::BrokenPipe => {
+            return ExitCode::SUCCESS;
+        }
+        Failure::Reported => {}
+        failure => Terminal.report(failure),
+    }
+    match failure {
+        Failure::Usage(_) => ExitCode::from(2),
+        _ => ExitCode::FAILURE,
+    }
 }

@@ -1,98 +1,178 @@
-//! What has to be said beside the answer: one line each on stderr, and whether all went well.
+//! What has to be reported beside the answer: logs that can't be read, damage, gaps, limits that were reached.
+//!
+//! A [`Notice`] holds the facts; its `Display` is the sentence. [`Notices`] hands each to whoever opened the logs and
+//! remembers whether anything could not be read.
 
-use crate::out::complain;
 use iocrec_log::reader::{Cause, Damage, ReadError};
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Lines about one file; a hostile or badly damaged one could fill the screen.
-const MAX_LINES: usize = 5;
+/// Reports of damage in one file; a hostile or badly damaged one could fill the screen.
+const MAX_REPORTS: usize = 5;
 
-/// Says things on stderr and remembers whether something could not be read.
+/// Something that the reader of a log should know.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Notice {
+    /// A log or segment can't be read at all.
+    Unreadable(ReadError),
+    /// A part of a segment can't be read.
+    Damaged {
+        /// The segment.
+        segment: PathBuf,
+        /// Where and why.
+        damage: Damage,
+    },
+    /// More parts of a segment can't be read; they are not reported one by one.
+    MoreDamage {
+        /// The segment.
+        segment: PathBuf,
+    },
+    /// Segments of a run are missing.
+    MissingSegments {
+        /// How many.
+        count: u32,
+        /// The segment that follows them.
+        before: PathBuf,
+    },
+    /// A segment has lost what was at its end.
+    Truncated {
+        /// The segment that follows it.
+        before: PathBuf,
+    },
+    /// Definitions were left out: they would take more memory than logs of this size may.
+    DefinitionsLeftOut {
+        /// How many.
+        count: u64,
+    },
+    /// More runs overlap than are read at a time.
+    RunsOverlap {
+        /// How many are read at a time.
+        limit: usize,
+    },
+    /// Chains came after others that began later.
+    ChainsOutOfOrder {
+        /// How many.
+        count: u64,
+    },
+}
+
+impl Notice {
+    /// Does it mean that something could not be read?
+    pub fn is_failure(&self) -> bool {
+        match self {
+            // A spare copy of the header, or a block twice, costs nothing.
+            Notice::Damaged { damage, .. } => !matches!(damage.cause, Cause::Header | Cause::Repeated),
+            Notice::Unreadable(_)
+            | Notice::MoreDamage { .. }
+            | Notice::Truncated { .. }
+            | Notice::DefinitionsLeftOut { .. } => true,
+            Notice::MissingSegments { .. } | Notice::RunsOverlap { .. } | Notice::ChainsOutOfOrder { .. } => {
+                false
+            }
+        }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Unreadable(error) => error.fmt(f),
+            Notice::Damaged { segment, damage } => {
+                let segment = segment.display();
+                match damage.cause {
+                    Cause::Cut => write!(
+                        f,
+                        "{segment} is cut: {damage}; all before is read (copy it again if the original is longer)"
+                    ),
+                    // The cause names what is not read.
+                    Cause::Inflated { .. } => write!(f, "{segment}: {}", damage.cause),
+                    _ => write!(f, "{segment} is damaged {damage}; the rest is read"),
+                }
+            }
+            Notice::MoreDamage { segment } => write!(f, "{}: more damage follows", segment.display()),
+            Notice::MissingSegments { count, before } => write!(
+                f,
+                "{count} segments of its run are missing before {}: deleted by the recorder to stay under its cap, or \
+                 not copied; their events are not shown",
+                before.display()
+            ),
+            Notice::Truncated { before } => write!(
+                f,
+                "blocks are missing at the end of the segment before {}; the rest is read (copy it again if the \
+                 original is longer)",
+                before.display()
+            ),
+            Notice::DefinitionsLeftOut { count } => write!(
+                f,
+                "{count} definitions are left out, since they take more memory than logs of this size may: some records \
+                 and PVs have no names, or are not shown; name fewer segments"
+            ),
+            Notice::RunsOverlap { limit } => write!(
+                f,
+                "more than {limit} recorders' runs overlap, which is more than is read at once: chains of different \
+                 runs may be out of order, and not joined; name fewer logs"
+            ),
+            Notice::ChainsOutOfOrder { count } => write!(
+                f,
+                "{count} chains come after others that began later: more happened while they lasted than is kept in \
+                 memory; read less at a time with --since and --until to have all in order"
+            ),
+        }
+    }
+}
+
+/// Who wants to know of notices.
+type Handler = Box<dyn Fn(&Notice)>;
+
+/// Hands notices on and remembers whether anything could not be read.
 #[derive(Default)]
 pub struct Notices {
-    failed: bool,
-    quiet: bool,
-    lines: HashMap<PathBuf, usize>,
+    handler: Option<Handler>,
+    failed: Cell<bool>,
+    reports: RefCell<HashMap<PathBuf, usize>>,
 }
 
 impl Notices {
-    /// Says nothing.
-    pub fn quiet() -> Self {
-        Notices { quiet: true, ..Notices::default() }
+    /// Hands each notice to `handler`.
+    pub fn to(handler: impl Fn(&Notice) + 'static) -> Self {
+        Notices { handler: Some(Box::new(handler)), ..Notices::default() }
     }
 
     /// Was there anything that could not be read?
     pub fn failed(&self) -> bool {
-        self.failed
+        self.failed.get()
     }
 
-    /// A log or segment can't be read at all.
-    pub fn failure(&mut self, error: &ReadError) {
-        self.failed = true;
-        self.say(&error.to_string());
-    }
-
-    /// A part of a segment can't be read.
-    pub fn damage(&mut self, path: &Path, damage: &Damage) {
-        // A spare copy of the header, or a block twice, costs nothing.
-        self.failed |= !matches!(damage.cause, Cause::Header | Cause::Repeated);
-        let lines = self.lines.entry(path.to_owned()).or_default();
-        *lines += 1;
-        match (*lines).cmp(&MAX_LINES) {
-            std::cmp::Ordering::Less => {}
-            std::cmp::Ordering::Equal => {
-                return self.say(&format!("{}: more damage follows", path.display()))
-            }
-            std::cmp::Ordering::Greater => return,
+    /// Reports a notice.
+    pub fn report(&self, notice: &Notice) {
+        if notice.is_failure() {
+            self.failed.set(true);
         }
-        let line = match damage.cause {
-            Cause::Cut => format!(
-                "{} is cut: {damage}; all before is read (copy it again if the original is longer)",
-                path.display()
-            ),
-            // it says itself what is not read
-            Cause::Inflated { .. } => format!("{}: {}", path.display(), damage.cause),
-            _ => format!("{} is damaged {damage}; the rest is read", path.display()),
-        };
-        self.say(&line);
+        if let Some(handler) = &self.handler {
+            handler(notice);
+        }
     }
 
-    /// Segments of a run are missing before `path`.
-    pub fn missing(&mut self, path: &Path, expected: u32, found: u32) {
-        let count = found.saturating_sub(expected);
-        self.say(&format!(
-            "{count} segments of its run are missing before {}: deleted by the recorder to stay under its cap, \
-             or not copied; their events are not shown",
-            path.display()
-        ));
+    /// Reports that a part of a segment can't be read; of each segment the first few parts.
+    pub fn damage(&self, segment: &Path, damage: Damage) {
+        let mut reports = self.reports.borrow_mut();
+        let count = reports.entry(segment.to_owned()).or_default();
+        *count += 1;
+        let segment = segment.to_owned();
+        match (*count).cmp(&MAX_REPORTS) {
+            std::cmp::Ordering::Less => self.report(&Notice::Damaged { segment, damage }),
+            std::cmp::Ordering::Equal => self.report(&Notice::MoreDamage { segment }),
+            std::cmp::Ordering::Greater => {}
+        }
     }
 
-    /// The segment before `path` in its run has lost what was at its end.
-    pub fn cut_before(&mut self, path: &Path) {
-        self.failed = true;
-        self.say(&format!(
-            "blocks are missing at the end of the segment before {}; the rest is read (copy it again if the original \
-             is longer)",
-            path.display()
-        ));
-    }
-
-    /// Definitions had no room in memory.
-    pub fn refused(&mut self, count: u64) {
+    /// Reports that so many definitions were left out, if any.
+    pub fn definitions_left_out(&self, count: u64) {
         if count > 0 {
-            self.failed = true;
-            self.say(&format!(
-                "{count} definitions are left out, since they take more memory than logs of this size may: some records \
-                 and PVs have no names, or are not shown; name fewer segments"
-            ));
-        }
-    }
-
-    /// Anything else.
-    pub fn say(&self, line: &str) {
-        if !self.quiet {
-            complain(line);
+            self.report(&Notice::DefinitionsLeftOut { count });
         }
     }
 }

@@ -1,9 +1,8 @@
-//! Where everything goes that the program prints: the edge at which text from outside is made harmless.
+//! Output: the edge at which text from outside is made harmless.
 //!
 //! An [`Out`] takes lines and JSON, and nothing else, so no output can forget it: names, users, hosts, paths and all else
-//! that a log holds are hostile until they have passed here. [`iocrec_log::escape`] says what is done to them. It is no
-//! [`Write`], so `writeln!` to it does not compile; `line!` and `add!` take its place. clippy.toml keeps the rest
-//! of the program from standard output and standard error.
+//! that a log holds are hostile until they have passed here. [`iocrec_log::escape`] has the rules. It is no
+//! [`Write`], so `writeln!` to it does not compile; `line!` and `add!` take its place.
 
 use iocrec_log::escape::{push_json, Lines};
 use serde::Serialize;
@@ -22,7 +21,7 @@ macro_rules! add {
 }
 pub(crate) use {add, line};
 
-/// Standard output, or the file that is written instead.
+/// Takes lines and JSON, and writes them escaped.
 pub struct Out<'a>(Lines<&'a mut dyn Write>);
 
 impl<'a> Out<'a> {
@@ -47,33 +46,21 @@ impl<'a> Out<'a> {
     }
 
     /// A JSON object on a line of its own.
-    pub fn json(&mut self, what: &impl Serialize) -> io::Result<()> {
-        what.serialize(&mut Serializer::with_formatter(self.0.below(), Compact))?;
+    pub fn json(&mut self, object: &impl Serialize) -> io::Result<()> {
+        object.serialize(&mut Serializer::with_formatter(self.0.below(), Compact))?;
         self.end()
     }
 
     /// A JSON object for people as well.
-    pub fn pretty_json(&mut self, what: &impl Serialize) -> io::Result<()> {
-        what.serialize(&mut Serializer::with_formatter(self.0.below(), Pretty(PrettyFormatter::new())))?;
+    pub fn pretty_json(&mut self, object: &impl Serialize) -> io::Result<()> {
+        object.serialize(&mut Serializer::with_formatter(self.0.below(), Pretty(PrettyFormatter::new())))?;
         self.end()
     }
 
-    /// Hands on what is written.
+    /// Passes on what is written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
-}
-
-/// Says a line on standard error. If that is closed there is nobody to tell.
-#[allow(clippy::disallowed_methods)] // the one place
-pub fn complain(line: &str) {
-    let _ = Lines::new(io::stderr()).line(format_args!("iocreplay: {line}"));
-}
-
-/// Standard output.
-#[allow(clippy::disallowed_methods)] // the one place
-pub fn standard() -> io::StdoutLock<'static> {
-    io::stdout().lock()
 }
 
 /// A part of a string in which `"`, `\` and control characters of ASCII have been seen to.
@@ -98,7 +85,7 @@ impl Formatter for Compact {
 /// JSON on many lines.
 struct Pretty<'a>(PrettyFormatter<'a>);
 
-/// What is laid out as serde_json does it.
+/// Methods that lay JSON out as serde_json does.
 macro_rules! laid_out {
     ($($name:ident($($argument:ident: $kind:ty)?)),* $(,)?) => {
         $(fn $name<W: ?Sized + Write>(&mut self, writer: &mut W $(, $argument: $kind)?) -> io::Result<()> {

@@ -5,16 +5,15 @@
 //!
 //! The zone is the one that `TZ` names (`Europe/Zurich`, a path, or POSIX's `CET-1CEST,M3.5.0,M10.5.0/3`), else that of
 //! /etc/localtime. Names are looked up in the system's zone database (/usr/share/zoneinfo, or `TZDIR`), by the program
-//! itself: a static binary has no C library that would. A zone that is not known is said, and times are in UTC.
+//! itself: a static binary has no C library that would. Where the zone is not known, times are in UTC.
 //!
 //! Once a year an hour comes twice, and once an hour is left out. A time without an offset that falls there is
-//! resolved so that what is asked for contains all that can be meant, and a line says how.
+//! resolved so that what is asked for contains all that can be meant, and [`Ambiguity`] says how.
 
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::Timestamp;
-use std::ffi::OsStr;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
@@ -24,9 +23,9 @@ pub struct Zone(TimeZone);
 
 /// Which of the moments is meant when the clock on the wall shows a time twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meant {
-    /// The earlier: the time is the begin of what is asked for.
-    Begin,
+pub enum Boundary {
+    /// The earlier: the time is the start of what is asked for.
+    Start,
     /// The later: it is the end.
     End,
 }
@@ -36,9 +35,71 @@ pub enum Meant {
 pub struct Parsed {
     /// Nanoseconds since 1970.
     pub wall: i64,
-    /// What is to be said of how it was understood.
-    pub note: Option<String>,
+    /// How it was understood, if the clocks of the zone don't show it exactly once.
+    pub ambiguity: Option<Ambiguity>,
 }
+
+/// Which moment was taken for a time that the clocks don't show exactly once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It comes twice: the first.
+    First,
+    /// It comes twice: the second.
+    Second,
+    /// It never comes: the moment at which the clocks are changed.
+    Change,
+}
+
+/// How a time was understood that the clocks of the zone don't show exactly once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ambiguity {
+    /// The time as it was written.
+    pub text: String,
+    /// Which moment was taken.
+    pub taken: Taken,
+    /// That moment, in the zone.
+    pub moment: String,
+}
+
+impl fmt::Display for Ambiguity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match self.taken {
+            Taken::First => "comes twice: the first is taken",
+            Taken::Second => "comes twice: the second is taken",
+            Taken::Change => "is left out by the clocks: the moment is taken when they change",
+        };
+        write!(f, "{} {how}, {}; add the offset to mean another", self.text, self.moment)
+    }
+}
+
+/// A text that is not a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotATime(pub String);
+
+impl fmt::Display for NotATime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is not a time; write 2026-01-31T12:00:00, with +01:00 or Z if need be", self.0)
+    }
+}
+
+impl std::error::Error for NotATime {}
+
+/// `TZ` names a zone that is not known here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownZone(pub String);
+
+impl fmt::Display for UnknownZone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "TZ={} names no time zone that is known here: times are in UTC; write a name like Europe/Zurich (looked up \
+             in /usr/share/zoneinfo), or where that is not installed a rule like CET-1CEST,M3.5.0,M10.5.0/3",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for UnknownZone {}
 
 impl Zone {
     /// UTC.
@@ -46,13 +107,12 @@ impl Zone {
         Zone(TimeZone::UTC)
     }
 
-    /// The local zone of this machine. If there is none that can be read: UTC, and where one was asked for a line that
-    /// says so.
-    pub fn local() -> (Self, Option<String>) {
+    /// The local zone of this machine. If there is none that can be read: UTC, and the name of one that was asked for.
+    pub fn local() -> (Self, Option<UnknownZone>) {
         let named = std::env::var_os("TZ").filter(|name| !name.is_empty());
         match (TimeZone::try_system(), named) {
             (Ok(zone), _) => (Zone(zone), None),
-            (Err(_), Some(name)) => (Zone::utc(), Some(unknown(&name))),
+            (Err(_), Some(name)) => (Zone::utc(), Some(UnknownZone(name.to_string_lossy().into_owned()))),
             // no TZ and no /etc/localtime: such a machine shows UTC everywhere
             (Err(_), None) => (Zone::utc(), None),
         }
@@ -93,51 +153,43 @@ impl Zone {
     }
 
     /// Reads a time as people write it: ISO 8601 with an offset or `Z`; without one it is in this
-    /// zone; a date alone is its midnight. Nanoseconds since 1970, or what to write instead.
-    pub fn parse(&self, text: &str, meant: Meant) -> Result<Parsed, String> {
+    /// zone; a date alone is its midnight.
+    ///
+    /// # Errors
+    /// If it is not a time, or one outside of 1677 to 2262.
+    pub fn parse(&self, text: &str, boundary: Boundary) -> Result<Parsed, NotATime> {
         let parsed = match text.parse::<Timestamp>() {
-            Ok(timestamp) => nanoseconds(timestamp).map(|wall| Parsed { wall, note: None }),
-            Err(_) => text.parse().ok().and_then(|civil| self.resolve(text, civil, meant)),
+            Ok(timestamp) => nanoseconds(timestamp).map(|wall| Parsed { wall, ambiguity: None }),
+            Err(_) => text.parse().ok().and_then(|civil| self.resolve(text, civil, boundary)),
         };
-        parsed.ok_or_else(|| {
-            format!("'{text}' is not a time; write 2026-01-31T12:00:00, with +01:00 or Z if need be")
-        })
+        parsed.ok_or_else(|| NotATime(text.to_owned()))
     }
 
     /// The moment at which clocks of this zone show a time.
-    fn resolve(&self, text: &str, civil: DateTime, meant: Meant) -> Option<Parsed> {
+    fn resolve(&self, text: &str, civil: DateTime, boundary: Boundary) -> Option<Parsed> {
         let at = |offset: Offset| offset.to_timestamp(civil).ok();
-        let (moment, why) = match self.0.to_ambiguous_timestamp(civil).offset() {
+        let (moment, taken) = match self.0.to_ambiguous_timestamp(civil).offset() {
             AmbiguousOffset::Unambiguous { offset } => (at(offset)?, None),
-            AmbiguousOffset::Fold { before, after } => match meant {
-                Meant::Begin => (at(before)?, Some("comes twice: the first is taken")),
-                Meant::End => (at(after)?, Some("comes twice: the second is taken")),
+            AmbiguousOffset::Fold { before, after } => match boundary {
+                Boundary::Start => (at(before)?, Some(Taken::First)),
+                Boundary::End => (at(after)?, Some(Taken::Second)),
             },
             // The clocks go from before it to after it at once, and what was earlier than that was earlier than it.
             AmbiguousOffset::Gap { after, .. } => {
                 let changes = self.0.following(at(after)?).next()?;
-                (changes.timestamp(), Some("is left out by the clocks: the moment is taken when they change"))
+                (changes.timestamp(), Some(Taken::Change))
             }
         };
         let wall = nanoseconds(moment)?;
-        let note =
-            why.map(|why| format!("{text} {why}, {}; add the offset to mean another", self.format(wall, 0)));
-        Some(Parsed { wall, note })
+        let ambiguity =
+            taken.map(|taken| Ambiguity { text: text.to_owned(), taken, moment: self.format(wall, 0) });
+        Some(Parsed { wall, ambiguity })
     }
 }
 
 /// As many as the reader's times hold: 1677 to 2262.
 fn nanoseconds(timestamp: Timestamp) -> Option<i64> {
     i64::try_from(timestamp.as_nanosecond()).ok()
-}
-
-/// What is to be said of a `TZ` that names no zone.
-fn unknown(name: &OsStr) -> String {
-    format!(
-        "TZ={} names no time zone that is known here: times are in UTC; write a name like Europe/Zurich (looked up in \
-         /usr/share/zoneinfo), or where that is not installed a rule like CET-1CEST,M3.5.0,M10.5.0/3",
-        name.to_string_lossy()
-    )
 }
 
 /// A length of time in the unit that reads best: `0.12 ms`, `3.4 s`.
@@ -157,8 +209,8 @@ mod tests {
     const HOUR: i64 = 3600 * SECOND as i64;
 
     fn wall(zone: &Zone, text: &str) -> i64 {
-        let parsed = zone.parse(text, Meant::Begin).unwrap();
-        assert_eq!(parsed.note, None, "{text}");
+        let parsed = zone.parse(text, Boundary::Start).unwrap();
+        assert_eq!(parsed.ambiguity, None, "{text}");
         parsed.wall
     }
 
@@ -180,7 +232,9 @@ mod tests {
         assert_eq!(wall(&zone, "2026-01-31 12:00"), noon);
         assert_eq!(wall(&zone, "2026-01-31T13:00:00+01:00"), noon);
         assert_eq!(wall(&zone, "2026-01-31"), wall(&zone, "2026-01-31T00:00:00Z"));
-        let refused = |text| zone.parse(text, Meant::Begin).is_err_and(|e| e.contains("2026-01-31T12:00:00"));
+        let refused = |text| {
+            zone.parse(text, Boundary::Start).is_err_and(|e| e.to_string().contains("2026-01-31T12:00:00"))
+        };
         for text in
             ["yesterday", "", "2026-13-01", "2026-01-31T25:00", "9999-12-31", "-9999-01-01", "12:00", "\n"]
         {
@@ -207,14 +261,15 @@ mod tests {
             ("2026-10-25T02:30", "2026-10-25T00:30", "2026-10-25T01:30"),
             ("2026-10-25T03:00", "2026-10-25T02:00", "2026-10-25T02:00"),
         ] {
-            let [first, last] = [Meant::Begin, Meant::End].map(|meant| zone.parse(text, meant).unwrap());
+            let [first, last] =
+                [Boundary::Start, Boundary::End].map(|meant| zone.parse(text, meant).unwrap());
             assert_eq!((first.wall, last.wall), (utc(begin), utc(end)), "{text}");
-            assert_eq!(first.note.is_some(), text.contains("02:30"), "{text}");
-            assert_eq!(last.note.is_some(), text.contains("02:30"), "{text}");
+            assert_eq!(first.ambiguity.is_some(), text.contains("02:30"), "{text}");
+            assert_eq!(last.ambiguity.is_some(), text.contains("02:30"), "{text}");
         }
-        let note = zone.parse("2026-10-25T02:30", Meant::End).unwrap().note.unwrap();
+        let note = zone.parse("2026-10-25T02:30", Boundary::End).unwrap().ambiguity.unwrap().to_string();
         assert!(note.contains("comes twice: the second is taken, 2026-10-25T02:30:00+01:00"), "{note}");
-        let note = zone.parse("2026-03-29T02:30", Meant::Begin).unwrap().note.unwrap();
+        let note = zone.parse("2026-03-29T02:30", Boundary::Start).unwrap().ambiguity.unwrap().to_string();
         assert!(note.contains("when they change, 2026-03-29T03:00:00+02:00"), "{note}");
         // What is printed is read back, on both sides of the change.
         for hour in 0..4 {

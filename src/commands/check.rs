@@ -100,7 +100,7 @@ fn look(users: &Users) -> Result<Report, String> {
     let mut wasted = Duration::ZERO;
     for pid in others {
         let begin = Instant::now();
-        finder.one_more();
+        finder.allow_constants();
         let look = (wasted < ALL_TIME).then(|| Inspection::begin(pid, LOOK_BYTES, LOOK_TIME));
         let ioc = look.as_ref().map(|_| finder.look(pid));
         if let Some(why) = look.map_or(Some(budget::Refused::TooManyStuck), Inspection::end) {
@@ -113,7 +113,7 @@ fn look(users: &Users) -> Result<Report, String> {
             Some(Ok(Some(_))) => refused.push(aside(pid, || Refused::new(pid, NOT_THEIRS.into()))),
             _ => {
                 let why = finder.why_refused(pid);
-                refused.extend(why.map(|reason| aside(pid, || Refused::new(pid, reason.into()))));
+                refused.extend(why.map(|reason| aside(pid, || Refused::new(pid, reason.to_string()))));
             }
         }
     }
@@ -162,7 +162,8 @@ fn look(users: &Users) -> Result<Report, String> {
         left_out: Vec::new(),
         no_packets: None,
     }));
-    Ok(Report { host: host()?, tier, no_packets, iocs, refused })
+    let host = host().map_err(|error| error.to_string())?;
+    Ok(Report { host, tier, no_packets, iocs, refused })
 }
 
 /// Why a process is left out though it is an IOC or a server.
@@ -187,9 +188,9 @@ impl IocLine {
         let (mut probes, mut left_out) = (Vec::new(), Vec::new());
         let unprobed = ioc.unprobed();
         left_out.extend(unprobed.map(NotProbed::Process));
-        let hidden = ioc.is_hidden();
-        left_out.extend((hidden && unprobed.is_none()).then_some(NotProbed::Stripped));
-        for spec in CATALOG.iter().filter(|_| unprobed.is_none() && !hidden) {
+        let stripped = ioc.is_stripped();
+        left_out.extend((stripped && unprobed.is_none()).then_some(NotProbed::Stripped));
+        for spec in CATALOG.iter().filter(|_| unprobed.is_none() && !stripped) {
             match probe::target(ioc, spec) {
                 Ok(target) if target.cost == Cost::Emulated => probes.push(target.symbol.to_string()),
                 Ok(target) => probes.push(format!("{} (single-stepped: slow)", target.symbol)),
@@ -209,7 +210,7 @@ impl IocLine {
             let mut count = 0;
             let walked =
                 records::walk(&ioc.memory, layout, &mut |record| count += usize::from(!record.alias));
-            unread = walked.err();
+            unread = walked.err().map(|error| error.to_string());
             (layout.types.len(), count)
         });
         IocLine {
@@ -220,7 +221,7 @@ impl IocLine {
             ca_ports,
             pva_ports,
             user: user::user(ioc.pid),
-            known: known.map_err(Clone::clone),
+            known: known.map_err(ToString::to_string),
             unread,
             probes,
             by_routines,

@@ -1,7 +1,28 @@
-//! Threads that look at processes and place probes, so that the recorder's loop waits for neither.
+//! Inspects processes on threads of its own: finds IOCs, places their probes, follows them, looks things up.
 //!
-//! [`worker`] is what they do, `queue` whose turn it is, [`arrivals`] which processes are new.
+//! The recorder's loop never waits for another process. It tells [`Inspector`] which processes exist, sends it a
+//! [`Request`] for each fact that it needs, and takes [`Report`]s when it has time.
+//!
+//! | file | job |
+//! |---|---|
+//! | `discovery` | notices new processes without listing /proc |
+//! | `queue` | decides which process is inspected next; users share the threads by time |
+//! | `pool` | the threads, and what they share with the loop |
+//! | `worker` | what one thread does: inspections and requests, whichever is due |
+//! | `inspection` | one inspection of a process: is it an IOC? what has become of it? |
+//! | `lookup` | answers requests |
+//! | `request`, `report` | what the loop sends, and what it gets |
 
-pub mod arrivals;
+mod discovery;
+mod inspection;
+mod lookup;
+mod pool;
 mod queue;
-pub mod worker;
+mod report;
+mod request;
+mod worker;
+
+pub use discovery::{Discovery, Started};
+pub use pool::{Inspector, Scope};
+pub use report::{CaServer, Finding, FoundRecord, ProcessInfo, Report, ServedClient, DATABASE_GONE};
+pub use request::Request;

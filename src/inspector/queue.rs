@@ -1,69 +1,77 @@
-//! Which process is looked at next.
+//! Decides which process is inspected next.
 //!
-//! A machine's users share the lookers by time: who has cost the least so far is next, and of a user's processes the
-//! one that began last; so a user with a thousand processes that look like IOCs holds up their own alone. Of a user whose processes did
-//! not answer one is looked at at a time. A process that has just begun is looked at after 20, 40, 80 ms and
-//! so on, since a program maps its libraries and an IOC loads its database some time after; one that is no IOC only when its
-//! size has changed; one that does not answer after ever longer pauses.
+//! Users share the threads by time: next is a process of the user who has cost the least so far. So a user with a
+//! thousand processes that look like IOCs delays only their own. Among a user's processes IOCs come first, then processes
+//! that were never inspected, the newest first. Of a user's processes that did not answer, one is inspected at a time.
+//!
+//! How often a process is inspected:
+//!
+//! - a new one after 20, 40, 80 ms and so on, since a program maps its libraries and an IOC loads its database some time
+//!   after the start;
+//! - one that is no IOC only when its size has changed;
+//! - an IOC every 100 ms until its database is loaded, then every second;
+//! - one that does not answer at ever longer intervals, up to five minutes.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// A user; `None` where that is not known.
+/// Id of a user; `None` where unknown.
 pub type User = Option<u32>;
 
-/// Pauses between looks at a process that has just begun: the first, and doubled up to this.
+/// First pause between inspections of a new process, and the longest that it doubles to.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const YOUNG_PAUSE: Duration = Duration::from_millis(640);
-/// Python may import for long before it loads EPICS Base: so long a process that changes is looked at each second.
+const NEW_PAUSE: Duration = Duration::from_millis(640);
+/// For this time a process that changes is inspected each second: Python may import for long before it loads EPICS Base.
 const STARTING: Duration = Duration::from_secs(120);
-/// Then after 1, 2, 4 ... s as long as it does nothing but change, at most this long.
+/// After that time the pause doubles from one second up to this, as long as the process does nothing but change.
 const SECOND: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
-/// The same for one that did not answer.
+/// The same limit for a process that does not answer.
 const UNANSWERED_PAUSE: Duration = Duration::from_secs(300);
-/// An IOC is looked at so often: until its database is loaded, while its records come, and later.
-const IOC_YOUNG: Duration = Duration::from_millis(100);
-const IOC_OLD: Duration = Duration::from_secs(1);
-/// So long its records may come.
-const IOC_STARTING: Duration = Duration::from_secs(30);
-/// Looks at processes that are no IOCs: so many a second, of which so many may be at once. Machines that
-/// compile start thousands of processes a second.
-const LOOKS_A_SECOND: f64 = 100.0;
-const LOOKS_AT_ONCE: f64 = 200.0;
+/// Pause between inspections of an IOC: until its database is loaded, and later.
+const IOC_LOADING_PAUSE: Duration = Duration::from_millis(100);
+const IOC_PAUSE: Duration = Duration::from_secs(1);
+/// Inspections of processes that are no IOCs, on average and in a burst. A machine that compiles starts thousands of
+/// processes a second.
+const INSPECTIONS_A_SECOND: f64 = 100.0;
+const BURST: f64 = 200.0;
+/// A user's cost in the past counts half each time that a user's cost exceeds this.
+const MAX_SPENT: Duration = Duration::from_secs(60);
+/// Users whose cost is remembered.
+const MAX_USERS: usize = 1000;
 
-/// What came of a look.
+/// Result of an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is no IOC, as far as can be told.
-    Passed,
-    /// It is one that is followed. `settled`: its database is loaded.
+    /// The process is no IOC so far.
+    NoIoc,
+    /// It is an IOC.
     Ioc {
-        /// Has it loaded its record database?
-        settled: bool,
+        /// Its record database is loaded.
+        is_loaded: bool,
     },
-    /// It did not answer, or not within what a look may cost.
+    /// It did not answer, or the inspection cost too much.
     Unanswered,
 }
 
-/// A process, and what its look needs to know of it.
+/// A process.
 #[derive(Debug)]
 pub struct Entry<T> {
     /// Process id.
     pub pid: u32,
-    /// When it began, in the kernel's count; the later, the newer.
+    /// Start of the process, nanoseconds after boot.
     pub start: u64,
-    /// Whose it is.
+    /// The user that it runs as.
     pub user: User,
-    /// What is kept from look to look.
-    pub kept: T,
-    seen: Instant,
-    /// When it was looked at last: the begin of that.
-    looked: Option<Instant>,
+    /// What is remembered between inspections.
+    pub known: T,
+    added: Instant,
+    /// When the last inspection began.
+    inspected: Option<Instant>,
     due: Instant,
     pause: Duration,
-    ioc_since: Option<Instant>,
+    is_ioc: bool,
     unanswered: bool,
 }
 
@@ -71,170 +79,188 @@ pub struct Entry<T> {
 #[derive(Debug)]
 pub struct Queue<T> {
     waiting: HashMap<u32, Entry<T>>,
-    /// Looked at now: process and user.
+    /// Being inspected: process and user.
     busy: HashMap<u32, User>,
-    /// Of those, which are gone or not wanted any more.
-    gone: HashSet<u32>,
-    /// Those that were there at first and have not been looked at; `None` once nobody waits for them.
-    first: Option<HashSet<u32>>,
-    /// What each user has cost so far.
+    /// Those of them to be dropped afterwards.
+    dropped: HashSet<u32>,
+    /// Processes that existed at the start and were not yet inspected; `None` once the start is over.
+    at_start: Option<HashSet<u32>>,
+    /// Cost of each user.
     spent: HashMap<User, Duration>,
-    looks: f64,
-    looks_at: Instant,
+    /// Inspections of processes that are no IOCs: a bucket that fills at [`INSPECTIONS_A_SECOND`] up to [`BURST`].
+    tokens: f64,
+    filled: Instant,
     began: Instant,
 }
 
 impl<T> Queue<T> {
-    /// Without any.
+    /// An empty queue.
     pub fn new(now: Instant) -> Queue<T> {
         Queue {
             waiting: HashMap::new(),
             busy: HashMap::new(),
-            gone: HashSet::new(),
-            first: Some(HashSet::new()),
+            dropped: HashSet::new(),
+            at_start: Some(HashSet::new()),
             spent: HashMap::new(),
-            looks: LOOKS_AT_ONCE,
-            looks_at: now,
+            tokens: BURST,
+            filled: now,
             began: now,
         }
     }
 
-    /// Is it known?
+    /// Is the process in the queue or being inspected?
     pub fn has(&self, pid: u32) -> bool {
         self.waiting.contains_key(&pid) || self.busy.contains_key(&pid)
     }
 
-    /// Have those been looked at that were there at first?
-    pub fn is_through(&self) -> bool {
-        self.first.as_ref().is_none_or(HashSet::is_empty)
+    /// Have all processes been inspected that existed at the start?
+    pub fn has_finished_start(&self) -> bool {
+        self.at_start.as_ref().is_none_or(HashSet::is_empty)
     }
 
-    /// Who comes from now on was not there at first.
-    pub fn has_begun(&mut self) {
-        self.first = None;
+    /// Processes that are added from now on did not exist at the start.
+    pub fn end_start(&mut self) {
+        self.at_start = None;
     }
 
-    /// A process has come. `young`: it has just begun, and is looked at soon rather than now.
-    pub fn add(&mut self, pid: u32, start: u64, user: User, young: bool, kept: T, now: Instant) {
-        let due = if young { now + FIRST_PAUSE } else { now };
-        let pause = if young { FIRST_PAUSE } else { Duration::ZERO };
+    /// Adds a process. A `new` one has just begun, and is inspected soon rather than at once.
+    pub fn add(&mut self, pid: u32, start: u64, user: User, new: bool, known: T, now: Instant) {
+        let pause = if new { FIRST_PAUSE } else { Duration::ZERO };
         let entry = Entry {
             pid,
             start,
             user,
-            kept,
-            seen: now,
-            looked: None,
-            due,
+            known,
+            added: now,
+            inspected: None,
+            due: now + pause,
             pause,
-            ioc_since: None,
+            is_ioc: false,
             unanswered: false,
         };
-        if let Some(first) = self.first.as_mut().filter(|_| !young) {
-            first.insert(pid);
+        if let Some(at_start) = self.at_start.as_mut().filter(|_| !new) {
+            at_start.insert(pid);
         }
         self.waiting.insert(pid, entry);
     }
 
-    /// Only these live.
+    /// Removes all processes that have ended.
     pub fn retain(&mut self, lives: impl Fn(u32) -> bool) {
         self.waiting.retain(|&pid, _| lives(pid));
-        if let Some(first) = &mut self.first {
-            first.retain(|&pid| lives(pid));
+        if let Some(at_start) = &mut self.at_start {
+            at_start.retain(|&pid| lives(pid));
         }
-        self.gone.extend(self.busy.keys().copied().filter(|&pid| !lives(pid)));
+        self.dropped.extend(self.busy.keys().copied().filter(|&pid| !lives(pid)));
     }
 
-    /// A process is gone.
+    /// Removes a process.
     pub fn remove(&mut self, pid: u32) {
         self.waiting.remove(&pid);
-        self.is_no_first(pid);
+        self.was_inspected(pid);
         if self.busy.contains_key(&pid) {
-            self.gone.insert(pid);
+            self.dropped.insert(pid);
         }
     }
 
-    /// One that waits, to be looked at now.
+    /// Makes a waiting process due. Returns what is remembered of it.
     pub fn hurry(&mut self, pid: u32, now: Instant) -> Option<&mut T> {
         let entry = self.waiting.get_mut(&pid)?;
         entry.due = now;
-        Some(&mut entry.kept)
+        Some(&mut entry.known)
     }
 
-    /// When the last look at a process began that has ended.
-    pub fn looked(&self, pid: u32) -> Option<Instant> {
-        self.waiting.get(&pid)?.looked
+    /// Returns when the last finished inspection of a process began.
+    pub fn inspected(&self, pid: u32) -> Option<Instant> {
+        self.waiting.get(&pid)?.inspected
     }
 
-    /// The next process to look at. `may_ask`: may one of that user be asked? (True: an IOC that has answered so far.)
+    /// Takes the next process to inspect. `may_ask` says whether a process of a user may be read; its second argument is
+    /// true for an IOC that has answered so far.
     pub fn take(&mut self, now: Instant, may_ask: impl Fn(User, bool) -> bool) -> Option<Entry<T>> {
-        let more = now.saturating_duration_since(self.looks_at).as_secs_f64() * LOOKS_A_SECOND;
-        self.looks = (self.looks + more).min(LOOKS_AT_ONCE);
-        self.looks_at = now;
+        let more = now.saturating_duration_since(self.filled).as_secs_f64() * INSPECTIONS_A_SECOND;
+        self.tokens = (self.tokens + more).min(BURST);
+        self.filled = now;
         let due = self.waiting.values().filter(|entry| entry.due <= now);
-        let due = due.filter(|entry| self.looks >= 1.0 || entry.ioc_since.is_some());
-        // a user's doubtful processes one at a time
+        let due = due.filter(|entry| self.tokens >= 1.0 || entry.is_ioc);
+        let is_busy = |user| self.busy.values().any(|&busy| busy == user);
         let due = due.filter(|entry| {
-            let good = entry.ioc_since.is_some() && !entry.unanswered;
-            let alone = || !self.busy.values().any(|&busy| busy == entry.user);
-            may_ask(entry.user, good) && (!entry.unanswered || alone())
+            let answers = entry.is_ioc && !entry.unanswered;
+            may_ask(entry.user, answers) && (!entry.unanswered || !is_busy(entry.user))
         });
-        // users by what they have cost, IOCs that are followed first, then what was never looked at, the newest first
         let next = due.min_by_key(|entry| {
-            let busy = self.busy.values().any(|&busy| busy == entry.user);
-            (busy, self.spent(entry.user), entry.ioc_since.is_none(), entry.looked, Reverse(entry.start))
+            let user = (is_busy(entry.user), self.spent(entry.user));
+            (user, !entry.is_ioc, entry.inspected, Reverse(entry.start))
         })?;
         let entry = self.waiting.remove(&next.pid.clone())?;
-        self.looks -= if entry.ioc_since.is_none() { 1.0 } else { 0.0 };
+        self.tokens -= if entry.is_ioc { 0.0 } else { 1.0 };
         self.busy.insert(entry.pid, entry.user);
         Some(entry)
     }
 
-    /// When the next one is due.
+    /// Returns when the next process is due.
     pub fn next(&self) -> Option<Instant> {
         self.waiting.values().map(|entry| entry.due).min()
     }
 
-    /// A process has been looked at, for so long. `None`: it was given back, since it is gone.
-    pub fn done(&mut self, mut entry: Entry<T>, outcome: Outcome, took: Duration, now: Instant) -> Option<T> {
+    /// Puts a process back after an inspection that took this time. Returns what was remembered of it if it was removed
+    /// meanwhile, so that it can be dropped without a lock.
+    pub fn put_back(
+        &mut self,
+        mut entry: Entry<T>,
+        outcome: Outcome,
+        took: Duration,
+        now: Instant,
+    ) -> Option<T> {
         self.busy.remove(&entry.pid);
-        self.is_no_first(entry.pid);
+        self.was_inspected(entry.pid);
         self.spend(entry.user, took);
-        self.forget_costs();
-        if self.gone.remove(&entry.pid) {
-            return Some(entry.kept);
+        self.age_costs();
+        if self.dropped.remove(&entry.pid) {
+            return Some(entry.known);
         }
-        // what it became meanwhile was not seen
-        entry.looked = now.checked_sub(took);
-        let age = now.saturating_duration_since(entry.seen);
+        // what it has become during the inspection was not seen
+        entry.inspected = now.checked_sub(took);
+        let age = now.saturating_duration_since(entry.added);
         entry.unanswered = outcome == Outcome::Unanswered;
+        entry.is_ioc |= matches!(outcome, Outcome::Ioc { .. });
         entry.pause = match outcome {
-            Outcome::Ioc { settled } => {
-                let since = *entry.ioc_since.get_or_insert(now);
-                let known_for = now.saturating_duration_since(since);
-                match (settled, known_for < IOC_STARTING) {
-                    (false, _) if age < STARTING => IOC_YOUNG,
-                    (_, true) => SECOND,
-                    _ => IOC_OLD,
-                }
-            }
+            Outcome::Ioc { is_loaded: false } if age < STARTING => IOC_LOADING_PAUSE,
+            Outcome::Ioc { .. } => IOC_PAUSE,
             Outcome::Unanswered => (entry.pause * 2).clamp(SECOND, UNANSWERED_PAUSE),
-            Outcome::Passed if age < YOUNG_PAUSE * 2 => (entry.pause * 2).clamp(FIRST_PAUSE, YOUNG_PAUSE),
-            Outcome::Passed if age < STARTING => SECOND,
-            Outcome::Passed => (entry.pause * 2).clamp(SECOND, LONGEST_PAUSE),
+            Outcome::NoIoc if age < NEW_PAUSE * 2 => (entry.pause * 2).clamp(FIRST_PAUSE, NEW_PAUSE),
+            Outcome::NoIoc if age < STARTING => SECOND,
+            Outcome::NoIoc => (entry.pause * 2).clamp(SECOND, LONGEST_PAUSE),
         };
         entry.due = self.time_after(entry.pause, now);
         self.waiting.insert(entry.pid, entry);
         None
     }
 
-    fn is_no_first(&mut self, pid: u32) {
-        if let Some(first) = &mut self.first {
-            first.remove(&pid);
+    /// Puts a process back uninspected, since it has not changed; it is due again in a second. Returns the same as
+    /// [`put_back`](Queue::put_back).
+    pub fn skip(&mut self, mut entry: Entry<T>, now: Instant) -> Option<T> {
+        self.tokens = (self.tokens + 1.0).min(BURST);
+        if now.saturating_duration_since(entry.added) < NEW_PAUSE * 2 {
+            return self.put_back(entry, Outcome::NoIoc, Duration::ZERO, now);
+        }
+        self.busy.remove(&entry.pid);
+        self.was_inspected(entry.pid);
+        if self.dropped.remove(&entry.pid) {
+            return Some(entry.known);
+        }
+        entry.inspected = Some(now);
+        entry.due = self.time_after(SECOND, now);
+        self.waiting.insert(entry.pid, entry);
+        None
+    }
+
+    fn was_inspected(&mut self, pid: u32) {
+        if let Some(at_start) = &mut self.at_start {
+            at_start.remove(&pid);
         }
     }
 
-    /// The end of a pause. Those of seconds end together, so that a machine of many processes is woken once a second.
+    /// The end of a pause. Pauses of seconds end together, so that a machine with many processes is woken once a second.
     fn time_after(&self, pause: Duration, now: Instant) -> Instant {
         let end = now + pause;
         if pause < SECOND {
@@ -248,47 +274,28 @@ impl<T> Queue<T> {
         }
     }
 
-    /// What a user has cost.
+    /// Returns the cost of a user so far.
     pub fn spent(&self, user: User) -> Duration {
         self.spent.get(&user).copied().unwrap_or_default()
     }
 
-    /// A user has cost so much more.
+    /// Adds to the cost of a user.
     pub fn spend(&mut self, user: User, time: Duration) {
         *self.spent.entry(user).or_default() += time;
     }
 
-    /// All that are known.
+    /// Returns all processes.
     pub fn pids(&self) -> HashSet<u32> {
         self.waiting.keys().chain(self.busy.keys()).copied().collect()
     }
 
-    /// What was long ago counts for less, and users without processes are forgotten.
-    fn forget_costs(&mut self) {
-        const MUCH: Duration = Duration::from_secs(60);
-        if self.spent.values().any(|&spent| spent > MUCH) {
+    fn age_costs(&mut self) {
+        if self.spent.values().any(|&spent| spent > MAX_SPENT) {
             self.spent.values_mut().for_each(|spent| *spent /= 2);
         }
-        if self.spent.len() > 1000 {
+        if self.spent.len() > MAX_USERS {
             self.spent.clear();
         }
-    }
-
-    /// The process has changed nothing that would make a look worth while: that is seen again in a second.
-    pub fn not_now(&mut self, mut entry: Entry<T>, now: Instant) -> Option<T> {
-        self.looks = (self.looks + 1.0).min(LOOKS_AT_ONCE);
-        if now.saturating_duration_since(entry.seen) < YOUNG_PAUSE * 2 {
-            return self.done(entry, Outcome::Passed, Duration::ZERO, now);
-        }
-        self.busy.remove(&entry.pid);
-        self.is_no_first(entry.pid);
-        if self.gone.remove(&entry.pid) {
-            return Some(entry.kept);
-        }
-        entry.looked = Some(now);
-        entry.due = self.time_after(SECOND, now);
-        self.waiting.insert(entry.pid, entry);
-        None
     }
 }
 
@@ -308,14 +315,14 @@ mod tests {
         }
         let first = queue.take(now, |_, _| true).unwrap();
         assert_eq!(first.pid, 50, "the newest first");
-        queue.done(first, Outcome::Passed, Duration::from_secs(1), now);
+        queue.put_back(first, Outcome::NoIoc, Duration::from_secs(1), now);
         queue.add(60, 1, ROOT, false, (), now);
         // another's is next, though it is older and 49 wait
         let other = queue.take(now, |_, _| true).unwrap();
         assert_eq!(other.pid, 60);
-        // also beside one that is being looked at
+        // also beside one that is being inspected
         queue.add(61, 2, Some(7), false, (), now);
-        queue.done(other, Outcome::Passed, Duration::from_secs(5), now);
+        queue.put_back(other, Outcome::NoIoc, Duration::from_secs(5), now);
         let _busy = queue.take(now, |_, _| true).unwrap();
         assert_eq!(queue.take(now, |_, _| true).unwrap().user, OTHER);
     }
@@ -329,11 +336,11 @@ mod tests {
         let mut now = start;
         let mut pauses = Vec::new();
         let other = queue.take(now, |_, _| true).unwrap();
-        queue.done(other, Outcome::Passed, Duration::ZERO, now);
+        queue.put_back(other, Outcome::NoIoc, Duration::ZERO, now);
         for _ in 0..12 {
             let entry = queue.take(now, |_, _| true).filter(|entry| entry.pid == 1);
             let Some(entry) = entry else { panic!("not due at {now:?}") };
-            queue.done(entry, Outcome::Unanswered, Duration::ZERO, now);
+            queue.put_back(entry, Outcome::Unanswered, Duration::ZERO, now);
             let due = queue.waiting[&1].due;
             pauses.push((due - now).as_secs());
             now = due;
@@ -346,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_young_are_looked_at_soon_and_again() {
+    fn new_processes_are_inspected_soon_and_again() {
         let start = Instant::now();
         let mut queue = Queue::new(start);
         queue.add(1, 1, OTHER, true, (), start);
@@ -357,7 +364,7 @@ mod tests {
             now = queue.next().unwrap();
             times.push((now - start).as_millis());
             let entry = queue.take(now, |_, _| true).unwrap();
-            queue.done(entry, Outcome::Passed, Duration::ZERO, now);
+            queue.put_back(entry, Outcome::NoIoc, Duration::ZERO, now);
         }
         assert_eq!(times, [20, 60, 140, 300, 620, 1260]);
         queue.remove(1);
@@ -366,14 +373,14 @@ mod tests {
 
     /// One that was idle for long may become an IOC at any moment.
     #[test]
-    fn an_idle_one_is_seen_again_each_second() {
+    fn an_idle_process_is_due_each_second() {
         let start = Instant::now();
         let mut queue = Queue::new(start);
         queue.add(1, 1, OTHER, false, (), start);
         let mut now = start + Duration::from_secs(3600);
         for _ in 0..10 {
             let entry = queue.take(now, |_, _| true).unwrap();
-            queue.not_now(entry, now);
+            queue.skip(entry, now);
             let due = queue.next().unwrap();
             assert!(due > now && due <= now + 2 * SECOND);
             now = due;
@@ -387,25 +394,28 @@ mod tests {
         for pid in 0..1000 {
             queue.add(pid, pid.into(), OTHER, false, (), now);
         }
-        let mut looks = 0;
+        let mut inspections = 0;
         while let Some(entry) = queue.take(now, |_, _| true) {
-            queue.done(entry, Outcome::Passed, Duration::ZERO, now);
-            looks += 1;
+            queue.put_back(entry, Outcome::NoIoc, Duration::ZERO, now);
+            inspections += 1;
         }
-        assert_eq!(looks, LOOKS_AT_ONCE as usize);
+        assert_eq!(inspections, BURST as usize);
         let entry = queue.take(now + SECOND, |_, _| true).unwrap();
-        assert!(entry.pid < 1000 - LOOKS_AT_ONCE as u32, "the rest waits");
+        assert!(entry.pid < 1000 - BURST as u32, "the rest waits");
     }
 
     #[test]
-    fn one_that_goes_while_it_is_looked_at_is_given_back() {
+    fn one_that_is_removed_during_its_inspection_is_returned() {
         let now = Instant::now();
         let mut queue = Queue::new(now);
-        queue.add(1, 1, OTHER, false, "kept", now);
+        queue.add(1, 1, OTHER, false, "known", now);
         let entry = queue.take(now, |_, _| true).unwrap();
-        assert!(queue.has(1) && !queue.is_through());
+        assert!(queue.has(1) && !queue.has_finished_start());
         queue.retain(|_| false);
-        assert_eq!(queue.done(entry, Outcome::Ioc { settled: true }, Duration::ZERO, now), Some("kept"));
-        assert!(!queue.has(1) && queue.is_through());
+        assert_eq!(
+            queue.put_back(entry, Outcome::Ioc { is_loaded: true }, Duration::ZERO, now),
+            Some("known")
+        );
+        assert!(!queue.has(1) && queue.has_finished_start());
     }
 }

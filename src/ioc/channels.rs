@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use iocrec_log::event::Address;
 
 use crate::ioc::clients::ClientChannel;
+use crate::ioc::offsets::CaClient;
 use crate::linux::elf::Elf;
 use crate::linux::memory::Memory;
 use crate::linux::opened::Named;
@@ -32,55 +33,8 @@ use crate::linux::FileId;
 const CHANNEL_TABLE: &str = "_ZTV4nciu";
 const CIRCUIT_TABLE: &str = "_ZTV6tcpiiu";
 
-/// Where the members lie.
-struct Offsets {
-    /// The table's words that objects don't point to.
-    table_head: u64,
-    /// nciu.
-    cid: usize,
-    name: usize,
-    circuit: usize,
-    sid: usize,
-    channel_bytes: usize,
-    /// tcpiiu: the server's sockaddr_in, and where the socket's descriptor is, the first that it may be and the
-    /// last: structures with doubles lie before it, which 32-bit ARM aligns to 8 bytes and i386 to 4.
-    server: usize,
-    sockets: (usize, usize),
-    circuit_bytes: usize,
-}
-
-/// Compared in libca of six builds from 3.14.12 to 7.0.10.
-const WIDE: Offsets = Offsets {
-    table_head: 16,
-    cid: 16,
-    name: 104,
-    circuit: 112,
-    sid: 120,
-    channel_bytes: 128,
-    server: 32,
-    sockets: (888, 888),
-    circuit_bytes: 896,
-};
-/// Seen in libca 7.0.7 for i386.
-const NARROW: Offsets = Offsets {
-    table_head: 8,
-    cid: 8,
-    name: 52,
-    circuit: 56,
-    sid: 60,
-    channel_bytes: 64,
-    server: 16,
-    sockets: (536, 596),
-    circuit_bytes: 600,
-};
-/// Bytes of the larger of both structures.
-const MOST_BYTES: usize = WIDE.circuit_bytes;
 /// The sid of a channel that the server has not answered for.
 const NO_SID: u32 = u32::MAX;
-
-fn offsets(memory: &Memory) -> &'static Offsets {
-    memory.width().pick(&NARROW, &WIDE)
-}
 
 /// Longest name believed: PVs with filters can be long.
 const MAX_NAME: usize = 512;
@@ -119,7 +73,7 @@ pub struct Libraries {
 struct Tables {
     channel: Vec<u64>,
     circuit: Vec<u64>,
-    narrow: bool,
+    is_32_bit: bool,
 }
 
 impl Libraries {
@@ -130,7 +84,7 @@ impl Libraries {
         if tables.channel.is_empty() {
             return Vec::new();
         }
-        let memory = Memory::of(pid, if tables.narrow { Width::Narrow } else { Width::Wide });
+        let memory = Memory::of(pid, if tables.is_32_bit { Width::Bits32 } else { Width::Bits64 });
         let objects = search(pid, &memory, &process::writable(pid), &tables.channel);
         let connections = sockets::connections(pid);
         let connection = |descriptor| {
@@ -152,12 +106,13 @@ impl Libraries {
             let Some(bias) = elf.bias(mappings.iter().filter(|mapping| mapping.file == code.file)) else {
                 continue;
             };
-            let head = if elf.is_64bit { WIDE.table_head } else { NARROW.table_head };
+            let width = if elf.is_64bit { Width::Bits64 } else { Width::Bits32 };
+            let head = CaClient::of(width).table_head;
             let first_word = |name| {
                 let table = elf.symbol(name).filter(|symbol| !symbol.function)?;
                 Some(table.address.wrapping_add(bias).wrapping_add(head))
             };
-            tables.narrow |= !elf.is_64bit;
+            tables.is_32_bit |= !elf.is_64bit;
             tables.channel.extend(first_word(CHANNEL_TABLE));
             tables.circuit.extend(first_word(CIRCUIT_TABLE));
         }
@@ -184,12 +139,12 @@ fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> V
                 bytes += have;
                 let words = into.get(..have).unwrap_or_default();
                 match memory.width() {
-                    Width::Wide => {
+                    Width::Bits64 => {
                         let hits = (from..).step_by(8).zip(words.as_chunks::<8>().0);
                         let hits = hits.filter(|(_, word)| wanted.contains(&u64::from_ne_bytes(**word)));
                         found.extend(hits.map(|(address, _)| address));
                     }
-                    Width::Narrow => {
+                    Width::Bits32 => {
                         let hits = (from..).step_by(4).zip(words.as_chunks::<4>().0);
                         let hits =
                             hits.filter(|(_, word)| wanted.contains(&u32::from_ne_bytes(**word).into()));
@@ -253,8 +208,8 @@ fn read(
 
 /// An nciu: its circuit's address, and the channel.
 fn channel(memory: &Memory, object: u64) -> Option<(u64, ClientChannel)> {
-    let (at, width) = (offsets(memory), memory.width());
-    let bytes: [u8; MOST_BYTES] = memory.head(object, at.channel_bytes)?;
+    let (at, width) = (CaClient::of(memory.width()), memory.width());
+    let bytes: [u8; CaClient::MAX_BYTES] = memory.head(object, at.channel_bytes)?;
     let sid = u32_at(&bytes, at.sid);
     let pv = memory.string(width.pointer(&bytes, at.name), MAX_NAME)?;
     // a name with other letters would have been escaped with backslashes, which no PV has
@@ -270,8 +225,8 @@ fn ends(
     tables: &Tables,
     connection: &dyn Fn(u32) -> Option<Connection>,
 ) -> Option<(Address, Address)> {
-    let at = offsets(memory);
-    let bytes: [u8; MOST_BYTES] = memory.head(object, at.circuit_bytes)?;
+    let at = CaClient::of(memory.width());
+    let bytes: [u8; CaClient::MAX_BYTES] = memory.head(object, at.circuit_bytes)?;
     // a channel that looks for its server has a udpiiu in place of it
     if !tables.circuit.contains(&memory.width().pointer(&bytes, 0)) {
         return None;
@@ -294,11 +249,15 @@ mod tests {
     use crate::ioc::image::Image;
     use proptest::prelude::*;
 
+    fn offsets() -> &'static CaClient {
+        CaClient::of(Width::Bits64)
+    }
+
     const CHANNEL: u64 = 0x7f00_1111_2220;
     const CIRCUIT: u64 = 0x7f00_1111_3330;
 
     fn tables() -> Tables {
-        Tables { channel: vec![CHANNEL], circuit: vec![CIRCUIT], narrow: false }
+        Tables { channel: vec![CHANNEL], circuit: vec![CIRCUIT], is_32_bit: false }
     }
 
     fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
@@ -307,22 +266,22 @@ mod tests {
 
     /// A circuit to 10.0.0.7:5064 on descriptor 5.
     fn circuit() -> Vec<u8> {
-        let mut bytes = vec![0; WIDE.circuit_bytes];
+        let mut bytes = vec![0; offsets().circuit_bytes];
         put(&mut bytes, 0, &CIRCUIT.to_ne_bytes());
-        put(&mut bytes, WIDE.server, &(libc::AF_INET as u16).to_ne_bytes());
-        put(&mut bytes, WIDE.server + 2, &5064u16.to_be_bytes());
-        put(&mut bytes, WIDE.server + 4, &[10, 0, 0, 7]);
-        put(&mut bytes, WIDE.sockets.0, &5u32.to_ne_bytes());
+        put(&mut bytes, offsets().server, &(libc::AF_INET as u16).to_ne_bytes());
+        put(&mut bytes, offsets().server + 2, &5064u16.to_be_bytes());
+        put(&mut bytes, offsets().server + 4, &[10, 0, 0, 7]);
+        put(&mut bytes, offsets().sockets.0, &5u32.to_ne_bytes());
         bytes
     }
 
     fn channel(circuit: &[u8], name: &[u8], cid: u32, sid: u32) -> Vec<u8> {
-        let mut bytes = vec![0; WIDE.channel_bytes];
+        let mut bytes = vec![0; offsets().channel_bytes];
         put(&mut bytes, 0, &CHANNEL.to_ne_bytes());
-        put(&mut bytes, WIDE.cid, &cid.to_ne_bytes());
-        put(&mut bytes, WIDE.name, &(name.as_ptr() as u64).to_ne_bytes());
-        put(&mut bytes, WIDE.circuit, &(circuit.as_ptr() as u64).to_ne_bytes());
-        put(&mut bytes, WIDE.sid, &sid.to_ne_bytes());
+        put(&mut bytes, offsets().cid, &cid.to_ne_bytes());
+        put(&mut bytes, offsets().name, &(name.as_ptr() as u64).to_ne_bytes());
+        put(&mut bytes, offsets().circuit, &(circuit.as_ptr() as u64).to_ne_bytes());
+        put(&mut bytes, offsets().sid, &sid.to_ne_bytes());
         bytes
     }
 
@@ -358,7 +317,7 @@ mod tests {
     /// In an image below 4 GiB, as a 32-bit process has it.
     #[test]
     fn channels_of_a_32_bit_process() {
-        let mut image = Image::new(Width::Narrow);
+        let mut image = Image::new(Width::Bits32);
         let circuit = image.room(600);
         image.put_pointer(circuit, 0xf7f0_2220);
         image.put(circuit + 16, &(libc::AF_INET as u16).to_ne_bytes());
@@ -371,7 +330,7 @@ mod tests {
         image.point_to_string(channel + 52, "T:SP");
         image.point(channel + 56, circuit);
         image.put(channel + 60, &11u32.to_ne_bytes());
-        let tables = Tables { channel: vec![0xf7f0_1110], circuit: vec![0xf7f0_2220], narrow: true };
+        let tables = Tables { channel: vec![0xf7f0_1110], circuit: vec![0xf7f0_2220], is_32_bit: true };
         let ranges = [(image.address(0), image.address(PAGE as usize))];
         let objects = search(std::process::id(), &image.memory(), &ranges, &tables.channel);
         assert_eq!(objects, [image.address(channel)]);
@@ -387,7 +346,9 @@ mod tests {
         let odd_name = channel(&good, b"T:\xffSP\0", 1, 11);
         let no_name = channel(&good, b"\0", 1, 11);
         assert_eq!(read_all(&[&searching, &odd_name, &no_name]), []);
-        for (at, byte) in [(0, 9), (WIDE.server, 10), (WIDE.server + 4, 11), (WIDE.sockets.0, 6)] {
+        for (at, byte) in
+            [(0, 9), (offsets().server, 10), (offsets().server + 4, 11), (offsets().sockets.0, 6)]
+        {
             let mut bad = circuit();
             bad[at] = byte;
             assert_eq!(read_all(&[&channel(&bad, b"T:SP\0", 1, 11)]), [], "byte {at}");
@@ -417,8 +378,8 @@ mod tests {
         #[test]
         fn garbage_names_nothing(
             mut circuit in Just(circuit()),
-            changes in prop::collection::vec((0usize..WIDE.circuit_bytes, any::<u8>()), 1..20),
-            channel_changes in prop::collection::vec((8usize..WIDE.channel_bytes, any::<u8>()), 0..20),
+            changes in prop::collection::vec((0usize..offsets().circuit_bytes, any::<u8>()), 1..20),
+            channel_changes in prop::collection::vec((8usize..offsets().channel_bytes, any::<u8>()), 0..20),
         ) {
             for (at, byte) in changes {
                 circuit[at] = byte;

@@ -14,55 +14,11 @@ use std::net::Ipv4Addr;
 use iocrec_log::event::Address;
 
 use crate::ioc::layout::Layout;
-use crate::ioc::{addresses, threads, IocProcess};
+use crate::ioc::module::addresses;
+use crate::ioc::offsets::{CaServer, Generation};
+use crate::ioc::{threads, IocProcess};
 use crate::linux::memory::Memory;
-use crate::linux::width::{u16_at, u32_at, Width};
-
-/// Where the members lie.
-struct Offsets {
-    /// struct client: `chanList`, `chanPendingUpdateARList`, `addr`, `pUserName`, `pHostName`.
-    channels: [usize; 2],
-    address: usize,
-    user: usize,
-    host: usize,
-    /// `tid`, with and without the member `udpRecv` before it, which came after 3.15.1.
-    threads: [usize; 2],
-    client_bytes: usize,
-    /// struct channel_in_use.
-    cid: usize,
-    sid: usize,
-    /// From 3.15 on a dbChannel's address; in 3.14 a DBADDR in place: record's address, and two pointers
-    /// on the field description's.
-    db: usize,
-    channel_bytes: usize,
-}
-
-const NARROW: Offsets = Offsets {
-    channels: [64, 76],
-    address: 100,
-    user: 136,
-    host: 140,
-    threads: [156, 160],
-    client_bytes: 164,
-    cid: 28,
-    sid: 32,
-    db: 44,
-    channel_bytes: 56,
-};
-const WIDE: Offsets = Offsets {
-    channels: [96, 120],
-    address: 168,
-    user: 208,
-    host: 216,
-    threads: [240, 248],
-    client_bytes: 256,
-    cid: 56,
-    sid: 60,
-    db: 72,
-    channel_bytes: 96,
-};
-/// The larger of both structures in both widths.
-const MOST_BYTES: usize = WIDE.client_bytes;
+use crate::linux::width::{u16_at, u32_at};
 
 /// An ELLLIST: first node, last node, count.
 const LIST_BYTES: usize = 24;
@@ -106,7 +62,7 @@ pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> V
     let server = Server {
         memory: &ioc.memory,
         layout: ioc.layout.as_ref().ok(),
-        base_3_14: ioc.fixed.is_3_14(),
+        generation: ioc.abi.generation,
         threads,
         room: Cell::new(MAX_CHANNELS),
     };
@@ -119,7 +75,7 @@ pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> V
 struct Server<'a> {
     memory: &'a Memory,
     layout: Option<&'a Layout>,
-    base_3_14: bool,
+    generation: Generation,
     /// The process's threads.
     threads: &'a HashSet<u32>,
     /// So many channels are still read.
@@ -127,11 +83,8 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
-    fn offsets(&self) -> &'static Offsets {
-        match self.memory.width() {
-            Width::Narrow => &NARROW,
-            Width::Wide => &WIDE,
-        }
+    fn offsets(&self) -> &'static CaServer {
+        CaServer::of(self.memory.width())
     }
 
     fn clients(&self, list: u64, only: Option<u32>) -> Vec<Client> {
@@ -151,7 +104,7 @@ impl Server<'_> {
 
     fn client(&self, node: u64, only: Option<u32>) -> Option<Client> {
         let (at, width) = (self.offsets(), self.memory.width());
-        let bytes: [u8; MOST_BYTES] = self.memory.head(node, at.client_bytes)?;
+        let bytes: [u8; CaServer::MAX_BYTES] = self.memory.head(node, at.client_bytes)?;
         if u16_at(&bytes, at.address) != libc::AF_INET as u16 {
             return None;
         }
@@ -159,7 +112,7 @@ impl Server<'_> {
         let ip = Ipv4Addr::from(u32::from_be(u32_at(&bytes, at.address + 4)));
         let text = |at| self.memory.string(width.pointer(&bytes, at), MAX_NAME).unwrap_or_default();
         let tid = at.threads.iter().find_map(|&at| {
-            threads::number(self.memory, self.base_3_14, width.pointer(&bytes, at), self.threads)
+            threads::number(self.memory, self.generation, width.pointer(&bytes, at), self.threads)
         });
         if only.is_some() && tid != only {
             return None;
@@ -181,10 +134,10 @@ impl Server<'_> {
 
     fn channel(&self, node: u64) -> Option<ClientChannel> {
         let (at, width) = (self.offsets(), self.memory.width());
-        let bytes: [u8; MOST_BYTES] = self.memory.head(node, at.channel_bytes)?;
-        let pv = if self.base_3_14 {
-            let record = self.memory.string(width.pointer(&bytes, at.db), MAX_NAME)?;
-            let description = width.pointer(&bytes, at.db + 2 * width.bytes());
+        let bytes: [u8; CaServer::MAX_BYTES] = self.memory.head(node, at.channel_bytes)?;
+        let pv = if self.generation == Generation::Base314 {
+            let record = self.memory.string(width.pointer(&bytes, at.channel), MAX_NAME)?;
+            let description = width.pointer(&bytes, at.channel + 2 * width.bytes());
             let (_, field, _) = self.layout?.field(self.memory, description)?;
             if field == "VAL" {
                 record
@@ -193,7 +146,7 @@ impl Server<'_> {
             }
         } else {
             // dbChannel begins with the name as the client wrote it
-            self.memory.string(self.memory.pointer(width.pointer(&bytes, at.db))?, MAX_NAME)?
+            self.memory.string(self.memory.pointer(width.pointer(&bytes, at.channel))?, MAX_NAME)?
         };
         let (cid, sid) = (u32_at(&bytes, at.cid), u32_at(&bytes, at.sid));
         (!pv.is_empty()).then_some(ClientChannel { cid, sid, pv })
@@ -204,8 +157,8 @@ impl Server<'_> {
 mod tests {
     use super::*;
     use crate::ioc::image::Image;
+    use crate::linux::width::Width::{self, Bits32, Bits64};
     use proptest::prelude::*;
-    use Width::{Narrow, Wide};
 
     const TID: u32 = 4711;
 
@@ -285,7 +238,7 @@ mod tests {
             let server = Server {
                 memory: &memory,
                 layout: layout.as_ref(),
-                base_3_14: self.base_3_14,
+                generation: if self.base_3_14 { Generation::Base314 } else { Generation::Base315 },
                 threads: &threads,
                 room: Cell::new(1000),
             };
@@ -295,7 +248,7 @@ mod tests {
 
     #[test]
     fn clients_and_channels_of_every_version_and_width() {
-        for (width, base_3_14) in [(Wide, true), (Wide, false), (Narrow, true), (Narrow, false)] {
+        for (width, base_3_14) in [(Bits64, true), (Bits64, false), (Bits32, true), (Bits32, false)] {
             let tables = tables(width, base_3_14);
             let clients = tables.clients(None);
             let [first, second] = clients.as_slice() else { panic!("{width:?} {base_3_14} {clients:?}") };
@@ -312,7 +265,7 @@ mod tests {
 
     #[test]
     fn circles_end() {
-        let mut tables = tables(Wide, false);
+        let mut tables = tables(Bits64, false);
         let first = tables.image.memory().pointer(tables.image.address(tables.queue)).unwrap();
         let second = tables.image.memory().pointer(first).unwrap();
         tables.image.put(tables.queue + 16, &u32::MAX.to_ne_bytes());
@@ -328,12 +281,12 @@ mod tests {
         /// Whatever the bytes are, reading ends and says no more than it may.
         #[test]
         fn no_memory_content_panics_or_hangs(
-            narrow in any::<bool>(),
+            is_32_bit in any::<bool>(),
             base_3_14 in any::<bool>(),
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 1..30),
             inward in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..10),
         ) {
-            let width = if narrow { Narrow } else { Wide };
+            let width = if is_32_bit { Bits32 } else { Bits64 };
             let mut tables = tables(width, base_3_14);
             let used = tables.image.used() - 8;
             for (at, value) in changes {

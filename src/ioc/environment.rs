@@ -5,7 +5,8 @@
 
 use std::collections::HashMap;
 
-use crate::ioc::{redact, script, variable, Module};
+use crate::ioc::module::{variable, Module};
+use crate::ioc::{redact, script};
 use crate::linux::memory::Memory;
 use crate::linux::process;
 use crate::linux::text::printable;
@@ -73,16 +74,16 @@ impl Environment {
     }
 
     /// The variables that say how the IOC serves and uses Channel Access and PV Access, by name: those that are
-    /// [told](redact::is_told).
-    pub fn telling(&self) -> Vec<(String, String)> {
-        let mut telling: Vec<(String, String)> = self
+    /// [told](redact::is_logged).
+    pub fn logged(&self) -> Vec<(String, String)> {
+        let mut logged: Vec<(String, String)> = self
             .0
             .iter()
-            .filter(|(name, value)| redact::is_told(name) && !value.is_empty())
+            .filter(|(name, value)| redact::is_logged(name) && !value.is_empty())
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        telling.sort_unstable();
-        telling
+        logged.sort_unstable();
+        logged
     }
 }
 
@@ -106,7 +107,7 @@ mod tests {
             ("EPICS_CA_ADDR_LIST", ""),
         ];
         let variables = set.map(|(name, value)| (name.to_string(), value.to_string()));
-        let told = Environment(variables.into_iter().collect()).telling();
+        let told = Environment(variables.into_iter().collect()).logged();
         let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["EPICS_CAS_SERVER_PORT"]);
     }

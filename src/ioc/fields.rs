@@ -10,7 +10,8 @@
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value::{element, until_nul};
 
-use crate::ioc::layout::{Form, Layout, Numbering, TypeLayout};
+use crate::ioc::layout::{Form, Layout, TypeLayout};
+use crate::ioc::offsets::Link;
 use crate::linux::memory::Memory;
 use crate::linux::width::u16_at;
 
@@ -20,18 +21,6 @@ pub const MOST: usize = 4096;
 /// A link's text at most, with the name of the PV and its filters.
 const MOST_LINK: usize = 1024;
 
-/// Where the parts of a link lie (link.h), in bytes.
-struct LinkOffsets {
-    kind: usize,
-    /// The text of a constant and of a JSON link, and `@` texts: at the begin of the union `value`.
-    value: usize,
-    /// Its raw text, which a constant has where it was never changed; from 3.16.1 on.
-    text: Option<usize>,
-    pv: usize,
-    mask: usize,
-    bytes: usize,
-}
-
 /// Kinds of links (link.h): the same numbers in all versions.
 const CONSTANT: u16 = 0;
 const PV_LINK: u16 = 1;
@@ -39,30 +28,6 @@ const JSON_LINK: u16 = 8;
 const DB_LINK: u16 = 10;
 const CA_LINK: u16 = 11;
 const INST_IO: u16 = 12;
-
-impl LinkOffsets {
-    fn of(layout: &Layout, memory: &Memory) -> LinkOffsets {
-        let width = memory.width();
-        match layout.numbering {
-            Numbering::Before3161 => LinkOffsets {
-                kind: width.pick(20, 40),
-                value: 0,
-                text: None,
-                pv: 0,
-                mask: width.pick(16, 32),
-                bytes: width.pick(28, 56),
-            },
-            Numbering::Since3161 => LinkOffsets {
-                kind: width.pick(4, 8),
-                value: width.pick(16, 32),
-                text: Some(width.pick(12, 24)),
-                pv: width.pick(24, 48),
-                mask: width.pick(36, 72),
-                bytes: width.pick(40, 80),
-            },
-        }
-    }
-}
 
 /// The input links of a record for which it is processed when their sources change (CP, CPP): the field's description and
 /// the link's text.
@@ -141,8 +106,8 @@ fn behind_a_pointer(
 
 /// A link's text.
 fn link(memory: &Memory, layout: &Layout, at: u64, dbf: Dbf) -> Option<Value> {
-    let offsets = LinkOffsets::of(layout, memory);
-    let bytes: [u8; 80] = memory.head(at, offsets.bytes)?;
+    let offsets = Link::of(memory.width(), layout.numbering);
+    let bytes: [u8; Link::MAX_BYTES] = memory.head(at, offsets.bytes)?;
     let pointer = |offset| Some(memory.width().pointer(&bytes, offset)).filter(|pointer| *pointer != 0);
     let text = |pointer: Option<u64>| pointer.map_or(Some(Vec::new()), |from| string(memory, from));
     let kind = u16_at(&bytes, offsets.kind);
@@ -252,10 +217,10 @@ mod tests {
         // highest number of a field type, RDES; then in a link: its kind, name, mask, bytes
         let since = |width: Width| [4, 24, 36, 40].map(|at| at * width.bytes() / 4);
         let generations = [
-            (Width::Wide, 15, 416, [40, 0, 32, 56]),
-            (Width::Narrow, 15, 308, [20, 0, 16, 28]),
-            (Width::Wide, 17, 568, [8, 48, 72, 80]),
-            (Width::Narrow, 17, 424, since(Width::Narrow)),
+            (Width::Bits64, 15, 416, [40, 0, 32, 56]),
+            (Width::Bits32, 15, 308, [20, 0, 16, 28]),
+            (Width::Bits64, 17, 568, [8, 48, 72, 80]),
+            (Width::Bits32, 17, 424, since(Width::Bits32)),
         ];
         for (width, highest, rdes, [kind, name, mask, bytes]) in generations {
             let mut image = Image::new(width);

@@ -6,7 +6,8 @@
 //! believed where it is the port that the environment says, or the only one left.
 
 use crate::ca::servers::Server;
-use crate::ioc::{addresses, IocProcess};
+use crate::ioc::module::addresses;
+use crate::ioc::IocProcess;
 
 /// Ports of PV Access unless the environment says otherwise (PV Access specification; EPICS_PVA_*).
 const PVA_SERVER: u16 = 5075;

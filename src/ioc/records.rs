@@ -9,7 +9,10 @@
 //! Nodes hang one behind the other and cost a system call each, which the reader process does; what they point to
 //! is read a few hundred at a time. No more than that is held at once, however many records there are.
 
-use crate::ioc::layout::{state_texts, Layout, Offsets, TypeLayout, STATE_BYTES};
+use std::fmt;
+
+use crate::ioc::layout::{state_texts, Layout, TypeLayout, STATE_BYTES};
+use crate::ioc::offsets::Database;
 use crate::linux::memory::Memory;
 use crate::linux::text::printable;
 use crate::linux::width::u32_at;
@@ -40,6 +43,47 @@ pub struct RecordAt<'a> {
     pub node: u64,
 }
 
+/// Why the records of an IOC could not all be walked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalkError {
+    /// Name of the record type whose list ended the walk.
+    pub rtype: String,
+    /// What is wrong with the list.
+    pub fault: ListFault,
+}
+
+/// What is wrong with a list of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListFault {
+    /// It cannot be read.
+    Unreadable,
+    /// It claims to have this number of nodes.
+    Claims(usize),
+    /// It ends before its last node.
+    BreaksOff {
+        /// Number of nodes that were found.
+        found: usize,
+        /// Number of nodes that it claims to have.
+        claimed: usize,
+    },
+    /// A node leads back to one before it.
+    Circle,
+}
+
+impl fmt::Display for WalkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the list of {} records ", self.rtype)?;
+        match self.fault {
+            ListFault::Unreadable => f.write_str("could not be read"),
+            ListFault::Claims(count) => write!(f, "claims to have {count}"),
+            ListFault::BreaksOff { found, claimed } => write!(f, "breaks off after {found} of {claimed}"),
+            ListFault::Circle => f.write_str("runs in a circle"),
+        }
+    }
+}
+
+impl std::error::Error for WalkError {}
+
 struct Node {
     address: u64,
     record: u64,
@@ -52,7 +96,7 @@ struct Node {
 ///
 /// # Errors
 /// What did not make sense, in words; the records before that have been handed over.
-pub fn walk(memory: &Memory, layout: &Layout, hand: &mut dyn FnMut(RecordAt<'_>)) -> Result<(), String> {
+pub fn walk(memory: &Memory, layout: &Layout, hand: &mut dyn FnMut(RecordAt<'_>)) -> Result<(), WalkError> {
     let mut types: Vec<&TypeLayout> = layout.types.values().collect();
     types.sort_by_key(|rtype| rtype.address);
     let mut left = MAX_NODES;
@@ -73,14 +117,14 @@ fn nodes(
     rtype: &TypeLayout,
     left: &mut usize,
     hand: &mut dyn FnMut(Vec<Node>),
-) -> Result<(), String> {
-    let (offsets, width) = (Offsets::of(memory.width()), memory.width());
-    let wrong = |what: String| Err(format!("the list of {} records {what}", rtype.name));
+) -> Result<(), WalkError> {
+    let (offsets, width) = (Database::of(memory.width()), memory.width());
+    let wrong = |fault| Err(WalkError { rtype: rtype.name.clone(), fault });
     let list = memory.head::<32>(rtype.address.wrapping_add(offsets.type_records), offsets.list_bytes);
-    let Some(list) = list else { return wrong("could not be read".into()) };
+    let Some(list) = list else { return wrong(ListFault::Unreadable) };
     let count = u32_at(&list, offsets.list_count) as usize;
     if count > *left {
-        return wrong(format!("claims to have {count}"));
+        return wrong(ListFault::Claims(count));
     }
     *left -= count;
     let mut batch = Vec::with_capacity(BATCH.min(count));
@@ -92,12 +136,12 @@ fn nodes(
         let read = if next == 0 { Vec::new() } else { memory.list(next, offsets.node_bytes, count - index) };
         if read.is_empty() {
             hand(batch);
-            return wrong(format!("breaks off after {index} of {count}"));
+            return wrong(ListFault::BreaksOff { found: index, claimed: count });
         }
         for bytes in read.chunks_exact(offsets.node_bytes) {
             if next == passed {
                 hand(batch);
-                return wrong("runs in a circle".into());
+                return wrong(ListFault::Circle);
             }
             if index.is_power_of_two() {
                 passed = next;

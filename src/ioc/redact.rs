@@ -57,7 +57,7 @@ pub const VARIABLES: [&str; 38] = [
 ];
 
 /// May a variable go into the log?
-pub fn is_told(name: &str) -> bool {
+pub fn is_logged(name: &str) -> bool {
     VARIABLES.contains(&name)
 }
 
@@ -259,7 +259,9 @@ mod tests {
         let told: Vec<&str> =
             guide.split_ascii_whitespace().filter(|word| word.starts_with("EPICS_")).collect();
         assert_eq!(told, VARIABLES, "the operating guide lists them");
-        assert!(!is_told("EPICS_PVAS_TLS_KEYCHAIN") && !is_told("EPICS_CA_PASSWORD") && !is_told("TOP"));
+        assert!(
+            !is_logged("EPICS_PVAS_TLS_KEYCHAIN") && !is_logged("EPICS_CA_PASSWORD") && !is_logged("TOP")
+        );
     }
 
     /// Whatever stands around it.

@@ -19,8 +19,9 @@
 use iocrec_log::event::ScanKind;
 
 use crate::ioc::layout::{Layout, Scanning};
+use crate::ioc::offsets::Scan;
 use crate::linux::memory::Memory;
-use crate::linux::width::{u32_at, Width};
+use crate::linux::width::u32_at;
 
 /// The first choices of menuScan; periods follow. Sites add periods, never before these.
 const PASSIVE: u16 = 0;
@@ -32,46 +33,6 @@ const PRIORITIES: u64 = 3;
 const MAX_EVENT: usize = epics::limits::MAX_STRING_SIZE;
 /// Records that are read by one system call, as for their names.
 pub const BATCH: usize = 512;
-
-/// Sizes and offsets in dbScan.c's structures, in bytes.
-struct Offsets {
-    /// CALLBACK: `priority` (int), `user`, its size.
-    priority: usize,
-    user: usize,
-    callback: u64,
-    /// scan_list: {epicsMutexId, ELLLIST, short}.
-    list: u64,
-    /// scan_element: behind its ELLNODE `pscan_list` and `precord`.
-    element_list: usize,
-    element_record: usize,
-    element: usize,
-}
-
-const WIDE: Offsets = Offsets {
-    priority: 8,
-    user: 16,
-    callback: 32,
-    list: 40,
-    element_list: 16,
-    element_record: 24,
-    element: 32,
-};
-
-const NARROW: Offsets = Offsets {
-    priority: 4,
-    user: 8,
-    callback: 16,
-    list: 20,
-    element_list: 8,
-    element_record: 12,
-    element: 16,
-};
-
-impl Offsets {
-    fn of(width: Width) -> &'static Offsets {
-        width.pick(&NARROW, &WIDE)
-    }
-}
 
 /// What is known of a record's scanning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +63,7 @@ pub struct ListAt {
 
 /// Where records are, by three system calls for all as long as all can be read. `None`: it could not be told.
 pub fn places(memory: &Memory, fields: &Scanning, records: &[u64]) -> Vec<Option<Place>> {
-    let (offsets, width) = (Offsets::of(memory.width()), memory.width());
+    let (offsets, width) = (Scan::of(memory.width()), memory.width());
     let scans = memory.each::<2>(records.iter().map(|record| record.wrapping_add(fields.scan.offset.into())));
     let scans: Vec<Option<u16>> = scans.into_iter().map(|scan| scan.map(u16::from_ne_bytes)).collect();
     // what is yet to be looked up: the record's number in the list, its address, SCAN
@@ -126,7 +87,8 @@ pub fn places(memory: &Memory, fields: &Scanning, records: &[u64]) -> Vec<Option
             Some(element) => with_element.push((element, place)),
         }
     }
-    let bytes = memory.each_head::<32>(with_element.iter().map(|(element, _)| *element), offsets.element);
+    let bytes =
+        memory.each_head::<32>(with_element.iter().map(|(element, _)| *element), offsets.element_bytes);
     for (bytes, (_, (number, record, scan))) in bytes.into_iter().zip(with_element) {
         let pointer = |at| bytes.map(|bytes| width.pointer(&bytes, at));
         let own = pointer(offsets.element_record) == Some(record);
@@ -167,8 +129,8 @@ pub fn list(
 
 /// A CALLBACK's priority and user pointer.
 fn callback(memory: &Memory, address: u64) -> Option<(u64, u64)> {
-    let offsets = Offsets::of(memory.width());
-    let bytes: [u8; 32] = memory.head(address, usize::try_from(offsets.callback).ok()?)?;
+    let offsets = Scan::of(memory.width());
+    let bytes: [u8; 32] = memory.head(address, usize::try_from(offsets.callback_bytes).ok()?)?;
     let priority = u64::from(u32_at(&bytes, offsets.priority));
     (priority < PRIORITIES).then(|| (priority, memory.width().pointer(&bytes, offsets.user)))
 }
@@ -176,22 +138,24 @@ fn callback(memory: &Memory, address: u64) -> Option<(u64, u64)> {
 /// The CALLBACK of a list that it stands right before. Its user is itself in 3.14; later the ioscan_head, which has
 /// such a pair for each priority behind its first pointer.
 fn right_before(memory: &Memory, list: u64) -> Option<u64> {
-    let offsets = Offsets::of(memory.width());
-    let at = list.checked_sub(offsets.callback)?;
+    let offsets = Scan::of(memory.width());
+    let at = list.checked_sub(offsets.callback_bytes)?;
     let (priority, user) = callback(memory, at)?;
-    let head = at.checked_sub(memory.width().bytes() as u64 + priority * (offsets.callback + offsets.list));
+    let head = at.checked_sub(
+        memory.width().bytes() as u64 + priority * (offsets.callback_bytes + offsets.list_bytes),
+    );
     (user == at || Some(user) == head).then_some(at)
 }
 
 fn event(memory: &Memory, layout: &Layout, record: u64, list: u64) -> Option<ListAt> {
-    let offsets = Offsets::of(memory.width());
+    let offsets = Scan::of(memory.width());
     let found = |name: String, callback| Some(ListAt { kind: ScanKind::Event, name, callback });
     for priority in 0..PRIORITIES {
-        let lists = PRIORITIES * offsets.callback;
-        let Some(start) = list.checked_sub(lists + priority * offsets.list) else { continue };
-        let at = start + priority * offsets.callback;
+        let lists = PRIORITIES * offsets.callback_bytes;
+        let Some(start) = list.checked_sub(lists + priority * offsets.list_bytes) else { continue };
+        let at = start + priority * offsets.callback_bytes;
         if callback(memory, at) == Some((priority, list)) {
-            let name = start + lists + PRIORITIES * offsets.list + memory.width().bytes() as u64;
+            let name = start + lists + PRIORITIES * offsets.list_bytes + memory.width().bytes() as u64;
             return found(memory.string(name, MAX_EVENT).unwrap_or_default(), at);
         }
     }

@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_database_is_found_among_variables() {
-        for width in [Width::Narrow, Width::Wide] {
+        for width in [Width::Bits32, Width::Bits64] {
             let mut image = Image::new(width);
             let (base, types) = image.base();
             let last = 17;

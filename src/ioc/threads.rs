@@ -11,9 +11,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ioc::{addresses, IocProcess};
+use crate::ioc::module::addresses;
+use crate::ioc::offsets::{Generation, Thread};
+use crate::ioc::IocProcess;
 use crate::linux::memory::Memory;
-use crate::linux::width::{u32_at, Width};
+use crate::linux::width::u32_at;
 
 /// Members of an epicsThreadOSD of 3.15 and later that may hold the kernel's number (seen at 24 and 32).
 const NUMBER_BYTES: usize = 96;
@@ -22,28 +24,10 @@ const MOST_THREADS: usize = 2000;
 /// Names given to epicsThreadCreate are short.
 const MOST_NAME: usize = 60;
 
-/// epicsThreadOSD of 3.14.12 (osdThread.c): ELLNODE, pthread_t, pthread_attr_t (36 or 56 bytes), sched_param, three pointers,
-/// five numbers, and the name. Seen on x86_64; the narrow one is computed.
-struct Offsets {
-    handle: usize,
-    name: usize,
-    bytes: usize,
-    /// In struct client of rsrv (server.h): its thread.
-    of_client: usize,
-}
-
-const NARROW: Offsets = Offsets { handle: 8, name: 84, bytes: 88, of_client: 156 };
-const WIDE: Offsets = Offsets { handle: 16, name: 136, bytes: 144, of_client: 240 };
-
-/// Where in a `struct pthread` the kernel's number is: behind a header and a list's node. The GNU C library: 720 on
-/// x86_64, whose header is 704 bytes long; else 24 pointers long, so 208, or 104 with pointers of 4 bytes.
-const NUMBERS_WIDE: [u64; 2] = [720, 208];
-const NUMBERS_NARROW: [u64; 1] = [104];
-
 /// The kernel's number of a thread by its epicsThreadId: one of `threads`, those of the process.
-pub fn number(memory: &Memory, base_3_14: bool, id: u64, threads: &HashSet<u32>) -> Option<u32> {
-    if base_3_14 {
-        let at = memory.width().pick(&NARROW, &WIDE).handle as u64;
+pub fn number(memory: &Memory, generation: Generation, id: u64, threads: &HashSet<u32>) -> Option<u32> {
+    if generation == Generation::Base314 {
+        let at = Thread::of(memory.width()).handle as u64;
         return by_handle(memory, memory.pointer(id.checked_add(at)?)?, threads);
     }
     let bytes: [u8; NUMBER_BYTES] = memory.bytes(id)?;
@@ -51,11 +35,7 @@ pub fn number(memory: &Memory, base_3_14: bool, id: u64, threads: &HashSet<u32>)
 }
 
 fn by_handle(memory: &Memory, handle: u64, threads: &HashSet<u32>) -> Option<u32> {
-    let places = match memory.width() {
-        Width::Narrow => &NUMBERS_NARROW[..],
-        Width::Wide => &NUMBERS_WIDE,
-    };
-    places.iter().find_map(|place| {
+    Thread::of(memory.width()).kernel_ids.iter().find_map(|place| {
         let tid = u32::from_ne_bytes(memory.bytes(handle.checked_add(*place)?)?);
         threads.contains(&tid).then_some(tid)
     })
@@ -64,7 +44,7 @@ fn by_handle(memory: &Memory, handle: u64, threads: &HashSet<u32>) -> Option<u32
 /// Names of a Base 3.14 IOC's threads, by the kernel's numbers. Empty where Base names its threads itself, where no CA
 /// server runs, or nothing makes sense.
 pub fn names(ioc: &IocProcess, threads: &HashSet<u32>) -> HashMap<u32, String> {
-    if !ioc.fixed.is_3_14() {
+    if !ioc.abi.is_3_14() {
         return HashMap::new();
     }
     // the client that takes searches over UDP is there as long as the server is
@@ -76,17 +56,17 @@ pub fn names(ioc: &IocProcess, threads: &HashSet<u32>) -> HashMap<u32, String> {
 
 /// The same, of the list that the thread is on which serves the client that a variable points to.
 fn names_from(memory: &Memory, variable: u64, threads: &HashSet<u32>) -> HashMap<u32, String> {
-    let offsets = memory.width().pick(&NARROW, &WIDE);
+    let offsets = Thread::of(memory.width());
     let first = memory
         .pointer(variable)
         .and_then(|client| memory.pointer(client.checked_add(offsets.of_client as u64)?))
-        .filter(|&first| number(memory, true, first, threads).is_some());
+        .filter(|&first| number(memory, Generation::Base314, first, threads).is_some());
     let mut names = HashMap::new();
     // forwards from it, then backwards
     for link in [0, memory.width().bytes()] {
         let mut at = first.unwrap_or_default();
         for _ in 0..MOST_THREADS {
-            let node: Option<[u8; WIDE.bytes]> = memory.head(at, offsets.bytes);
+            let node: Option<[u8; Thread::MAX_BYTES]> = memory.head(at, offsets.bytes);
             let Some(node) = node.filter(|_| at != 0) else { break };
             let width = memory.width();
             let tid = by_handle(memory, width.pointer(&node, offsets.handle), threads);
@@ -104,15 +84,15 @@ fn names_from(memory: &Memory, variable: u64, threads: &HashSet<u32>) -> HashMap
 mod tests {
     use super::*;
     use crate::ioc::image::Image;
+    use crate::linux::width::Width::{self, Bits32, Bits64};
     use proptest::prelude::*;
-    use Width::{Narrow, Wide};
 
     const TID: u32 = 4711;
 
     /// Three threads on a list, the second serves the client that a variable points to.
     fn list(width: Width, place: u64) -> (Image, usize) {
         let mut image = Image::new(width);
-        let offsets = width.pick(&NARROW, &WIDE);
+        let offsets = Thread::of(width);
         let variable = image.room(8);
         let mut before = None;
         for (number, name) in ["_main_", "CAS-UDP", "cbLow"].into_iter().enumerate() {
@@ -138,7 +118,7 @@ mod tests {
     #[test]
     fn all_threads_are_found_from_one() {
         let threads = HashSet::from([TID, TID + 1, TID + 2, 1, 2]);
-        for (width, place) in [(Wide, 720), (Wide, 208), (Narrow, 104)] {
+        for (width, place) in [(Bits64, 720), (Bits64, 208), (Bits32, 104)] {
             let (image, variable) = list(width, place);
             let names = names_from(&image.memory(), image.address(variable), &threads);
             let name = |number| names.get(&(TID + number)).map(String::as_str);
@@ -152,11 +132,11 @@ mod tests {
 
     #[test]
     fn circles_end() {
-        let (mut image, variable) = list(Wide, 720);
+        let (mut image, variable) = list(Bits64, 720);
         let threads = HashSet::from([TID, TID + 1, TID + 2]);
         let memory = image.memory();
         let client = memory.pointer(image.address(variable)).unwrap();
-        let thread = memory.pointer(client + WIDE.of_client as u64).unwrap();
+        let thread = memory.pointer(client + Thread::of(Bits64).of_client as u64).unwrap();
         let at = (thread - image.address(0)) as usize;
         image.put_pointer(at, thread);
         let names = names_from(&image.memory(), image.address(variable), &threads);
@@ -170,7 +150,7 @@ mod tests {
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 1..30),
             inward in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..10),
         ) {
-            let (mut image, variable) = list(Wide, 720);
+            let (mut image, variable) = list(Bits64, 720);
             let used = image.used() - 8;
             for (at, value) in changes {
                 image.put(at.index(used), &value.to_ne_bytes());

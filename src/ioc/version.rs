@@ -5,9 +5,11 @@
 //! libdbCore, of 3.14's libmiscIoc, or of the program. Where it is not (the wheels of PyPI), the name of the
 //! library file may tell.
 
-use crate::ioc::Module;
+use crate::ioc::module::Module;
 use crate::linux::opened::Opened;
 
+/// Prints Base's version: the file that defines it holds the version as a string (3.14: libmiscIoc).
+pub const CORE_RELEASE: &str = "coreRelease";
 /// What the text begins with.
 const MARK: &[u8] = b"EPICS R";
 /// Longest version believed: "7.0.8.1-DEV" and the like.
@@ -19,7 +21,7 @@ const CHUNK: usize = 64 << 10;
 
 /// The version that an IOC's modules tell; empty where none does.
 pub fn of(modules: &[Module]) -> String {
-    let knows = |module: &&Module| module.elf.symbol(crate::ioc::CORE_RELEASE).is_some();
+    let knows = |module: &&Module| module.elf.symbol(CORE_RELEASE).is_some();
     let text = modules.iter().filter(knows).find_map(|module| in_file(&module.opened));
     let by_name = || {
         modules.iter().find_map(|module| {

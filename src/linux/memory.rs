@@ -28,7 +28,7 @@ pub struct Memory {
 impl Memory {
     /// Of this 64-bit process. Nothing is opened: a wrong pid shows at the first read.
     pub fn new(pid: u32) -> Memory {
-        Memory::of(pid, Width::Wide)
+        Memory::of(pid, Width::Bits64)
     }
 
     /// Of a process with pointers of this width.
@@ -141,8 +141,8 @@ impl Memory {
     /// A pointer, 0 included.
     pub fn pointer(&self, address: u64) -> Option<u64> {
         match self.width {
-            Width::Narrow => self.bytes(address).map(|bytes| u32::from_ne_bytes(bytes).into()),
-            Width::Wide => self.bytes(address).map(u64::from_ne_bytes),
+            Width::Bits32 => self.bytes(address).map(|bytes| u32::from_ne_bytes(bytes).into()),
+            Width::Bits64 => self.bytes(address).map(u64::from_ne_bytes),
         }
     }
 

@@ -5,21 +5,21 @@
 //! been read are taken by [`Width::pointer`], pointers out of memory by
 //! [`Memory::pointer`](crate::linux::memory::Memory::pointer).
 
-/// How wide a process's pointers are.
+/// Width of a process's pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// 4 bytes (ILP32: i386, 32-bit ARM).
-    Narrow,
+    Bits32,
     /// 8 bytes (LP64: x86_64, aarch64).
-    Wide,
+    Bits64,
 }
 
 impl Width {
-    /// The one that fits: for 4-byte pointers, for 8-byte pointers.
-    pub const fn pick<T: Copy>(self, narrow: T, wide: T) -> T {
+    /// The value for this width.
+    pub const fn pick<T: Copy>(self, bits32: T, bits64: T) -> T {
         match self {
-            Width::Narrow => narrow,
-            Width::Wide => wide,
+            Width::Bits32 => bits32,
+            Width::Bits64 => bits64,
         }
     }
 
@@ -31,8 +31,8 @@ impl Width {
     /// The pointer at an offset of bytes that were read; 0 where they end before it does.
     pub fn pointer(self, bytes: &[u8], at: usize) -> u64 {
         match self {
-            Width::Narrow => u32_at(bytes, at).into(),
-            Width::Wide => u64_at(bytes, at),
+            Width::Bits32 => u32_at(bytes, at).into(),
+            Width::Bits64 => u64_at(bytes, at),
         }
     }
 }

@@ -20,9 +20,9 @@ enum Follows {
 
 use Follows::{ModRm, ModRmAnd, Nothing, Number};
 
-/// Bytes of the first instruction of `code`, on 64 bits (`wide`) or 32; `None` if it is none of those that are known here,
+/// Bytes of the first instruction of `code`, on 64 bits (`is_64bit`) or 32; `None` if it is none of those that are known here,
 /// or is not whole.
-pub fn length(code: &[u8], wide: bool) -> Option<usize> {
+pub fn length(code: &[u8], is_64bit: bool) -> Option<usize> {
     let mut rest = code;
     let (mut short, mut vector, mut long) = (false, false, false);
     while let Some((&prefix, behind)) = rest.split_first() {
@@ -36,7 +36,7 @@ pub fn length(code: &[u8], wide: bool) -> Option<usize> {
         }
         rest = behind;
     }
-    if let (true, Some((rex @ 0x40..=0x4f, behind))) = (wide, rest.split_first()) {
+    if let (true, Some((rex @ 0x40..=0x4f, behind))) = (is_64bit, rest.split_first()) {
         long = rex & 8 != 0;
         rest = behind;
     }
@@ -49,7 +49,7 @@ pub fn length(code: &[u8], wide: bool) -> Option<usize> {
             two_bytes(second, vector)?
         }
         // on 64 bits always VEX, on 32 bits if no memory would be meant (lds, les)
-        0xc4 | 0xc5 if !short && !vector && (wide || *rest.first()? >= 0xc0) => {
+        0xc4 | 0xc5 if !short && !vector && (is_64bit || *rest.first()? >= 0xc0) => {
             let bytes = if opcode == 0xc5 { 1 } else { 2 };
             // of the three-byte form only the map that the other has (0F)
             if opcode == 0xc4 && rest.first()? & 0x1f != 1 {
@@ -60,7 +60,7 @@ pub fn length(code: &[u8], wide: bool) -> Option<usize> {
             Some(two_bytes(second, true)?).filter(|follows| matches!(follows, ModRm | ModRmAnd(_)))?
         }
         _ if vector => return None,
-        _ => one_byte(opcode, rest.first().copied(), number, wide, long)?,
+        _ => one_byte(opcode, rest.first().copied(), number, is_64bit, long)?,
     };
     let operands = match follows {
         Nothing => 0,
@@ -73,7 +73,7 @@ pub fn length(code: &[u8], wide: bool) -> Option<usize> {
 }
 
 /// Opcodes of one byte; `next` is the byte behind, `number` how long an immediate number is.
-fn one_byte(opcode: u8, next: Option<u8>, number: usize, wide: bool, long: bool) -> Option<Follows> {
+fn one_byte(opcode: u8, next: Option<u8>, number: usize, is_64bit: bool, long: bool) -> Option<Follows> {
     // bits 3 to 5 of ModRM tell the instruction in groups
     let group = next.map(|byte| byte >> 3 & 7);
     Some(match opcode {
@@ -88,11 +88,11 @@ fn one_byte(opcode: u8, next: Option<u8>, number: usize, wide: bool, long: bool)
         0x00..=0x3f if opcode & 7 == 4 => Number(1),
         0x00..=0x3f if opcode & 7 == 5 => Number(number),
         // inc, dec of 32 bits
-        0x40..=0x4f if !wide => Nothing,
+        0x40..=0x4f if !is_64bit => Nothing,
         // push
         0x50..=0x57 => Nothing,
         // movslq
-        0x63 if wide => ModRm,
+        0x63 if is_64bit => ModRm,
         0x68 => Number(number),
         0x6a => Number(1),
         // imul
@@ -107,7 +107,7 @@ fn one_byte(opcode: u8, next: Option<u8>, number: usize, wide: bool, long: bool)
         // nop, cltq, cltd
         0x90 | 0x98 | 0x99 => Nothing,
         // mov of a place that is told in full, on 32 bits
-        0xa0..=0xa3 if !wide => Number(4),
+        0xa0..=0xa3 if !is_64bit => Number(4),
         0xa8 => Number(1),
         0xa9 => Number(number),
         0xb0..=0xb7 => Number(1),
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn beginnings_of_functions() {
-        for (code, wide) in [
+        for (code, is_64bit) in [
             (&[0x55][..], true),
             (&[0x41, 0x57], true),
             (&[0x48, 0x83, 0xec, 0x18], true),          // sub $0x18,%rsp
@@ -203,8 +203,8 @@ mod tests {
             (&[0xe8, 0x20, 0, 0, 0], false),            // call __x86.get_pc_thunk
         ] {
             let behind = [code, &[0x90; 15]].concat();
-            assert_eq!(length(&behind, wide), Some(code.len()), "{code:x?}");
-            assert!((0..code.len()).all(|cut| length(&code[..cut], wide).is_none()), "{code:x?}, cut");
+            assert_eq!(length(&behind, is_64bit), Some(code.len()), "{code:x?}");
+            assert!((0..code.len()).all(|cut| length(&code[..cut], is_64bit).is_none()), "{code:x?}, cut");
         }
     }
 

@@ -22,16 +22,16 @@ const ARGUMENTS: [u8; 4] = [DI, SI, DX, CX];
 
 /// Bytes before the first instruction that the kernel emulates; `None` where something else comes before, or too much
 /// that can be passed over. `arguments`: how many must be what they were.
-pub fn emulated(wide: bool, arguments: usize, code: &[u8]) -> Option<usize> {
+pub fn emulated(is_64bit: bool, arguments: usize, code: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         let rest = code.get(at..)?;
-        if is_emulated(wide, rest) {
+        if is_emulated(is_64bit, rest) {
             return Some(at);
         }
-        let Passed { bytes, writes } = passed(wide, rest)?;
+        let Passed { bytes, writes } = passed(is_64bit, rest)?;
         let is_kept = |register| {
-            let kept = if wide { ARGUMENTS.get(..arguments).unwrap_or(&ARGUMENTS) } else { &[] };
+            let kept = if is_64bit { ARGUMENTS.get(..arguments).unwrap_or(&ARGUMENTS) } else { &[] };
             register == SP || kept.contains(&register)
         };
         if writes.is_some_and(is_kept) {
@@ -43,11 +43,11 @@ pub fn emulated(wide: bool, arguments: usize, code: &[u8]) -> Option<usize> {
 
 /// Does the kernel emulate the instruction? (uprobe setup of arch/x86/kernel/uprobes.c: branches since 3.16, `push`
 /// since 4.16.) Of jumps all but those through registers and memory, of which none begins a function.
-fn is_emulated(wide: bool, code: &[u8]) -> bool {
+fn is_emulated(is_64bit: bool, code: &[u8]) -> bool {
     match code {
         // push, and with REX.B push r8..r15
         [0x50..=0x57, ..] => true,
-        [0x41, 0x50..=0x57, ..] => wide,
+        [0x41, 0x50..=0x57, ..] => is_64bit,
         // nop, 66 nop, 0f 1f /0
         [0x90, ..] | [0x66, 0x90, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..] => true,
         // jcc, jmp
@@ -65,9 +65,9 @@ struct Passed {
 }
 
 /// What an instruction does, if it is one of those that only compare, or set a register (Intel SDM 2).
-fn passed(wide: bool, code: &[u8]) -> Option<Passed> {
+fn passed(is_64bit: bool, code: &[u8]) -> Option<Passed> {
     let (rex, code, prefix) = match code {
-        [rex @ 0x40..=0x4f, rest @ ..] if wide => (*rex, rest, 1),
+        [rex @ 0x40..=0x4f, rest @ ..] if is_64bit => (*rex, rest, 1),
         _ => (0, code, 0),
     };
     let [operation, rest @ ..] = code else { return None };
@@ -86,7 +86,7 @@ fn passed(wide: bool, code: &[u8]) -> Option<Passed> {
         0x3d | 0xa9 => (4, None),
         // mov r,r/m; xor r,r/m; movslq
         0x8b | 0x33 => set(operand()?),
-        0x63 if wide => set(operand()?),
+        0x63 if is_64bit => set(operand()?),
         // lea
         0x8d => set(operand().filter(|operands| operands.other.is_none())?),
         // mov r/m,r; xor r/m,r: between registers
@@ -210,8 +210,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_panic(code in prop::collection::vec(any::<u8>(), 0..40), wide in any::<bool>(), arguments in 0usize..9) {
-            if let Some(at) = emulated(wide, arguments, &code) {
+        fn no_bytes_panic(code in prop::collection::vec(any::<u8>(), 0..40), is_64bit in any::<bool>(), arguments in 0usize..9) {
+            if let Some(at) = emulated(is_64bit, arguments, &code) {
                 prop_assert!(at < code.len());
             }
         }

@@ -98,15 +98,15 @@ const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// endbr32 (Intel SDM, "ENDBR32": F3 0F 1E FB).
 const ENDBR32: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfb];
 
-fn x86(landing: &[u8], code: &[u8], wide: bool, arguments: usize) -> Result<Place, Unfit> {
+fn x86(landing: &[u8], code: &[u8], is_64bit: bool, arguments: usize) -> Result<Place, Unfit> {
     let begin = if code.starts_with(landing) { landing.len() } else { 0 };
     let code = code.get(begin..).unwrap_or_default();
     let length_at = |at: usize| {
         let code = code.get(at..).unwrap_or_default();
-        instruction::length(code, wide).filter(|&length| length <= code.len()).ok_or(Unfit::NoFunction)
+        instruction::length(code, is_64bit).filter(|&length| length <= code.len()).ok_or(Unfit::NoFunction)
     };
     let first = length_at(0)?;
-    let (passed, length, cost) = match lead::emulated(wide, arguments, code) {
+    let (passed, length, cost) = match lead::emulated(is_64bit, arguments, code) {
         Some(passed) => (passed, length_at(passed)?, Cost::Emulated),
         None => (0, first, Cost::Stepped),
     };
@@ -187,8 +187,8 @@ pub enum Memory {
 pub fn compare(machine: Architecture, place: &Place, file: &[u8], memory: &[u8]) -> Memory {
     let begin = place.offset as usize;
     // libraries of 32 bits may have addresses in their code that are filled in when they are loaded
-    let narrow = matches!(machine, Architecture::I386 | Architecture::Arm);
-    let end = if narrow { begin + place.length } else { file.len().min(memory.len()) };
+    let is_32_bit = matches!(machine, Architecture::I386 | Architecture::Arm);
+    let end = if is_32_bit { begin + place.length } else { file.len().min(memory.len()) };
     if memory.len() < begin + place.length || file.len() < end {
         return Memory::Differs;
     }

@@ -228,7 +228,7 @@ pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probe
 /// Places all probes.
 pub fn attach(attacher: &Attacher, ioc: &IocProcess, puts: bool, process: bool) -> Placed {
     let mut probes = Probes::none(ioc.pid);
-    if ioc.is_hidden() {
+    if ioc.is_stripped() {
         return Placed { probes, not_probed: vec![NotProbed::Stripped] };
     }
     let wanted = |spec: &&'static Spec| if spec.puts { puts } else { process };

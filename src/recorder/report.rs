@@ -9,8 +9,8 @@ use iocrec_log::writer::{State, Status};
 
 use crate::json::{array, string};
 use crate::linux::clock::{self, iso};
+use crate::recorder::heartbeat::Beats;
 use crate::recorder::name_of;
-use crate::recorder::pulse::Beats;
 use crate::terminal;
 
 /// Nanoseconds between counts, and how many are kept: rates are those of the last minute.

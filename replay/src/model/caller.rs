@@ -3,7 +3,7 @@
 //! The names are those of EPICS Base 3.14 to 7.0. Many of the functions are static, so a stripped
 //! IOC does not have their names; then the threads' names and the stack alone must do.
 
-use super::span::Trigger;
+use super::chain::Trigger;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CallSiteId, ThreadId};
 

@@ -5,6 +5,7 @@
 //! beginning: here what it will say is looked for first. That costs nothing where the first segment's header already has
 //! a time that can be right, which is almost always, and else the definitions of one segment.
 
+use crate::scan::{Blocks, Part, Scan};
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Clock, Fact};
@@ -27,16 +28,16 @@ impl SetLater {
         for file in files {
             let Some(header) = &file.header else { continue };
             if can_be_right(header.created_wall) {
-                let said = SetLater { time: header.created, wall: header.created_wall };
-                return before.map(|before| in_segment(before).unwrap_or(said));
+                let first = SetLater { time: header.created, wall: header.created_wall };
+                return before.map(|before| in_segment(before).unwrap_or(first));
             }
             before = Some(file);
         }
         in_segment(before?)
     }
 
-    /// Tells it to what has not seen a fact yet.
-    pub fn tell(&self, context: &mut Context) {
+    /// Applies it to a context that has not seen a fact yet.
+    pub fn apply_to(&self, context: &mut Context) {
         context.apply(self.time, &Fact::Clock(Clock { wall: self.wall }));
     }
 
@@ -53,14 +54,12 @@ pub fn created(header: &SegmentHeader, set: Option<SetLater>) -> i64 {
 }
 
 fn in_segment(file: &SegmentFile) -> Option<SetLater> {
-    let mut segment = file.open().ok()?;
-    segment.only_definitions();
-    // damage is told when the segment is read for what is in it
-    let mut blocks = std::iter::from_fn(|| segment.next_block()).filter_map(Result::ok);
-    blocks.find_map(|block| {
-        block.events.iter().find_map(|event| match event.fact {
+    // Damage is reported when the segment is read for what is in it.
+    Scan::one(file, Blocks::Definitions).ok()?.find_map(|part| match part {
+        Part::Block(block) => block.events.iter().find_map(|event| match event.fact {
             Fact::Clock(Clock { wall }) if can_be_right(wall) => Some(SetLater { time: event.time, wall }),
             _ => None,
-        })
+        }),
+        _ => None,
     })
 }

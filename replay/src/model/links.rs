@@ -13,11 +13,11 @@ use std::collections::HashMap;
 const MAX_RECORDS: usize = 100_000;
 const MAX_TEXT: usize = 1100;
 const MAX_BYTES: usize = 32 << 20;
-const MAX_TOLD: usize = 8;
+const MAX_SNAPSHOTS: usize = 8;
 const MAX_LINKS: usize = 64;
 
 /// What was told of a record at one time; without links: they have changed, and it is not known to what.
-struct Told {
+struct Snapshot {
     time: u64,
     links: Vec<(FieldId, Box<[u8]>)>,
 }
@@ -25,13 +25,13 @@ struct Told {
 /// What is known of records' CP links.
 #[derive(Default)]
 pub struct Links {
-    records: HashMap<RecordId, Vec<Told>>,
+    records: HashMap<RecordId, Vec<Snapshot>>,
     bytes: usize,
 }
 
 impl Links {
     /// A record has this CP link.
-    pub fn told(&mut self, time: u64, record: RecordId, field: FieldId, link: &[u8]) {
+    pub fn add(&mut self, time: u64, record: RecordId, field: FieldId, link: &[u8]) {
         if link.len() > MAX_TEXT {
             return self.change(time, record);
         }
@@ -40,7 +40,7 @@ impl Links {
             (self.records, self.bytes) = (HashMap::new(), 0);
         }
         let link = (field, link.into());
-        if let Some(last) = self.records.get_mut(&record).and_then(|told| told.last_mut()) {
+        if let Some(last) = self.records.get_mut(&record).and_then(|snapshot| snapshot.last_mut()) {
             if last.time == time && !last.links.is_empty() {
                 if last.links.len() < MAX_LINKS {
                     last.links.push(link);
@@ -52,36 +52,36 @@ impl Links {
                 return;
             }
         }
-        self.push(record, Told { time, links: vec![link] });
+        self.push(record, Snapshot { time, links: vec![link] });
     }
 
     /// A link of a record is changed.
     pub fn change(&mut self, time: u64, record: RecordId) {
         if self.records.contains_key(&record) {
-            self.push(record, Told { time, links: Vec::new() });
+            self.push(record, Snapshot { time, links: Vec::new() });
         }
     }
 
-    fn push(&mut self, record: RecordId, told: Told) {
+    fn push(&mut self, record: RecordId, snapshot: Snapshot) {
         if self.records.len() >= MAX_RECORDS && !self.records.contains_key(&record) {
             return;
         }
         let all = self.records.entry(record).or_default();
-        if all.len() >= MAX_TOLD {
+        if all.len() >= MAX_SNAPSHOTS {
             all.remove(0);
         }
-        all.push(told);
+        all.push(snapshot);
     }
 
     /// The only CP link that the record had at that time, and its source.
     pub fn only(&self, time: u64, record: RecordId) -> Option<(FieldId, String)> {
         let all = self.records.get(&record)?;
-        let after = all.partition_point(|told| told.time <= time);
+        let after = all.partition_point(|snapshot| snapshot.time <= time);
         // What is told after it was so before, as long as nothing has changed.
         let before =
-            after.checked_sub(1).and_then(|last| all.get(last)).filter(|told| !told.links.is_empty());
-        let told = before.or_else(|| all.get(after))?;
-        match told.links.as_slice() {
+            after.checked_sub(1).and_then(|last| all.get(last)).filter(|snapshot| !snapshot.links.is_empty());
+        let snapshot = before.or_else(|| all.get(after))?;
+        match snapshot.links.as_slice() {
             [(field, link)] => {
                 let mut text = String::new();
                 value::push_lossy(&mut text, link);
@@ -102,12 +102,12 @@ mod tests {
         let only =
             |links: &Links, time| links.only(time, 7).map(|(field, source)| format!("{field} {source}"));
         assert_eq!(only(&links, 5), None);
-        links.told(10, 7, 1, b"A:SOURCE CP NMS");
+        links.add(10, 7, 1, b"A:SOURCE CP NMS");
         assert_eq!(only(&links, 5).as_deref(), Some("1 A:SOURCE"), "it is told after it was first needed");
         links.change(20, 7);
         assert_eq!(only(&links, 25), None);
-        links.told(30, 7, 1, b"A:SOURCE CP NMS");
-        links.told(30, 7, 2, b"A:OTHER CPP NMS");
+        links.add(30, 7, 1, b"A:SOURCE CP NMS");
+        links.add(30, 7, 2, b"A:OTHER CPP NMS");
         assert_eq!((only(&links, 15).as_deref(), only(&links, 25)), (Some("1 A:SOURCE"), None), "one of two");
         assert_eq!(only(&links, 35), None);
     }

@@ -8,13 +8,13 @@
 //! up to [`MAX_HELD`] spans; beyond that the earliest goes, and what began before it comes late.
 
 use super::caller::{self, Role};
+use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
 use super::run;
-use super::span::{LinkSpan, PutSpan, Span, Tree, What};
 use super::value;
 use epics::pv::{link_target, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Address, CircuitId, IocId, RecordId, Value};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -29,12 +29,12 @@ const HOST_SKEW: i64 = SECOND / 10;
 const OWN_SKEW: i64 = SECOND / 1000;
 /// Puts to one PV that are looked at for a copy of another: more than a client can make in [`HOST_SKEW`] by
 /// waiting for each, few enough for a flood of them.
-const MOST_COPIES: usize = 1000;
+const MAX_COPIES: usize = 1000;
 /// Puts that a link can have made, and later puts of the link, that are looked at for each put of a link: more
 /// than are under way at a time, few enough for a flood of them.
-const MOST_UNDER_WAY: usize = 256;
+const MAX_UNDER_WAY: usize = 256;
 /// Links that write to one PV and are told apart.
-const MOST_SENDERS: usize = 16;
+const MAX_SENDERS: usize = 16;
 /// Spans of chains that are held at most, a chain itself counted as one, about 150 MB; puts of links that are remembered
 /// at most. A record that takes half a minute to complete holds up 600,000 where 10,000 are processed in a second.
 const MAX_HELD: usize = 600_000;
@@ -61,7 +61,7 @@ type Ends = (Address, Address, u64);
 /// A put through a link.
 struct Sent {
     /// The chain that it is in.
-    tree: Key,
+    chain: Key,
     /// What was sent.
     value: Value,
 }
@@ -71,9 +71,9 @@ type Senders = HashMap<LinkOf, BTreeMap<Key, Sent>>;
 
 /// Holds chains until they can be given out.
 pub struct Order {
-    trees: BTreeMap<Key, Tree>,
+    chains: BTreeMap<Key, Chain>,
     count: u64,
-    /// Weight of `trees`, and what it may be.
+    /// Weight of `chains`, and what it may be.
     held: usize,
     most: usize,
     /// The latest beginning of a chain that had to go before it was due, and chains that came late for that.
@@ -95,7 +95,7 @@ pub struct Order {
     runs: HashSet<usize>,
 }
 
-#[cfg(test)]
+/// For logs of any size.
 impl Default for Order {
     fn default() -> Self {
         Order::holding(MAX_HELD)
@@ -112,7 +112,7 @@ impl Order {
     /// Nothing is held yet; so many spans may be.
     pub fn holding(most: usize) -> Self {
         Order {
-            trees: BTreeMap::new(),
+            chains: BTreeMap::new(),
             count: 0,
             held: 0,
             most,
@@ -134,20 +134,20 @@ impl Order {
     }
 
     /// A chain that has ended.
-    pub fn insert(&mut self, tree: Tree) {
-        let Some(root) = tree.root() else { return };
-        let key = (tree.run.wall(root.start), tree.serial, self.count);
+    pub fn insert(&mut self, chain: Chain) {
+        let Some(root) = chain.root() else { return };
+        let key = (chain.run.wall(root.start), chain.serial, self.count);
         self.count += 1;
-        self.runs.insert(address(&tree));
-        if let Some(target) = put_target(&tree) {
+        self.runs.insert(address(&chain));
+        if let Some(target) = put_target(&chain) {
             self.puts.entry(target).or_default().insert(key);
         }
-        for span in &tree.spans {
-            if let What::Link(link) = &span.what {
-                let place = (tree.run.wall(span.start), 0, self.count);
+        for span in &chain.spans {
+            if let SpanKind::Link(link) = &span.kind {
+                let place = (chain.run.wall(span.start), 0, self.count);
                 self.count += 1;
-                let of = (address(&tree), link.record.unwrap_or(u32::MAX));
-                let sent = Sent { tree: key, value: link.value.clone() };
+                let of = (address(&chain), link.record.unwrap_or(u32::MAX));
+                let sent = Sent { chain: key, value: link.value.clone() };
                 self.sent_count += 1;
                 self.sent.entry(link_key(link)).or_default().entry(of).or_default().insert(place, sent);
             }
@@ -156,46 +156,46 @@ impl Order {
             self.sent.clear(); // a hostile log: its links are not followed
             self.sent_count = 0;
         }
-        self.hold(key, tree);
+        self.hold(key, chain);
     }
 
-    fn hold(&mut self, key: Key, tree: Tree) {
-        self.held += weight(&tree, 0);
-        if let Some((record, at)) = written(key, &tree) {
+    fn hold(&mut self, key: Key, chain: Chain) {
+        self.held += weight(&chain, 0);
+        if let Some((record, at)) = written(key, &chain) {
             self.written.entry(record).or_default().insert(at, key);
         }
-        self.trees.insert(key, tree);
+        self.chains.insert(key, chain);
     }
 
-    /// Gives the chains that began before `until`, of which no more will come, to `sink`.
-    pub fn release<E>(&mut self, until: i64, sink: &mut impl FnMut(Tree) -> Result<(), E>) -> Result<(), E> {
-        while let Some((&first, tree)) = self.trees.first_key_value() {
-            let key = self.leader(first, tree).or_else(|| self.before(first, tree)).unwrap_or(first);
-            let waits = self.trees.get(&key).map_or(i64::MIN, |tree| waits_until(tree, 0));
+    /// Moves the chains that began before `until`, of which no more will come, to `ready`.
+    pub fn release(&mut self, until: i64, ready: &mut VecDeque<Chain>) {
+        while let Some((&first, chain)) = self.chains.first_key_value() {
+            let key = self.leader(first, chain).or_else(|| self.before(first, chain)).unwrap_or(first);
+            let waits = self.chains.get(&key).map_or(i64::MIN, |chain| waits_until(chain, 0));
             let full = self.held > self.most;
             let due = first.0 < until && waits < until;
             if !due && !full {
                 break;
             }
-            let Some(mut tree) = self.take(key) else { break };
-            self.resolve(&mut tree, 0);
+            let Some(mut chain) = self.take(key) else { break };
+            self.resolve(&mut chain, 0);
             // What a link led to may have links of its own.
-            let due = due && waits_until(&tree, 0) < until;
+            let due = due && waits_until(&chain, 0) < until;
             if !due && !full {
-                self.hold(key, tree);
+                self.hold(key, chain);
                 break;
             }
             self.late += u64::from(key.0 < self.gone);
             if !due {
                 self.gone = self.gone.max(key.0);
             }
-            if !self.is_copy(key, &tree) {
-                sink(tree)?;
+            if !self.is_copy(key, &chain) {
+                ready.push_back(chain);
             }
         }
         if until.saturating_sub(LINK_WAIT) > self.cleared {
             self.cleared = until;
-            let oldest = self.trees.first_key_value().map_or(until, |(key, _)| key.0.min(until));
+            let oldest = self.chains.first_key_value().map_or(until, |(key, _)| key.0.min(until));
             let keep = oldest.saturating_sub(2 * LINK_WAIT);
             self.sent.retain(|_, senders| {
                 senders.retain(|_, sent| {
@@ -206,40 +206,39 @@ impl Order {
             });
             self.sent_count = self.sent.values().flat_map(HashMap::values).map(BTreeMap::len).sum();
         }
-        Ok(())
     }
 
     /// A chain whose link has made this put, though by its host's clock it began later.
-    fn leader(&self, key: Key, tree: &Tree) -> Option<Key> {
+    fn leader(&self, key: Key, chain: &Chain) -> Option<Key> {
         let after = (key.0.saturating_add(1), 0, 0)..=(key.0.saturating_add(HOST_SKEW), u64::MAX, u64::MAX);
-        let own = address(tree);
-        let others = self.sent.get(&put_target(tree)?)?.iter().filter(|(of, _)| of.0 != own);
-        let later = others.flat_map(|(_, sent)| sent.range(after.clone()).take(MOST_UNDER_WAY));
-        let held = later.filter(|(_, sent)| self.trees.contains_key(&sent.tree));
-        held.min_by_key(|(time, _)| **time).map(|(_, sent)| sent.tree)
+        let own = address(chain);
+        let others = self.sent.get(&put_target(chain)?)?.iter().filter(|(of, _)| of.0 != own);
+        let later = others.flat_map(|(_, sent)| sent.range(after.clone()).take(MAX_UNDER_WAY));
+        let held = later.filter(|(_, sent)| self.chains.contains_key(&sent.chain));
+        held.min_by_key(|(time, _)| **time).map(|(_, sent)| sent.chain)
     }
 
     /// A chain that begins with a put to the same record, asked for later and carried out earlier: what one client asks
     /// for may wait while another's is done.
-    fn before(&self, key: Key, tree: &Tree) -> Option<Key> {
-        let (record, at) = written(key, tree)?;
+    fn before(&self, key: Key, chain: &Chain) -> Option<Key> {
+        let (record, at) = written(key, chain)?;
         let (earliest, of) = self.written.get(&record)?.first_key_value()?;
         (*earliest < at).then_some(*of)
     }
 
     /// The recorders on both ends of a circuit see the same message. Is there a better account of this
     /// put? Drops those that are no better.
-    fn is_copy(&mut self, key: Key, tree: &Tree) -> bool {
+    fn is_copy(&mut self, key: Key, chain: &Chain) -> bool {
         if self.runs.len() < 2 {
             return false;
         }
-        let (Some(ends), Some(target)) = (ends(tree), put_target(tree)) else { return false };
-        let Some(Span { what: What::Put(put), .. }) = tree.root() else { return false };
+        let (Some(ends), Some(target)) = (ends(chain), put_target(chain)) else { return false };
+        let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { return false };
         let near = around(key.0, HOST_SKEW, HOST_SKEW);
-        let same_put = |other: &Tree| {
-            let Some(Span { what: What::Put(theirs), .. }) = other.root() else { return None };
+        let same_put = |other: &Chain| {
+            let Some(Span { kind: SpanKind::Put(theirs), .. }) = other.root() else { return None };
             let (own, their) = (put.packet.as_ref()?, theirs.packet.as_ref()?);
-            let same = address(other) != address(tree)
+            let same = address(other) != address(chain)
                 && self::ends(other) == Some(ends)
                 && (own.notify, own.dbr, put.count) == (their.notify, their.dbr, theirs.count)
                 && value::same(&put.requested, &theirs.requested) != Some(false);
@@ -247,9 +246,9 @@ impl Order {
         };
         let mut copies = Vec::new();
         for other in
-            self.puts.get(&target).into_iter().flat_map(|keys| keys.range(near.clone()).take(MOST_COPIES))
+            self.puts.get(&target).into_iter().flat_map(|keys| keys.range(near.clone()).take(MAX_COPIES))
         {
-            match self.trees.get(other).and_then(same_put) {
+            match self.chains.get(other).and_then(same_put) {
                 Some(true) if put.kind.is_none() => return true,
                 // One for one: a client may write the same twice in that time.
                 Some(_) if copies.is_empty() => copies.push(*other),
@@ -262,10 +261,10 @@ impl Order {
         false
     }
 
-    fn take(&mut self, key: Key) -> Option<Tree> {
-        let tree = self.trees.remove(&key)?;
-        self.held = self.held.saturating_sub(weight(&tree, 0));
-        if let Some((record, at)) = written(key, &tree) {
+    fn take(&mut self, key: Key) -> Option<Chain> {
+        let chain = self.chains.remove(&key)?;
+        self.held = self.held.saturating_sub(weight(&chain, 0));
+        if let Some((record, at)) = written(key, &chain) {
             if let Some(puts) = self.written.get_mut(&record) {
                 puts.remove(&at);
                 if puts.is_empty() {
@@ -273,7 +272,7 @@ impl Order {
                 }
             }
         }
-        if let Some(target) = put_target(&tree) {
+        if let Some(target) = put_target(&chain) {
             if let Some(keys) = self.puts.get_mut(&target) {
                 keys.remove(&key);
                 if keys.is_empty() {
@@ -281,16 +280,16 @@ impl Order {
                 }
             }
         }
-        Some(tree)
+        Some(chain)
     }
 
     /// Looks for what the chain's links have led to.
-    fn resolve(&mut self, tree: &mut Tree, depth: usize) {
-        let (run, own) = (Rc::clone(&tree.run), address(tree));
-        for span in &mut tree.spans {
+    fn resolve(&mut self, chain: &mut Chain, depth: usize) {
+        let (run, own) = (Rc::clone(&chain.run), address(chain));
+        for span in &mut chain.spans {
             let time = run.wall(span.start);
             let ioc = span.thread.and_then(|thread| Some(run::ioc_of_thread(&run.context(), thread)?.id));
-            let What::Link(link) = &mut span.what else { continue };
+            let SpanKind::Link(link) = &mut span.kind else { continue };
             if !link.resolved && depth < MAX_DEPTH {
                 let target = self.target(own, ioc, time, link).and_then(|key| Some((key, self.take(key)?)));
                 if let Some((key, target)) = target {
@@ -314,18 +313,18 @@ impl Order {
         let mut certain: HashSet<Key> = HashSet::new();
         let in_time = around(time, HOST_SKEW, LINK_WAIT);
         let senders = self.sent.get(&target)?;
-        for key in self.puts.get(&target)?.range(in_time).take(MOST_UNDER_WAY) {
-            let tree = self.trees.get(key)?;
-            let skew = if address(tree) == own { OWN_SKEW } else { HOST_SKEW };
-            let Some(Span { what: What::Put(put), .. }) = tree.root() else { continue };
+        for key in self.puts.get(&target)?.range(in_time).take(MAX_UNDER_WAY) {
+            let chain = self.chains.get(key)?;
+            let skew = if address(chain) == own { OWN_SKEW } else { HOST_SKEW };
+            let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { continue };
             let differs = value::same_through_link(&link.value, &put.requested) == Some(false);
-            let client = if address(tree) == own { client(tree) } else { None };
+            let client = if address(chain) == own { client(chain) } else { None };
             let others = client.is_some_and(|client| Some(client) != ioc);
             if key.0 < time.saturating_sub(skew) || differs || others {
                 continue;
             }
             if !has_rival(senders, mine, time, key.0, skew, &put.requested) {
-                found.push((*key, ends(tree), put.kind.is_some()));
+                found.push((*key, ends(chain), put.kind.is_some()));
                 certain.extend(client.map(|_| *key));
             }
         }
@@ -355,14 +354,14 @@ impl Order {
 fn has_rival(senders: &Senders, mine: LinkOf, time: i64, put: i64, skew: i64, requested: &Value) -> bool {
     let before = around(put, LINK_WAIT, skew);
     let mut others = senders.iter().filter(|(of, _)| **of != mine);
-    if senders.len() > MOST_SENDERS || others.any(|(_, sent)| sent.range(before.clone()).next().is_some()) {
+    if senders.len() > MAX_SENDERS || others.any(|(_, sent)| sent.range(before.clone()).next().is_some()) {
         return true;
     }
     let Some(own) = senders.get(&mine) else { return false };
     let later = (time.saturating_add(1), 0, 0)..=(put.max(time.saturating_add(1)), u64::MAX, u64::MAX);
     let same = |sent: &Sent| value::same_through_link(&sent.value, requested) != Some(false);
-    let mut looked = own.range(later).take(MOST_UNDER_WAY + 1).enumerate();
-    looked.any(|(number, (_, sent))| number == MOST_UNDER_WAY || same(sent))
+    let mut looked = own.range(later).take(MAX_UNDER_WAY + 1).enumerate();
+    looked.any(|(number, (_, sent))| number == MAX_UNDER_WAY || same(sent))
 }
 
 /// From `before` earlier than `time` to `after` later.
@@ -371,46 +370,47 @@ fn around(time: i64, before: i64, after: i64) -> RangeInclusive<Key> {
 }
 
 /// Of a chain that begins with a put: its record, and its place among the record's puts as they were carried out.
-fn written(key: Key, tree: &Tree) -> Option<(RecordOf, (u64, u64))> {
-    let Some(Span { what: What::Put(put), .. }) = tree.root() else { return None };
-    Some(((address(tree), put.record?), (put.written?, key.2)))
+fn written(key: Key, chain: &Chain) -> Option<(RecordOf, (u64, u64))> {
+    let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { return None };
+    Some(((address(chain), put.record?), (put.written?, key.2)))
 }
 
 /// Wall-clock time until which puts may come that the chain's links have made, or that were carried out before its own.
-fn waits_until(tree: &Tree, depth: usize) -> i64 {
-    let written = tree.root().and_then(|root| match &root.what {
-        What::Put(put) => Some(tree.run.wall(put.written?).saturating_add(1)),
+fn waits_until(chain: &Chain, depth: usize) -> i64 {
+    let written = chain.root().and_then(|root| match &root.kind {
+        SpanKind::Put(put) => Some(chain.run.wall(put.written?).saturating_add(1)),
         _ => None,
     });
     // The same put may be in another host's log.
-    let copies =
-        ends(tree).and_then(|_| tree.root()).map(|root| tree.run.wall(root.start).saturating_add(HOST_SKEW));
-    let links = tree.spans.iter().filter_map(|span| match &span.what {
-        What::Link(link) => Some((span.start, link)),
+    let copies = ends(chain)
+        .and_then(|_| chain.root())
+        .map(|root| chain.run.wall(root.start).saturating_add(HOST_SKEW));
+    let links = chain.spans.iter().filter_map(|span| match &span.kind {
+        SpanKind::Link(link) => Some((span.start, link)),
         _ => None,
     });
     let links = links.map(|(start, link)| match &link.target {
         Some(target) if depth < MAX_DEPTH => waits_until(target, depth + 1),
         _ if link.resolved => i64::MIN,
-        _ => tree.run.wall(start).saturating_add(LINK_WAIT),
+        _ => chain.run.wall(start).saturating_add(LINK_WAIT),
     });
     links.chain(copies).chain(written).max().unwrap_or(i64::MIN)
 }
 
 /// The recorded IOC that is the client of the circuit on which the chain's first put came, as its socket told.
-fn client(tree: &Tree) -> Option<IocId> {
-    let Some(Span { what: What::Put(PutSpan { packet: Some(packet), .. }), .. }) = tree.root() else {
+fn client(chain: &Chain) -> Option<IocId> {
+    let Some(Span { kind: SpanKind::Put(PutSpan { packet: Some(packet), .. }), .. }) = chain.root() else {
         return None;
     };
-    tree.run.context().circuit_ends(packet.circuit)?.client
+    chain.run.context().circuit_ends(packet.circuit)?.client
 }
 
 /// The ends of the circuit on which the chain's first put came.
-fn ends(tree: &Tree) -> Option<Ends> {
-    let Some(Span { what: What::Put(PutSpan { packet: Some(packet), .. }), .. }) = tree.root() else {
+fn ends(chain: &Chain) -> Option<Ends> {
+    let Some(Span { kind: SpanKind::Put(PutSpan { packet: Some(packet), .. }), .. }) = chain.root() else {
         return None;
     };
-    let context = tree.run.context();
+    let context = chain.run.context();
     let circuit = context.circuit(packet.circuit)?;
     let place = if circuit.server.ip >> 24 == 127 { place(&context, packet.circuit) } else { 0 };
     Some((circuit.client, circuit.server, place))
@@ -425,18 +425,18 @@ fn place(context: &Context, circuit: CircuitId) -> u64 {
 }
 
 /// Weight of a chain, and of those that its links led to.
-fn weight(tree: &Tree, depth: usize) -> usize {
-    let targets = tree.spans.iter().filter_map(|span| match &span.what {
-        What::Link(link) if depth < MAX_DEPTH => link.target.as_deref(),
+fn weight(chain: &Chain, depth: usize) -> usize {
+    let targets = chain.spans.iter().filter_map(|span| match &span.kind {
+        SpanKind::Link(link) if depth < MAX_DEPTH => link.target.as_deref(),
         _ => None,
     });
-    1 + tree.spans.iter().map(Span::weight).sum::<usize>()
+    1 + chain.spans.iter().map(Span::weight).sum::<usize>()
         + targets.map(|target| weight(target, depth + 1)).sum::<usize>()
 }
 
 /// Tells runs apart.
-fn address(tree: &Tree) -> usize {
-    Rc::as_ptr(&tree.run) as usize
+fn address(chain: &Chain) -> usize {
+    Rc::as_ptr(&chain.run) as usize
 }
 
 fn link_key(link: &LinkSpan) -> Target {
@@ -445,9 +445,9 @@ fn link_key(link: &LinkSpan) -> Target {
 }
 
 /// What a chain's root writes to, if a CA link can have made it.
-fn put_target(tree: &Tree) -> Option<Target> {
-    let Some(Span { what: What::Put(put), thread, .. }) = tree.root() else { return None };
-    let context = tree.run.context();
+fn put_target(chain: &Chain) -> Option<Target> {
+    let Some(Span { kind: SpanKind::Put(put), thread, .. }) = chain.root() else { return None };
+    let context = chain.run.context();
     let PutSpan { packet, record, field, .. } = put;
     match (packet, record) {
         (Some(packet), _)

@@ -14,8 +14,8 @@
 //! A field that holds what it held before proves no refusal: a put may have been taken and be without effect. The
 //! status is unknown then; the value says the rest.
 
-use super::span::{Completed, Outcome as End, PutSpan, Span, Tree, What};
-use super::{value, words};
+use super::chain::{Chain, Completed, Outcome as End, PutSpan, Span, SpanKind};
+use super::{enum_strings, value};
 use epics::limits::MAX_STRING_SIZE;
 use epics::{eca, Dbr};
 use iocrec_log::context::Context;
@@ -38,13 +38,13 @@ pub struct Outcome {
 }
 
 /// What became of the put that is span `number` of the chain.
-pub fn of(tree: &Tree, context: &Context, number: usize, put: &PutSpan) -> Outcome {
+pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Outcome {
     let field = put.field.and_then(|field| context.field(field));
     if acknowledges(context, put) {
         return acknowledgement(field, put);
     }
     let is_value = field.is_some_and(|field| field.name == "VAL");
-    let completed = if is_value { completed(tree, number, put) } else { None };
+    let completed = if is_value { completed(chain, number, put) } else { None };
     let after = put.after.as_deref();
     let asked = asked(context, put, field);
     let evidence = match (completed, after) {
@@ -56,7 +56,7 @@ pub fn of(tree: &Tree, context: &Context, number: usize, put: &PutSpan) -> Outco
         Some((_, Some(answer))) => eca::put_status(answer.status),
         // Not answered, so it failed or it lasts.
         Some((true, None)) => "unknown".into(),
-        _ if is_taken(tree, number, put, field, &asked, evidence) => "ok".into(),
+        _ if is_taken(chain, number, put, field, &asked, evidence) => "ok".into(),
         _ => "unknown".into(),
     };
     let (new, inexact) = match evidence {
@@ -65,7 +65,7 @@ pub fn of(tree: &Tree, context: &Context, number: usize, put: &PutSpan) -> Outco
         None => (Value::Unknown, false),
     };
     // a menu's choice that was asked for by its name
-    let new = field.and_then(|field| words::number(context, field, &new)).unwrap_or(new);
+    let new = field.and_then(|field| enum_strings::number(context, field, &new)).unwrap_or(new);
     Outcome { status, new: as_asked(context, put, field, new), inexact }
 }
 
@@ -110,7 +110,7 @@ fn acknowledgement(field: Option<&Field>, put: &PutSpan) -> Outcome {
 /// Is a put that was not answered known to have been taken? `evidence`: what the field held after it, and
 /// whether nothing else can have made it so.
 fn is_taken(
-    tree: &Tree,
+    chain: &Chain,
     number: usize,
     put: &PutSpan,
     field: Option<&Field>,
@@ -121,8 +121,8 @@ fn is_taken(
     if !(put.wrote || link && put.kind == Some(PutKind::PutField)) {
         return false;
     }
-    let processed = is_processed(tree, number, put);
-    let in_chain = tree.spans.get(number).is_some_and(|span| span.parent.is_some());
+    let processed = is_processed(chain, number, put);
+    let in_chain = chain.spans.get(number).is_some_and(|span| span.parent.is_some());
     if processed && (put.kind == Some(PutKind::PutField) || put.kind == Some(PutKind::Put) && in_chain) {
         return true;
     }
@@ -220,11 +220,11 @@ fn same_link(asked: &[u8], found: &[u8]) -> bool {
 /// What was asked for, as the field would hold it.
 fn asked(context: &Context, put: &PutSpan, field: Option<&Field>) -> Value {
     let Some(field) = field else { return put.requested.clone() };
-    if let Some(number) = words::number(context, field, &put.requested) {
+    if let Some(number) = enum_strings::number(context, field, &put.requested) {
         return number;
     }
     if let (Dbf::Enum, "VAL", Some(record)) = (field.dbf, field.name.as_str(), put.record) {
-        if let Some(state) = words::state_number(context, record, &put.requested) {
+        if let Some(state) = enum_strings::state_number(context, record, &put.requested) {
             return state;
         }
     }
@@ -287,18 +287,18 @@ fn whole(value: &Value, later: Option<&Value>) -> Value {
 }
 
 /// Was the put's record processed for it?
-fn is_processed(tree: &Tree, number: usize, put: &PutSpan) -> bool {
+fn is_processed(chain: &Chain, number: usize, put: &PutSpan) -> bool {
     // children come after their parents
-    tree.spans.iter().skip(number).any(|span| match &span.what {
-        What::Process(process) => span.parent == Some(number) && Some(process.record) == put.record,
+    chain.spans.iter().skip(number).any(|span| match &span.kind {
+        SpanKind::Process(process) => span.parent == Some(number) && Some(process.record) == put.record,
         _ => false,
     })
 }
 
 /// The value at the end of the processing that the put set off.
-pub fn completed<'a>(tree: &'a Tree, number: usize, put: &PutSpan) -> Option<&'a Value> {
-    let own = |span: &'a Span| match &span.what {
-        What::Process(process) if span.parent == Some(number) && Some(process.record) == put.record => {
+pub fn completed<'a>(chain: &'a Chain, number: usize, put: &PutSpan) -> Option<&'a Value> {
+    let own = |span: &'a Span| match &span.kind {
+        SpanKind::Process(process) if span.parent == Some(number) && Some(process.record) == put.record => {
             match &process.outcome {
                 End::Completed(Completed { value, .. }) if *value != Value::Unknown => Some(value),
                 _ => None,
@@ -306,7 +306,7 @@ pub fn completed<'a>(tree: &'a Tree, number: usize, put: &PutSpan) -> Option<&'a
         }
         _ => None,
     };
-    tree.spans.iter().skip(number).find_map(own)
+    chain.spans.iter().skip(number).find_map(own)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 //! circuit the recorder often knows; otherwise it is learned from the first put that fits one circuit
 //! only.
 
-use super::forest::{At, Forest};
-use super::span::{Answer, PutSpan};
+use super::chain::{Answer, PutSpan};
+use super::open_chains::{OpenChains, SpanRef};
 use super::{run, value};
 use crate::time::SECOND;
 use epics::{Dbr, Pv};
@@ -39,14 +39,14 @@ const FEW: usize = 64;
 struct WaitingHit {
     thread: ThreadId,
     time: u64,
-    at: At,
+    at: SpanRef,
 }
 
 /// A message that waits, and since when.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     time: u64,
-    at: At,
+    at: SpanRef,
     /// Of its value, see [`print()`].
     print: Option<u64>,
 }
@@ -60,13 +60,13 @@ struct Hit<'a> {
 }
 
 impl<'a> Hit<'a> {
-    fn of(forest: &'a Forest, at: At) -> Option<Hit<'a>> {
-        let put = forest.put(at)?;
-        Some(Hit { time: forest.span(at)?.start, put, print: print(&put.requested) })
+    fn of(chains: &'a OpenChains, at: SpanRef) -> Option<Hit<'a>> {
+        let put = chains.put(at)?;
+        Some(Hit { time: chains.span(at)?.start, put, print: print(&put.requested) })
     }
 
     /// Is the message another's, as its value tells? A hit is compared with hundreds, so what can be told without
-    /// looking for them in the forest is told first.
+    /// looking for them in the chains is told first.
     fn differs(&self, message: &Waiting) -> bool {
         matches!((self.print, message.print), (Some(own), Some(other)) if own != other)
     }
@@ -123,7 +123,7 @@ pub struct Packets {
     /// Records of channels whose names do not tell them: aliases, and channels never named.
     records: HashMap<ChannelId, RecordId>,
     /// Puts that may yet be answered.
-    asked: HashMap<Request, VecDeque<At>>,
+    asked: HashMap<Request, VecDeque<SpanRef>>,
     /// Puts in [`Packets::asked`], dead ones included, and how many there may be before these are looked for.
     asked_count: usize,
     asked_limit: usize,
@@ -135,7 +135,7 @@ pub struct Packets {
 #[derive(Clone, Copy, Debug)]
 pub enum Match {
     /// It is this.
-    Found(At),
+    Found(SpanRef),
     /// There is none, or there are several.
     None,
 }
@@ -164,9 +164,9 @@ impl Packets {
 
     /// A message came; `at` is the put that it made, which it holds. Gives those that have waited
     /// too long.
-    pub fn push(&mut self, forest: &Forest, time: u64, at: At, request: Request) -> Option<At> {
+    pub fn push(&mut self, chains: &OpenChains, time: u64, at: SpanRef, request: Request) -> Option<SpanRef> {
         let queue = self.queues.entry(request.0).or_default();
-        let message = forest.put(at);
+        let message = chains.put(at);
         // The protocol's CHAR is converted before it is compared.
         let print = message.filter(|put| put.dbf != Dbf::UChar).and_then(|put| print(&put.requested));
         queue.push_back(Waiting { time, at, print });
@@ -179,7 +179,7 @@ impl Packets {
     }
 
     /// An answer came. Gives the put that it answers.
-    pub fn answer(&mut self, forest: &mut Forest, request: Request, answer: Answer) -> Option<At> {
+    pub fn answer(&mut self, chains: &mut OpenChains, request: Request, answer: Answer) -> Option<SpanRef> {
         let asked = self.asked.get_mut(&request)?;
         // Ids of puts with callback are unique while they are open. Those of others are not (libca
         // sends the channel's id), and few of them are answered: most likely the latest.
@@ -190,27 +190,27 @@ impl Packets {
                 return None;
             };
             self.asked_count = self.asked_count.saturating_sub(1);
-            if forest.put(at).is_some() {
+            if chains.put(at).is_some() {
                 break at;
             }
         };
         if asked.is_empty() {
             self.asked.remove(&request);
         }
-        forest.put_mut(at)?.packet.as_mut()?.answer = Some(answer);
+        chains.put_mut(at)?.packet.as_mut()?.answer = Some(answer);
         Some(at)
     }
 
     /// A put will have no hit (it was denied). Tells whether it was waiting for one.
-    pub fn give_up(&mut self, circuit: CircuitId, at: At) -> bool {
+    pub fn give_up(&mut self, circuit: CircuitId, at: SpanRef) -> bool {
         let Some(queue) = self.queues.get_mut(&circuit) else { return false };
         // It was sent a moment ago, so it is among the last.
-        let place = queue.iter().rposition(|waiting| waiting.at.tree == at.tree);
+        let place = queue.iter().rposition(|waiting| waiting.at.chain == at.chain);
         place.is_some_and(|place| queue.remove(place).is_some())
     }
 
     /// A hit waits for its message.
-    pub fn wait(&mut self, thread: ThreadId, time: u64, at: At) {
+    pub fn wait(&mut self, thread: ThreadId, time: u64, at: SpanRef) {
         if self.hits.len() == MAX_WAITING {
             self.hits.pop_front();
         }
@@ -218,7 +218,7 @@ impl Packets {
     }
 
     /// The hits of a thread that wait for a message; they wait no more.
-    pub fn take_hits_of(&mut self, thread: ThreadId) -> Vec<(u64, At)> {
+    pub fn take_hits_of(&mut self, thread: ThreadId) -> Vec<(u64, SpanRef)> {
         let mut taken = Vec::new();
         self.hits.retain(|hit| {
             if hit.thread == thread {
@@ -231,7 +231,7 @@ impl Packets {
 
     /// The hits to try again: those that have waited long enough (`true`), which wait no more; and of the others, of
     /// threads whose circuit is not known the latest few. All that `last` says: all, for the last time.
-    pub fn take_hits(&mut self, now: u64, last: bool) -> Vec<(ThreadId, u64, At, bool)> {
+    pub fn take_hits(&mut self, now: u64, last: bool) -> Vec<(ThreadId, u64, SpanRef, bool)> {
         let mut tries: HashMap<ThreadId, usize> = HashMap::new();
         let mut taken = Vec::new();
         let mut kept = VecDeque::new();
@@ -254,10 +254,10 @@ impl Packets {
     /// a few wait: the next sweep looks at them.
     pub fn take_hits_for(
         &mut self,
-        forest: &Forest,
+        chains: &OpenChains,
         context: &Context,
         circuit: CircuitId,
-    ) -> Vec<(ThreadId, u64, At)> {
+    ) -> Vec<(ThreadId, u64, SpanRef)> {
         let message = self.queues.get(&circuit).and_then(|queue| queue.back()).copied();
         let Some(message) = message.filter(|_| (1..=FEW).contains(&self.hits.len())) else {
             return Vec::new();
@@ -265,8 +265,8 @@ impl Packets {
         let may_fit = |waiting: &WaitingHit| {
             let own = self.circuits.get(&waiting.thread);
             let possible = own.map_or(!self.threads.contains_key(&circuit), |own| *own == circuit);
-            let hit = Hit::of(forest, waiting.at).filter(|_| possible);
-            hit.is_some_and(|hit| self.fits(forest, context, &message, hit).is_some())
+            let hit = Hit::of(chains, waiting.at).filter(|_| possible);
+            hit.is_some_and(|hit| self.fits(chains, context, &message, hit).is_some())
         };
         let fitting: Vec<bool> = self.hits.iter().map(may_fit).collect();
         let mut taken = Vec::new();
@@ -287,24 +287,24 @@ impl Packets {
     }
 
     /// Messages that have waited long enough for a hit; they wait no more.
-    pub fn expire(&mut self, forest: &Forest, now: u64, mut release: impl FnMut(At)) {
+    pub fn expire(&mut self, chains: &OpenChains, now: u64, mut release: impl FnMut(SpanRef)) {
         self.queues.retain(|_, queue| {
             while queue.front().is_some_and(|first| first.time.saturating_add(HIT_WAIT) <= now) {
                 queue.pop_front().into_iter().for_each(|old| release(old.at));
             }
             !queue.is_empty()
         });
-        // The forest is bounded.
+        // The chains is bounded.
         if self.queues.values().map(VecDeque::len).sum::<usize>() > MAX_HELD {
             self.queues.retain(|_, queue| {
-                queue.retain(|waiting| forest.resolve(waiting.at).is_some());
+                queue.retain(|waiting| chains.resolve(waiting.at).is_some());
                 !queue.is_empty()
             });
         }
         // Requests that were never answered and have been given out.
         if self.asked_count > self.asked_limit.max(MAX_WAITING) {
             self.asked.retain(|_, asked| {
-                asked.retain(|at| forest.resolve(*at).is_some());
+                asked.retain(|at| chains.resolve(*at).is_some());
                 !asked.is_empty()
             });
             self.asked_count = self.asked.values().map(VecDeque::len).sum();
@@ -315,10 +315,10 @@ impl Packets {
 
     /// Learns which circuit `thread` serves from a hit in it, if messages on one circuit only fit.
     /// Tells whether it is news.
-    pub fn learn(&mut self, forest: &Forest, context: &Context, thread: ThreadId, hit: At) -> bool {
-        let hit = Hit::of(forest, hit).filter(|_| self.circuit(thread).is_none());
+    pub fn learn(&mut self, chains: &OpenChains, context: &Context, thread: ThreadId, hit: SpanRef) -> bool {
+        let hit = Hit::of(chains, hit).filter(|_| self.circuit(thread).is_none());
         let Some(hit) = hit else { return false };
-        let mut fitting = self.fitting(forest, context, thread, hit);
+        let mut fitting = self.fitting(chains, context, thread, hit);
         let (Some(Fitting { circuit, .. }), None) = (fitting.next(), fitting.next()) else { return false };
         drop(fitting);
         self.bind(thread, circuit);
@@ -330,22 +330,22 @@ impl Packets {
     /// circuit that fits is taken.
     pub fn find(
         &mut self,
-        forest: &Forest,
+        chains: &OpenChains,
         context: &Context,
         thread: ThreadId,
-        hit: At,
+        hit: SpanRef,
         last: bool,
-        mut release: impl FnMut(At),
+        mut release: impl FnMut(SpanRef),
     ) -> Match {
-        let Some(hit) = Hit::of(forest, hit) else { return Match::None };
+        let Some(hit) = Hit::of(chains, hit) else { return Match::None };
         let found = match self.circuit(thread) {
             Some(circuit) => {
-                let (named, valued) = self.place(forest, context, circuit, hit);
+                let (named, valued) = self.place(chains, context, circuit, hit);
                 named.or(valued).map(|place| (circuit, place))
             }
             None if last => {
                 let first =
-                    self.fitting(forest, context, thread, hit).min_by_key(|fits| (fits.time, fits.circuit));
+                    self.fitting(chains, context, thread, hit).min_by_key(|fits| (fits.time, fits.circuit));
                 first.map(|first| (first.circuit, first.place))
             }
             None => None,
@@ -355,7 +355,7 @@ impl Packets {
         queue.drain(..place).for_each(|passed| release(passed.at));
         let Some(message) = queue.pop_front() else { return Match::None };
         release(message.at);
-        let channel = forest.put(message.at).and_then(|put| put.packet.as_ref()).map(|packet| packet.channel);
+        let channel = chains.put(message.at).and_then(|put| put.packet.as_ref()).map(|packet| packet.channel);
         if let (Some(channel), Some(record)) = (channel, hit.put.record) {
             let name = context.channel(channel).map_or("", |channel| channel.pv.as_str());
             if !is_name_of(context, record, Pv::new(name).record) && self.records.len() < MAX_HELD {
@@ -368,7 +368,7 @@ impl Packets {
     /// The circuits, of those that no other thread serves, on which a message waits that fits the put.
     fn fitting<'a>(
         &'a self,
-        forest: &'a Forest,
+        chains: &'a OpenChains,
         context: &'a Context,
         thread: ThreadId,
         hit: Hit<'a>,
@@ -385,7 +385,7 @@ impl Packets {
             if self.threads.contains_key(&circuit) || !can_be {
                 return None;
             }
-            let place = self.place(forest, context, circuit, hit).0?;
+            let place = self.place(chains, context, circuit, hit).0?;
             Some(Fitting { circuit, place, time: queue.get(place)?.time })
         })
     }
@@ -394,7 +394,7 @@ impl Packets {
     /// value alone.
     fn place(
         &self,
-        forest: &Forest,
+        chains: &OpenChains,
         context: &Context,
         circuit: CircuitId,
         hit: Hit,
@@ -406,7 +406,7 @@ impl Packets {
         let mut valued = None;
         for place in (0..WINDOW.min(queue.len())).chain(recent) {
             let Some(message) = queue.get(place).filter(|message| !hit.differs(message)) else { continue };
-            match self.fits(forest, context, message, hit) {
+            match self.fits(chains, context, message, hit) {
                 Some(Fit::Named) => return (Some(place), valued),
                 Some(Fit::Valued) => valued = valued.or(Some(place)),
                 None => {}
@@ -416,8 +416,8 @@ impl Packets {
     }
 
     /// Can `message` have made the put?
-    fn fits(&self, forest: &Forest, context: &Context, message: &Waiting, hit: Hit) -> Option<Fit> {
-        let message = forest.put(message.at)?;
+    fn fits(&self, chains: &OpenChains, context: &Context, message: &Waiting, hit: Hit) -> Option<Fit> {
+        let message = chains.put(message.at)?;
         let packet = message.packet.as_ref()?;
         let put = hit.put;
         let kind = if packet.notify { PutKind::Notify } else { PutKind::PutField };

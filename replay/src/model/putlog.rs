@@ -1,10 +1,10 @@
 //! Puts as people ask for them: who wrote what, from where, with what result.
 
 use super::caller::{self, Caller, Role};
+use super::chain::{Chain, Completed, Outcome as End, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
+use super::enum_strings;
 use super::outcome::{self, Outcome};
 use super::run::{self, field_name, ioc_of_circuit, ioc_of_thread, record_name};
-use super::span::{Completed, Outcome as End, ProcessSpan, PutSpan, Span, Tree, Trigger, What};
-use super::words;
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, Value};
@@ -119,16 +119,16 @@ pub struct PutLine {
 
 /// Calls `each` for the puts in a chain and in those that its CA links led to, in no special order:
 /// those from outside, or `all`.
-pub fn each_put(tree: &Tree, all: bool, each: &mut impl FnMut(PutLine)) {
-    walk(tree, all, None, each);
+pub fn each_put(chain: &Chain, all: bool, each: &mut impl FnMut(PutLine)) {
+    walk(chain, all, None, each);
 }
 
-fn walk(tree: &Tree, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLine)) {
-    let context = tree.run.context();
-    for (number, span) in tree.spans.iter().enumerate() {
-        match &span.what {
-            What::Put(put) if put.only_processes => {}
-            What::Put(put) => {
+fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLine)) {
+    let context = chain.run.context();
+    for (number, span) in chain.spans.iter().enumerate() {
+        match &span.kind {
+            SpanKind::Put(put) if put.only_processes => {}
+            SpanKind::Put(put) => {
                 let via = via(&context, span, put, cause.is_some());
                 // A bare `dbPut` out of nowhere is a link's, whose record is not known.
                 let stray = via == Via::Unknown && put.kind == Some(PutKind::Put);
@@ -136,28 +136,28 @@ fn walk(tree: &Tree, all: bool, cause: Option<&str>, each: &mut impl FnMut(PutLi
                 let foreign = cause.is_none() && is_of_another_ioc(&context, span, put);
                 if all || (via.is_from_outside() || foreign) && !stray {
                     let cause = cause.filter(|_| number == 0);
-                    each(line(tree, &context, number, span, put, via, cause));
+                    each(line(chain, &context, number, span, put, via, cause));
                 }
             }
-            What::Link(link) => {
+            SpanKind::Link(link) => {
                 let record = link.record.map(|record| record_name(&context, record));
                 if let Some(target) = &link.target {
                     walk(target, all, Some(record.as_deref().unwrap_or_default()), each);
                 }
             }
-            What::Process(process) if all && process.trigger == Trigger::Python => {
+            SpanKind::Process(process) if all && process.trigger == Trigger::Python => {
                 if let End::Completed(Completed { value, .. }) = &process.outcome {
-                    each(set_by_python(tree, &context, number, span, process, value));
+                    each(set_by_python(chain, &context, number, span, process, value));
                 }
             }
-            What::Process(_) => {}
+            SpanKind::Process(_) => {}
         }
     }
 }
 
 /// What Python code set: the record fetches its value as it processes, so no function for puts is passed.
 fn set_by_python(
-    tree: &Tree,
+    chain: &Chain,
     context: &Context,
     number: usize,
     span: &Span,
@@ -185,20 +185,21 @@ fn set_by_python(
         only_processes: false,
         packet: None,
     };
-    let line = line(tree, context, number, span, &put, Via::Python, None);
+    let line = line(chain, context, number, span, &put, Via::Python, None);
     // It completed with it, so it was taken.
     let (new, status) = (value.clone(), "ok".into());
-    let (new_cut, new_text) = (outcome::is_cut(value, true), words::state(context, process.record, value));
+    let (new_cut, new_text) =
+        (outcome::is_cut(value, true), enum_strings::state(context, process.record, value));
     PutLine { field: Some("VAL".to_owned()), status, new, new_cut, new_text, inexact: false, ..line }
 }
 
 /// The line of the put that is the root of a chain.
-pub fn root_put(tree: &Tree, cause: Option<&str>) -> Option<PutLine> {
-    let span = tree.root()?;
-    let What::Put(put) = &span.what else { return None };
-    let context = tree.run.context();
+pub fn root_put(chain: &Chain, cause: Option<&str>) -> Option<PutLine> {
+    let span = chain.root()?;
+    let SpanKind::Put(put) = &span.kind else { return None };
+    let context = chain.run.context();
     let via = via(&context, span, put, cause.is_some());
-    Some(line(tree, &context, 0, span, put, via, cause))
+    Some(line(chain, &context, 0, span, put, via, cause))
 }
 
 /// The circuit that a put came on, where known.
@@ -253,7 +254,7 @@ fn via(context: &Context, span: &Span, put: &PutSpan, by_link: bool) -> Via {
 }
 
 fn line(
-    tree: &Tree,
+    chain: &Chain,
     context: &Context,
     number: usize,
     span: &Span,
@@ -293,7 +294,7 @@ fn line(
     };
     let acknowledges = outcome::acknowledged_field(context, put);
     let field = acknowledges.map(str::to_owned).or(field);
-    let Outcome { status, new, inexact } = outcome::of(tree, context, number, put);
+    let Outcome { status, new, inexact } = outcome::of(chain, context, number, put);
     let old = match acknowledges {
         // what an old recorder has read there is the record's value
         Some(_) => Value::Unknown,
@@ -303,11 +304,11 @@ fn line(
         let answer = packet.answer.as_ref()?;
         Some(answer.time.saturating_sub(packet.time) as f64 / 1e6)
     });
-    let word = |value| words::word(context, put.record, put.field, value);
+    let word = |value| enum_strings::word(context, put.record, put.field, value);
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     PutLine {
-        time: tree.run.wall(span.start),
-        host: text(&tree.run.host()),
+        time: chain.run.wall(span.start),
+        host: text(&chain.run.host()),
         ioc: ioc.and_then(|ioc| text(&ioc.name)),
         pv,
         record,
@@ -348,8 +349,8 @@ fn line(
 /// Name of the IOC that a span belongs to; empty where not known.
 pub fn ioc_of_span(context: &Context, span: &Span) -> String {
     let by_thread = span.thread.and_then(|thread| run::ioc_of_thread(context, thread));
-    let ioc = by_thread.or_else(|| match &span.what {
-        What::Put(PutSpan { packet: Some(packet), .. }) => ioc_of_circuit(context, packet.circuit),
+    let ioc = by_thread.or_else(|| match &span.kind {
+        SpanKind::Put(PutSpan { packet: Some(packet), .. }) => ioc_of_circuit(context, packet.circuit),
         _ => None,
     });
     ioc.map(|ioc| ioc.name.clone()).unwrap_or_default()

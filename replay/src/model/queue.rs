@@ -11,7 +11,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// Runs at most. Beyond that the shorter half become one: an event is then in a run that is longer by far, so it gets
 /// into few such.
-const MOST_RUNS: usize = 64;
+const MAX_RUNS: usize = 64;
 /// Runs that a block is compared with, the latest: it goes on with one of these, or begins its own.
 const LOOKED_AT: usize = 8;
 
@@ -78,7 +78,7 @@ impl Queue {
 
     /// A run of its own, in the place of one that is at its end if there is such.
     fn begin(&mut self, first: u64, block: u64, events: VecDeque<Waiting>) {
-        if self.runs.len() >= MOST_RUNS && self.heads.len() >= MOST_RUNS {
+        if self.runs.len() >= MAX_RUNS && self.heads.len() >= MAX_RUNS {
             self.unite();
         }
         let number = match self.runs.iter_mut().position(|run| run.is_empty()) {
@@ -152,7 +152,7 @@ mod tests {
                     }
                 }
                 assert_eq!(queue.len(), sorted.len());
-                assert!(queue.runs.len() <= MOST_RUNS);
+                assert!(queue.runs.len() <= MAX_RUNS);
             }
             sorted.sort_by_key(|event| event.time);
             let all: Vec<Event> = std::iter::from_fn(|| queue.pop()).collect();

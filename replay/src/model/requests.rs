@@ -12,8 +12,8 @@
 //! is learned when only one CALLBACK was asked for, and known from then on; where more than one can be the
 //! cause, none is named.
 
-use super::forest::At;
-use super::span::Trigger;
+use super::chain::Trigger;
+use super::open_chains::SpanRef;
 use crate::time::SECOND;
 use iocrec_log::event::{CallSiteId, IocId, RecordId, ScanKind, ScanList, ScanListId, ThreadId};
 use std::collections::{HashMap, VecDeque};
@@ -43,7 +43,7 @@ pub struct Request {
     /// Event or I/O Intr.
     pub trigger: Trigger,
     /// In this record's processing, if in any.
-    pub within: Option<At>,
+    pub within: Option<SpanRef>,
     /// Who asked.
     pub thread: ThreadId,
     /// Its function, which called `scanIoRequest` or `postEvent`; 0 where not known.

@@ -28,13 +28,13 @@ impl Run {
     }
 
     fn with(set: Option<SetLater>, mut context: Context) -> Run {
-        set.inspect(|set| set.tell(&mut context));
+        set.inspect(|set| set.apply_to(&mut context));
         Run { context: RefCell::new(context), links: RefCell::default() }
     }
 
     /// A record has, at that time, this CP link. All that it has are told with the same time.
     pub fn has_link(&self, time: u64, record: RecordId, field: FieldId, link: &[u8]) {
-        self.links.borrow_mut().told(time, record, field, link);
+        self.links.borrow_mut().add(time, record, field, link);
     }
 
     /// A link of a record is changed: which it has from then on is not known.

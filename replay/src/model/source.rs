@@ -10,19 +10,19 @@
 //! events are wanted, segments and blocks that are [`KEEP`] older are not read.
 
 use super::clock::{created, SetLater};
-use super::forest;
+use super::open_chains;
 use super::queue::Queue;
 use super::run::Run;
 use super::value;
-use crate::notices::Notices;
+use crate::notices::{Notice, Notices};
+use crate::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
 use iocrec_log::event::{Class, Event, Fact, SegmentEnd};
 use iocrec_log::format::SegmentHeader;
-use iocrec_log::reader::{Ahead, Block, Cause, ReadError, Segment, SegmentFile};
+use iocrec_log::reader::{Block, Cause, SegmentFile};
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -32,12 +32,10 @@ const WINDOW: u64 = 2 * SECOND;
 const MAX_PENDING: usize = 320_000;
 const MAX_PENDING_BYTES: usize = 48 << 20;
 /// How long definitions stay in force after their end.
-const KEEP: u64 = forest::LIMIT + 30 * SECOND;
+const KEEP: u64 = open_chains::LIMIT + 30 * SECOND;
 
 /// Ends that wait to come into force; a bound for hostile logs.
 const MAX_ENDS: usize = 500_000;
-/// Segments that are opened ahead of the one that is worked on.
-const AHEAD: usize = 4;
 
 /// How far a segment has been read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,10 +80,10 @@ enum Name {
 pub struct Source {
     /// Where the definitions go.
     pub run: Rc<Run>,
-    files: VecDeque<SegmentFile>,
-    /// Segments that are decoded ahead, or could not be opened.
-    ahead: VecDeque<(Result<Ahead, ReadError>, PathBuf)>,
-    segment: Option<(Ahead, PathBuf)>,
+    scan: Scan,
+    /// The first segment that is read.
+    first: Option<SegmentFile>,
+    notices: Rc<Notices>,
     /// Monotonic time of the earliest hits that are wanted.
     since: u64,
     /// When the machine's clock was set, if it was not at the beginning.
@@ -143,13 +141,16 @@ fn begun(files: &[SegmentFile]) -> i64 {
 
 /// Wall-clock time at which a run begins. Its first block tells, which has a pair of clocks; what the
 /// files' headers say was noted before the recorder knew more.
-fn begins(files: &VecDeque<SegmentFile>, set: Option<SetLater>) -> i64 {
-    let Some(first) = files.front() else { return 0 };
+fn begins(first: Option<&SegmentFile>, set: Option<SetLater>) -> i64 {
+    let Some(first) = first else { return 0 };
     let created = first.header.map_or(0, |header| created(&header, set));
-    let Ok(mut segment) = first.open() else { return created };
+    let Ok(scan) = Scan::one(first, Blocks::All) else { return created };
     // The very first may tell nothing but how the segment before it ended.
     let tells = |block: &Block| !block.events.iter().all(|event| matches!(event.fact, Fact::SegmentEnd(_)));
-    let mut blocks = std::iter::from_fn(|| segment.next_block()).map_while(Result::ok);
+    let mut blocks = scan.map_while(|part| match part {
+        Part::Block(block) => Some(block),
+        _ => None,
+    });
     let Some(block) = blocks.find(tells) else { return created };
     let run = Run::new(set);
     block.events.iter().for_each(|event| run.apply(event.time, &event.fact));
@@ -183,18 +184,23 @@ fn pass_over(files: &mut VecDeque<SegmentFile>, since: i64, set_later: Option<Se
 impl Source {
     /// The events in a run's segments, which are in order. Of what is before `since` (wall-clock time) no more
     /// comes than is needed for what began later.
-    pub fn new(files: Vec<SegmentFile>, since: Option<i64>, budget: &Arc<Budget>) -> Self {
-        let set = SetLater::find(&files);
+    pub fn new(
+        files: &[SegmentFile],
+        since: Option<i64>,
+        budget: &Arc<Budget>,
+        notices: &Rc<Notices>,
+    ) -> Self {
+        let set = SetLater::find(files);
         let bytes = files.iter().map(|file| file.size).sum();
-        let mut files = files.into();
+        let mut files = files.iter().cloned().collect();
         let since = since.map_or(0, |since| pass_over(&mut files, since, set));
         Source {
             run: Rc::new(Run::sharing(set, budget)),
             set,
             begins: None,
-            files,
-            ahead: VecDeque::new(),
-            segment: None,
+            scan: Scan::new(&files, Blocks::Since(since)),
+            first: files.pop_front(),
+            notices: Rc::clone(notices),
             since,
             started: false,
             bytes,
@@ -213,11 +219,11 @@ impl Source {
 
     /// Wall-clock time of the next item; `None` at the end. A run that has not been begun to be read
     /// tells when it begins, and takes no memory.
-    pub fn peek(&mut self, notices: &mut Notices) -> Option<i64> {
+    pub fn peek(&mut self) -> Option<i64> {
         if !self.started {
-            return Some(*self.begins.get_or_insert_with(|| begins(&self.files, self.set)));
+            return Some(*self.begins.get_or_insert_with(|| begins(self.first.as_ref(), self.set)));
         }
-        self.fill(notices);
+        self.fill();
         match self.pending.front() {
             Some(event) => Some(self.run.wall(event.time)),
             None if self.gap => Some(self.run.wall(self.newest)),
@@ -241,10 +247,10 @@ impl Source {
     }
 
     /// The next item; `None` at the end.
-    pub fn next(&mut self, notices: &mut Notices) -> Option<Item> {
+    pub fn next(&mut self) -> Option<Item> {
         self.started = true;
         loop {
-            self.fill(notices);
+            self.fill();
             let now = self.pending.front().map_or(self.newest, |event| event.time);
             let due = |(time, _): &(u64, Fact)| time.saturating_add(KEEP) <= now;
             if self.ends.len() > MAX_ENDS || self.ends.front().is_some_and(due) {
@@ -276,95 +282,82 @@ impl Source {
     }
 
     /// Reads until the first of the pending events can't be overtaken any more.
-    fn fill(&mut self, notices: &mut Notices) {
+    fn fill(&mut self) {
         while !self.gap && self.pending.len() < MAX_PENDING && self.pending_bytes < MAX_PENDING_BYTES {
             let settled = |first: &Event| first.time.saturating_add(WINDOW) < self.newest;
             if self.pending.front().is_some_and(settled) {
                 return;
             }
-            match self.next_block(notices) {
+            match self.next_block() {
                 Some(block) => self.take(block),
                 None => return,
             }
         }
     }
 
-    fn next_block(&mut self, notices: &mut Notices) -> Option<Block> {
+    /// The next block; `None` at the end, and where something is missing, which is noted in `gap`.
+    fn next_block(&mut self) -> Option<Block> {
         loop {
-            let Some((segment, path)) = &mut self.segment else {
-                if !self.open(notices) {
+            match self.scan.next()? {
+                Part::Segment(header) => {
+                    self.begin_segment(header.sequence);
+                    if self.gap {
+                        return None;
+                    }
+                }
+                Part::Unreadable(error) => {
+                    self.notices.report(&Notice::Unreadable(error));
+                    self.complete = false;
+                    self.gap = true;
                     return None;
                 }
-                if self.gap {
-                    return None;
-                }
-                continue;
-            };
-            match segment.next_block() {
-                Some(Ok(block)) => {
+                Part::Block(block) => {
                     let more = self.before.take().is_some_and(|before| before.had_more(&block));
                     self.place.blocks = block.sequence.saturating_add(1);
                     if more {
                         self.complete = false;
                         // With a time, blocks may have been passed over at its end.
                         if self.since == 0 {
-                            notices.cut_before(path);
+                            let before = self.scan.file().map(|file| file.path.clone()).unwrap_or_default();
+                            self.notices.report(&Notice::Truncated { before });
                             self.gap = true;
-                            return None; // the block says nothing else
+                            return None; // the block has nothing but that in it
                         }
                     }
                     return Some(block);
                 }
-                Some(Err(damage)) => {
-                    notices.damage(path, &damage);
+                Part::Damage(damage) => {
                     self.place.harmed = true;
                     self.place.blocks = self.place.blocks.saturating_add(damage.blocks);
-                    if !matches!(damage.cause, Cause::Header | Cause::Repeated) {
+                    let is_harmless = matches!(damage.cause, Cause::Header | Cause::Repeated);
+                    if let Some(file) = self.scan.file() {
+                        self.notices.damage(&file.path, damage);
+                    }
+                    if !is_harmless {
                         self.complete = false;
                         self.gap = true;
                         return None;
                     }
                 }
-                None => self.segment = None,
             }
         }
     }
 
-    /// Opens the next segment; `false` if there is none.
-    fn open(&mut self, notices: &mut Notices) -> bool {
-        while self.ahead.len() < AHEAD {
-            let Some(file) = self.files.pop_front() else { break };
-            let prepare = |segment: &mut Segment| {
-                segment.only(self.since, u64::MAX);
-                segment.limit(file.limit);
-            };
-            let opened = Ahead::open(&file.path, prepare);
-            self.ahead.push_back((opened, file.path));
-        }
-        let Some((opened, path)) = self.ahead.pop_front() else { return false };
-        let segment = match opened {
-            Ok(segment) => segment,
-            Err(error) => {
-                notices.failure(&error);
-                self.complete = false;
-                self.gap = true;
-                return true;
-            }
-        };
-        let sequence = segment.header().sequence;
+    /// A segment begins: notes a gap if it is not the one that should come.
+    fn begin_segment(&mut self, sequence: u32) {
         if let Some(expected) = self.expected.filter(|expected| *expected != sequence) {
-            notices.missing(&path, expected, sequence);
+            let before = self.scan.file().map(|file| file.path.clone()).unwrap_or_default();
+            let count = sequence.saturating_sub(expected);
+            self.notices.report(&Notice::MissingSegments { count, before });
             self.complete = false;
             self.gap = true;
         }
-        // What the first says of the one before it is about one that is gone, or was not wanted.
+        // What the first reports of the one before it is about one that is gone, or was not wanted.
         let is_first = self.expected.is_none();
         self.expected = Some(sequence.saturating_add(1));
         let next = Place { sequence, ..Place::default() };
         let before = std::mem::replace(&mut self.place, next);
         self.before = Some(before).filter(|before| !is_first && !before.harmed);
-        self.segment = Some((segment, path));
-        true
     }
 
     fn take(&mut self, block: Block) {

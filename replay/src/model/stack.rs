@@ -6,7 +6,7 @@
 //! tells: a record that has completed calls nothing more, and `recGblFwdLink` writes to no field and
 //! follows one link.
 
-use super::forest::At;
+use super::open_chains::SpanRef;
 use iocrec_log::event::{CallSiteId, PutKind, RecordId};
 use std::collections::VecDeque;
 
@@ -40,7 +40,7 @@ pub struct Frame {
     /// Its record.
     pub record: RecordId,
     /// Its span.
-    pub at: At,
+    pub at: SpanRef,
     /// Puts that it made to other records, which they may process for.
     pub puts: Puts,
     /// For [`In::PutField`] and [`In::Notify`]: stack pointer of its `dbPut`, once that was seen.
@@ -51,11 +51,11 @@ pub struct Frame {
 
 /// Puts that were seen and whose records may be processed next.
 #[derive(Debug, Default)]
-pub struct Puts(Vec<(RecordId, At)>);
+pub struct Puts(Vec<(RecordId, SpanRef)>);
 
 impl Puts {
     /// A put was made.
-    pub fn push(&mut self, record: RecordId, at: At) {
+    pub fn push(&mut self, record: RecordId, at: SpanRef) {
         if self.0.len() == MAX_PUTS {
             self.0.remove(0);
         }
@@ -63,7 +63,7 @@ impl Puts {
     }
 
     /// The latest put to the record; it is not given twice.
-    pub fn take(&mut self, record: RecordId) -> Option<At> {
+    pub fn take(&mut self, record: RecordId) -> Option<SpanRef> {
         let place = self.0.iter().rposition(|(of, _)| *of == record)?;
         Some(self.0.remove(place).1)
     }
@@ -83,9 +83,9 @@ pub struct Thread {
     pub last: u64,
     /// Puts without a frame around them.
     pub puts: Puts,
-    /// Trees without a known cause that look like the work of an asynchronous record's links, and
+    /// Chains without a known cause that look like the work of an asynchronous record's links, and
     /// their stack pointers: its completion will tell.
-    pub orphans: VecDeque<(i64, At)>,
+    pub orphans: VecDeque<(i64, SpanRef)>,
     /// Its last `scanIoRequest` or `postEvent`: stack pointer, caller.
     pub interrupt: Option<(i64, CallSiteId)>,
     /// Where puts from outside came in: caller, function, stack pointer.
@@ -101,7 +101,7 @@ impl Thread {
     }
 
     /// A chain has begun whose cause may come to be known: its stack pointer, its root.
-    pub fn note_orphan(&mut self, sp: i64, at: At) {
+    pub fn note_orphan(&mut self, sp: i64, at: SpanRef) {
         if self.orphans.len() == MAX_ORPHANS {
             self.orphans.pop_front();
         }

@@ -1,11 +1,13 @@
 //! What is printed: one file an output.
 
-pub mod attached;
+pub mod format;
 pub mod info;
-pub mod inventory;
-pub mod otlp;
+pub mod iocs;
 pub mod puts;
-pub mod tree;
-pub mod turns;
+pub mod records;
+#[cfg(test)]
+pub mod sample;
+pub mod traces;
 pub mod verify;
 pub mod why;
+pub mod wording;

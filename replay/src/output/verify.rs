@@ -1,21 +1,13 @@
 //! Are the logs sound, and if not, what is wrong where, and what is gone.
 
-use super::info::source_name;
+use crate::logs::Unreadable;
+use crate::names::source_name;
 use crate::out::{add, line, Out};
 use crate::time::Zone;
 use iocrec_log::reader::{Fault, Finding, Findings};
 use serde::Serialize;
 use std::io;
-use std::path::{Path, PathBuf};
-
-/// A log or file that can't be read at all.
-#[derive(Serialize)]
-pub struct Unreadable {
-    /// Its path.
-    pub path: PathBuf,
-    /// Why, and what to do.
-    pub reason: String,
-}
+use std::path::Path;
 
 #[derive(Serialize)]
 struct RunLine<'a> {
@@ -56,6 +48,12 @@ struct LossLine<'a> {
     cause: &'a str,
     from: String,
     to: String,
+}
+
+#[derive(Serialize)]
+struct UnreadableLine<'a> {
+    path: &'a Path,
+    reason: String,
 }
 
 /// Is all of it sound?
@@ -112,10 +110,14 @@ pub fn json(
     struct All<'a> {
         sound: bool,
         runs: Vec<RunLine<'a>>,
-        unreadable: &'a [Unreadable],
+        unreadable: Vec<UnreadableLine<'a>>,
     }
     let lines = runs.iter().map(|(run, found)| line(*run, found, zone)).collect();
-    let all = All { sound: is_sound(runs, unreadable), runs: lines, unreadable };
+    let unreadable_lines = unreadable
+        .iter()
+        .map(|log| UnreadableLine { path: &log.path, reason: log.reason.to_string() })
+        .collect();
+    let all = All { sound: is_sound(runs, unreadable), runs: lines, unreadable: unreadable_lines };
     out.pretty_json(&all)
 }
 

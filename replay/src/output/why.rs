@@ -1,13 +1,13 @@
 //! Why did this PV change? The chain from the record up to what set it off.
 
-use super::puts::{change, who};
-use super::tree::cause;
-use crate::filter::Filter;
+use super::wording::cause::cause;
+use super::wording::put::{change, who};
+use crate::filter::{Filter, Pattern};
+use crate::model::chain::{Chain, Outcome, PutSpan, Span, SpanKind};
+use crate::model::enum_strings::{self, severity_name};
 use crate::model::putlog::{ioc_of_span, root_put, PutLine};
 use crate::model::run::{field_name, has_value, record_name};
-use crate::model::span::{Outcome, PutSpan, Span, Tree, What};
 use crate::model::value;
-use crate::model::words::{self, severity_name};
 use crate::out::{line, Out};
 use crate::time::Zone;
 use epics::Pv;
@@ -25,7 +25,7 @@ const HELD: usize = 64;
 struct Moment {
     time: i64,
     value: Value,
-    tree: Rc<Tree>,
+    chain: Rc<Chain>,
     /// The way to the span: in each chain a span's number, the CA links that lead on, and at last the
     /// record's own.
     path: Vec<usize>,
@@ -51,26 +51,26 @@ struct Seen {
 pub struct Why<'a> {
     pv: Pv<'a>,
     name: &'a str,
-    filter: Filter,
+    filter: &'a Filter,
     /// By host and IOC: a name can be found in several.
     seen: HashMap<(String, String), Seen>,
 }
 
 impl<'a> Why<'a> {
     /// For `pv`, a record or record.FIELD, between the filter's times.
-    pub fn new(name: &'a str, filter: Filter) -> Self {
+    pub fn new(name: &'a str, filter: &'a Filter) -> Self {
         Why { pv: Pv::new(name), name, filter, seen: HashMap::new() }
     }
 
     /// Takes the next chain, in the order in which they began.
-    pub fn take(&mut self, tree: Tree) {
+    pub fn take(&mut self, chain: Chain) {
         let mut found = Vec::new();
-        self.search(&tree, &mut Vec::new(), &mut found);
-        let tree = Rc::new(tree);
+        self.search(&chain, &mut Vec::new(), &mut found);
+        let chain = Rc::new(chain);
         for (key, time, value, path) in found {
             let seen = self.seen.entry(key).or_default();
             let place = seen.held.partition_point(|moment| moment.time <= time);
-            seen.held.insert(place, Moment { time, value, tree: Rc::clone(&tree), path });
+            seen.held.insert(place, Moment { time, value, chain: Rc::clone(&chain), path });
             if seen.held.len() > HELD {
                 seen.settle();
             }
@@ -81,26 +81,26 @@ impl<'a> Why<'a> {
     #[allow(clippy::type_complexity)]
     fn search(
         &self,
-        tree: &Tree,
+        chain: &Chain,
         above: &mut Vec<usize>,
         found: &mut Vec<((String, String), i64, Value, Vec<usize>)>,
     ) {
-        let context = tree.run.context();
-        for (number, span) in tree.spans.iter().enumerate() {
+        let context = chain.run.context();
+        for (number, span) in chain.spans.iter().enumerate() {
             above.push(number);
-            let (record, value) = match &span.what {
-                What::Process(process) if self.pv.field == "VAL" => match &process.outcome {
+            let (record, value) = match &span.kind {
+                SpanKind::Process(process) if self.pv.field == "VAL" => match &process.outcome {
                     Outcome::Completed(completed) => (Some(process.record), completed.value.clone()),
                     _ => (None, Value::Unknown),
                 },
-                What::Put(put)
+                SpanKind::Put(put)
                     if !put.only_processes
                         && self.is_field(&context, put)
-                        && !processes(tree, number, put) =>
+                        && !processes(chain, number, put) =>
                 {
-                    (put.record, accepted(tree, number, put))
+                    (put.record, accepted(chain, number, put))
                 }
-                What::Link(link) => {
+                SpanKind::Link(link) => {
                     if let Some(target) = &link.target {
                         self.search(target, above, found);
                     }
@@ -108,14 +108,13 @@ impl<'a> Why<'a> {
                 }
                 _ => (None, Value::Unknown),
             };
-            let time = tree.run.wall(span.end);
+            let time = chain.run.wall(span.end);
             if record.is_some_and(|record| record_name(&context, record) == self.pv.record)
                 && self.filter.time(time)
             {
-                let (host, ioc) = (tree.run.host(), ioc_of_span(&context, span));
-                let wanted = |glob: &Option<iocrec_log::glob::Glob>, name: &str| {
-                    glob.as_ref().is_none_or(|glob| glob.matches(name))
-                };
+                let (host, ioc) = (chain.run.host(), ioc_of_span(&context, span));
+                let wanted =
+                    |glob: &Option<Pattern>, name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
                 if wanted(&self.filter.host, &host) && wanted(&self.filter.ioc, &ioc) {
                     found.push(((host, ioc), time, value, above.clone()));
                 }
@@ -146,15 +145,15 @@ impl<'a> Why<'a> {
         };
         let last_time = last.time.max(moment.time);
         let mut steps = Vec::new();
-        let (mut tree, mut link): (&Tree, Option<String>) = (&moment.tree, None);
+        let (mut chain, mut link): (&Chain, Option<String>) = (&moment.chain, None);
         let mut root_cause = None;
         for number in &moment.path {
-            let cause_text = cause(tree, link.as_deref());
-            let put = root_put(tree, link.as_deref());
+            let cause_text = cause(chain, link.as_deref());
+            let put = root_put(chain, link.as_deref());
             root_cause.get_or_insert_with(|| (cause_text.clone(), put));
-            let target = way(tree, *number, link.as_deref(), zone, &mut steps);
+            let target = way(chain, *number, link.as_deref(), zone, &mut steps);
             let Some((record, target)) = target else { break };
-            (tree, link) = (target, Some(record));
+            (chain, link) = (target, Some(record));
         }
         let (cause, put) = root_cause?;
         Some(Answer {
@@ -183,8 +182,8 @@ impl<'a> Why<'a> {
 
 impl Moment {
     fn clone_ref(&self) -> Moment {
-        let Moment { time, value, tree, path } = self;
-        Moment { time: *time, value: value.clone(), tree: Rc::clone(tree), path: path.clone() }
+        let Moment { time, value, chain, path } = self;
+        Moment { time: *time, value: value.clone(), chain: Rc::clone(chain), path: path.clone() }
     }
 }
 
@@ -218,33 +217,33 @@ impl Seen {
 
 /// What the field held before the first moment that is in the log: a put that led to it tells.
 fn before(moment: &Moment) -> Option<Value> {
-    let mut tree: &Tree = &moment.tree;
+    let mut chain: &Chain = &moment.chain;
     let mut own = None;
     for number in &moment.path {
-        let span = tree.spans.get(*number)?;
-        own = Some((tree, span));
-        if let What::Link(link) = &span.what {
-            tree = link.target.as_deref()?;
+        let span = chain.spans.get(*number)?;
+        own = Some((chain, span));
+        if let SpanKind::Link(link) = &span.kind {
+            chain = link.target.as_deref()?;
         }
     }
-    let (tree, span) = own?;
-    let put = match &span.what {
-        What::Put(put) => put,
-        What::Process(process) => match &tree.spans.get(span.parent?)?.what {
-            What::Put(put) if put.record == Some(process.record) => put,
+    let (chain, span) = own?;
+    let put = match &span.kind {
+        SpanKind::Put(put) => put,
+        SpanKind::Process(process) => match &chain.spans.get(span.parent?)?.kind {
+            SpanKind::Put(put) if put.record == Some(process.record) => put,
             _ => return None,
         },
-        What::Link(_) => return None,
+        SpanKind::Link(_) => return None,
     };
-    let field = field_name(&tree.run.context(), put.field).is_none_or(|field| field == "VAL");
-    (put.old != Value::Unknown && (field || matches!(span.what, What::Put(_)))).then(|| put.old.clone())
+    let field = field_name(&chain.run.context(), put.field).is_none_or(|field| field == "VAL");
+    (put.old != Value::Unknown && (field || matches!(span.kind, SpanKind::Put(_)))).then(|| put.old.clone())
 }
 
 /// Was the put's record processed for it? Then its completion tells the value.
-fn processes(tree: &Tree, number: usize, put: &PutSpan) -> bool {
-    field_name(&tree.run.context(), put.field) == Some("VAL")
-        && tree.spans.iter().any(|span| match &span.what {
-            What::Process(process) => {
+fn processes(chain: &Chain, number: usize, put: &PutSpan) -> bool {
+    field_name(&chain.run.context(), put.field) == Some("VAL")
+        && chain.spans.iter().any(|span| match &span.kind {
+            SpanKind::Process(process) => {
                 let completed = matches!(process.outcome, Outcome::Completed(_));
                 span.parent == Some(number) && Some(process.record) == put.record && completed
             }
@@ -253,11 +252,11 @@ fn processes(tree: &Tree, number: usize, put: &PutSpan) -> bool {
 }
 
 /// What the put has made of the field.
-fn accepted(tree: &Tree, number: usize, put: &PutSpan) -> Value {
+fn accepted(chain: &Chain, number: usize, put: &PutSpan) -> Value {
     if number == 0 {
-        return root_put(tree, None).map_or(Value::Unknown, |line| line.new);
+        return root_put(chain, None).map_or(Value::Unknown, |line| line.new);
     }
-    let context = tree.run.context();
+    let context = chain.run.context();
     match put.field.and_then(|field| context.field(field)) {
         Some(field) => value::convert(&put.requested, field.dbf),
         None => put.requested.clone(),
@@ -284,24 +283,24 @@ pub struct Step {
 /// Adds the steps from the chain's root to span `number`. Gives the chain that it leads to, if it is a
 /// CA link, and the record that the link belongs to.
 fn way<'a>(
-    tree: &'a Tree,
+    chain: &'a Chain,
     number: usize,
     link: Option<&str>,
     zone: &Zone,
     steps: &mut Vec<Step>,
-) -> Option<(String, &'a Tree)> {
+) -> Option<(String, &'a Chain)> {
     let mut numbers = Vec::new();
     let mut next = Some(number);
     while let Some(number) = next {
         numbers.push(number);
-        next = tree.spans.get(number).and_then(|span| span.parent);
+        next = chain.spans.get(number).and_then(|span| span.parent);
     }
     let mut leads = None;
     for number in numbers.into_iter().rev() {
-        let Some(span) = tree.spans.get(number) else { continue };
-        steps.push(step(tree, number, span, link, zone));
-        if let What::Link(to) = &span.what {
-            let context = tree.run.context();
+        let Some(span) = chain.spans.get(number) else { continue };
+        steps.push(step(chain, number, span, link, zone));
+        if let SpanKind::Link(to) = &span.kind {
+            let context = chain.run.context();
             let record = to.record.map(|record| record_name(&context, record)).unwrap_or_default();
             leads = to.target.as_deref().map(|target| (record, target));
         }
@@ -309,10 +308,10 @@ fn way<'a>(
     leads
 }
 
-fn step(tree: &Tree, number: usize, span: &Span, link: Option<&str>, zone: &Zone) -> Step {
-    let context = tree.run.context();
+fn step(chain: &Chain, number: usize, span: &Span, link: Option<&str>, zone: &Zone) -> Step {
+    let context = chain.run.context();
     let mut step = Step {
-        time: zone.format(tree.run.wall(span.start), 9),
+        time: zone.format(chain.run.wall(span.start), 9),
         ioc: ioc_of_span(&context, span),
         what: "put",
         record: String::new(),
@@ -323,9 +322,9 @@ fn step(tree: &Tree, number: usize, span: &Span, link: Option<&str>, zone: &Zone
         severity: None,
         text: String::new(),
     };
-    match &span.what {
-        What::Put(put) => {
-            let line: Option<PutLine> = if number == 0 { root_put(tree, link) } else { None };
+    match &span.kind {
+        SpanKind::Put(put) => {
+            let line: Option<PutLine> = if number == 0 { root_put(chain, link) } else { None };
             let record = put.record.map(|record| record_name(&context, record));
             let named = line.as_ref().and_then(|line| line.record.clone());
             step.record = record.or(named).unwrap_or_default();
@@ -348,12 +347,12 @@ fn step(tree: &Tree, number: usize, span: &Span, link: Option<&str>, zone: &Zone
                 }
             };
         }
-        What::Process(process) => {
+        SpanKind::Process(process) => {
             step.what = "process";
             step.record = record_name(&context, process.record);
             step.trigger = Some(process.trigger.name());
             step.text = match number {
-                0 => format!("{} processed by {}", step.record, cause(tree, link)),
+                0 => format!("{} processed by {}", step.record, cause(chain, link)),
                 _ => format!("{} processed by {}", step.record, process.trigger.name()),
             };
             if let Outcome::Completed(completed) = &process.outcome {
@@ -362,16 +361,16 @@ fn step(tree: &Tree, number: usize, span: &Span, link: Option<&str>, zone: &Zone
                 if completed.value != Value::Unknown && has_value(&context, process.record) {
                     step.text.push_str(" = ");
                     value::push_text(&mut step.text, &completed.value);
-                    let word = words::state(&context, process.record, &completed.value);
-                    words::push(&mut step.text, word.as_deref());
+                    let word = enum_strings::state(&context, process.record, &completed.value);
+                    enum_strings::push(&mut step.text, word.as_deref());
                 }
                 if completed.severity != 0 {
                     step.text.push(' ');
-                    step.text.push_str(&words::alarm(completed.severity, completed.status));
+                    step.text.push_str(&enum_strings::alarm(completed.severity, completed.status));
                 }
             }
         }
-        What::Link(link) => {
+        SpanKind::Link(link) => {
             step.what = "ca_link";
             step.record = link.record.map(|record| record_name(&context, record)).unwrap_or_default();
             step.value = value::json(&link.value);

@@ -3,7 +3,9 @@
 use super::*;
 use crate::chance::{fuzz, Random};
 use crate::ioc::image::{FieldLine, Image, ROOM};
-use crate::ioc::layout::{states_of, Fixed};
+use crate::ioc::layout::states_of;
+use crate::ioc::menus::menu;
+use crate::ioc::offsets::{Abi, Generation};
 use crate::linux::width::Width;
 use proptest::prelude::*;
 
@@ -47,7 +49,7 @@ fn ioc(width: Width) -> Ioc {
 }
 
 impl Ioc {
-    fn walk(&self) -> (Vec<Found>, Result<(), String>) {
+    fn walk(&self) -> (Vec<Found>, Result<(), WalkError>) {
         let memory = self.image.memory();
         let layout = Layout::read(&memory, self.pdbbase).unwrap();
         let mut found = Vec::new();
@@ -64,7 +66,7 @@ impl Ioc {
 
 #[test]
 fn records_aliases_and_states_are_found() {
-    for width in [Width::Wide, Width::Narrow] {
+    for width in [Width::Bits64, Width::Bits32] {
         let ioc = ioc(width);
         let (found, end) = ioc.walk();
         assert_eq!(end, Ok(()));
@@ -85,7 +87,7 @@ fn records_aliases_and_states_are_found() {
 
 #[test]
 fn a_record_that_is_none_is_left_out() {
-    for width in [Width::Wide, Width::Narrow] {
+    for width in [Width::Bits64, Width::Bits32] {
         let mut ioc = ioc(width);
         // RDES of another type; no name; no memory
         ioc.image.point(ioc.records[0] + usize::from(RDES), ioc.bo);
@@ -99,17 +101,17 @@ fn a_record_that_is_none_is_left_out() {
 
 #[test]
 fn what_makes_no_sense_is_said_and_what_came_before_kept() {
-    let mut ioc = ioc(Width::Wide);
+    let mut ioc = ioc(Width::Bits64);
     let (list, count) = (ioc.calc + 40, ioc.calc + 56);
     let first = ioc.image.memory().pointer(ioc.image.address(list)).unwrap();
     ioc.image.put(count, &1_000_000u32.to_ne_bytes());
     let (found, end) = ioc.walk();
     assert_eq!(found.len(), 2, "both calc records");
-    assert_eq!(end, Err("the list of calc records breaks off after 3 of 1000000".into()));
+    assert_eq!(end.unwrap_err().to_string(), "the list of calc records breaks off after 3 of 1000000");
     ioc.image.put(first as usize - ioc.image.address(0) as usize, &first.to_ne_bytes());
-    assert_eq!(ioc.walk().1, Err("the list of calc records runs in a circle".into()));
+    assert_eq!(ioc.walk().1.unwrap_err().to_string(), "the list of calc records runs in a circle");
     ioc.image.put(count, &u32::MAX.to_ne_bytes());
-    assert_eq!(ioc.walk().1, Err("the list of calc records claims to have 4294967295".into()));
+    assert_eq!(ioc.walk().1.unwrap_err().to_string(), "the list of calc records claims to have 4294967295");
 }
 
 /// Memory that changes under the recorder's eyes, or was never that of an IOC: the record types are read as well.
@@ -117,7 +119,7 @@ fn what_makes_no_sense_is_said_and_what_came_before_kept() {
 fn images_that_were_changed() {
     let (mut read, mut refused, mut names) = (0_u64, 0_u64, 0_u64);
     fuzz(300, |random: &mut Random| {
-        let mut ioc = ioc(if random.below(2) == 0 { Width::Wide } else { Width::Narrow });
+        let mut ioc = ioc(if random.below(2) == 0 { Width::Bits64 } else { Width::Bits32 });
         let memory = ioc.image.memory();
         let (used, word) = (ioc.image.used(), ioc.image.width.bytes());
         let before = Layout::read(&memory, ioc.pdbbase).unwrap();
@@ -135,8 +137,8 @@ fn images_that_were_changed() {
         }
         let layouts = match Layout::read(&memory, ioc.pdbbase) {
             Ok(after) => vec![before, after],
-            Err(line) => {
-                assert!(!line.is_empty());
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
                 refused += 1;
                 vec![before]
             }
@@ -149,16 +151,16 @@ fn images_that_were_changed() {
                 let _ = states_of(&memory, record.rtype, record.address);
                 found += 1;
             });
-            assert!(found <= MAX_NODES && end.err().is_none_or(|line| !line.is_empty()));
+            assert!(found <= MAX_NODES && end.err().is_none_or(|error| !error.to_string().is_empty()));
             names += found as u64;
             for record in &ioc.records {
                 let _ = layout.type_of(&memory, ioc.image.address(*record));
                 let _ = layout.state(&memory, ioc.image.address(*record));
                 let _ = layout.field(&memory, ioc.image.address(random.below(used)));
-                let _ = layout.menu(&memory, ioc.image.address(random.below(used)));
+                let _ = menu(&memory, layout, ioc.image.address(random.below(used)));
             }
             let _ = (layout.claimed(&memory), layout.compare(&memory), layout.routines(&memory).count());
-            let _ = layout.told(1, Fixed::base_3_15(ioc.image.width));
+            let _ = layout.told(1, Abi { width: ioc.image.width, generation: Generation::Base315 });
         }
     });
     println!("{read} layouts read, {refused} refused, {names} names");
@@ -168,11 +170,11 @@ fn images_that_were_changed() {
 proptest! {
     #[test]
     fn no_memory_content_panics_or_hangs(
-        wide in any::<bool>(),
+        is_64bit in any::<bool>(),
         changes in prop::collection::vec((0..ROOM, any::<u64>()), 1..20),
         inside in any::<bool>(),
     ) {
-        let mut ioc = ioc(if wide { Width::Wide } else { Width::Narrow });
+        let mut ioc = ioc(if is_64bit { Width::Bits64 } else { Width::Bits32 });
         // the layout was read before the memory changed: record types stay where they are
         let memory = ioc.image.memory();
         let layout = Layout::read(&memory, ioc.pdbbase).unwrap();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ioc::image::{FieldLine, Image, ROOM};
 use crate::ioc::layout::Layout;
+use crate::linux::width::Width;
 use proptest::prelude::*;
 
 const RDES: u16 = 568;
@@ -121,7 +122,7 @@ impl Ioc {
 
 #[test]
 fn each_sort_of_list_in_each_width() {
-    for width in [Width::Wide, Width::Narrow] {
+    for width in [Width::Bits64, Width::Bits32] {
         let mut ioc = ioc(width);
         let (event, interrupt) = (ioc.event("beam on"), ioc.interrupt());
         for priority in 0..3 {
@@ -152,7 +153,7 @@ fn each_sort_of_list_in_each_width() {
 
 #[test]
 fn what_does_not_fit_is_not_believed() {
-    for width in [Width::Wide, Width::Narrow] {
+    for width in [Width::Bits64, Width::Bits32] {
         let mut ioc = ioc(width);
         let [(callback, list), ..] = ioc.event("e");
         let record = ioc.record("T:E", EVENT, Some(list));
@@ -184,7 +185,7 @@ proptest! {
     /// Whatever the memory holds, nothing panics, and each record gets an answer.
     #[test]
     fn any_bytes_are_survived(changes in prop::collection::vec((0..ROOM, any::<u64>()), 0..60)) {
-        let mut ioc = ioc(Width::Wide);
+        let mut ioc = ioc(Width::Bits64);
         let (event, interrupt) = (ioc.event("e"), ioc.interrupt());
         let records =
             [ioc.record("T:E", EVENT, Some(event[0].1)), ioc.record("T:I", IO_INTERRUPT, Some(interrupt[2].1))];

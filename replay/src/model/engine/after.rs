@@ -5,8 +5,8 @@
 //! it ([`After::alone`]).
 
 use super::{Engine, MAX_RECORDS};
-use crate::model::forest::At;
-use crate::model::span::{After, PutSpan};
+use crate::model::chain::{After, PutSpan};
+use crate::model::open_chains::SpanRef;
 use crate::model::value;
 use crate::time::SECOND;
 use iocrec_log::event::{FieldId, FieldValue, RecordId, Value};
@@ -31,7 +31,7 @@ const NOT_PROCESSED: [&str; 11] =
 pub(super) struct Written {
     field: FieldId,
     time: u64,
-    at: At,
+    at: SpanRef,
     alone: bool,
     /// The record's processing never changes it.
     settled: bool,
@@ -39,8 +39,8 @@ pub(super) struct Written {
 
 impl Engine {
     /// A put came to its field: what comes after tells what it left.
-    pub(super) fn watch(&mut self, time: u64, record: RecordId, at: At) {
-        let Some(field) = self.forest.put(at).and_then(|put| put.field) else { return };
+    pub(super) fn watch(&mut self, time: u64, record: RecordId, at: SpanRef) {
+        let Some(field) = self.chains.put(at).and_then(|put| put.field) else { return };
         if self.written.len() >= MAX_RECORDS && !self.written.contains_key(&record) {
             return;
         }
@@ -79,7 +79,7 @@ impl Engine {
         if age < SOONEST {
             return;
         }
-        let old = self.forest.put(at).map(|put| &put.old);
+        let old = self.chains.put(at).map(|put| &put.old);
         let unchanged = old.and_then(|old| value::same(old, &held.value)) != Some(false);
         if unchanged && age < LATE {
             return; // not yet, or not at all: the next reading tells
@@ -105,14 +105,14 @@ impl Engine {
     }
 
     /// A record is processed, in the chain of `at`, and may change its fields.
-    pub(super) fn disturb(&mut self, record: RecordId, at: At) {
+    pub(super) fn disturb(&mut self, record: RecordId, at: SpanRef) {
         if self.written.is_empty() {
             return;
         }
         let Some(fields) = self.written.get_mut(&record) else { return };
-        let chain = self.forest.resolve(at).map(|at| at.tree);
+        let chain = self.chains.resolve(at).map(|at| at.chain);
         for written in fields.iter_mut().filter(|written| !written.settled) {
-            written.alone &= chain.is_some() && self.forest.resolve(written.at).map(|at| at.tree) == chain;
+            written.alone &= chain.is_some() && self.chains.resolve(written.at).map(|at| at.chain) == chain;
         }
     }
 
@@ -120,7 +120,7 @@ impl Engine {
     pub(super) fn disturb_all(&mut self, since: u64) {
         self.written.values_mut().flatten().for_each(|written| written.alone = false);
         for (_, at) in self.judged.iter().filter(|(judged, _)| *judged >= since) {
-            if let Some(after) = self.forest.put_mut(*at).and_then(|put| put.after.as_mut()) {
+            if let Some(after) = self.chains.put_mut(*at).and_then(|put| put.after.as_mut()) {
                 after.alone = false;
             }
         }
@@ -137,13 +137,13 @@ impl Engine {
         }
     }
 
-    fn note_after(&mut self, at: At, value: Value, alone: bool) {
+    fn note_after(&mut self, at: SpanRef, value: Value, alone: bool) {
         if value == Value::Unknown {
             return;
         }
-        if let Some(PutSpan { after, .. }) = self.forest.put_mut(at) {
+        if let Some(PutSpan { after, .. }) = self.chains.put_mut(at) {
             *after = Some(Box::new(After { value, alone }));
-            self.forest.weigh_again(at);
+            self.chains.weigh_again(at);
             if self.judged.len() < MAX_RECORDS {
                 self.judged.push_back((self.now, at));
             }

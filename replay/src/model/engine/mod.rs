@@ -11,11 +11,11 @@ mod processing;
 mod puts;
 
 use super::caller::{self, Caller, Role};
-use super::forest::{At, Forest};
+use super::chain::Chain;
+use super::open_chains::{OpenChains, SpanRef};
 use super::packets::Packets;
 use super::requests::{Callback, Requests};
 use super::run::Run;
-use super::span::Tree;
 use super::stack::{Frame, In, Puts, Thread};
 use crate::time::SECOND;
 use iocrec_log::event::{CircuitId, Event, Fact, Loss, LossSource, RecordId, ThreadId};
@@ -44,7 +44,7 @@ const MAX_RECORDS: usize = 1_000_000;
 struct Once {
     time: u64,
     /// In this record's processing, if in any.
-    within: Option<At>,
+    within: Option<SpanRef>,
     /// By a thread of the CA links: a monitor has come.
     by_link: bool,
 }
@@ -52,30 +52,30 @@ struct Once {
 /// Rebuilds the chains of one run.
 pub struct Engine {
     run: Rc<Run>,
-    forest: Forest,
+    chains: OpenChains,
     threads: HashMap<ThreadId, Thread>,
     /// Processing that has begun and not completed.
-    open: HashMap<RecordId, At>,
+    open: HashMap<RecordId, SpanRef>,
     /// Puts with callback that have yet to write: those that find their record busy are carried out later,
     /// one after the other, in a callback thread.
-    notifies: HashMap<RecordId, VecDeque<At>>,
+    notifies: HashMap<RecordId, VecDeque<SpanRef>>,
     /// The latest put to a record while it was being processed: it is why the record processes once more
     /// (RPRO).
-    meanwhile: HashMap<RecordId, At>,
+    meanwhile: HashMap<RecordId, SpanRef>,
     /// `scanOnce` requests of each record.
     asked: HashMap<RecordId, VecDeque<Once>>,
     /// Was the latest of them that was worked off asked for by a thread of the CA links?
     once_by_link: bool,
     /// Processing that has asked for a delayed callback.
-    delayed: HashMap<RecordId, At>,
+    delayed: HashMap<RecordId, SpanRef>,
     /// The delayed callbacks themselves: which processing each belongs to.
-    callbacks: HashMap<Callback, At>,
+    callbacks: HashMap<Callback, SpanRef>,
     /// Requests to process the records of an event or of I/O Intr.
     requests: Requests,
     /// The latest puts to fields of each record, of which it is yet to be seen what they left.
     written: HashMap<RecordId, Vec<after::Written>>,
     /// Puts of which that was seen in the last seconds, and when.
-    judged: VecDeque<(u64, At)>,
+    judged: VecDeque<(u64, SpanRef)>,
     packets: Packets,
     now: u64,
     /// When it was last looked for what has ended, and events since.
@@ -87,7 +87,7 @@ impl Engine {
     /// An engine for the run's events.
     pub fn new(run: Rc<Run>) -> Self {
         Engine {
-            forest: Forest::new(Rc::clone(&run)),
+            chains: OpenChains::new(Rc::clone(&run)),
             run,
             threads: HashMap::new(),
             open: HashMap::new(),
@@ -108,7 +108,7 @@ impl Engine {
     }
 
     /// Takes the next event, not earlier than the one before. Chains that have ended go to `out`.
-    pub fn push(&mut self, event: Event, out: &mut Vec<Tree>) {
+    pub fn push(&mut self, event: Event, out: &mut Vec<Chain>) {
         let time = event.time.max(self.now);
         self.now = time;
         self.since_swept += 1;
@@ -147,13 +147,13 @@ impl Engine {
     }
 
     /// The log is at its end, or has a gap: gives out everything.
-    pub fn finish(&mut self, out: &mut Vec<Tree>) {
+    pub fn finish(&mut self, out: &mut Vec<Chain>) {
         let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
         for thread in threads {
             self.unwind(thread, 0);
         }
         self.retry_hits(true);
-        self.packets.expire(&self.forest, u64::MAX, |_| {});
+        self.packets.expire(&self.chains, u64::MAX, |_| {});
         self.open.clear();
         self.notifies.clear();
         self.meanwhile.clear();
@@ -163,12 +163,12 @@ impl Engine {
         self.written.clear();
         self.judged.clear();
         self.asked.clear();
-        self.forest.clear(out);
+        self.chains.clear(out);
     }
 
     /// When the oldest chain began that is yet to be given out.
     pub fn oldest(&self) -> Option<u64> {
-        self.forest.oldest()
+        self.chains.oldest()
     }
 
     /// Time of the last event, or later if the run is known to have none until then.
@@ -177,7 +177,7 @@ impl Engine {
     }
 
     /// Nothing happens until `time`.
-    pub fn tick(&mut self, time: u64, out: &mut Vec<Tree>) {
+    pub fn tick(&mut self, time: u64, out: &mut Vec<Chain>) {
         if time > self.now {
             self.now = time;
             self.sweep(out);
@@ -190,11 +190,11 @@ impl Engine {
     }
 
     /// Enters a function.
-    fn enter(&mut self, thread: ThreadId, sp: i64, within: In, record: RecordId, at: At) {
+    fn enter(&mut self, thread: ThreadId, sp: i64, within: In, record: RecordId, at: SpanRef) {
         if self.threads.get(&thread).is_some_and(|state| state.frames.len() >= MAX_FRAMES) {
             self.unwind(thread, self.now);
         }
-        self.forest.hold(at);
+        self.chains.hold(at);
         let frame = Frame { sp, within, record, at, puts: Puts::default(), wrote: None, followed: false };
         self.threads.entry(thread).or_default().frames.push(frame);
     }
@@ -249,19 +249,19 @@ impl Engine {
             if frame.within == In::Notify {
                 self.leave_notify(thread, time, &frame);
             }
-            self.forest.release(frame.at);
+            self.chains.release(frame.at);
         }
     }
 
     /// `dbProcessNotify` has returned. If no `dbPut` was seen in it, its record was busy or disabled.
     fn leave_notify(&mut self, thread: ThreadId, time: u64, frame: &Frame) {
-        if self.forest.put(frame.at).is_some_and(|put| !put.wrote) {
+        if self.chains.put(frame.at).is_some_and(|put| !put.wrote) {
             self.join(thread, time, frame.at, true);
         }
     }
 
     /// Looks for what has ended.
-    fn sweep(&mut self, out: &mut Vec<Tree>) {
+    fn sweep(&mut self, out: &mut Vec<Chain>) {
         let now = self.now;
         (self.swept, self.since_swept) = (now, 0);
         if self.threads.values().map(|state| state.frames.len()).sum::<usize>() > MAX_ALL_FRAMES {
@@ -275,7 +275,7 @@ impl Engine {
             let Some(state) = self.threads.get(&thread) else { continue };
             let waits = state.frames.iter().any(|frame| {
                 let open = frame.within == In::Process && self.open.contains_key(&frame.record);
-                open && self.forest.resolve(frame.at).is_some()
+                open && self.chains.resolve(frame.at).is_some()
             });
             if !waits {
                 self.unwind(thread, now);
@@ -285,7 +285,7 @@ impl Engine {
             self.retry_hits(false);
         }
         let mut done = Vec::new();
-        self.packets.expire(&self.forest, now, |at| done.push(at));
+        self.packets.expire(&self.chains, now, |at| done.push(at));
         self.asked.retain(|_, asked| {
             while asked.front().is_some_and(|first| first.time.saturating_add(ONCE) <= now) {
                 done.extend(asked.pop_front().and_then(|first| first.within));
@@ -293,18 +293,18 @@ impl Engine {
             !asked.is_empty()
         });
         for at in done {
-            self.forest.release(at);
+            self.chains.release(at);
         }
         self.requests.forget(now);
         self.forget_written(now);
-        let forest = &self.forest;
+        let chains = &self.chains;
         self.notifies.retain(|_, waiting| {
-            waiting.retain(|at| forest.put(*at).is_some_and(|put| !put.wrote));
+            waiting.retain(|at| chains.put(*at).is_some_and(|put| !put.wrote));
             !waiting.is_empty()
         });
-        self.delayed.retain(|_, at| forest.resolve(*at).is_some());
-        self.callbacks.retain(|_, at| forest.resolve(*at).is_some());
-        self.forest.harvest(now, out);
+        self.delayed.retain(|_, at| chains.resolve(*at).is_some());
+        self.callbacks.retain(|_, at| chains.resolve(*at).is_some());
+        self.chains.take_finished(now, out);
         if self.threads.len() > MAX_THREADS {
             let limit = now.saturating_sub(IDLE);
             self.threads.retain(|_, state| !state.frames.is_empty() || state.last > limit);

@@ -2,9 +2,9 @@
 
 use super::{Engine, Once, MAX_RECORDS, ONCE};
 use crate::model::caller::{Caller, Role};
-use crate::model::forest::At;
+use crate::model::chain::{Asked, Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, SpanKind, Trigger};
+use crate::model::open_chains::SpanRef;
 use crate::model::requests::{Callback, Request};
-use crate::model::span::{Asked, Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, Trigger, What};
 use crate::model::stack::{In, Thread};
 use crate::time::SECOND;
 use iocrec_log::event::{
@@ -25,7 +25,7 @@ const MAX_PHASES: usize = 32;
 
 /// What made a record process.
 struct Origin {
-    parent: Option<At>,
+    parent: Option<SpanRef>,
     trigger: Trigger,
     asked: Option<Asked>,
     for_link: bool,
@@ -49,7 +49,7 @@ impl Engine {
             thread: Some(thread),
             start: time,
             end: time,
-            what: What::Process(ProcessSpan {
+            kind: SpanKind::Process(ProcessSpan {
                 record,
                 trigger,
                 outcome,
@@ -60,30 +60,30 @@ impl Engine {
             }),
         };
         let at = match parent {
-            Some(parent) => self.forest.add(parent, span),
-            None => self.forest.plant(span),
+            Some(parent) => self.chains.add(parent, span),
+            None => self.chains.begin(span),
         };
         if process.active {
             return;
         }
         self.disturb(record, at);
         if let Some(older) = self.open.remove(&record) {
-            if let Some(Span { what: What::Process(older), .. }) = self.forest.span_mut(older) {
+            if let Some(Span { kind: SpanKind::Process(older), .. }) = self.chains.span_mut(older) {
                 older.outcome = Outcome::Skipped;
             }
-            self.forest.release(older);
+            self.chains.release(older);
         }
         if let Some(meanwhile) = self.meanwhile.remove(&record) {
-            self.forest.release(meanwhile);
+            self.chains.release(meanwhile);
         }
         if self.open.len() < MAX_RECORDS {
             self.open.insert(record, at);
-            self.forest.hold(at); // for its completion
+            self.chains.hold(at); // for its completion
         }
         self.enter(thread, process.sp, In::Process, record, at);
         if parent.is_none() && matches!(caller, Caller::Link) && matches!(role, Role::Callback | Role::Other)
         {
-            self.forest.hold_until(at, time.saturating_add(ORPHAN));
+            self.chains.hold_until(at, time.saturating_add(ORPHAN));
             self.threads.entry(thread).or_default().note_orphan(process.sp, at);
         }
     }
@@ -122,7 +122,7 @@ impl Engine {
     fn asked_for(&self, request: Option<Request>, trigger: Trigger) -> Origin {
         let parent = request.and_then(|request| request.within);
         let asked = request.map(|Request { time, thread, site, .. }| Asked { time, thread, site });
-        let parent = parent.filter(|at| self.forest.resolve(*at).is_some());
+        let parent = parent.filter(|at| self.chains.resolve(*at).is_some());
         Origin { parent, trigger, asked, for_link: false }
     }
 
@@ -139,7 +139,7 @@ impl Engine {
     pub(super) fn routine(&mut self, time: u64, process: Process) {
         let outcome = Outcome::Entered { again: process.active };
         let (record, trigger) = (process.record, Trigger::Unknown);
-        let what = What::Process(ProcessSpan {
+        let kind = SpanKind::Process(ProcessSpan {
             record,
             trigger,
             outcome,
@@ -148,11 +148,17 @@ impl Engine {
             asked: None,
             for_link: false,
         });
-        self.forest.plant(Span { parent: None, thread: Some(process.thread), start: time, end: time, what });
+        self.chains.begin(Span { parent: None, thread: Some(process.thread), start: time, end: time, kind });
     }
 
     /// What made a record process.
-    fn parent(&mut self, time: u64, process: Process, caller: Caller, role: Role) -> (Option<At>, Trigger) {
+    fn parent(
+        &mut self,
+        time: u64,
+        process: Process,
+        caller: Caller,
+        role: Role,
+    ) -> (Option<SpanRef>, Trigger) {
         let (thread, record) = (process.thread, process.record);
         if matches!(caller, Caller::Root(_) | Caller::ScanList) {
             self.begin_root(thread, time);
@@ -170,8 +176,10 @@ impl Engine {
             self.leave_forward_link(thread, time);
         }
         self.note_request(thread, record);
-        let rtype_is_fanout = |at: At| {
-            let Some(Span { what: What::Process(parent), .. }) = self.forest.span(at) else { return None };
+        let rtype_is_fanout = |at: SpanRef| {
+            let Some(Span { kind: SpanKind::Process(parent), .. }) = self.chains.span(at) else {
+                return None;
+            };
             let context = self.run.context();
             let rtype = context.record(parent.record)?.rtype;
             (!rtype.is_empty()).then_some(matches!(rtype, "fanout" | "seq" | "sseq"))
@@ -195,7 +203,7 @@ impl Engine {
             return (Some(top.at), trigger);
         }
         if let Some(put) = state.puts.take(record) {
-            let notify = self.forest.put(put).is_some_and(|put| put.kind == Some(PutKind::Notify));
+            let notify = self.chains.put(put).is_some_and(|put| put.kind == Some(PutKind::Notify));
             let trigger = if role == Role::Callback && !notify { Trigger::Out } else { Trigger::Put };
             return (Some(put), trigger);
         }
@@ -215,26 +223,26 @@ impl Engine {
         let Some(top) = self.threads.get(&thread).and_then(|state| state.frames.last()) else { return };
         if top.within == In::Notify && top.record == record && top.wrote.is_none() {
             let at = top.at;
-            if let Some(put) = self.forest.put_mut(at).filter(|put| !put.wrote && put.packet.is_none()) {
+            if let Some(put) = self.chains.put_mut(at).filter(|put| !put.wrote && put.packet.is_none()) {
                 put.only_processes = true;
             }
         }
     }
 
     /// The record's earlier processing, if that has asked for a delayed callback.
-    fn delayed(&mut self, record: RecordId) -> Option<At> {
+    fn delayed(&mut self, record: RecordId) -> Option<SpanRef> {
         let at = self.delayed.remove(&record)?;
-        self.forest.resolve(at)
+        self.chains.resolve(at)
     }
 
     /// The processing in which `scanOnce` was called for the record, the earliest call first.
-    fn who_asked(&mut self, time: u64, record: RecordId) -> Option<At> {
+    fn who_asked(&mut self, time: u64, record: RecordId) -> Option<SpanRef> {
         self.once_by_link = false;
         let asked = self.asked.get_mut(&record)?;
         let mut within = None;
         while let Some(first) = asked.pop_front() {
             if let Some(at) = first.within {
-                self.forest.release(at);
+                self.chains.release(at);
             }
             if first.time.saturating_add(ONCE) > time {
                 within = first.within;
@@ -245,7 +253,7 @@ impl Engine {
         if asked.is_empty() {
             self.asked.remove(&record);
         }
-        within.filter(|at| self.forest.resolve(*at).is_some())
+        within.filter(|at| self.chains.resolve(*at).is_some())
     }
 
     /// `recGblFwdLink`.
@@ -262,13 +270,13 @@ impl Engine {
             .iter()
             .rposition(|frame| frame.within == In::Process && frame.record == record);
         let open = self.open.remove(&record);
-        let open = open.filter(|at| self.forest.resolve(*at).is_some());
+        let open = open.filter(|at| self.chains.resolve(*at).is_some());
         let Some(at) = open else {
             // It began before the recorder, or so long ago that its chain has been given out.
             let trigger = Trigger::Completion;
             let phases = Vec::new();
             let (list, asked) = (None, None);
-            let what = What::Process(ProcessSpan {
+            let kind = SpanKind::Process(ProcessSpan {
                 record,
                 trigger,
                 outcome: completed,
@@ -278,15 +286,15 @@ impl Engine {
                 for_link: false,
             });
             let at =
-                self.forest.plant(Span { parent: None, thread: Some(thread), start: time, end: time, what });
+                self.chains.begin(Span { parent: None, thread: Some(thread), start: time, end: time, kind });
             self.disturb(record, at);
             self.adopt(time, thread, sp, at);
             self.enter(thread, sp, In::Complete, record, at);
             return;
         };
-        if let Some(span) = self.forest.span_mut(at) {
+        if let Some(span) = self.chains.span_mut(at) {
             span.end = time;
-            if let What::Process(process) = &mut span.what {
+            if let SpanKind::Process(process) = &mut span.kind {
                 process.outcome = completed;
                 // A frame may be left over from when the record began: what it asked for tells.
                 if own.is_none() || process.phases.iter().any(|phase| phase.asked.is_some_and(is_completion))
@@ -295,7 +303,7 @@ impl Engine {
                 }
             }
         }
-        self.forest.weigh_again(at);
+        self.chains.weigh_again(at);
         self.disturb(record, at);
         match own {
             Some(own) => self.cut(thread, own + 1, time),
@@ -305,24 +313,24 @@ impl Engine {
             }
         }
         self.enter(thread, sp, In::Complete, record, at);
-        self.forest.release(at); // its completion
+        self.chains.release(at); // its completion
     }
 
     /// Has the record asked for callbacks of its own while it processes?
-    fn runs_callbacks(&self, at: At) -> bool {
+    fn runs_callbacks(&self, at: SpanRef) -> bool {
         let delayed = |phase: &Phase| phase.asked == Some(CauseKind::CallbackRequestDelayed);
-        matches!(self.forest.span(at), Some(Span { what: What::Process(process), .. }) if process.phases.iter().any(delayed))
+        matches!(self.chains.span(at), Some(Span { kind: SpanKind::Process(process), .. }) if process.phases.iter().any(delayed))
     }
 
     /// A delayed callback was asked for. The first time in a record's processing, whose it is from then on. A record that works
     /// its links off one after the other (seq) asks for it again in the callback itself, right after what that
     /// has done: so this was its work.
-    fn delay(&mut self, time: u64, thread: ThreadId, sp: i64, callback: Callback, within: Option<At>) {
-        let is_open = |at: &At| match self.forest.span(*at) {
-            Some(Span { what: What::Process(process), .. }) => {
-                let open = self.open.get(&process.record).and_then(|open| self.forest.resolve(*open));
-                open.zip(self.forest.resolve(*at))
-                    .is_some_and(|(open, at)| (open.tree, open.span) == (at.tree, at.span))
+    fn delay(&mut self, time: u64, thread: ThreadId, sp: i64, callback: Callback, within: Option<SpanRef>) {
+        let is_open = |at: &SpanRef| match self.chains.span(*at) {
+            Some(Span { kind: SpanKind::Process(process), .. }) => {
+                let open = self.open.get(&process.record).and_then(|open| self.chains.resolve(*open));
+                open.zip(self.chains.resolve(*at))
+                    .is_some_and(|(open, at)| (open.chain, open.span) == (at.chain, at.span))
             }
             _ => false,
         };
@@ -335,18 +343,18 @@ impl Engine {
 
     /// An asynchronous record works its links off before it completes: what such a thread has just
     /// done from a deeper frame, without a cause of its own, was that.
-    fn adopt(&mut self, time: u64, thread: ThreadId, sp: i64, at: At) {
+    fn adopt(&mut self, time: u64, thread: ThreadId, sp: i64, at: SpanRef) {
         let orphans = std::mem::take(&mut self.threads.entry(thread).or_default().orphans);
-        let began = self.forest.span(at).map_or(0, |span| span.start);
+        let began = self.chains.span(at).map_or(0, |span| span.start);
         for (from, orphan) in orphans {
-            let Some(span) = self.forest.span_mut(orphan) else { continue };
+            let Some(span) = self.chains.span_mut(orphan) else { continue };
             if from >= sp || span.start < began && began < time || span.start.saturating_add(ORPHAN) < time {
                 continue;
             }
-            if let What::Process(process) = &mut span.what {
+            if let SpanKind::Process(process) = &mut span.kind {
                 process.trigger = Trigger::Link;
             }
-            self.forest.graft(orphan, at);
+            self.chains.attach(orphan, at);
         }
     }
 
@@ -365,7 +373,7 @@ impl Engine {
         let processing = top.filter(|top| top.within == In::Process).map(|top| top.record);
         if let Some(at) = within {
             // for what is asked for to happen
-            self.forest.hold_until(at, time.saturating_add(ASKED));
+            self.chains.hold_until(at, time.saturating_add(ASKED));
         }
         if matches!(cause.kind, CauseKind::ScanIoRequest | CauseKind::PostEvent) {
             state.interrupt = Some((cause.sp, cause.site));
@@ -406,16 +414,16 @@ impl Engine {
                 let meanwhile = if completes == Some(record) { self.meanwhile.remove(&record) } else { None };
                 within = meanwhile.or(within);
                 if let Some(at) = within {
-                    self.forest.hold(at); // for the processing asked for
+                    self.chains.hold(at); // for the processing asked for
                 }
                 if let Some(at) = meanwhile {
-                    self.forest.release(at);
+                    self.chains.release(at);
                 }
                 let asked = self.asked.entry(record).or_default();
                 asked.push_back(Once { time, within, by_link });
                 if asked.len() > MAX_ASKED {
                     if let Some(at) = asked.pop_front().and_then(|first| first.within) {
-                        self.forest.release(at);
+                        self.chains.release(at);
                     }
                 }
             }
@@ -423,8 +431,8 @@ impl Engine {
             (_, record) => {
                 let of_record = record.and_then(|record| self.open.get(&record).copied());
                 let at = of_record.or(within.filter(|_| processing.is_some()));
-                let span = at.and_then(|at| self.forest.span_mut(at));
-                if let Some(Span { what: What::Process(process), .. }) = span {
+                let span = at.and_then(|at| self.chains.span_mut(at));
+                if let Some(Span { kind: SpanKind::Process(process), .. }) = span {
                     note(process, Phase { time, thread: cause.thread, asked: Some(cause.kind) });
                 }
             }
@@ -434,7 +442,7 @@ impl Engine {
     /// The recorder has looked at a record that it had not seen to complete.
     pub(super) fn inspected(&mut self, _time: u64, inspected: PactCheck) {
         let Some(&at) = self.open.get(&inspected.record) else { return };
-        let Some(Span { what: What::Process(process), .. }) = self.forest.span_mut(at) else { return };
+        let Some(Span { kind: SpanKind::Process(process), .. }) = self.chains.span_mut(at) else { return };
         process.outcome = match (inspected.active, inspected.disabled) {
             (true, _) => Outcome::Waiting,
             (false, true) => Outcome::Disabled,
@@ -442,7 +450,7 @@ impl Engine {
         };
         if !inspected.active {
             self.open.remove(&inspected.record);
-            self.forest.release(at); // its completion
+            self.chains.release(at); // its completion
         }
     }
 
@@ -457,11 +465,11 @@ impl Engine {
         // Other frames are left over from earlier: only what processes follows its links.
         let parent = own.map(|frame| frame.at).or(open);
         let CaLinkPut { thread, record, pv, value, .. } = put;
-        let what = What::Link(LinkSpan { record, pv, value, resolved: false, target: None });
-        let span = Span { parent: None, thread: Some(thread), start: time, end: time, what };
+        let kind = SpanKind::Link(LinkSpan { record, pv, value, resolved: false, target: None });
+        let span = Span { parent: None, thread: Some(thread), start: time, end: time, kind };
         match parent {
-            Some(parent) => self.forest.add(parent, span),
-            None => self.forest.plant(span),
+            Some(parent) => self.chains.add(parent, span),
+            None => self.chains.begin(span),
         };
     }
 }

@@ -2,9 +2,9 @@
 
 use super::{Engine, MAX_RECORDS};
 use crate::model::caller::{self, Caller, Role};
-use crate::model::forest::At;
+use crate::model::chain::{Answer, Packet, PutSpan, Span, SpanKind};
+use crate::model::open_chains::SpanRef;
 use crate::model::packets::Match;
-use crate::model::span::{Answer, Packet, PutSpan, Span, What};
 use crate::model::stack::In;
 use crate::model::value;
 use crate::time::SECOND;
@@ -29,12 +29,12 @@ impl Engine {
             answer: None,
         };
         let request = (put.circuit, put.ioid, put.notify);
-        let at = self.forest.plant(Span {
+        let at = self.chains.begin(Span {
             parent: None,
             thread: None,
             start: time,
             end: time,
-            what: What::Put(PutSpan {
+            kind: SpanKind::Put(PutSpan {
                 kind: None,
                 site: 0,
                 record: None,
@@ -50,15 +50,15 @@ impl Engine {
                 packet: Some(Box::new(packet)),
             }),
         });
-        self.forest.hold(at); // for its hit
-        self.forest.hold_until(at, time.saturating_add(REFUSAL));
+        self.chains.hold(at); // for its hit
+        self.chains.hold_until(at, time.saturating_add(REFUSAL));
         if put.notify {
-            self.forest.hold(at); // for its answer
+            self.chains.hold(at); // for its answer
         }
-        if let Some(old) = self.packets.push(&self.forest, time, at, request) {
-            self.forest.release(old);
+        if let Some(old) = self.packets.push(&self.chains, time, at, request) {
+            self.chains.release(old);
         }
-        let hits = self.packets.take_hits_for(&self.forest, &self.run.context(), put.circuit);
+        let hits = self.packets.take_hits_for(&self.chains, &self.run.context(), put.circuit);
         for (thread, time, hit) in hits {
             self.join(thread, time, hit, false);
         }
@@ -68,14 +68,14 @@ impl Engine {
     pub(super) fn answer(&mut self, time: u64, answer: &CaAnswer) {
         let request = (answer.circuit, answer.ioid, answer.notify);
         let status = answer.status;
-        let Some(at) = self.packets.answer(&mut self.forest, request, Answer { time, status }) else {
+        let Some(at) = self.packets.answer(&mut self.chains, request, Answer { time, status }) else {
             return;
         };
         if answer.notify {
-            self.forest.release(at);
+            self.chains.release(at);
         }
         if status == eca::NOWTACCESS && self.packets.give_up(answer.circuit, at) {
-            self.forest.release(at);
+            self.chains.release(at);
         }
     }
 
@@ -105,7 +105,7 @@ impl Engine {
         let entry = served || caller == Caller::Shell || state.is_entry(put.site, kind, sp);
         if let (Some((In::Notify, of, at)), PutKind::PutField) = (top, kind) {
             // A put with callback to a link field.
-            if of == record && !self.forest.put(at).is_some_and(|put| put.wrote) {
+            if of == record && !self.chains.put(at).is_some_and(|put| put.wrote) {
                 self.fill(time, at, put);
                 self.enter(thread, sp, within, record, at);
                 self.join(thread, time, at, false);
@@ -118,12 +118,12 @@ impl Engine {
             .any(|frame| frame.within == In::Process && self.open.contains_key(&frame.record));
         let inside = processing && !entry;
         let at = match top {
-            Some((_, _, at)) if inside => self.forest.add(at, put_span(time, put)),
+            Some((_, _, at)) if inside => self.chains.add(at, put_span(time, put)),
             _ => {
                 state.note_entry(put.site, kind, sp);
                 self.unwind(thread, time);
-                let at = self.forest.plant(put_span(time, put));
-                self.forest.hold_until(at, time.saturating_add(REFUSAL));
+                let at = self.chains.begin(put_span(time, put));
+                self.chains.hold_until(at, time.saturating_add(REFUSAL));
                 at
             }
         };
@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// A put with callback has begun, and may have to wait for its record.
-    fn wait_to_write(&mut self, record: RecordId, at: At) {
+    fn wait_to_write(&mut self, record: RecordId, at: SpanRef) {
         if self.notifies.len() < MAX_RECORDS {
             let waiting = self.notifies.entry(record).or_default();
             if waiting.len() < MAX_WAITING {
@@ -153,18 +153,18 @@ impl Engine {
     }
 
     /// The put with callback that has waited longest to write to the record, and its thread.
-    fn has_waited(&self, record: RecordId) -> Option<(At, Option<ThreadId>)> {
+    fn has_waited(&self, record: RecordId) -> Option<(SpanRef, Option<ThreadId>)> {
         let mut waiting = self.notifies.get(&record)?.iter();
-        let at = *waiting.find(|at| self.forest.put(**at).is_some_and(|put| !put.wrote))?;
-        Some((at, self.forest.span(at)?.thread))
+        let at = *waiting.find(|at| self.chains.put(**at).is_some_and(|put| !put.wrote))?;
+        Some((at, self.chains.span(at)?.thread))
     }
 
     /// A put to a record that is being processed may make it process once more.
-    fn note_meanwhile(&mut self, record: RecordId, at: At) {
+    fn note_meanwhile(&mut self, record: RecordId, at: SpanRef) {
         if self.open.contains_key(&record) && self.meanwhile.len() < MAX_RECORDS {
-            self.forest.hold(at);
+            self.chains.hold(at);
             if let Some(earlier) = self.meanwhile.insert(record, at) {
-                self.forest.release(earlier);
+                self.chains.release(earlier);
             }
         }
     }
@@ -182,7 +182,7 @@ impl Engine {
         });
         match top {
             Some((In::PutField | In::Notify, of, at))
-                if of == record && !self.forest.put(at).is_some_and(|put| put.wrote) =>
+                if of == record && !self.chains.put(at).is_some_and(|put| put.wrote) =>
             {
                 self.fill(time, at, put);
                 if let Some(top) = self.threads.entry(thread).or_default().top() {
@@ -194,7 +194,7 @@ impl Engine {
             // Frames that seem to be around a put from outside are left over from earlier.
             Some((_, _, at)) if !over && !matches!(caller, Caller::ChannelPut | Caller::Python) => {
                 self.found(record, put.field, &put.old);
-                let at = self.forest.add(at, put_span(time, put));
+                let at = self.chains.add(at, put_span(time, put));
                 self.note_meanwhile(record, at);
                 if let Some(top) = self.threads.entry(thread).or_default().top() {
                     top.puts.push(record, at);
@@ -210,10 +210,10 @@ impl Engine {
                     return;
                 }
                 self.found(record, put.field, &put.old);
-                let at = self.forest.plant(put_span(time, put));
+                let at = self.chains.begin(put_span(time, put));
                 self.watch(time, record, at);
                 self.note_meanwhile(record, at);
-                self.forest.hold_until(at, time.saturating_add(REFUSAL));
+                self.chains.hold_until(at, time.saturating_add(REFUSAL));
                 let state = self.threads.entry(thread).or_default();
                 state.puts.push(record, at);
                 if matches!(caller, Caller::Link | Caller::Unknown)
@@ -227,14 +227,14 @@ impl Engine {
     }
 
     /// A put's `dbPut` was seen (or, for a link field, its `dbPutField` inside `dbProcessNotify`).
-    fn fill(&mut self, time: u64, at: At, put: Put) {
+    fn fill(&mut self, time: u64, at: SpanRef, put: Put) {
         let record = put.record;
         if put.kind == PutKind::PutField {
             self.run.link_changes(time, record);
         }
         self.found(record, put.field, &put.old);
-        let Some(span) = self.forest.span_mut(at) else { return };
-        let What::Put(own) = &mut span.what else { return };
+        let Some(span) = self.chains.span_mut(at) else { return };
+        let SpanKind::Put(own) = &mut span.kind else { return };
         own.wrote = true;
         own.written = Some(time);
         own.old = put.old;
@@ -244,14 +244,14 @@ impl Engine {
             own.count = put.count;
             own.requested = put.requested;
         }
-        self.forest.weigh_again(at);
-        self.forest.hold_until(at, time.saturating_add(REFUSAL));
+        self.chains.weigh_again(at);
+        self.chains.hold_until(at, time.saturating_add(REFUSAL));
         self.watch(time, record, at);
     }
 
     /// Joins a hit to its message, if there is one that fits; `last`: if not now, then never.
-    pub(super) fn join(&mut self, thread: ThreadId, time: u64, at: At, last: bool) {
-        let Some(put) = self.forest.put(at) else { return };
+    pub(super) fn join(&mut self, thread: ThreadId, time: u64, at: SpanRef, last: bool) {
+        let Some(put) = self.chains.put(at) else { return };
         let seen_both = put.packet.is_some();
         let nothing_known = put.kind == Some(PutKind::Notify) && !put.wrote && !last;
         let (caller, role) = self.ask(thread, put.site);
@@ -262,22 +262,22 @@ impl Engine {
             return;
         }
         let mut done = Vec::new();
-        if self.packets.learn(&self.forest, &self.run.context(), thread, at) {
+        if self.packets.learn(&self.chains, &self.run.context(), thread, at) {
             // What the thread did before, and could not be told from another's, comes first.
             for (time, earlier) in self.packets.take_hits_of(thread) {
                 self.join(thread, time, earlier, last);
             }
         }
         let context = self.run.context();
-        let found = self.packets.find(&self.forest, &context, thread, at, last, |at| done.push(at));
+        let found = self.packets.find(&self.chains, &context, thread, at, last, |at| done.push(at));
         match found {
-            Match::Found(message) => self.forest.merge(at, message),
+            Match::Found(message) => self.chains.merge(at, message),
             Match::None if !last => self.packets.wait(thread, time, at),
             Match::None => {}
         }
         drop(context);
         for at in done {
-            self.forest.release(at);
+            self.chains.release(at);
         }
     }
 
@@ -296,7 +296,7 @@ fn put_span(time: u64, put: Put) -> Span {
         thread: Some(put.thread),
         start: time,
         end: time,
-        what: What::Put(PutSpan {
+        kind: SpanKind::Put(PutSpan {
             kind: Some(put.kind),
             site: put.site,
             record: Some(put.record),

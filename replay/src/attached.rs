@@ -1,0 +1,191 @@
+//! From when to when IOCs were recorded, and when they ran unseen.
+//!
+//! The recorder says since when it has an IOC's hits, and what the last moment before that was (its start, or the last
+//! hit that it had). What lies between was not seen: a gap, as a loss is. Logs of older recorders say
+//! neither, and nothing is said of them then.
+
+use crate::time::Zone;
+use iocrec_log::context::Context;
+use iocrec_log::event::{Fact, IocId};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Spans of one IOC that are kept; a bound for hostile logs.
+const MAX_SPANS: usize = 100;
+/// IOCs whose spans are kept, the same.
+const MAX_IOCS: usize = 10_000;
+/// Bytes of a cause that are kept, the same.
+const MAX_CAUSE: usize = 200;
+
+/// A span of time in which an IOC's hits were recorded, and the gap before it; wall clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Span {
+    /// Monotonic, so that what segments repeat is known again.
+    since: u64,
+    unseen: Option<i64>,
+    from: Option<i64>,
+    to: Option<i64>,
+    cause: String,
+    until: String,
+}
+
+/// Those of all IOCs.
+#[derive(Default)]
+pub struct Spans(BTreeMap<IocId, Vec<Span>>);
+
+/// From when to when an IOC was recorded, as JSON.
+#[derive(Serialize)]
+pub struct Attached {
+    from: Option<String>,
+    /// `None`: to its end, or the log's.
+    to: Option<String>,
+}
+
+/// When an IOC ran unseen, as JSON.
+#[derive(Serialize)]
+pub struct Gap {
+    /// Of whom.
+    pub ioc: String,
+    /// Its process.
+    pub pid: u32,
+    /// Since its start, or the last hit that was recorded.
+    pub from: Option<String>,
+    /// Until its hits were recorded; `None`: to its end, or the log's.
+    pub to: Option<String>,
+    /// Why.
+    pub cause: String,
+}
+
+impl Spans {
+    /// Takes a fact.
+    pub fn take(&mut self, time: u64, fact: &Fact, context: &Context) {
+        match fact {
+            Fact::Attached(attached) => {
+                let full = self.0.len() >= MAX_IOCS && !self.0.contains_key(&attached.ioc);
+                if full {
+                    return;
+                }
+                let spans = self.0.entry(attached.ioc).or_default();
+                let known = spans.iter().any(|span| span.since == attached.since);
+                if !known && spans.len() < MAX_SPANS {
+                    spans.push(Span {
+                        since: attached.since,
+                        unseen: context.wall(attached.from),
+                        from: context.wall(attached.since),
+                        to: None,
+                        cause: attached.cause.chars().take(MAX_CAUSE).collect(),
+                        until: String::new(),
+                    });
+                }
+            }
+            Fact::Detached(detached) => {
+                let span = self.0.get_mut(&detached.ioc).and_then(|spans| spans.last_mut());
+                if let Some(span) = span.filter(|span| span.to.is_none()) {
+                    span.to = context.wall(detached.since);
+                    span.until = detached.cause.chars().take(MAX_CAUSE).collect();
+                }
+            }
+            Fact::IocEnd(end) => {
+                let span = self.0.get_mut(&end.ioc).and_then(|spans| spans.last_mut());
+                if let Some(span) = span.filter(|span| span.to.is_none()) {
+                    span.to = context.wall(time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// From when to when an IOC was recorded.
+    pub fn attached(&self, ioc: IocId, zone: &Zone) -> Vec<Attached> {
+        let time = |wall: Option<i64>| wall.map(|wall| zone.format(wall, 3));
+        let spans = self.0.get(&ioc).into_iter().flatten();
+        spans.map(|span| Attached { from: time(span.from), to: time(span.to) }).collect()
+    }
+
+    /// When an IOC ran unseen while a recorder ran.
+    pub fn gaps(&self, ioc: IocId, name: &str, pid: u32, zone: &Zone) -> Vec<Gap> {
+        let time = |wall: Option<i64>| wall.map(|wall| zone.format(wall, 3));
+        let gap = |from, to, cause: &str| Gap {
+            ioc: name.to_owned(),
+            pid,
+            from: time(from),
+            to: time(to),
+            cause: cause.to_owned(),
+        };
+        let spans = self.0.get(&ioc).map(Vec::as_slice).unwrap_or_default();
+        let before = spans.iter().filter(|span| !span.cause.is_empty());
+        let mut gaps: Vec<Gap> = before.map(|span| gap(span.unseen, span.from, &span.cause)).collect();
+        // one that ended it, and nothing was recorded any more
+        let last = spans.last().filter(|span| !span.until.is_empty());
+        gaps.extend(last.map(|span| gap(span.to, None, &span.until)));
+        gaps
+    }
+}
+
+impl Attached {
+    /// For people.
+    pub fn text(&self) -> String {
+        span(self.from.as_deref(), self.to.as_deref())
+    }
+}
+
+impl Gap {
+    /// For people.
+    pub fn text(&self) -> String {
+        span(self.from.as_deref(), self.to.as_deref())
+    }
+}
+
+/// `TIME to TIME`, with words where there is none.
+fn span(from: Option<&str>, to: Option<&str>) -> String {
+    format!("{} to {}", from.unwrap_or("an unknown time"), to.unwrap_or("the end"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iocrec_log::event::{Attached as AttachedFact, Clock, Detached, IocEnd};
+
+    fn spans(facts: &[(u64, Fact)]) -> Spans {
+        let mut context = Context::default();
+        context.apply(0, &Fact::Clock(Clock { wall: 0 }));
+        let mut spans = Spans::default();
+        facts.iter().for_each(|(time, fact)| spans.take(*time, fact, &context));
+        spans
+    }
+
+    fn attached(from: u64, since: u64, cause: &str) -> (u64, Fact) {
+        (since, Fact::Attached(AttachedFact { ioc: 1, from, since, cause: cause.into() }))
+    }
+
+    #[test]
+    fn gaps_before_between_and_at_the_end() {
+        const SECOND: u64 = 1_000_000_000;
+        let detached =
+            |since, cause: &str| (since, Fact::Detached(Detached { ioc: 1, since, cause: cause.into() }));
+        let zone = Zone::utc();
+        let spans = spans(&[
+            attached(SECOND, 2 * SECOND, "found late"),
+            // a keyframe repeats it
+            attached(SECOND, 2 * SECOND, "found late"),
+            detached(5 * SECOND, "thread ended"),
+            attached(5 * SECOND, 6 * SECOND, "thread ended"),
+            detached(9 * SECOND, "lost"),
+            (10 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: String::new() })),
+        ]);
+        let gaps = spans.gaps(1, "ioc", 7, &zone);
+        let causes: Vec<&str> = gaps.iter().map(|gap| gap.cause.as_str()).collect();
+        assert_eq!(causes, ["found late", "thread ended", "lost"]);
+        assert!(
+            gaps[2].to.is_none() && gaps[0].from.as_deref().is_some_and(|from| from.contains("00:00:01"))
+        );
+        assert_eq!(spans.attached(1, &zone).len(), 2);
+    }
+
+    #[test]
+    fn what_began_before_the_recorder_was_not_missed() {
+        let spans = spans(&[attached(1, 2, "")]);
+        assert!(spans.gaps(1, "ioc", 7, &Zone::utc()).is_empty());
+        assert!(spans.attached(1, &Zone::utc())[0].to.is_none());
+    }
+}

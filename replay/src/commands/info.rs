@@ -1,0 +1,34 @@
+//! `iocreplay info`
+
+use super::options::{json, reading, time_zone, Json, Reading, TimeZone};
+use super::command::{Command, Outcome};
+use crate::out::Out;
+use crate::output;
+use crate::failure::Failure;
+use crate::summary::RunSummary;
+use iocrec_cli::command;
+
+command! {
+    /// Show what the logs hold (hosts, IOCs, time span, counts) and what is missing (losses, gaps, damage).
+    #[argh(subcommand, name = "info")]
+    pub struct Info {} with json: Json, time_zone: TimeZone, reading: Reading
+}
+
+impl Command for Info {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
+        let read = |run: &Vec<_>| RunSummary::read(run, logs.notices(), &zone);
+        let runs: Vec<RunSummary> = logs.runs().iter().map(read).collect();
+        if self.json {
+            output::info::json(out, &runs)?;
+        } else {
+            output::info::text(out, &runs)?;
+        }
+        Ok(Outcome::from(&logs))
+    }
+}

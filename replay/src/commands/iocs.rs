@@ -1,0 +1,38 @@
+//! `iocreplay iocs`
+
+use super::options::{by_place, json, reading, time_zone, ByPlace, Json, Reading, TimeZone};
+use super::command::{Command, Outcome};
+use crate::inventory::Inventory;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use iocrec_cli::command;
+
+command! {
+    /// List the IOCs that were recorded: program, ports, how each ended, and what of it could not be recorded.
+    #[argh(subcommand, name = "iocs")]
+    pub struct Iocs {} with json: Json, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+}
+
+impl Command for Iocs {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let filter = ByPlace::from(self).filter();
+        let logs = self.reading().open()?;
+        let mut count = 0;
+        for run in logs.runs() {
+            let found = Inventory::read(run, logs.notices());
+            count += output::iocs::write(out, &found, &filter, self.json, &zone)?;
+        }
+        if count == 0 {
+            Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));
+        }
+        Ok(Outcome::from(&logs))
+    }
+}

@@ -1,0 +1,58 @@
+//! The commands, one file each: its options, and what it does. A new one is a file beside these and a row in `commands!`
+//! below.
+
+pub mod command;
+pub mod options;
+
+use argh::{ArgsInfo, FromArgs};
+use command::Command;
+
+/// The commands: module, struct, name.
+macro_rules! commands {
+    ($($module:ident: $Options:ident, $name:literal;)*) => {
+        $(mod $module;)*
+
+        /// A command with its options.
+        #[derive(Debug, FromArgs, ArgsInfo)]
+        #[argh(subcommand)]
+        #[allow(missing_docs)] // each is documented where it is
+        pub enum AnyCommand {
+            $($Options($module::$Options),)*
+        }
+
+        impl AnyCommand {
+            /// The command, and what it is called.
+            pub fn get(&self) -> (&'static str, &dyn Command) {
+                match self {
+                    $(AnyCommand::$Options(command) => ($name, command),)*
+                }
+            }
+        }
+    };
+}
+
+// In the order of `--help`.
+commands! {
+    info: Info, "info";
+    verify: Verify, "verify";
+    puts: Puts, "puts";
+    traces: Traces, "traces";
+    why: Why, "why";
+    iocs: Iocs, "iocs";
+    records: Records, "records";
+}
+
+/// Read logs of iocrec, the flight recorder for EPICS IOCs: who changed a PV, why a record processed, what an IOC was
+/// doing.
+/// LOG is a segment, a directory of segments, or a directory of such directories, one for each host. Several logs are
+/// merged in time order.
+#[derive(Debug, FromArgs, ArgsInfo)]
+pub struct Arguments {
+    /// print the version
+    #[argh(switch, short = 'V')]
+    #[allow(dead_code)] // handled before argh: with it no command is needed
+    version: bool,
+    /// what to do
+    #[argh(subcommand)]
+    pub command: AnyCommand,
+}

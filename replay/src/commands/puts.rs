@@ -1,0 +1,67 @@
+//! `iocreplay puts`
+
+use super::options::{
+    by_place, by_pv, pattern, reading, since, time, time_zone, until, ByPlace, ByPv, Reading, Since, TimeZone, Until,
+};
+use super::command::{Command, Outcome};
+use crate::filter::Filter;
+use crate::model::putlog::PutLine;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output::format::{self, Format};
+use crate::output::puts::FORMATS;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::time::Boundary;
+use iocrec_cli::command;
+
+command! {
+    /// Show the put log: who wrote what to which PV, from where, and with what result. By default, puts from outside the
+    /// IOCs.
+    #[argh(subcommand, name = "puts")]
+    pub struct Puts {
+        /// output format: text (default) or jsonl
+        #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
+        pub format: &'static Format<PutLine>,
+        /// also show puts of database links and CA links
+        #[argh(switch)]
+        pub all: bool,
+    } with since: Since, until: Until, by_pv: ByPv, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+}
+
+fn parse_format(name: &str) -> Result<&'static Format<PutLine>, String> {
+    format::find(&FORMATS, name).map_err(|error| error.to_string())
+}
+
+impl Command for Puts {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let filter = Filter {
+            since: time(&zone, &self.since, Boundary::Start)?,
+            until: time(&zone, &self.until, Boundary::End)?,
+            pv: pattern(&self.pv),
+            ..ByPlace::from(self).filter()
+        };
+        let logs = self.reading().open()?;
+        let puts = logs.puts(&filter);
+        let mut writer = (self.format.writer)(&zone);
+        let mut is_empty = true;
+        writer.begin(out)?;
+        for put in if self.all { puts.with_links() } else { puts } {
+            is_empty = false;
+            writer.write(out, &put)?;
+        }
+        writer.end(out)?;
+        if is_empty {
+            // What can't be read was reported.
+            let logs = logs.without_notices();
+            let only_links = !self.all && logs.puts(&filter).with_links().next().is_some();
+            Terminal.report(&explain(Kind::Puts, &logs, &filter, only_links, &zone));
+        }
+        Ok(Outcome::from(&logs))
+    }
+}

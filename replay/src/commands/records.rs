@@ -1,0 +1,39 @@
+//! `iocreplay records`
+
+use super::options::{by_place, by_pv, json, pattern, reading, ByPlace, ByPv, Json, Reading};
+use super::command::{Command, Outcome};
+use crate::filter::Filter;
+use crate::inventory::Inventory;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::time::Zone;
+use iocrec_cli::command;
+
+command! {
+    /// List the records of the IOCs that were recorded: type, aliases, enum strings.
+    #[argh(subcommand, name = "records")]
+    pub struct Records {} with json: Json, by_pv: ByPv, by_place: ByPlace, reading: Reading
+}
+
+impl Command for Records {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let filter = Filter { pv: pattern(&self.pv), ..ByPlace::from(self).filter() };
+        let logs = self.reading().open()?;
+        let mut count = 0;
+        for run in logs.runs() {
+            let found = Inventory::read(run, logs.notices());
+            count += output::records::write(out, &found, &filter, self.json)?;
+        }
+        if count == 0 {
+            Terminal.report(&explain(Kind::Records, &logs.without_notices(), &filter, false, &Zone::utc()));
+        }
+        Ok(Outcome::from(&logs))
+    }
+}

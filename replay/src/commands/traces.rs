@@ -1,0 +1,61 @@
+//! `iocreplay traces`
+
+use super::options::{
+    by_place, by_pv, pattern, reading, since, time, time_zone, until, ByPlace, ByPv, Reading, Since, TimeZone, Until,
+};
+use super::command::{Command, Outcome};
+use crate::filter::Filter;
+use crate::model::chain::Chain;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output::format::{self, Format};
+use crate::output::traces::FORMATS;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::time::Boundary;
+use iocrec_cli::command;
+
+command! {
+    /// Show process chains: what each put, scan or event set off, across threads, IOCs and hosts. A chain is shown whole if
+    /// it began in the given time and any PV, IOC or host in it matches.
+    #[argh(subcommand, name = "traces")]
+    pub struct Traces {
+        /// output format: text (default) or otlp (OpenTelemetry JSON lines)
+        #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
+        pub format: &'static Format<Chain>,
+    } with since: Since, until: Until, by_pv: ByPv, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+}
+
+fn parse_format(name: &str) -> Result<&'static Format<Chain>, String> {
+    format::find(&FORMATS, name).map_err(|error| error.to_string())
+}
+
+impl Command for Traces {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let filter = Filter {
+            since: time(&zone, &self.since, Boundary::Start)?,
+            until: time(&zone, &self.until, Boundary::End)?,
+            pv: pattern(&self.pv),
+            ..ByPlace::from(self).filter()
+        };
+        let logs = self.reading().open()?;
+        let mut writer = (self.format.writer)(&zone);
+        let mut is_empty = true;
+        writer.begin(out)?;
+        for chain in logs.chains(&filter) {
+            is_empty = false;
+            writer.write(out, &chain)?;
+        }
+        writer.end(out)?;
+        if is_empty {
+            let logs = logs.without_notices();
+            Terminal.report(&explain(Kind::Chains, &logs, &filter, false, &zone));
+        }
+        Ok(Outcome::from(&logs))
+    }
+}

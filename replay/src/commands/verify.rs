@@ -1,0 +1,41 @@
+//! `iocreplay verify`
+
+use super::options::{json, reading, time_zone, Json, Reading, TimeZone};
+use super::command::{Command, Outcome};
+use crate::logs::find_all;
+use crate::out::Out;
+use crate::output;
+use crate::failure::Failure;
+use iocrec_cli::command;
+use iocrec_log::reader;
+
+command! {
+    /// Read every byte of the logs and list what is damaged or missing: where, why, and which time is lost with it. Exit
+    /// code 0 if everything is as the recorder wrote it, else 1.
+    #[argh(subcommand, name = "verify")]
+    pub struct Verify {} with json: Json, time_zone: TimeZone, reading: Reading
+}
+
+impl Command for Verify {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    /// What is wrong is the answer here, so it is not reported on standard error as well.
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let found = find_all(&self.logs, self.no_limit);
+        let runs = found.runs.into_iter().map(|(run, files)| (run, reader::verify(&files)));
+        let (runs, unreadable): (Vec<_>, _) = (runs.collect(), found.unreadable);
+        if self.json {
+            output::verify::json(out, &runs, &unreadable, &zone)?;
+        } else {
+            output::verify::text(out, &runs, &unreadable, &zone)?;
+        }
+        out.flush()?;
+        match output::verify::is_sound(&runs, &unreadable) {
+            true => Ok(Outcome::Complete),
+            false => Err(Failure::Reported),
+        }
+    }
+}

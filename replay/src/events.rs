@@ -1,0 +1,44 @@
+//! Events, one after the other, as they were recorded.
+
+use crate::model::run::Run;
+use crate::model::source::{Item, Source};
+use iocrec_log::event::Event;
+use std::rc::Rc;
+
+/// An event, and the run that it belongs to.
+pub struct RunEvent {
+    /// Wall-clock time, nanoseconds since 1970 UTC.
+    pub time: i64,
+    /// What happened, with its monotonic time.
+    pub event: Event,
+    /// The run, which has the definitions that the event's numbers refer to. They are those in force at this event only
+    /// as long as the next one has not been asked for.
+    pub run: Rc<Run>,
+}
+
+/// The events of logs in the order of time. Definitions don't come by themselves: they come into force in the run.
+pub struct Events {
+    sources: Vec<Source>,
+}
+
+impl Events {
+    pub(crate) fn new(sources: Vec<Source>) -> Self {
+        Events { sources }
+    }
+}
+
+impl Iterator for Events {
+    type Item = RunEvent;
+
+    fn next(&mut self) -> Option<RunEvent> {
+        loop {
+            let next = |(number, source): (usize, &mut Source)| Some((source.peek()?, number));
+            let (_, earliest) = self.sources.iter_mut().enumerate().filter_map(next).min()?;
+            let source = self.sources.get_mut(earliest)?;
+            if let Some(Item::Event(event)) = source.next() {
+                let run = Rc::clone(&source.run);
+                return Some(RunEvent { time: run.wall(event.time), event, run });
+            }
+        }
+    }
+}

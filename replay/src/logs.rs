@@ -1,0 +1,272 @@
+//! Logs that were opened: which segments belong to which run, and what can be asked of them.
+
+use crate::chains::Chains;
+use crate::events::Events;
+use crate::filter::Filter;
+use crate::model::replay::Replay;
+use crate::model::source::{group, Source};
+use crate::notices::{Notice, Notices};
+use crate::puts::Puts;
+use crate::scan::{Blocks, Scan};
+use iocrec_log::context::Budget;
+use iocrec_log::reader::{find, Limit, ReadError, Segment, SegmentFile};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// How logs are opened.
+///
+/// ```
+/// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
+/// use iocreplay::OpenOptions;
+///
+/// let logs = OpenOptions::new().on_notice(|notice| eprintln!("{notice}")).open([log])?;
+/// assert!(logs.is_complete());
+/// # Ok::<(), iocreplay::OpenError>(())
+/// ```
+#[derive(Default)]
+pub struct OpenOptions {
+    no_limit: bool,
+    notices: Notices,
+}
+
+/// No log could be opened.
+#[derive(Debug)]
+pub struct OpenError {
+    /// Why, for each path or segment. Those were reported as notices, too.
+    pub reasons: Vec<ReadError>,
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.reasons.first() {
+            Some(reason) => reason.fmt(f),
+            None => f.write_str("no logs to read: name a segment (.iocrec) or a directory of them"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl OpenOptions {
+    /// Reads each segment up to the limit, and keeps notices to itself.
+    pub fn new() -> Self {
+        OpenOptions::default()
+    }
+
+    /// Reads on where there are far more events in a segment than any recorder writes into so few bytes. Memory stays
+    /// bounded; time does not.
+    pub fn no_limit(mut self, no_limit: bool) -> Self {
+        self.no_limit = no_limit;
+        self
+    }
+
+    /// Hands what has to be reported beside the answer to `handler`: damage, gaps, limits that were reached.
+    pub fn on_notice(mut self, handler: impl Fn(&Notice) + 'static) -> Self {
+        self.notices = Notices::to(handler);
+        self
+    }
+
+    /// Opens logs: segments, directories of segments, or directories of such directories. What can't be read is reported;
+    /// what can is opened.
+    ///
+    /// # Errors
+    /// If nothing can be read.
+    pub fn open<P: AsRef<Path>>(self, paths: impl IntoIterator<Item = P>) -> Result<Logs, OpenError> {
+        let mut files = Vec::new();
+        let mut reasons = Vec::new();
+        for path in paths {
+            match find(path.as_ref()) {
+                Ok(found) => files.extend(found),
+                Err(error) => reasons.push(error),
+            }
+        }
+        for file in files.iter().filter(|file| file.header.is_none()) {
+            reasons.extend(Segment::open(&file.path).err());
+        }
+        set_limit(&mut files, self.no_limit);
+        let runs = group(files);
+        let reasons: Vec<Notice> = reasons.into_iter().map(Notice::Unreadable).collect();
+        reasons.iter().for_each(|notice| self.notices.report(notice));
+        if runs.is_empty() {
+            let reasons = reasons.into_iter().filter_map(|notice| match notice {
+                Notice::Unreadable(error) => Some(error),
+                _ => None,
+            });
+            return Err(OpenError { reasons: reasons.collect() });
+        }
+        Ok(Logs { runs, notices: Rc::new(self.notices) })
+    }
+}
+
+/// Logs that were opened, of any number of recorders and hosts.
+pub struct Logs {
+    /// The segments of each run, in order; the runs by when they began.
+    runs: Vec<Vec<SegmentFile>>,
+    notices: Rc<Notices>,
+}
+
+impl Logs {
+    /// Opens logs as [`OpenOptions::open`] does, with the usual limit and without notices.
+    ///
+    /// ```
+    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
+    /// let logs = iocreplay::Logs::open([log])?;
+    /// assert_eq!(logs.runs().len(), 1);
+    /// # Ok::<(), iocreplay::OpenError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If nothing can be read.
+    pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Logs, OpenError> {
+        OpenOptions::new().open(paths)
+    }
+
+    /// The same logs, to be read once more: what has to be reported was reported the first time.
+    pub fn without_notices(&self) -> Logs {
+        Logs { runs: self.runs.clone(), notices: Rc::default() }
+    }
+
+    /// The segments of each recorder's run, in order; the runs by when they began.
+    pub fn runs(&self) -> &[Vec<SegmentFile>] {
+        &self.runs
+    }
+
+    /// Could all be read so far? What is read later may turn out to be damaged.
+    pub fn is_complete(&self) -> bool {
+        !self.notices.failed()
+    }
+
+    /// Where notices go.
+    pub fn notices(&self) -> &Rc<Notices> {
+        &self.notices
+    }
+
+    /// One pass over all segments, run by run, as they are on the disk.
+    pub fn scan(&self, blocks: Blocks) -> Scan {
+        Scan::new(self.runs.iter().flatten(), blocks)
+    }
+
+    /// All events of all runs in the order of time.
+    ///
+    /// ```
+    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
+    /// use iocreplay::{event::Fact, Logs};
+    ///
+    /// let logs = Logs::open([log])?;
+    /// let completed = logs.events().filter(|event| matches!(event.event.fact, Fact::Complete(_))).count();
+    /// assert!(completed > 100);
+    /// # Ok::<(), iocreplay::OpenError>(())
+    /// ```
+    pub fn events(&self) -> Events {
+        Events::new(self.sources(None))
+    }
+
+    /// The process chains that match, in the order in which they began.
+    ///
+    /// ```
+    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
+    /// use iocreplay::{Filter, Logs};
+    ///
+    /// let logs = Logs::open([log])?;
+    /// let filter = Filter::default();
+    /// let longest = logs.chains(&filter).max_by_key(|chain| chain.spans.len());
+    /// assert!(longest.is_some_and(|chain| chain.spans.len() > 3));
+    /// # Ok::<(), iocreplay::OpenError>(())
+    /// ```
+    pub fn chains<'a>(&self, filter: &'a Filter) -> Chains<'a> {
+        Chains::new(self.replay(filter), filter)
+    }
+
+    /// The puts that match, in the order of time: those from outside of the IOCs, unless
+    /// [`Puts::with_links`] asks for all.
+    ///
+    /// ```
+    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
+    /// use iocreplay::{Filter, Logs};
+    ///
+    /// let logs = Logs::open([log])?;
+    /// let filter = Filter::default();
+    /// assert_eq!(logs.puts(&filter).filter(|put| put.status == "ok").count(), 99);
+    /// assert_eq!(logs.puts(&filter).with_links().count(), 99);
+    /// # Ok::<(), iocreplay::OpenError>(())
+    /// ```
+    pub fn puts<'a>(&self, filter: &'a Filter) -> Puts<'a> {
+        Puts::new(self.replay(filter), filter)
+    }
+
+    /// All chains of the filter's time.
+    pub fn replay(&self, filter: &Filter) -> Replay {
+        Replay::new(self.sources(filter.since), filter.until.unwrap_or(i64::MAX), &self.notices)
+    }
+
+    /// The events of all runs from `since` (wall-clock time) on.
+    fn sources(&self, since: Option<i64>) -> Vec<Source> {
+        let budget = budget(self.runs.iter().flatten());
+        self.runs.iter().map(|files| Source::new(files, since, &budget, &self.notices)).collect()
+    }
+}
+
+/// What the definitions in these files may take.
+pub fn budget<'a>(files: impl IntoIterator<Item = &'a SegmentFile>) -> Arc<Budget> {
+    Budget::new(files.into_iter().map(|file| file.size).sum())
+}
+
+/// What may be in each of the files that are read together.
+fn set_limit(files: &mut [SegmentFile], no_limit: bool) {
+    let limit = if no_limit { Limit::NONE } else { Limit::shared(files.len()) };
+    files.iter_mut().for_each(|file| file.limit = limit);
+}
+
+/// A log or file that can't be read at all.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// Its path.
+    pub path: PathBuf,
+    /// Why, and what to do.
+    pub reason: ReadError,
+}
+
+/// Everything that was found in logs, to be verified.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// All files of all runs, each with the number of its run: the same segment twice if it is there twice.
+    pub runs: Vec<(u128, Vec<SegmentFile>)>,
+    /// What can't be read at all.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// Finds everything in these logs, also what can't be read.
+pub fn find_all(paths: &[PathBuf], no_limit: bool) -> Found {
+    let mut unreadable = Vec::new();
+    let mut files = Vec::new();
+    for path in paths {
+        match find(path) {
+            Ok(found) => files.extend(found),
+            Err(reason) => unreadable.push(Unreadable { path: path.clone(), reason }),
+        }
+    }
+    // As often as they are named, a file is one.
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files.dedup_by(|a, b| a.path == b.path);
+    set_limit(&mut files, no_limit);
+    let mut runs: BTreeMap<u128, Vec<SegmentFile>> = BTreeMap::new();
+    for file in files {
+        match file.header {
+            Some(header) => runs.entry(header.run).or_default().push(file),
+            None => {
+                let reason = Segment::open(&file.path).err();
+                unreadable.extend(reason.map(|reason| Unreadable { path: file.path, reason }));
+            }
+        }
+    }
+    let mut runs: Vec<_> = runs.into_iter().collect();
+    for (_, files) in &mut runs {
+        files.sort_by_key(|file| file.header.map(|header| header.sequence));
+    }
+    let begun =
+        |files: &[SegmentFile]| files.first().and_then(|file| file.header).map(|header| header.created_wall);
+    runs.sort_by_key(|(_, files)| begun(files));
+    Found { runs, unreadable }
+}

@@ -1,0 +1,349 @@
+//! The chains that are still open.
+//!
+//! A chain is given out when nothing waits for it any more: no frame of a stack that may still call
+//! something, no record that has yet to complete, no packet without its answer. Chains can be joined
+//! to one another; references to the one that was taken in stay good. Chains that have been given out
+//! are gone: a reference to them finds nothing, and what would have grown there becomes a root.
+//!
+//! Memory is bounded: the oldest chain goes, as it is, when it is older than [`LIMIT`] or when all
+//! chains together have more than [`MAX_SPANS`] spans.
+
+use super::chain::{Chain, PutSpan, Span, SpanKind};
+use super::run::Run;
+use crate::time::SECOND;
+use iocrec_log::event::Value;
+use slotmap::{new_key_type, SlotMap};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// How long a chain is waited for. Servers answer a put with callback that is stuck after 60 s.
+pub const LIMIT: u64 = 65 * SECOND;
+/// How many spans are held at most, a chain itself counted as one, about 40 MB.
+const MAX_SPANS: usize = 200_000;
+/// How many times a chain is followed from where it was joined to. Joins go from the later to the
+/// earlier, so there are never many.
+const MAX_MOVES: usize = 64;
+
+new_key_type! {
+    /// An open chain.
+    pub struct ChainKey;
+}
+
+/// A span in an open chain.
+#[derive(Clone, Copy, Debug)]
+pub struct SpanRef {
+    /// The chain.
+    pub chain: ChainKey,
+    /// The span's number in it.
+    pub span: usize,
+}
+
+enum Slot {
+    OpenChain(OpenChain),
+    /// Joined to another chain: its root is there span `root`, its span n (from 1) is `offset + n`.
+    Moved {
+        to: ChainKey,
+        root: usize,
+        offset: usize,
+    },
+}
+
+#[derive(Default)]
+struct OpenChain {
+    /// See [`Chain::serial`].
+    serial: u64,
+    spans: Vec<Span>,
+    /// What the spans took when they came to be.
+    weight: usize,
+    /// How many reasons there are to wait.
+    waits: u32,
+    /// Not to be given out before this time.
+    not_before: u64,
+    /// Is it in [`OpenChains::ready`]?
+    ready: bool,
+    /// Chains that have been joined to this one.
+    joined: Vec<ChainKey>,
+}
+
+/// The open chains of a run.
+pub struct OpenChains {
+    run: Rc<Run>,
+    slots: SlotMap<ChainKey, Slot>,
+    /// Start times of all open chains.
+    starts: BTreeSet<(u64, ChainKey)>,
+    /// Chains that nothing waits for, perhaps.
+    ready: Vec<ChainKey>,
+    /// Weight of all chains.
+    weight: usize,
+    /// Chains that have been begun.
+    begun: u64,
+}
+
+impl OpenChains {
+    /// Nothing grows yet.
+    pub fn new(run: Rc<Run>) -> Self {
+        OpenChains {
+            run,
+            slots: SlotMap::with_key(),
+            starts: BTreeSet::new(),
+            ready: Vec::new(),
+            weight: 0,
+            begun: 0,
+        }
+    }
+
+    /// A new chain.
+    pub fn begin(&mut self, mut span: Span) -> SpanRef {
+        span.parent = None;
+        let (start, weight) = (span.start, 1 + span.weight());
+        let (serial, spans) = (self.begun, vec![span]);
+        self.begun += 1;
+        let open_chain = OpenChain { serial, spans, weight, ready: true, ..OpenChain::default() };
+        let chain = self.slots.insert(Slot::OpenChain(open_chain));
+        self.starts.insert((start, chain));
+        self.ready.push(chain);
+        self.weight += weight;
+        SpanRef { chain, span: 0 }
+    }
+
+    /// A new span under `parent`, or a new chain if that is gone.
+    pub fn add(&mut self, parent: SpanRef, mut span: Span) -> SpanRef {
+        let Some(at) = self.resolve(parent) else { return self.begin(span) };
+        let Some(Slot::OpenChain(open_chain)) = self.slots.get_mut(at.chain) else { return self.begin(span) };
+        span.parent = Some(at.span);
+        let weight = span.weight();
+        open_chain.spans.push(span);
+        open_chain.weight += weight;
+        self.weight += weight;
+        SpanRef { chain: at.chain, span: open_chain.spans.len() - 1 }
+    }
+
+    /// Where a span is now; `None` if it has been given out.
+    pub fn resolve(&self, mut at: SpanRef) -> Option<SpanRef> {
+        for _ in 0..MAX_MOVES {
+            match self.slots.get(at.chain)? {
+                Slot::OpenChain(_) => return Some(at),
+                Slot::Moved { to, root, offset } => {
+                    at = SpanRef { chain: *to, span: if at.span == 0 { *root } else { offset + at.span } };
+                }
+            }
+        }
+        None
+    }
+
+    /// The span, unless it has been given out.
+    pub fn span(&self, at: SpanRef) -> Option<&Span> {
+        let at = self.resolve(at)?;
+        match self.slots.get(at.chain)? {
+            Slot::OpenChain(open_chain) => open_chain.spans.get(at.span),
+            Slot::Moved { .. } => None,
+        }
+    }
+
+    /// The span, unless it has been given out.
+    pub fn span_mut(&mut self, at: SpanRef) -> Option<&mut Span> {
+        let at = self.resolve(at)?;
+        self.open_chain(at.chain)?.spans.get_mut(at.span)
+    }
+
+    /// The put, unless it has been given out or is none.
+    pub fn put_mut(&mut self, at: SpanRef) -> Option<&mut PutSpan> {
+        match &mut self.span_mut(at)?.kind {
+            SpanKind::Put(put) => Some(put),
+            _ => None,
+        }
+    }
+
+    /// The put, unless it has been given out or is none.
+    pub fn put(&self, at: SpanRef) -> Option<&PutSpan> {
+        match &self.span(at)?.kind {
+            SpanKind::Put(put) => Some(put),
+            _ => None,
+        }
+    }
+
+    /// A span has come to know more than it did when it was begun or added.
+    pub fn weigh_again(&mut self, at: SpanRef) {
+        let Some(more) = self.span(at).map(|span| span.weight() - 1).filter(|more| *more > 0) else { return };
+        if let Some(open_chain) = self.resolve(at).and_then(|at| self.open_chain(at.chain)) {
+            open_chain.weight += more;
+            self.weight += more;
+        }
+    }
+
+    /// A reason to wait with giving out the span's chain. To be taken back with [`OpenChains::release`].
+    pub fn hold(&mut self, at: SpanRef) {
+        if let Some(open_chain) = self.resolve(at).and_then(|at| self.open_chain(at.chain)) {
+            open_chain.waits += 1;
+        }
+    }
+
+    /// Takes a reason back.
+    pub fn release(&mut self, at: SpanRef) {
+        let Some(at) = self.resolve(at) else { return };
+        let Some(open_chain) = self.open_chain(at.chain) else { return };
+        open_chain.waits = open_chain.waits.saturating_sub(1);
+        if open_chain.waits == 0 && !std::mem::replace(&mut open_chain.ready, true) {
+            self.ready.push(at.chain);
+        }
+    }
+
+    /// Waits with giving out the span's chain until `time` at least.
+    pub fn hold_until(&mut self, at: SpanRef, time: u64) {
+        if let Some(open_chain) = self.resolve(at).and_then(|at| self.open_chain(at.chain)) {
+            open_chain.not_before = open_chain.not_before.max(time);
+        }
+    }
+
+    /// Makes the chain of `from`, which must be a root, a branch under `onto`.
+    pub fn attach(&mut self, from: SpanRef, onto: SpanRef) {
+        self.take_in(from, onto, false);
+    }
+
+    /// Joins the chain of `hit`, a put seen inside the IOC, to that of `packet`, the same put seen on
+    /// the network: the two roots become one.
+    pub fn merge(&mut self, hit: SpanRef, packet: SpanRef) {
+        self.take_in(hit, packet, true);
+    }
+
+    fn take_in(&mut self, from: SpanRef, onto: SpanRef, merge: bool) {
+        let (Some(from), Some(onto)) = (self.resolve(from), self.resolve(onto)) else { return };
+        if from.span != 0 || from.chain == onto.chain {
+            return;
+        }
+        let Some(Slot::OpenChain(taken)) = self.slots.get_mut(from.chain) else { return };
+        let taken = std::mem::take(taken);
+        if let Some(start) = taken.spans.first().map(|root| root.start) {
+            self.starts.remove(&(start, from.chain));
+        }
+        let Some(into) = self.open_chain(onto.chain) else { return };
+        into.waits += taken.waits;
+        into.weight += taken.weight;
+        into.not_before = into.not_before.max(taken.not_before);
+        into.joined.push(from.chain);
+        into.joined.extend(taken.joined);
+        // Its span n (from 1) will be `offset + n`.
+        let offset = into.spans.len() - usize::from(merge);
+        let root = if merge { onto.span } else { offset };
+        let began = into.spans.first().map(|root| root.start);
+        for (number, mut span) in taken.spans.into_iter().enumerate() {
+            if number == 0 && merge {
+                if let Some(packet) = into.spans.get_mut(onto.span) {
+                    unite(packet, span);
+                }
+                continue;
+            }
+            span.parent = match span.parent {
+                None => Some(onto.span),
+                Some(0) => Some(root),
+                Some(parent) => Some(offset + parent),
+            };
+            into.spans.push(span);
+        }
+        let begins = into.spans.first().map(|root| root.start);
+        if let (Some(began), Some(begins)) = (began, begins) {
+            self.starts.remove(&(began, onto.chain));
+            self.starts.insert((begins, onto.chain));
+        }
+        if let Some(slot) = self.slots.get_mut(from.chain) {
+            *slot = Slot::Moved { to: onto.chain, root, offset };
+        }
+    }
+
+    /// Gives out what nothing waits for any more, and the oldest if they are too old or too many.
+    pub fn take_finished(&mut self, now: u64, out: &mut Vec<Chain>) {
+        let mut waiting = Vec::new();
+        for chain in std::mem::take(&mut self.ready) {
+            let Some(open_chain) = self.open_chain(chain) else { continue };
+            open_chain.ready = open_chain.waits == 0;
+            if open_chain.ready && open_chain.not_before <= now {
+                self.take(chain, false, out);
+            } else if open_chain.ready {
+                waiting.push(chain);
+            }
+        }
+        self.ready = waiting;
+        while let Some(&(start, chain)) = self.starts.first() {
+            if start.saturating_add(LIMIT) > now && self.weight <= MAX_SPANS {
+                break;
+            }
+            self.take(chain, true, out);
+        }
+    }
+
+    /// Gives out everything.
+    pub fn clear(&mut self, out: &mut Vec<Chain>) {
+        while let Some(&(_, chain)) = self.starts.first() {
+            let open =
+                matches!(self.slots.get(chain), Some(Slot::OpenChain(open_chain)) if open_chain.waits > 0);
+            self.take(chain, open, out);
+        }
+        self.ready.clear();
+    }
+
+    /// When the oldest open chain began.
+    pub fn oldest(&self) -> Option<u64> {
+        self.starts.first().map(|(start, _)| *start)
+    }
+
+    fn open_chain(&mut self, chain: ChainKey) -> Option<&mut OpenChain> {
+        match self.slots.get_mut(chain)? {
+            Slot::OpenChain(open_chain) => Some(open_chain),
+            Slot::Moved { .. } => None,
+        }
+    }
+
+    fn take(&mut self, chain: ChainKey, open: bool, out: &mut Vec<Chain>) {
+        let Some(Slot::OpenChain(open_chain)) = self.slots.remove(chain) else { return };
+        for joined in open_chain.joined {
+            self.slots.remove(joined);
+        }
+        if let Some(root) = open_chain.spans.first() {
+            self.starts.remove(&(root.start, chain));
+        }
+        self.weight = self.weight.saturating_sub(open_chain.weight);
+        let mut spans = open_chain.spans;
+        end_puts(&mut spans);
+        out.push(Chain { run: Rc::clone(&self.run), spans, open, serial: open_chain.serial });
+    }
+}
+
+/// Makes one span of a put's two sides.
+fn unite(packet: &mut Span, hit: Span) {
+    packet.thread = hit.thread;
+    packet.start = packet.start.min(hit.start);
+    packet.end = packet.end.max(hit.end);
+    let (SpanKind::Put(packet), SpanKind::Put(hit)) = (&mut packet.kind, hit.kind) else { return };
+    packet.kind = hit.kind;
+    packet.site = hit.site;
+    packet.record = hit.record;
+    packet.field = hit.field;
+    packet.old = hit.old;
+    packet.wrote = hit.wrote;
+    packet.after = hit.after;
+    packet.written = hit.written;
+    packet.only_processes = hit.only_processes;
+    // The wire may have been cut shorter than memory, or the type may be one that was not decoded.
+    if packet.requested == Value::Unknown {
+        packet.requested = hit.requested;
+    }
+}
+
+/// A put has no end of its own to be seen: it ends with the last that it did in its thread, or with
+/// the server's answer.
+fn end_puts(spans: &mut [Span]) {
+    for number in (0..spans.len()).rev() {
+        let Some(span) = spans.get_mut(number) else { continue };
+        if let SpanKind::Put(PutSpan { packet: Some(packet), .. }) = &span.kind {
+            if let Some(answer) = &packet.answer {
+                span.end = span.end.max(answer.time);
+            }
+        }
+        let (parent, end) = (span.parent, span.end);
+        if let Some(parent) = parent.and_then(|parent| spans.get_mut(parent)) {
+            if matches!(parent.kind, SpanKind::Put(_)) {
+                parent.end = parent.end.max(end);
+            }
+        }
+    }
+}

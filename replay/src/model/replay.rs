@@ -1,0 +1,164 @@
+//! Runs merged by the wall clock, and read to chains.
+
+use super::chain::Chain;
+use super::engine::Engine;
+use super::order::Order;
+use super::source::{Item, Source};
+use crate::notices::{Notice, Notices};
+use crate::time::SECOND;
+use iocrec_log::event::Fact;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Runs that are read at once however small they are, besides one for each MiB: each takes some MB. Hosts in one
+/// directory have logs of many MiB.
+const MAX_OPEN_RUNS: usize = 16;
+/// Events of one run after which finished chains are looked for.
+const BATCH: usize = 4096;
+
+/// A run that is being read.
+struct Reading {
+    source: Source,
+    /// None before its first event, and after its last.
+    engine: Option<Engine>,
+    /// Wall-clock time of the next item; `None` at the end.
+    next: Option<i64>,
+}
+
+/// Reads all runs and gives their chains, in the order in which they began.
+pub struct Replay {
+    readings: Vec<Reading>,
+    /// Runs that are read at once.
+    limit: usize,
+    /// More runs would have been.
+    crowded: bool,
+    order: Order,
+    until: i64,
+    /// Chains that are to be given next.
+    ready: VecDeque<Chain>,
+    ended: bool,
+    notices: Rc<Notices>,
+}
+
+impl Replay {
+    /// Reads these runs. Ends when all that began before `until` (wall-clock time) are given; some that began later may
+    /// come, too.
+    pub fn new(sources: Vec<Source>, until: i64, notices: &Rc<Notices>) -> Self {
+        let reading = |mut source: Source| Reading { next: source.peek(), source, engine: None };
+        let readings: Vec<Reading> = sources.into_iter().map(reading).collect();
+        let bytes = readings.iter().map(|reading| reading.source.bytes()).sum::<u64>();
+        Replay {
+            readings,
+            limit: usize::try_from(bytes >> 20).unwrap_or(usize::MAX).saturating_add(MAX_OPEN_RUNS),
+            crowded: false,
+            order: Order::of_logs(bytes),
+            until,
+            ready: VecDeque::new(),
+            ended: false,
+            notices: Rc::clone(notices),
+        }
+    }
+
+    /// Reads a batch of events of the run that is the furthest behind.
+    fn advance(&mut self) {
+        let Some(turn) = first(&self.readings, self.limit, &mut self.crowded) else { return self.end() };
+        let others = self.readings.iter().enumerate().filter(|(number, _)| *number != turn);
+        let limit = others.filter_map(|(_, other)| other.next).min().unwrap_or(i64::MAX);
+        let Some(reading) = self.readings.get_mut(turn) else { return self.end() };
+        let mut done = Vec::new();
+        reading.advance(limit, &mut done);
+        done.drain(..).for_each(|chain| self.order.insert(chain));
+        if reading.next.is_none() {
+            // The runs that have been read are dropped, and their definitions with the last of their chains.
+            let reading = self.readings.swap_remove(turn);
+            self.notices.definitions_left_out(reading.source.run.context().refused());
+        }
+        let now = self.readings.iter().filter_map(|reading| reading.next).min().unwrap_or(i64::MAX);
+        self.readings.iter_mut().for_each(|reading| reading.idle(now, &mut done));
+        done.drain(..).for_each(|chain| self.order.insert(chain));
+        let settled = self.readings.iter().map(Reading::settled).min().unwrap_or(i64::MAX);
+        self.order.release(settled, &mut self.ready);
+        self.ended = settled > self.until;
+    }
+
+    /// Everything is read.
+    fn end(&mut self) {
+        self.ended = true;
+        self.order.release(i64::MAX, &mut self.ready);
+        if self.crowded {
+            self.notices.report(&Notice::RunsOverlap { limit: self.limit });
+        }
+        if self.order.late() > 0 {
+            self.notices.report(&Notice::ChainsOutOfOrder { count: self.order.late() });
+        }
+    }
+}
+
+impl Iterator for Replay {
+    type Item = Chain;
+
+    fn next(&mut self) -> Option<Chain> {
+        while self.ready.is_empty() && !self.ended {
+            self.advance();
+        }
+        self.ready.pop_front()
+    }
+}
+
+/// The run whose next item is the earliest; if so many are being read, of these. `crowded`: others would have been.
+fn first(readings: &[Reading], most: usize, crowded: &mut bool) -> Option<usize> {
+    let times = |only_started: bool| {
+        let wanted = move |reading: &Reading| !only_started || reading.source.is_started();
+        let all = readings.iter().enumerate().filter(move |(_, reading)| wanted(reading));
+        all.filter_map(|(number, reading)| Some((reading.next?, number))).min().map(|(_, number)| number)
+    };
+    let first = times(false)?;
+    let is_new = readings.get(first).is_some_and(|reading| !reading.source.is_started());
+    if is_new && readings.iter().filter(|reading| reading.source.is_started()).count() >= most {
+        *crowded = true;
+        return times(true);
+    }
+    Some(first)
+}
+
+impl Reading {
+    /// Reads a batch of items, or up to `limit`.
+    fn advance(&mut self, limit: i64, done: &mut Vec<Chain>) {
+        let source = &mut self.source;
+        let engine = self.engine.get_or_insert_with(|| Engine::new(Rc::clone(&source.run)));
+        for _ in 0..BATCH {
+            match source.next() {
+                Some(Item::Event(event)) => engine.push(event, done),
+                Some(Item::Ended(Fact::CircuitEnd(circuit))) => engine.forget(circuit),
+                Some(Item::Ended(_)) => {}
+                Some(Item::Gap) => engine.finish(done),
+                None => {}
+            }
+            self.next = source.peek();
+            if self.next.is_none_or(|next| next > limit) {
+                break;
+            }
+        }
+        if self.next.is_none() {
+            engine.finish(done);
+        }
+    }
+
+    /// A run with few events must not hold the others up: lets time pass in it up to `wall`.
+    fn idle(&mut self, wall: i64, done: &mut Vec<Chain>) {
+        let Some(engine) = &mut self.engine else { return };
+        let passed = wall.saturating_sub(self.source.run.wall(engine.now()));
+        if let Some(passed) = u64::try_from(passed).ok().filter(|passed| *passed > SECOND) {
+            engine.tick(engine.now().saturating_add(passed).min(self.source.next_time()), done);
+        }
+    }
+
+    /// Wall-clock time before which no more chain of the run begins.
+    fn settled(&self) -> i64 {
+        let next = self.next.unwrap_or(i64::MAX);
+        match self.engine.as_ref().and_then(Engine::oldest) {
+            Some(oldest) => self.source.run.wall(oldest).min(next),
+            None => next,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Why there is nothing to show: a line for the user instead of silence.
+//!
+//! Compares the request with what the logs hold: hosts, IOCs, PVs (with names that may have been meant), the time that
+//! they span, or anything of the kind at all. The logs are read once more for this, so only when nothing was found.
+
+use crate::filter::{Filter, Pattern};
+use crate::logs::Logs;
+use crate::scan::{Blocks, Part, Scan};
+use crate::suggest;
+use crate::time::Zone;
+use iocrec_log::context::Context;
+use iocrec_log::event::{Fact, Tier};
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Names of hosts and IOCs that are listed.
+const MAX_LISTED: usize = 5;
+/// Those that are remembered, and bytes of one; bounds for hostile logs.
+const MAX_NAMES: usize = 1000;
+const MAX_LENGTH: usize = 1000;
+
+/// What was looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Puts from outside of the IOCs, or all.
+    Puts,
+    /// Process chains.
+    Chains,
+    /// IOCs.
+    Iocs,
+    /// Records.
+    Records,
+}
+
+/// What the logs hold.
+#[derive(Default)]
+pub struct Held {
+    hosts: BTreeSet<String>,
+    iocs: BTreeSet<String>,
+    /// Wall-clock times of the first and the last that happened.
+    span: Option<(i64, i64)>,
+    puts: bool,
+    processing: bool,
+    /// All that was recorded was recorded without probes.
+    packets_only: bool,
+}
+
+impl Held {
+    /// Looks through the logs. What can't be read was reported when they were read for the answer.
+    pub fn look(logs: &Logs) -> Held {
+        let mut held = Held { packets_only: true, ..Held::default() };
+        for run in logs.runs() {
+            let mut context = Context::default();
+            for part in Scan::new(run, Blocks::All) {
+                let Part::Block(block) = part else { continue };
+                block.events.iter().for_each(|event| held.event(&mut context, event.time, &event.fact));
+            }
+        }
+        held
+    }
+
+    fn event(&mut self, context: &mut Context, time: u64, fact: &Fact) {
+        match fact {
+            Fact::Host(host) => remember(&mut self.hosts, &host.name),
+            Fact::Ioc(ioc) => remember(&mut self.iocs, &ioc.name),
+            Fact::Tier(tier) => self.packets_only &= tier.tier == Tier::Packet,
+            Fact::CaPut(_) | Fact::Put(_) | Fact::CaLinkPut(_) => self.puts = true,
+            Fact::Process(_) | Fact::Complete(_) | Fact::RsetProcess(_) => self.processing = true,
+            Fact::Clock(_) => {}
+            _ => return,
+        }
+        match fact {
+            Fact::Host(_) | Fact::Clock(_) => context.apply(time, fact),
+            Fact::Ioc(_) | Fact::Tier(_) => {}
+            _ => {
+                let Some(wall) = context.wall(time) else { return };
+                let (first, last) = self.span.unwrap_or((wall, wall));
+                self.span = Some((first.min(wall), last.max(wall)));
+            }
+        }
+    }
+
+    /// What of the filter these logs don't have; `None` if each part of it by itself fits something.
+    pub fn lacks(&self, filter: &Filter, zone: &Zone) -> Option<String> {
+        if let Some(line) = none_of("host", &filter.host, &self.hosts) {
+            return Some(line);
+        }
+        if let Some(line) = none_of("IOC", &filter.ioc, &self.iocs) {
+            return Some(line);
+        }
+        if let (Some(since), Some(until)) = (filter.since, filter.until) {
+            if since >= until {
+                let [since, until] = [since, until].map(|time| zone.format(time, 3));
+                return Some(format!("no time is from {since} on and before {until}"));
+            }
+        }
+        let (first, last) = self.span?;
+        let outside = filter.since.is_some_and(|since| since > last)
+            || filter.until.is_some_and(|until| until <= first);
+        outside.then(|| {
+            format!("nothing was recorded at that time; these logs hold {}", between(first, last, zone))
+        })
+    }
+
+    /// The time that the logs hold, in words.
+    pub fn time(&self, zone: &Zone) -> Option<String> {
+        self.span.map(|(first, last)| between(first, last, zone))
+    }
+}
+
+fn remember(names: &mut BTreeSet<String>, name: &str) {
+    if name.len() <= MAX_LENGTH && names.len() < MAX_NAMES {
+        names.insert(name.to_owned());
+    }
+}
+
+fn between(first: i64, last: i64, zone: &Zone) -> String {
+    format!("{} to {}", zone.format(first, 3), zone.format(last, 3))
+}
+
+/// Why nothing was found, in a line. `only_links`: there would be puts with `--all`.
+pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone: &Zone) -> String {
+    let held = Held::look(logs);
+    held.lacks(filter, zone)
+        .or_else(|| {
+            only_links.then(|| "only puts of database links and CA links match; --all shows them".to_owned())
+        })
+        .or_else(|| held.nothing_of(kind))
+        .or_else(|| no_pv(filter.pv.as_ref()?, logs))
+        .unwrap_or_else(|| {
+            let nothing = match kind {
+                Kind::Puts => "no put matches",
+                Kind::Chains => "no chain matches",
+                Kind::Iocs => "no IOC matches",
+                Kind::Records => "no record matches",
+            };
+            let all = match filter.pv.is_some() || filter.ioc.is_some() || filter.host.is_some() {
+                true => " all that is asked for at once",
+                false => " at that time",
+            };
+            format!("{nothing}{all}; leave something out, or see iocreplay info")
+        })
+}
+
+impl Held {
+    /// Is there nothing of the kind, whatever is asked for?
+    fn nothing_of(&self, kind: Kind) -> Option<String> {
+        let line = match kind {
+            Kind::Iocs if self.iocs.is_empty() => "no IOC ran while these logs were recorded",
+            Kind::Records if self.iocs.is_empty() => {
+                "no IOC ran while these logs were recorded, so there are no records"
+            }
+            Kind::Chains if !self.processing && !self.puts && self.packets_only => {
+                "these logs hold no processing: they were recorded without probes (the packet tier; iocreplay info \
+                 says why)"
+            }
+            Kind::Chains if !self.processing && !self.puts => {
+                "these logs hold no processing and no puts: nothing happened, or it was not to be recorded \
+                 (--no-process, --no-puts)"
+            }
+            Kind::Puts if !self.puts => {
+                "these logs hold no puts: nobody wrote to a PV, or they were not to be recorded (--no-puts)"
+            }
+            _ => return None,
+        };
+        Some(line.to_owned())
+    }
+}
+
+/// No PV has a name that matches the pattern.
+fn no_pv(pattern: &Pattern, logs: &Logs) -> Option<String> {
+    let names = suggest::names(logs);
+    let text = pattern.text();
+    // A pattern may name a field as well, which the names do not.
+    let of_record = text.rsplit_once('.').map(|(record, _)| Pattern::from(record));
+    let is_there = |name: &String| {
+        pattern.matches(name) || of_record.as_ref().is_some_and(|record| record.matches(name))
+    };
+    if names.iter().any(is_there) {
+        return None;
+    }
+    Some(match suggest::nearest(&names, text.trim_matches('*')).as_slice() {
+        [] => format!("no PV or record matches '{text}'; iocreplay records shows those there are"),
+        nearby => format!("no PV or record matches '{text}'; did you mean {}?", nearby.join(", ")),
+    })
+}
+
+/// No host, or no IOC, has a name that matches.
+fn none_of(kind: &str, pattern: &Option<Pattern>, names: &BTreeSet<String>) -> Option<String> {
+    let pattern = pattern.as_ref()?;
+    if names.iter().any(|name| pattern.matches(name)) {
+        return None;
+    }
+    let text = pattern.text();
+    let nearby = suggest::nearest(names, text.trim_matches('*'));
+    let mut listed: Vec<&str> = nearby.iter().map(String::as_str).collect();
+    listed.extend(names.iter().map(String::as_str).filter(|name| !nearby.iter().any(|other| other == name)));
+    let more = listed.len().saturating_sub(MAX_LISTED);
+    listed.truncate(MAX_LISTED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(match listed.as_slice() {
+        [] => format!("no {kind} matches '{text}': these logs know none"),
+        listed => format!("no {kind} matches '{text}'; there is {}{more}", listed.join(", ")),
+    })
+}
+
+/// Why `why` has no answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoChange {
+    /// The logs have nothing of the host, IOC or time that was asked for.
+    NothingAskedFor {
+        /// The PV.
+        pv: String,
+        /// What they don't have.
+        lacks: String,
+    },
+    /// The record is known, but was neither processed nor written.
+    Never {
+        /// The PV.
+        pv: String,
+        /// The time that the logs hold.
+        time: Option<String>,
+        /// What else was asked for.
+        narrowed: Narrowed,
+    },
+    /// The PV is not in the logs.
+    Unknown {
+        /// The PV.
+        pv: String,
+        /// Names that may have been meant.
+        suggestions: Vec<String>,
+    },
+}
+
+/// What was asked for besides the PV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Narrowed {
+    /// Nothing.
+    No,
+    /// A time.
+    ToTime,
+    /// An IOC or a host.
+    ToPlace,
+}
+
+impl fmt::Display for NoChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoChange::NothingAskedFor { pv, lacks } => {
+                write!(f, "{pv} was neither processed nor written in these logs as asked for: {lacks}")
+            }
+            NoChange::Never { pv, time, narrowed } => {
+                let time = time.as_ref().map_or(String::new(), |time| format!(" (they hold {time})"));
+                write!(f, "{pv} was neither processed nor written in these logs")?;
+                match narrowed {
+                    Narrowed::No => write!(f, "{time}; try more segments"),
+                    Narrowed::ToTime => write!(f, " at that time{time}; try another --at, or more segments"),
+                    Narrowed::ToPlace => {
+                        write!(f, "{time} by what is asked for; leave out --ioc or --host")
+                    }
+                }
+            }
+            NoChange::Unknown { pv, suggestions } if suggestions.is_empty() => write!(
+                f,
+                "no record or PV '{pv}' in these logs; see iocreplay records, or puts --all, for those there are"
+            ),
+            NoChange::Unknown { pv, suggestions } => {
+                write!(f, "no record or PV '{pv}' in these logs; did you mean {}?", suggestions.join(", "))
+            }
+        }
+    }
+}

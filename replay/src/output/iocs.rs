@@ -1,0 +1,154 @@
+//! The IOCs that were recorded: text for people, JSON lines for programs.
+
+use crate::attached::{Attached, Gap};
+use crate::filter::Filter;
+use crate::inventory::Inventory;
+use crate::names::linkage_name;
+use crate::out::{line, Out};
+use crate::time::Zone;
+use iocrec_log::event::{Ioc, IocId, Linkage};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io;
+
+/// An IOC, as JSON.
+#[derive(Serialize)]
+struct IocLine<'a> {
+    host: Option<&'a str>,
+    ioc: &'a str,
+    pid: u32,
+    started: Option<String>,
+    ended: Option<String>,
+    end: Option<&'a str>,
+    user: Option<&'a str>,
+    base_version: Option<&'a str>,
+    linkage: &'a str,
+    ca_ports: &'a [u16],
+    pva_ports: &'a [u16],
+    exe: &'a str,
+    cwd: &'a str,
+    command: &'a [String],
+    environment: BTreeMap<&'a str, &'a str>,
+    records: usize,
+    not_probed: &'a [String],
+    /// From when to when its hits were recorded.
+    attached: Vec<Attached>,
+    /// When it ran unseen though a recorder ran.
+    gaps: Vec<Gap>,
+}
+
+/// Writes the IOCs of a run that match; gives their number.
+pub fn write(out: &mut Out, found: &Inventory, filter: &Filter, json: bool, zone: &Zone) -> io::Result<u64> {
+    let mut records: BTreeMap<IocId, usize> = BTreeMap::new();
+    for record in found.context().records() {
+        *records.entry(record.ioc).or_default() += 1;
+    }
+    let mut count = 0;
+    for ioc in found.iocs(filter) {
+        count += 1;
+        let line = ioc_line(found, ioc, records.get(&ioc.id).copied().unwrap_or(0), zone);
+        if json {
+            out.json(&line)?;
+        } else {
+            describe(out, &line, ioc.linkage)?;
+        }
+    }
+    Ok(count)
+}
+
+fn ioc_line<'a>(found: &'a Inventory, ioc: &'a Ioc, records: usize, zone: &Zone) -> IocLine<'a> {
+    let end = found.end(ioc.id);
+    IocLine {
+        host: found.host(),
+        ioc: &ioc.name,
+        pid: ioc.pid,
+        started: found.context().wall(ioc.start).map(|wall| zone.format(wall, 0)),
+        ended: end.and_then(|end| end.wall).map(|wall| zone.format(wall, 0)),
+        end: end.and_then(|end| text(&end.how)),
+        user: text(&ioc.user),
+        base_version: text(&ioc.base_version),
+        linkage: linkage_name(ioc.linkage),
+        ca_ports: &ioc.ca_ports,
+        pva_ports: &ioc.pva_ports,
+        exe: &ioc.exe,
+        cwd: &ioc.cwd,
+        command: &ioc.command,
+        environment: ioc.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+        records,
+        not_probed: &ioc.not_probed,
+        attached: found.spans().attached(ioc.id, zone),
+        gaps: found.spans().gaps(ioc.id, &ioc.name, ioc.pid, zone),
+    }
+}
+
+/// An IOC for people.
+fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage) -> io::Result<()> {
+    let version = match (linkage, line.base_version) {
+        (Linkage::Foreign, _) => "no EPICS Base".to_owned(),
+        (_, Some(version)) => format!("EPICS Base {version}"),
+        (_, None) => "EPICS Base".to_owned(),
+    };
+    let on = line.host.map(|host| format!(" on {host}")).unwrap_or_default();
+    line!(out, "{}{on}  pid {}  {version}, {}", line.ioc, line.pid, line.linkage)?;
+    let mut detail = |name: &str, text: String| -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        line!(out, "    {name:<10} {text}")
+    };
+    let ports = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
+    detail("user", line.user.unwrap_or_default().to_owned())?;
+    detail("started", line.started.clone().unwrap_or_default())?;
+    detail("ended", line.ended.clone().unwrap_or_default())?;
+    detail("how", line.end.unwrap_or_default().to_owned())?;
+    detail("CA ports", ports(line.ca_ports))?;
+    detail("PVA ports", ports(line.pva_ports))?;
+    detail("program", line.exe.to_owned())?;
+    detail("command", line.command.join(" "))?;
+    detail("directory", line.cwd.to_owned())?;
+    for (name, value) in &line.environment {
+        detail("set", format!("{name}={value}"))?;
+    }
+    detail("records", line.records.to_string())?;
+    for reason in line.not_probed {
+        detail("not probed", reason.clone())?;
+    }
+    for attached in &line.attached {
+        detail("attached", attached.text())?;
+    }
+    for gap in &line.gaps {
+        detail("unseen", format!("{}: {}", gap.text(), gap.cause))?;
+    }
+    Ok(())
+}
+
+fn text(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::sample::inventory;
+
+    #[test]
+    fn iocs_that_ended_are_there_with_their_end() {
+        let mut out = Vec::new();
+        write(&mut Out::new(&mut out), &inventory(), &Filter::default(), false, &Zone::utc()).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        for part in [
+            "demo on box1  pid 7  EPICS Base 7.0.8.1, shared",
+            "killed by SIGKILL",
+            "TOP=/opt",
+            "softIoc st.cmd",
+            "postEvent: slow",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let mut out = Vec::new();
+        write(&mut Out::new(&mut out), &inventory(), &Filter::default(), true, &Zone::utc()).unwrap();
+        let line: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!((&line["records"], &line["end"]), (&2.into(), &"killed by SIGKILL".into()));
+        assert_eq!(line["environment"]["TOP"], "/opt");
+    }
+}

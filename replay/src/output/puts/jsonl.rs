@@ -1,0 +1,123 @@
+//! Puts as JSON lines: an object each.
+
+use crate::model::putlog::PutLine;
+use crate::model::value;
+use crate::out::Out;
+use crate::output::format::Writer;
+use crate::time::Zone;
+use serde::Serialize;
+use std::io;
+
+/// Writes puts as JSON lines.
+pub struct JsonLines<'a> {
+    /// Of the times.
+    pub zone: &'a Zone,
+}
+
+impl Writer<PutLine> for JsonLines<'_> {
+    fn write(&mut self, out: &mut Out, put: &PutLine) -> io::Result<()> {
+        out.json(&json(put, self.zone))
+    }
+}
+
+/// The keys of a JSON line, which never change; new ones are added at the end.
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    host: Option<&'a str>,
+    ioc: Option<&'a str>,
+    pv: Option<&'a str>,
+    record: Option<&'a str>,
+    field: Option<&'a str>,
+    user: Option<&'a str>,
+    client_host: Option<&'a str>,
+    client: Option<&'a str>,
+    server: Option<&'a str>,
+    via: &'a str,
+    dbr: &'a str,
+    count: u32,
+    requested: serde_json::Value,
+    old: serde_json::Value,
+    new: serde_json::Value,
+    status: &'a str,
+    callback_ms: Option<f64>,
+    thread: Option<&'a str>,
+    source: &'a str,
+    inexact: bool,
+    cause_record: Option<&'a str>,
+    old_text: Option<&'a str>,
+    new_text: Option<&'a str>,
+    requested_cut: Option<bool>,
+    old_cut: Option<bool>,
+    new_cut: Option<bool>,
+    client_ioc: Option<&'a str>,
+}
+
+fn json<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
+    Line {
+        time: zone.format(put.time, 9),
+        host: put.host.as_deref(),
+        ioc: put.ioc.as_deref(),
+        pv: put.pv.as_deref(),
+        record: put.record.as_deref(),
+        field: put.field.as_deref(),
+        user: put.user.as_deref(),
+        client_host: put.client_host.as_deref(),
+        client: put.client.as_deref(),
+        server: put.server.as_deref(),
+        via: put.via.name(),
+        dbr: &put.dbr,
+        count: put.count,
+        requested: value::json(&put.requested),
+        old: value::json(&put.old),
+        new: value::json(&put.new),
+        status: &put.status,
+        callback_ms: put.callback_ms,
+        thread: put.thread.as_deref(),
+        source: put.source,
+        inexact: put.inexact,
+        cause_record: put.cause_record.as_deref(),
+        old_text: put.old_text.as_deref(),
+        new_text: put.new_text.as_deref(),
+        requested_cut: put.requested_cut,
+        old_cut: put.old_cut,
+        new_cut: put.new_cut,
+        client_ioc: put.client_ioc.as_deref(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::puts::sample::put;
+    use iocrec_log::event::Value;
+
+    #[test]
+    fn json_has_all_keys_even_where_nothing_is_known() {
+        let unknown = PutLine {
+            user: None,
+            callback_ms: None,
+            requested: Value::Double(f64::NAN),
+            old: Value::Unknown,
+            new: Value::Unknown,
+            old_cut: None,
+            new_cut: None,
+            ..put()
+        };
+        let mut out = Vec::new();
+        JsonLines { zone: &Zone::utc() }.write(&mut Out::new(&mut out), &unknown).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            concat!(
+                r#"{"time":"2026-09-21T14:13:20.123456789+00:00","host":"box1","ioc":"demo","pv":"T:SP","#,
+                r#""record":"T:SP","field":"VAL","user":null,"client_host":"console3","#,
+                r#""client":"10.0.0.5:41022","server":"10.0.0.9:5064","via":"ca_write_notify","#,
+                r#""dbr":"DBR_DOUBLE","count":1,"requested":"NaN","old":null,"new":null,"status":"ok","#,
+                r#""callback_ms":null,"thread":"CAS-client","source":"both","inexact":false,"#,
+                r#""cause_record":null,"old_text":null,"new_text":null,"requested_cut":false,"#,
+                r#""old_cut":null,"new_cut":null,"client_ioc":null}"#,
+                "\n"
+            )
+        );
+    }
+}

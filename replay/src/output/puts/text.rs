@@ -1,0 +1,50 @@
+//! Puts as text: a line each.
+
+use crate::model::putlog::PutLine;
+use crate::out::{line, Out};
+use crate::output::format::Writer;
+use crate::output::wording::put::{change, who};
+use crate::time::Zone;
+use std::fmt::Write as _;
+use std::io;
+
+/// Writes puts as text.
+pub struct Text<'a> {
+    /// Of the times.
+    pub zone: &'a Zone,
+}
+
+impl Writer<PutLine> for Text<'_> {
+    fn write(&mut self, out: &mut Out, put: &PutLine) -> io::Result<()> {
+        line!(out, "{}", text(put, self.zone))
+    }
+}
+
+/// `TIME  PV  OLD -> NEW  by USER@HOST from ADDRESS  IOC  STATUS  VIA`: what is of unlike length
+/// is padded to what is usual.
+fn text(put: &PutLine, zone: &Zone) -> String {
+    let mut line = zone.format(put.time, 6);
+    let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
+    let _ = write!(line, "  {pv:<20}  {:<16}  {:<32}", change(put), who(put));
+    let ioc = put.ioc.as_deref().unwrap_or("-");
+    let _ = write!(line, "  {ioc:<10}  {:<7}  {}", put.status, put.via.name());
+    if let Some(milliseconds) = put.callback_ms {
+        let _ = write!(line, " {milliseconds:.1} ms");
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::puts::sample::put;
+
+    #[test]
+    fn a_line_for_people() {
+        assert_eq!(
+            text(&put(), &Zone::utc()),
+            "2026-09-21T14:13:20.123456+00:00  T:SP                  1.5 -> 10 (asked for 12)  \
+             alice@console3 10.0.0.5:41022     demo        ok       ca_write_notify 3.2 ms"
+        );
+    }
+}

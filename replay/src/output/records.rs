@@ -1,0 +1,91 @@
+//! The records of the IOCs that were recorded: text for people, JSON lines for programs.
+
+use crate::filter::Filter;
+use crate::inventory::Inventory;
+use crate::out::{line, Out};
+use iocrec_log::context::RecordRef;
+use iocrec_log::escape::Shown;
+use serde::Serialize;
+use std::io;
+
+/// A record, as JSON.
+#[derive(Serialize)]
+struct RecordLine<'a> {
+    host: Option<&'a str>,
+    ioc: Option<&'a str>,
+    record: &'a str,
+    #[serde(rename = "type")]
+    rtype: Option<&'a str>,
+    aliases: &'a [Box<str>],
+    states: &'a [Box<str>],
+}
+
+/// Writes the records of a run that match; gives their number.
+pub fn write(out: &mut Out, found: &Inventory, filter: &Filter, json: bool) -> io::Result<u64> {
+    let mut count = 0;
+    for record in found.records(filter) {
+        one(out, found, record, json)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn one(out: &mut Out, found: &Inventory, record: RecordRef<'_>, json: bool) -> io::Result<()> {
+    let context = found.context();
+    let ioc = context.ioc(record.ioc).map(|ioc| ioc.name.as_str());
+    let (aliases, states) = (context.aliases(record.id), context.enum_strings(record.id));
+    if json {
+        let rtype = Some(record.rtype).filter(|rtype| !rtype.is_empty());
+        let line = RecordLine { host: found.host(), ioc, record: record.name, rtype, aliases, states };
+        return out.json(&line);
+    }
+    let ioc = or_dash(ioc.unwrap_or_default());
+    let [name, rtype, ioc] = [record.name, or_dash(record.rtype), ioc].map(Shown);
+    let mut line = format!("{name:<32}  {rtype:<12}  {ioc:<16}");
+    if !aliases.is_empty() {
+        line.push_str(&format!("  also {}", aliases.join(" ")));
+    }
+    if !states.is_empty() {
+        let numbered = states.iter().enumerate();
+        let texts: Vec<String> = numbered.map(|(number, text)| format!("{number} \"{text}\"")).collect();
+        line.push_str(&format!("  {}", texts.join(", ")));
+    }
+    line!(out, "{}", line.trim_end())
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() {
+        "-"
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::sample::inventory;
+
+    fn records(filter: Filter, json: bool) -> String {
+        let mut out = Vec::new();
+        write(&mut Out::new(&mut out), &inventory(), &filter, json).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn records_with_what_is_known_of_them() {
+        let text = records(Filter::default(), false);
+        let lines: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(lines[0], "T:SP ao demo");
+        assert!(lines[1].starts_with("T:VALVE bo demo also V1"), "{text}");
+        assert!(lines[1].ends_with(r#"0 "Closed", 1 "Open""#), "{text}");
+        assert!(!text.contains('\u{1b}'), "no escapes reach the terminal");
+        let by_alias = records(Filter { pv: Some("V1*".into()), ..Filter::default() }, true);
+        let line: serde_json::Value = serde_json::from_str(by_alias.trim()).unwrap();
+        assert_eq!((&line["record"], &line["type"]), (&"T:VALVE".into(), &"bo".into()));
+        assert_eq!(line["states"], serde_json::json!(["Closed", "Open"]));
+        assert_eq!(records(Filter { ioc: Some("x".into()), ..Filter::default() }, false), "");
+        assert_eq!(records(Filter { host: Some("x".into()), ..Filter::default() }, false), "");
+    }
+}

@@ -1,0 +1,13 @@
+//! Formats of process chains. A new one is a file beside this, and a row here.
+
+pub mod otlp;
+pub mod text;
+
+use super::format::Format;
+use crate::model::chain::Chain;
+
+/// The formats; the first is the default.
+pub static FORMATS: [Format<Chain>; 2] = [
+    Format { name: "text", writer: |zone| Box::new(text::Text { zone }) },
+    Format { name: "otlp", writer: |_| Box::new(otlp::Otlp) },
+];

@@ -1,0 +1,88 @@
+//! What set a chain off, in words.
+
+use super::put::{change, who};
+use crate::model::caller::{self, Role};
+use crate::model::chain::{Chain, ProcessSpan, SpanKind, Trigger};
+use crate::model::putlog::root_put;
+use crate::model::run::{field_name, record_name};
+use iocrec_log::context::Context;
+use std::fmt::Write as _;
+
+/// What set the chain off, in words. `link`: the record whose CA link did.
+pub fn cause(chain: &Chain, link: Option<&str>) -> String {
+    let Some(root) = chain.root() else { return String::new() };
+    if let Some(put) = root_put(chain, link) {
+        let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
+        if matches!(&root.kind, SpanKind::Put(root) if root.only_processes) {
+            return format!("processing of {pv} asked for by {}", who(&put));
+        }
+        let mut text = format!("{} {pv} {} by {}", put.via.name(), change(&put), who(&put));
+        if put.status != "ok" {
+            let _ = write!(text, ", {}", put.status);
+        }
+        return text;
+    }
+    let context = chain.run.context();
+    let thread = root.thread.and_then(|thread| context.thread(thread));
+    let thread = thread.map_or("", |thread| thread.name.as_str());
+    match &root.kind {
+        SpanKind::Process(process) => match process.trigger {
+            Trigger::Scan => match caller::scan_period(thread).as_deref().or(list_name(&context, process)) {
+                Some(period) => format!("scan {period}"),
+                None => "scan".to_owned(),
+            },
+            Trigger::Event => {
+                let name = list_name(&context, process).map(|name| format!(" {name}")).unwrap_or_default();
+                format!("event{name}{}", asker(&context, process))
+            }
+            Trigger::IoInterrupt => format!("I/O Intr{}", asker(&context, process)),
+            Trigger::Python => format!("I/O Intr by Python code{}", asker(&context, process)),
+            Trigger::Callback => format!("callback in {thread}"),
+            Trigger::Once | Trigger::CpLink if process.for_link => {
+                match chain.run.cp_link(root.start, process.record) {
+                    Some((field, source)) => {
+                        let field = field_name(&context, Some(field)).unwrap_or("?");
+                        format!("CP link {}.{field} from {source}", record_name(&context, process.record))
+                    }
+                    None => "CP link, source not known".to_owned(),
+                }
+            }
+            Trigger::Once | Trigger::CpLink => "scanOnce (CP link, or put while active)".to_owned(),
+            Trigger::Pini => "PINI".to_owned(),
+            Trigger::Shell => "dbtr in the IOC shell".to_owned(),
+            Trigger::Completion => "completion of what began earlier".to_owned(),
+            _ => match root.thread.map(|thread| caller::role(&context, thread)) {
+                Some(Role::PvaServer) => "PVA client".to_owned(),
+                _ if thread.is_empty() => "unknown".to_owned(),
+                _ => format!("unknown, in thread {thread}"),
+            },
+        },
+        _ => format!("CA link, in thread {thread}"),
+    }
+}
+
+/// The event or period that the record was processed for.
+fn list_name<'a>(context: &'a Context, process: &ProcessSpan) -> Option<&'a str> {
+    let name = context.scan_list(process.list?)?.name.as_str();
+    (!name.is_empty()).then_some(name)
+}
+
+/// Who asked for an event or for I/O Intr, where known.
+fn asker(context: &Context, process: &ProcessSpan) -> String {
+    let Some(asked) = &process.asked else { return String::new() };
+    let site =
+        context.call_site(asked.site).filter(|site| !site.function.is_empty() || !site.module.is_empty());
+    let by = site.map(|site| match (site.function.as_str(), site.module.as_str()) {
+        ("", module) => format!(" by {module}"),
+        (function, module) => format!(" by {function} ({module})"),
+    });
+    // one that had ended when its name was to be read
+    let thread = context.thread(asked.thread).map(|thread| match thread.name.as_str() {
+        "" => format!(" in thread {}", thread.tid),
+        name => format!(" in thread {name}"),
+    });
+    match (by, thread) {
+        (None, None) => String::new(),
+        (by, thread) => format!(", asked for{}{}", by.unwrap_or_default(), thread.unwrap_or_default()),
+    }
+}

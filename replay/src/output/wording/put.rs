@@ -1,0 +1,202 @@
+//! A put in words: what it changed, and who made it.
+
+use crate::model::putlog::{PutLine, Via};
+use crate::model::{enum_strings, outcome, value};
+use iocrec_log::event::{Dbf, Value};
+
+/// `OLD -> NEW`, and what was asked for where it is something else.
+pub fn change(put: &PutLine) -> String {
+    if let Some(field) = put.acknowledges {
+        return acknowledgement(field, put);
+    }
+    let long = put.pv.as_deref().is_some_and(|pv| pv.ends_with('$')) || matches!(put.new, Value::Text(_));
+    let [old, new, requested] =
+        [&put.old, &put.new, &put.requested].map(
+            |value| {
+                if long {
+                    value::long_text(value)
+                } else {
+                    value.clone()
+                }
+            },
+        );
+    let mut change = String::new();
+    let push = |text: &mut String, value: &Value, is_cut: Option<bool>| {
+        value::push_text(text, value);
+        // The text of an array shows it already.
+        if is_cut == Some(true) && matches!(value, Value::Text(_)) {
+            text.push_str("...");
+        }
+    };
+    if old != Value::Unknown {
+        push(&mut change, &old, put.old_cut);
+        enum_strings::push(&mut change, put.old_text.as_deref());
+        change.push(' ');
+    }
+    change.push_str("-> ");
+    if new == Value::Unknown {
+        push(&mut change, &requested, put.requested_cut);
+        return change;
+    }
+    push(&mut change, &new, put.new_cut);
+    enum_strings::push(&mut change, put.new_text.as_deref());
+    // A number sent as text is the number.
+    let as_number = value::convert(&requested, Dbf::Double);
+    let is_requested = |word: &String| requested == Value::Text(word.clone().into_bytes());
+    let as_asked = put.new_text.as_ref().is_some_and(is_requested);
+    if !as_asked
+        && value::same(&new, &requested) == Some(false)
+        && value::same(&new, &as_number) != Some(true)
+        && !outcome::is_same_text(&new, &requested)
+    {
+        // What it held before is known, and nothing else has written to it since.
+        let whole = put.old_cut != Some(true) && put.new_cut != Some(true);
+        if whole && !put.inexact && value::same(&old, &new) == Some(true) {
+            change.push_str(", not changed");
+        }
+        change.push_str(" (asked for ");
+        value::push_text(&mut change, &requested);
+        change.push(')');
+    }
+    change
+}
+
+/// What an acknowledgement of alarms asked for, and what came of it where that is known.
+fn acknowledgement(field: &str, put: &PutLine) -> String {
+    let number = |value: &Value| match value {
+        Value::Int(number) => u16::try_from(*number).ok(),
+        _ => None,
+    };
+    let Some(asked) = number(&put.requested) else { return format!("set {field}") };
+    if field == "ACKT" {
+        let word = match asked {
+            0 => "NO",
+            1 => "YES",
+            _ => return format!("set ACKT to {asked}"),
+        };
+        return format!(
+            "set ACKT to {word} (alarms that have gone {} be acknowledged)",
+            match asked {
+                0 => "need not",
+                _ => "must",
+            }
+        );
+    }
+    let severity = enum_strings::severity_name(asked);
+    match number(&put.new).filter(|left| *left > 0 && !put.inexact) {
+        // The record takes an acknowledgement of what is as severe as its own.
+        Some(left) => format!(
+            "asked to acknowledge alarm (severity {severity}), {} is left to acknowledge",
+            enum_strings::severity_name(left)
+        ),
+        None => format!("acknowledged alarm (severity {severity})"),
+    }
+}
+
+/// Who made the put, from where; for puts within IOCs, what made it.
+pub fn who(put: &PutLine) -> String {
+    let person = match (put.user.as_deref(), put.client_host.as_deref()) {
+        (Some(user), Some(host)) => Some(format!("{user}@{host}")),
+        (Some(user), None) => Some(user.to_owned()),
+        (None, Some(host)) => Some(format!("?@{host}")),
+        (None, None) => None,
+    };
+    match (person, put.client.as_deref(), put.cause_record.as_deref()) {
+        (_, _, Some(record)) => format!("CA link of {record}"),
+        // what it claims to be stands with it: any program can look like an IOC
+        (person, Some(address), None) if put.via == Via::CaLink => {
+            let ioc = put.client_ioc.as_deref().map_or("an IOC".to_owned(), |ioc| format!("IOC {ioc}"));
+            let person = person.map_or(String::new(), |person| format!(" ({person})"));
+            format!("{ioc}{person} {address}")
+        }
+        (Some(person), Some(address), _) => format!("{person} {address}"),
+        (None, Some(address), _) => format!("? {address}"),
+        (Some(person), None, _) => person,
+        (None, None, _) => match put.via {
+            Via::Dbpf => "IOC shell".to_owned(),
+            Via::DbLink => "a record's link".to_owned(),
+            Via::CaLink => "a CA link".to_owned(),
+            Via::Python => "Python".to_owned(),
+            _ => "?".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::puts::sample::put;
+    use iocrec_log::event::Array;
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let denied = PutLine { old: Value::Unknown, new: Value::Unknown, status: "denied".into(), ..put() };
+        assert_eq!(change(&denied), "-> 12");
+        let text = PutLine { requested: Value::Text(b"10".to_vec()), ..put() };
+        assert_eq!(change(&text), "1.5 -> 10");
+        let refused = PutLine {
+            requested: Value::Text(b"bad".to_vec()),
+            old: Value::Int(5),
+            new: Value::Int(5),
+            status: "unknown".into(),
+            ..put()
+        };
+        assert_eq!(change(&refused), r#"5 -> 5, not changed (asked for "bad")"#);
+        assert_eq!(change(&PutLine { inexact: true, ..refused }), r#"5 -> 5 (asked for "bad")"#);
+        let link = PutLine {
+            requested: Value::Text(b"A:B".to_vec()),
+            old: Value::Text(vec![b'x'; 40]),
+            old_cut: Some(true),
+            new: Value::Text(b"A:B NPP NMS".to_vec()),
+            ..put()
+        };
+        assert!(change(&link).ends_with(r#"x"... -> "A:B NPP NMS" (asked for "A:B")"#), "{}", change(&link));
+        let states = PutLine {
+            requested: Value::Text(b"On".to_vec()),
+            old: Value::Int(0),
+            new: Value::Int(1),
+            old_text: Some("Off".into()),
+            new_text: Some("On".into()),
+            ..put()
+        };
+        assert_eq!(change(&states), r#"0 "Off" -> 1 "On""#);
+        let bytes = |text: &[u8]| Value::Array(Array { dbf: Dbf::Char, count: 4, bytes: text.to_vec() });
+        let long = PutLine {
+            pv: Some("A.B$".into()),
+            requested: bytes(b"new\0"),
+            old: bytes(b"old\0"),
+            new: bytes(b"new\0"),
+            ..put()
+        };
+        assert_eq!(change(&long), r#""old" -> "new""#);
+        let shell = PutLine { user: None, client_host: None, client: None, via: Via::Dbpf, ..put() };
+        assert_eq!(who(&shell), "IOC shell");
+        let link = PutLine { cause_record: Some("A:OUT".into()), ..put() };
+        assert_eq!(who(&link), "CA link of A:OUT");
+        let other = PutLine { via: Via::CaLink, client_ioc: Some("second".into()), ..put() };
+        assert_eq!(who(&other), "IOC second (alice@console3) 10.0.0.5:41022", "never as a person alone");
+    }
+
+    #[test]
+    fn acknowledgements_are_no_changes() {
+        let acknowledge = |field, asked, new| PutLine {
+            acknowledges: Some(field),
+            requested: Value::Int(asked),
+            old: Value::Unknown,
+            new,
+            ..put()
+        };
+        let text = |field, asked, new| change(&acknowledge(field, asked, new));
+        assert_eq!(text("ACKS", 2, Value::Unknown), "acknowledged alarm (severity MAJOR)");
+        assert_eq!(text("ACKS", 2, Value::Int(0)), "acknowledged alarm (severity MAJOR)");
+        assert_eq!(
+            text("ACKS", 1, Value::Int(2)),
+            "asked to acknowledge alarm (severity MINOR), MAJOR is left to acknowledge"
+        );
+        assert_eq!(
+            text("ACKT", 0, Value::Unknown),
+            "set ACKT to NO (alarms that have gone need not be acknowledged)"
+        );
+        assert_eq!(text("ACKT", 7, Value::Unknown), "set ACKT to 7");
+    }
+}

@@ -1,0 +1,154 @@
+//! Where the answer goes: standard output, or the file that `-o` names.
+//!
+//! Promises: a log is never written to, by whatever name the file is called; nothing is written into a log's directory;
+//! and a file that is there stays as it is until all is written, since what is written stands beside it, under a name of
+//! its own, until it takes its place.
+
+use crate::failure::{Conflict, Failure, UsageError};
+use crate::terminal;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Ending of a segment's name.
+const SEGMENT: &str = ".iocrec";
+
+/// Where the answer goes.
+pub enum Destination {
+    /// Standard output.
+    Standard(io::StdoutLock<'static>),
+    /// A device or a pipe.
+    Device(File),
+    /// A file.
+    Beside(Beside),
+}
+
+/// A file that is being written, beside the one that it will replace.
+pub struct Beside {
+    file: File,
+    own: PathBuf,
+    to: PathBuf,
+    written: bool,
+}
+
+impl Destination {
+    /// Opens what `-o` names, if anything. The logs are those that will be read.
+    pub fn open(named: Option<&Path>, logs: &[PathBuf]) -> Result<Destination, Failure> {
+        let Some(path) = named else { return Ok(Destination::Standard(terminal::standard())) };
+        let failed = |error| Failure::output(error, Some(path));
+        let about = fs::metadata(path);
+        // Through a link to what it leads to, so that the link stays. One that leads nowhere is replaced.
+        let to = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if let Some(conflict) = conflict(&to, about.as_ref().ok(), logs) {
+            return Err(UsageError::OutputInLog { file: path.to_owned(), conflict }.into());
+        }
+        match about {
+            Ok(about) if about.is_dir() => Err(failed(io::ErrorKind::IsADirectory.into())),
+            Ok(about) if !about.is_file() => {
+                OpenOptions::new().write(true).open(path).map(Destination::Device).map_err(failed)
+            }
+            about => Beside::create(to, about.ok()).map(Destination::Beside).map_err(failed),
+        }
+    }
+
+    /// Everything is written. `whole`: as it should be; else it takes the file's place only if it is not empty.
+    pub fn close(self, whole: bool) -> io::Result<()> {
+        match self {
+            Destination::Standard(mut out) => out.flush(),
+            Destination::Device(mut file) => file.flush(),
+            Destination::Beside(beside) if whole || beside.written => fs::rename(&beside.own, &beside.to),
+            Destination::Beside(_) => Ok(()),
+        }
+    }
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Destination::Standard(out) => out.write(bytes),
+            Destination::Device(file) => file.write(bytes),
+            Destination::Beside(beside) => {
+                beside.written = true;
+                beside.file.write(bytes)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Destination::Standard(out) => out.flush(),
+            Destination::Device(file) | Destination::Beside(Beside { file, .. }) => file.flush(),
+        }
+    }
+}
+
+impl Beside {
+    /// `like`: of the file that is there.
+    fn create(to: PathBuf, like: Option<Metadata>) -> io::Result<Beside> {
+        if like.is_some() {
+            // What may not be written to is not replaced either.
+            OpenOptions::new().write(true).open(&to)?;
+        }
+        let own = to.with_file_name(format!(".iocreplay-{}.part", std::process::id()));
+        let file = OpenOptions::new().write(true).create_new(true).open(&own)?;
+        let beside = Beside { file, own, to, written: false };
+        if let Some(like) = like {
+            beside.file.set_permissions(like.permissions())?;
+        }
+        Ok(beside)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // Gone already, if all went well.
+        let _ = fs::remove_file(&self.own);
+    }
+}
+
+/// Why a file may not be written: it belongs to a log, or would.
+fn conflict(to: &Path, about: Option<&Metadata>, logs: &[PathBuf]) -> Option<Conflict> {
+    let is_segment = |path: &Path| path.to_string_lossy().ends_with(SEGMENT);
+    let own = about.and_then(identity);
+    let same = |other: &Path| {
+        let other_is = fs::metadata(other).ok().as_ref().and_then(identity);
+        own.is_some() && own == other_is || other.canonicalize().is_ok_and(|other| other == to)
+    };
+    if logs.iter().any(|log| !log.is_dir() && same(log)) {
+        return Some(Conflict::IsSegment);
+    }
+    let within = logs.iter().flat_map(|log| [log.clone()].into_iter().chain(entries(log)));
+    let here = |parent: &Path| if parent == Path::new("") { PathBuf::from(".") } else { parent.to_owned() };
+    let into = to.parent().and_then(|parent| here(parent).canonicalize().ok());
+    for directory in within.filter(|path| path.is_dir()) {
+        let mut segments = entries(&directory).filter(|path| is_segment(path)).peekable();
+        if segments.peek().is_some() && into.is_some() && directory.canonicalize().ok() == into {
+            let over = about.is_some() && is_segment(to);
+            return Some(if over { Conflict::IsSegment } else { Conflict::InDirectory });
+        }
+        if own.is_some() && segments.any(|segment| same(&segment)) {
+            return Some(Conflict::IsSegment);
+        }
+    }
+    match (is_segment(to), about) {
+        (false, _) => None,
+        (true, Some(_)) => Some(Conflict::IsSegment),
+        (true, None) => Some(Conflict::NamedLikeSegment),
+    }
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+/// What is the same for all names of a file.
+#[cfg(unix)]
+fn identity(about: &Metadata) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    Some((about.dev(), about.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> Option<(u64, u64)> {
+    None
+}

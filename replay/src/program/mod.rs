@@ -1,0 +1,95 @@
+//! The program `iocreplay`: reads the arguments, runs one command, and turns the result into an exit code.
+
+mod destination;
+
+use crate::commands::command::Outcome;
+use crate::commands::Arguments;
+use crate::failure::{self, Failure, UsageError};
+use crate::out::{line, Out};
+use crate::terminal;
+use argh::{EarlyExit, FromArgs};
+use destination::Destination;
+use std::ffi::OsString;
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs the program with these arguments, the program's name not among them.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    failure::exit(parse(arguments).and_then(|request| match request {
+        Request::Text(text) => Ok(print(&text)?),
+        Request::Command(arguments) => execute(&arguments),
+    }))
+}
+
+/// What the arguments ask for.
+#[derive(Debug)]
+enum Request {
+    /// Run a command.
+    Command(Arguments),
+    /// Print a text: help, the version.
+    Text(String),
+}
+
+/// Reads the arguments.
+fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Request, Failure> {
+    let arguments: Result<Vec<String>, OsString> = arguments.map(OsString::into_string).collect();
+    let arguments = arguments.map_err(UsageError::NotUtf8)?;
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["--version" | "-V", ..] = arguments.as_slice() {
+        return Ok(Request::Text(concat!("iocreplay ", env!("CARGO_PKG_VERSION"), "\n").to_owned()));
+    }
+    match Arguments::from_args(&["iocreplay"], &arguments) {
+        Ok(arguments) => {
+            let (name, command) = arguments.command.get();
+            command.check()?;
+            if command.reading().logs.is_empty() {
+                return Err(UsageError::NoLog { command: name, operands: command.operands() }.into());
+            }
+            Ok(Request::Command(arguments))
+        }
+        Err(EarlyExit { output, status: Ok(()) }) => Ok(Request::Text(output)),
+        Err(EarlyExit { output, status: Err(()) }) => {
+            let lines: Vec<&str> = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            let mut reason = lines.join(" ");
+            if !reason.contains("--help") {
+                reason.push_str("; see iocreplay --help");
+            }
+            Err(UsageError::Rejected(reason).into())
+        }
+    }
+}
+
+/// Prints help, or the version.
+fn print(text: &str) -> io::Result<()> {
+    let mut below = terminal::standard();
+    let mut out = Out::new(&mut below);
+    text.lines().try_for_each(|text| line!(out, "{text}"))?;
+    out.flush()
+}
+
+/// Runs the command, its answer to where it is wanted.
+fn execute(arguments: &Arguments) -> Result<(), Failure> {
+    let (_, command) = arguments.command.get();
+    let reading = command.reading();
+    let file = reading.output.as_ref().map(PathBuf::as_path);
+    let failed = |error| Failure::output(error, file);
+    let destination = Destination::open(file, &reading.logs)?;
+    let mut below = BufWriter::with_capacity(1 << 16, destination);
+    let mut out = Out::new(&mut below);
+    let result = command.run(&mut out).and_then(|outcome| {
+        out.flush()?;
+        Ok(outcome)
+    });
+    let result = result.map_err(|failure| failure.to(file));
+    if matches!(result, Ok(_) | Err(Failure::Reported)) {
+        let destination = below.into_inner().map_err(|error| failed(error.into_error()))?;
+        destination.close(result.is_ok()).map_err(failed)?;
+    } else {
+        drop(below.into_parts()); // what could not be written, or is of no use, is not to be written now
+    }
+    match result? {
+        Outcome::Complete => Ok(()),
+        Outcome::Incomplete => Err(Failure::Reported),
+    }
+}

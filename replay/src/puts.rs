@@ -1,0 +1,102 @@
+//! The put log, one put after the other.
+//!
+//! Chains come in the order in which they began; the puts in them are later than that, so they wait until no earlier one
+//! can come.
+
+use crate::filter::Filter;
+use crate::model::chain::Chain;
+use crate::model::putlog::{each_put, PutLine};
+use crate::model::replay::Replay;
+use std::collections::{BTreeMap, HashMap};
+
+/// The puts of logs that match a filter, in the order of time.
+pub struct Puts<'a> {
+    replay: Replay,
+    filter: &'a Filter,
+    with_links: bool,
+    /// The chain whose puts are the next to wait, and when it began: all that is earlier can be given.
+    chain: Option<(i64, Chain)>,
+    waiting: BTreeMap<(i64, u64), PutLine>,
+    order: PutOrder,
+    count: u64,
+}
+
+impl<'a> Puts<'a> {
+    pub(crate) fn new(replay: Replay, filter: &'a Filter) -> Self {
+        Puts {
+            replay,
+            filter,
+            with_links: false,
+            chain: None,
+            waiting: BTreeMap::new(),
+            order: PutOrder::default(),
+            count: 0,
+        }
+    }
+
+    /// Also the puts of database links and of CA links that were recorded, and what Python code sets in the IOC that it
+    /// hosts.
+    pub fn with_links(mut self) -> Self {
+        self.with_links = true;
+        self
+    }
+
+    /// Takes the puts of a chain in.
+    fn take(&mut self, began: i64, chain: &Chain) {
+        each_put(chain, self.with_links, &mut |put| {
+            if self.filter.put(&put) {
+                self.count += 1;
+                self.waiting.insert((self.order.place(began, &put), self.count), put);
+            }
+        });
+    }
+}
+
+impl Iterator for Puts<'_> {
+    type Item = PutLine;
+
+    fn next(&mut self) -> Option<PutLine> {
+        loop {
+            let settled = self.chain.as_ref().map_or(i64::MIN, |(began, _)| *began);
+            if let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 < settled) {
+                return Some(first.remove());
+            }
+            if let Some((began, chain)) = self.chain.take() {
+                self.take(began, &chain);
+            }
+            match self.replay.next() {
+                Some(chain) => {
+                    let began = chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start));
+                    self.chain = Some((began, chain));
+                }
+                None => return self.waiting.pop_first().map(|(_, put)| put),
+            }
+        }
+    }
+}
+
+/// Records that were put to whose last places are remembered, before those that no longer matter are forgotten.
+const MAX_RECORDS: usize = 10_000;
+
+/// Where puts stand in the order, one behind the other.
+///
+/// Chains come for each record in the order in which the puts that they begin with were carried out; the message of one
+/// may be older than that of another that was carried out before. Then it stands behind the other all the same, or their
+/// old values would contradict each other. Holds the last place of each record that was put to, by IOC and record.
+#[derive(Default)]
+struct PutOrder(HashMap<(Option<String>, Option<String>), i64>);
+
+impl PutOrder {
+    /// The time by which the line of a put stands in the order, in a chain that began then.
+    fn place(&mut self, began: i64, put: &PutLine) -> i64 {
+        if put.time != began {
+            return put.time;
+        }
+        if self.0.len() > MAX_RECORDS {
+            self.0.retain(|_, last| *last > began);
+        }
+        let last = self.0.entry((put.ioc.clone(), put.record.clone())).or_insert(began);
+        *last = (*last).max(began);
+        *last
+    }
+}

@@ -1,0 +1,384 @@
+//! A run's log in figures: host, IOCs, time span, counts, and what is missing.
+
+use crate::attached::{Attached, Gap, Spans};
+use crate::logs;
+use crate::model::clock::SetLater;
+use crate::names::{linkage_name, source_name, tier_name};
+use crate::notices::{Notice, Notices};
+use crate::scan::{Blocks, Part, Scan};
+use crate::time::Zone;
+use iocrec_log::context::Context;
+use iocrec_log::event::{Class, Event, Fact, Ioc, Loss};
+use iocrec_log::reader::SegmentFile;
+use iocrec_log::writer::Pin;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Marks and kinds of loss that are kept of a run; a bound for hostile logs.
+const MAX_LISTED: usize = 1000;
+/// Bytes of their texts, the same.
+const MAX_TEXT: usize = 64 << 20;
+/// Records that are told apart to be counted, about 50 MB; the same.
+const MAX_NUMBERS: usize = 2_000_000;
+
+/// One recorder's run on one host.
+#[derive(Serialize)]
+pub struct RunSummary {
+    pub(crate) host: Option<String>,
+    pub(crate) kernel: Option<String>,
+    pub(crate) arch: Option<String>,
+    pub(crate) recorder: Option<String>,
+    pub(crate) tier: Option<&'static str>,
+    pub(crate) refused: Vec<Refused>,
+    /// Nanoseconds between the first and last fact that is no definition.
+    #[serde(skip)]
+    pub(crate) length: Option<u64>,
+    pub(crate) first: Option<String>,
+    pub(crate) last: Option<String>,
+    /// When the machine's clock was set, where it was not at the beginning: times before are reckoned back from it.
+    pub(crate) clock_set: Option<String>,
+    /// Nanoseconds that times were rounded down to multiples of.
+    pub(crate) time_step: u64,
+    pub(crate) segments: usize,
+    pub(crate) bytes: u64,
+    /// Number in the run of the first segment that is here: that many before it are not.
+    pub(crate) first_segment: u32,
+    pub(crate) missing_segments: u64,
+    pub(crate) damage: Vec<String>,
+    pub(crate) iocs: Vec<IocInfo>,
+    pub(crate) facts: BTreeMap<&'static str, u64>,
+    pub(crate) losses: Vec<LossInfo>,
+    /// When IOCs ran unseen though the recorder ran.
+    pub(crate) gaps: Vec<Gap>,
+    pub(crate) thinning: Option<ThinningInfo>,
+    pub(crate) thinned: Option<ThinnedInfo>,
+    pub(crate) marks: Vec<MarkInfo>,
+    /// Segments here that are kept when older ones are deleted.
+    pub(crate) pinned_segments: usize,
+    pub(crate) pinned_bytes: u64,
+    pub(crate) pins: Vec<PinInfo>,
+    /// Segments that are kept no longer, since pins had more than their share.
+    pub(crate) unpinned_segments: u64,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Refused {
+    pub(crate) tier: &'static str,
+    pub(crate) reason: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct IocInfo {
+    pub(crate) name: String,
+    pub(crate) pid: u32,
+    pub(crate) base_version: String,
+    pub(crate) exe: String,
+    pub(crate) linkage: &'static str,
+    pub(crate) ca_ports: Vec<u16>,
+    pub(crate) records: usize,
+    pub(crate) not_probed: Vec<String>,
+    pub(crate) ended: bool,
+    /// From when to when its hits were recorded.
+    pub(crate) attached: Vec<Attached>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct LossInfo {
+    pub(crate) source: &'static str,
+    pub(crate) count: u64,
+    pub(crate) cause: String,
+    pub(crate) first: String,
+    pub(crate) last: String,
+}
+
+/// Chains that were left out on purpose.
+#[derive(Serialize)]
+pub(crate) struct ThinnedInfo {
+    /// How many.
+    pub(crate) chains: u64,
+    /// Records that they began with.
+    pub(crate) records: usize,
+    pub(crate) first: String,
+    pub(crate) last: String,
+}
+
+/// How many chains of a record were kept, as it was last.
+#[derive(Serialize)]
+pub(crate) struct ThinningInfo {
+    pub(crate) chains: u32,
+    /// Within this time, nanoseconds.
+    pub(crate) window: u64,
+    pub(crate) cause: String,
+}
+
+#[derive(Serialize)]
+pub(crate) struct MarkInfo {
+    pub(crate) time: String,
+    pub(crate) text: String,
+}
+
+/// A span of time whose segments are kept.
+#[derive(Serialize)]
+pub(crate) struct PinInfo {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) cause: String,
+}
+
+impl RunSummary {
+    /// Reads a run's segments; times are in `zone`. What can't be read is reported and counted as missing.
+    pub fn read(files: &[SegmentFile], notices: &Notices, zone: &Zone) -> RunSummary {
+        let mut builder = Builder { context: Context::sharing(&logs::budget(files)), ..Builder::default() };
+        if let Some(set) = SetLater::find(files) {
+            set.apply_to(&mut builder.context);
+            builder.clock_set = Some(set.wall);
+        }
+        for file in files {
+            builder.bytes += file.size;
+            if file.pin() != Pin::No {
+                builder.pinned_segments += 1;
+                builder.pinned_bytes += file.size;
+            }
+        }
+        let mut scan = Scan::new(files, Blocks::All);
+        while let Some(part) = scan.next() {
+            match part {
+                Part::Segment(header) => builder.segment(header.sequence, header.time_step()),
+                Part::Unreadable(error) => notices.report(&Notice::Unreadable(error)),
+                Part::Block(block) => {
+                    // Each segment but the first repeats what is defined already.
+                    let is_new = builder.is_first || !block.keyframe;
+                    block.events.iter().for_each(|event| builder.event(event, is_new));
+                }
+                Part::Damage(damage) => {
+                    let Some(file) = scan.file() else { continue };
+                    if builder.damage.len() < MAX_LISTED {
+                        builder.damage.push(format!("{} {damage}", file.path.display()));
+                    }
+                    notices.damage(&file.path, damage);
+                }
+            }
+        }
+        notices.definitions_left_out(builder.context.refused());
+        builder.finish(files.len(), zone)
+    }
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Builder {
+    context: Context,
+    /// By the fact's number.
+    counts: BTreeMap<u16, u64>,
+    bytes: u64,
+    clock_set: Option<i64>,
+    time_step: u64,
+    first_segment: u32,
+    /// The segment that is read is the first that could be opened.
+    is_first: bool,
+    /// Number that the next segment should have.
+    expected: Option<u32>,
+    missing: u64,
+    damage: Vec<String>,
+    iocs: BTreeMap<u32, Ioc>,
+    /// Records of each IOC; they are counted even when the IOC has ended.
+    records: HashMap<u32, HashSet<u32>>,
+    numbers: usize,
+    /// Bytes of the texts in what is kept.
+    text: usize,
+    ended: HashSet<u32>,
+    spans: Spans,
+    losses: BTreeMap<(&'static str, String), Lost>,
+    marks: Vec<(i64, String)>,
+    thinned: ChainsLeftOut,
+    pinned_segments: usize,
+    pinned_bytes: u64,
+    pins: Vec<(i64, i64, String)>,
+    unpinned: u64,
+    span: Option<(i64, i64)>,
+}
+
+/// Chains that were left out.
+#[derive(Default)]
+struct ChainsLeftOut {
+    chains: u64,
+    records: HashSet<u32>,
+    span: Option<(i64, i64)>,
+}
+
+/// Losses of one source and cause.
+struct Lost {
+    count: u64,
+    first: i64,
+    last: i64,
+}
+
+impl Builder {
+    /// A segment begins.
+    fn segment(&mut self, sequence: u32, time_step: u64) {
+        self.time_step = time_step;
+        // The first may well be gone: the recorder deletes the oldest.
+        self.missing += u64::from(sequence.saturating_sub(self.expected.unwrap_or(sequence)));
+        self.is_first = self.expected.is_none();
+        if self.is_first {
+            self.first_segment = sequence;
+        }
+        self.expected = Some(sequence.saturating_add(1));
+    }
+
+    /// Takes an event in. `is_new`: it is no repeated definition.
+    fn event(&mut self, event: &Event, is_new: bool) {
+        self.context.apply(event.time, &event.fact);
+        let number = event.fact.number();
+        if is_new {
+            *self.counts.entry(number).or_default() += 1;
+        }
+        let Some(wall) = self.context.wall(event.time) else { return };
+        self.spans.take(event.time, &event.fact, &self.context);
+        match &event.fact {
+            Fact::Ioc(ioc) if self.iocs.len() < MAX_LISTED && self.has_room(ioc_text(ioc)) => {
+                self.iocs.insert(ioc.id, Ioc::clone(ioc));
+            }
+            Fact::IocEnd(end) if self.iocs.contains_key(&end.ioc) => {
+                self.ended.insert(end.ioc);
+            }
+            Fact::Record(record) if self.numbers < MAX_NUMBERS => {
+                let new = self.records.entry(record.ioc).or_default().insert(record.id);
+                self.numbers += usize::from(new);
+            }
+            Fact::Loss(loss) => self.loss(loss, wall),
+            Fact::ChainsLeftOut(thinned) => {
+                let since = self.context.wall(thinned.since).unwrap_or(wall);
+                let (first, last) = self.thinned.span.unwrap_or((since, wall));
+                self.thinned.span = Some((first.min(since), last.max(wall)));
+                self.thinned.chains = self.thinned.chains.saturating_add(thinned.count);
+                if self.thinned.records.len() < MAX_NUMBERS {
+                    self.thinned.records.insert(thinned.record);
+                }
+            }
+            Fact::Pinned(pinned) if self.pins.len() < MAX_LISTED && self.has_room(pinned.cause.len()) => {
+                let at = |time| self.context.wall(time).unwrap_or(wall);
+                self.pins.push((at(pinned.from), at(pinned.to), pinned.cause.clone()));
+            }
+            Fact::Unpinned(unpinned) => {
+                self.unpinned = self.unpinned.saturating_add(unpinned.segments.into());
+            }
+            Fact::Mark(text) if self.marks.len() < MAX_LISTED && self.has_room(text.len()) => {
+                self.marks.push((wall, text.clone()));
+            }
+            _ => {}
+        }
+        if matches!(event.fact.class(), Class::Hit | Class::Note) {
+            let (first, last) = self.span.unwrap_or((wall, wall));
+            self.span = Some((first.min(wall), last.max(wall)));
+        }
+    }
+
+    /// Counts more bytes of text as kept, if they may be.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let fits = self.text + bytes <= MAX_TEXT;
+        self.text += if fits { bytes } else { 0 };
+        fits
+    }
+
+    fn loss(&mut self, loss: &Loss, wall: i64) {
+        let key = (source_name(loss.source), loss.cause.clone());
+        let since = self.context.wall(loss.since).unwrap_or(wall);
+        let known = self.losses.contains_key(&key);
+        if known || self.losses.len() < MAX_LISTED && self.has_room(loss.cause.len()) {
+            let lost = self.losses.entry(key).or_insert(Lost { count: 0, first: since, last: wall });
+            lost.count = lost.count.saturating_add(loss.count);
+            lost.first = lost.first.min(since);
+            lost.last = lost.last.max(wall);
+        }
+    }
+
+    fn finish(self, segments: usize, zone: &Zone) -> RunSummary {
+        let host = self.context.host();
+        let tier = self.context.tier();
+        let refused = tier.map(|tier| tier.refused.as_slice()).unwrap_or_default().iter();
+        let ioc = |ioc: Ioc| IocInfo {
+            records: self.records.get(&ioc.id).map_or(0, HashSet::len),
+            ended: self.ended.contains(&ioc.id),
+            attached: self.spans.attached(ioc.id, zone),
+            linkage: linkage_name(ioc.linkage),
+            name: ioc.name,
+            pid: ioc.pid,
+            base_version: ioc.base_version,
+            exe: ioc.exe,
+            ca_ports: ioc.ca_ports,
+            not_probed: ioc.not_probed,
+        };
+        let loss = |((source, cause), lost): ((&'static str, String), Lost)| LossInfo {
+            source,
+            cause,
+            count: lost.count,
+            first: zone.format(lost.first, 3),
+            last: zone.format(lost.last, 3),
+        };
+        let gaps = self.iocs.values().flat_map(|ioc| self.spans.gaps(ioc.id, &ioc.name, ioc.pid, zone));
+        let gaps: Vec<Gap> = gaps.take(MAX_LISTED).collect();
+        RunSummary {
+            gaps,
+            host: host.map(|host| host.name.clone()),
+            kernel: host.map(|host| host.kernel.clone()),
+            arch: host.map(|host| host.arch.clone()),
+            recorder: host.map(|host| host.recorder.clone()),
+            tier: tier.map(|tier| tier_name(tier.tier)),
+            refused: refused
+                .map(|(tier, reason)| Refused { tier: tier_name(*tier), reason: reason.clone() })
+                .collect(),
+            length: self.span.map(|(first, last)| u64::try_from(last.saturating_sub(first)).unwrap_or(0)),
+            first: self.span.map(|(first, _)| zone.format(first, 9)),
+            last: self.span.map(|(_, last)| zone.format(last, 9)),
+            clock_set: self.clock_set.map(|wall| zone.format(wall, 3)),
+            time_step: self.time_step.max(1),
+            segments,
+            bytes: self.bytes,
+            first_segment: self.first_segment,
+            missing_segments: self.missing,
+            damage: self.damage,
+            iocs: self.iocs.into_values().map(ioc).collect(),
+            facts: Fact::KINDS
+                .iter()
+                .filter_map(|kind| Some((kind.name, *self.counts.get(&kind.number)?)))
+                .collect(),
+            losses: self.losses.into_iter().map(loss).collect(),
+            thinning: self.context.chain_sampling().map(|thinning| ThinningInfo {
+                chains: thinning.chains,
+                window: thinning.window,
+                cause: thinning.cause.clone(),
+            }),
+            thinned: self.thinned.span.map(|(first, last)| ThinnedInfo {
+                chains: self.thinned.chains,
+                records: self.thinned.records.len(),
+                first: zone.format(first, 3),
+                last: zone.format(last, 3),
+            }),
+            marks: self
+                .marks
+                .into_iter()
+                .map(|(time, text)| MarkInfo { time: zone.format(time, 3), text })
+                .collect(),
+            pinned_segments: self.pinned_segments,
+            pinned_bytes: self.pinned_bytes,
+            pins: self
+                .pins
+                .into_iter()
+                .map(|(from, to, cause)| PinInfo {
+                    from: zone.format(from, 0),
+                    to: zone.format(to, 0),
+                    cause,
+                })
+                .collect(),
+            unpinned_segments: self.unpinned,
+        }
+    }
+}
+
+/// Bytes of an IOC's texts.
+fn ioc_text(ioc: &Ioc) -> usize {
+    let pairs = ioc.environment.iter().map(|(name, value)| name.len() + value.len());
+    let words = ioc.command.iter().chain(&ioc.not_probed).map(String::len);
+    ioc.name.len() + ioc.exe.len() + ioc.cwd.len() + pairs.chain(words).sum::<usize>()
+}

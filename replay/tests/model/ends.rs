@@ -1,0 +1,96 @@
+//! Whose a put is where addresses and ports don't tell.
+
+use super::*;
+
+/// Both IOCs have port 5064; circuits 1 and 2 lead to the first, circuit 3 to the second, as their sockets told. The second
+/// has a record of the first one's name.
+fn one_port() -> Story {
+    let story = story();
+    let second = story.run.context().ioc(2).cloned().expect("the second");
+    story.run.apply(0, &Fact::from(Ioc { ca_ports: vec![5064], ..second }));
+    let circuit = story.run.context().circuit(3).cloned().expect("the third");
+    let server = Address { port: 5064, ..circuit.server };
+    story.run.apply(0, &Fact::Circuit(Circuit { server, ..circuit }));
+    let channel = story.run.context().channel(4).cloned().expect("its channel");
+    story.run.apply(0, &Fact::Channel(Channel { id: 6, pv: "T:SP".into(), ..channel }));
+    for (circuit, server) in [(1, 1), (2, 1), (3, 2)] {
+        let ends = CircuitEnds { circuit, namespace: 7, server: Some(server), client: None };
+        story.run.apply(0, &Fact::CircuitEnds(ends));
+    }
+    story
+}
+
+#[test]
+fn denied_puts_are_the_iocs_whose_socket_it_was() {
+    let mut story = one_port();
+    story.packet(SECOND, 3, 6, true, 1.0).packet(2 * SECOND, 1, 1, true, 2.0);
+    story.answer(SECOND + MS, 0, 376).answer(2 * SECOND + MS, 1, 376);
+    let puts: Vec<_> =
+        story.puts().into_iter().map(|put| (put.ioc.unwrap_or_default(), put.status)).collect();
+    assert_eq!(puts, [("second".to_owned(), "denied".into()), ("demo".to_owned(), "denied".into())]);
+}
+
+/// The same put to a record of that name in another IOC, whose message alone was seen.
+#[test]
+fn a_hit_takes_no_message_of_another_ioc() {
+    let mut story = one_port();
+    story.packet(SECOND, 3, 6, false, 2.0).write(SECOND + MS, CLIENT, SP, 2.0);
+    let mut puts: Vec<_> =
+        story.puts().into_iter().map(|put| (put.ioc.unwrap_or_default(), put.source)).collect();
+    puts.sort();
+    assert_eq!(puts, [("demo".to_owned(), "probe"), ("second".to_owned(), "packet")]);
+}
+
+/// Puts in the logs of two recorders, on circuits between the same addresses and ports.
+fn seen_twice(boot: [&str; 2], namespaces: [u64; 2], ip: Ipv4Addr) -> usize {
+    let mut order = Order::default();
+    for (boot, namespace) in boot.into_iter().zip(namespaces) {
+        let mut story = story();
+        let host = story.run.context().host().cloned().expect("a host");
+        story.run.apply(0, &Fact::Host(Host { boot_id: boot.into(), ..host }));
+        let circuit = story.run.context().circuit(3).cloned().expect("the third");
+        let (client, server) = (Address::new(ip, 40_000), Address::new(ip, 5066));
+        story.run.apply(0, &Fact::Circuit(Circuit { client, server, ..circuit }));
+        let ends = CircuitEnds { circuit: 3, namespace, server: Some(2), client: None };
+        story.run.apply(0, &Fact::CircuitEnds(ends));
+        story.packet(SECOND, 3, 4, true, 5.0);
+        story.chains().into_iter().for_each(|chain| order.insert(chain));
+    }
+    let mut chains = VecDeque::new();
+    order.release(i64::MAX, &mut chains);
+    chains.len()
+}
+
+/// The recorders at both ends of a circuit see one put; each machine, and each network namespace, has a loopback of
+/// its own.
+#[test]
+fn what_is_the_same_put_on_two_recorders() {
+    let (local, distant) = (Ipv4Addr::LOCALHOST, Ipv4Addr::new(10, 0, 0, 9));
+    assert_eq!(seen_twice(["a", "b"], [7, 8], distant), 1);
+    assert_eq!(seen_twice(["a", "b"], [7, 7], local), 2);
+    assert_eq!(seen_twice(["a", "a"], [7, 7], local), 1, "two recorders on a machine");
+    assert_eq!(seen_twice(["a", "a"], [7, 8], local), 2, "two containers on it");
+}
+
+/// A person writes the same to the same PV at the same time as an IOC's link.
+#[test]
+fn a_link_has_made_what_came_on_its_iocs_circuit() {
+    for (client, expected) in [(Some(1), "put - 2 circuit 3"), (Some(2), "put - 2 circuit 2"), (None, "")] {
+        let mut story = story();
+        let channel = story.run.context().channel(4).cloned().expect("of the third circuit");
+        story.run.apply(0, &Fact::Channel(Channel { id: 7, circuit: 2, ..channel }));
+        let ends = CircuitEnds { circuit: 3, namespace: 7, server: Some(2), client };
+        story.run.apply(0, &Fact::CircuitEnds(ends));
+        story
+            .process(SECOND, SCAN, -100, "scanList", CALC)
+            .link(SECOND + 1, SCAN, -300, CALC, "R:FAR", 2.0)
+            .complete(SECOND + 2, SCAN, -200, CALC, 2.0)
+            .packet(SECOND + MS, 2, 7, true, 2.0)
+            .packet(SECOND + 2 * MS, 3, 4, true, 2.0);
+        let sketch = story.sketch();
+        let made =
+            sketch.lines().skip_while(|line| !line.contains("link to R:FAR")).nth(1).unwrap_or_default();
+        let made = if made.starts_with("    ") { made.trim() } else { "" };
+        assert_eq!(made, expected, "client {client:?}: {sketch}");
+    }
+}

@@ -1,0 +1,278 @@
+//! What puts came to: each sign of it, and what looks like one and is none.
+
+use super::*;
+
+/// `dbpf T:SP.DESC`: no answer, no processing.
+fn describe(story: &mut Story, time: u64, from: &str, to: &str) {
+    write_text(story, time, DESC, from, to);
+}
+
+/// The same to another field.
+fn write_text(story: &mut Story, time: u64, field: FieldId, from: &str, to: &str) {
+    let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+    for (after, kind, sp, from_site) in [(0, PutKind::PutField, -50, "dbpf"), (1, PutKind::Put, -150, "")] {
+        let put = Put {
+            thread: MAIN,
+            sp,
+            site: site(from_site),
+            kind,
+            record: SP,
+            field: Some(field),
+            dbf: Dbf::String,
+            count: 1,
+            requested: text(to),
+            old: text(from),
+        };
+        story.push(time + after, Fact::Put(put));
+    }
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.as_bytes().to_vec())
+}
+
+/// Status, value, inexact.
+fn outcomes(story: &mut Story) -> Vec<(String, Value, bool)> {
+    story.puts().iter().map(|put| (put.status.to_string(), put.new.clone(), put.inexact)).collect()
+}
+
+#[test]
+fn a_put_that_changes_nothing_is_not_said_to_be_ok() {
+    let mut story = story();
+    describe(&mut story, SECOND, "before", "after");
+    story.held(SECOND + 20 * MS, DESC, text("before")).held(SECOND + 500 * MS, DESC, text("before"));
+    assert_eq!(outcomes(&mut story), [("unknown".into(), text("before"), false)]);
+}
+
+#[test]
+fn a_field_that_holds_what_was_asked_for_says_that_it_was_taken() {
+    let mut story = story();
+    describe(&mut story, SECOND, "before", "after");
+    story.held(SECOND + 20 * MS, DESC, text("after"));
+    assert_eq!(outcomes(&mut story), [("ok".into(), text("after"), false)]);
+}
+
+#[test]
+fn without_any_sign_it_is_unknown() {
+    let mut story = story();
+    describe(&mut story, SECOND, "before", "after");
+    // before `dbPut` can have written; and one that could not be read
+    story.held(SECOND + MS, DESC, text("before")).held(SECOND + 20 * MS, DESC, Value::Unknown);
+    assert_eq!(outcomes(&mut story), [("unknown".into(), Value::Unknown, false)]);
+    // It held that before: it may have been refused.
+    describe(&mut story, 5 * SECOND, "same", "same");
+    story.held(5 * SECOND + 500 * MS, DESC, text("same"));
+    assert_eq!(outcomes(&mut story), [("unknown".into(), text("same"), false)]);
+}
+
+#[test]
+fn a_put_in_between_tells_what_it_found() {
+    let mut story = story();
+    describe(&mut story, SECOND, "a", "b");
+    describe(&mut story, SECOND + 10 * MS, "b", "c");
+    describe(&mut story, SECOND + 12 * MS, "c", "bad");
+    describe(&mut story, SECOND + 14 * MS, "c", "d");
+    story.held(SECOND + 34 * MS, DESC, text("d"));
+    let ok = |value| ("ok".to_owned(), text(value), false);
+    assert_eq!(outcomes(&mut story), [ok("b"), ok("c"), ("unknown".into(), text("c"), false), ok("d")]);
+}
+
+#[test]
+fn processing_in_between_may_have_made_it_so() {
+    const EGU: FieldId = 8;
+    let mut story = story();
+    let egu = Field { id: EGU, ioc: 1, rtype: "ao".into(), name: "EGU".into(), dbf: Dbf::String, menu: None };
+    story.run.apply(0, &Fact::Field(egu));
+    let processed = |story: &mut Story| {
+        story.process(SECOND + 10 * MS, SCAN, -100, "scanList", SP);
+        story.complete(SECOND + 11 * MS, SCAN, -200, SP, 1.0);
+    };
+    write_text(&mut story, SECOND, EGU, "before", "after");
+    processed(&mut story);
+    story.held(SECOND + 20 * MS, EGU, text("after"));
+    assert_eq!(outcomes(&mut story), [("unknown".into(), text("after"), true)]);
+    // but there are fields that no processing changes
+    describe(&mut story, SECOND, "before", "after");
+    processed(&mut story);
+    story.held(SECOND + 20 * MS, DESC, text("after"));
+    assert_eq!(outcomes(&mut story), [("ok".into(), text("after"), false)]);
+    // nor is what was read while hits were lost
+    describe(&mut story, 5 * SECOND, "before", "after");
+    let loss = Loss { source: LossSource::Hits, count: 1, since: 5 * SECOND, cause: String::new() };
+    story.push(5 * SECOND + 10 * MS, Fact::Loss(loss.clone())).held(
+        5 * SECOND + 20 * MS,
+        DESC,
+        text("after"),
+    );
+    assert_eq!(outcomes(&mut story), [("unknown".into(), text("after"), true)]);
+    // which is told later
+    describe(&mut story, 5 * SECOND, "before", "after");
+    story.held(5 * SECOND + 20 * MS, DESC, text("after")).push(5 * SECOND + 800 * MS, Fact::Loss(loss));
+    assert_eq!(outcomes(&mut story), [("unknown".into(), text("after"), true)]);
+}
+
+/// From EPICS Base 3.15 on `dbProcessNotify` processes its record whatever `dbPut` has said.
+#[test]
+fn processing_proves_nothing_of_a_put_with_callback() {
+    let mut story = story();
+    let refused = |story: &mut Story, time| {
+        story.put(time, PutKind::Notify, CLIENT, -1000, "", SP, 3.0);
+        let put = Put {
+            thread: CLIENT,
+            sp: -1100,
+            site: 0,
+            kind: PutKind::Put,
+            record: SP,
+            field: Some(VAL),
+            dbf: Dbf::String,
+            count: 1,
+            requested: text("bad"),
+            old: Value::Double(3.0),
+        };
+        story.push(time + 1, Fact::Put(put));
+        story.process(time + 2, CLIENT, -1100, "", SP).complete(time + 3, CLIENT, -1200, SP, 3.0);
+    };
+    refused(&mut story, SECOND);
+    assert_eq!(outcomes(&mut story), [("unknown".into(), Value::Double(3.0), false)]);
+    // one that has changed the value was taken
+    story.put(SECOND, PutKind::Notify, CLIENT, -1000, "", SP, 4.0);
+    story.put(SECOND + 1, PutKind::Put, CLIENT, -1100, "", SP, 4.0);
+    story.process(SECOND + 2, CLIENT, -1100, "", SP).complete(SECOND + 3, CLIENT, -1200, SP, 4.0);
+    assert_eq!(outcomes(&mut story), [("ok".into(), Value::Double(4.0), false)]);
+}
+
+/// A server answers a WRITE only to refuse it: with a field that tells, that is enough.
+#[test]
+fn what_the_server_does_not_refuse() {
+    let mut story = story();
+    // of a type whose VAL may refuse
+    let field =
+        Field { id: VAL, ioc: 1, rtype: "mbbo".into(), name: "VAL".into(), dbf: Dbf::Double, menu: None };
+    story.run.apply(0, &Fact::Field(field));
+    let write = |story: &mut Story, time| {
+        story.packet(time, 1, 1, false, 2.0);
+        story.put(time + MS, PutKind::PutField, CLIENT, -1000, "dbChannel_put", SP, 2.0);
+        story.put(time + MS + 1, PutKind::Put, CLIENT, -1100, "", SP, 2.0);
+    };
+    write(&mut story, SECOND);
+    assert_eq!(outcomes(&mut story), [("unknown".into(), Value::Unknown, false)], "nothing more is known");
+    // something else processed the record, but it holds what was asked for
+    write(&mut story, SECOND);
+    story.process(SECOND + 10 * MS, SCAN, -100, "scanList", SP);
+    story.complete(SECOND + 11 * MS, SCAN, -200, SP, 2.0).held(SECOND + 20 * MS, VAL, Value::Double(2.0));
+    assert_eq!(outcomes(&mut story), [("ok".into(), Value::Double(2.0), true)]);
+    // the record has made something else of it
+    write(&mut story, SECOND);
+    story.held(SECOND + 22 * MS, VAL, Value::Double(1.5));
+    assert_eq!(outcomes(&mut story), [("ok".into(), Value::Double(1.5), false)]);
+    // refused
+    write(&mut story, SECOND);
+    story.answer(SECOND + 3 * MS, 0, 160).held(SECOND + 500 * MS, VAL, Value::Double(1.0));
+    assert_eq!(outcomes(&mut story), [("ECA_PUTFAIL".into(), Value::Double(1.0), false)]);
+}
+
+/// DBR_PUT_ACKS to a PV of the record, as a recorder tells it, and as an old one did.
+#[test]
+fn an_acknowledgement_is_no_put_to_the_value() {
+    const ACKS: FieldId = 9;
+    for field in [ACKS, VAL] {
+        let mut story = story();
+        let definition =
+            Field { id: ACKS, ioc: 1, rtype: "ao".into(), name: "ACKS".into(), dbf: Dbf::Menu, menu: None };
+        story.run.apply(0, &Fact::Field(definition));
+        let put = CaPut {
+            circuit: 1,
+            channel: 1,
+            notify: false,
+            dbr: 36,
+            count: 1,
+            ioid: 1,
+            length: 2,
+            payload: vec![0, 2],
+        };
+        story.push(SECOND, Fact::CaPut(put));
+        for (kind, sp, from) in [(PutKind::PutField, -1000, "dbChannel_put"), (PutKind::Put, -1100, "")] {
+            let put = Put {
+                thread: CLIENT,
+                sp,
+                site: site(from),
+                kind,
+                record: SP,
+                field: Some(field),
+                dbf: if field == VAL { Dbf::Device } else { Dbf::UShort },
+                count: 1,
+                requested: Value::Int(2),
+                old: if field == VAL { Value::Double(7.0) } else { Value::Unknown },
+            };
+            story.push(SECOND + MS, Fact::Put(put));
+        }
+        let puts = story.puts();
+        assert_eq!(puts.len(), 1, "{puts:?}");
+        let put = &puts[0];
+        assert_eq!((put.field.as_deref(), put.acknowledges), (Some("ACKS"), Some("ACKS")));
+        assert_eq!((&*put.dbr, &put.requested), ("DBR_PUT_ACKS", &Value::Int(2)));
+        assert_eq!((&put.old, &put.new, &*put.status), (&Value::Unknown, &Value::Unknown, "ok"));
+        assert_eq!((put.source, put.user.as_deref()), ("both", Some("user1")));
+    }
+}
+
+/// Two clients, gone before the recorder could look at their threads, write to one record by two names.
+#[test]
+fn an_alias_is_a_name_of_its_record() {
+    let mut story = story();
+    story.run.apply(0, &Fact::Alias(Alias { record: SP, name: "ALIAS".into() }));
+    let channel = Channel {
+        id: 6,
+        circuit: 2,
+        cid: Some(6),
+        sid: Some(6),
+        pv: "ALIAS.VAL{\"dbnd\":{}}".into(),
+        dbr: Some(6),
+        count: Some(1),
+        origin: Origin::Opened,
+    };
+    story.run.apply(0, &Fact::Channel(channel));
+    story.packet(SECOND, 1, 1, false, 2.0).packet(SECOND, 2, 6, false, 3.0);
+    story.write(SECOND + MS, CLIENT2, SP, 3.0).write(SECOND + 2 * MS, CLIENT, SP, 2.0);
+    let puts = story.puts();
+    let seen: Vec<_> = puts
+        .iter()
+        .map(|put| (put.pv.as_deref(), put.record.as_deref(), put.user.as_deref(), put.source, &put.new))
+        .collect();
+    let (two, three) = (Value::Double(2.0), Value::Double(3.0));
+    let by_alias = (Some("ALIAS.VAL{\"dbnd\":{}}"), Some("T:SP"), Some("user2"), "both", &three);
+    // in the order in which the record took them
+    assert_eq!(seen, [by_alias, (Some("T:SP"), Some("T:SP"), Some("user1"), "both", &two)]);
+    // Seen on the network alone, it is its record's all the same.
+    let mut story = self::story();
+    story.run.apply(0, &Fact::Alias(Alias { record: SP, name: "ALIAS".into() }));
+    story.packet(SECOND, 1, 5, false, 2.0);
+    assert_eq!(story.puts()[0].record.as_deref(), Some("T:SP"));
+    // A put with callback that never gets to dbPut (DISP) carries no value: the name alone has to do.
+    let mut story = self::story();
+    story.run.apply(0, &Fact::Alias(Alias { record: SP, name: "ALIAS".into() }));
+    story.packet(SECOND, 1, 5, true, 2.0).put(SECOND + MS, PutKind::Notify, CLIENT, -1000, "", SP, 2.0);
+    let puts = story.puts();
+    assert_eq!(puts.len(), 1, "{puts:?}");
+    assert_eq!((puts[0].source, puts[0].user.as_deref()), ("both", Some("user1")));
+}
+
+/// What an IOC's process writes is nobody's, whoever its circuit says that it is.
+#[test]
+fn an_ioc_is_no_person() {
+    let mut story = story();
+    let ends = CircuitEnds { circuit: 1, namespace: 0, server: Some(1), client: Some(2) };
+    story.run.apply(0, &Fact::CircuitEnds(ends));
+    story.packet(SECOND, 1, 1, false, 2.0).write(SECOND + MS, CLIENT, SP, 2.0);
+    story.write(2 * SECOND, CA_LINK, SP, 3.0);
+    let mut from_outside = Vec::new();
+    let chains = story.in_order();
+    chains.iter().for_each(|chain| each_put(chain, false, &mut |put| from_outside.push(put)));
+    // from outside, though of no person
+    let seen: Vec<_> = from_outside.iter().map(|put| (put.via.name(), put.client_ioc.as_deref())).collect();
+    assert_eq!(seen, [("ca_link", Some("second"))]);
+    let mut all = Vec::new();
+    chains.iter().for_each(|chain| each_put(chain, true, &mut |put| all.push(put)));
+    let seen: Vec<_> = all.iter().map(|put| (put.via.name(), put.client_ioc.as_deref())).collect();
+    assert_eq!(seen, [("ca_link", Some("second")), ("ca_link", None)]);
+}

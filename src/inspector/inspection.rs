@@ -1,0 +1,249 @@
+//! One inspection of a process: is it an IOC, and if it is, what has become of it?
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::inspector::queue::{Entry, Outcome};
+use crate::inspector::worker::Worker;
+use crate::inspector::{Finding, FoundRecord, ProcessInfo};
+use crate::ioc::records::{self, RecordAt};
+use crate::ioc::{Database, IocProcess};
+use crate::linux::reader::budget::Refused;
+use crate::linux::reader::Inspection;
+use crate::linux::{clock, process};
+use crate::probes::attacher::Attacher;
+use crate::probes::not_probed::NotProbed;
+use crate::probes::probe::{self, Hold, Probes};
+
+/// What it may cost to find out whether a process is an IOC. Most programs have some MB of symbols, the largest static
+/// IOCs 50.
+const FIND_BYTES: u64 = 96 << 20;
+const FIND_TIME: Duration = Duration::from_secs(5);
+/// The same for placing its probes, which reads a few bytes for each. The kernel makes one probe at a time; where other
+/// recorders remove theirs, each probe waits for several grace periods.
+const ATTACH_TIME: Duration = Duration::from_secs(30);
+/// What it may cost to follow an IOC: 100,000 records have 60 MB of names and strings.
+const FOLLOW_BYTES: u64 = 512 << 20;
+const FOLLOW_TIME: Duration = Duration::from_secs(20);
+/// Records in a report: 100 KiB.
+const RECORDS_A_REPORT: usize = 1024;
+
+/// What is remembered of a process between inspections.
+#[derive(Default)]
+pub(super) struct Known {
+    /// Size of its address space at the last inspection, pages.
+    size: Option<u64>,
+    /// It did not answer, and that was reported.
+    unanswered: bool,
+    /// It is an IOC.
+    ioc: Option<Followed>,
+}
+
+impl Known {
+    /// The next inspection is a whole one, whether or not the size has changed.
+    pub fn forget_size(&mut self) {
+        self.size = None;
+    }
+}
+
+/// What is remembered of an IOC.
+struct Followed {
+    ioc: IocProcess,
+    /// Number of nodes that its record lists claimed to have when they were last walked.
+    claimed: u64,
+    probes: Probes,
+    /// Monotonic time when its probes were last known to be in place, nanoseconds; 0: they are gone.
+    held: u64,
+    /// Number of record types whose process routines are probed.
+    routines: usize,
+    /// [`Finding::Ready`] was reported.
+    ready: bool,
+}
+
+impl Worker {
+    /// Inspects a process, and puts it back into the queue.
+    pub fn inspect(&mut self, mut entry: Entry<Known>) {
+        let begin = Instant::now();
+        let (pid, start) = (entry.pid, entry.start);
+        let size = process::size(pid);
+        // asked each time, since a process may change its user
+        let may_skip = !has_memory(pid)
+            || !self.scope.users.have(pid)
+            || size.is_some_and(|size| size > 0)
+                && entry.known.size == size
+                && !entry.known.unanswered
+                && !self.finder.is_undecided(pid);
+        if entry.known.ioc.is_none() && may_skip {
+            // what is dropped is dropped without the lock
+            let dropped = self.common.lock().queue.skip(entry, Instant::now());
+            drop(dropped);
+            return;
+        }
+        entry.known.size = size;
+        let mut refused = None;
+        if entry.known.ioc.is_none() {
+            refused = self.find(&mut entry);
+        }
+        if let (Some(followed), None) = (&mut entry.known.ioc, refused) {
+            refused = self.follow(pid, start, followed);
+        }
+        let outcome = match (refused, &entry.known.ioc) {
+            (Some(_), _) => Outcome::Unanswered,
+            (None, Some(followed)) => Outcome::Ioc { is_loaded: followed.ioc.layout.is_ok() },
+            (None, None) => Outcome::NoIoc,
+        };
+        if let Some(refused) = refused.filter(|_| !entry.known.unanswered) {
+            self.report(pid, start, Finding::Unanswered(refused));
+        } else if refused.is_none() && entry.known.ioc.is_some() && entry.known.unanswered {
+            self.report(pid, start, Finding::AnswersAgain);
+        }
+        entry.known.unanswered = refused.is_some();
+        let mut state = self.common.lock();
+        if entry.known.unanswered {
+            state.silent.insert(pid);
+        } else {
+            state.silent.remove(&pid);
+        }
+        let dropped = state.queue.put_back(entry, outcome, begin.elapsed(), Instant::now());
+        drop(state);
+        drop(dropped);
+    }
+
+    /// Finds out whether a process is an IOC, and places its probes if it is.
+    fn find(&mut self, entry: &mut Entry<Known>) -> Option<Refused> {
+        let pid = entry.pid;
+        let look = Inspection::begin(pid, FIND_BYTES, FIND_TIME);
+        let found = self.finder.look(pid).ok().flatten().filter(|ioc| ioc.start == entry.start);
+        let Some(ioc) = found else { return look.end() };
+        let process = ProcessInfo::of(pid);
+        if let Some(refused) = look.end() {
+            return Some(refused);
+        }
+        let look = Inspection::begin(pid, FIND_BYTES, ATTACH_TIME);
+        let (probes, not_probed) = match (&self.attacher, ioc.unprobed()) {
+            (Some(_), Some(reason)) => (Probes::none(pid), vec![NotProbed::Process(reason)]),
+            (Some(attacher), None) => {
+                let placed = probe::attach(attacher, &ioc, self.scope.puts, self.scope.process);
+                (placed.probes, placed.not_probed)
+            }
+            (None, _) => (Probes::none(pid), Vec::new()),
+        };
+        let refused = look.end();
+        if refused.is_some() {
+            // all or nothing: the next inspection begins again
+            return refused;
+        }
+        let finding =
+            Finding::Ioc { ioc: Arc::new(ioc.clone()), process, placed: probes.count(), not_probed };
+        self.report(pid, entry.start, finding);
+        let held = clock::monotonic();
+        entry.known.ioc = Some(Followed { ioc, claimed: 0, probes, held, routines: 0, ready: false });
+        None
+    }
+
+    /// Finds out what has become of an IOC since the last time.
+    fn follow(&self, pid: u32, start: u64, followed: &mut Followed) -> Option<Refused> {
+        let look = Inspection::begin(pid, FOLLOW_BYTES, FOLLOW_TIME);
+        self.follow_layout(pid, start, &mut followed.ioc);
+        self.walk_records(pid, start, followed);
+        if let Some(attacher) = &self.attacher {
+            self.follow_probes(pid, start, followed, attacher);
+            if self.scope.process && followed.ioc.unprobed().is_none() {
+                self.probe_routines(pid, start, followed, attacher);
+            }
+        }
+        // last, since from now on its hits are recorded
+        if !followed.ready && followed.ioc.layout.is_ok() {
+            followed.ready = true;
+            self.report(pid, start, Finding::Ready);
+        }
+        look.end()
+    }
+
+    /// Reads the layout once the record database is loaded, and again when record types were added.
+    fn follow_layout(&self, pid: u32, start: u64, ioc: &mut IocProcess) {
+        if ioc.layout.is_err() {
+            if ioc.read_layout_again() {
+                ioc.read_identity_again();
+                self.report(pid, start, Finding::Changed(Arc::new(ioc.clone())));
+            }
+            return;
+        }
+        match ioc.database() {
+            Database::Same => {}
+            Database::Extended => {
+                // until the new record types are registered the old layout serves
+                if ioc.read_layout_again() {
+                    self.report(pid, start, Finding::Changed(Arc::new(ioc.clone())));
+                }
+            }
+            Database::Gone => self.report(pid, start, Finding::DatabaseGone),
+        }
+    }
+
+    /// Reports an IOC's records if its record lists have changed since the last time.
+    fn walk_records(&self, pid: u32, start: u64, followed: &mut Followed) {
+        let ioc = &mut followed.ioc;
+        let Ok(layout) = &ioc.layout else { return };
+        let claimed = layout.claimed(&ioc.memory);
+        if claimed == followed.claimed {
+            return;
+        }
+        followed.claimed = claimed;
+        let (mut batch, mut found) = (Vec::new(), 0);
+        let outcome = records::walk(&ioc.memory, layout, &mut |record| {
+            let RecordAt { address, name, rtype, alias, states, node } = record;
+            batch.push(FoundRecord { address, name, rtype: rtype.name.clone(), alias, states, node });
+            found += 1;
+            if batch.len() == RECORDS_A_REPORT {
+                self.report(pid, start, Finding::Records(std::mem::take(&mut batch)));
+            }
+        });
+        self.report(pid, start, Finding::Records(batch));
+        // the start-up script that loads records also sets the IOC's name
+        let before = ioc.clone();
+        ioc.read_identity_again();
+        if !has_memory(pid) {
+            // it is ending: what was read just now means nothing
+            *ioc = before;
+            return;
+        }
+        self.report(pid, start, Finding::Changed(Arc::new(ioc.clone())));
+        self.report(pid, start, Finding::AllRecords { claimed, found, outcome });
+    }
+
+    /// Places probes again whose thread has ended.
+    fn follow_probes(&self, pid: u32, start: u64, followed: &mut Followed, attacher: &Attacher) {
+        match followed.probes.hold_on(attacher) {
+            Hold::Holds => {}
+            // reported before
+            Hold::Lost(_) if followed.held == 0 => {}
+            hold => {
+                let until = std::mem::replace(&mut followed.held, 0);
+                self.report(pid, start, Finding::ProbesGone { hold, until });
+            }
+        }
+        if followed.probes.hold() {
+            followed.held = clock::monotonic();
+        }
+    }
+
+    /// Where `dbProcess` has no symbol, probes the process routines of record types. Types get theirs during iocInit.
+    fn probe_routines(&self, pid: u32, start: u64, followed: &mut Followed, attacher: &Attacher) {
+        let ioc = &followed.ioc;
+        let layout = ioc.layout.as_ref().ok().filter(|_| ioc.function("dbProcess").is_none());
+        let count = layout.map_or(0, |layout| layout.routines(&ioc.memory).count());
+        if count != followed.routines {
+            followed.routines = count;
+            let not_probed = probe::attach_routines(attacher, ioc, &mut followed.probes);
+            let placed = followed.probes.count();
+            self.report(pid, start, Finding::ProcessRoutines { placed, not_probed });
+        }
+    }
+}
+
+/// Does a process have memory to read? A kernel thread has none, nor has a process that is ending. Where the first thread
+/// alone has ended, another one shows the memory.
+fn has_memory(pid: u32) -> bool {
+    process::size(pid).is_some_and(|size| size > 0) || process::threads(pid).len() > 1
+}

@@ -1,0 +1,84 @@
+//! Answers the loop's requests.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use crate::ca::servers::{self, Server};
+use crate::inspector::worker::Worker;
+use crate::inspector::{CaServer, Finding, ProcessInfo, Request, ServedClient};
+use crate::ioc::clients::{clients, Client};
+use crate::ioc::IocProcess;
+use crate::linux::elf::function_at;
+use crate::linux::reader::Inspection;
+use crate::linux::{process, sockets};
+
+/// What the answer to a request may cost.
+const MAX_BYTES: u64 = 96 << 20;
+const MAX_TIME: Duration = Duration::from_secs(1);
+
+impl Worker {
+    /// Answers a request. Where the process cannot be read the answer is empty.
+    pub fn answer(&self, request: Request) {
+        let (pid, start) = request.ioc().map_or((0, 0), |ioc| (ioc.pid, ioc.start));
+        let look = Inspection::begin(pid, MAX_BYTES, MAX_TIME);
+        let finding = match request {
+            Request::Servers { iocs } => {
+                let found = servers::find(&|pid| iocs.contains(&pid)).unwrap_or_default();
+                Finding::Servers(found.into_iter().filter_map(|server| described(server, &iocs)).collect())
+            }
+            Request::ServersAmong { iocs } => {
+                let known = iocs.iter().copied().collect();
+                let found = servers::of(&iocs).into_iter();
+                Finding::Servers(found.filter_map(|server| described(server, &known)).collect())
+            }
+            Request::Clients { ioc, ports } => {
+                let threads = process::threads(pid).into_iter().collect();
+                Finding::Clients(served(pid, clients(&ioc, &threads, None), &ports))
+            }
+            Request::ThreadClients { ioc, thread, tid, time, ports } => {
+                let found = clients(&ioc, &HashSet::from([tid]), Some(tid));
+                Finding::ThreadClients { thread, time, clients: served(pid, found, &ports) }
+            }
+            Request::CallSite { ioc, id, address } => {
+                let (function, file) = call_site(&ioc, address);
+                Finding::CallSite { id, function, file }
+            }
+        };
+        if look.end().is_some() && pid != 0 {
+            self.common.lock().silent.insert(pid);
+        }
+        self.report(pid, start, finding);
+    }
+}
+
+/// A server, described by /proc where it is no IOC. `None` if it has ended.
+fn described(server: Server, iocs: &HashSet<u32>) -> Option<CaServer> {
+    let start = process::start(server.pid)?;
+    let process = (!iocs.contains(&server.pid)).then(|| ProcessInfo::of(server.pid));
+    Some(CaServer { server, start, process })
+}
+
+/// The clients that are connected to one of these ports, each with the address that it is connected to.
+fn served(pid: u32, clients: Vec<Client>, ports: &[u16]) -> Vec<ServedClient> {
+    let connections = sockets::connections(pid);
+    let held: HashSet<u64> = sockets::held(&process::directory(pid)).collect();
+    let served = clients.into_iter().filter_map(|client| {
+        let server = sockets::local_end(&connections, client.address, ports, &held)?;
+        Some(ServedClient { server, client })
+    });
+    served.collect()
+}
+
+/// The function that a return address lies in, and the name of its file; empty where unknown.
+fn call_site(ioc: &IocProcess, address: u64) -> (String, String) {
+    let module = ioc.module_at(address);
+    // the return address is that of the next instruction, which may belong to the next function
+    let function = module.map(|module| function_at(&module.opened, address.wrapping_sub(module.bias + 1)));
+    // also of code that is not EPICS Base: a PVAccess server, an extension module of Python
+    let path = module.map(|module| module.path.clone()).or_else(|| {
+        let mappings = process::mappings(ioc.pid).ok()?;
+        Some(mappings.into_iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?.path)
+    });
+    let file = path.as_deref().and_then(|path| path.rsplit('/').next()).unwrap_or_default().to_string();
+    (function.unwrap_or_default(), file)
+}

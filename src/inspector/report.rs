@@ -1,0 +1,163 @@
+//! What the inspector reports to the recorder's loop.
+
+use std::sync::Arc;
+
+use iocrec_log::event::{Address, CallSiteId, ThreadId};
+
+use crate::ca::servers::Server;
+use crate::ioc::clients::Client;
+use crate::ioc::records::WalkError;
+use crate::ioc::IocProcess;
+use crate::linux::reader::budget::Refused;
+use crate::linux::{process, user};
+use crate::probes::not_probed::NotProbed;
+use crate::probes::probe::Hold;
+
+/// Why an IOC has ended though its program still runs.
+pub const DATABASE_GONE: &str = "its record database was taken away, or replaced by another";
+
+/// Something that was found out about a process.
+#[derive(Debug)]
+pub struct Report {
+    /// Process id; 0 if the finding is about no single process.
+    pub pid: u32,
+    /// Start of the process as [`process::start`] gives it, since process ids are reused.
+    pub start: u64,
+    /// What was found.
+    pub finding: Finding,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub enum Finding {
+    /// The process is an IOC, and its probes are in place.
+    Ioc {
+        /// The IOC.
+        ioc: Arc<IocProcess>,
+        /// What /proc says about the process.
+        process: ProcessInfo,
+        /// Number of probes.
+        placed: usize,
+        /// What is not probed, and why.
+        not_probed: Vec<NotProbed>,
+    },
+    /// The IOC's layout or identity has changed.
+    Changed(Arc<IocProcess>),
+    /// Some of the IOC's records.
+    Records(Vec<FoundRecord>),
+    /// No more records follow.
+    AllRecords {
+        /// Number of nodes that the IOC's record lists claim to have.
+        claimed: u64,
+        /// Number of records and aliases that were reported.
+        found: u64,
+        /// Why records are missing, if some are.
+        outcome: Result<(), WalkError>,
+    },
+    /// All that had to be reported before the IOC's hits are recorded has been reported.
+    Ready,
+    /// The IOC's process routines were probed.
+    ProcessRoutines {
+        /// Number of probes that the IOC has now.
+        placed: usize,
+        /// What is not probed, and why.
+        not_probed: Vec<NotProbed>,
+    },
+    /// The IOC's probes had gone.
+    ProbesGone {
+        /// What became of them.
+        hold: Hold,
+        /// Monotonic time when they were last known to be in place, nanoseconds; 0 where they were not.
+        until: u64,
+    },
+    /// The record database that was read is gone, though the process lives: see [`DATABASE_GONE`].
+    DatabaseGone,
+    /// The process does not answer, or an inspection costs too much.
+    Unanswered(Refused),
+    /// The process answers again.
+    AnswersAgain,
+    /// Channel Access servers on this machine.
+    Servers(Vec<CaServer>),
+    /// Clients of the IOC.
+    Clients(Vec<ServedClient>),
+    /// The clients that a thread of the IOC serves: at most one, unless the IOC's tables changed while they were read.
+    ThreadClients {
+        /// The thread's id in the log.
+        thread: ThreadId,
+        /// Monotonic time of the thread's first hit, nanoseconds.
+        time: u64,
+        /// The clients.
+        clients: Vec<ServedClient>,
+    },
+    /// The function at a call site.
+    CallSite {
+        /// The call site's id in the log.
+        id: CallSiteId,
+        /// Name of the function; empty where unknown.
+        function: String,
+        /// Name of the file that the function is in; empty where unknown.
+        file: String,
+    },
+}
+
+/// A record of an IOC, or an alias of one.
+#[derive(Clone, Debug)]
+pub struct FoundRecord {
+    /// Address of its dbCommon.
+    pub address: u64,
+    /// Name.
+    pub name: String,
+    /// Record type.
+    pub rtype: String,
+    /// The name is an alias.
+    pub alias: bool,
+    /// Its enum strings, if the record type has such fields.
+    pub states: Vec<String>,
+    /// Address of its dbRecordNode.
+    pub node: u64,
+}
+
+/// A process that serves Channel Access.
+#[derive(Debug)]
+pub struct CaServer {
+    /// Process id and ports.
+    pub server: Server,
+    /// Start of the process, as in [`Report::start`].
+    pub start: u64,
+    /// What /proc says about it; `None` if it is an IOC that was inspected.
+    pub process: Option<ProcessInfo>,
+}
+
+/// A client of an IOC.
+#[derive(Debug)]
+pub struct ServedClient {
+    /// The address at which the IOC serves it.
+    pub server: Address,
+    /// The client.
+    pub client: Client,
+}
+
+/// What /proc says about a process.
+#[derive(Clone, Debug)]
+pub struct ProcessInfo {
+    /// Command line, with all that is in it.
+    pub command: Vec<String>,
+    /// Path of its program.
+    pub exe: String,
+    /// Its working directory.
+    pub cwd: String,
+    /// Name of the user that it runs as.
+    pub user: String,
+}
+
+impl ProcessInfo {
+    /// Reads it from /proc. What cannot be read is empty.
+    pub fn of(pid: u32) -> ProcessInfo {
+        ProcessInfo {
+            command: process::command(pid),
+            exe: process::link(pid, "exe"),
+            cwd: process::link(pid, "cwd"),
+            user: user::user(pid),
+        }
+    }
+}

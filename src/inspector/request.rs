@@ -1,0 +1,64 @@
+//! What the recorder's loop asks the inspector to look up.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use iocrec_log::event::{CallSiteId, ThreadId};
+
+use crate::ioc::IocProcess;
+
+/// A fact that the loop needs. Each request is answered by one [`Finding`](super::Finding) of the same name.
+#[derive(Debug)]
+pub enum Request {
+    /// All Channel Access servers on this machine.
+    Servers {
+        /// Processes known to be IOCs.
+        iocs: HashSet<u32>,
+    },
+    /// Those of these IOCs that are Channel Access servers, without a look at any other process.
+    ServersAmong {
+        /// The IOCs.
+        iocs: Vec<u32>,
+    },
+    /// The clients of an IOC.
+    Clients {
+        /// The IOC.
+        ioc: Arc<IocProcess>,
+        /// TCP ports that it serves.
+        ports: Vec<u16>,
+    },
+    /// The client that a thread of an IOC serves.
+    ThreadClients {
+        /// The IOC.
+        ioc: Arc<IocProcess>,
+        /// The thread's id in the log.
+        thread: ThreadId,
+        /// The thread's id in the kernel.
+        tid: u32,
+        /// Monotonic time of the thread's first hit, nanoseconds.
+        time: u64,
+        /// TCP ports that the IOC serves.
+        ports: Vec<u16>,
+    },
+    /// The function that holds a return address.
+    CallSite {
+        /// The IOC.
+        ioc: Arc<IocProcess>,
+        /// The call site's id in the log.
+        id: CallSiteId,
+        /// The return address.
+        address: u64,
+    },
+}
+
+impl Request {
+    /// The one process that must be read for the answer, if there is one.
+    pub(super) fn ioc(&self) -> Option<&Arc<IocProcess>> {
+        match self {
+            Request::Servers { .. } | Request::ServersAmong { .. } => None,
+            Request::Clients { ioc, .. }
+            | Request::ThreadClients { ioc, .. }
+            | Request::CallSite { ioc, .. } => Some(ioc),
+        }
+    }
+}

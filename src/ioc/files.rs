@@ -1,0 +1,59 @@
+//! The files whose code a process has mapped.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use crate::ioc::module::Module;
+use crate::linux::elf::Elf;
+use crate::linux::opened::{self, Named, Opened};
+use crate::linux::process::Mapping;
+use crate::linux::FileId;
+
+/// A file whose code a process has mapped.
+pub(super) struct MappedFile<'a> {
+    mappings: Vec<&'a Mapping>,
+    /// The first mapping with code.
+    pub code: &'a Mapping,
+    pub named: Named,
+}
+
+/// The files whose code a process has mapped, as far as they may be looked at.
+pub(super) fn files(pid: u32, mappings: &[Mapping]) -> Vec<MappedFile<'_>> {
+    let mut files: BTreeMap<FileId, Vec<&Mapping>> = BTreeMap::new();
+    for mapping in mappings {
+        files.entry(mapping.file).or_default().push(mapping);
+    }
+    let mapped = files.into_values().filter_map(|mappings| {
+        let code = mappings.iter().copied().find(|mapping| mapping.executable)?;
+        Some(MappedFile { named: Named::mapped(pid, code).ok()?, code, mappings })
+    });
+    mapped.collect()
+}
+
+impl MappedFile<'_> {
+    /// Opens the file. Fails, too, if the process has something else mapped there by now.
+    pub fn open(&self, pid: u32) -> io::Result<Opened> {
+        let opened = self.named.open()?;
+        if opened::is_still_mapped(pid, self.code) && opened.is_of(self.code) {
+            Ok(opened)
+        } else {
+            Err(io::Error::other("what was opened is not what is mapped"))
+        }
+    }
+
+    /// The module that it is; `exe` is the path of the process's program.
+    pub fn module(&self, opened: Opened, elf: Arc<Elf>, exe: &str) -> Option<Module> {
+        let code = self.mappings.iter().copied().filter(|mapping| mapping.executable);
+        Some(Module {
+            file: self.code.file,
+            path: self.code.path.clone(),
+            bias: elf.bias(self.mappings.iter().copied())?,
+            range: (self.mappings.first()?.start, self.mappings.last()?.end),
+            elf,
+            opened: Arc::new(opened),
+            code: code.cloned().collect(),
+            is_program: self.code.path == exe,
+        })
+    }
+}

@@ -1,0 +1,247 @@
+//! Finds IOCs among the processes.
+//!
+//! An IOC is a process that has mapped code with the global symbols `pdbbase` and `dbProcess`: a program with EPICS Base in
+//! it, or a shared libdbCore (3.14: libdbIoc and others). Where `pdbbase` is missing, a process counts whose program holds
+//! Base ([`stripped`](crate::ioc::stripped)) and a record database that makes sense.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::{fmt, io};
+
+use crate::ioc::files::{files, MappedFile};
+use crate::ioc::layout::LayoutError;
+use crate::ioc::module::Module;
+use crate::ioc::process::{IocProcess, DB_CHANNEL};
+use crate::ioc::{functions, stripped, version};
+use crate::linux::elf::Elf;
+use crate::linux::memory::Memory;
+use crate::linux::opened::{Identity, Opened};
+use crate::linux::process;
+
+/// Variables that are read.
+const VARIABLES: [&str; 6] =
+    ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port", "prsrv_cast_client"];
+/// Bytes of programs' constants that are read at once, and then each second: reading those of all programs of a machine
+/// from an SD card must not be felt.
+const CONSTANTS_AT_ONCE: u64 = 64 << 20;
+const CONSTANTS_A_SECOND: u64 = 4 << 20;
+/// Files that are remembered: a machine's programs map some hundreds.
+const MAX_FILES: usize = 4096;
+
+/// What is known of a file.
+struct Known {
+    /// `None`: it cannot be read, or is no ELF file.
+    elf: Option<Arc<Elf>>,
+    /// Does it hold EPICS Base, though it does not define `pdbbase`? `None`: its constants were not searched.
+    has_base: Option<bool>,
+}
+
+/// Why a process that looks like an IOC is not taken for one.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It has `pdbbase`, but neither `dbProcess` nor a record database.
+    NoDatabase(LayoutError),
+    /// A file that it has mapped could not be read.
+    File {
+        /// Path of the file.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::NoDatabase(error) => {
+                write!(f, "it has the symbol pdbbase, but no dbProcess and no record database: {error}")
+            }
+            Refusal::File { path, error } => write!(f, "{path}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Finds IOCs. Remembers the files that it has read, as long as a process has them mapped.
+pub struct Finder {
+    files: HashMap<Identity, Known>,
+    /// The files that each process had mapped when it was looked at.
+    mapped: HashMap<u32, Vec<Identity>>,
+    /// Bytes of constants that may still be read.
+    constants_left: u64,
+    /// Processes that may yet be IOCs: their programs were not searched for lack of `constants_left`, or hold EPICS Base
+    /// and no record database yet.
+    undecided: HashSet<u32>,
+    /// Why processes that look like IOCs were refused when they were last looked at.
+    refused: HashMap<u32, Refusal>,
+}
+
+impl Default for Finder {
+    fn default() -> Finder {
+        Finder {
+            files: HashMap::new(),
+            mapped: HashMap::new(),
+            constants_left: CONSTANTS_AT_ONCE,
+            undecided: HashSet::new(),
+            refused: HashMap::new(),
+        }
+    }
+}
+
+impl Finder {
+    /// Looks at a process. `Ok(None)`: it is no IOC.
+    ///
+    /// # Errors
+    /// It has ended, or may not be looked at.
+    pub fn look(&mut self, pid: u32) -> io::Result<Option<IocProcess>> {
+        self.refused.remove(&pid);
+        let mappings = process::mappings(pid)?;
+        let files = files(pid, &mappings);
+        let mut modules = self.modules(pid, &files);
+        let defined = |modules: &[Module], name| modules.iter().any(|module| module.defines(name));
+        let mut database = None;
+        if !defined(&modules, "pdbbase") {
+            let Some(program) = self.program(pid, &files) else { return Ok(None) };
+            database = find_base(pid, &program);
+            if database.is_none() {
+                self.undecided.insert(pid);
+                return Ok(None);
+            }
+            modules.retain(|module| module.file != program.file);
+            modules.insert(0, program);
+        }
+        let Some(start) = process::start(pid) else { return Ok(None) };
+        let ioc = IocProcess::read(pid, start, modules, database);
+        // others than IOCs may have a database of definitions alone
+        match ioc.layout {
+            Err(error) if !defined(&ioc.modules, "dbProcess") => {
+                self.refused.insert(pid, Refusal::NoDatabase(error));
+                Ok(None)
+            }
+            _ => Ok(Some(ioc)),
+        }
+    }
+
+    /// Why a process that looks like an IOC was refused when it was last looked at; `None` if it does not look like one.
+    pub fn why_refused(&self, pid: u32) -> Option<&Refusal> {
+        self.refused.get(&pid)
+    }
+
+    /// Lets the next look read a program's constants, however many were read before.
+    pub fn allow_constants(&mut self) {
+        self.constants_left = self.constants_left.max(CONSTANTS_A_SECOND);
+    }
+
+    /// To be called each second with the processes that live. Forgets the others, and files that nobody has mapped.
+    pub fn tick(&mut self, pids: &HashSet<u32>) {
+        self.allow_constants();
+        self.undecided.retain(|pid| pids.contains(pid));
+        self.refused.retain(|pid, _| pids.contains(pid));
+        let before = self.mapped.len();
+        self.mapped.retain(|pid, _| pids.contains(pid));
+        if self.mapped.len() < before {
+            self.forget_unmapped();
+        }
+    }
+
+    /// Must a process that is no IOC so far be looked at again, though it has not changed?
+    pub fn is_undecided(&self, pid: u32) -> bool {
+        self.undecided.contains(&pid)
+    }
+
+    fn forget_unmapped(&mut self) {
+        let mapped: HashSet<Identity> = self.mapped.values().flatten().copied().collect();
+        self.files.retain(|identity, _| mapped.contains(identity));
+    }
+
+    /// The program of a process, if it holds EPICS Base.
+    fn program(&mut self, pid: u32, files: &[MappedFile]) -> Option<Module> {
+        let exe = process::link(pid, "exe");
+        let file = files.iter().find(|file| file.code.path == exe)?;
+        let known = self.files.get_mut(&file.named.identity)?;
+        let elf = known.elf.clone()?;
+        self.undecided.remove(&pid);
+        if known.has_base == Some(false) {
+            return None;
+        }
+        let opened = file.open(pid).ok()?;
+        if known.has_base.is_none() {
+            let bytes = elf.constants().map_or(0, |(_, bytes)| bytes);
+            if self.constants_left == 0 {
+                self.undecided.insert(pid);
+                return None;
+            }
+            self.constants_left = self.constants_left.saturating_sub(bytes);
+            known.has_base = Some(stripped::has_base(&opened, &elf));
+        }
+        known.has_base.filter(|&has_base| has_base)?;
+        file.module(opened, elf, &exe)
+    }
+
+    /// The files that define symbols that are looked for.
+    fn modules(&mut self, pid: u32, files: &[MappedFile]) -> Vec<Module> {
+        let mut wanted: Vec<&'static str> = functions::symbols().collect();
+        wanted.extend(VARIABLES);
+        wanted.extend([DB_CHANNEL, version::CORE_RELEASE]);
+        self.mapped.insert(pid, files.iter().map(|file| file.named.identity).collect());
+        if self.files.len() > MAX_FILES {
+            self.forget_unmapped();
+        }
+        let exe = process::link(pid, "exe");
+        let mut modules: Vec<Module> = files
+            .iter()
+            .filter_map(|file| {
+                let identity = file.named.identity;
+                let mut opened = None;
+                if !self.files.contains_key(&identity) {
+                    opened = self.read_file(pid, file, &wanted);
+                }
+                let elf = self.files.get(&identity)?.elf.as_ref()?;
+                wanted.iter().find(|name| elf.symbol(name).is_some())?;
+                file.module(opened.or_else(|| file.open(pid).ok())?, elf.clone(), &exe)
+            })
+            .collect();
+        // the order in which ld.so resolves: the program's copy of a library's variable is the live one
+        modules.sort_by_key(|module| (!module.is_program, module.range));
+        modules
+    }
+
+    /// Reads the symbols of a file. One that cannot be read in this process is not remembered, since another process may
+    /// let it be read; this process is looked at again.
+    fn read_file(&mut self, pid: u32, file: &MappedFile, wanted: &[&'static str]) -> Option<Opened> {
+        let read = file.open(pid).and_then(|opened| {
+            let elf = Elf::read(&opened, wanted).ok();
+            if opened.is_unchanged() {
+                Ok((opened, elf))
+            } else {
+                Err(io::Error::other("the file is being changed"))
+            }
+        });
+        match read {
+            Ok((opened, elf)) => {
+                if self.files.len() >= 2 * MAX_FILES {
+                    self.files.clear();
+                }
+                let known = Known { elf: elf.map(Arc::new), has_base: None };
+                self.files.insert(file.named.identity, known);
+                Some(opened)
+            }
+            // what is forbidden now is forbidden in a second, too
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            Err(error) => {
+                self.undecided.insert(pid);
+                self.refused.insert(pid, Refusal::File { path: file.code.path.clone(), error });
+                None
+            }
+        }
+    }
+}
+
+/// Searches the variables of a program for the one that points to the record database.
+fn find_base(pid: u32, program: &Module) -> Option<u64> {
+    let memory = Memory::of(pid, program.width());
+    let here = |(start, end): (u64, u64)| (start.wrapping_add(program.bias), end.wrapping_add(program.bias));
+    let variables: Vec<(u64, u64)> = program.elf.variables().map(here).collect();
+    stripped::find_base(pid, &memory, &variables)
+}

@@ -1,0 +1,181 @@
+//! An IOC process, as far as it can be known from outside.
+
+use std::fmt;
+
+use epics::dbf::Numbering;
+use iocrec_log::event::Linkage;
+
+use crate::ioc::environment::Environment;
+use crate::ioc::layout::{Database, Layout, LayoutError};
+use crate::ioc::module::{addresses, variable, Module};
+use crate::ioc::offsets::{Abi, Generation};
+use crate::ioc::version;
+use crate::linux::elf::Symbol;
+use crate::linux::memory::Memory;
+use crate::linux::width::Width;
+use crate::linux::{machine, process};
+
+/// Base has it since 3.15.
+pub(super) const DB_CHANNEL: &str = "dbChannelCreate";
+
+/// An IOC process.
+#[derive(Clone, Debug)]
+pub struct IocProcess {
+    /// Process id.
+    pub pid: u32,
+    /// Start of the process, nanoseconds after boot.
+    pub start: u64,
+    /// Name of the IOC.
+    pub name: String,
+    /// Version of EPICS Base; empty where unknown.
+    pub base_version: String,
+    /// Variables of its environment that may go into a log, sorted by name.
+    pub environment: Vec<(String, String)>,
+    /// Whether EPICS Base is in the program or in shared libraries.
+    pub linkage: Linkage,
+    /// Its memory.
+    pub memory: Memory,
+    /// The files that define the symbols, the program first.
+    pub modules: Vec<Module>,
+    /// Address of the variable that points to its record database, where that has no symbol and was searched for.
+    pub(super) database: Option<u64>,
+    /// Its record layout, or why it could not be read.
+    pub layout: Result<Layout, LayoutError>,
+    /// What its structures depend on.
+    pub abi: Abi,
+}
+
+/// Why no probes are placed in an IOC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unprobed {
+    /// The BPF programs are built for the pointers of the kernel. (x86_64 kernels from 4.15 to 5.3 would kill the process at
+    /// the first hit, and arm64 kernels refuse the probe.)
+    Process32Bit,
+    /// A 32-bit agent cannot read its memory.
+    Process64Bit,
+}
+
+impl fmt::Display for Unprobed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unprobed::Process32Bit => {
+                "a 32-bit process on a 64-bit kernel: its records are named, but only 64-bit processes are probed there"
+            }
+            Unprobed::Process64Bit => {
+                "a 64-bit process, whose memory a 32-bit iocrec cannot read: use the 64-bit one"
+            }
+        })
+    }
+}
+
+impl std::error::Error for Unprobed {}
+
+impl IocProcess {
+    /// Reads what can be known of an IOC from these modules. `database` is the address of the variable that points to its
+    /// record database, where it has no symbol.
+    pub(super) fn read(pid: u32, start: u64, modules: Vec<Module>, database: Option<u64>) -> IocProcess {
+        let is_32_bit = modules.iter().any(|module| module.width() == Width::Bits32);
+        let width = if is_32_bit { Width::Bits32 } else { Width::Bits64 };
+        let memory = Memory::of(pid, width);
+        let environment = Environment::read(&memory, &modules, pid);
+        let has = |name| modules.iter().any(|module| module.defines(name));
+        let exe = process::link(pid, "exe");
+        // where no file defines dbProcess it is in the program that has the database
+        let holds_base =
+            |module: &Module| module.path == exe && (module.defines("dbProcess") || !has("dbProcess"));
+        let layout = read_layout(&memory, &modules, database);
+        // without symbols 3.14 cannot be told from 3.15
+        let since_3_15 = has(DB_CHANNEL)
+            || database.is_some()
+                && layout.as_ref().is_ok_and(|found| found.numbering == Numbering::Since3161);
+        let generation = if since_3_15 { Generation::Base315 } else { Generation::Base314 };
+        IocProcess {
+            pid,
+            start,
+            name: environment.ioc_name(&process::command(pid)),
+            base_version: environment.base_version().unwrap_or_else(|| version::of(&modules)),
+            environment: environment.logged(),
+            linkage: if modules.iter().any(holds_base) { Linkage::Static } else { Linkage::Shared },
+            memory,
+            database,
+            layout,
+            abi: Abi { width, generation },
+            modules,
+        }
+    }
+
+    /// Reads the layout again. One that was read before stays if that fails. Returns whether it was read.
+    pub fn read_layout_again(&mut self) -> bool {
+        let layout = read_layout(&self.memory, &self.modules, self.database);
+        let is_read = layout.is_ok();
+        if is_read || self.layout.is_err() {
+            self.layout = layout;
+        }
+        is_read
+    }
+
+    /// Reads name, version and environment again, which the start-up script may have set meanwhile.
+    pub fn read_identity_again(&mut self) {
+        let environment = Environment::read(&self.memory, &self.modules, self.pid);
+        let command = process::command(self.pid);
+        // while a process is ending only a part of this can be read, which does not change its name
+        if environment.is_empty() || command.iter().all(String::is_empty) || self.is_ending() {
+            return;
+        }
+        self.name = environment.ioc_name(&command);
+        if let Some(version) = environment.base_version() {
+            self.base_version = version;
+        }
+        self.environment = environment.logged();
+    }
+
+    /// Has the process ended, or is it about to?
+    fn is_ending(&self) -> bool {
+        process::start(self.pid) != Some(self.start) || process::image(self.pid).is_none()
+    }
+
+    /// Why no probes are placed in it; `None` if they are.
+    pub fn unprobed(&self) -> Option<Unprobed> {
+        match self.memory.width() {
+            Width::Bits32 if !machine::is_32_bit() => Some(Unprobed::Process32Bit),
+            Width::Bits64 if size_of::<usize>() < 8 => Some(Unprobed::Process64Bit),
+            _ => None,
+        }
+    }
+
+    /// What has become of its record database.
+    pub fn database(&self) -> Database {
+        let Ok(layout) = &self.layout else { return Database::Same };
+        let variables = self.database.into_iter().chain(addresses(&self.modules, "pdbbase"));
+        let values: Vec<u64> = variables.filter_map(|variable| self.memory.pointer(variable)).collect();
+        // a process that is ending cannot be read
+        if values.is_empty() {
+            return Database::Same;
+        }
+        if !values.contains(&layout.base()) {
+            return Database::Gone;
+        }
+        layout.compare(&self.memory)
+    }
+
+    /// Is it stripped? Then its record database was searched for.
+    pub fn is_stripped(&self) -> bool {
+        self.database.is_some()
+    }
+
+    /// The module that defines a function, and the function.
+    pub fn function(&self, name: &str) -> Option<(&Module, Symbol)> {
+        self.modules.iter().find_map(|module| Some((module, module.function(name)?)))
+    }
+
+    /// The module whose mappings hold an address.
+    pub fn module_at(&self, address: u64) -> Option<&Module> {
+        self.modules.iter().find(|module| (module.range.0..module.range.1).contains(&address))
+    }
+}
+
+fn read_layout(memory: &Memory, modules: &[Module], database: Option<u64>) -> Result<Layout, LayoutError> {
+    let found = database.and_then(|variable| memory.pointer(variable)).filter(|&base| base != 0);
+    let base = found.or_else(|| variable(memory, modules, "pdbbase"));
+    Layout::read(memory, base.ok_or(LayoutError::NotLoaded)?)
+}

@@ -1,0 +1,360 @@
+//! Whose the two ends of each circuit are.
+//!
+//! Two IOCs may serve at the same port on two addresses, or at the same address and port in two network
+//! namespaces; and a client may be an IOC: one with CA links, or a sequencer. The sockets show it: a connection's socket
+//! is held by the process that it belongs to, and while none is seen (a client that is gone soon) the socket that
+//! listens shows the server ([`crate::net::served::Served`]). Ports alone prove nothing.
+//!
+//! A look reads the sockets of each namespace and the descriptors of the recorded processes, on a thread of its own: a
+//! machine with many connections takes long over it. It is made only when there is something new, ten
+//! times a second at most, and for no more than a thirtieth of a processor.
+//!
+//! Not seen: a client behind a translation of addresses (NAT), whose own end has other numbers; and who
+//! serves where a process that is not recorded shares the listening socket.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::thread;
+
+use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
+
+use crate::ca;
+use crate::linux::sockets::{self, Sockets};
+use crate::linux::{clock, process};
+use crate::net::served::{Listener, Served};
+use crate::net::Namespace;
+use crate::recorder::circuits::places::Places;
+
+/// Least time between two looks, nanoseconds.
+const PAUSE: u64 = 100_000_000;
+/// And this many times the processor time of the last one.
+const SHARE: u64 = 30;
+/// Descriptors that are read of a process: an IOC has some hundreds, and one that has a million must not keep the others
+/// waiting.
+const MAX_HELD: usize = 65_536;
+/// Looks for the sockets of a circuit: one is there when the server has accepted it, and the log has the circuit before.
+const TRIES: u8 = 3;
+
+/// What a look is to find.
+struct Job {
+    places: Places,
+    asked: HashSet<(Address, Address)>,
+}
+
+/// What it has found.
+struct Look {
+    places: Places,
+    sockets: HashMap<Namespace, Sockets>,
+    /// Whose a socket is; `None`: several recorded processes hold it.
+    owners: HashMap<u64, Option<IocId>>,
+    /// Processor time, nanoseconds.
+    took: u64,
+}
+
+impl Look {
+    fn at(job: Job) -> Look {
+        let began = clock::thread();
+        let sockets: HashMap<Namespace, Sockets> = job
+            .places
+            .wanted
+            .iter()
+            .map(|(&namespace, wanted)| (namespace, sockets::look(wanted.pid, &job.asked)))
+            .collect();
+        // Descriptors after sockets: who has accepted one of these has it.
+        let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
+        for &(ioc, pid, _) in &job.places.recorded {
+            for inode in sockets::held(&process::directory(pid)).take(MAX_HELD) {
+                let owner = owners.entry(inode).or_insert(Some(ioc));
+                *owner = owner.filter(|owner| *owner == ioc);
+            }
+        }
+        Look { places: job.places, sockets, owners, took: clock::thread().saturating_sub(began) }
+    }
+
+    fn owner(&self, inode: u64) -> Option<IocId> {
+        self.owners.get(&inode).copied().flatten()
+    }
+
+    /// The servers in each namespace.
+    fn served(&self) -> Vec<Served> {
+        let served = self.places.wanted.iter().map(|(&namespace, wanted)| {
+            let sockets = self.sockets.get(&namespace);
+            let listeners = sockets.map(|sockets| sockets.listeners.as_slice()).unwrap_or_default();
+            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.has(&ca::SERVICE, at.port));
+            Served {
+                namespace,
+                ports: wanted.ports.get(&ca::SERVICE).to_vec(),
+                listeners: of_servers
+                    .map(|&(address, inode)| Listener { address, owner: self.owner(inode) })
+                    .collect(),
+                local: sockets.map(|sockets| sockets.local.clone()).unwrap_or_default(),
+                captured: false,
+            }
+        });
+        served.collect()
+    }
+
+    /// The server and the client of a circuit that is recorded in `namespace`: each `None` where no socket was found, else
+    /// who holds it.
+    fn ends(&self, namespace: Namespace, client: Address, server: Address) -> [Option<Option<IocId>>; 2] {
+        let here = |local, remote| {
+            let inode = self.sockets.get(&namespace)?.connections.get(&(local, remote))?;
+            Some(self.owner(*inode))
+        };
+        // A container's client of a server outside, or the other way round. There may be such a connection in several.
+        let elsewhere = || {
+            let others = self.sockets.iter().filter(|(other, _)| **other != namespace);
+            let mut found = others.filter_map(|(_, sockets)| {
+                let own = sockets.local.iter().any(|local| local.bits == 32 && local.has(client.ip));
+                sockets.connections.get(&(client, server)).filter(|_| own)
+            });
+            let first = found.next()?;
+            Some(self.owner(*first).filter(|_| found.next().is_none()))
+        };
+        let loopback = client.ip >> 24 == 127;
+        let is_ioc = |id: &IocId| self.places.recorded.iter().any(|(ioc, _, is_ioc)| ioc == id && *is_ioc);
+        let found = here(client, server).or_else(|| elsewhere().filter(|_| !loopback));
+        [here(server, client), found.map(|client| client.filter(is_ioc))]
+    }
+}
+
+/// An open circuit.
+struct Open {
+    client: Address,
+    server: Address,
+    /// As the log has them.
+    ends: CircuitEnds,
+    /// The log has in which namespace it is.
+    is_placed: bool,
+    /// Looks that are still made for it.
+    tries: u8,
+}
+
+/// The thread that looks.
+struct Searcher {
+    jobs: Sender<Job>,
+    looks: Receiver<Look>,
+}
+
+impl Searcher {
+    /// `None` if the system gives no thread.
+    fn start() -> Option<Searcher> {
+        let (jobs, wanted) = channel();
+        let (result, looks) = channel();
+        let work = move || {
+            // ends with the recorder
+            while let Ok(job) = wanted.recv() {
+                if result.send(Look::at(job)).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name("sockets".into()).spawn(work).ok()?;
+        Some(Searcher { jobs, looks })
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct EndFinder {
+    places: Places,
+    /// The places have changed since they were looked at.
+    moved: bool,
+    searcher: Option<Searcher>,
+    busy: bool,
+    next_look: u64,
+    open: HashMap<CircuitId, Open>,
+    /// Circuits that are looked at now.
+    asked: Vec<CircuitId>,
+}
+
+impl EndFinder {
+    /// Where what is recorded lives now.
+    pub fn set_places(&mut self, places: Places) {
+        if places != self.places {
+            self.places = places;
+            self.moved = true;
+            // a process that was not recorded when its circuit was looked for may be by now
+            self.open.values_mut().filter(|open| open.is_placed).for_each(|open| open.tries = TRIES);
+        }
+    }
+
+    /// Sees what goes into the log.
+    pub fn notice(&mut self, event: &Event) {
+        match &event.fact {
+            Fact::Circuit(circuit) => {
+                let ends = CircuitEnds { circuit: circuit.id, namespace: 0, server: None, client: None };
+                self.open.entry(circuit.id).or_insert(Open {
+                    client: circuit.client,
+                    server: circuit.server,
+                    ends,
+                    is_placed: false,
+                    tries: 0,
+                });
+            }
+            Fact::CircuitEnds(ends) => {
+                if let Some(open) = self.open.get_mut(&ends.circuit).filter(|open| !open.is_placed) {
+                    (open.ends, open.is_placed, open.tries) = (*ends, true, TRIES);
+                }
+            }
+            Fact::CircuitEnd(circuit) => drop(self.open.remove(circuit)),
+            _ => {}
+        }
+    }
+
+    /// Takes over the last look, or begins another one. What became known of circuits goes to `events`; returns the
+    /// servers there are, with their namespaces, after a look. `at_once`: makes the look here, so that nothing goes by
+    /// meanwhile.
+    pub fn step(
+        &mut self,
+        now: u64,
+        at_once: bool,
+        events: &mut Vec<Event>,
+    ) -> Option<(Vec<Served>, Places)> {
+        let look = match self.searcher.as_ref().map(|searcher| searcher.looks.try_recv()) {
+            Some(Ok(look)) => Some(look),
+            Some(Err(TryRecvError::Disconnected)) => {
+                (self.searcher, self.busy) = (None, false);
+                None
+            }
+            Some(Err(TryRecvError::Empty)) | None => None,
+        };
+        if let Some(look) = look {
+            return Some(self.take(now, look, events));
+        }
+        let due = self.moved || self.open.values().any(|open| open.tries > 0);
+        if self.busy || !due || now < self.next_look {
+            return None;
+        }
+        self.asked =
+            self.open.iter().filter(|(_, open)| open.tries > 0).map(|(&circuit, _)| circuit).collect();
+        let pairs = self.asked.iter().filter_map(|circuit| self.open.get(circuit));
+        let asked = pairs.flat_map(|open| [(open.client, open.server), (open.server, open.client)]).collect();
+        let job = Job { places: self.places.clone(), asked };
+        self.moved = false;
+        if self.searcher.is_none() && !at_once {
+            self.searcher = Searcher::start();
+        }
+        match &self.searcher {
+            Some(searcher) => {
+                self.busy = searcher.jobs.send(job).is_ok();
+                None
+            }
+            None => Some(self.take(now, Look::at(job), events)),
+        }
+    }
+
+    fn take(&mut self, now: u64, look: Look, events: &mut Vec<Event>) -> (Vec<Served>, Places) {
+        self.busy = false;
+        self.next_look = now.saturating_add(PAUSE.max(look.took.saturating_mul(SHARE)));
+        let served = look.served();
+        for circuit in std::mem::take(&mut self.asked) {
+            let Some(open) = self.open.get_mut(&circuit) else { continue };
+            let [server, client] = look.ends(open.ends.namespace, open.client, open.server);
+            // who has the connection is certain; without one who listens is
+            let listens =
+                || served.iter().find(|served| served.namespace == open.ends.namespace)?.server(open.server);
+            let ends = CircuitEnds {
+                server: server.unwrap_or_else(|| open.ends.server.or_else(listens)),
+                client: client.unwrap_or(open.ends.client),
+                ..open.ends
+            };
+            if ends != open.ends {
+                open.ends = ends;
+                events.push(Event { time: now, fact: Fact::CircuitEnds(ends) });
+            }
+            let found = server.is_some() && client.is_some();
+            open.tries = if found { 0 } else { open.tries.saturating_sub(1) };
+        }
+        (served, look.places)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::sockets::LocalAddress;
+
+    const HOST: Namespace = 100;
+    const BOX: Namespace = 101;
+
+    fn at(ip: [u8; 4], port: u16) -> Address {
+        Address::new(ip.into(), port)
+    }
+
+    /// A host and a container, with the sockets of connections and whose these are.
+    fn look(connections: &[(Namespace, Address, Address, u64)], owners: &[(u64, Option<IocId>)]) -> Look {
+        let mut sockets = HashMap::new();
+        for (namespace, ip) in [(HOST, [10, 9, 0, 1]), (BOX, [10, 9, 0, 2])] {
+            let local =
+                vec![LocalAddress { ip: at(ip, 0).ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }];
+            let own = connections.iter().filter(|(of, ..)| *of == namespace);
+            let connections = own.map(|&(_, local, remote, inode)| ((local, remote), inode)).collect();
+            sockets.insert(namespace, Sockets { connections, listeners: Vec::new(), local });
+        }
+        let recorded = vec![(1, 11, true), (2, 12, true), (3, 13, false)];
+        let places = Places { recorded, ..Places::default() };
+        Look { places, sockets, owners: owners.iter().copied().collect(), took: 0 }
+    }
+
+    #[test]
+    fn sockets_show_whose_a_circuit_is() {
+        let (client, server) = (at([127, 0, 0, 1], 40000), at([127, 0, 0, 1], 5064));
+        let both = [(HOST, client, server, 7), (HOST, server, client, 8), (BOX, server, client, 9)];
+        let found = look(&both, &[(7, Some(1)), (8, Some(2)), (9, Some(1))]);
+        assert_eq!(found.ends(HOST, client, server), [Some(Some(2)), Some(Some(1))]);
+        assert_eq!(found.ends(BOX, client, server), [Some(Some(1)), None], "its loopback is its own");
+        // somebody else's, or one of two processes'
+        let shared = look(&both, &[(8, None)]);
+        assert_eq!(shared.ends(HOST, client, server), [Some(None), Some(None)]);
+        assert_eq!(look(&[], &[]).ends(HOST, client, server), [None, None]);
+        // a gateway's puts are its clients'
+        let gateway = look(&both, &[(7, Some(3)), (8, Some(3))]);
+        assert_eq!(gateway.ends(HOST, client, server), [Some(Some(3)), Some(None)]);
+    }
+
+    #[test]
+    fn a_client_in_a_container_is_found_there() {
+        let (client, server) = (at([10, 9, 0, 2], 40000), at([10, 9, 0, 1], 5064));
+        let found =
+            look(&[(BOX, client, server, 7), (HOST, server, client, 8)], &[(7, Some(1)), (8, Some(2))]);
+        assert_eq!(found.ends(HOST, client, server), [Some(Some(2)), Some(Some(1))]);
+        // behind a translation of addresses it has other numbers
+        let behind = at([10, 9, 0, 1], 50000);
+        assert_eq!(found.ends(HOST, behind, server), [None, None]);
+    }
+
+    /// What the log has is not written again, and nothing is written of a circuit that is over.
+    #[test]
+    fn only_news_is_written_and_only_of_open_circuits() {
+        let (client, server) = (at([127, 0, 0, 1], 40000), at([127, 0, 0, 1], 5064));
+        let found =
+            || look(&[(HOST, client, server, 7), (HOST, server, client, 8)], &[(7, Some(1)), (8, Some(2))]);
+        let mut finder = EndFinder::default();
+        let placed = CircuitEnds { circuit: 5, namespace: HOST, server: None, client: None };
+        let circuit = iocrec_log::event::Circuit {
+            id: 5,
+            client,
+            server,
+            user: String::new(),
+            host: String::new(),
+            minor: 0,
+            origin: iocrec_log::event::Origin::Opened,
+        };
+        for fact in [Fact::Circuit(circuit), Fact::CircuitEnds(placed)] {
+            finder.notice(&Event { time: 1, fact });
+        }
+        let mut events = Vec::new();
+        for _ in 0..2 {
+            finder.asked = vec![5];
+            finder.take(2, found(), &mut events);
+        }
+        let [Event { fact: Fact::CircuitEnds(known), .. }] = events.as_slice() else { panic!("{events:?}") };
+        assert_eq!((known.server, known.client), (Some(2), Some(1)));
+        finder.notice(&Event { time: 3, fact: Fact::CircuitEnd(5) });
+        finder.asked = vec![5];
+        events.clear();
+        finder.take(4, found(), &mut events);
+        assert!(events.is_empty());
+    }
+}

@@ -1,0 +1,183 @@
+//! Names for channels of servers that cannot be read, from the clients on this machine.
+//!
+//! A channel that was open before the recorder came has no name in its packets. Where the server is an IOC
+//! on this machine its own tables have it; else the client may be here, and its memory has it as well
+//! ([`crate::ioc::channels`]), in whichever of the network namespaces that something is recorded in. Clients whose
+//! circuit is not known yet are read when servers' ports become known; and any when a put is seen on a channel without a
+//! name.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use iocrec_log::event::{CircuitId, Event, Fact};
+
+use crate::ca::{Decoder, SeedChannel};
+use crate::ioc::channels::{Libraries, OpenCircuit};
+use crate::linux::process;
+use crate::linux::reader::{self, Inspection};
+use crate::linux::sockets::{self, Connection};
+use crate::net::Namespace;
+use crate::recorder::circuits::places::Places;
+
+/// A process is not read more often, nanoseconds: it means copying its heap.
+const PAUSE: u64 = 5_000_000_000;
+/// The clients are not looked for more often, nanoseconds: it means reading all processes' descriptors.
+const LOOK: u64 = 1_000_000_000;
+
+/// Times that a client is read for a circuit's names: on a busy machine a search may end before it has found
+/// them, and a client that is not libca never has them.
+const TRIES: u32 = 3;
+
+/// What a look at a client may cost: its heap, of which [`Libraries::circuits`] reads 256 MiB at most, and its
+/// libraries' symbols.
+const LOOK_BYTES: u64 = 512 << 20;
+const LOOK_TIME: Duration = Duration::from_secs(5);
+
+/// Reads clients on a thread of its own: a heap takes up to 0.3 s, for which hits and packets can't wait.
+struct Searcher {
+    wanted: Sender<u32>,
+    found: Receiver<(u32, Vec<OpenCircuit>)>,
+    /// A process is being read.
+    busy: bool,
+}
+
+impl Searcher {
+    /// `None` if the system gives no thread: then names stay unknown.
+    fn start() -> Option<Searcher> {
+        let (wanted, pids) = channel();
+        let (result, found) = channel();
+        let work = move || {
+            reader::use_reader_process();
+            let mut libraries = Libraries::default();
+            // ends with the recorder, whose ends of the channels are gone then
+            while let Ok(pid) = pids.recv() {
+                let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
+                let found = libraries.circuits(pid);
+                // what does not answer has no names for us
+                let _ = look.end();
+                if result.send((pid, found)).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name("clients".into()).spawn(work).ok()?;
+        Some(Searcher { wanted, found, busy: false })
+    }
+}
+
+/// The clients on this machine.
+#[derive(Default)]
+pub struct LocalClients {
+    /// Started when first needed.
+    searcher: Option<Searcher>,
+    /// Circuits with channels that have no name, and how often their clients were read for one.
+    unnamed: HashMap<CircuitId, u32>,
+    /// All clients are to be read, whether or not a channel without a name has been seen.
+    all: bool,
+    next_look: u64,
+    /// Processes to read, one at a time.
+    due: VecDeque<u32>,
+    /// When each was read last.
+    read: HashMap<u32, u64>,
+}
+
+impl LocalClients {
+    /// Servers came: their clients' channels may be open already.
+    pub fn all_are_due(&mut self) {
+        self.all = true;
+    }
+
+    /// Sees what the decoder made of packets.
+    pub fn notice(&mut self, event: &Event) {
+        match &event.fact {
+            Fact::Channel(channel) if channel.pv.is_empty() => _ = self.unnamed.insert(channel.circuit, 0),
+            Fact::Channel(channel) => _ = self.unnamed.remove(&channel.circuit),
+            Fact::CircuitEnd(circuit) => _ = self.unnamed.remove(circuit),
+            _ => {}
+        }
+    }
+
+    /// Takes over what has been found, and asks for one more process. `places`: where servers are.
+    pub fn step(&mut self, now: u64, places: &Places, decoder: &mut Decoder, events: &mut Vec<Event>) {
+        if (self.all || !self.unnamed.is_empty()) && now >= self.next_look {
+            self.next_look = now.saturating_add(LOOK);
+            self.look(now, places, decoder);
+        }
+        if self.searcher.is_none() && !self.due.is_empty() {
+            self.searcher = Searcher::start();
+        }
+        let Some(searcher) = &mut self.searcher else { return };
+        let (reader, found) = match searcher.found.try_recv() {
+            Ok(found) => {
+                searcher.busy = false;
+                found
+            }
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => (0, Vec::new()),
+        };
+        let from = if found.is_empty() { None } else { process::namespace(reader).ok() };
+        if !searcher.busy {
+            if let Some(pid) = self.due.pop_front() {
+                self.read.insert(pid, now);
+                searcher.busy = searcher.wanted.send(pid).is_ok();
+            }
+        }
+        for circuit in found {
+            let namespace = from.map(|from| decoder.home(from, circuit.server));
+            let Some(namespace) = namespace.filter(|_| !circuit.channels.is_empty()) else { continue };
+            if !places.serves(namespace, circuit.server.port) {
+                continue;
+            }
+            let channels: Vec<SeedChannel> = circuit
+                .channels
+                .into_iter()
+                .map(|channel| SeedChannel {
+                    cid: Some(channel.cid),
+                    sid: channel.sid,
+                    pv: channel.pv,
+                    dbr: None,
+                    count: None,
+                })
+                .collect();
+            // the client's claims about itself are not read: they come by packets or from the server
+            decoder.seed(namespace, now, circuit.client, circuit.server, "", "", 0, &channels, events);
+        }
+    }
+
+    /// Finds the processes that are to be read.
+    fn look(&mut self, now: u64, places: &Places, decoder: &Decoder) {
+        let circuit = |home: Namespace, c: &Connection| decoder.circuit(home, c.local, c.remote);
+        let mut wanted: HashMap<u64, (Namespace, Connection)> = HashMap::new();
+        for (&namespace, place) in &places.wanted {
+            wanted.extend(sockets::connections(place.pid).into_iter().filter_map(|connection| {
+                let home = decoder.home(namespace, connection.remote);
+                let named = match circuit(home, &connection) {
+                    Some(circuit) => !self.unnamed.contains_key(&circuit),
+                    None => !self.all,
+                };
+                let unnamed = !named && places.serves(home, connection.remote.port);
+                unnamed.then_some((connection.inode, (home, connection)))
+            }));
+        }
+        self.read.retain(|&pid, _| process::start(pid).is_some());
+        // those without a client here are of no more concern
+        let mut again = HashMap::new();
+        if !wanted.is_empty() {
+            for (pid, held) in sockets::holders(&wanted.keys().copied().collect()) {
+                let is_due = self.read.get(&pid).is_none_or(|read| now >= read.saturating_add(PAUSE));
+                if is_due {
+                    self.due.push_back(pid);
+                }
+                for circuit in held.iter().filter_map(|inode| {
+                    wanted.get(inode).and_then(|(home, connection)| circuit(*home, connection))
+                }) {
+                    let tries = self.unnamed.get(&circuit).map(|tries| tries + u32::from(is_due));
+                    again.extend(tries.filter(|&tries| tries < TRIES).map(|tries| (circuit, tries)));
+                }
+            }
+        }
+        self.unnamed = again;
+        self.all = false;
+    }
+}
