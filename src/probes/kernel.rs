@@ -6,13 +6,10 @@ use iocrec_log::event::Tier;
 
 use crate::bpf::contract;
 use crate::bpf::load::{load, LoadError};
-use crate::bpf::maps::{self, Layouts, LeavesOut, Maps};
+use crate::bpf::maps::{self, LeavesOut, Maps};
 use crate::bpf::refusal::{Failure, Refusal, Step};
-use crate::bpf::table::MapError;
 use crate::bpf::transport::Transport;
-use crate::ioc::IocProcess;
 use crate::probes::attacher::Attacher;
-use crate::probes::layouts::layouts;
 
 /// The loaded programs and what they watch.
 pub struct Kernel {
@@ -38,25 +35,4 @@ impl Kernel {
     pub fn attacher(&self) -> Attacher {
         self.attacher.clone()
     }
-
-    /// Begins to record hits of an IOC. Nothing happens as long as its layout is not known.
-    ///
-    /// # Errors
-    /// A map is full.
-    pub fn trace(&mut self, ioc: &IocProcess) -> Result<(), MapError> {
-        of(ioc).map_or(Ok(()), |layouts| self.maps.trace(ioc.pid, &layouts))
-    }
-
-    /// Takes in record types that a traced IOC has loaded since.
-    ///
-    /// # Errors
-    /// A map is full.
-    pub fn extend(&mut self, ioc: &IocProcess) -> Result<(), MapError> {
-        of(ioc).map_or(Ok(()), |layouts| self.maps.extend(ioc.pid, &layouts))
-    }
-}
-
-/// What the programs need of an IOC, as soon as its record types are known.
-fn of(ioc: &IocProcess) -> Option<Layouts> {
-    Some(layouts(ioc.pid, ioc.layout.as_ref().ok()?, ioc.abi))
 }

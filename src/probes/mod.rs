@@ -8,7 +8,7 @@ pub mod catalog;
 pub mod deferred_close;
 mod instruction;
 pub mod kernel;
-mod layouts;
+pub mod layouts;
 mod lead;
 pub mod not_probed;
 pub mod place;
