@@ -54,8 +54,13 @@ option_group! { $
         no_command_lines: bool,
 
         /// tier to use: auto, ring, perf or packet (default: auto, the best that works here)
-        #[argh(option, arg_name = "tier", default = "crate::bpf::Wish::Auto", from_str_fn(crate::commands::values::tier))]
-        tier: crate::bpf::Wish,
+        #[argh(
+            option,
+            arg_name = "tier",
+            default = "crate::probes::tiers::TierRequest::Auto",
+            from_str_fn(crate::commands::values::tier)
+        )]
+        tier: crate::probes::tiers::TierRequest,
     }
 }
 

@@ -2,10 +2,11 @@
 
 use iocrec_log::event::Tier;
 
-use crate::bpf::{self, Wish};
+use crate::bpf;
 use crate::failure::{Failure, UsageError};
 use crate::linux::privileges;
 use crate::probes::deferred_close;
+use crate::probes::tiers::TierRequest;
 use crate::recorder::holding::Holding;
 use crate::recorder::sink::Sink;
 use crate::recorder::{Options, Recorder};
@@ -25,7 +26,7 @@ pub fn limit_privileges(foreign_log: bool) {
 pub fn record(options: Options, sink: &mut dyn Sink) -> Result<Recorder, Failure> {
     match (options.puts, options.process, options.wish) {
         (false, false, _) => return Err(UsageError::NothingToRecord.into()),
-        (false, _, Wish::Only(Tier::Packet)) => return Err(UsageError::NoPutsInPacketTier.into()),
+        (false, _, TierRequest::Only(Tier::Packet)) => return Err(UsageError::NoPutsInPacketTier.into()),
         _ => {}
     }
     let sink = &mut Holding::new(sink);

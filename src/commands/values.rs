@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use iocrec_log::event::Tier;
 
-use crate::bpf::Wish;
+use crate::probes::tiers::TierRequest;
 
 /// `64M`, `512K`, `1G`, or bytes.
 pub fn size(text: &str) -> Result<u64, String> {
@@ -64,12 +64,12 @@ pub fn chains(text: &str) -> Result<u32, String> {
 }
 
 /// `auto`, or the name of a tier.
-pub fn tier(text: &str) -> Result<Wish, String> {
+pub fn tier(text: &str) -> Result<TierRequest, String> {
     match text {
-        "auto" => Ok(Wish::Auto),
-        "ring" => Ok(Wish::Only(Tier::Ring)),
-        "perf" => Ok(Wish::Only(Tier::Perf)),
-        "packet" => Ok(Wish::Only(Tier::Packet)),
+        "auto" => Ok(TierRequest::Auto),
+        "ring" => Ok(TierRequest::Only(Tier::Ring)),
+        "perf" => Ok(TierRequest::Only(Tier::Perf)),
+        "packet" => Ok(TierRequest::Only(Tier::Packet)),
         _ => Err(format!("unknown tier {text}; choose auto, ring, perf or packet")),
     }
 }

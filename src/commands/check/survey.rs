@@ -6,7 +6,8 @@ use iocrec_log::event::{Linkage, Tier};
 
 use super::finding::{Found, FoundIoc, NoRecords, NotRecorded, Probe, Reason, Records};
 use crate::bpf::maps::LeavesOut;
-use crate::bpf::{self, Wish};
+use crate::bpf;
+use crate::probes::tiers::{self, TierRequest};
 use crate::ca::servers::{self, Server};
 use crate::failure::Failure;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
@@ -32,7 +33,7 @@ const UNANSWERED_TIME: Duration = Duration::from_secs(10);
 pub fn machine(users: &Users) -> Result<Found, Failure> {
     reader::use_reader_process();
     bpf::raise_limits();
-    let (_, tier) = bpf::open(Wish::Auto, LeavesOut::default());
+    let (_, tier) = tiers::open(TierRequest::Auto, LeavesOut::default());
     let no_packets = Capture::open(&["any".into()], &Ports::default()).err();
     let (found, mut not_recorded) = find(users)?;
     let is_ioc = |pid| found.iter().any(|ioc: &IocProcess| ioc.pid == pid);
