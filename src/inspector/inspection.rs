@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::inspector::known::{Followed, Known};
 use crate::inspector::queue::{Entry, Outcome};
+use crate::inspector::report::{Finding, FoundRecord, ProcessInfo, Report};
 use crate::inspector::shared::Common;
-use crate::inspector::{Finding, FoundRecord, ProcessInfo, Report};
 use crate::ioc::records::{self, RecordAt};
 use crate::ioc::{Database, Finder, IocProcess};
 use crate::linux::reader::budget::Refused;

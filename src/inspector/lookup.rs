@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::ca::servers::{self, Server};
+use crate::inspector::report::{CaServer, Finding, ProcessInfo, Report, ServedClient};
+use crate::inspector::request::Request;
 use crate::inspector::shared::Common;
-use crate::inspector::{CaServer, Finding, ProcessInfo, Report, Request, ServedClient};
 use crate::ioc::clients::{clients, Client};
 use crate::ioc::IocProcess;
 use crate::linux::elf::function_at;

@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use crate::inspector::inspection::{Scope, Tools};
 use crate::inspector::known::Known;
+use crate::inspector::report::Report;
+use crate::inspector::request::Request;
 use crate::inspector::shared::Common;
 use crate::inspector::worker::Worker;
-use crate::inspector::{Report, Request};
 use crate::linux::process;
 use crate::linux::reader::client;
 use crate::probes::attacher::Attacher;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::inspector::known::Known;
 use crate::inspector::queue::{Queue, User};
-use crate::inspector::{Report, Request};
+use crate::inspector::report::Report;
+use crate::inspector::request::Request;
 
 /// Reports that wait for the loop. A thread that has one more waits until there is room.
 const MAX_REPORTS: usize = 16;

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::inspector::inspection::Tools;
 use crate::inspector::known::Known;
+use crate::inspector::lookup;
 use crate::inspector::queue::{Entry, User};
-use crate::inspector::{lookup, Request};
+use crate::inspector::request::Request;
 use crate::linux::reader::{client, use_reader_process};
 
 /// Longest wait for work, so that the finder's caches are tended.

@@ -16,7 +16,8 @@ use iocrec_log::event::Address;
 use crate::ioc::layout::Layout;
 use crate::ioc::module::addresses;
 use crate::ioc::offsets::{CaServer, Generation};
-use crate::ioc::{threads, IocProcess};
+use crate::ioc::process::IocProcess;
+use crate::ioc::threads;
 use crate::linux::memory::Memory;
 use crate::linux::width::{u16_at, u32_at};
 

@@ -8,7 +8,7 @@ use iocrec_log::event::Linkage;
 
 use crate::ioc::layout::Layout;
 use crate::ioc::offsets::{Abi, Generation};
-use crate::ioc::IocProcess;
+use crate::ioc::process::IocProcess;
 use crate::linux::memory::Memory;
 use crate::linux::width::Width;
 

@@ -7,7 +7,7 @@
 
 use crate::ca::servers::Server;
 use crate::ioc::module::addresses;
-use crate::ioc::IocProcess;
+use crate::ioc::process::IocProcess;
 
 /// Ports of PV Access unless the environment says otherwise (PV Access specification; EPICS_PVA_*).
 const PVA_SERVER: u16 = 5075;

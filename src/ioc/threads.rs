@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::ioc::module::addresses;
 use crate::ioc::offsets::{Generation, Thread};
-use crate::ioc::IocProcess;
+use crate::ioc::process::IocProcess;
 use crate::linux::memory::Memory;
 use crate::linux::width::u32_at;
 
