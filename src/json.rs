@@ -1,13 +1,13 @@
-//! The little JSON that the agent writes. (It does without a JSON crate for two pages.)
+//! The JSON of `check` and `status`. Two pages are not worth a JSON crate in the agent.
 
 use iocrec_log::escape::push_json;
 
-/// A JSON array of values that are JSON already.
+/// A JSON array of values that already are JSON.
 pub fn array(values: impl Iterator<Item = String>) -> String {
     format!("[{}]", values.collect::<Vec<_>>().join(","))
 }
 
-/// A JSON string. What a terminal would obey stands as `\uXXXX` in it.
+/// A JSON string. Control characters are written as `\uXXXX`.
 pub fn string(text: &str) -> String {
     let mut json = String::from("\"");
     push_json(&mut json, text);
