@@ -1,7 +1,9 @@
 //! Makes messages, TCP segments and packets for tests, and reads facts back.
 
-use crate::ca::{Decoder, Limits};
+use crate::ca::{Decoder, Limits, SERVICE};
+pub use crate::net::protocol::Decoder as _;
 use crate::net::served::Served;
+use crate::net::service::Ports;
 use iocrec_log::event::{Address, Event, Fact};
 
 pub const CLIENT: Address = Address { ip: 0x0a00_0001, port: 40001 };
@@ -77,8 +79,7 @@ pub fn packet(from: Address, to: Address, seq: u32, ack: Option<u32>, flags: u8,
 
 /// Says which ports are servers', in the only network namespace.
 pub fn serve(decoder: &mut Decoder, ports: &[u16]) {
-    let mut ports = ports.to_vec();
-    ports.sort_unstable();
+    let ports = Ports::of(&SERVICE, ports);
     decoder.set_served(0, vec![Served { ports, ..Served::default() }], &mut Vec::new());
 }
 
