@@ -28,6 +28,3 @@ mod session;
 pub use circuit::SERVICE;
 pub use decoder::{Decoder, Limits};
 pub use session::SeedChannel;
-
-#[cfg(test)]
-mod tests;

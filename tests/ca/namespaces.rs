@@ -1,11 +1,11 @@
 //! The same addresses and ports in several network namespaces, and circuits that pass through one to another.
 
-use crate::ca::tests::wire::*;
-use crate::ca::{Decoder, Limits, SERVICE};
-use crate::linux::sockets::LocalAddress;
-use crate::net::served::{Listener, Served};
-use crate::net::service::Ports;
-use crate::net::Namespace;
+use crate::wire::*;
+use iocrec::ca::{Decoder, Limits, SERVICE};
+use iocrec::linux::sockets::LocalAddress;
+use iocrec::net::served::{Listener, Served};
+use iocrec::net::service::Ports;
+use iocrec::net::Namespace;
 use iocrec_log::event::{Address, CircuitEnds, Event, Fact};
 
 const HOST: Namespace = 100;
