@@ -7,15 +7,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use argh::FromArgs;
+use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
+use iocrec_cli::alias::Alias;
 use iocrec_log::event::Tier;
 use iocrec_log::storage::Directory;
 use iocrec_log::writer::{self, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
+use crate::bpf;
 use crate::bpf::Wish;
 use crate::commands::{check, mark, status, watch};
+use crate::control::{self, Reply};
 use crate::directory::Guard;
 use crate::linux::signals::HangUp;
 use crate::linux::user::Users;
@@ -29,14 +32,13 @@ use crate::recorder::store::Store;
 use crate::recorder::triggers::Triggers;
 use crate::recorder::{self, Recorder};
 use crate::terminal::{self, complain};
-use crate::{bpf, control};
 
 /// Steps of times in nanoseconds, unless told otherwise. A probe takes 400 ns and more, so that what differs by less
 /// does not come from the IOC; it would be half of the log (docs/benchmarks.md).
 const TIME_STEP: u64 = 256;
 
 /// A flight recorder for EPICS IOCs: watches running IOCs from outside, without changing them.
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 struct Arguments {
     /// print the version
     #[argh(switch, short = 'V')]
@@ -47,7 +49,7 @@ struct Arguments {
     command: Command,
 }
 
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand)]
 enum Command {
     Record(Record),
@@ -59,7 +61,7 @@ enum Command {
 }
 
 /// record IOCs into a log directory, to be read with iocreplay
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "record")]
 struct Record {
     /// directory of the log; made if it is not there
@@ -163,7 +165,7 @@ struct Record {
 }
 
 /// print puts and processing as they happen, a line each; writes no log
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "watch")]
 struct Watch {
     /// end after this time, e.g. 30s (default: at SIGINT or SIGTERM)
@@ -216,7 +218,7 @@ struct Watch {
 }
 
 /// say what this machine allows, with reasons, and which IOCs run on it
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "check")]
 struct Check {
     /// only processes of this user, a name or a number; repeatable (default: those of all)
@@ -229,7 +231,7 @@ struct Check {
 }
 
 /// write a mark into the log of the running recorder; what is around it is kept
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "mark")]
 struct Mark {
     /// directory of the log
@@ -242,7 +244,7 @@ struct Mark {
 }
 
 /// say if a recorder is running on a directory, and how it does
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "status")]
 struct ShowStatus {
     /// directory of the log
@@ -255,9 +257,17 @@ struct ShowStatus {
 }
 
 /// print the version
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "version")]
 struct Version {}
+
+/// Other names of options.
+pub static ALIASES: &[Alias] = &[];
+
+/// What argh knows of the command line: for the manual page and the completions (crate iocrec-pages).
+pub fn args_info() -> CommandInfoWithArgs {
+    Arguments::get_args_info()
+}
 
 /// Why the program ends.
 enum Failure {
@@ -350,7 +360,10 @@ fn record(record: Record) -> Result<(), Failure> {
     let say = move |line| _ = notices.try_send(line);
     control::serve(
         &record.dir,
-        move |request| answerer.answer(request).map_err(|error| error.to_string()),
+        move |request| match answerer.answer(request) {
+            Ok(answer) => Reply::Done(answer),
+            Err(error) => Reply::Refused(error.to_string()),
+        },
         say,
     )
     .map_err(no_thread)?;

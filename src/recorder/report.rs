@@ -215,9 +215,9 @@ impl Report {
             "pins",
             format_args!(
                 "{} segments, {} of {}",
-                status.kept,
-                bytes(status.kept_taken),
-                bytes(status.kept_share)
+                status.pinned,
+                bytes(status.pinned_taken),
+                bytes(status.pinned_share)
             ),
         );
         if status.waiting_marks > 0 {
@@ -272,9 +272,9 @@ impl Report {
             status.written,
             status.deleted,
             status.deleted_early,
-            status.kept,
-            status.kept_taken,
-            status.kept_share,
+            status.pinned,
+            status.pinned_taken,
+            status.pinned_share,
             status.waiting_marks,
         )
     }
