@@ -6,7 +6,7 @@
 //! are gone: a reference to them finds nothing, and what would have grown there becomes a root.
 //!
 //! Memory is bounded: the oldest chain goes, as it is, when it is older than [`LIMIT`] or when all
-//! chains together have more than [`MAX_SPANS`] spans.
+//! chains together have more than `MAX_SPANS` spans.
 
 use super::chain::{Chain, PutSpan, Span, SpanKind};
 use super::run::Run;

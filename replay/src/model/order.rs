@@ -3,9 +3,9 @@
 //! A record's CA link that writes makes a put in the target's IOC, be it the same, another on the
 //! host, or on another host. Nothing in Channel Access says that the two belong together, so they
 //! are joined only if nothing else fits: the same PV, a value that can have become the other, in
-//! order and within [`LINK_WAIT`], and no other put of a link that could have become it. A chain is given out when all
+//! order and within `LINK_WAIT`, and no other put of a link that could have become it. A chain is given out when all
 //! puts that its links can have made are known, and when all that began earlier have ended. Until then it is held:
-//! up to [`MAX_HELD`] spans; beyond that the earliest goes, and what began before it comes late.
+//! up to `MAX_HELD` spans; beyond that the earliest goes, and what began before it comes late.
 
 use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};

@@ -2,12 +2,12 @@
 //!
 //! Blocks are sorted, but neighbouring blocks may overlap: the recorder reads several queues (hits of
 //! each CPU, packets) in turn and writes a block once a second. An event can thus come later than
-//! another by as long as a flush and a turn of the loop; [`WINDOW`] is twice that. Definitions come into
+//! another by as long as a flush and a turn of the loop; `WINDOW` is twice that. Definitions come into
 //! force when they are read, so they may be a little early, never late. Ends come into force
-//! [`KEEP`] later than they say, when no chain that is still to be printed refers to what has ended.
+//! `KEEP` later than they say, when no chain that is still to be printed refers to what has ended.
 //!
 //! Segments are decoded on other threads, a few ahead of the one that is worked on. With a time from which on
-//! events are wanted, segments and blocks that are [`KEEP`] older are not read.
+//! events are wanted, segments and blocks that are `KEEP` older are not read.
 
 use super::clock::{created, SetLater};
 use super::open_chains;
@@ -246,29 +246,6 @@ impl Source {
         self.pending.front().map_or(self.newest, |event| event.time)
     }
 
-    /// The next item; `None` at the end.
-    pub fn next(&mut self) -> Option<Item> {
-        self.started = true;
-        loop {
-            self.fill();
-            let now = self.pending.front().map_or(self.newest, |event| event.time);
-            let due = |(time, _): &(u64, Fact)| time.saturating_add(KEEP) <= now;
-            if self.ends.len() > MAX_ENDS || self.ends.front().is_some_and(due) {
-                if let Some(ended) = self.end() {
-                    return Some(Item::Ended(ended));
-                }
-                continue;
-            }
-            let Some(event) = self.pending.pop() else {
-                return std::mem::take(&mut self.gap).then_some(Item::Gap);
-            };
-            self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
-            let Some(name) = ends(&event.fact) else { return Some(Item::Event(event)) };
-            self.last_end.insert(name, event.time);
-            self.ends.push_back((event.time, event.fact));
-        }
-    }
-
     /// Takes the oldest end into force, unless its number has been given anew since.
     fn end(&mut self) -> Option<Fact> {
         let (time, fact) = self.ends.pop_front()?;
@@ -394,6 +371,32 @@ impl Source {
             wanted.push(event);
         }
         self.pending.push(wanted);
+    }
+}
+
+impl Iterator for Source {
+    type Item = Item;
+
+    fn next(&mut self) -> Option<Item> {
+        self.started = true;
+        loop {
+            self.fill();
+            let now = self.pending.front().map_or(self.newest, |event| event.time);
+            let due = |(time, _): &(u64, Fact)| time.saturating_add(KEEP) <= now;
+            if self.ends.len() > MAX_ENDS || self.ends.front().is_some_and(due) {
+                if let Some(ended) = self.end() {
+                    return Some(Item::Ended(ended));
+                }
+                continue;
+            }
+            let Some(event) = self.pending.pop() else {
+                return std::mem::take(&mut self.gap).then_some(Item::Gap);
+            };
+            self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
+            let Some(name) = ends(&event.fact) else { return Some(Item::Event(event)) };
+            self.last_end.insert(name, event.time);
+            self.ends.push_back((event.time, event.fact));
+        }
     }
 }
 
