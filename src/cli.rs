@@ -15,22 +15,23 @@ use iocrec_log::writer::{self, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
+use crate::bpf;
 use crate::bpf::Wish;
 use crate::commands::{check, mark, status, watch};
+use crate::control::{self, Reply};
 use crate::directory::Guard;
 use crate::linux::signals::HangUp;
 use crate::linux::user::Users;
 use crate::linux::{privileges, signals};
+use crate::recorder::chain_sampling::Retain;
 use crate::recorder::holding::Holding;
 use crate::recorder::report::Report;
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
 use crate::recorder::store::Store;
-use crate::recorder::thinning::Retain;
 use crate::recorder::triggers::Triggers;
 use crate::recorder::{self, Recorder};
 use crate::terminal::{self, complain};
-use crate::{bpf, control};
 
 /// Steps of times in nanoseconds, unless told otherwise. A probe takes 400 ns and more, so that what differs by less
 /// does not come from the IOC; it would be half of the log (docs/benchmarks.md).
@@ -357,7 +358,12 @@ fn record(record: Record) -> Result<(), Failure> {
     let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
     let (desk, notices) = (store.desk(), store.notices());
     let say = move |line| _ = notices.try_send(line);
-    control::serve(&record.dir, move |request| desk.answer(request), say).map_err(no_thread)?;
+    control::serve(
+        &record.dir,
+        move |request| desk.answer(request).map_or_else(Reply::Refused, Reply::Done),
+        say,
+    )
+    .map_err(no_thread)?;
     let options = recorder::Options {
         wish: record.tier,
         interfaces: interfaces(record.iface),
@@ -449,7 +455,8 @@ fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<Recorder, Fa
         _ => {}
     }
     let sink = &mut Holding::new(sink);
-    let (mut recorder, said) = Recorder::new(options, sink).map_err(Failure::Failed)?;
+    let (mut recorder, said) =
+        Recorder::new(options, sink).map_err(|error| Failure::Failed(error.to_string()))?;
     said.iter().for_each(|line| complain(line));
     recorder.run(sink, &mut complain);
     Ok(recorder)

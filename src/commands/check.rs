@@ -162,7 +162,8 @@ fn look(users: &Users) -> Result<Report, String> {
         left_out: Vec::new(),
         no_packets: None,
     }));
-    Ok(Report { host: host()?, tier, no_packets, iocs, refused })
+    let host = host().map_err(|error| error.to_string())?;
+    Ok(Report { host, tier, no_packets, iocs, refused })
 }
 
 /// Why a process is left out though it is an IOC or a server.

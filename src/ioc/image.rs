@@ -4,6 +4,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use iocrec_log::event::Linkage;
+
+use crate::ioc::layout::Layout;
+use crate::ioc::offsets::{Abi, Generation};
+use crate::ioc::IocProcess;
 use crate::linux::memory::Memory;
 use crate::linux::width::Width;
 
@@ -187,6 +192,30 @@ impl Image {
             self.point_to_string(list + index * self.width.bytes(), choice);
         }
         list
+    }
+}
+
+impl Image {
+    /// The process whose record database begins at `base`, as a look at it would have found it; and where the variable is
+    /// that points to the database.
+    pub fn process(&mut self, pid: u32, base: usize) -> (IocProcess, usize) {
+        let variable = self.room(8);
+        self.point(variable, base);
+        let memory = self.memory();
+        let process = IocProcess {
+            pid,
+            start: 1,
+            name: "test".into(),
+            base_version: "7.0.10".into(),
+            environment: Vec::new(),
+            linkage: Linkage::Shared,
+            layout: Layout::read(&memory, self.address(base)),
+            memory,
+            modules: Vec::new(),
+            database: Some(self.address(variable)),
+            abi: Abi { width: self.width, generation: Generation::Base315 },
+        };
+        (process, variable)
     }
 }
 

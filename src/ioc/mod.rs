@@ -23,7 +23,7 @@ mod files;
 mod finder;
 pub mod functions;
 #[cfg(test)]
-mod image;
+pub(crate) mod image;
 pub mod layout;
 pub mod menus;
 mod module;

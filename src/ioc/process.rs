@@ -38,7 +38,7 @@ pub struct IocProcess {
     /// The files that define the symbols, the program first.
     pub modules: Vec<Module>,
     /// Address of the variable that points to its record database, where that has no symbol and was searched for.
-    database: Option<u64>,
+    pub(super) database: Option<u64>,
     /// Its record layout, or why it could not be read.
     pub layout: Result<Layout, LayoutError>,
     /// What its structures depend on.

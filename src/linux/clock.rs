@@ -1,8 +1,51 @@
-//! The clocks that events are timed by.
+//! The clocks that time events.
+//!
+//! The recorder's core asks a [`Clock`], which tests replace by one that they set; helper threads and the kernel's end of
+//! the buffers use the functions.
 
 use std::time::Duration;
 
+use nix::poll::{poll, PollFd, PollTimeout};
 use nix::time::{clock_gettime, ClockId};
+
+/// The machine's time, and waiting for it to pass.
+pub trait Clock {
+    /// CLOCK_MONOTONIC, nanoseconds.
+    fn monotonic(&self) -> u64;
+
+    /// What to add to the monotonic time for nanoseconds since 1970.
+    fn wall_offset(&self) -> i64;
+
+    /// The monotonic time of a moment given in nanoseconds after boot: see [`monotonic_of_boot`].
+    fn monotonic_of_boot(&self, boot: u64) -> u64;
+
+    /// Waits until one of the descriptors has something to read, at most for `longest`. The descriptors' `revents` say
+    /// which.
+    fn wait(&self, descriptors: &mut [PollFd], longest: Duration);
+}
+
+/// The clock of the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct System;
+
+impl Clock for System {
+    fn monotonic(&self) -> u64 {
+        monotonic()
+    }
+
+    fn wall_offset(&self) -> i64 {
+        wall_offset()
+    }
+
+    fn monotonic_of_boot(&self, boot: u64) -> u64 {
+        monotonic_of_boot(boot)
+    }
+
+    fn wait(&self, descriptors: &mut [PollFd], longest: Duration) {
+        // interrupted by a signal, or out of memory: the caller looks at everything either way
+        let _ = poll(descriptors, PollTimeout::try_from(longest).unwrap_or(PollTimeout::ZERO));
+    }
+}
 
 fn nanoseconds(clock: ClockId) -> i64 {
     // these clocks exist on every kernel; zero would only misplace an event
@@ -14,19 +57,19 @@ pub fn monotonic() -> u64 {
     nanoseconds(ClockId::CLOCK_MONOTONIC).unsigned_abs()
 }
 
-/// Nanoseconds of a processor that this thread has had.
+/// Processor time that this thread has used, nanoseconds.
 pub fn thread() -> u64 {
     nanoseconds(ClockId::CLOCK_THREAD_CPUTIME_ID).unsigned_abs()
 }
 
-/// The monotonic time of a moment that is told in nanoseconds after boot, suspended time included, as /proc tells
-/// when processes began. Too early where the machine was suspended since: by how much is not told.
+/// The monotonic time of a moment given in nanoseconds after boot, suspended time included, as /proc has the start of
+/// processes. Too early where the machine was suspended since; by how much is unknown.
 pub fn monotonic_of_boot(boot: u64) -> u64 {
     let ahead = nanoseconds(ClockId::CLOCK_BOOTTIME).saturating_sub(nanoseconds(ClockId::CLOCK_MONOTONIC));
     boot.saturating_sub(ahead.unsigned_abs())
 }
 
-/// What is to be added to the monotonic time for nanoseconds since 1970.
+/// What to add to the monotonic time for nanoseconds since 1970.
 pub fn wall_offset() -> i64 {
     // The best of three: a preemption between the two reads would look like a step of the clock.
     let read = || {
@@ -44,10 +87,9 @@ pub fn utc_offset() -> i32 {
 }
 
 /// The calendar's local time at nanoseconds since 1970.
-#[allow(clippy::useless_conversion)] // on some machines it is none
+#[allow(clippy::useless_conversion)] // on some machines nothing is converted
 fn local(wall: i64) -> libc::tm {
-    // years whose seconds do not fit into a 32-bit box's time_t can't be shown there
-    // (its type is the C library's: 32 bits in some)
+    // a 32-bit time_t cannot hold, and so not show, years after 2038
     let time = wall.div_euclid(1_000_000_000).try_into().unwrap_or(0);
     // SAFETY: a tm of zeroes is a valid one (its zone pointer may be NULL).
     let mut local: libc::tm = unsafe { std::mem::zeroed() };

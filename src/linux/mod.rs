@@ -21,6 +21,7 @@ pub mod ports;
 pub mod privileges;
 pub mod proc;
 pub mod process;
+pub mod procfs;
 pub mod reader;
 pub mod signals;
 pub mod sockets;

@@ -1,45 +1,35 @@
-//! Hits turned into events: addresses into numbers, bytes into values.
+//! Hits of the probes turned into facts: addresses into ids, bytes into values.
 
-use iocrec_log::event::{
-    CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Event, Fact, Process, Put, PutKind, Value,
-};
+use iocrec_log::event::{CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Fact, Process, Put, PutKind, Value};
 
 use epics::dbf::Numbering;
 
 use crate::bpf::hit::{Body, Form, Head};
 use crate::ioc::fields;
 use crate::linux::text::printable;
-use crate::recorder::names::{Names, NewThread, Step};
-use crate::recorder::selection::Selection;
-use crate::recorder::sink::Sink;
+use crate::recorder::context::Env;
+use crate::recorder::registry::threads::{HitPlace, NewThread, Step};
+use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::value::{dbf, text, value};
 
-/// Works on one hit; tells of its thread when it is that thread's first.
-pub fn hit(
-    names: &mut Names,
-    selection: &Selection,
-    head: &Head,
-    body: Body,
-    sink: &mut dyn Sink,
-) -> Option<NewThread> {
-    let Head { time, pid, .. } = *head;
-    // an IOC that ended with hits still on the way
-    let numbering =
-        names.ioc(pid)?.process.layout.as_ref().map_or(Numbering::Since3161, |layout| layout.numbering);
+/// Makes facts of one hit in an IOC; its thread, when it is that thread's first.
+pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Body) -> Option<NewThread> {
+    let layout = ioc.process.as_ref()?.layout.as_ref();
+    let numbering = layout.map_or(Numbering::Since3161, |layout| layout.numbering);
     let step = match body {
         Body::Process if !head.active => Step::Process(head.object),
         Body::Complete { .. } => Step::Complete(head.object),
         _ => Step::Other,
     };
-    let (thread, new) = names.thread(time, pid, head.tid, head.sp, step, sink)?;
-    let sp = thread.relative(head.sp);
-    let known = thread;
-    let thread = thread.id;
+    let place = HitPlace { tid: head.tid, sp: head.sp, time: head.time };
+    let (known, new) = ioc.hit(env, place, step)?;
+    let (thread, sp) = (known.id, known.relative(head.sp));
+    let time = head.time;
     let fact = match body {
         Body::Process | Body::RsetProcess => {
-            let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
-            let site = names.site(time, pid, head.caller, sink);
-            names.tell_links(time, pid, (record, head.object), &known, sink);
+            let Some(record) = ioc.record(env, time, head.object) else { return new };
+            let site = ioc.call_site(env, time, head.caller);
+            ioc.write_cp_links(env, time, (record, head.object), &known);
             let process = Process { thread, sp, site, record, active: head.active };
             if body == Body::RsetProcess {
                 Fact::RsetProcess(process)
@@ -48,7 +38,7 @@ pub fn hit(
             }
         }
         Body::Complete { form, value: raw } => {
-            let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
+            let Some(record) = ioc.record(env, time, head.object) else { return new };
             let value = raw.map_or(Value::Unknown, |raw| match form {
                 Form::Text => text(&raw),
                 form => value(&raw, numbering, form == Form::Array),
@@ -57,17 +47,19 @@ pub fn hit(
             Fact::Complete(Complete { thread, sp, site: 0, record, value, severity, status })
         }
         Body::Put { kind, field, requested, old, link } => {
-            let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
-            let site = names.site(time, pid, head.caller, sink);
+            let Some(record) = ioc.record(env, time, head.object) else { return new };
+            let site = ioc.call_site(env, time, head.caller);
             if link.is_some() {
-                names.links_change(pid, head.object);
+                ioc.links.changed(env, head.object);
             }
             let acknowledges = numbering.acknowledges(requested.dbf).filter(|_| kind != PutKind::Notify);
-            let acknowledged =
-                acknowledges.and_then(|severity| names.acknowledged(pid, head.object, severity));
+            let acknowledged = acknowledges.and_then(|severity| ioc.acknowledged(head.object, severity));
             let description = acknowledged.unwrap_or(field);
-            let field = names.field(time, pid, description, sink);
-            names.note_put(time, pid, head.object, record, field);
+            let field = ioc.field(env, time, description);
+            if let Some(reread) = field.and_then(|field| field.reread) {
+                ioc.rereads.note(time, head.object, record, reread);
+            }
+            let field = field.map(|field| field.id);
             let dbf = if acknowledged.is_some() { Dbf::UShort } else { dbf(&requested, numbering) };
             let count = requested.count;
             // dbProcessNotify is handed no value: the dbPut inside it is
@@ -82,21 +74,20 @@ pub fn hit(
                 },
             };
             if let Some(field) = field {
-                let (record, field) = ((record, head.object), (field, description));
-                let inner = kind == PutKind::Put;
-                names.look_after(time, pid, head.tid, record, field, &old, inner, sink);
+                let is_inner = kind == PutKind::Put;
+                ioc.note_put(env, place, (record, head.object), field, description, &old, is_inner);
             }
             Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
         }
         Body::LinkPut { record, pv, value: raw } => {
-            // a link that does not say whose it is belongs to the record that is being processed there
-            let record = match record {
-                0 => names.owner(pid, head.object).unwrap_or(0),
-                record => record,
+            // a link that does not say whose it is belongs to the record that it lies in
+            let address = match record {
+                0 => ioc.link_owner(env, head.object),
+                record => Some(record),
             };
-            let record = match record {
-                0 => None,
-                address => match names.record(time, pid, address, selection, sink) {
+            let record = match address {
+                None => None,
+                Some(address) => match ioc.record(env, time, address) {
                     None => return new,
                     known => known,
                 },
@@ -106,15 +97,18 @@ pub fn hit(
             Fact::CaLinkPut(CaLinkPut { thread, sp, site: 0, record, pv, dbf, count, value })
         }
         Body::ChainsLeftOut { since, count } => {
-            let Some(record) = names.record(time, pid, head.object, selection, sink) else { return new };
+            let Some(record) = ioc.record(env, time, head.object) else { return new };
             Fact::ChainsLeftOut(ChainsLeftOut { record, count, since })
         }
         Body::Cause { kind, user } => {
-            let record = names.known_record(pid, user);
-            let site = names.site(time, pid, head.caller, sink);
+            let record = ioc.records.id(user);
+            let site = ioc.call_site(env, time, head.caller);
             Fact::Cause(Cause { thread, sp, site, kind, object: head.object, record })
         }
     };
-    sink.push(Event { time, fact });
+    env.push(time, fact);
     new
 }
+
+#[cfg(test)]
+mod tests;

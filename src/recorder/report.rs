@@ -9,8 +9,8 @@ use iocrec_log::writer::{State, Status};
 
 use crate::json::{array, string};
 use crate::linux::clock::{self, iso};
+use crate::recorder::heartbeat::Beats;
 use crate::recorder::name_of;
-use crate::recorder::pulse::Beats;
 use crate::terminal;
 
 /// Nanoseconds between counts, and how many are kept: rates are those of the last minute.
@@ -208,9 +208,9 @@ impl Report {
             "pins",
             format_args!(
                 "{} segments, {} of {}",
-                status.kept,
-                bytes(status.kept_taken),
-                bytes(status.kept_share)
+                status.pinned,
+                bytes(status.pinned_taken),
+                bytes(status.pinned_share)
             ),
         );
         if status.waiting_marks > 0 {
@@ -264,9 +264,9 @@ impl Report {
             status.written,
             status.deleted,
             status.deleted_early,
-            status.kept,
-            status.kept_taken,
-            status.kept_share,
+            status.pinned,
+            status.pinned_taken,
+            status.pinned_share,
             status.waiting_marks,
         )
     }

@@ -15,7 +15,7 @@ use iocrec_log::writer::{Status, Writer};
 
 use crate::control::Request;
 use crate::linux::clock;
-use crate::recorder::pulse::Pulse;
+use crate::recorder::heartbeat::Pulse;
 use crate::recorder::report::Report;
 use crate::recorder::sink::Sink;
 use crate::recorder::triggers::Triggers;

@@ -1,29 +1,29 @@
-//! How many chains are kept: as many as the user says (`--thin`), or as the disk has room for (`--retain`).
+//! Chain sampling: how many chains are kept, as many as the user says (`--thin`) or as the disk has room for (`--retain`).
 //!
 //! For `--retain` the rate at which the log grows is compared with the rate at which it would just fill the disk's
-//! share in the time asked for. As long as it is higher, the pause between the chains kept of each record is made
-//! longer; when it is lower, shorter. So as little is left out as possible, and what can't be thinned (puts,
-//! definitions) is made room for.
+//! share in the time asked for. As long as it is higher, the pause between the chains kept of each record grows;
+//! when it is lower, the pause shrinks. So as little is left out as possible, and there is room for what is never left out
+//! (puts, definitions).
 
 use std::time::Duration;
 
 use crate::bpf::maps::ChainSampling;
 
-/// How often the rate is looked at, nanoseconds: several times as long as a block waits to be written.
+/// Nanoseconds over which the rate is measured: several times as long as a block waits to be written.
 const PERIOD: u64 = 5_000_000_000;
-/// The shortest pause, nanoseconds: half that of EPICS's fastest scan, .1 second. A shorter one is none.
+/// The shortest pause, nanoseconds: half that of EPICS's fastest scan, .1 second. Anything shorter counts as none.
 const SHORTEST: u64 = 50_000_000;
-/// The longest: of every record that processes something is seen all ten minutes.
+/// The longest: each record that processes is seen every ten minutes.
 const LONGEST: u64 = 600_000_000_000;
-/// What of the disk's share may be counted on: the oldest segment goes as a whole, a tenth of it at most.
+/// The part of the disk's share that is always there: the oldest segment is deleted whole, a tenth of the share at most.
 const SHARE: f64 = 0.9;
 /// The rate aimed at, as a part of what is allowed, and the lowest that is left as it is.
 const AIM: f64 = 0.9;
 const LOW: f64 = 0.8;
 /// The pause changes by no more than this in one step, since one period may be unlike the next.
 const STEP: f64 = 3.0;
-/// A person is told at most so often, nanoseconds.
-const TELL: u64 = 60_000_000_000;
+/// Least time between two messages for people, nanoseconds.
+const MESSAGE_PERIOD: u64 = 60_000_000_000;
 
 /// How long a log is to last within how much disk.
 #[derive(Clone, Copy, Debug)]
@@ -38,44 +38,44 @@ pub struct Retain {
 #[derive(Debug, PartialEq)]
 pub struct Change {
     /// `None`: all.
-    pub thinning: Option<ChainSampling>,
+    pub sampling: Option<ChainSampling>,
     /// Why.
     pub cause: String,
-    /// To be said aloud, too.
+    /// People should read it, too.
     pub aloud: bool,
 }
 
 /// Decides how many chains are kept.
-pub struct Thinner {
+pub struct Sampler {
     /// What the user allows at most.
-    most: Option<ChainSampling>,
+    limit: Option<ChainSampling>,
     retain: Option<Retain>,
-    /// Nanoseconds between two chains that are kept; 0: no more than `most` says.
+    /// Nanoseconds between two chains that are kept; 0: no more than `limit` says.
     pause: u64,
     /// When the rate was looked at, and what had been written then. The first is only a beginning.
     looked: Option<(u64, u64)>,
-    told: u64,
+    last_message: u64,
     begun: bool,
 }
 
-impl Thinner {
+impl Sampler {
     /// Keeps at most `thin` chains a second, fewer where `retain` needs it.
-    pub fn new(thin: Option<u32>, retain: Option<Retain>) -> Thinner {
-        let most = thin.map(|chains| ChainSampling { chains, window: 1_000_000_000 });
-        Thinner { most, retain, pause: 0, looked: None, told: 0, begun: false }
+    pub fn new(thin: Option<u32>, retain: Option<Retain>) -> Sampler {
+        let limit = thin.map(|chains| ChainSampling { chains, window: 1_000_000_000 });
+        Sampler { limit, retain, pause: 0, looked: None, last_message: 0, begun: false }
     }
 
     /// May chains be left out at all?
-    pub fn thins(&self) -> bool {
-        self.most.is_some() || self.retain.is_some()
+    pub fn leaves_out(&self) -> bool {
+        self.limit.is_some() || self.retain.is_some()
     }
 
     /// To be called about once a second with the monotonic time and the bytes written so far.
     pub fn step(&mut self, now: u64, written: Option<u64>) -> Option<Change> {
         if !std::mem::replace(&mut self.begun, true) {
-            let most = self.most?;
-            let cause = format!("--thin {}", most.chains);
-            return Some(Change { thinning: self.most, cause, aloud: false });
+            let limit = self.limit?;
+            let cause = format!("--thin {}", limit.chains);
+            return Some(Change { sampling: self.limit, cause, aloud: false });
         }
         let (retain, written) = (self.retain?, written?);
         let Some((looked, before)) = self.looked else {
@@ -99,11 +99,11 @@ impl Thinner {
             retain.time.as_secs(),
             retain.max_disk
         );
-        let aloud = self.told == 0 || now >= self.told.saturating_add(TELL);
+        let aloud = self.last_message == 0 || now >= self.last_message.saturating_add(MESSAGE_PERIOD);
         if aloud {
-            self.told = now;
+            self.last_message = now;
         }
-        Some(Change { thinning: self.in_force(), cause, aloud })
+        Some(Change { sampling: self.in_force(), cause, aloud })
     }
 
     /// The pause that fits, when so much is written of what is allowed.
@@ -123,19 +123,19 @@ impl Thinner {
 
     fn in_force(&self) -> Option<ChainSampling> {
         let paused = (self.pause > 0).then_some(ChainSampling { chains: 1, window: self.pause });
-        match (self.most, paused) {
-            (Some(most), Some(paused)) if most.window / u64::from(most.chains.max(1)) >= paused.window => {
-                Some(most)
+        match (self.limit, paused) {
+            (Some(limit), Some(paused)) if limit.window / u64::from(limit.chains.max(1)) >= paused.window => {
+                Some(limit)
             }
-            (most, None) => most,
+            (limit, None) => limit,
             (_, paused) => paused,
         }
     }
 }
 
-/// A number of chains in words.
-pub fn in_words(thinning: Option<ChainSampling>) -> String {
-    match thinning {
+/// How many chains are kept, for people.
+pub fn in_words(sampling: Option<ChainSampling>) -> String {
+    match sampling {
         None => "all chains are kept".into(),
         Some(ChainSampling { chains, window }) => {
             let seconds = window as f64 / 1e9;
@@ -150,27 +150,27 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// An IOC whose records begin so many chains a second, each of them 100 bytes, beside `other` bytes/s that
-    /// can't be thinned; how many bytes/s are written after some minutes, and the pause.
-    fn settles(thinner: &mut Thinner, rates: &[f64], other: f64) -> (f64, u64) {
+    /// An IOC whose records begin chains at these rates a second, each of them 100 bytes, beside `other` bytes/s that
+    /// are never left out; how many bytes/s are written after some minutes, and the pause.
+    fn settles(sampler: &mut Sampler, rates: &[f64], other: f64) -> (f64, u64) {
         let (mut written, mut rate) = (0.0, 0.0);
         for second in 1..=600u64 {
-            let kept = |&chains: &f64| match thinner.in_force() {
+            let kept = |&chains: &f64| match sampler.in_force() {
                 None => chains,
-                Some(ChainSampling { chains: most, window }) => {
-                    chains.min(f64::from(most) * SECOND as f64 / window as f64)
+                Some(ChainSampling { chains: limit, window }) => {
+                    chains.min(f64::from(limit) * SECOND as f64 / window as f64)
                 }
             };
             rate = other + rates.iter().map(kept).sum::<f64>() * 100.0;
             written += rate;
-            thinner.step(second * SECOND, Some(written as u64));
+            sampler.step(second * SECOND, Some(written as u64));
         }
-        (rate, thinner.pause)
+        (rate, sampler.pause)
     }
 
-    fn retain(allowed: f64) -> Thinner {
+    fn retain(allowed: f64) -> Sampler {
         let retain = Retain { max_disk: (allowed / SHARE * 1000.0) as u64, time: Duration::from_secs(1000) };
-        Thinner::new(None, Some(retain))
+        Sampler::new(None, Some(retain))
     }
 
     #[test]
@@ -185,31 +185,31 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_thinned_does_not_make_it_worse_than_the_longest_pause() {
+    fn what_is_never_left_out_takes_the_longest_pause_at_most() {
         let (rate, pause) = settles(&mut retain(100.0), &[10.0], 500.0);
         assert!(pause == LONGEST && rate < 501.0, "{rate} {pause}");
     }
 
     #[test]
     fn comes_back_when_there_is_room_again() {
-        let mut thinner = retain(5_000.0);
-        let (_, pause) = settles(&mut thinner, &[10.0; 100], 0.0);
+        let mut sampler = retain(5_000.0);
+        let (_, pause) = settles(&mut sampler, &[10.0; 100], 0.0);
         assert!(pause > SHORTEST);
-        thinner.looked = None;
-        let (rate, pause) = settles(&mut thinner, &[1.0; 10], 0.0);
+        sampler.looked = None;
+        let (rate, pause) = settles(&mut sampler, &[1.0; 10], 0.0);
         assert_eq!((rate as u64, pause), (1000, 0));
     }
 
     #[test]
     fn the_user_s_number_holds_where_it_is_lower() {
-        let mut thinner = Thinner::new(Some(2), None);
-        let first = thinner.step(SECOND, None).unwrap();
-        assert_eq!(first.thinning, Some(ChainSampling { chains: 2, window: SECOND }));
-        assert_eq!(thinner.step(2 * SECOND, Some(0)), None);
-        let mut both = Thinner { most: first.thinning, ..retain(1e9) };
-        assert_eq!(both.in_force(), first.thinning);
+        let mut sampler = Sampler::new(Some(2), None);
+        let first = sampler.step(SECOND, None).unwrap();
+        assert_eq!(first.sampling, Some(ChainSampling { chains: 2, window: SECOND }));
+        assert_eq!(sampler.step(2 * SECOND, Some(0)), None);
+        let mut both = Sampler { limit: first.sampling, ..retain(1e9) };
+        assert_eq!(both.in_force(), first.sampling);
         both.pause = SECOND / 10;
-        assert_eq!(both.in_force(), first.thinning, "ten a second are more than two");
+        assert_eq!(both.in_force(), first.sampling, "ten a second are more than two");
         both.pause = SECOND;
         assert_eq!(both.in_force(), Some(ChainSampling { chains: 1, window: SECOND }));
     }

@@ -1,9 +1,10 @@
 //! Names for channels of servers that cannot be read, from the clients on this machine.
 //!
 //! A channel that was open before the recorder came has no name in its packets. Where the server is an IOC
-//! on this machine its tables tell; else the client may be here, and tells as well
-//! ([`crate::ioc::channels`]), in whichever of the network namespaces that something is recorded in. Clients whose circuit is not known yet are read when servers' ports become
-//! known; and any when a put is seen on a channel without a name.
+//! on this machine its own tables have it; else the client may be here, and its memory has it as well
+//! ([`crate::ioc::channels`]), in whichever of the network namespaces that something is recorded in. Clients whose
+//! circuit is not known yet are read when servers' ports become known; and any when a put is seen on a channel without a
+//! name.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
@@ -12,21 +13,21 @@ use std::time::Duration;
 
 use iocrec_log::event::{CircuitId, Event, Fact};
 
-use crate::ca::{self, Decoder, SeedChannel};
+use crate::ca::{Decoder, SeedChannel};
 use crate::ioc::channels::{Libraries, OpenCircuit};
 use crate::linux::process;
 use crate::linux::reader::{self, Inspection};
 use crate::linux::sockets::{self, Connection};
 use crate::net::Namespace;
-use crate::recorder::ends::Places;
+use crate::recorder::circuits::places::Places;
 
 /// A process is not read more often, nanoseconds: it means copying its heap.
 const PAUSE: u64 = 5_000_000_000;
 /// The clients are not looked for more often, nanoseconds: it means reading all processes' descriptors.
 const LOOK: u64 = 1_000_000_000;
 
-/// A client is read for a circuit's names so often at most: on a busy machine a search may end before it has found
-/// them, and a client that is not libca will never tell.
+/// Times that a client is read for a circuit's names: on a busy machine a search may end before it has found
+/// them, and a client that is not libca never has them.
 const TRIES: u32 = 3;
 
 /// What a look at a client may cost: its heap, of which [`Libraries::circuits`] reads 256 MiB at most, and its
@@ -54,7 +55,7 @@ impl Searcher {
             while let Ok(pid) = pids.recv() {
                 let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
                 let found = libraries.circuits(pid);
-                // what does not answer has no names to tell
+                // what does not answer has no names for us
                 let _ = look.end();
                 if result.send((pid, found)).is_err() {
                     break;
@@ -71,7 +72,7 @@ impl Searcher {
 pub struct LocalClients {
     /// Started when first needed.
     searcher: Option<Searcher>,
-    /// Circuits with channels that have no name, and how often their clients were to be read for one.
+    /// Circuits with channels that have no name, and how often their clients were read for one.
     unnamed: HashMap<CircuitId, u32>,
     /// All clients are to be read, whether or not a channel without a name has been seen.
     all: bool,
@@ -98,8 +99,7 @@ impl LocalClients {
         }
     }
 
-    /// Does a little of what is to be done: asks for at most one process, and takes over what has been
-    /// found. `places`: where servers are.
+    /// Takes over what has been found, and asks for one more process. `places`: where servers are.
     pub fn step(&mut self, now: u64, places: &Places, decoder: &mut Decoder, events: &mut Vec<Event>) {
         if (self.all || !self.unnamed.is_empty()) && now >= self.next_look {
             self.next_look = now.saturating_add(LOOK);
@@ -126,7 +126,7 @@ impl LocalClients {
         for circuit in found {
             let namespace = from.map(|from| decoder.home(from, circuit.server));
             let Some(namespace) = namespace.filter(|_| !circuit.channels.is_empty()) else { continue };
-            if !serves(places, namespace, circuit.server.port) {
+            if !places.serves(namespace, circuit.server.port) {
                 continue;
             }
             let channels: Vec<SeedChannel> = circuit
@@ -140,7 +140,7 @@ impl LocalClients {
                     count: None,
                 })
                 .collect();
-            // the client's claims about itself are not read: packets or the server tell them
+            // the client's claims about itself are not read: they come by packets or from the server
             decoder.seed(namespace, now, circuit.client, circuit.server, "", "", 0, &channels, events);
         }
     }
@@ -156,7 +156,7 @@ impl LocalClients {
                     Some(circuit) => !self.unnamed.contains_key(&circuit),
                     None => !self.all,
                 };
-                let unnamed = !named && serves(places, home, connection.remote.port);
+                let unnamed = !named && places.serves(home, connection.remote.port);
                 unnamed.then_some((connection.inode, (home, connection)))
             }));
         }
@@ -180,9 +180,4 @@ impl LocalClients {
         self.unnamed = again;
         self.all = false;
     }
-}
-
-/// Does a server in that namespace have this port?
-fn serves(places: &Places, namespace: Namespace, port: u16) -> bool {
-    places.wanted.get(&namespace).is_some_and(|place| place.ports.has(&ca::SERVICE, port))
 }

@@ -1,18 +1,18 @@
 //! Whose the two ends of each circuit are.
 //!
 //! Two IOCs may serve at the same port on two addresses, or at the same address and port in two network
-//! namespaces; and a client may be an IOC: one with CA links, or a sequencer. The sockets tell: a connection's socket
+//! namespaces; and a client may be an IOC: one with CA links, or a sequencer. The sockets show it: a connection's socket
 //! is held by the process that it belongs to, and while none is seen (a client that is gone soon) the socket that
-//! listens tells the server ([`crate::net::served::Served`]). Ports alone tell nothing.
+//! listens shows the server ([`crate::net::served::Served`]). Ports alone prove nothing.
 //!
 //! A look reads the sockets of each namespace and the descriptors of the recorded processes, on a thread of its own: a
-//! machine with many connections takes long over it. Only when there is something new it is looked, ten
+//! machine with many connections takes long over it. It is made only when there is something new, ten
 //! times a second at most, and for no more than a thirtieth of a processor.
 //!
 //! Not seen: a client behind a translation of addresses (NAT), whose own end has other numbers; and who
-//! serves where a process that is not recorded shares the socket that listens.
+//! serves where a process that is not recorded shares the listening socket.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::thread;
 
@@ -21,30 +21,19 @@ use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 use crate::ca;
 use crate::linux::sockets::{self, Sockets};
 use crate::linux::{clock, process};
-use crate::net::captures::Wanted;
 use crate::net::served::{Listener, Served};
 use crate::net::Namespace;
+use crate::recorder::circuits::places::Places;
 
 /// Least time between two looks, nanoseconds.
 const PAUSE: u64 = 100_000_000;
-/// And that many times what the last one took of a processor.
+/// And this many times the processor time of the last one.
 const SHARE: u64 = 30;
-/// More descriptors of a process are not read: an IOC has some hundreds, and one that has a million is not to keep the
-/// others waiting.
-const MOST_HELD: usize = 65_536;
-/// A circuit whose sockets were not found is looked for so often: one is there when the server has accepted it, and the
-/// log has the circuit before.
+/// Descriptors that are read of a process: an IOC has some hundreds, and one that has a million must not keep the others
+/// waiting.
+const MAX_HELD: usize = 65_536;
+/// Looks for the sockets of a circuit: one is there when the server has accepted it, and the log has the circuit before.
 const TRIES: u8 = 3;
-
-/// Where what is recorded lives.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Places {
-    /// The network namespaces with their servers' ports.
-    pub wanted: BTreeMap<Namespace, Wanted>,
-    /// The processes, in the order of their numbers, and whether they are IOCs. A server that is none may be a gateway,
-    /// whose own puts are those of its clients.
-    pub recorded: Vec<(IocId, u32, bool)>,
-}
 
 /// What a look is to find.
 struct Job {
@@ -58,7 +47,7 @@ struct Look {
     sockets: HashMap<Namespace, Sockets>,
     /// Whose a socket is; `None`: several recorded processes hold it.
     owners: HashMap<u64, Option<IocId>>,
-    /// Time of a processor, nanoseconds.
+    /// Processor time, nanoseconds.
     took: u64,
 }
 
@@ -74,7 +63,7 @@ impl Look {
         // Descriptors after sockets: who has accepted one of these has it.
         let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
         for &(ioc, pid, _) in &job.places.recorded {
-            for inode in sockets::held(&process::directory(pid)).take(MOST_HELD) {
+            for inode in sockets::held(&process::directory(pid)).take(MAX_HELD) {
                 let owner = owners.entry(inode).or_insert(Some(ioc));
                 *owner = owner.filter(|owner| *owner == ioc);
             }
@@ -105,8 +94,8 @@ impl Look {
         served.collect()
     }
 
-    /// What it tells of a circuit, which is recorded in `namespace`: the server and the client, each `None` where no socket
-    /// was found, else who holds it.
+    /// The server and the client of a circuit that is recorded in `namespace`: each `None` where no socket was found, else
+    /// who holds it.
     fn ends(&self, namespace: Namespace, client: Address, server: Address) -> [Option<Option<IocId>>; 2] {
         let here = |local, remote| {
             let inode = self.sockets.get(&namespace)?.connections.get(&(local, remote))?;
@@ -133,22 +122,23 @@ impl Look {
 struct Open {
     client: Address,
     server: Address,
-    said: CircuitEnds,
-    /// The log has been told where it is.
-    told: bool,
-    /// How often it is still to be looked for.
+    /// As the log has them.
+    ends: CircuitEnds,
+    /// The log has in which namespace it is.
+    is_placed: bool,
+    /// Looks that are still made for it.
     tries: u8,
 }
 
 /// The thread that looks.
-struct Looker {
+struct Searcher {
     jobs: Sender<Job>,
     looks: Receiver<Look>,
 }
 
-impl Looker {
+impl Searcher {
     /// `None` if the system gives no thread.
-    fn start() -> Option<Looker> {
+    fn start() -> Option<Searcher> {
         let (jobs, wanted) = channel();
         let (result, looks) = channel();
         let work = move || {
@@ -160,17 +150,17 @@ impl Looker {
             }
         };
         thread::Builder::new().name("sockets".into()).spawn(work).ok()?;
-        Some(Looker { jobs, looks })
+        Some(Searcher { jobs, looks })
     }
 }
 
 /// See the module.
 #[derive(Default)]
-pub struct Ends {
+pub struct EndFinder {
     places: Places,
     /// The places have changed since they were looked at.
     moved: bool,
-    looker: Option<Looker>,
+    searcher: Option<Searcher>,
     busy: bool,
     next_look: u64,
     open: HashMap<CircuitId, Open>,
@@ -178,14 +168,14 @@ pub struct Ends {
     asked: Vec<CircuitId>,
 }
 
-impl Ends {
+impl EndFinder {
     /// Where what is recorded lives now.
     pub fn set_places(&mut self, places: Places) {
         if places != self.places {
             self.places = places;
             self.moved = true;
             // a process that was not recorded when its circuit was looked for may be by now
-            self.open.values_mut().filter(|open| open.told).for_each(|open| open.tries = TRIES);
+            self.open.values_mut().filter(|open| open.is_placed).for_each(|open| open.tries = TRIES);
         }
     }
 
@@ -193,18 +183,18 @@ impl Ends {
     pub fn notice(&mut self, event: &Event) {
         match &event.fact {
             Fact::Circuit(circuit) => {
-                let said = CircuitEnds { circuit: circuit.id, namespace: 0, server: None, client: None };
+                let ends = CircuitEnds { circuit: circuit.id, namespace: 0, server: None, client: None };
                 self.open.entry(circuit.id).or_insert(Open {
                     client: circuit.client,
                     server: circuit.server,
-                    said,
-                    told: false,
+                    ends,
+                    is_placed: false,
                     tries: 0,
                 });
             }
             Fact::CircuitEnds(ends) => {
-                if let Some(open) = self.open.get_mut(&ends.circuit).filter(|open| !open.told) {
-                    (open.said, open.told, open.tries) = (*ends, true, TRIES);
+                if let Some(open) = self.open.get_mut(&ends.circuit).filter(|open| !open.is_placed) {
+                    (open.ends, open.is_placed, open.tries) = (*ends, true, TRIES);
                 }
             }
             Fact::CircuitEnd(circuit) => drop(self.open.remove(circuit)),
@@ -212,19 +202,19 @@ impl Ends {
         }
     }
 
-    /// Does a little of what is to be done. What became known of circuits goes to `events`, which must be empty;
-    /// gives the servers that there are where these have changed, with their namespaces. `at_once`: waits for the first
-    /// look, so that nothing goes by meanwhile.
+    /// Takes over the last look, or begins another one. What became known of circuits goes to `events`; returns the
+    /// servers there are, with their namespaces, after a look. `at_once`: makes the look here, so that nothing goes by
+    /// meanwhile.
     pub fn step(
         &mut self,
         now: u64,
         at_once: bool,
         events: &mut Vec<Event>,
     ) -> Option<(Vec<Served>, Places)> {
-        let look = match self.looker.as_ref().map(|looker| looker.looks.try_recv()) {
+        let look = match self.searcher.as_ref().map(|searcher| searcher.looks.try_recv()) {
             Some(Ok(look)) => Some(look),
             Some(Err(TryRecvError::Disconnected)) => {
-                (self.looker, self.busy) = (None, false);
+                (self.searcher, self.busy) = (None, false);
                 None
             }
             Some(Err(TryRecvError::Empty)) | None => None,
@@ -242,12 +232,12 @@ impl Ends {
         let asked = pairs.flat_map(|open| [(open.client, open.server), (open.server, open.client)]).collect();
         let job = Job { places: self.places.clone(), asked };
         self.moved = false;
-        if self.looker.is_none() && !at_once {
-            self.looker = Looker::start();
+        if self.searcher.is_none() && !at_once {
+            self.searcher = Searcher::start();
         }
-        match &self.looker {
-            Some(looker) => {
-                self.busy = looker.jobs.send(job).is_ok();
+        match &self.searcher {
+            Some(searcher) => {
+                self.busy = searcher.jobs.send(job).is_ok();
                 None
             }
             None => Some(self.take(now, Look::at(job), events)),
@@ -260,17 +250,17 @@ impl Ends {
         let served = look.served();
         for circuit in std::mem::take(&mut self.asked) {
             let Some(open) = self.open.get_mut(&circuit) else { continue };
-            let [server, client] = look.ends(open.said.namespace, open.client, open.server);
+            let [server, client] = look.ends(open.ends.namespace, open.client, open.server);
             // who has the connection is certain; without one who listens is
             let listens =
-                || served.iter().find(|served| served.namespace == open.said.namespace)?.server(open.server);
+                || served.iter().find(|served| served.namespace == open.ends.namespace)?.server(open.server);
             let ends = CircuitEnds {
-                server: server.unwrap_or_else(|| open.said.server.or_else(listens)),
-                client: client.unwrap_or(open.said.client),
-                ..open.said
+                server: server.unwrap_or_else(|| open.ends.server.or_else(listens)),
+                client: client.unwrap_or(open.ends.client),
+                ..open.ends
             };
-            if ends != open.said {
-                open.said = ends;
+            if ends != open.ends {
+                open.ends = ends;
                 events.push(Event { time: now, fact: Fact::CircuitEnds(ends) });
             }
             let found = server.is_some() && client.is_some();
@@ -308,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_tell_whose_a_circuit_is() {
+    fn sockets_show_whose_a_circuit_is() {
         let (client, server) = (at([127, 0, 0, 1], 40000), at([127, 0, 0, 1], 5064));
         let both = [(HOST, client, server, 7), (HOST, server, client, 8), (BOX, server, client, 9)];
         let found = look(&both, &[(7, Some(1)), (8, Some(2)), (9, Some(1))]);
@@ -334,14 +324,14 @@ mod tests {
         assert_eq!(found.ends(HOST, behind, server), [None, None]);
     }
 
-    /// What is said once is not said again, and nothing is said of a circuit that is over.
+    /// What the log has is not written again, and nothing is written of a circuit that is over.
     #[test]
-    fn news_alone_are_said_and_only_of_open_circuits() {
+    fn only_news_is_written_and_only_of_open_circuits() {
         let (client, server) = (at([127, 0, 0, 1], 40000), at([127, 0, 0, 1], 5064));
         let found =
             || look(&[(HOST, client, server, 7), (HOST, server, client, 8)], &[(7, Some(1)), (8, Some(2))]);
-        let mut ends = Ends::default();
-        let said = CircuitEnds { circuit: 5, namespace: HOST, server: None, client: None };
+        let mut finder = EndFinder::default();
+        let placed = CircuitEnds { circuit: 5, namespace: HOST, server: None, client: None };
         let circuit = iocrec_log::event::Circuit {
             id: 5,
             client,
@@ -351,20 +341,20 @@ mod tests {
             minor: 0,
             origin: iocrec_log::event::Origin::Opened,
         };
-        for fact in [Fact::Circuit(circuit), Fact::CircuitEnds(said)] {
-            ends.notice(&Event { time: 1, fact });
+        for fact in [Fact::Circuit(circuit), Fact::CircuitEnds(placed)] {
+            finder.notice(&Event { time: 1, fact });
         }
         let mut events = Vec::new();
         for _ in 0..2 {
-            ends.asked = vec![5];
-            ends.take(2, found(), &mut events);
+            finder.asked = vec![5];
+            finder.take(2, found(), &mut events);
         }
         let [Event { fact: Fact::CircuitEnds(known), .. }] = events.as_slice() else { panic!("{events:?}") };
         assert_eq!((known.server, known.client), (Some(2), Some(1)));
-        ends.notice(&Event { time: 3, fact: Fact::CircuitEnd(5) });
-        ends.asked = vec![5];
+        finder.notice(&Event { time: 3, fact: Fact::CircuitEnd(5) });
+        finder.asked = vec![5];
         events.clear();
-        ends.take(4, found(), &mut events);
+        finder.take(4, found(), &mut events);
         assert!(events.is_empty());
     }
 }

@@ -1,0 +1,191 @@
+//! Channel Access circuits: what their packets say, whose their ends are, what their channels are called, which threads
+//! serve them.
+//!
+//! All that comes out of packets passes [`Circuits::hand_over`], where puts to PVs that the user does not want are left out.
+
+pub mod ends;
+pub mod local_clients;
+pub mod places;
+pub mod server_threads;
+
+use std::collections::HashSet;
+
+use iocrec_log::event::{Address, ChannelId, CircuitId, Event, Fact, ServerThread};
+
+use crate::ca::{Decoder, Limits, SeedChannel};
+use crate::inspector::ServedClient;
+use crate::ioc::clients::{Client, ClientChannel};
+use crate::net::Namespace;
+use crate::recorder::circuits::ends::EndFinder;
+use crate::recorder::circuits::local_clients::LocalClients;
+use crate::recorder::circuits::places::Places;
+use crate::recorder::circuits::server_threads::ServerThreads;
+use crate::recorder::context::Env;
+use crate::recorder::registry::Registry;
+
+/// How long after a hit the packets that caused it may come, nanoseconds: the packet ring hands over a
+/// block after some 10 ms. Later than this there are none, and memory is all we have.
+const PACKETS_LAG: u64 = 300_000_000;
+
+/// See the module.
+pub struct Circuits {
+    decoder: Decoder,
+    /// Channels to PVs that the user does not want.
+    unwanted: HashSet<ChannelId>,
+    /// Whose the ends are.
+    ends: EndFinder,
+    /// Names that clients on this machine have.
+    local_clients: LocalClients,
+    /// The network namespaces and CA servers' ports that are recorded, as they were last looked at.
+    places: Places,
+    /// Which threads serve them.
+    pub server_threads: ServerThreads,
+    /// What came out of packets; filled and emptied again and again.
+    events: Vec<Event>,
+}
+
+impl Default for Circuits {
+    fn default() -> Circuits {
+        let mut decoder = Decoder::new(Limits::default());
+        decoder.report_ends();
+        Circuits {
+            decoder,
+            unwanted: HashSet::new(),
+            ends: EndFinder::default(),
+            local_clients: LocalClients::default(),
+            places: Places::default(),
+            server_threads: ServerThreads::default(),
+            events: Vec::new(),
+        }
+    }
+}
+
+impl Circuits {
+    /// Takes a packet that was seen in a network namespace at a monotonic time, from its IPv4 header on.
+    pub fn packet(&mut self, namespace: Namespace, time: u64, ipv4: &[u8], original_length: usize) {
+        self.decoder.packet(namespace, time, ipv4, original_length, &mut self.events);
+    }
+
+    /// Takes over names that clients on this machine have.
+    pub fn name_channels(&mut self, now: u64) {
+        self.local_clients.step(now, &self.places, &mut self.decoder, &mut self.events);
+    }
+
+    /// Does what time alone makes due.
+    pub fn tick(&mut self, env: &mut Env<'_>, now: u64) {
+        self.decoder.tick(now, &mut self.events);
+        self.hand_over(env);
+    }
+
+    /// Says where what is recorded lives.
+    pub fn set_places(&mut self, places: Places) {
+        self.ends.set_places(places);
+    }
+
+    /// The network namespaces and ports that are recorded.
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Says which namespaces' packets are taken.
+    pub fn set_captured(&mut self, namespaces: &[Namespace]) {
+        self.decoder.set_captured(namespaces);
+    }
+
+    /// Finds out whose the circuits are. True if the places have been looked at, which may have changed.
+    /// `at_once`: waits for the look.
+    pub fn find_ends(&mut self, env: &mut Env<'_>, now: u64, at_once: bool) -> bool {
+        let Some((served, places)) = self.ends.step(now, at_once, &mut self.events) else { return false };
+        self.hand_over(env);
+        self.decoder.set_served(now, served, &mut self.events);
+        if places != self.places {
+            self.places = places;
+            self.local_clients.all_are_due();
+        }
+        true
+    }
+
+    /// Takes over which clients were read from IOCs' memory: names for channels that were opened before we came.
+    pub fn seed(&mut self, env: &mut Env<'_>, iocs: &mut Registry) {
+        let now = env.now;
+        for ioc in iocs.iter_mut() {
+            let namespace = ioc.namespace.unwrap_or_default();
+            for ServedClient { server, client } in std::mem::take(&mut ioc.clients) {
+                let circuit = self.seed_client(namespace, now, server, &client);
+                let Some(tid) = client.tid else { continue };
+                match ioc.threads.id(tid) {
+                    Some(thread) => {
+                        let fact = Fact::ServerThread(ServerThread { thread, circuit });
+                        self.server_threads.known.push(Event { time: now, fact });
+                    }
+                    None => _ = ioc.serving.insert(tid, circuit),
+                }
+            }
+        }
+        self.hand_over(env);
+    }
+
+    fn seed_client(&mut self, namespace: Namespace, now: u64, server: Address, client: &Client) -> CircuitId {
+        let channel = |channel: &ClientChannel| SeedChannel {
+            cid: Some(channel.cid),
+            sid: channel.sid,
+            pv: channel.pv.clone(),
+            dbr: None,
+            count: None,
+        };
+        let channels: Vec<SeedChannel> = client.channels.iter().map(channel).collect();
+        let Client { address, user, host, .. } = client;
+        self.decoder.seed(namespace, now, *address, server, user, host, 0, &channels, &mut self.events)
+    }
+
+    /// Ties threads to circuits as these get their ids.
+    pub fn tie_threads(&mut self, env: &mut Env<'_>) {
+        let now = env.monotonic();
+        for unknown in std::mem::take(&mut self.server_threads.unknown) {
+            let (client, namespace, server) = (unknown.client.address, unknown.namespace, unknown.server);
+            // a client may be gone by now
+            let open = self.decoder.circuit(namespace, client, server).is_some();
+            let circuit = match self.decoder.circuit_then(namespace, client, server, unknown.time) {
+                Some(circuit) if !open => circuit,
+                None if now < unknown.noted.saturating_add(PACKETS_LAG) => {
+                    self.server_threads.unknown.push(unknown);
+                    continue;
+                }
+                // only the server's memory knows who opened it before its packets were captured
+                Some(_) | None => self.seed_client(namespace, unknown.time, server, &unknown.client),
+            };
+            let fact = Fact::ServerThread(ServerThread { thread: unknown.thread, circuit });
+            self.server_threads.known.push(Event { time: unknown.time, fact });
+        }
+        // the circuits that they name go first
+        self.hand_over(env);
+        self.server_threads.known.drain(..).for_each(|event| env.sink.push(event));
+    }
+
+    /// Hands what came out of packets to the sink, but for puts to PVs that are not wanted.
+    pub fn hand_over(&mut self, env: &mut Env<'_>) {
+        let selection = &env.options.selection;
+        for event in self.events.drain(..) {
+            self.local_clients.notice(&event);
+            self.ends.notice(&event);
+            match &event.fact {
+                Fact::Channel(channel) if selection.pv(&channel.pv) => {
+                    self.unwanted.remove(&channel.id);
+                }
+                Fact::Channel(channel) => {
+                    self.unwanted.insert(channel.id);
+                }
+                Fact::ChannelEnd(channel) if self.unwanted.remove(channel) => continue,
+                Fact::CaPut(put) if self.unwanted.contains(&put.channel) => continue,
+                _ => {}
+            }
+            env.sink.push(event);
+        }
+    }
+
+    /// Gives up all waiting, when recording ends.
+    pub fn finish(&mut self, env: &mut Env<'_>) {
+        self.decoder.finish(env.monotonic(), &mut self.events);
+        self.hand_over(env);
+    }
+}

@@ -1,0 +1,58 @@
+//! Where what is recorded lives: network namespaces, and the ports that are served there.
+
+use std::collections::BTreeMap;
+
+use iocrec_log::event::IocId;
+use nix::errno::Errno;
+
+use crate::ca;
+use crate::net::captures::Wanted;
+use crate::net::service::Ports;
+use crate::net::Namespace;
+use crate::recorder::context::Env;
+use crate::recorder::registry::Registry;
+
+/// See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The network namespaces with their servers' ports.
+    pub wanted: BTreeMap<Namespace, Wanted>,
+    /// The processes, in the order of their ids, and whether they are IOCs. A server that is none may be a gateway,
+    /// whose own puts are those of its clients.
+    pub recorded: Vec<(IocId, u32, bool)>,
+}
+
+impl Places {
+    /// Those of the traced IOCs, and the recorder's own namespace. The ports that the user named count in all.
+    pub fn find(env: &Env<'_>, iocs: &mut Registry) -> Places {
+        let own = std::process::id();
+        let named = &env.options.ports;
+        let mut wanted: BTreeMap<Namespace, Wanted> = BTreeMap::new();
+        if let Ok(here) = env.procfs().namespace(own) {
+            wanted.insert(here, Wanted { pid: own, ports: Ports::of(&ca::SERVICE, named) });
+        }
+        let mut recorded = Vec::new();
+        for ioc in iocs.iter_mut() {
+            // that of one that is just ending stays as it was
+            match env.procfs().namespace(ioc.pid) {
+                Err(Errno::ENOENT | Errno::ESRCH) => {}
+                found => ioc.namespace = found,
+            }
+            recorded.push((ioc.id, ioc.pid, ioc.is_ioc()));
+            let Ok(namespace) = ioc.namespace else { continue };
+            let pid = ioc.pid;
+            let new = || Wanted { pid, ports: Ports::of(&ca::SERVICE, named) };
+            let place = wanted.entry(namespace).or_insert_with(new);
+            place.ports.add(&ca::SERVICE, &ioc.about.ca_ports);
+            // of several always the same
+            place.pid = if place.pid == own { own } else { place.pid.min(pid) };
+        }
+        recorded.sort_unstable();
+        Places { wanted, recorded }
+    }
+
+    /// Does a Channel Access server in that namespace have this port?
+    pub fn serves(&self, namespace: Namespace, port: u16) -> bool {
+        self.wanted.get(&namespace).is_some_and(|place| place.ports.has(&ca::SERVICE, port))
+    }
+}

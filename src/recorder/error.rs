@@ -1,0 +1,90 @@
+//! Why a recorder cannot begin.
+
+use std::fmt;
+
+use nix::errno::Errno;
+
+use crate::linux::reader::budget::Refused;
+use crate::net::capture::CaptureError;
+
+/// Nothing can be recorded at all, or nothing of what the user asked for.
+#[derive(Debug)]
+pub enum StartError {
+    /// The kernel does not say what machine this is.
+    Host(HostError),
+    /// An interface that the user named cannot be captured.
+    Capture(CaptureError),
+    /// There are neither packets nor probes; why, as far as known.
+    NothingToRecord {
+        /// Why no packets.
+        packets: Option<CaptureError>,
+        /// Why no probes.
+        probes: Option<String>,
+    },
+    /// No process that the user asked for can be recorded; this is the last of them.
+    NotTraced {
+        /// The process.
+        pid: u32,
+        /// Why not.
+        reason: NotTraced,
+    },
+}
+
+/// Why a process that the user asked for is not recorded.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NotTraced {
+    /// It does not answer, or costs too much to look at.
+    DoesNotAnswer(Refused),
+    /// There is none.
+    NoProcess,
+    /// It is another user's, by name, whom `--user` leaves out.
+    OtherUser(String),
+    /// It is no IOC and no CA server.
+    NoIoc {
+        /// Its command line, made fit to be shown.
+        command: String,
+    },
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Host(error) => error.fmt(f),
+            StartError::Capture(error) => error.fmt(f),
+            StartError::NothingToRecord { packets, probes } => {
+                let packets = packets.iter().map(ToString::to_string);
+                let reasons: Vec<String> = packets.chain(probes.clone()).collect();
+                write!(f, "nothing can be recorded: {}", reasons.join("; "))
+            }
+            StartError::NotTraced { pid, reason } => match reason {
+                NotTraced::DoesNotAnswer(refused) => {
+                    write!(f, "process {pid} does not answer: {refused}; it is tried again")
+                }
+                NotTraced::NoProcess => {
+                    write!(f, "there is no process {pid}; iocrec check lists the IOCs there are")
+                }
+                NotTraced::OtherUser(user) => {
+                    write!(f, "process {pid} is of the user {user}, whom --user leaves out")
+                }
+                NotTraced::NoIoc { command } => write!(
+                    f,
+                    "process {pid} ({command}) is no IOC and no CA server; iocrec check lists those there are"
+                ),
+            },
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// uname(2) failed: this is not Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostError(pub Errno);
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "uname: {}", self.0)
+    }
+}
+
+impl std::error::Error for HostError {}

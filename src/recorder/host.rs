@@ -1,0 +1,67 @@
+//! The machine that a recording is made on, and the tier that it allows.
+
+use iocrec_log::event::{Host, Tier, TierChoice};
+use nix::sys::utsname::uname;
+
+use crate::bpf::Wish;
+use crate::linux::clock;
+use crate::recorder::error::HostError;
+
+/// This machine.
+///
+/// # Errors
+/// uname(2) fails: not on Linux.
+pub fn host() -> Result<Host, HostError> {
+    let names = uname().map_err(HostError)?;
+    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
+    let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    Ok(Host {
+        name: text(names.nodename()),
+        kernel: text(names.release()),
+        arch: text(names.machine()),
+        boot_id: boot_id.trim().into(),
+        recorder: env!("CARGO_PKG_VERSION").into(),
+        utc_offset: clock::utc_offset(),
+    })
+}
+
+/// A tier's name on the command line and for people.
+pub fn name_of(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Ring => "ring",
+        Tier::Perf => "perf",
+        Tier::Packet => "packet",
+    }
+}
+
+/// A line for the user where the tier is lower than asked for; a reason that two tiers share is given once.
+pub fn lower_tier(wish: Wish, choice: &TierChoice) -> Option<String> {
+    let mut reasons: Vec<(String, &str)> = Vec::new();
+    for (tier, reason) in &choice.refused {
+        match reasons.last_mut() {
+            Some((names, same)) if same == reason => *names = format!("{names} and {}", name_of(*tier)),
+            _ => reasons.push((name_of(*tier).into(), reason)),
+        }
+    }
+    let reasons: Vec<String> = reasons.iter().map(|(names, reason)| format!("{names}: {reason}")).collect();
+    (!reasons.is_empty() && wish != Wish::Only(choice.tier)).then(|| {
+        format!("recording on the {} tier; refused were {}", name_of(choice.tier), reasons.join("; "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_that_two_tiers_share_is_given_once() {
+        let refused = vec![(Tier::Ring, "no root".to_string()), (Tier::Perf, "no root".to_string())];
+        let choice = TierChoice { tier: Tier::Packet, refused };
+        assert_eq!(
+            lower_tier(Wish::Auto, &choice).as_deref(),
+            Some("recording on the packet tier; refused were ring and perf: no root")
+        );
+        assert_eq!(lower_tier(Wish::Only(Tier::Packet), &choice), None, "it is what was asked for");
+        assert_eq!(lower_tier(Wish::Auto, &TierChoice { tier: Tier::Ring, refused: Vec::new() }), None);
+    }
+}

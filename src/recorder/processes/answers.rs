@@ -1,0 +1,79 @@
+//! Processes that do not answer, or cost too much to look at: people and the log get to know, and they are tried again.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::linux::reader;
+use crate::linux::reader::budget::Refused;
+use crate::recorder::context::{Context, Env};
+use crate::recorder::processes::Processes;
+use crate::recorder::registry::traced_ioc::TracedIoc;
+use crate::recorder::shortfall::Shortfall;
+
+/// Those that a look found not to answer: why, and since when.
+#[derive(Default)]
+pub struct Answers(HashMap<u32, (Refused, u64)>);
+
+impl Answers {
+    /// A process does not answer since a time.
+    pub fn note(&mut self, pid: u32, refused: Refused, now: u64) {
+        self.0.insert(pid, (refused, now));
+    }
+
+    /// A process answers again, or has ended.
+    pub fn forget(&mut self, pid: u32) {
+        self.0.remove(&pid);
+        reader::mark_responsive(pid);
+    }
+
+    /// Why a process does not answer, if it does not.
+    pub fn unanswered(&self, pid: u32) -> Option<Refused> {
+        self.0.get(&pid).map(|(refused, _)| *refused)
+    }
+
+    /// Only these live.
+    pub fn retain(&mut self, pids: &HashSet<u32>) {
+        self.0.retain(|pid, _| pids.contains(pid));
+    }
+
+    /// Since when the one waits that waits longest.
+    pub fn oldest(&self) -> Option<u64> {
+        self.0.values().map(|(_, since)| *since).min()
+    }
+}
+
+impl Processes {
+    /// Asks those again that have not answered the loop, and notes who it is.
+    pub(super) fn ask_silent_again(&mut self, cx: &mut Context<'_>, now: u64) {
+        for (pid, since) in reader::unresponsive() {
+            let Some(ioc) = cx.iocs.get_mut(pid) else {
+                reader::mark_responsive(pid);
+                continue;
+            };
+            if !std::mem::replace(&mut ioc.is_stalled, true) {
+                note_unanswered(cx, now, pid, Refused::NoAnswer);
+            } else if self.inspector.has_inspected(pid, since) && self.answers.unanswered(pid).is_none() {
+                reader::mark_responsive(pid);
+                ioc.is_stalled = false;
+            }
+        }
+    }
+}
+
+/// Notes that a process does not answer.
+pub(super) fn note_unanswered(cx: &mut Context<'_>, now: u64, pid: u32, refused: Refused) {
+    let env = &mut cx.env;
+    let Some(ioc) = cx.iocs.get_mut(pid) else {
+        env.messages.push(format!("process {pid} is not looked at: {refused}; it is tried again"));
+        return;
+    };
+    let shortfall = Shortfall::Unanswered(refused);
+    env.messages.push(format!("{}: {shortfall}; it is tried again", ioc.label()));
+    ioc.shortfalls.add(shortfall);
+    ioc.announce(env, now);
+}
+
+/// Notes that an IOC answers again.
+pub(super) fn note_answer(env: &mut Env<'_>, ioc: &mut TracedIoc) {
+    ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::Unanswered(_)));
+    env.messages.push(format!("{} answers again", ioc.label()));
+}

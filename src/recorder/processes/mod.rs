@@ -1,0 +1,285 @@
+//! The processes of this machine: which of them are traced, from when to when, and what is found out about them.
+//!
+//! Threads of their own look at them ([`crate::inspector`]) and send reports; this source works on the reports and follows
+//! each traced process through its life: [`adopt`] takes it in, [`ports`] finds where it serves, [`attach`] begins to take
+//! its hits and notes gaps, [`answers`] who does not answer, [`end`] lets it go.
+
+mod adopt;
+mod answers;
+mod attach;
+mod end;
+mod ports;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+
+use iocrec_log::event::{Fact, Loss, LossSource};
+
+use crate::bpf::maps::Tables;
+use crate::inspector::{
+    Discovery, Finding, Inspector, Report, Request, Scope, ServedClient, Started, DATABASE_GONE,
+};
+use crate::ioc::records;
+use crate::probes::attacher::Attacher;
+use crate::recorder::circuits::server_threads::Unknown;
+use crate::recorder::circuits::Circuits;
+use crate::recorder::context::{Context, Env};
+use crate::recorder::error::StartError;
+use crate::recorder::options::Options;
+use crate::recorder::processes::answers::Answers;
+use crate::recorder::processes::ports::PortSearch;
+use crate::recorder::registry::traced_ioc::TracedIoc;
+use crate::recorder::shortfall::Shortfall;
+use crate::recorder::sources::Source;
+
+/// Reports that are worked on before hits are taken again: 4,000 records, some milliseconds.
+const REPORTS: usize = 4;
+
+/// See the module.
+pub struct Processes {
+    inspector: Inspector,
+    discovery: Discovery,
+    /// Monotonic time at which this began, nanoseconds: what began before was not missed by us.
+    since: u64,
+    /// Which processes serve, and where.
+    ports: PortSearch,
+    /// Which processes do not answer.
+    answers: Answers,
+}
+
+impl Processes {
+    /// Begins to look at processes. Without an `attacher` nothing is probed.
+    pub fn new(attacher: Option<&Attacher>, options: &Options, now: u64) -> Processes {
+        let scope = Scope { puts: options.puts, process: options.process, users: options.users.clone() };
+        Processes {
+            inspector: Inspector::start(attacher, &scope),
+            discovery: Discovery::default(),
+            since: now,
+            ports: PortSearch::default(),
+            answers: Answers::default(),
+        }
+    }
+
+    /// Sends the inspector what others want to know.
+    fn send_requests(&self, env: &mut Env<'_>) {
+        for request in std::mem::take(&mut env.run.requests) {
+            let site = if let Request::CallSite { id, .. } = &request { Some(*id) } else { None };
+            if let (false, Some(id)) = (self.inspector.request(request), site) {
+                env.sink.site(id, String::new(), String::new());
+            }
+        }
+    }
+
+    /// Notices processes that have just begun.
+    fn discover(&mut self, env: &Env<'_>) {
+        if let Started::Ids(numbers) = self.discovery.poll() {
+            if env.options.pids.is_empty() {
+                let own = std::process::id();
+                numbers.filter(|&pid| pid != own).for_each(|pid| self.inspector.add(pid, true));
+            }
+        }
+    }
+
+    /// Works on a report.
+    fn work_on(&mut self, cx: &mut Context<'_>, report: Report) {
+        let Report { pid, start, finding } = report;
+        let now = cx.env.monotonic();
+        match finding {
+            Finding::Ioc { ioc, process, placed, not_probed } => {
+                self.adopt(cx, now, ioc, &process, placed, not_probed);
+                cx.changed = true;
+            }
+            Finding::Servers(found) => self.note_ports(cx, now, found),
+            Finding::CallSite { id, function, file } => cx.env.sink.site(id, function, file),
+            Finding::Unanswered(refused) => {
+                self.answers.note(pid, refused, now);
+                answers::note_unanswered(cx, now, pid, refused);
+            }
+            Finding::DatabaseGone => {
+                if let Some(ioc) = cx.iocs.get(pid).filter(|ioc| ioc.start == start) {
+                    // another program has another database, too
+                    let why = end::became_another(&cx.env, ioc).unwrap_or(DATABASE_GONE);
+                    self.end(cx, now, pid, Some(why));
+                    cx.changed = true;
+                }
+            }
+            finding => {
+                if matches!(finding, Finding::AnswersAgain) {
+                    self.answers.forget(pid);
+                }
+                let Context { env, iocs, circuits, maps, changed } = cx;
+                // numbers are used again
+                let Some(ioc) = iocs.get_mut(pid).filter(|ioc| ioc.start == start) else { return };
+                *changed |= work_on_traced(env, circuits, maps.as_deref_mut(), now, ioc, finding);
+                *changed |= self.begin_to_take_hits(env, maps.as_deref_mut(), ioc);
+                ioc.announce(env, now);
+            }
+        }
+    }
+}
+
+/// Works on a finding about a traced process. True if something has changed that others adapt to.
+fn work_on_traced(
+    env: &mut Env<'_>,
+    circuits: &mut Circuits,
+    maps: Option<&mut Tables>,
+    now: u64,
+    ioc: &mut TracedIoc,
+    finding: Finding,
+) -> bool {
+    match finding {
+        Finding::Changed(process) => {
+            adopt::identify(&process, &mut ioc.about);
+            if let (Ok(layout), Some(maps), true) = (&process.layout, maps, ioc.probing.in_maps) {
+                if let Err(reason) = maps.extend(ioc.pid, &layout.told(ioc.pid, process.abi)) {
+                    ioc.shortfalls.add(Shortfall::NoNewTypes(reason));
+                }
+            }
+            if ioc.process.is_some() {
+                ioc.process = Some(process);
+            }
+        }
+        Finding::Records(found) => {
+            ioc.define(env, now, found);
+            env.sink.tick(now);
+        }
+        Finding::AllRecords { claimed, found, outcome } => {
+            ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::NotWalked(_)));
+            if let Err(reason) = outcome {
+                note_not_walked(env, now, claimed, found, reason.to_string());
+                ioc.shortfalls.add(Shortfall::NotWalked(reason));
+            }
+            return true;
+        }
+        Finding::Ready => {
+            ioc.probing.ready = true;
+            return true;
+        }
+        Finding::ProcessRoutines { placed, not_probed } => {
+            ioc.probing.placed = placed;
+            ioc.shortfalls.renew(not_probed.into_iter().map(Shortfall::NotProbed).collect());
+        }
+        Finding::ProbesGone { hold, until } => attach::note_hold(env, now, ioc, hold, until),
+        Finding::AnswersAgain => answers::note_answer(env, ioc),
+        Finding::Clients(clients) => {
+            ioc.clients.extend(clients);
+            return true;
+        }
+        Finding::ThreadClients { thread, time, clients } => {
+            let (namespace, noted) = (ioc.namespace.unwrap_or_default(), env.monotonic());
+            let unknown = clients.into_iter().map(|ServedClient { server, client }| Unknown {
+                thread,
+                time,
+                noted,
+                client,
+                namespace,
+                server,
+            });
+            circuits.server_threads.unknown.extend(unknown);
+        }
+        // not about one that is traced
+        Finding::Ioc { .. }
+        | Finding::Servers(_)
+        | Finding::CallSite { .. }
+        | Finding::Unanswered(_)
+        | Finding::DatabaseGone => {}
+    }
+    false
+}
+
+/// Notes that not all of an IOC's records were found: how many its lists claim to hold, and how many were.
+fn note_not_walked(env: &mut Env<'_>, time: u64, claimed: u64, found: u64, cause: String) {
+    // a list that claims nonsense does not say how many are missing
+    let known = claimed <= records::MAX_NODES as u64;
+    let count = if known { claimed.saturating_sub(found) } else { 0 };
+    env.push(time, Fact::Loss(Loss { source: LossSource::Names, count, since: time, cause }));
+}
+
+impl Source for Processes {
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        self.survey(cx);
+    }
+
+    fn started(&mut self, cx: &mut Context<'_>, is_through: bool) -> Result<(), StartError> {
+        self.inspector.end_start();
+        let iocs = &cx.iocs;
+        let missing = cx.env.options.pids.iter().copied().filter(|&pid| !iocs.has(pid));
+        // one that takes long to look at may be one all the same
+        let missing: Vec<StartError> = missing
+            .filter(|&pid| {
+                is_through || self.answers.unanswered(pid).is_some() || cx.env.procfs().start(pid).is_none()
+            })
+            .map(|pid| self.why_not_traced(&cx.env, pid))
+            .collect();
+        if missing.len() == cx.env.options.pids.len() {
+            if let Some(last) = missing.into_iter().next_back() {
+                return Err(last);
+            }
+        } else {
+            cx.env.messages.extend(missing.iter().map(ToString::to_string));
+        }
+        if !is_through {
+            cx.env.messages.push(
+                "not all processes have been looked at yet; IOCs are recorded as they are found".into(),
+            );
+        } else if cx.iocs.is_empty() {
+            cx.env.messages.push(
+                "no IOC is running; IOCs are recorded as they start (iocrec check shows what is looked for)"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>) -> bool {
+        self.discover(&cx.env);
+        self.send_requests(&mut cx.env);
+        self.end_those_without_database(cx);
+        let mut more = true;
+        for _ in 0..REPORTS {
+            let Some(report) = self.inspector.next_report() else {
+                more = false;
+                break;
+            };
+            self.work_on(cx, report);
+        }
+        self.search_ports_if_due(cx);
+        more
+    }
+
+    fn process_ended(&mut self, cx: &mut Context<'_>) {
+        self.let_go(cx);
+    }
+
+    fn survey(&mut self, cx: &mut Context<'_>) {
+        let now = cx.env.now;
+        let pids: HashSet<u32> = if cx.env.options.pids.is_empty() {
+            let pids = cx.env.procfs().pids().unwrap_or_else(|error| {
+                cx.env.messages.push(format!("{error}; processes cannot be seen"));
+                Vec::new()
+            });
+            pids.into_iter().collect()
+        } else {
+            cx.env.options.pids.iter().copied().collect()
+        };
+        self.let_go(cx);
+        self.answers.retain(&pids);
+        self.ports.retain(&pids, cx.iocs);
+        self.inspector.retain(&pids);
+        cx.env.sink.inspecting(self.answers.oldest());
+        pids.iter().filter(|&&pid| pid != std::process::id()).for_each(|&pid| {
+            self.inspector.add(pid, false);
+        });
+        self.ask_for_ports(cx, now);
+        self.ask_silent_again(cx, now);
+    }
+
+    fn is_through(&self) -> bool {
+        self.inspector.has_finished_start() && self.ports.is_through()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.inspector.is_idle()
+    }
+}

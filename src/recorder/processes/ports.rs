@@ -1,0 +1,126 @@
+//! Which processes serve Channel Access and PV Access, and on which ports: of IOCs, and of CA servers that are none.
+//!
+//! To find the servers means reading all processes' descriptors, so it is done every few seconds; those of IOCs that have
+//! just begun are looked for more often. A server that is not known yet is taken for one that is no IOC when a look at it,
+//! made after it was seen to serve, has found no EPICS Base: what maps Base does so before it serves.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use crate::inspector::{CaServer, Request};
+use crate::ioc::ports;
+use crate::recorder::context::Context;
+use crate::recorder::processes::adopt::{describe, recording};
+use crate::recorder::processes::Processes;
+use crate::recorder::registry::traced_ioc::TracedIoc;
+use crate::recorder::registry::Registry;
+
+/// How often servers are looked for, nanoseconds.
+const PERIOD: u64 = 5_000_000_000;
+/// The same while one may be an IOC.
+const SOON: u64 = 100_000_000;
+/// How long the start waits for that.
+const SUSPECTED: Duration = Duration::from_secs(1);
+
+/// The search for servers.
+#[derive(Default)]
+pub struct PortSearch {
+    /// When all processes are searched next, monotonic.
+    next: u64,
+    /// The inspector was asked, and has not answered yet.
+    is_asked: bool,
+    /// Processes that serve and may be IOCs, until they have been looked at again; since when.
+    suspects: HashMap<u32, Instant>,
+}
+
+impl PortSearch {
+    /// A process was found to be an IOC.
+    pub fn is_ioc(&mut self, pid: u32) {
+        self.suspects.remove(&pid);
+        self.next = 0;
+    }
+
+    /// Only these live.
+    pub fn retain(&mut self, pids: &HashSet<u32>, iocs: &Registry) {
+        self.suspects.retain(|&pid, _| pids.contains(&pid) && !iocs.has(pid));
+    }
+
+    /// Is every server known that was there at first?
+    pub fn is_through(&self) -> bool {
+        // a server that might be an IOC is waited for, but not one that does not answer
+        let waits = self.suspects.values().any(|since| since.elapsed() < SUSPECTED);
+        !self.is_asked && self.next != 0 && !waits
+    }
+}
+
+impl Processes {
+    /// Searches at once where that is due.
+    pub(super) fn search_ports_if_due(&mut self, cx: &Context<'_>) {
+        let now = cx.env.monotonic();
+        if self.ports.next <= now {
+            self.ask_for_ports(cx, now);
+        }
+    }
+
+    /// Asks which processes serve, if it is time to.
+    pub(super) fn ask_for_ports(&mut self, cx: &Context<'_>, now: u64) {
+        if self.ports.is_asked {
+            return;
+        }
+        let request = if now >= self.ports.next {
+            self.ports.next = now + PERIOD;
+            let iocs = cx.iocs.iter().filter(|ioc| ioc.process.is_some());
+            Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect() })
+        } else {
+            let young: Vec<u32> =
+                cx.iocs.iter().filter(|ioc| now < ioc.young_until).map(|ioc| ioc.pid).collect();
+            (!young.is_empty()).then_some(Request::ServersAmong { iocs: young })
+        };
+        self.ports.is_asked = request.is_some_and(|request| self.inspector.request(request));
+    }
+
+    /// Takes over which servers there are, since when, and what /proc says of those that are no IOCs.
+    pub(super) fn note_ports(&mut self, cx: &mut Context<'_>, now: u64, found: Vec<CaServer>) {
+        self.ports.is_asked = false;
+        for CaServer { server, start, process: about } in found {
+            let pid = server.pid;
+            let options = cx.env.options;
+            let wanted = cx.iocs.has(pid)
+                || (options.pids.is_empty() || options.pids.contains(&pid)) && options.users.have(pid);
+            if !wanted || cx.env.procfs().start(pid) != Some(start) {
+                continue;
+            }
+            let is_new = !cx.iocs.has(pid);
+            if is_new {
+                // what maps Base does so before it serves: a look after that tells them apart
+                let since = *self.ports.suspects.entry(pid).or_insert_with(Instant::now);
+                let Some(about) = about.filter(|_| self.inspector.has_inspected(pid, since)) else {
+                    self.ports.next = self.ports.next.min(now + SOON);
+                    continue;
+                };
+                self.ports.suspects.remove(&pid);
+                let described = describe(&mut cx.env, pid, start, &about);
+                let ioc = TracedIoc::new(&cx.env, described, None);
+                cx.iocs.add(ioc, cx.env.run);
+            }
+            let Some(ioc) = cx.iocs.get_mut(pid) else { continue };
+            let (ca_ports, pva_ports) = match &ioc.process {
+                Some(process) => ports::divide(process, &server),
+                None => (server.ports, Vec::new()),
+            };
+            if ioc.about.ca_ports == ca_ports && ioc.about.pva_ports == pva_ports {
+                continue;
+            }
+            ioc.about.ca_ports = ca_ports;
+            ioc.about.pva_ports = pva_ports;
+            cx.changed = true;
+            ioc.announce(&mut cx.env, now);
+            if is_new {
+                cx.env.messages.push(recording(&ioc.about));
+            } else if let Some(process) = &ioc.process {
+                self.inspector
+                    .request(Request::Clients { ioc: process.clone(), ports: ioc.about.ca_ports.clone() });
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The life of traced processes, by the inspector's reports.
+
+use std::sync::Arc;
+
+use iocrec_log::event::{Fact, Ioc, IocEnd, Loss};
+
+use super::Processes;
+use crate::ca::servers::Server;
+use crate::inspector::{CaServer, Finding, FoundRecord, ProcessInfo, Report, DATABASE_GONE};
+use crate::ioc::functions::Function;
+use crate::ioc::records::{ListFault, WalkError};
+use crate::linux::reader::budget::Refused;
+use crate::probes::not_probed::NotProbed;
+use crate::recorder::error::{NotTraced, StartError};
+use crate::recorder::sources::Source;
+use crate::recorder::testing::{Bench, FakeProcess, TestIoc, OTHER_PID, PID, SECOND};
+
+struct Bed {
+    bench: Bench,
+    processes: Processes,
+    ioc: TestIoc,
+}
+
+fn bed() -> Bed {
+    let bench = Bench::new();
+    bench.clock.monotonic.set(10 * SECOND);
+    let ioc = TestIoc::new(PID);
+    bench.procfs.set(PID, FakeProcess { start: 1, image: Some((1, 2)), ..FakeProcess::default() });
+    let processes = Processes::new(None, &bench.options, 10 * SECOND);
+    bench.sink.take();
+    Bed { bench, processes, ioc }
+}
+
+fn info() -> ProcessInfo {
+    let command = vec!["softIoc".into(), "st.cmd".into()];
+    ProcessInfo { command, exe: "/usr/bin/softIoc".into(), cwd: "/".into(), user: "ioc".into() }
+}
+
+impl Bed {
+    /// Works on a report of the process that began at `start`; what was handed to the sink.
+    fn report(&mut self, start: u64, finding: Finding) -> Vec<Fact> {
+        let report = Report { pid: PID, start, finding };
+        self.processes.work_on(&mut self.bench.context(), report);
+        self.facts()
+    }
+
+    fn facts(&mut self) -> Vec<Fact> {
+        self.bench.sink.take().into_iter().map(|event| event.fact).collect()
+    }
+
+    fn found(&self) -> Finding {
+        let not_probed = vec![NotProbed::NoSymbol(Function::ScanOnce)];
+        Finding::Ioc { ioc: self.ioc.process.clone(), process: info(), placed: 3, not_probed }
+    }
+
+    /// Notices what has ended.
+    fn survey(&mut self) -> Vec<Fact> {
+        self.processes.survey(&mut self.bench.context());
+        self.facts()
+    }
+}
+
+fn only_ioc(facts: &[Fact]) -> &Ioc {
+    match facts {
+        [Fact::Ioc(ioc)] => ioc,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ends(facts: &[Fact]) -> Vec<&IocEnd> {
+    facts.iter().filter_map(|fact| if let Fact::IocEnd(end) = fact { Some(end) } else { None }).collect()
+}
+
+#[test]
+fn an_ioc_is_announced_followed_and_missed() {
+    let mut bed = bed();
+    let found = bed.found();
+    let facts = bed.report(1, found);
+    let ioc = only_ioc(&facts);
+    assert_eq!((ioc.id, ioc.pid, ioc.name.as_str(), ioc.user.as_str()), (1, PID, "test", "ioc"));
+    assert_eq!(ioc.not_probed, ["scanOnceCallback: no such symbol"]);
+    let address = bed.ioc.calc("T:A");
+    let record = FoundRecord {
+        address,
+        name: "T:A".into(),
+        rtype: "calc".into(),
+        alias: false,
+        states: Vec::new(),
+        node: 1,
+    };
+    let facts = bed.report(1, Finding::Records(vec![record]));
+    assert!(matches!(&facts[..], [Fact::Record(record)] if record.name == "T:A"));
+    assert_eq!(bed.report(1, Finding::Changed(bed.ioc.process.clone())), [], "nothing new to announce");
+    bed.bench.procfs.remove(PID);
+    let facts = bed.survey();
+    let how = "its process is gone; this kernel does not tell how it ended";
+    assert_eq!(ends(&facts), [&IocEnd { ioc: 1, how: how.into() }]);
+    assert!(bed.bench.iocs.is_empty());
+    assert!(bed.bench.messages.iter().any(|line| line.starts_with("test (pid ")), "{:?}", bed.bench.messages);
+}
+
+#[test]
+fn a_report_about_the_process_that_had_the_number_before_counts_for_nothing() {
+    let mut bed = bed();
+    let found = bed.found();
+    bed.bench.procfs.set(PID, FakeProcess { start: 7, ..FakeProcess::default() });
+    assert_eq!(bed.report(1, found), [], "it has ended meanwhile");
+    bed.ioc.process = Arc::new({
+        let mut process = (*bed.ioc.process).clone();
+        process.start = 7;
+        process
+    });
+    let found = bed.found();
+    assert_eq!(only_ioc(&bed.report(7, found)).start, 7);
+    assert_eq!(bed.report(1, Finding::DatabaseGone), []);
+    assert_eq!(bed.report(1, Finding::AnswersAgain), []);
+    assert!(bed.bench.iocs.has(PID));
+    // another one has the number now
+    bed.bench.procfs.set(PID, FakeProcess { start: 8, ..FakeProcess::default() });
+    assert_eq!(ends(&bed.survey()).len(), 1);
+}
+
+#[test]
+fn a_process_that_becomes_another_is_another() {
+    let mut bed = bed();
+    let found = bed.found();
+    bed.report(1, found);
+    bed.bench.procfs.set(PID, FakeProcess { start: 1, image: Some((5, 6)), ..FakeProcess::default() });
+    let facts = bed.survey();
+    let [end] = ends(&facts)[..] else { panic!("{facts:?}") };
+    assert!(end.how.contains("another program"), "{}", end.how);
+    // its database alone
+    bed.bench.procfs.set(PID, FakeProcess { start: 1, image: None, ..FakeProcess::default() });
+    let found = bed.found();
+    assert_eq!(only_ioc(&bed.report(1, found)).id, 2);
+    let facts = bed.report(1, Finding::DatabaseGone);
+    assert_eq!(ends(&facts), [&IocEnd { ioc: 2, how: DATABASE_GONE.into() }]);
+    // or so a hit finds it
+    let found = bed.found();
+    bed.report(1, found);
+    let record = bed.ioc.calc("T:A");
+    bed.ioc.reload();
+    assert_eq!(bed.bench.with(PID, |ioc, env| ioc.record(env, 1, record)), None);
+    bed.processes.take(&mut bed.bench.context());
+    assert_eq!(ends(&bed.facts()), [&IocEnd { ioc: 3, how: DATABASE_GONE.into() }]);
+}
+
+#[test]
+fn what_is_missing_is_announced_and_taken_back() {
+    let mut bed = bed();
+    let found = bed.found();
+    bed.report(1, found);
+    let missing = |facts: &[Fact]| only_ioc(facts).not_probed.get(1..).map(<[String]>::to_vec);
+    let facts = bed.report(1, Finding::Unanswered(Refused::Time));
+    let line = "names and changes may be missing: reading it takes longer than is allowed".to_string();
+    assert_eq!(missing(&facts), Some(vec![line]));
+    assert_eq!(bed.report(1, Finding::Unanswered(Refused::Time)), [], "nothing new");
+    assert_eq!(missing(&bed.report(1, Finding::AnswersAgain)), Some(vec![]));
+    let fault = ListFault::Circle;
+    let outcome = Err(WalkError { rtype: "ao".into(), fault });
+    let facts = bed.report(1, Finding::AllRecords { claimed: 10, found: 4, outcome });
+    let [Fact::Loss(Loss { count: 6, .. }), Fact::Ioc(ioc)] = &facts[..] else { panic!("{facts:?}") };
+    assert!(ioc.not_probed[1].starts_with("records are named when they are first seen: "));
+    let facts = bed.report(1, Finding::AllRecords { claimed: 10, found: 10, outcome: Ok(()) });
+    assert_eq!(missing(&facts), Some(vec![]));
+}
+
+#[test]
+fn a_server_may_come_to_be_an_ioc() {
+    let mut bed = bed();
+    let server = |ports: &[u16]| {
+        let server = Server { pid: PID, ports: ports.to_vec(), udp: Vec::new() };
+        Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
+    };
+    // it may be one: it is looked at first
+    assert_eq!(bed.report(0, server(&[5064])), []);
+    assert!(!bed.bench.iocs.has(PID) && !bed.processes.is_through());
+    let found = bed.found();
+    assert_eq!(only_ioc(&bed.report(1, found)).id, 1);
+    let facts = bed.report(0, server(&[5064]));
+    assert_eq!(only_ioc(&facts).ca_ports, [5064]);
+    assert_eq!(bed.report(0, server(&[5064])), [], "nothing new");
+    assert_eq!(only_ioc(&bed.report(0, server(&[5066]))).ca_ports, [5066]);
+}
+
+#[test]
+fn a_start_without_what_was_asked_for_says_why() {
+    let mut bed = bed();
+    bed.bench.options.pids = vec![PID, OTHER_PID];
+    let refused = bed.processes.started(&mut bed.bench.context(), true);
+    let Err(StartError::NotTraced { pid: OTHER_PID, reason: NotTraced::NoProcess }) = refused else {
+        panic!("{refused:?}")
+    };
+    let found = bed.found();
+    bed.report(1, found);
+    assert!(bed.processes.started(&mut bed.bench.context(), true).is_ok(), "one of the two is there");
+    let line = format!("there is no process {OTHER_PID}; iocrec check lists the IOCs there are");
+    assert_eq!(bed.bench.messages.last(), Some(&line));
+    // one that takes long to look at may be one all the same, but not one that is gone
+    bed.bench.options.pids = vec![PID + 1];
+    bed.bench.procfs.set(PID + 1, FakeProcess::default());
+    assert!(bed.processes.started(&mut bed.bench.context(), false).is_ok());
+}

@@ -1,0 +1,197 @@
+//! What puts came to: fields that are read when the IOC has carried a put out.
+//!
+//! A put's hit is at the entry of a function, so it has what was asked for and what the field held before. Whether the
+//! record took it, and what it made of it, shows in the field afterwards. It is read [`SOON`] after the last put to it,
+//! and once more [`LATER`] where it may still hold the old value: a put may wait for its record's lock. Only puts from
+//! outside count, not what records write to each other.
+//!
+//! Promises: at most [`MAX_A_SECOND`] puts a second, of all IOCs, cost one or two reads each, which are bounded
+//! ([`fields::MOST`]); for each of the others the log gets an unknown value. A value carries the time after it was read;
+//! one whose reading was held up is read anew.
+
+use std::collections::HashMap;
+
+use epics::limits::MAX_STRING_SIZE;
+use iocrec_log::event::{Fact, FieldId, FieldValue, RecordId, Value};
+
+use crate::ioc::fields;
+use crate::recorder::context::Env;
+use crate::recorder::registry::Owner;
+
+/// When a field is read, nanoseconds after the last put to it: dbPut works within microseconds.
+const SOON: u64 = 20_000_000;
+/// And a last time, where it had not changed: the lock of a long chain is held for some hundred milliseconds at most.
+const LATER: u64 = 500_000_000;
+/// A read takes microseconds. If it took longer, this thread was held up in it, and nobody knows when the IOC's
+/// memory was read: the reader believes what is read 10 ms after a put.
+const HELD_UP: u64 = 5_000_000;
+/// Puts a second after which a field is read: a person or a script makes some tens, and this number of reads costs some
+/// milliseconds.
+pub const MAX_A_SECOND: u64 = 200;
+
+/// A put.
+#[derive(Clone, Copy, Debug)]
+pub struct PutTo {
+    /// When it was made, monotonic, nanoseconds.
+    pub time: u64,
+    /// Its record's id and address.
+    pub record: RecordId,
+    /// Address of the record.
+    pub address: u64,
+    /// Field.
+    pub field: FieldId,
+    /// Address of the field's description.
+    pub description: u64,
+    /// Thread that carries it out.
+    pub tid: u32,
+    /// The record's processing, if it follows, shows what becomes of it: it is to the value field, and that is no array or
+    /// long string, of which the probe reads a part.
+    pub shown_by_processing: bool,
+    /// It counts only if an earlier hit of the same put was noted.
+    pub follows: bool,
+}
+
+struct Due {
+    to: PutTo,
+    next: u64,
+    old: Value,
+}
+
+/// Fields of one IOC that are to be read, by the record's address.
+#[derive(Default)]
+pub struct AfterPuts(HashMap<u64, Vec<Due>>);
+
+impl AfterPuts {
+    /// A put was made; `old` is what its field held.
+    pub fn note(&mut self, env: &mut Env<'_>, to: PutTo, old: Value) {
+        let due = Due { next: to.time.saturating_add(SOON), to, old };
+        let known = self.0.get_mut(&to.address);
+        if let Some(known) = known.and_then(|due| due.iter_mut().find(|due| due.to.field == to.field)) {
+            *known = due;
+            return;
+        }
+        if to.follows {
+            return;
+        }
+        if env.run.limits.puts.count(to.time) > MAX_A_SECOND {
+            let (record, field, value) = (to.record, to.field, Value::Unknown);
+            env.push(to.time, Fact::FieldValue(FieldValue { record, field, value }));
+            return;
+        }
+        self.0.entry(to.address).or_default().push(due);
+    }
+
+    /// Is a field of the record to be read?
+    pub fn has(&self, address: u64) -> bool {
+        !self.0.is_empty() && self.0.contains_key(&address)
+    }
+
+    /// A record has completed on a thread, which showed its value.
+    pub fn completed(&mut self, tid: u32, address: u64) {
+        if self.0.is_empty() {
+            return;
+        }
+        let Some(due) = self.0.get_mut(&address) else { return };
+        due.retain(|due| !(due.to.shown_by_processing && due.to.tid == tid));
+        if due.is_empty() {
+            self.0.remove(&address);
+        }
+    }
+
+    /// Reads what is due. To be called some times a second.
+    pub fn read(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>) {
+        let Ok(layout) = &owner.process.layout else {
+            self.0.retain(|_, due| {
+                due.retain(|due| due.next > now);
+                !due.is_empty()
+            });
+            return;
+        };
+        let memory = &owner.process.memory;
+        self.0.retain(|&address, due| {
+            due.retain_mut(|due| {
+                if due.next > now {
+                    return true;
+                }
+                let before = env.monotonic();
+                let value = fields::read(memory, layout, address, due.to.description);
+                let time = env.monotonic();
+                if time.saturating_sub(before) > HELD_UP {
+                    due.next = time;
+                    return time.saturating_sub(due.to.time) < 2 * LATER;
+                }
+                let last = due.next >= due.to.time.saturating_add(LATER);
+                let more = !last && value != Value::Unknown && !has_changed(&due.old, &value);
+                let (record, field) = (due.to.record, due.to.field);
+                env.push(time, Fact::FieldValue(FieldValue { record, field, value }));
+                due.next = due.to.time.saturating_add(LATER);
+                more
+            });
+            !due.is_empty()
+        });
+    }
+
+    /// How many fields are to be read.
+    #[cfg(test)]
+    fn count(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+}
+
+/// Is it certain that these are two values? Arrays and long texts were read in part before.
+fn has_changed(old: &Value, value: &Value) -> bool {
+    match (old, value) {
+        (Value::Unknown | Value::Array(_), _) | (_, Value::Unknown | Value::Array(_)) => false,
+        (Value::Text(old), Value::Text(value)) => old != value && old.len() < MAX_STRING_SIZE,
+        (old, value) => old != value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::testing::Bench;
+
+    fn to(time: u64, address: u64, field: FieldId, shown_by_processing: bool) -> PutTo {
+        PutTo { time, record: 1, address, field, description: 8, tid: 7, shown_by_processing, follows: false }
+    }
+
+    #[test]
+    fn what_processing_shows_is_not_read() {
+        let (mut after, mut bench) = (AfterPuts::default(), Bench::new());
+        after.note(&mut bench.env(), to(1, 0x10, 1, true), Value::Unknown);
+        after.note(&mut bench.env(), to(1, 0x10, 2, false), Value::Unknown);
+        after.completed(8, 0x10);
+        assert_eq!(after.count(), 2, "another thread's processing");
+        after.completed(7, 0x10);
+        assert_eq!(after.count(), 1);
+        // the dbPut of a put that nobody noted
+        let inner = PutTo { follows: true, ..to(1, 0x20, 1, true) };
+        after.note(&mut bench.env(), inner, Value::Unknown);
+        assert!(!after.has(0x20));
+    }
+
+    #[test]
+    fn puts_beyond_the_limit_have_an_unknown_outcome() {
+        let (mut after, mut bench) = (AfterPuts::default(), Bench::new());
+        for record in 0..MAX_A_SECOND + 5 {
+            after.note(&mut bench.env(), to(5, record << 8, 1, false), Value::Unknown);
+        }
+        assert_eq!((after.count() as u64, bench.facts().len()), (MAX_A_SECOND, 5));
+        let unknown =
+            |fact: &Fact| matches!(fact, Fact::FieldValue(FieldValue { value: Value::Unknown, .. }));
+        assert!(bench.facts().iter().all(unknown));
+        after.note(&mut bench.env(), to(1_000_000_005, 1, 1, false), Value::Unknown);
+        assert_eq!(bench.facts().len(), 5, "in another second");
+    }
+
+    #[test]
+    fn only_what_has_surely_changed_is_not_read_again() {
+        let text = |length| Value::Text(vec![b'x'; length]);
+        assert!(has_changed(&Value::Int(1), &Value::Int(2)));
+        assert!(!has_changed(&Value::Int(1), &Value::Int(1)));
+        assert!(has_changed(&text(3), &text(4)));
+        assert!(!has_changed(&text(40), &text(60)), "may have been cut");
+        assert!(!has_changed(&Value::Unknown, &Value::Int(2)));
+    }
+}

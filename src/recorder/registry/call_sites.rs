@@ -1,0 +1,47 @@
+//! The places in an IOC's code that call the probed functions.
+//!
+//! A site is defined with its first hit. Which function it lies in takes a look into a symbol table, by another thread;
+//! meanwhile the sink holds events back ([`crate::recorder::sink::Sink::await_site`]).
+
+use iocrec_log::event::{CallSite, CallSiteId};
+
+use crate::inspector::Request;
+use crate::recorder::context::Env;
+use crate::recorder::registry::hash::AddressMap;
+use crate::recorder::registry::limits::MAX_CALL_SITES;
+use crate::recorder::registry::Owner;
+
+/// Those of one IOC, by return address.
+#[derive(Default)]
+pub struct CallSites(AddressMap<u64, CallSiteId>);
+
+impl CallSites {
+    /// How many are remembered.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A site that is defined already; 0 for the address 0, which says that it could not be read.
+    pub fn known(&self, address: u64) -> Option<CallSiteId> {
+        if address == 0 {
+            return Some(0);
+        }
+        self.0.get(&address).copied()
+    }
+
+    /// Defines the site with this return address; 0 if there are too many.
+    pub fn define(&mut self, env: &mut Env<'_>, time: u64, owner: Owner<'_>, address: u64) -> CallSiteId {
+        if env.run.limits.call_sites >= MAX_CALL_SITES {
+            return 0;
+        }
+        env.run.limits.call_sites += 1;
+        let id = env.run.ids.call_site();
+        let Owner { id: ioc, process } = owner;
+        let module = process.module_at(address).and_then(|module| module.path.rsplit('/').next());
+        let module = module.unwrap_or_default().to_string();
+        env.sink.await_site(time, CallSite { id, ioc, address, function: String::new(), module });
+        env.run.requests.push(Request::CallSite { ioc: process.clone(), id, address });
+        self.0.insert(address, id);
+        id
+    }
+}

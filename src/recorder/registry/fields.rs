@@ -1,0 +1,63 @@
+//! The fields of an IOC's record types, and the menus that they choose from. Both are defined when a put to such a field
+//! is seen.
+
+use std::collections::hash_map::Entry;
+
+use iocrec_log::event::{Fact, Field, FieldId, Menu, MenuId};
+
+use crate::ioc::menus;
+use crate::recorder::context::Env;
+use crate::recorder::registry::hash::AddressMap;
+use crate::recorder::registry::rereads::Reread;
+use crate::recorder::registry::Owner;
+
+/// A field that is defined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownField {
+    /// Its id.
+    pub id: FieldId,
+    /// What a put to it makes worth reading again.
+    pub reread: Option<Reread>,
+}
+
+/// Those of one IOC.
+#[derive(Default)]
+pub struct Fields {
+    /// By the address of the description (dbFldDes); `None`: the description made no sense.
+    fields: AddressMap<u64, Option<KnownField>>,
+    /// By the address of the menu.
+    menus: AddressMap<u64, MenuId>,
+}
+
+impl Fields {
+    /// The field with a description at this address, defined if it is new; `None` where the description makes no sense.
+    pub fn get(
+        &mut self,
+        env: &mut Env<'_>,
+        time: u64,
+        owner: Owner<'_>,
+        description: u64,
+    ) -> Option<KnownField> {
+        let place = match self.fields.entry(description) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(place) => place,
+        };
+        let (ioc, memory) = (owner.id, &owner.process.memory);
+        let layout = owner.process.layout.as_ref().ok()?;
+        let Some((rtype, name, dbf)) = layout.field(memory, description) else {
+            return *place.insert(None);
+        };
+        let menu = menus::menu(memory, layout, description).map(|menu| {
+            *self.menus.entry(menu.address).or_insert_with(|| {
+                let id = env.run.ids.menu();
+                let (name, choices) = (menu.name, menu.choices);
+                env.push(time, Fact::Menu(Menu { id, ioc, name, choices }));
+                id
+            })
+        });
+        let id = env.run.ids.field();
+        let known = KnownField { id, reread: Reread::after_put_to(&name) };
+        env.push(time, Fact::Field(Field { id, ioc, rtype, name, dbf, menu }));
+        *place.insert(Some(known))
+    }
+}

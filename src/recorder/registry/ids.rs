@@ -1,0 +1,57 @@
+//! The ids that a log gives to what its events refer to. They count from 1 and are never used again within a run.
+
+use iocrec_log::event::{CallSiteId, FieldId, IocId, MenuId, RecordId, ScanListId, ThreadId};
+
+/// The ids given last.
+#[derive(Debug, Default)]
+pub struct Ids {
+    ioc: IocId,
+    thread: ThreadId,
+    record: RecordId,
+    field: FieldId,
+    menu: MenuId,
+    scan_list: ScanListId,
+    call_site: CallSiteId,
+}
+
+fn next(last: &mut u32) -> u32 {
+    *last += 1;
+    *last
+}
+
+impl Ids {
+    /// For an IOC.
+    pub fn ioc(&mut self) -> IocId {
+        next(&mut self.ioc)
+    }
+
+    /// For a thread.
+    pub fn thread(&mut self) -> ThreadId {
+        next(&mut self.thread)
+    }
+
+    /// For a record.
+    pub fn record(&mut self) -> RecordId {
+        next(&mut self.record)
+    }
+
+    /// For a field.
+    pub fn field(&mut self) -> FieldId {
+        next(&mut self.field)
+    }
+
+    /// For a menu.
+    pub fn menu(&mut self) -> MenuId {
+        next(&mut self.menu)
+    }
+
+    /// For a scan list.
+    pub fn scan_list(&mut self) -> ScanListId {
+        next(&mut self.scan_list)
+    }
+
+    /// For a call site.
+    pub fn call_site(&mut self) -> CallSiteId {
+        next(&mut self.call_site)
+    }
+}

@@ -1,0 +1,56 @@
+//! What all traced IOCs share: how much is remembered, and how much is read from their memory, whoever makes it
+//! necessary.
+
+/// A program has a handful of places that call the probed functions. Something that jumps in from
+/// everywhere (generated code) is not worth a definition each.
+pub const MAX_CALL_SITES: usize = 4096;
+
+/// Structs of links whose records are remembered, and records whose CP links are: beyond these they are looked up each time.
+pub const MAX_LINKS: usize = 100_000;
+
+/// What the traced IOCs have used up of the limits.
+#[derive(Debug, Default)]
+pub struct Limits {
+    /// Call sites that are remembered.
+    pub call_sites: usize,
+    /// Links whose record is remembered.
+    pub link_owners: usize,
+    /// Records whose CP links are in the log.
+    pub linked_records: usize,
+    /// Records whose CP links were read.
+    pub cp_links: PerSecond,
+    /// Puts after which the field was to be read.
+    pub puts: PerSecond,
+}
+
+/// Counts what happens within a second of monotonic time.
+#[derive(Debug, Default)]
+pub struct PerSecond {
+    second: u64,
+    count: u64,
+}
+
+impl PerSecond {
+    /// Counts one more at a time in nanoseconds; how many there have been in that second.
+    pub fn count(&mut self, time: u64) -> u64 {
+        let second = time / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.count) = (second, 0);
+        }
+        self.count += 1;
+        self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_second_counts_anew() {
+        let mut count = PerSecond::default();
+        assert_eq!([1, 2, 999_999_999].map(|time| count.count(time)), [1, 2, 3]);
+        assert_eq!(count.count(1_000_000_000), 1);
+        assert_eq!(count.count(5), 1, "a hit that was held back");
+    }
+}

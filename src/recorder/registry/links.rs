@@ -1,0 +1,90 @@
+//! The links of an IOC's records: which record a link lies in, and which CP links a record has.
+//!
+//! Where a record is processed for a CP link the log holds the record's CP links, so that the reader can name the source
+//! where it can be but one.
+
+use iocrec_log::event::{Fact, FieldValue, RecordId};
+
+use crate::ioc::fields;
+use crate::recorder::context::Env;
+use crate::recorder::registry::fields::Fields;
+use crate::recorder::registry::hash::AddressMap;
+use crate::recorder::registry::limits::{Limits, MAX_LINKS};
+use crate::recorder::registry::records::Records;
+use crate::recorder::registry::Owner;
+
+/// A record's CP links are written again after this time, nanoseconds, so that they are in every log of some minutes.
+const CP_LINKS_HOLD: u64 = 60_000_000_000;
+/// Records a second whose CP links are read, since it takes a read for each link.
+const CP_LINKS_A_SECOND: u64 = 20;
+
+/// Those of one IOC.
+#[derive(Default)]
+pub struct Links {
+    /// By the address of a struct link that does not say so itself: the address of its record.
+    owners: AddressMap<u64, u64>,
+    /// By the address of a record: when its CP links were written.
+    linked: AddressMap<u64, u64>,
+}
+
+impl Links {
+    /// What this IOC no longer takes of the limits when it is forgotten.
+    pub fn give_back(&self, limits: &mut Limits) {
+        limits.link_owners = limits.link_owners.saturating_sub(self.owners.len());
+        limits.linked_records = limits.linked_records.saturating_sub(self.linked.len());
+    }
+
+    /// The address of the record that a struct link lies in, where it does not say so itself (before Base 3.16.1).
+    pub fn owner(&mut self, env: &mut Env<'_>, of: Owner<'_>, records: &Records, link: u64) -> Option<u64> {
+        if let Some(&known) = self.owners.get(&link) {
+            return Some(known);
+        }
+        let (memory, layout) = (&of.process.memory, of.process.layout.as_ref().ok()?);
+        let record = records.last_up_to(link)?;
+        let end = record.checked_add(layout.type_of(memory, record)?.record_bytes.into())?;
+        if link >= end || env.run.limits.link_owners >= MAX_LINKS {
+            return None;
+        }
+        env.run.limits.link_owners += 1;
+        self.owners.insert(link, record);
+        Some(record)
+    }
+
+    /// Writes the CP links of a record that was processed at a time on a thread that follows links, unless they were
+    /// written a while ago.
+    pub fn write_cp_links(
+        &mut self,
+        env: &mut Env<'_>,
+        time: u64,
+        owner: Owner<'_>,
+        defined: &mut Fields,
+        (record, address): (RecordId, u64),
+    ) {
+        let written = self.linked.get(&address).is_some_and(|written| written + CP_LINKS_HOLD > time);
+        if written || env.run.limits.cp_links.count(time) > CP_LINKS_A_SECOND {
+            return;
+        }
+        if env.run.limits.linked_records >= MAX_LINKS {
+            env.run.limits.linked_records -= self.linked.len();
+            self.linked.clear();
+        }
+        if self.linked.insert(address, time).is_none() {
+            env.run.limits.linked_records += 1;
+        }
+        let Ok(layout) = &owner.process.layout else { return };
+        let links = fields::cp_links(&owner.process.memory, layout, address);
+        let now = env.monotonic();
+        for (description, value) in links {
+            if let Some(field) = defined.get(env, time, owner, description) {
+                env.push(now, Fact::FieldValue(FieldValue { record, field: field.id, value }));
+            }
+        }
+    }
+
+    /// A link of a record was changed: its CP links are written anew.
+    pub fn changed(&mut self, env: &mut Env<'_>, address: u64) {
+        if self.linked.remove(&address).is_some() {
+            env.run.limits.linked_records -= 1;
+        }
+    }
+}

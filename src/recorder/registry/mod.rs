@@ -1,0 +1,123 @@
+//! What is known of the traced IOCs: each of them, and the ids by which the log knows what is theirs.
+//!
+//! Hits carry addresses. The first hit of each address is the moment to read its name out of the IOC, and
+//! to define it in the log before it is used; after that a hit costs a look-up in a hash map of its IOC.
+//!
+//! All that belongs to one process is in its [`TracedIoc`] and goes with it, in [`Registry::remove`]. What lasts longer
+//! is in [`Run`].
+
+pub mod after_puts;
+pub mod call_sites;
+pub mod fields;
+pub mod hash;
+pub mod ids;
+pub mod limits;
+pub mod links;
+pub mod records;
+pub mod rereads;
+pub mod scan_lists;
+#[cfg(test)]
+mod tests;
+pub mod threads;
+pub mod traced_ioc;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use iocrec_log::event::IocId;
+
+use crate::inspector::Request;
+use crate::ioc::IocProcess;
+use crate::linux::procfs::Procfs;
+use crate::recorder::registry::hash::AddressMap;
+use crate::recorder::registry::ids::Ids;
+use crate::recorder::registry::limits::Limits;
+use crate::recorder::registry::records::NewRecord;
+use crate::recorder::registry::traced_ioc::TracedIoc;
+
+/// What belongs to the run, and not to any of its processes.
+#[derive(Default)]
+pub struct Run {
+    /// The ids given so far.
+    pub ids: Ids,
+    /// What is used up of what all IOCs share.
+    pub limits: Limits,
+    /// Records that the BPF programs have not been told of; `None` where they need not know any.
+    pub new_records: Option<Vec<NewRecord>>,
+    /// What the inspector is to find out.
+    pub requests: Vec<Request>,
+}
+
+/// An IOC as definitions need it: its id and its process.
+#[derive(Clone, Copy)]
+pub struct Owner<'a> {
+    /// Its id.
+    pub id: IocId,
+    /// Its process, as it was last looked at.
+    pub process: &'a Arc<IocProcess>,
+}
+
+/// The processes that are traced: IOCs, and CA servers that are none. By pid.
+#[derive(Default)]
+pub struct Registry(AddressMap<u32, Box<TracedIoc>>);
+
+impl Registry {
+    /// A traced process.
+    pub fn get(&self, pid: u32) -> Option<&TracedIoc> {
+        self.0.get(&pid).map(|ioc| &**ioc)
+    }
+
+    /// A traced process, to be changed.
+    pub fn get_mut(&mut self, pid: u32) -> Option<&mut TracedIoc> {
+        self.0.get_mut(&pid).map(|ioc| &mut **ioc)
+    }
+
+    /// Is a process traced?
+    pub fn has(&self, pid: u32) -> bool {
+        self.0.contains_key(&pid)
+    }
+
+    /// Is none traced?
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All.
+    pub fn iter(&self) -> impl Iterator<Item = &TracedIoc> {
+        self.0.values().map(|ioc| &**ioc)
+    }
+
+    /// All, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut TracedIoc> {
+        self.0.values_mut().map(|ioc| &mut **ioc)
+    }
+
+    /// Takes a process in, in place of one with the same pid.
+    pub fn add(&mut self, ioc: TracedIoc, run: &mut Run) {
+        let pid = ioc.pid;
+        self.remove(pid, run);
+        self.0.insert(pid, Box::new(ioc));
+    }
+
+    /// Forgets a process and all that was its.
+    pub fn remove(&mut self, pid: u32, run: &mut Run) -> Option<Box<TracedIoc>> {
+        let gone = self.0.remove(&pid)?;
+        run.limits.call_sites = run.limits.call_sites.saturating_sub(gone.call_sites.count());
+        gone.links.give_back(&mut run.limits);
+        if let Some(new) = &mut run.new_records {
+            new.retain(|record| record.pid != pid);
+        }
+        Some(gone)
+    }
+
+    /// Forgets the threads that have ended. Gives back those of IOCs that live.
+    pub fn sweep_threads(&mut self, procfs: &dyn Procfs) -> HashSet<u32> {
+        let mut all = HashSet::new();
+        for ioc in self.iter_mut().filter(|ioc| ioc.process.is_some()) {
+            let alive: HashSet<u32> = procfs.threads(ioc.pid).into_iter().collect();
+            ioc.threads.retain(|tid| alive.contains(&tid));
+            all.extend(alive);
+        }
+        all
+    }
+}

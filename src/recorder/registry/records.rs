@@ -1,0 +1,128 @@
+//! The records of an IOC and their aliases.
+//!
+//! Hits carry a record's address. A record is defined when the walk through the record database finds it, or else at its
+//! first hit, with the name that is read from its memory. Records that the user does not want are known by having no id.
+
+use std::collections::hash_map::Entry;
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
+
+use iocrec_log::event::{Alias, EnumStrings, Fact, Loss, LossSource, Record, RecordId};
+
+use crate::inspector::FoundRecord;
+use crate::recorder::context::Env;
+use crate::recorder::registry::hash::{AddressHasher, AddressMap};
+use crate::recorder::registry::Owner;
+
+/// Bytes of a record's name without its NUL; the name is the first member of dbCommon.
+const RECORD_NAME: usize = epics::limits::PVNAME_STRINGSZ - 1;
+
+/// A record that the BPF programs need to know of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewRecord {
+    /// Its process.
+    pub pid: u32,
+    /// Address of its dbCommon.
+    pub address: u64,
+    /// Does the user want it?
+    pub wanted: bool,
+}
+
+/// Those of one IOC.
+#[derive(Default)]
+pub struct Records {
+    /// By the address of the dbCommon; `None`: not wanted.
+    ids: AddressMap<u64, Option<RecordId>>,
+    /// Addresses of the nodes whose alias the log has.
+    aliases: HashSet<u64, BuildHasherDefault<AddressHasher>>,
+}
+
+impl Records {
+    /// What is known of the record at an address: `None` nothing, `Some(None)` that it is not wanted.
+    pub fn known(&self, address: u64) -> Option<Option<RecordId>> {
+        self.ids.get(&address).copied()
+    }
+
+    /// The id of the record at an address, if it has one.
+    pub fn id(&self, address: u64) -> Option<RecordId> {
+        self.known(address).flatten()
+    }
+
+    /// The address of the last record that begins at an address or before.
+    pub fn last_up_to(&self, address: u64) -> Option<u64> {
+        self.ids.keys().copied().filter(|&record| record <= address).max()
+    }
+
+    /// Defines the record that a hit was of, by what its memory says; `None` if it is not wanted.
+    pub fn define(
+        &mut self,
+        env: &mut Env<'_>,
+        time: u64,
+        owner: Owner<'_>,
+        address: u64,
+    ) -> Option<RecordId> {
+        let memory = &owner.process.memory;
+        let name = memory.string(address, RECORD_NAME).unwrap_or_default();
+        if name.is_empty() {
+            let cause = format!("the record at {address:#x} has no name that can be read");
+            env.push(time, Fact::Loss(Loss { source: LossSource::Names, count: 1, since: time, cause }));
+        }
+        let layout = owner.process.layout.as_ref().ok();
+        let rtype = layout.and_then(|layout| layout.type_of(memory, address)).map(|rtype| rtype.name.clone());
+        self.enter(env, time, owner, address, name, rtype.unwrap_or_default())
+    }
+
+    /// Defines a record that was found in the database, or an alias of one; the record's id, if it is wanted.
+    pub fn define_found(
+        &mut self,
+        env: &mut Env<'_>,
+        time: u64,
+        owner: Owner<'_>,
+        found: FoundRecord,
+    ) -> Option<RecordId> {
+        let FoundRecord { address, name, rtype, alias, states, node } = found;
+        if alias {
+            // of a record that is not wanted, or that was not believed, there is nothing to tie the name to
+            let record = self.id(address)?;
+            if self.aliases.insert(node) {
+                env.push(time, Fact::Alias(Alias { record, name }));
+            }
+            return Some(record);
+        }
+        if let Some(known) = self.known(address) {
+            return known;
+        }
+        let record = self.enter(env, time, owner, address, name, rtype)?;
+        if !states.is_empty() {
+            env.push(time, Fact::EnumStrings(EnumStrings { record, states }));
+        }
+        Some(record)
+    }
+
+    /// Enters a record that is not known yet.
+    fn enter(
+        &mut self,
+        env: &mut Env<'_>,
+        time: u64,
+        owner: Owner<'_>,
+        address: u64,
+        name: String,
+        rtype: String,
+    ) -> Option<RecordId> {
+        let place = match self.ids.entry(address) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(place) => place,
+        };
+        let wanted = env.options.selection.record(&name);
+        if let Some(new) = &mut env.run.new_records {
+            new.push(NewRecord { pid: owner.process.pid, address, wanted });
+        }
+        if !wanted {
+            return *place.insert(None);
+        }
+        let id = env.run.ids.record();
+        place.insert(Some(id));
+        env.push(time, Fact::Record(Record { id, ioc: owner.id, address, name, rtype }));
+        Some(id)
+    }
+}

@@ -1,0 +1,86 @@
+//! What a put changes besides its field: the scan list of a record (a put to SCAN, PRIO, EVNT), the enum strings (ZNAM,
+//! ONST ...). It is read again when the IOC has carried the put out.
+
+use std::collections::HashMap;
+
+use iocrec_log::event::{EnumStrings, Fact, RecordId};
+
+use crate::ioc::layout;
+use crate::recorder::context::Env;
+use crate::recorder::registry::scan_lists::ScanLists;
+use crate::recorder::registry::Owner;
+
+/// When it is read, nanoseconds after the put: dbPut works within microseconds, but may wait for the lock of a scan list
+/// that is long.
+const SOON: u64 = 20_000_000;
+/// And once more, in case it did.
+const LATER: u64 = 1_000_000_000;
+
+/// What to read again of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reread {
+    /// On which scan list it is.
+    ScanList,
+    /// Its enum strings.
+    EnumStrings,
+}
+
+impl Reread {
+    /// What a put to a field of that name makes worth reading again.
+    pub fn after_put_to(field: &str) -> Option<Reread> {
+        match field {
+            "SCAN" | "PRIO" | "EVNT" => Some(Reread::ScanList),
+            "ZNAM" | "ONAM" | "ZRST" | "ONST" | "TWST" | "THST" | "FRST" | "FVST" | "SXST" | "SVST"
+            | "EIST" | "NIST" | "TEST" | "ELST" | "TVST" | "TTST" | "FTST" | "FFST" => {
+                Some(Reread::EnumStrings)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// When something is read again.
+struct Due {
+    record: RecordId,
+    next: u64,
+    /// And a last time.
+    last: u64,
+}
+
+/// Those of one IOC that are due, by the record's address.
+#[derive(Default)]
+pub struct Rereads(HashMap<(u64, Reread), Due>);
+
+impl Rereads {
+    /// A put was made at a time.
+    pub fn note(&mut self, time: u64, address: u64, record: RecordId, reread: Reread) {
+        let soon = time.saturating_add(SOON);
+        let due = self.0.entry((address, reread)).or_insert(Due { record, next: soon, last: soon });
+        due.next = due.next.min(soon);
+        due.last = time.saturating_add(LATER);
+    }
+
+    /// Reads what is due. To be called some times a second.
+    pub fn read(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>, lists: &mut ScanLists) {
+        self.0.retain(|&(address, reread), due| {
+            if due.next > now {
+                return true;
+            }
+            let record = due.record;
+            match reread {
+                Reread::ScanList => lists.look(env, now, owner, &[(record, address)]),
+                Reread::EnumStrings => {
+                    let memory = &owner.process.memory;
+                    let layout = owner.process.layout.as_ref().ok();
+                    let rtype = layout.and_then(|layout| layout.type_of(memory, address));
+                    if let Some(states) = rtype.and_then(|rtype| layout::states_of(memory, rtype, address)) {
+                        env.push(now, Fact::EnumStrings(EnumStrings { record, states }));
+                    }
+                }
+            }
+            let more = due.last > due.next;
+            due.next = due.last;
+            more
+        });
+    }
+}

@@ -1,0 +1,89 @@
+//! The scan lists of an IOC, and which record is on which.
+//!
+//! Records are looked up when they become known, when a put has moved them, and again and again while
+//! their SCAN says that they are on a list and the IOC has not put them there (before iocInit is done). The log
+//! gets what has changed.
+
+use iocrec_log::event::{Fact, RecordId, RecordScan, ScanList, ScanListId};
+
+use crate::ioc::menus;
+use crate::ioc::scanning::{self, Place};
+use crate::recorder::context::Env;
+use crate::recorder::registry::hash::AddressMap;
+use crate::recorder::registry::Owner;
+
+/// Records that are on no list yet are looked up after 1, 2, 4, 8 s, and then every 8 s, nanoseconds: an event that
+/// does not exist may never come, and an IOC's start may take minutes.
+const SHORTEST_PAUSE: u64 = 1_000_000_000;
+const LONGEST_PAUSE: u64 = 8_000_000_000;
+
+/// Those of one IOC.
+#[derive(Default)]
+pub struct ScanLists {
+    /// The choices of menuScan, once needed.
+    periods: Vec<String>,
+    /// By the address of the scan_list.
+    known: AddressMap<u64, ScanListId>,
+    /// On which list each record is, as the log has it.
+    placed: AddressMap<RecordId, ScanListId>,
+    /// Records that should be on a list and are on none, and their addresses.
+    waiting: Vec<(RecordId, u64)>,
+    next: u64,
+    pause: u64,
+}
+
+impl ScanLists {
+    /// Looks records up, by ids and addresses; what is new goes to the sink.
+    pub fn look(&mut self, env: &mut Env<'_>, time: u64, owner: Owner<'_>, records: &[(RecordId, u64)]) {
+        let (id, memory) = (owner.id, &owner.process.memory);
+        let layout = owner.process.layout.as_ref().ok();
+        let Some((layout, fields)) = layout.and_then(|l| Some((l, l.scanning.as_ref()?))) else { return };
+        for records in records.chunks(scanning::BATCH) {
+            let addresses: Vec<u64> = records.iter().map(|(_, address)| *address).collect();
+            let places = scanning::places(memory, fields, &addresses);
+            for (&(record, address), place) in records.iter().zip(places) {
+                let list = match place {
+                    Some(Place::On { list, scan }) => self.known.get(&list).copied().or_else(|| {
+                        if self.periods.is_empty() {
+                            let menu = menus::menu(memory, layout, fields.scan.description);
+                            self.periods = menu.map(|menu| menu.choices).unwrap_or_default();
+                        }
+                        let found = scanning::list(memory, layout, address, list, scan, &self.periods)?;
+                        let scanning::ListAt { kind, name, callback } = found;
+                        let new = env.run.ids.scan_list();
+                        self.known.insert(list, new);
+                        env.push(time, Fact::ScanList(ScanList { id: new, ioc: id, kind, name, callback }));
+                        Some(new)
+                    }),
+                    Some(Place::None) => {
+                        self.waiting.push((record, address));
+                        None
+                    }
+                    Some(Place::Passive) | None => None,
+                };
+                let before = match list {
+                    Some(list) => self.placed.insert(record, list),
+                    None => self.placed.remove(&record),
+                };
+                if before != list {
+                    env.push(time, Fact::RecordScan(RecordScan { record, list }));
+                }
+            }
+        }
+    }
+
+    /// Looks those up again that should be on a list and were on none, when it is time to.
+    pub fn look_again(&mut self, env: &mut Env<'_>, time: u64, owner: Owner<'_>) {
+        if self.waiting.is_empty() || time < self.next {
+            return;
+        }
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.sort_unstable();
+        waiting.dedup();
+        self.look(env, time, owner, &waiting);
+        // where one has come to be others will
+        let slower = if self.waiting.len() < waiting.len() { 0 } else { self.pause * 2 };
+        self.pause = slower.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        self.next = time + self.pause;
+    }
+}

@@ -1,0 +1,199 @@
+//! The threads that hits come from, and what each is at.
+//!
+//! A thread is defined at its first hit. Of each it is known which record has begun to process there last, so that one
+//! that is not seen to complete is looked at: does PACT or DISA say why?
+
+use iocrec_log::event::{Fact, Thread, ThreadId};
+
+use crate::ioc::threads;
+use crate::recorder::context::Env;
+use crate::recorder::registry::hash::AddressMap;
+use crate::recorder::registry::Owner;
+
+/// A thread that is defined.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownThread {
+    /// Its id.
+    pub id: ThreadId,
+    /// Its stack pointer at the first hit.
+    stack: u64,
+    /// Its puts come from outside, though the IOC has no function for that: a PVA server's, or Python code's.
+    pub serves: bool,
+    /// It processes records for their CP links, so the log needs to know which links these are.
+    pub follows_links: bool,
+    /// The record that has begun to process last and may still be at it.
+    begun: Option<Begun>,
+}
+
+impl KnownThread {
+    /// A stack pointer as the log has it: relative to that of the first hit.
+    pub fn relative(&self, sp: u64) -> i64 {
+        sp.wrapping_sub(self.stack).cast_signed()
+    }
+}
+
+/// A record that has begun to process.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    address: u64,
+    sp: u64,
+    time: u64,
+}
+
+/// What a hit means for what its thread is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A record, by its address, begins to process.
+    Process(u64),
+    /// A record is done.
+    Complete(u64),
+    /// Something else.
+    Other,
+}
+
+/// Where and when a thread made a hit.
+#[derive(Clone, Copy, Debug)]
+pub struct HitPlace {
+    /// Its number in the kernel.
+    pub tid: u32,
+    /// Its stack pointer.
+    pub sp: u64,
+    /// Monotonic time, nanoseconds.
+    pub time: u64,
+}
+
+/// A thread that had its first hit just now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewThread {
+    /// Its id.
+    pub id: ThreadId,
+    /// Its number in the kernel.
+    pub tid: u32,
+    /// When the hit was.
+    pub time: u64,
+    /// It may be one that serves a Channel Access client.
+    pub may_serve_ca: bool,
+}
+
+/// A record whose processing began and was not seen to complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Its address.
+    pub address: u64,
+    /// The call that processed it has returned.
+    pub returned: bool,
+}
+
+/// The threads of one IOC.
+#[derive(Default)]
+pub struct Threads {
+    known: AddressMap<u32, KnownThread>,
+    /// Records, by address, whose processing returned without having completed, and when it began.
+    returned: AddressMap<u64, u64>,
+}
+
+impl Threads {
+    /// Takes note of a hit on a thread; `None` if that is not defined yet.
+    pub fn step(&mut self, place: HitPlace, step: Step) -> Option<KnownThread> {
+        let known = self.known.get_mut(&place.tid)?;
+        if let Some(begun) = known.begun {
+            let done = step == Step::Complete(begun.address);
+            // called from the same depth or above: the record's processing has come back
+            let back = place.sp >= begun.sp;
+            if back && !done {
+                self.returned.insert(begun.address, begun.time);
+            }
+            if back || step != Step::Other {
+                known.begun = None;
+            }
+        }
+        known.begun = begun(place, step).or(known.begun);
+        Some(*known)
+    }
+
+    /// Defines a thread at its first hit.
+    pub fn define(
+        &mut self,
+        env: &mut Env<'_>,
+        owner: Owner<'_>,
+        place: HitPlace,
+        step: Step,
+    ) -> (KnownThread, NewThread) {
+        let HitPlace { tid, sp, time } = place;
+        let id = env.run.ids.thread();
+        let name = name(env, owner, tid);
+        let known = KnownThread {
+            id,
+            stack: sp,
+            serves: matches!(name.as_str(), "PVXTCP" | "TCP-rx") || name.starts_with("python"),
+            follows_links: matches!(name.as_str(), "dbCaLink" | "CAC-event" | "scanOnce"),
+            begun: begun(place, step),
+        };
+        self.known.insert(tid, known);
+        // Base 3.14 tells the kernel no names
+        let may_serve_ca = owner.process.abi.is_3_14() || name == "CAS-client";
+        env.push(time, Fact::Thread(Thread { id, ioc: owner.id, tid, name, stack: sp }));
+        (known, NewThread { id, tid, time, may_serve_ca })
+    }
+
+    /// A record has completed, maybe on another thread than it began on.
+    pub fn completed(&mut self, tid: u32, address: u64) {
+        if !self.returned.is_empty() {
+            self.returned.remove(&address);
+        }
+        let is_at = |thread: &KnownThread| thread.begun.is_some_and(|begun| begun.address == address);
+        if self.known.get(&tid).is_some_and(is_at) {
+            return;
+        }
+        self.known.values_mut().filter(|thread| is_at(thread)).for_each(|thread| thread.begun = None);
+    }
+
+    /// The id of a thread that is defined.
+    pub fn id(&self, tid: u32) -> Option<ThreadId> {
+        self.known.get(&tid).map(|thread| thread.id)
+    }
+
+    /// Do the puts of a thread come from outside?
+    pub fn serves(&self, tid: u32) -> bool {
+        self.known.get(&tid).is_some_and(|thread| thread.serves)
+    }
+
+    /// Forgets threads that have ended: the kernel gives their numbers out again.
+    pub fn retain(&mut self, is_alive: impl Fn(u32) -> bool) {
+        self.known.retain(|&tid, _| is_alive(tid));
+    }
+
+    /// Takes the records out that began to process before a time and have not completed.
+    pub fn take_unfinished(&mut self, before: u64) -> Vec<Unfinished> {
+        let mut unfinished: Vec<Unfinished> = Vec::new();
+        self.returned.retain(|&address, time| {
+            let due = *time < before;
+            if due {
+                unfinished.push(Unfinished { address, returned: true });
+            }
+            !due
+        });
+        let under_way =
+            self.known.values_mut().filter_map(|known| known.begun.take_if(|begun| begun.time < before));
+        unfinished.extend(under_way.map(|begun| Unfinished { address: begun.address, returned: false }));
+        unfinished
+    }
+}
+
+fn begun(place: HitPlace, step: Step) -> Option<Begun> {
+    let HitPlace { sp, time, .. } = place;
+    match step {
+        Step::Process(address) => Some(Begun { address, sp, time }),
+        Step::Complete(_) | Step::Other => None,
+    }
+}
+
+/// A thread's name: Base 3.14 keeps it to itself.
+fn name(env: &Env<'_>, owner: Owner<'_>, tid: u32) -> String {
+    let process = owner.process;
+    let own = process.abi.is_3_14().then(|| {
+        let all = env.procfs().threads(process.pid).into_iter().collect();
+        threads::names(process, &all).remove(&tid)
+    });
+    own.flatten().unwrap_or_else(|| env.procfs().thread_name(process.pid, tid))
+}

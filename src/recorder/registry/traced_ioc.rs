@@ -1,0 +1,300 @@
+//! A traced process, and everything that belongs to it.
+//!
+//! It is an IOC, or a CA server that is not EPICS Base: of the latter no memory is read and no hits come, so
+//! [`TracedIoc::process`] is `None`. All this is dropped when the process ends ([`super::Registry::remove`]).
+
+use std::sync::Arc;
+
+use iocrec_log::event::{
+    CallSiteId, CircuitId, Fact, FieldId, Ioc, IocId, Linkage, PactCheck, RecordId, Value,
+};
+use nix::errno::Errno;
+
+use crate::inspector::{FoundRecord, ServedClient};
+use crate::ioc::{scanning, Database, IocProcess};
+use crate::linux::ending::Ending;
+use crate::net::Namespace;
+use crate::recorder::context::Env;
+use crate::recorder::registry::after_puts::{AfterPuts, PutTo};
+use crate::recorder::registry::call_sites::CallSites;
+use crate::recorder::registry::fields::{Fields, KnownField};
+use crate::recorder::registry::hash::AddressMap;
+use crate::recorder::registry::links::Links;
+use crate::recorder::registry::records::Records;
+use crate::recorder::registry::rereads::Rereads;
+use crate::recorder::registry::scan_lists::ScanLists;
+use crate::recorder::registry::threads::{HitPlace, KnownThread, NewThread, Step, Threads};
+use crate::recorder::registry::Owner;
+use crate::recorder::shortfall::Shortfalls;
+
+/// How far its probes have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Probing {
+    /// How many are in place.
+    pub placed: usize,
+    /// Its records are known, as far as they can be read.
+    pub ready: bool,
+    /// The BPF programs have its layout.
+    pub in_maps: bool,
+    /// Its hits are taken; the log has an `Attached`.
+    pub attached: bool,
+}
+
+/// See the module.
+pub struct TracedIoc {
+    /// Its id in the log.
+    pub id: IocId,
+    /// Its process.
+    pub pid: u32,
+    /// When that began, nanoseconds after boot.
+    pub start: u64,
+    /// What program it runs, as [`crate::linux::procfs::Procfs::image`] has it.
+    pub image: Option<(u64, u64)>,
+    /// What the log's fact about it says, but for what is missing.
+    pub about: Ioc,
+    /// What is missing.
+    pub shortfalls: Shortfalls,
+    /// The fact as the log has it.
+    announced: Option<Ioc>,
+    /// It as it was looked at last; `None`: a CA server that is not EPICS Base.
+    pub process: Option<Arc<IocProcess>>,
+    /// Its record database was found to be gone.
+    pub database_is_gone: bool,
+    /// How far its probes have come.
+    pub probing: Probing,
+    /// The network namespace that it lives in, or why that is unknown.
+    pub namespace: Result<Namespace, Errno>,
+    /// What shows how it ends.
+    pub ending: Ending,
+    /// Its end was noticed.
+    pub end_noticed: bool,
+    /// It has not answered the loop, and people know.
+    pub is_stalled: bool,
+    /// Until when it counts as one that has just begun, monotonic; its ports are looked for more often.
+    pub young_until: u64,
+    /// Its threads.
+    pub threads: Threads,
+    /// Its records and their aliases.
+    pub records: Records,
+    /// Its fields and menus.
+    pub fields: Fields,
+    /// The places in its code that call probed functions.
+    pub call_sites: CallSites,
+    /// Its scan lists.
+    pub scan_lists: ScanLists,
+    /// Which record a link is of, and CP links.
+    pub links: Links,
+    /// Fields to read after puts.
+    pub after_puts: AfterPuts,
+    /// What else to read after puts.
+    pub rereads: Rereads,
+    /// Clients read from its memory that the circuits are yet to learn of.
+    pub clients: Vec<ServedClient>,
+    /// Threads that had no hit yet and serve a circuit.
+    pub serving: AddressMap<u32, CircuitId>,
+}
+
+impl TracedIoc {
+    /// A process that is traced from now on.
+    pub fn new(env: &Env<'_>, about: Ioc, process: Option<Arc<IocProcess>>) -> TracedIoc {
+        let (id, pid, start) = (about.id, about.pid, about.start);
+        TracedIoc {
+            id,
+            pid,
+            start,
+            image: env.procfs().image(pid),
+            about,
+            shortfalls: Shortfalls::default(),
+            announced: None,
+            process,
+            database_is_gone: false,
+            probing: Probing::default(),
+            namespace: Ok(env.procfs().namespace(pid).unwrap_or_default()),
+            ending: Ending::expect(pid),
+            end_noticed: false,
+            is_stalled: false,
+            young_until: 0,
+            threads: Threads::default(),
+            records: Records::default(),
+            fields: Fields::default(),
+            call_sites: CallSites::default(),
+            scan_lists: ScanLists::default(),
+            links: Links::default(),
+            after_puts: AfterPuts::default(),
+            rereads: Rereads::default(),
+            clients: Vec::new(),
+            serving: AddressMap::default(),
+        }
+    }
+
+    /// Is it an IOC, and not another CA server?
+    pub fn is_ioc(&self) -> bool {
+        self.about.linkage != Linkage::Foreign
+    }
+
+    /// Its name and pid, for people.
+    pub fn label(&self) -> String {
+        format!("{} (pid {})", self.about.name, self.pid)
+    }
+
+    /// Hands the fact about it to the sink where that has changed.
+    pub fn announce(&mut self, env: &mut Env<'_>, time: u64) {
+        let fact = Ioc { not_probed: self.shortfalls.lines(), ..self.about.clone() };
+        if self.announced.as_ref() != Some(&fact) {
+            self.announced = Some(fact.clone());
+            env.push(time, Fact::from(fact));
+        }
+    }
+
+    fn owner(&self) -> Option<Owner<'_>> {
+        Some(Owner { id: self.id, process: self.process.as_ref()? })
+    }
+
+    /// Takes note of a hit on a thread, which is defined at its first.
+    pub fn hit(
+        &mut self,
+        env: &mut Env<'_>,
+        place: HitPlace,
+        step: Step,
+    ) -> Option<(KnownThread, Option<NewThread>)> {
+        if let Step::Complete(address) = step {
+            self.after_puts.completed(place.tid, address);
+            self.threads.completed(place.tid, address);
+        }
+        if let Some(known) = self.threads.step(place, step) {
+            return Some((known, None));
+        }
+        let owner = Owner { id: self.id, process: self.process.as_ref()? };
+        let (known, new) = self.threads.define(env, owner, place, step);
+        Some((known, Some(new)))
+    }
+
+    /// The record at an address, defined at its first hit; `None` if it is not wanted.
+    pub fn record(&mut self, env: &mut Env<'_>, time: u64, address: u64) -> Option<RecordId> {
+        if let Some(known) = self.records.known(address) {
+            return known;
+        }
+        let process = self.process.as_ref()?;
+        // a record that was not in the database may be another database's, and so may be all that comes from now on
+        if self.database_is_gone || process.database() == Database::Gone {
+            self.database_is_gone = true;
+            return None;
+        }
+        self.records.define(env, time, Owner { id: self.id, process }, address)
+    }
+
+    /// Defines those of the records that were found in its database that have no id yet.
+    pub fn define(&mut self, env: &mut Env<'_>, time: u64, found: Vec<FoundRecord>) {
+        let Some(process) = &self.process else { return };
+        let owner = Owner { id: self.id, process };
+        let mut fresh: Vec<(RecordId, u64)> = Vec::with_capacity(found.len());
+        for found in found {
+            let (address, alias) = (found.address, found.alias);
+            let known = self.records.define_found(env, time, owner, found);
+            fresh.extend(known.filter(|_| !alias).map(|record| (record, address)));
+        }
+        for fresh in fresh.chunks(scanning::BATCH) {
+            self.scan_lists.look(env, time, owner, fresh);
+        }
+    }
+
+    /// The field with a description at this address, defined if it is new.
+    pub fn field(&mut self, env: &mut Env<'_>, time: u64, description: u64) -> Option<KnownField> {
+        let owner = Owner { id: self.id, process: self.process.as_ref()? };
+        self.fields.get(env, time, owner, description)
+    }
+
+    /// The place that called, by the return address; 0 where that is unknown.
+    pub fn call_site(&mut self, env: &mut Env<'_>, time: u64, address: u64) -> CallSiteId {
+        if let Some(known) = self.call_sites.known(address) {
+            return known;
+        }
+        let Some(process) = &self.process else { return 0 };
+        self.call_sites.define(env, time, Owner { id: self.id, process }, address)
+    }
+
+    /// The address of the record that a struct link lies in.
+    pub fn link_owner(&mut self, env: &mut Env<'_>, link: u64) -> Option<u64> {
+        let owner = Owner { id: self.id, process: self.process.as_ref()? };
+        self.links.owner(env, owner, &self.records, link)
+    }
+
+    /// A record, by id and address, is processed on a thread: writes its CP links if that may be for one of them.
+    pub fn write_cp_links(
+        &mut self,
+        env: &mut Env<'_>,
+        time: u64,
+        record: (RecordId, u64),
+        thread: &KnownThread,
+    ) {
+        let Some(process) = self.process.as_ref().filter(|_| thread.follows_links) else { return };
+        let owner = Owner { id: self.id, process };
+        self.links.write_cp_links(env, time, owner, &mut self.fields, record);
+    }
+
+    /// The field that an acknowledgement of alarms is about, by the address of its description: ACKS (`severity`) or ACKT.
+    pub fn acknowledged(&self, address: u64, severity: bool) -> Option<u64> {
+        let process = self.process.as_ref()?;
+        let layout = process.layout.as_ref().ok()?;
+        let (transient, severe) = layout.type_of(&process.memory, address)?.acknowledge?;
+        Some(if severity { severe } else { transient })
+    }
+
+    /// A put was made at a time to a field of the record at an address: what it comes to is to be read. `is_inner`: its hit
+    /// is that of `dbPut`, which is there for others' puts, too.
+    #[allow(clippy::too_many_arguments)] // a hit's parts
+    pub fn note_put(
+        &mut self,
+        env: &mut Env<'_>,
+        place: HitPlace,
+        (record, address): (RecordId, u64),
+        field: FieldId,
+        description: u64,
+        old: &Value,
+        is_inner: bool,
+    ) {
+        let (time, tid) = (place.time, place.tid);
+        let follows = is_inner && !self.threads.serves(tid);
+        // what records put to each other is as frequent as their processing
+        if follows && !self.after_puts.has(address) {
+            return;
+        }
+        let Some(layout) = self.process.as_ref().and_then(|process| process.layout.as_ref().ok()) else {
+            return;
+        };
+        let shown_by_processing = layout.is_plain_value(description);
+        let to = PutTo { time, record, address, field, description, tid, shown_by_processing, follows };
+        self.after_puts.note(env, to, old.clone());
+    }
+
+    /// Reads what is due after puts. To be called some times a second.
+    pub fn read_due(&mut self, env: &mut Env<'_>, now: u64) {
+        let Some(process) = &self.process else { return };
+        let owner = Owner { id: self.id, process };
+        self.after_puts.read(env, now, owner);
+        self.rereads.read(env, now, owner, &mut self.scan_lists);
+    }
+
+    /// Looks up the scan lists of records that were on none yet.
+    pub fn look_for_scan_lists(&mut self, env: &mut Env<'_>, now: u64) {
+        let Some(process) = &self.process else { return };
+        self.scan_lists.look_again(env, now, Owner { id: self.id, process });
+    }
+
+    /// Looks at records that began to process before a time and were not seen to complete. Those whose processing has not
+    /// returned get a fact only where PACT or DISA says why.
+    pub fn check_pact(&mut self, env: &mut Env<'_>, before: u64) {
+        for unfinished in self.threads.take_unfinished(before) {
+            let Some(record) = self.records.id(unfinished.address) else { continue };
+            let Some(Owner { process, .. }) = self.owner() else { continue };
+            let layout = process.layout.as_ref().ok();
+            let state = layout.and_then(|layout| layout.state(&process.memory, unfinished.address));
+            let Some((active, disabled)) = state else { continue };
+            if unfinished.returned || active || disabled {
+                // the time after it was read: the hits show what has completed until then
+                let time = env.monotonic();
+                env.push(time, Fact::PactCheck(PactCheck { record, active, disabled }));
+            }
+        }
+    }
+}

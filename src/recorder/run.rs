@@ -1,0 +1,285 @@
+//! The loop: every source is asked in turn, some twenty times a second; what was lost, and the wall clock, is noted beside.
+//!
+//! The order is exact. What an IOC did last comes before its end: all that waits is taken before processes are let go. What
+//! the last hits need to be understood (names of call sites, clients) is waited for at the end, but not long.
+
+use std::os::fd::{BorrowedFd, RawFd};
+use std::time::Duration;
+
+use iocrec_log::event::{Clock, Event, Fact, Loss};
+use nix::poll::{PollFd, PollFlags};
+
+use crate::recorder::circuits::Circuits;
+use crate::recorder::context::{Context, Env, Machine};
+use crate::recorder::error::StartError;
+use crate::recorder::options::Options;
+use crate::recorder::registry::{Registry, Run};
+use crate::recorder::sink::Sink;
+use crate::recorder::sources::{Lost, Source};
+
+use crate::bpf::maps::Tables;
+
+/// How often waiting hits and packets are taken over. The ring holds eight times what a busy IOC (20,000
+/// hits/s of 64 bytes) makes in this time; it wakes the recorder earlier when a quarter has filled.
+pub const ROUND: Duration = Duration::from_millis(50);
+/// How often processes are looked for, nanoseconds: an IOC that starts is seen within this.
+const SURVEY: u64 = 1_000_000_000;
+/// What the start waits for, nanoseconds: that all processes have been looked at. What takes longer is looked at
+/// while others are recorded.
+const START: u64 = 5_000_000_000;
+/// How long the end waits for what the last hits need to be known, nanoseconds: whoever ends the recorder waits a second
+/// at most in all.
+const SETTLE: u64 = 300_000_000;
+/// Time between two looks whether they have.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Rounds before a look for ended IOCs and at the end: more than the ring holds. Under a load that fills it as
+/// fast there must be an end all the same.
+const MAX_ROUNDS: usize = 8;
+/// How often the wall clock is noted, nanoseconds: a step of it is known to this.
+const CLOCK: u64 = 10_000_000_000;
+/// Steps of the wall clock that are noted at once, nanoseconds.
+const CLOCK_STEP: u64 = 1_000_000;
+
+/// The sources, and all that they work on.
+pub struct Loop {
+    pub(super) options: Options,
+    machine: Machine,
+    sources: Vec<Box<dyn Source>>,
+    iocs: Registry,
+    circuits: Circuits,
+    maps: Option<Tables>,
+    run: Run,
+    wall_offset: i64,
+    /// When the counts of what was lost were last looked at: what is new came after it.
+    counted: u64,
+    /// Has something new been found since memory was last given back?
+    changed: bool,
+    /// Had it before?
+    changed_before: bool,
+}
+
+impl Loop {
+    /// Without anything taken yet.
+    pub fn new(options: Options, machine: Machine, maps: Option<Tables>, run: Run) -> Loop {
+        let counted = machine.clock.monotonic();
+        Loop {
+            options,
+            machine,
+            sources: Vec::new(),
+            iocs: Registry::default(),
+            circuits: Circuits::default(),
+            maps,
+            run,
+            wall_offset: 0,
+            counted,
+            changed: false,
+            changed_before: false,
+        }
+    }
+
+    /// Adds a source behind the others.
+    pub fn add(&mut self, source: impl Source + 'static) {
+        self.sources.push(Box::new(source));
+    }
+
+    fn now(&self) -> u64 {
+        self.machine.clock.monotonic()
+    }
+
+    /// Works with the sources. True if they have changed something that all adapt to.
+    fn work(
+        &mut self,
+        sink: &mut dyn Sink,
+        messages: &mut Vec<String>,
+        work: impl FnOnce(&mut [Box<dyn Source>], &mut Context<'_>),
+    ) -> bool {
+        let env = Env {
+            now: self.machine.clock.monotonic(),
+            wall_offset: self.wall_offset,
+            options: &self.options,
+            machine: &self.machine,
+            sink,
+            messages,
+            run: &mut self.run,
+        };
+        let (iocs, circuits, maps) = (&mut self.iocs, &mut self.circuits, self.maps.as_mut());
+        let mut cx = Context { env, iocs, circuits, maps, changed: false };
+        work(&mut self.sources, &mut cx);
+        cx.changed
+    }
+
+    /// Asks all sources once. True if there may be more.
+    fn round(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) -> bool {
+        let mut more = false;
+        let changed = self.work(sink, messages, |sources, cx| {
+            for source in &mut *sources {
+                more |= source.take(cx);
+            }
+            if cx.changed {
+                cx.env.now = cx.env.monotonic();
+                sources.iter_mut().for_each(|source| source.adapt(cx));
+            }
+        });
+        self.changed |= changed;
+        more
+    }
+
+    /// Takes over what waits now, however much comes meanwhile.
+    fn take_all(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) {
+        for _ in 0..MAX_ROUNDS {
+            if !self.round(sink, messages) {
+                break;
+            }
+        }
+    }
+
+    /// Begins, and waits a while until all is found that is there.
+    ///
+    /// # Errors
+    /// Nothing of what the user asked for can be recorded.
+    pub fn start(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) -> Result<(), StartError> {
+        self.work(sink, messages, |sources, cx| sources.iter_mut().for_each(|source| source.begin(cx)));
+        let end = self.now().saturating_add(START);
+        let told_to_end = self.machine.is_told_to_end;
+        let mut is_through = false;
+        while !is_through && !told_to_end() && self.now() < end {
+            is_through = self.sources.iter().all(|source| source.is_through());
+            if !is_through {
+                self.machine.clock.wait(&mut [], PAUSE);
+            }
+            self.take_all(sink, messages);
+            sink.tick(self.now());
+        }
+        if told_to_end() {
+            // not all was looked at
+            return Ok(());
+        }
+        let mut outcome = Ok(());
+        self.work(sink, messages, |sources, cx| {
+            outcome = sources.iter_mut().try_for_each(|source| source.started(cx, is_through));
+        });
+        outcome
+    }
+
+    /// Records until told to end, by a signal or by the duration. Lines for people go to `say`.
+    pub fn run(&mut self, sink: &mut dyn Sink, say: &mut dyn FnMut(&str)) {
+        let start = self.now();
+        let end = self.options.duration.map(|duration| start.saturating_add(duration.as_nanos() as u64));
+        let (mut surveyed, mut clocked) = (start, start);
+        let mut messages = Vec::new();
+        loop {
+            let more = self.round(sink, &mut messages);
+            let now = self.now();
+            if (self.machine.is_told_to_end)() || end.is_some_and(|end| now >= end) {
+                break;
+            }
+            if now - surveyed >= SURVEY {
+                surveyed = now;
+                self.second(sink, &mut messages);
+            }
+            let step = self.wall_offset.abs_diff(self.machine.clock.wall_offset()) >= CLOCK_STEP;
+            if now - clocked >= CLOCK || step {
+                clocked = now;
+                self.note_clock(now, sink);
+            }
+            sink.tick(now);
+            messages.extend(sink.notice());
+            messages.drain(..).for_each(|line| say(&line));
+            if !more && self.wait() {
+                self.take_all(sink, &mut messages);
+                self.work(sink, &mut messages, |sources, cx| {
+                    sources.iter_mut().for_each(|source| source.process_ended(cx));
+                });
+            }
+        }
+        self.end(sink, &mut messages);
+        messages.extend(sink.notice());
+        messages.drain(..).for_each(|line| say(&line));
+    }
+
+    /// Does what is due each second.
+    fn second(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) {
+        // what an IOC did last comes before its end
+        self.take_all(sink, messages);
+        let changed = self.work(sink, messages, |sources, cx| {
+            sources.iter_mut().for_each(|source| source.survey(cx));
+            sources.iter_mut().for_each(|source| source.adapt(cx));
+            sources.iter_mut().for_each(|source| source.second(cx));
+        });
+        self.note_losses(sink);
+        // after a change, and once more when the log's thread has worked on what it brought
+        let changed = changed | std::mem::take(&mut self.changed);
+        if changed || self.changed_before {
+            give_memory_back();
+        }
+        self.changed_before = changed;
+    }
+
+    /// Takes over all that is left, and what it needs to be understood.
+    fn end(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) {
+        self.work(sink, messages, |sources, cx| sources.iter_mut().for_each(|source| source.stop(cx)));
+        self.take_all(sink, messages);
+        let until = self.now().saturating_add(SETTLE);
+        while self.now() < until {
+            self.round(sink, messages);
+            if !sink.awaits() && self.sources.iter().all(|source| source.is_settled()) {
+                break;
+            }
+            self.machine.clock.wait(&mut [], PAUSE);
+        }
+        self.take_all(sink, messages);
+        self.work(sink, messages, |sources, cx| sources.iter_mut().for_each(|source| source.finish(cx)));
+        self.note_losses(sink);
+    }
+
+    /// Waits until there is something to do, at most a round. True if a traced process has ended.
+    fn wait(&self) -> bool {
+        let fds: Vec<RawFd> = self.sources.iter().flat_map(|source| source.descriptors()).collect();
+        let mut polled: Vec<PollFd> = fds
+            .iter()
+            .map(|&fd| {
+                // SAFETY: the descriptors belong to the sources, which live longer than `polled` and do not change
+                // meanwhile.
+                let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+                PollFd::new(fd, PollFlags::POLLIN)
+            })
+            .collect();
+        let of_sources = polled.len();
+        let living = self.iocs.iter().filter(|ioc| !ioc.end_noticed);
+        let endings = living.filter_map(|ioc| ioc.ending.descriptor());
+        polled.extend(endings.map(|ending| PollFd::new(ending, PollFlags::POLLIN)));
+        self.machine.clock.wait(&mut polled, ROUND);
+        polled.iter().skip(of_sources).any(|ending| ending.any() == Some(true))
+    }
+
+    /// Notes what the wall clock shows.
+    pub fn note_clock(&mut self, now: u64, sink: &mut dyn Sink) {
+        self.wall_offset = self.machine.clock.wall_offset();
+        let wall = self.wall_offset.saturating_add_unsigned(now);
+        sink.push(Event { time: now, fact: Fact::Clock(Clock { wall }) });
+    }
+
+    /// Notes what the sources have lost since this was last done: a recorder that was stopped has lost since then.
+    fn note_losses(&mut self, sink: &mut dyn Sink) {
+        let now = self.now();
+        let since = std::mem::replace(&mut self.counted, now);
+        for Lost { source, count, cause } in self.sources.iter_mut().flat_map(|source| source.lost()) {
+            if count > 0 {
+                let loss = Loss { source, count, since, cause: cause.into() };
+                sink.push(Event { time: now, fact: Fact::Loss(loss) });
+            }
+        }
+    }
+}
+
+/// Symbol tables were read, megabytes for some programs: glibc would keep that memory.
+fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim may be called at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! What is missing of an IOC's recording, and why: the log's `not_probed`.
+//!
+//! Kept as values; the sentences are made where the fact is ([`Shortfalls::lines`]).
+
+use std::fmt;
+
+use crate::ioc::layout::LayoutError;
+use crate::ioc::records::WalkError;
+use crate::linux::reader::budget::Refused;
+use crate::probes::attacher::ProbeError;
+use crate::probes::not_probed::NotProbed;
+
+/// Something that is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shortfall {
+    /// A function, or the whole process, is not probed.
+    NotProbed(NotProbed),
+    /// Its record layout is unknown.
+    NoLayout(LayoutError),
+    /// The BPF programs cannot be told its record layout.
+    NotInMaps(String),
+    /// Record types that it has loaded later cannot be told to the BPF programs.
+    NoNewTypes(String),
+    /// Its record database could not be walked to the end.
+    NotWalked(WalkError),
+    /// It does not answer, or costs too much to look at.
+    Unanswered(Refused),
+    /// Its clients' packets are not seen.
+    NotCaptured(String),
+    /// Its probes had gone and could not be placed again.
+    ProbesLost(ProbeError),
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shortfall::NotProbed(why) => why.fmt(f),
+            Shortfall::NoNewTypes(reason) => f.write_str(reason),
+            Shortfall::NotInMaps(reason) => write!(f, "no values or records: {reason}"),
+            Shortfall::NoLayout(reason) => write!(f, "no values or records: {reason}"),
+            Shortfall::NotWalked(reason) => write!(f, "records are named when they are first seen: {reason}"),
+            Shortfall::Unanswered(refused) => write!(f, "names and changes may be missing: {refused}"),
+            Shortfall::NotCaptured(reason) => write!(
+                f,
+                "its network namespace cannot be captured: {reason}; puts by its clients are recorded inside the IOC \
+                 at most"
+            ),
+            Shortfall::ProbesLost(reason) => write!(
+                f,
+                "its probes hung on a thread that has ended, and could not be placed anew: {reason}"
+            ),
+        }
+    }
+}
+
+/// The sentence of [`Shortfall::NotCaptured`].
+pub fn not_captured(reason: &str) -> String {
+    Shortfall::NotCaptured(reason.into()).to_string()
+}
+
+/// All that is missing of an IOC, in the order in which it was found out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shortfalls(Vec<Shortfall>);
+
+impl Shortfalls {
+    /// The first that was found.
+    pub fn first(&self) -> Option<&Shortfall> {
+        self.0.first()
+    }
+
+    /// Adds one, if it is not among them yet.
+    pub fn add(&mut self, shortfall: Shortfall) {
+        if !self.0.contains(&shortfall) {
+            self.0.push(shortfall);
+        }
+    }
+
+    /// Adds several, each behind the others though it was among them.
+    pub fn renew(&mut self, shortfalls: Vec<Shortfall>) {
+        self.0.retain(|old| !shortfalls.contains(old));
+        self.0.extend(shortfalls);
+    }
+
+    /// Removes those that are over.
+    pub fn remove(&mut self, is_over: impl Fn(&Shortfall) -> bool) {
+        self.0.retain(|shortfall| !is_over(shortfall));
+    }
+
+    /// Why its packets are not seen.
+    pub fn not_captured(&self) -> Option<&str> {
+        self.0.iter().find_map(|shortfall| match shortfall {
+            Shortfall::NotCaptured(reason) => Some(reason.as_str()),
+            _ => None,
+        })
+    }
+
+    /// As the log has them.
+    pub fn lines(&self) -> Vec<String> {
+        self.0.iter().map(ToString::to_string).collect()
+    }
+}
+
+impl FromIterator<Shortfall> for Shortfalls {
+    fn from_iter<I: IntoIterator<Item = Shortfall>>(shortfalls: I) -> Shortfalls {
+        Shortfalls(shortfalls.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ioc::functions::Function;
+    use crate::ioc::records::ListFault;
+
+    #[test]
+    fn each_is_there_once_and_goes_by_what_it_is() {
+        let missing = |function| Shortfall::NotProbed(NotProbed::NoSymbol(function));
+        let (one, other) = (missing(Function::ScanOnce), missing(Function::PostEvent));
+        let mut all: Shortfalls = [one.clone(), Shortfall::NotInMaps("b".into())].into_iter().collect();
+        all.add(one.clone());
+        all.add(Shortfall::Unanswered(Refused::Time));
+        // a reason that reads like another kind's line is none of that kind
+        let confusing = Shortfall::NoNewTypes("names and changes may be missing: x".into());
+        all.add(confusing.clone());
+        all.remove(|shortfall| matches!(shortfall, Shortfall::Unanswered(_)));
+        assert_eq!(all.lines(), [one.to_string(), "no values or records: b".into(), confusing.to_string()]);
+        all.renew(vec![other.clone(), one.clone()]);
+        let expected = [Shortfall::NotInMaps("b".into()), confusing, other, one];
+        assert_eq!(all, expected.into_iter().collect());
+        assert_eq!(all.not_captured(), None);
+    }
+
+    /// The log has these sentences, and people's scripts quote them.
+    #[test]
+    fn sentences() {
+        for (shortfall, sentence) in [
+            (
+                Shortfall::NotCaptured("setns: x".into()),
+                "its network namespace cannot be captured: setns: x; puts by its clients are recorded inside the IOC \
+                 at most",
+            ),
+            (
+                Shortfall::ProbesLost(ProbeError::Ended),
+                "its probes hung on a thread that has ended, and could not be placed anew: its process has ended",
+            ),
+            (
+                Shortfall::NotWalked(WalkError { rtype: "ao".into(), fault: ListFault::Circle }),
+                "records are named when they are first seen: the list of ao records runs in a circle",
+            ),
+        ] {
+            assert_eq!(shortfall.to_string(), sentence);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Channel Access as it passes by: packets of all network namespaces that something is recorded in, and what the sockets
+//! say of whose they are.
+
+use std::os::fd::RawFd;
+
+use iocrec_log::event::LossSource;
+
+use crate::net::captures::Captures;
+use crate::recorder::circuits::places::Places;
+use crate::recorder::context::Context;
+use crate::recorder::run::ROUND;
+use crate::recorder::shortfall::Shortfall;
+use crate::recorder::sources::{Lost, Source};
+
+/// See the module.
+pub struct ChannelAccess {
+    /// `None`: no packets are taken.
+    captures: Option<Captures>,
+    /// What was lost up to the end.
+    lost: u64,
+}
+
+impl ChannelAccess {
+    /// From these captures, where there are any.
+    pub fn new(captures: Option<Captures>) -> ChannelAccess {
+        ChannelAccess { captures, lost: 0 }
+    }
+
+    /// Finds out whose the circuits are, and takes packets where the servers are.
+    fn find_ends(&mut self, cx: &mut Context<'_>, now: u64, at_once: bool) {
+        if !cx.env.options.puts {
+            return;
+        }
+        if cx.circuits.find_ends(&mut cx.env, now, at_once) {
+            self.capture_places(cx, now);
+            cx.circuits.hand_over(&mut cx.env);
+        } else if self.captures.as_ref().is_some_and(|captures| !captures.settled()) {
+            self.capture_places(cx, now);
+        }
+    }
+
+    fn capture_places(&mut self, cx: &mut Context<'_>, now: u64) {
+        let Some(captures) = &mut self.captures else { return };
+        cx.env.messages.extend(captures.follow(now, &cx.circuits.places().wanted));
+        cx.circuits.set_captured(&captures.namespaces());
+    }
+
+    /// Notes of which IOCs the clients' packets are not seen.
+    fn note_not_captured(&self, cx: &mut Context<'_>) {
+        let Some(captures) = &self.captures else { return };
+        let now = cx.env.now;
+        for ioc in cx.iocs.iter_mut() {
+            let reason = match &ioc.namespace {
+                Ok(namespace) => captures.refused(*namespace),
+                Err(errno) => Some(errno.desc()),
+            };
+            if reason == ioc.shortfalls.not_captured() {
+                continue;
+            }
+            ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::NotCaptured(_)));
+            if let Some(reason) = reason {
+                let shortfall = Shortfall::NotCaptured(reason.into());
+                cx.env.messages.push(format!("{}: {shortfall}", ioc.label()));
+                ioc.shortfalls.add(shortfall);
+            }
+            ioc.announce(&mut cx.env, now);
+        }
+    }
+}
+
+impl Source for ChannelAccess {
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.captures.iter().flat_map(Captures::fds).collect()
+    }
+
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        // nothing is stored before packets are captured: who sees a log begin may rely on that
+        self.adapt(cx);
+        let now = cx.env.now;
+        self.find_ends(cx, now, true);
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>) -> bool {
+        let now = cx.env.monotonic();
+        if let Some(captures) = &mut self.captures {
+            let (circuits, offset) = (&mut *cx.circuits, cx.env.wall_offset);
+            captures.drain(&mut |namespace, packet| {
+                let time = u64::try_from(packet.wall - offset).unwrap_or(now).min(now);
+                circuits.packet(namespace, time, packet.bytes, packet.length);
+            });
+            circuits.name_channels(now);
+        }
+        cx.circuits.tick(&mut cx.env, now);
+        self.find_ends(cx, now, false);
+        false
+    }
+
+    fn adapt(&mut self, cx: &mut Context<'_>) {
+        if cx.env.options.puts {
+            cx.circuits.set_places(Places::find(&cx.env, cx.iocs));
+            let now = cx.env.now;
+            self.capture_places(cx, now);
+            self.note_not_captured(cx);
+        }
+        cx.circuits.seed(&mut cx.env, cx.iocs);
+    }
+
+    fn lost(&mut self) -> Vec<Lost> {
+        let count = std::mem::take(&mut self.lost) + self.captures.as_mut().map_or(0, Captures::losses);
+        vec![Lost { source: LossSource::Packets, count, cause: "the packet ring was full" }]
+    }
+
+    fn stop(&mut self, cx: &mut Context<'_>) {
+        // the kernel hands over the last packets within this time
+        if self.captures.is_some() {
+            cx.env.sleep(ROUND);
+        }
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) {
+        cx.circuits.finish(&mut cx.env);
+        self.lost += self.captures.as_mut().map_or(0, Captures::losses);
+        // at the process's end they would be closed one after the other
+        drop(self.captures.take());
+    }
+}

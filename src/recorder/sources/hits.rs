@@ -1,0 +1,103 @@
+//! Hits of the probes, from the kernel's buffers.
+
+use std::os::fd::RawFd;
+
+use iocrec_log::event::{ChainsLeftOut, Fact, LossSource};
+
+use crate::bpf::hit::parse;
+use crate::bpf::maps::LeftOut;
+use crate::bpf::transport::Transport;
+use crate::probes::attacher::Attacher;
+use crate::recorder::context::Context;
+use crate::recorder::hits::record_hit;
+use crate::recorder::registry::threads::NewThread;
+use crate::recorder::sources::{Lost, Source};
+
+/// See the module.
+pub struct Hits {
+    transport: Transport,
+    /// Keeps the programs loaded.
+    _programs: Attacher,
+    /// Chains that the programs had left out when they were stopped.
+    left_out: Vec<LeftOut>,
+}
+
+impl Hits {
+    /// From these buffers of the programs that `programs` places.
+    pub fn new(transport: Transport, programs: Attacher) -> Hits {
+        Hits { transport, _programs: programs, left_out: Vec::new() }
+    }
+}
+
+impl Source for Hits {
+    fn descriptors(&self) -> Vec<RawFd> {
+        vec![self.transport.fd()]
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>) -> bool {
+        let Context { env, iocs, circuits, .. } = cx;
+        let mut new: Vec<(u32, NewThread)> = Vec::new();
+        let more = self.transport.drain(|batch| {
+            for (head, body) in batch.samples().filter_map(parse) {
+                // one that ended with hits still on the way is not there
+                let Some(ioc) = iocs.get_mut(head.pid) else { continue };
+                new.extend(record_hit(env, ioc, &head, body).map(|thread| (head.pid, thread)));
+            }
+        });
+        for (pid, thread) in new {
+            if let Some(ioc) = iocs.get_mut(pid) {
+                circuits.server_threads.first_hit(env, ioc, thread);
+            }
+        }
+        more
+    }
+
+    fn adapt(&mut self, cx: &mut Context<'_>) {
+        let Some(maps) = &mut cx.maps else { return };
+        if let Some(new) = &mut cx.env.run.new_records {
+            // those of processes that the programs do not know yet wait
+            new.retain(|record| !maps.record(record.pid, record.address, record.wanted));
+            new.shrink_to_fit();
+        }
+        let unknown = maps.unknown();
+        if unknown > 0 {
+            cx.env.messages.push(format!(
+                "the BPF maps have no room for {unknown} more records: none of their chains is left out"
+            ));
+        }
+    }
+
+    fn survey(&mut self, cx: &mut Context<'_>) {
+        let alive = cx.iocs.sweep_threads(cx.env.procfs());
+        if let Some(maps) = &cx.maps {
+            maps.sweep(&alive);
+        }
+    }
+
+    fn lost(&mut self) -> Vec<Lost> {
+        let lost = self.transport.lost();
+        let source = LossSource::Hits;
+        vec![
+            Lost { source, count: lost.processing, cause: "the buffer between kernel and recorder was full" },
+            Lost { source, count: lost.puts, cause: "the puts' buffer between kernel and recorder was full" },
+        ]
+    }
+
+    fn stop(&mut self, cx: &mut Context<'_>) {
+        self.left_out = cx.maps.as_mut().map(|maps| maps.forget_all()).unwrap_or_default();
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) {
+        note_left_out(cx, &std::mem::take(&mut self.left_out));
+    }
+}
+
+/// Hands over how many chains were left out, of records that have ids.
+pub fn note_left_out(cx: &mut Context<'_>, left_out: &[LeftOut]) {
+    let now = cx.env.monotonic();
+    for &LeftOut { pid, record, since, count } in left_out {
+        if let Some(record) = cx.iocs.get(pid).and_then(|ioc| ioc.records.id(record)) {
+            cx.env.push(now, Fact::ChainsLeftOut(ChainsLeftOut { record, count, since }));
+        }
+    }
+}

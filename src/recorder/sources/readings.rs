@@ -1,0 +1,29 @@
+//! What is read from traced IOCs' memory at times: fields after puts, scan lists, PACT of records that seem to hang.
+
+use crate::recorder::context::Context;
+use crate::recorder::sources::Source;
+
+/// Nanoseconds that a record may take to process before it is looked at.
+const PROCESSING: u64 = 1_000_000_000;
+
+/// See the module.
+pub struct Readings;
+
+impl Source for Readings {
+    fn take(&mut self, cx: &mut Context<'_>) -> bool {
+        let now = cx.env.monotonic();
+        cx.iocs.iter_mut().for_each(|ioc| ioc.read_due(&mut cx.env, now));
+        false
+    }
+
+    fn second(&mut self, cx: &mut Context<'_>) {
+        let now = cx.env.now;
+        cx.iocs.iter_mut().for_each(|ioc| ioc.look_for_scan_lists(&mut cx.env, now));
+        cx.iocs.iter_mut().for_each(|ioc| ioc.check_pact(&mut cx.env, now.saturating_sub(PROCESSING)));
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) {
+        let now = cx.env.monotonic();
+        cx.iocs.iter_mut().for_each(|ioc| ioc.check_pact(&mut cx.env, now));
+    }
+}
