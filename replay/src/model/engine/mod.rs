@@ -26,7 +26,7 @@ use std::rc::Rc;
 const SWEEP: u64 = SECOND / 10;
 /// Events after which it is looked for whatever the time, so that logs in which no time passes take no more memory.
 const SWEEP_EVENTS: usize = 100_000;
-/// After so long without a hit, a thread whose records have all completed has gone back to waiting.
+/// After this time without a hit, a thread whose records have all completed has gone back to waiting.
 const IDLE: u64 = 2 * SECOND;
 /// How long `scanOnce` may take to get to a record: its queue holds 1000, and one may be slow.
 const ONCE: u64 = 10 * SECOND;
