@@ -1,15 +1,15 @@
-//! The captures of all network namespaces in which something is recorded.
+//! The captures of all recorded network namespaces.
 //!
-//! A packet socket sees the namespace that it was opened in, from whichever thread it is read. So a helper thread goes
-//! into the namespace of an IOC (setns), opens the socket and hands it back; nothing else is ever done in there.
+//! A packet socket captures the namespace that it was opened in, whichever thread reads it. So a helper thread enters
+//! the namespace of an IOC (setns), opens the socket and hands it back; it does nothing else there.
 //! That needs CAP_SYS_ADMIN and CAP_NET_RAW over the namespace, which root of the machine has over each
 //! container's.
 //!
-//! Interfaces that the user has named are the recorder's own namespace's: names in others are another world's,
-//! so there all interfaces count.
+//! Interfaces that the user names are those of the recorder's own namespace. In other namespaces all interfaces are
+//! captured, since names mean something else there.
 //!
 //! Memory: the recorder's own namespace has a ring of 2 MiB; the first `FEW` others have 512 KiB each, more of
-//! them 256 KiB; more than [`MAX_OTHERS`] are refused. So eight containers take 4 MiB, and no number of them more than 18 MiB.
+//! them 256 KiB; more than [`MAX_OTHERS`] are refused. So eight containers take 4 MiB, and any number at most 18 MiB.
 //! A socket keeps its namespace alive, so it is closed with the last IOC there. Opening and closing wait for the
 //! kernel (some 10 ms), so both are done on helper threads.
 
@@ -30,15 +30,15 @@ use crate::net::capture::{Capture, CaptureError, Packet, BLOCKS};
 use crate::net::service::Ports;
 use crate::net::Namespace;
 
-/// Other namespaces that have rings of four blocks: no packet is lost as long as the recorder comes by within 160 ms.
+/// Other namespaces that get rings of four blocks: no packet is lost while the recorder drains them every 160 ms.
 const FEW: usize = 8;
-/// Blocks of their rings, and of those of the rest, which stand 80 ms.
+/// Blocks of their rings, and of the rest's, which must be drained every 80 ms.
 const BLOCKS_OF_FEW: usize = BLOCKS / 4;
 const BLOCKS_OF_MORE: usize = BLOCKS / 8;
-/// More other namespaces are not captured: a machine with more containers with IOCs than this has the processors for
-/// more than one recorder.
+/// Other namespaces that are captured at most: a machine with IOCs in more containers has the processors for several
+/// recorders.
 pub const MAX_OTHERS: usize = 64;
-/// What was refused is tried again after this, nanoseconds: memory or descriptors may have been short.
+/// Time until a refused namespace is tried again, nanoseconds: memory or descriptors may have been short.
 const RETRY: u64 = 10_000_000_000;
 
 /// A namespace that is to be captured.
@@ -102,15 +102,15 @@ impl std::error::Error for FilterNotChanged {}
 
 type Opened = Result<Capture, NamespaceError>;
 
-/// One of the others.
+/// The capture of another namespace.
 enum Other {
-    /// A helper thread is at it; why it failed before, if it did.
+    /// A helper thread opens it; why that failed before, if it did.
     Opening(Receiver<Opened>, Option<NamespaceError>),
     Open {
         capture: Capture,
         ports: Ports,
     },
-    /// Why not, and when it is tried again.
+    /// Why it is not captured, and when it is tried again.
     Refused(NamespaceError, u64),
 }
 
@@ -150,7 +150,7 @@ impl Captures {
         self.open().map(|(_, capture)| capture.raw_fd())
     }
 
-    /// Hands over all packets that are there, at most a ringful of each namespace.
+    /// Hands over all waiting packets, at most a ringful of each namespace.
     pub fn drain(&mut self, f: &mut dyn FnMut(Namespace, Packet)) {
         let here = self.here;
         self.own.drain(&mut |packet| f(here, packet));
@@ -172,8 +172,8 @@ impl Captures {
         lost
     }
 
-    /// Watches these namespaces and ports from now on, and no others; what could not be done of that, in words for the
-    /// user. To be called again and again, since opening takes a moment.
+    /// Captures these namespaces and ports from now on, and no others. Returns the filters that could not be changed.
+    /// Call it repeatedly: opening takes a moment.
     pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<FilterNotChanged> {
         let mut failures = Vec::new();
         let mut set = |capture: &mut Capture, have: &mut Ports, ports: &Ports| {
@@ -244,14 +244,14 @@ impl Captures {
         self.open().map(|(namespace, _)| namespace).collect()
     }
 
-    /// Are all that are wanted open, or refused?
+    /// Is every wanted namespace either captured or refused?
     pub fn settled(&self) -> bool {
         !self.others.values().any(|other| matches!(other, Other::Opening(..)))
     }
 }
 
 impl Drop for Captures {
-    /// Each close waits for the kernel, so all do at once.
+    /// Closes all captures at once, since each close waits for the kernel.
     fn drop(&mut self) {
         let others = std::mem::take(&mut self.others).into_values();
         let open = others.filter_map(|other| match other {
@@ -262,15 +262,15 @@ impl Drop for Captures {
     }
 }
 
-/// Closes a capture on a thread; here, where there is none to be had.
+/// Closes a capture on a thread, or in place if the system has none to spare.
 fn close(capture: Capture) -> Option<JoinHandle<()>> {
     thread::Builder::new().name("netns".into()).spawn(move || drop(capture)).ok()
 }
 
-/// Can the namespace of a process be captured? Opens a capture in it, and closes it.
+/// Opens a capture in the namespace of a process and closes it.
 ///
 /// # Errors
-/// It can't.
+/// The namespace can't be captured.
 pub fn try_in(pid: u32) -> Result<(), NamespaceError> {
     let namespace = process::namespace(pid).map_err(NamespaceError::Unknown)?;
     let opened = open_in(namespace, pid, BLOCKS_OF_MORE).recv();
@@ -280,7 +280,7 @@ pub fn try_in(pid: u32) -> Result<(), NamespaceError> {
 /// Opens a capture without ports in the namespace of a process.
 fn open_in(namespace: Namespace, pid: u32, blocks: usize) -> Receiver<Opened> {
     let (sender, receiver) = channel();
-    // The thread ends in the namespace that it went to.
+    // The thread stays in that namespace until it ends.
     drop(thread::Builder::new().name("netns".into()).spawn(move || {
         let opened = enter(namespace, pid).and_then(|()| {
             Capture::with_ring(&[], &Ports::default(), blocks).map_err(NamespaceError::Capture)
@@ -290,14 +290,14 @@ fn open_in(namespace: Namespace, pid: u32, blocks: usize) -> Receiver<Opened> {
     receiver
 }
 
-/// Moves this thread into the network namespace of a process, if it is that one still.
+/// Moves this thread into the network namespace of a process, if that is still the expected one.
 fn enter(namespace: Namespace, pid: u32) -> Result<(), NamespaceError> {
     let path = process::directory(pid).join("ns/net");
     let file = File::open(&path).map_err(|error| match error.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH) => NamespaceError::Gone,
         _ => NamespaceError::Open(path.clone(), error),
     })?;
-    // 0: the kernel does not tell them apart
+    // 0: the kernel has but one namespace
     if namespace != 0 && file.metadata().map(|found| found.ino()).ok() != Some(namespace) {
         return Err(NamespaceError::Gone);
     }
