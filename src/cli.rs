@@ -356,11 +356,14 @@ fn record(record: Record) -> Result<(), Failure> {
     let triggers = Triggers::new(&record.pin_on, &record.pin_on_put);
     let no_thread = |error| Failure::Failed(format!("no thread for the log: {error}"));
     let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
-    let (desk, notices) = (store.desk(), store.notices());
+    let (answerer, notices) = (store.answerer(), store.notices());
     let say = move |line| _ = notices.try_send(line);
     control::serve(
         &record.dir,
-        move |request| desk.answer(request).map_or_else(Reply::Refused, Reply::Done),
+        move |request| match answerer.answer(request) {
+            Ok(answer) => Reply::Done(answer),
+            Err(error) => Reply::Refused(error.to_string()),
+        },
         say,
     )
     .map_err(no_thread)?;
@@ -380,7 +383,7 @@ fn record(record: Record) -> Result<(), Failure> {
     };
     signals::catch(HangUp::IsIgnored);
     let outcome = drive(options, &mut store);
-    let (status, said) = store.close().map_err(Failure::Failed)?;
+    let (status, said) = store.close().map_err(|error| Failure::Failed(error.to_string()))?;
     said.iter().for_each(|line| complain(line));
     part_with(outcome?);
     match &status.state {
