@@ -317,7 +317,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Record(record) => crate::cli::record(record),
         Command::Watch(watch) => crate::cli::watch(watch),
         Command::Check(check) => {
-            let users = Users::named(&check.user).map_err(Failure::Usage)?;
+            let users = Users::named(&check.user).map_err(|error| Failure::Usage(error.to_string()))?;
             check::run(check.json, &users).map_err(Failure::Failed)
         }
         Command::Mark(mark) if mark.text.is_empty() => {
@@ -333,7 +333,7 @@ fn execute(command: Command) -> Result<(), Failure> {
 }
 
 fn record(record: Record) -> Result<(), Failure> {
-    let users = Users::named(&record.user).map_err(Failure::Usage)?;
+    let users = Users::named(&record.user).map_err(|error| Failure::Usage(error.to_string()))?;
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let guard = Box::new(Guard::new(complain));
     let directory =
@@ -412,7 +412,7 @@ fn limit_privileges(foreign: bool) {
 }
 
 fn watch(watch: Watch) -> Result<(), Failure> {
-    let users = Users::named(&watch.user).map_err(Failure::Usage)?;
+    let users = Users::named(&watch.user).map_err(|error| Failure::Usage(error.to_string()))?;
     let options = recorder::Options {
         wish: watch.tier,
         interfaces: interfaces(watch.iface),

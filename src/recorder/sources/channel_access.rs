@@ -41,7 +41,8 @@ impl ChannelAccess {
 
     fn capture_places(&mut self, cx: &mut Context<'_>, now: u64) {
         let Some(captures) = &mut self.captures else { return };
-        cx.env.messages.extend(captures.follow(now, &cx.circuits.places().wanted));
+        let failures = captures.follow(now, &cx.circuits.places().wanted);
+        cx.env.messages.extend(failures.iter().map(ToString::to_string));
         cx.circuits.set_captured(&captures.namespaces());
     }
 
@@ -51,15 +52,15 @@ impl ChannelAccess {
         let now = cx.env.now;
         for ioc in cx.iocs.iter_mut() {
             let reason = match &ioc.namespace {
-                Ok(namespace) => captures.refused(*namespace),
-                Err(errno) => Some(errno.desc()),
+                Ok(namespace) => captures.refused(*namespace).map(ToString::to_string),
+                Err(errno) => Some(errno.desc().to_string()),
             };
-            if reason == ioc.shortfalls.not_captured() {
+            if reason.as_deref() == ioc.shortfalls.not_captured() {
                 continue;
             }
             ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::NotCaptured(_)));
             if let Some(reason) = reason {
-                let shortfall = Shortfall::NotCaptured(reason.into());
+                let shortfall = Shortfall::NotCaptured(reason);
                 cx.env.messages.push(format!("{}: {shortfall}", ioc.label()));
                 ioc.shortfalls.add(shortfall);
             }
