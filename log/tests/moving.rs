@@ -180,7 +180,7 @@ fn what_cannot_be_used_is_waited_for() {
     world.record(20);
     let lines = world.lines();
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[0].contains("is no directory any more"), "{lines:?}");
+    assert!(lines[0].contains("is no longer a directory"), "{lines:?}");
     assert!(lines[1].starts_with("storing paused: ") && lines[1].contains("not a directory"), "{lines:?}");
     fs::remove_file(&world.path).unwrap();
     world.record(4);

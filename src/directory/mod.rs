@@ -152,11 +152,11 @@ impl Keeper for Guard {
     fn admit(&mut self, path: &Path, directory: &File) -> Result<(), DirectoryError> {
         self.forget_file();
         path.clone_into(&mut self.path);
-        let mut lines = rules::check(path, directory).map_err(DirectoryError::Refused)?;
+        let mut lines = rules::check(path, directory).map_err(DirectoryError::refused)?;
         let owner = directory.metadata().map_or(0, |about| about.uid());
         match self.owner {
             Some(before) if owner != before && !holder::is_trusted(owner) => {
-                return Err(DirectoryError::Refused(format!(
+                return Err(DirectoryError::refused(format!(
                     "{} belongs to user {owner} now, and belonged to user {before} when recording began; \
                      chown it back, or start the recorder anew",
                     path.display()
@@ -242,7 +242,7 @@ fn lock_file(directory: &File, make: bool) -> io::Result<Option<File>> {
 
 fn held(path: &Path, by: Option<&Holder>) -> DirectoryError {
     let path = path.display();
-    DirectoryError::Refused(match by {
+    DirectoryError::refused(match by {
         Some(holder) if holder.sort == Sort::Ending => format!(
             "{} is ending, and still has the lock of {path}; try again, and see what it waits for if that goes on",
             holder.in_words()
@@ -260,7 +260,7 @@ fn held(path: &Path, by: Option<&Holder>) -> DirectoryError {
 
 fn cannot_lock(path: &Path, error: &io::Error) -> DirectoryError {
     let path = path.display();
-    DirectoryError::Refused(match error.raw_os_error() {
+    DirectoryError::refused(match error.raw_os_error() {
         // flock(2): over NFS a lock needs a file that is open for writing, which a directory can't be
         Some(libc::EBADF | libc::ENOLCK | libc::EOPNOTSUPP | libc::ENOSYS) => format!(
             "{path} can't be locked: {error}; its file system (NFS?) has no locks of directories: choose a directory on a local disk"
