@@ -1,37 +1,63 @@
-# What people run. `make help` lists it; scripts/setup installs what it needs.
+# The commands of the project; `make help` lists them. scripts/setup installs what they need.
 
 CARGO := scripts/cargo
-# How long make fuzz takes for each of its targets.
+# How long make fuzz runs each of its targets.
 SECONDS ?= 60
-# How large a log make bench reads. 1000 takes some minutes, and as much room in /tmp.
+# The size of the log that make bench reads. 1000 takes some minutes, and as much space in /tmp.
 MEGABYTES ?= 200
+# The architecture of make deb.
+ARCH ?= amd64
 # For booting other kernels (cross/boot-test.py).
 QEMU := qemu-system-x86 qemu-system-arm qemu-system-misc cpio
+# The binary that make bench measures: the one that is shipped.
+MUSL = $(shell uname -m)-unknown-linux-musl
 
-# Says why before anything is started, so that nothing fails halfway.
+# One of rustup's toolchains in place of the default: TOOLCHAIN=1.89
+ifdef TOOLCHAIN
+export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
+endif
+
+# Stops before anything has started, so that nothing fails halfway.
 define need_root
 	@[ "$$(id -u)" = 0 ] || { echo "make $@: needs root: $(1); run: sudo make $@" >&2; exit 1; }
 endef
 
-.PHONY: help demo test test-kernels fuzz bench build dist deb check setup clean
+.PHONY: help setup build demo check lint docs pages deny test test-unprivileged test-root test-guests test-kernels test-i686 \
+	miri not-run fuzz bench dist deb clean
 
 help:
-	@echo "make demo    record two IOCs while clients write to them, and replay what happened (root)"
-	@echo "make test    everything that must hold: unit tests and whole-program tests with real IOCs (root)"
-	@echo "make fuzz    readers, decoders and walkers against changed input, SECONDS=60 for each target"
-	@echo "make bench   the numbers of docs/benchmarks.md, MEGABYTES=200 of log to read (root)"
-	@echo "make build   release binaries: iocrec and iocreplay"
-	@echo "make dist    static binaries of both for every target in targets/, into dist/"
-	@echo "make deb     a Debian package of them: ARCH=amd64 (default), arm64 or armhf"
-	@echo "make test-kernels  the binaries on Debian's kernels of all architectures, under QEMU (root)"
-	@echo "make check   formatting, clippy and documentation"
-	@echo "make setup   install what all of these need (root where Debian packages are missing)"
-	@echo "make clean   remove what they made"
+	@echo "Start"
+	@echo "  make setup    install what the other commands need (as root, where Debian packages are missing)"
+	@echo "  make demo     record two IOCs while clients write to them, and replay what happened (root)"
+	@echo "  make build    release binaries: iocrec and iocreplay"
+	@echo
+	@echo "Check"
+	@echo "  make check    formatting, lints and documentation of Rust, shell and Python (also: make lint)"
+	@echo "  make docs     regenerate manual pages and completions from the programs' options"
+	@echo "  make deny     dependencies: licences, sources, duplicates, known vulnerabilities"
+	@echo
+	@echo "Test"
+	@echo "  make test               all tests, make check, and the quick guests (root)"
+	@echo "  make test-root          the tests alone, with real IOCs (root)"
+	@echo "  make test-unprivileged  the tests that do not need root; TOOLCHAIN=1.89 chooses a toolchain of rustup's"
+	@echo "  make test-guests        the binaries on a few of Debian's kernels, under QEMU"
+	@echo "  make test-kernels       the same on all kernels and architectures (an hour)"
+	@echo "  make test-i686          log and reader as 32-bit programs"
+	@echo "  make miri               the log's unit tests under Miri (nightly toolchain)"
+	@echo "  make not-run            which tests of the last run did not run, and why"
+	@echo "  make fuzz               readers, decoders and walkers with mutated input, SECONDS=60 for each target"
+	@echo "  make bench              the numbers of docs/benchmarks.md, with a log of MEGABYTES=200 (root)"
+	@echo
+	@echo "Release"
+	@echo "  make dist     static binaries for every target in targets/, into dist/"
+	@echo "  make deb      a Debian package: ARCH=amd64 (default), arm64 or armhf"
+	@echo "  make clean    remove everything that these commands made"
 
 setup:
 	@scripts/setup
 
-build: setup
+build:
+	@scripts/setup --for build
 	@$(CARGO) build --release --workspace --locked
 
 demo:
@@ -40,40 +66,68 @@ demo:
 	@$(CARGO) build --release --workspace --locked
 	@demo/run
 
+check lint:
+	@scripts/setup --for check
+	@scripts/check
+
+docs pages:
+	@scripts/setup --for build
+	@$(CARGO) run --quiet --locked --package iocrec-pages
+
+deny:
+	@scripts/setup --for build
+	@scripts/deny
+
 test:
 	$(call need_root,the tests load BPF programs and capture packets)
 	@scripts/setup $(QEMU)
 	@scripts/test
 
+test-unprivileged:
+	@if [ -n "$(TOOLCHAIN)" ] && ! rustup run "$(TOOLCHAIN)" cargo --version >/dev/null 2>&1; then \
+		scripts/not-run "make $@: needs rustup toolchain install $(TOOLCHAIN)"; \
+	else \
+		scripts/setup && scripts/test --unprivileged; \
+	fi
+
+test-root:
+	$(call need_root,the tests load BPF programs and capture packets)
+	@scripts/setup
+	@scripts/test --stage cargo
+
+test-guests:
+	@scripts/setup --for build $(QEMU)
+	@cross/boot-test.py quick
+
 test-kernels:
-	$(call need_root,it installs QEMU where it is missing)
-	@scripts/setup $(QEMU)
+	@scripts/setup --for build $(QEMU)
 	@cross/build all
 	@cross/boot-test.py all
 
-dist: setup
-	@cross/build all
+test-i686:
+	@scripts/setup --for build
+	@cross/test i686-unknown-linux-musl
 
-ARCH ?= amd64
+miri:
+	@scripts/setup --for build
+	@scripts/miri
 
-# Asked first, so that a wrong name says so before anything is installed or built.
-deb:
-	@packaging/deb --target "$(ARCH)" >/dev/null
-	@scripts/setup
-	@cross/build "$$(packaging/deb --target "$(ARCH)")"
-	@packaging/deb "$(ARCH)"
+not-run:
+	@scripts/test --not-run
 
-# Each target by itself, so that each has its time. Without the release profile's LTO, which takes minutes.
+# Each target by itself, so that each gets its time. Without the release profile's LTO, which takes minutes.
 fuzz: export CARGO_PROFILE_RELEASE_LTO := off
 fuzz: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS := 16
-# What overflows only wraps around otherwise.
+# The release profile's arithmetic would wrap silently.
 fuzz: export CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS := true
-fuzz: setup
+fuzz:
+	@scripts/setup --for build
 	@for target in bytes_of_segments bodies_of_blocks; do \
 		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec-log --test fuzz $$target -- --nocapture || exit 1; \
 	done
 	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocreplay logs_that_nobody_would_write -- --nocapture
-	@for target in packets_that_were_changed images_that_were_changed files_that_were_changed requests_that_were_changed; do \
+	@FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --test ca packets_that_were_changed -- --nocapture
+	@for target in images_that_were_changed files_that_were_changed requests_that_were_changed; do \
 		FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p iocrec --lib $$target -- --nocapture || exit 1; \
 	done
 
@@ -81,18 +135,26 @@ bench:
 	$(call need_root,it loads BPF programs and installs bpftrace, perf and tcpdump)
 	@scripts/setup bpftrace linux-perf tcpdump zstd
 	@$(CARGO) build --release --workspace --locked
-	@cross/build $$(uname -m)-unknown-linux-musl
-	@IOCREC=$$(ls dist/iocrec-*-$$(uname -m)-unknown-linux-musl) benches/run
-	@IOCREC=$$(ls dist/iocrec-*-$$(uname -m)-unknown-linux-musl) benches/attach
+	@cross/build $(MUSL)
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/run
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/attach
 	@benches/size
 	@$(CARGO) build --release --locked -p iocrec-log --example write_log
 	@benches/reading
-	@IOCREC=$$(ls dist/iocrec-*-$$(uname -m)-unknown-linux-musl) benches/wear
+	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/wear
 	@echo "Command: \`cargo run --release -p iocrec-log --example reading $(MEGABYTES)\`."
 	@$(CARGO) run --release --locked -q -p iocrec-log --example reading $(MEGABYTES)
 
-check: setup
-	@scripts/check
+dist:
+	@scripts/setup --for build
+	@cross/build all
+
+# The name is checked first, so that a wrong one fails before anything is installed or built.
+deb:
+	@packaging/deb --target "$(ARCH)" >/dev/null
+	@scripts/setup --for build
+	@cross/build "$$(packaging/deb --target "$(ARCH)")"
+	@packaging/deb "$(ARCH)"
 
 clean:
-	rm -rf target dist .venv demo-out
+	rm -rf target dist .venv .venv-check demo-out

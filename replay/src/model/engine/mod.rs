@@ -1,7 +1,7 @@
 //! From hits to chains: one engine a run.
 //!
-//! Fed with a run's events in the order of time, it rebuilds what called what (facts/epics.md, sections 3
-//! and 4): by the stack of each thread, by the functions that called, and across threads by the
+//! Fed with a run's events in the order of time, it rebuilds what called what (docs/internals/chains.md):
+//! by the stack of each thread, by the functions that called, and across threads by the
 //! record that is waiting. A put's two sides, packet and hit, are joined here too (see
 //! [`super::packets`]). Here are the stacks, and what has ended; [`puts`] and [`processing`] have the
 //! rules of the hits.

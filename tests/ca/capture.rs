@@ -1,0 +1,144 @@
+//! Real packets: a small TCP exchange on the loopback interface.
+
+use crate::not_run::{not_run, Needs};
+use crate::wire::{message, named, put, serve, version, words};
+use iocrec::ca::{Decoder, Limits, SERVICE};
+use iocrec::net::capture::{Capture, CaptureError};
+use iocrec::net::service::Ports;
+use iocrec_log::event::{Address, Event, Fact};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+/// Opens a capture, or says loudly that it can't.
+fn open(interface: &str, ports: &[u16]) -> Option<Capture> {
+    match Capture::open(&[interface.to_owned()], &Ports::of(&SERVICE, ports)) {
+        Ok(capture) => Some(capture),
+        Err(CaptureError::NotAllowed) => {
+            not_run("ca::capture", Needs::Root);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Collects facts until there are as many, or for two seconds.
+fn collect(capture: &mut Capture, decoder: &mut Decoder, out: &mut Vec<Event>, facts: usize) -> Vec<usize> {
+    let begin = Instant::now();
+    let mut lengths = Vec::new();
+    while out.len() < facts && begin.elapsed() < Duration::from_secs(2) {
+        // SAFETY: the capture keeps its descriptor open.
+        let fd = unsafe { BorrowedFd::borrow_raw(capture.raw_fd()) };
+        let mut fds = [nix::poll::PollFd::new(fd, nix::poll::PollFlags::POLLIN)];
+        nix::poll::poll(&mut fds, 100u16).expect("poll");
+        capture.drain(&mut |packet| {
+            lengths.push(packet.bytes.len());
+            decoder.packet(0, packet.wall as u64, packet.bytes, packet.length, out);
+        });
+    }
+    lengths
+}
+
+#[test]
+fn a_real_exchange_is_seen_once_and_whole() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let server = listener.local_addr().expect("address");
+    let Some(mut capture) = open("lo", &[server.port()]) else { return };
+    let mut decoder = Decoder::new(Limits::default());
+    serve(&mut decoder, &[server.port()]);
+    let mut client = TcpStream::connect(server).expect("connect");
+    let (mut served, _) = listener.accept().expect("accept");
+    client.set_nodelay(true).expect("nodelay");
+    let opening =
+        [version(), named(20, 0, 0, "op"), named(18, 1, 13, "A"), put(false, 7, 1, &[1.0])].concat();
+    client.write_all(&opening).expect("write");
+    served.read_exact(&mut vec![0; opening.len()]).expect("read");
+    let updates = message(1, 20, 1, 1, 3, &[0; 24]).repeat(5);
+    served.write_all(&updates).expect("write");
+    client.read_exact(&mut vec![0; updates.len()]).expect("read");
+    // More than any interface's MTU in one go.
+    let large = put(true, 7, 2, &vec![2.0; 7000]);
+    client.write_all(&large).expect("write");
+    served.read_exact(&mut vec![0; large.len()]).expect("read");
+    served.write_all(&message(19, 6, 7000, 1, 2, b"")).expect("write");
+    drop(served);
+    drop(client);
+    let mut out = Vec::new();
+    let lengths = collect(&mut capture, &mut decoder, &mut out, 8);
+    let facts: Vec<_> = out.iter().map(|e| words(&e.fact)).collect();
+    let starts = [
+        "circuit 1 Opened user= host= minor=0",
+        "circuit 1 Opened user= host= minor=13",
+        "circuit 1 Opened user=op host= minor=13",
+        "channel 1 on 1 Opened cid=1 sid=- pv=A",
+        "channel 2 on 1 MidStream cid=- sid=7",
+        "put on 1 channel 2 dbr=6 count=1 ioid=1 length=8",
+        "put with answer on 1 channel 2 dbr=6 count=7000 ioid=2 length=56000",
+        "answer on 1 ioid=2 notify=true status=1",
+    ];
+    assert!(facts.iter().zip(starts).all(|(f, s)| f.starts_with(s)), "{facts:#?}");
+    assert!(facts.len() >= starts.len(), "{facts:#?}");
+    // The kernel shows loopback packets twice; bare acknowledgements are left out; updates come as
+    // headers (20 of IP, 32 of TCP with its time stamps).
+    assert_eq!(lengths.iter().filter(|l| **l == 52 + opening.len()).count(), 1, "{lengths:?}");
+    assert!(!lengths.contains(&(52 + updates.len())), "{lengths:?}");
+    assert!(lengths.iter().any(|l| *l > 30_000), "{lengths:?}");
+    assert_eq!(capture.losses(), 0);
+    let wall =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("clock").as_nanos() as u64;
+    assert!(out.iter().all(|e| wall - e.time < 10_000_000_000), "the kernel's clock");
+    let ends = |f: &Fact| matches!(f, Fact::Circuit(c) if c.server == Address::new(Ipv4Addr::LOCALHOST, server.port()));
+    assert!(ends(&out[0].fact));
+}
+
+#[test]
+fn ports_can_be_changed_and_quiet_packets_come_soon() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let server = listener.local_addr().expect("address");
+    let Some(mut capture) = open("any", &[]) else { return };
+    let mut decoder = Decoder::new(Limits::default());
+    serve(&mut decoder, &[server.port()]);
+    let mut client = TcpStream::connect(server).expect("connect");
+    client.write_all(&version()).expect("write");
+    let mut out = Vec::new();
+    assert_eq!(collect(&mut capture, &mut decoder, &mut out, 1), [0usize; 0]);
+    capture.set_ports(&Ports::of(&SERVICE, &[1, server.port(), 2])).expect("set");
+    let sent = Instant::now();
+    client.write_all(&put(false, 1, 1, &[1.0])).expect("write");
+    assert_eq!(collect(&mut capture, &mut decoder, &mut out, 1).len(), 1);
+    assert!(out.iter().any(|e| matches!(e.fact, Fact::CaPut(_))));
+    // 50 ms by design; far more only if the machine is very busy.
+    assert!(sent.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn what_a_user_can_get_wrong() {
+    match Capture::open(&["no-such0".into()], &Ports::of(&SERVICE, &[5064])) {
+        Err(error @ CaptureError::NoSuchInterface { .. }) => {
+            let line = error.to_string();
+            assert!(line.starts_with("no network interface \"no-such0\": there are lo"), "{line}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let many: Vec<u16> = (1..1000).collect();
+    match Capture::open(&["lo".into()], &Ports::of(&SERVICE, &many)) {
+        Err(error @ CaptureError::TooManyPorts(999)) => {
+            assert_eq!(
+                error.to_string(),
+                "999 ports are more than can be watched (256): name fewer with --port"
+            );
+        }
+        Err(CaptureError::NotAllowed) => not_run("ca::capture", Needs::Root),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(
+        CaptureError::NotAllowed.to_string(),
+        "not allowed to capture packets: run as root or with CAP_NET_RAW"
+    );
+    // As many as can be, on a real socket: the kernel takes the filter.
+    if let Some(mut capture) = open("lo", &many[..256]) {
+        capture.set_ports(&Ports::of(&SERVICE, &many[..3])).expect("fewer");
+        assert!(capture.set_ports(&Ports::of(&SERVICE, &many)).is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! The same addresses and ports in several network namespaces, and circuits that pass through one to another.
+
+use crate::wire::*;
+use iocrec::ca::{Decoder, Limits, SERVICE};
+use iocrec::linux::sockets::LocalAddress;
+use iocrec::net::served::{Listener, Served};
+use iocrec::net::service::Ports;
+use iocrec::net::Namespace;
+use iocrec_log::event::{Address, CircuitEnds, Event, Fact};
+
+const HOST: Namespace = 100;
+const LEFT: Namespace = 101;
+const RIGHT: Namespace = 102;
+
+fn served(namespace: Namespace, ip: [u8; 4], owner: u32) -> Served {
+    let address = Address::new(ip.into(), SERVER.port);
+    Served {
+        namespace,
+        ports: Ports::of(&SERVICE, &[SERVER.port]),
+        listeners: vec![Listener { address, owner: Some(owner) }],
+        local: vec![LocalAddress { ip: address.ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }],
+        captured: true,
+    }
+}
+
+struct Net {
+    decoder: Decoder,
+    out: Vec<Event>,
+    time: u64,
+}
+
+impl Net {
+    fn new(served: Vec<Served>) -> Net {
+        let mut decoder = Decoder::new(Limits::default());
+        decoder.report_ends();
+        decoder.set_served(0, served, &mut Vec::new());
+        Net { decoder, out: Vec::new(), time: 1000 * MS }
+    }
+
+    /// A packet from the client, as one namespace sees it.
+    fn sees(&mut self, namespace: Namespace, server: Address, seq: u32, flags: u8, payload: &[u8]) {
+        self.time += MS;
+        let packet = packet(CLIENT, server, seq, None, flags, payload);
+        self.decoder.packet(namespace, self.time, &packet, packet.len(), &mut self.out);
+    }
+
+    /// A client connects and puts.
+    fn puts(&mut self, namespaces: &[Namespace], server: Address) {
+        let bytes = [version(), put(false, 7, 1, &[1.0])].concat();
+        for &namespace in namespaces {
+            self.sees(namespace, server, 999, SYN, b"");
+            self.sees(namespace, server, 1000, 0, &bytes);
+        }
+    }
+
+    /// The circuits of the puts, with their ends.
+    fn of_puts(&self) -> Vec<CircuitEnds> {
+        let ends = |circuit: u32| {
+            self.out.iter().find_map(|event| match &event.fact {
+                Fact::CircuitEnds(ends) if ends.circuit == circuit => Some(*ends),
+                _ => None,
+            })
+        };
+        let puts = self.out.iter().filter_map(|event| match &event.fact {
+            Fact::CaPut(put) => Some(put.circuit),
+            _ => None,
+        });
+        puts.map(|circuit| ends(circuit).expect("whose it is")).collect()
+    }
+}
+
+fn at(ip: [u8; 4]) -> Address {
+    Address::new(ip.into(), SERVER.port)
+}
+
+#[test]
+fn one_address_in_two_namespaces_is_two_servers() {
+    let local = [127, 0, 0, 1];
+    let mut net =
+        Net::new(vec![served(HOST, [10, 9, 0, 1], 1), served(LEFT, local, 2), served(RIGHT, local, 3)]);
+    net.puts(&[LEFT, RIGHT], at(local));
+    let ends: Vec<_> = net.of_puts().iter().map(|ends| (ends.namespace, ends.server)).collect();
+    assert_eq!(ends, [(LEFT, Some(2)), (RIGHT, Some(3))]);
+    let ids = [LEFT, RIGHT].map(|namespace| net.decoder.circuit(namespace, CLIENT, at(local)));
+    assert!(ids[0].is_some() && ids[1].is_some() && ids[0] != ids[1]);
+    assert_eq!(net.decoder.circuit(HOST, CLIENT, at(local)), None);
+    // a server's memory tells of a circuit in a namespace that is not known yet
+    net.decoder.seed(104, net.time, CLIENT, at(local), "", "", 13, &[], &mut net.out);
+    // one goes away, and its number comes to be another's
+    net.decoder.set_served(net.time, vec![served(RIGHT, local, 3)], &mut net.out);
+    let ended = |event: &Event| matches!(event.fact, Fact::CircuitEnd(id) if Some(id) == ids[0]);
+    assert!(net.out.iter().any(ended));
+    assert_eq!(net.decoder.circuit(LEFT, CLIENT, at(local)), None);
+    assert!(net.decoder.circuit(104, CLIENT, at(local)).is_some());
+}
+
+#[test]
+fn what_passes_through_counts_where_the_server_is() {
+    let mut net = Net::new(vec![served(HOST, [10, 9, 0, 1], 1), served(LEFT, [10, 9, 0, 2], 2)]);
+    for order in [[HOST, LEFT], [LEFT, HOST]] {
+        net.out.clear();
+        let server = at([10, 9, 0, 2]);
+        net.puts(&order, server);
+        let ends: Vec<_> = net.of_puts().iter().map(|ends| (ends.namespace, ends.server)).collect();
+        assert_eq!(ends, [(LEFT, Some(2))], "{order:?}");
+        assert_eq!(net.decoder.home(HOST, server), LEFT);
+        net.sees(LEFT, server, 3000, SYN, b"");
+    }
+    // of a third machine nobody knows more than what passes
+    net.out.clear();
+    net.puts(&[HOST], at([10, 9, 0, 3]));
+    let ends: Vec<_> = net.of_puts().iter().map(|ends| (ends.namespace, ends.server)).collect();
+    assert_eq!(ends, [(HOST, None)]);
+}
+
+/// A namespace that cannot be captured, or not yet, leaves its circuits to those that see them.
+#[test]
+fn a_circuit_moves_to_the_namespace_of_its_server_when_that_is_captured() {
+    let shut = Served { captured: false, ..served(LEFT, [10, 9, 0, 2], 2) };
+    let mut net = Net::new(vec![served(HOST, [10, 9, 0, 1], 1), shut]);
+    let server = at([10, 9, 0, 2]);
+    net.puts(&[HOST], server);
+    assert_eq!(net.of_puts().len(), 1);
+    net.decoder.set_captured(&[HOST, LEFT]);
+    let more = put(false, 7, 1, &[2.0]);
+    for namespace in [LEFT, HOST] {
+        net.sees(namespace, server, 1100, 0, &more);
+    }
+    let ends = net.of_puts();
+    assert_eq!(ends.iter().map(|ends| ends.namespace).collect::<Vec<_>>(), [HOST, LEFT], "each put once");
+    assert_eq!(net.decoder.circuit(HOST, CLIENT, server), None);
+}
