@@ -7,19 +7,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use argh::FromArgs;
+use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
+use iocrec_cli::alias::Alias;
 use iocrec_log::event::Tier;
 use iocrec_log::storage::Directory;
 use iocrec_log::writer::{self, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
-use crate::bpf::Wish;
+use crate::bpf;
 use crate::commands::{check, mark, status, watch};
+use crate::control::{self, Reply};
 use crate::directory::Guard;
 use crate::linux::signals::HangUp;
 use crate::linux::user::Users;
 use crate::linux::{privileges, signals};
+use crate::probes::tiers::TierRequest;
 use crate::recorder::chain_sampling::Retain;
 use crate::recorder::holding::Holding;
 use crate::recorder::report::Report;
@@ -29,14 +32,13 @@ use crate::recorder::store::Store;
 use crate::recorder::triggers::Triggers;
 use crate::recorder::{self, Recorder};
 use crate::terminal::{self, complain};
-use crate::{bpf, control};
 
 /// Steps of times in nanoseconds, unless told otherwise. A probe takes 400 ns and more, so that what differs by less
 /// does not come from the IOC; it would be half of the log (docs/benchmarks.md).
 const TIME_STEP: u64 = 256;
 
 /// A flight recorder for EPICS IOCs: watches running IOCs from outside, without changing them.
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 struct Arguments {
     /// print the version
     #[argh(switch, short = 'V')]
@@ -47,7 +49,7 @@ struct Arguments {
     command: Command,
 }
 
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand)]
 enum Command {
     Record(Record),
@@ -59,7 +61,7 @@ enum Command {
 }
 
 /// record IOCs into a log directory, to be read with iocreplay
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "record")]
 struct Record {
     /// directory of the log; made if it is not there
@@ -158,12 +160,12 @@ struct Record {
     no_command_lines: bool,
 
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
-    #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
-    tier: Wish,
+    #[argh(option, default = "TierRequest::Auto", from_str_fn(tier))]
+    tier: TierRequest,
 }
 
 /// print puts and processing as they happen, a line each; writes no log
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "watch")]
 struct Watch {
     /// end after this time, e.g. 30s (default: at SIGINT or SIGTERM)
@@ -211,12 +213,12 @@ struct Watch {
     no_command_lines: bool,
 
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
-    #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
-    tier: Wish,
+    #[argh(option, default = "TierRequest::Auto", from_str_fn(tier))]
+    tier: TierRequest,
 }
 
 /// say what this machine allows, with reasons, and which IOCs run on it
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "check")]
 struct Check {
     /// only processes of this user, a name or a number; repeatable (default: those of all)
@@ -229,7 +231,7 @@ struct Check {
 }
 
 /// write a mark into the log of the running recorder; what is around it is kept
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "mark")]
 struct Mark {
     /// directory of the log
@@ -242,7 +244,7 @@ struct Mark {
 }
 
 /// say if a recorder is running on a directory, and how it does
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "status")]
 struct ShowStatus {
     /// directory of the log
@@ -255,9 +257,17 @@ struct ShowStatus {
 }
 
 /// print the version
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "version")]
 struct Version {}
+
+/// Other names of options.
+pub static ALIASES: &[Alias] = &[];
+
+/// What argh knows of the command line: for the manual page and the completions (crate iocrec-pages).
+pub fn args_info() -> CommandInfoWithArgs {
+    Arguments::get_args_info()
+}
 
 /// Why the program ends.
 enum Failure {
@@ -346,9 +356,17 @@ fn record(record: Record) -> Result<(), Failure> {
     let triggers = Triggers::new(&record.pin_on, &record.pin_on_put);
     let no_thread = |error| Failure::Failed(format!("no thread for the log: {error}"));
     let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
-    let (desk, notices) = (store.desk(), store.notices());
+    let (answerer, notices) = (store.answerer(), store.notices());
     let say = move |line| _ = notices.try_send(line);
-    control::serve(&record.dir, move |request| desk.answer(request), say).map_err(no_thread)?;
+    control::serve(
+        &record.dir,
+        move |request| match answerer.answer(request) {
+            Ok(answer) => Reply::Done(answer),
+            Err(error) => Reply::Refused(error.to_string()),
+        },
+        say,
+    )
+    .map_err(no_thread)?;
     let options = recorder::Options {
         wish: record.tier,
         interfaces: interfaces(record.iface),
@@ -365,7 +383,7 @@ fn record(record: Record) -> Result<(), Failure> {
     };
     signals::catch(HangUp::IsIgnored);
     let outcome = drive(options, &mut store);
-    let (status, said) = store.close().map_err(Failure::Failed)?;
+    let (status, said) = store.close().map_err(|error| Failure::Failed(error.to_string()))?;
     said.iter().for_each(|line| complain(line));
     part_with(outcome?);
     match &status.state {
@@ -432,7 +450,7 @@ fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<Recorder, Fa
         (false, false, _) => {
             return Err(Failure::Usage("nothing to record: leave out --no-puts or --no-process".into()));
         }
-        (false, _, Wish::Only(Tier::Packet)) => {
+        (false, _, TierRequest::Only(Tier::Packet)) => {
             return Err(Failure::Usage(
                 "nothing to record: the packet tier sees puts only; leave out --no-puts".into(),
             ));
@@ -535,12 +553,12 @@ fn chains(text: &str) -> Result<u32, String> {
     }
 }
 
-fn tier(text: &str) -> Result<Wish, String> {
+fn tier(text: &str) -> Result<TierRequest, String> {
     match text {
-        "auto" => Ok(Wish::Auto),
-        "ring" => Ok(Wish::Only(Tier::Ring)),
-        "perf" => Ok(Wish::Only(Tier::Perf)),
-        "packet" => Ok(Wish::Only(Tier::Packet)),
+        "auto" => Ok(TierRequest::Auto),
+        "ring" => Ok(TierRequest::Only(Tier::Ring)),
+        "perf" => Ok(TierRequest::Only(Tier::Perf)),
+        "packet" => Ok(TierRequest::Only(Tier::Packet)),
         _ => Err(format!("{text} is no tier; choose auto, ring, perf or packet")),
     }
 }

@@ -67,7 +67,7 @@ impl SegmentName {
     }
 
     /// The same file's name when it is kept like that.
-    pub fn kept(self, pin: Pin) -> Self {
+    pub fn pinned(self, pin: Pin) -> Self {
         SegmentName { pin, ..self }
     }
 
@@ -180,7 +180,7 @@ mod tests {
             let mut before = String::new();
             for (wall, pin) in walls {
                 let pin = [Pin::No, Pin::Auto, Pin::Mark][pin as usize];
-                let name = SegmentName::next(newest, wall).kept(pin);
+                let name = SegmentName::next(newest, wall).pinned(pin);
                 let text = name.to_string();
                 prop_assert!(text > before);
                 prop_assert_eq!(SegmentName::parse(&text), Some(name));

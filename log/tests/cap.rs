@@ -120,8 +120,8 @@ proptest! {
         let status = writer.status();
         // What it notes itself is counted as well.
         prop_assert!(status.stored + status.lost >= pushed);
-        let open = status.kept_share.max(max_disk / 2);
-        prop_assert!(status.kept_taken <= open, "pins take more than their share: {status:?}");
+        let open = status.pinned_share.max(max_disk / 2);
+        prop_assert!(status.pinned_taken <= open, "pins take more than their share: {status:?}");
     }
 }
 
@@ -178,14 +178,14 @@ fn the_least_cap() {
     assert!(matches!(error, WriteError::DiskTooSmall(_, MIN_DISK)));
     assert_eq!(
         error.to_string(),
-        "a log of at most 131071 bytes can't work here; give --max-disk at least 131072 (128K)"
+        "a log of at most 131071 bytes can't work here; --max-disk must be at least 131072 (128K)"
     );
     let small = Options { segment: Some(MIN_SEGMENT - 1), ..options(MIN_DISK) };
     let error = Writer::open(Disk::default(), small, 1).err().unwrap().to_string();
-    assert_eq!(error, "a segment can't have 32767 bytes; the least are 32768");
+    assert_eq!(error, "a segment can't have 32767 bytes; it must have at least 32768");
     let greedy = Options { pin_share: 76, ..options(MIN_DISK) };
     let error = Writer::open(Disk::default(), greedy, 1).err().unwrap().to_string();
-    assert_eq!(error, "pins can't have 76 percent of the log; give --pin-share at most 75");
+    assert_eq!(error, "pins can't have 76 percent of the log; --pin-share must be at most 75");
     // Segments that would not fit twice are made smaller.
     for segment in [None, Some(MIN_DISK), Some(1 << 30)] {
         let disk = Disk::default().reserving();

@@ -1,11 +1,11 @@
-//! `iocrec mark`: an operator's words go into the log of the running recorder, and what is around them is kept.
+//! `iocrec mark`: writes an operator's text into the log of the running recorder, which pins the segments around it.
 
 use std::path::Path;
 
-use crate::control::{self, NoAnswer, Request};
+use crate::control::{self, AskError, Reply, Request};
 
-/// Bytes of a mark at most.
-const MOST_BYTES: usize = 1000;
+/// Size of the longest mark, bytes.
+const MAX_BYTES: usize = 1000;
 
 /// Writes a mark. On return it is on the disk.
 ///
@@ -16,15 +16,16 @@ pub fn run(directory: &Path, words: &[String]) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err("a mark needs a text".into());
     }
-    if text.len() > MOST_BYTES {
-        return Err(format!("a mark of {} bytes is too long; the most are {MOST_BYTES}", text.len()));
+    if text.len() > MAX_BYTES {
+        return Err(format!("a mark of {} bytes is too long; the limit is {MAX_BYTES}", text.len()));
     }
     match control::ask(directory, &Request::Mark(text)) {
-        Ok(outcome) => outcome.map(drop),
-        Err(NoAnswer::NotRunning) => Err(format!(
+        Ok(Reply::Done(_)) => Ok(()),
+        Ok(Reply::Refused(line)) => Err(line),
+        Err(AskError::NotRunning(path)) => Err(format!(
             "no recorder writes to {}, so there is nothing to mark; start one with iocrec record",
-            directory.display()
+            path.display()
         )),
-        Err(NoAnswer::Failed(line)) => Err(line),
+        Err(error) => Err(error.to_string()),
     }
 }

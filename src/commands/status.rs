@@ -5,7 +5,7 @@ use std::path::Path;
 
 use iocrec_log::storage::segments;
 
-use crate::control::{self, NoAnswer, Request};
+use crate::control::{self, AskError, Reply, Request};
 use crate::json::string;
 use crate::recorder::report::bytes;
 use crate::terminal;
@@ -16,12 +16,10 @@ use crate::terminal;
 /// No recorder is running, or it does not answer.
 pub fn run(directory: &Path, json: bool) -> Result<(), String> {
     let (text, outcome) = match control::ask(directory, &Request::Status { json }) {
-        Ok(Ok(text)) => (text, Ok(())),
-        Ok(Err(line)) | Err(NoAnswer::Failed(line)) => (String::new(), Err(line)),
-        Err(NoAnswer::NotRunning) => (
-            at_rest(directory, json)?,
-            Err(format!("no recorder writes to {}; start one with iocrec record", directory.display())),
-        ),
+        Ok(Reply::Done(text)) => (text, Ok(())),
+        Ok(Reply::Refused(line)) => (String::new(), Err(line)),
+        Err(error @ AskError::NotRunning(_)) => (at_rest(directory, json)?, Err(error.to_string())),
+        Err(error) => (String::new(), Err(error.to_string())),
     };
     terminal::print(&text);
     outcome

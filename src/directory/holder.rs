@@ -1,9 +1,11 @@
-//! Who has locked a directory, and who has a socket: by /proc, since neither tells by itself.
+//! Who has locked a directory, and who has a socket. Neither says so itself, so /proc is searched.
 //!
-//! Nothing that others own is opened or waited for: `fdinfo` and links of descriptors are the kernel's own words, while
-//! to look at a file that a descriptor leads to might mean to wait for a file server that never answers.
+//! Nothing that others own is opened or waited for: `fdinfo` and the links of descriptors are the kernel's own text, while
+//! a file that a descriptor leads to might be on a file server that never answers.
 
+use std::fmt;
 use std::fs::{read_link, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -17,36 +19,38 @@ const SIGKILL: u64 = 1 << 8;
 /// PF_EXITING in the flags of /proc/PID/stat (linux/sched.h).
 const EXITING: u64 = 4;
 
-/// What has a lock.
+/// What kind of process a holder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub enum HolderKind {
     /// A recorder of root, of this user or of the directory's owner.
     Recorder,
-    /// The same, or one that can't be told any more, which is being killed, or gone.
+    /// Such a recorder, or an unknown process, that is being killed or has ended.
     Ending,
-    /// Somebody else.
+    /// Any other process.
     Stranger,
 }
 
 /// A process that has a lock or a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// The number of the user that it runs as, where that is known.
+    /// Id of the user that it runs as; `None` where unknown.
     pub uid: Option<u32>,
-    /// Its name; empty where it is not known. The process itself may have chosen it.
+    /// Name; empty where unknown. The process may have chosen it itself.
     pub name: String,
-    /// What it is.
-    pub sort: Sort,
+    /// Recorder or stranger.
+    pub kind: HolderKind,
 }
 
-impl Holder {
-    /// `process 12 (cat) of user 1000`: a user's name would have to be looked up, and by files that may be the user's own.
-    pub fn in_words(&self) -> String {
-        let name = if self.name.is_empty() { String::new() } else { format!(" ({})", self.name) };
-        let user = self.uid.map(|uid| format!(" of user {uid}")).unwrap_or_default();
-        format!("process {}{name}{user}", self.pid)
+/// `process 12 (cat) of user 1000`. (The user's name is not looked up: that may read files that are the user's own.)
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {}", self.pid)?;
+        if !self.name.is_empty() {
+            write!(f, " ({})", self.name)?;
+        }
+        self.uid.map_or(Ok(()), |uid| write!(f, " of user {uid}"))
     }
 }
 
@@ -55,7 +59,7 @@ pub fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
 
-/// What is to be known of a process. `owner` is trusted, too.
+/// Describes a process. The user `owner` is trusted, too.
 pub fn process(pid: u32, owner: u32) -> Holder {
     let status = proc::text(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
@@ -67,17 +71,17 @@ pub fn process(pid: u32, owner: u32) -> Holder {
     let is_recorder = pid != std::process::id()
         && (name.starts_with("iocrec")
             || program.rsplit('/').next().is_some_and(|file| file.starts_with("iocrec")));
-    let sort = match (uids.is_empty() || is_ending(pid, &status), trusted && is_recorder) {
-        // one that has ended tells nothing any more
-        (true, true) => Sort::Ending,
-        (true, false) if uids.is_empty() || trusted && program.is_empty() => Sort::Ending,
-        (false, true) => Sort::Recorder,
-        _ => Sort::Stranger,
+    let kind = match (uids.is_empty() || is_ending(pid, &status), trusted && is_recorder) {
+        // of one that has ended nothing is known any more
+        (true, true) => HolderKind::Ending,
+        (true, false) if uids.is_empty() || trusted && program.is_empty() => HolderKind::Ending,
+        (false, true) => HolderKind::Recorder,
+        _ => HolderKind::Stranger,
     };
-    Holder { pid, uid: uids.get(1).copied(), name, sort }
+    Holder { pid, uid: uids.get(1).copied(), name, kind }
 }
 
-/// Is it about to end, whatever it does?
+/// Is it about to end, whatever it does itself?
 fn is_ending(pid: u32, status: &str) -> bool {
     let pending = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -94,7 +98,7 @@ fn is_ending(pid: u32, status: &str) -> bool {
     matches!(state, Some("Z" | "X")) || flags & EXITING != 0
 }
 
-/// Who has locked a directory; none where that can't be seen.
+/// The processes that have locked a directory; none if they cannot be seen.
 pub fn holders(directory: &File) -> Vec<Holder> {
     let Ok(about) = directory.metadata() else { return Vec::new() };
     let files = names_of(directory, about.dev(), about.ino());
@@ -108,7 +112,7 @@ pub fn holders(directory: &File) -> Vec<Holder> {
             .flatten()
     };
     let listed: Vec<u32> = locks.lines().filter_map(who_locked).collect();
-    // who locked it may have ended and left the descriptor to a child
+    // the process that locked it may have ended and left the descriptor to a child
     let has = |pid: u32| {
         fdinfo(pid).iter().any(|path| proc::text(path).is_ok_and(|text| text.lines().any(is_ours)))
     };
@@ -121,21 +125,19 @@ pub fn holders(directory: &File) -> Vec<Holder> {
     }
     if found.is_empty() {
         // an overlay's files have other numbers in the kernel's lists
-        let path =
-            read_link(format!("/proc/self/fd/{}", crate::directory::number(directory))).unwrap_or_default();
+        let path = read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).unwrap_or_default();
         let has = |pid: &u32| locked_by_path(*pid, &path);
         found = proc::pids().unwrap_or_default().into_iter().filter(has).collect();
     }
     found.into_iter().map(|pid| process(pid, about.uid())).collect()
 }
 
-/// What the kernel's list of locks calls a file: ` fe:01:1234 `. The device is that of its file system, which is not always what
-/// stat(2) tells (btrfs, overlayfs).
+/// What the kernel's list of locks calls a file: ` fe:01:1234 `. The device is that of its file system, which is not always
+/// the one that stat(2) reports (btrfs, overlayfs).
 fn names_of(file: &File, device: u64, inode: u64) -> Vec<String> {
     let name = |major: u64, minor: u64| format!(" {major:02x}:{minor:02x}:{inode} ");
     let mut names = vec![name(major(device) as u64, minor(device) as u64)];
-    let info =
-        proc::text(format!("/proc/self/fdinfo/{}", crate::directory::number(file))).unwrap_or_default();
+    let info = proc::text(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap_or_default();
     let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:")).map(str::trim);
     let mounts = proc::text("/proc/self/mountinfo").unwrap_or_default();
     let of_mount = mounts.lines().find_map(|line| {
@@ -148,7 +150,7 @@ fn names_of(file: &File, device: u64, inode: u64) -> Vec<String> {
     names
 }
 
-/// Has a process a lock on what the kernel calls by that path?
+/// Does a process have a lock on the file with that path?
 fn locked_by_path(pid: u32, path: &Path) -> bool {
     fdinfo(pid).iter().any(|info| {
         let Some(number) = info.file_name() else { return false };
@@ -160,13 +162,13 @@ fn locked_by_path(pid: u32, path: &Path) -> bool {
     })
 }
 
-/// Descriptions of a process's descriptors.
+/// The kernel's descriptions of a process's descriptors.
 fn fdinfo(pid: u32) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Who has a socket by that abstract name; `None` where that can't be seen.
+/// The process that has a socket of that abstract name; `None` if it cannot be seen.
 pub fn of_socket(name: &str, owner: u32) -> Option<Holder> {
     let sockets = proc::text("/proc/net/unix").ok()?;
     // address: references protocol flags type state inode @name

@@ -1,44 +1,102 @@
-//! Whose a log directory may be, and who may write to it.
+//! Who may own a log directory, and who may write to it.
 //!
-//! Who can write to the directory can forge and delete what was recorded; who can write to the one that it is in can put
-//! another one in its place.
+//! Whoever can write to the directory can forge and delete what was recorded; whoever can write to its parent can replace
+//! it by another one.
 
 use std::fs::{metadata, symlink_metadata, File};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use crate::directory::holder::is_trusted;
 
 /// Others may write (S_IWOTH).
 const OTHERS_WRITE: u32 = 0o002;
-/// Members of its group may (S_IWGRP).
+/// Members of its group may write (S_IWGRP).
 const GROUP_WRITES: u32 = 0o020;
-/// Files may only be deleted by their owner (S_ISVTX).
+/// Files may be deleted by their owner only (S_ISVTX).
 const STICKY: u32 = 0o1000;
 
-/// What people should know about a directory that may be used.
+/// Why a directory must not be used. Displays as a line that says what to do.
+#[derive(Debug)]
+pub(super) enum RuleError {
+    /// It cannot be looked at.
+    Io(PathBuf, io::Error),
+    /// Any user may write to it.
+    AnyUserWrites {
+        path: PathBuf,
+        /// Permissions.
+        mode: u32,
+        /// User id.
+        owner: u32,
+    },
+    /// It belongs to a user, and any user may make such a directory in its parent.
+    AnyUserMade { path: PathBuf, owner: u32 },
+    /// The path is a symbolic link of a user who could let it lead anywhere.
+    ForeignLink { path: PathBuf, owner: u32 },
+    /// It has another owner than the directory that was there when recording began.
+    NewOwner { path: PathBuf, owner: u32, before: u32 },
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RuleError::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            RuleError::AnyUserWrites { path, mode, owner } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "any user may write to {path} (mode {mode:o}, owner {owner}) and so change the log; {}",
+                    remedy(&path)
+                )
+            }
+            RuleError::AnyUserMade { path, owner } => write!(
+                f,
+                "{} belongs to user {owner}, and any user may make such a directory there; chown it to the \
+                 recorder's user, or name another directory",
+                path.display()
+            ),
+            RuleError::ForeignLink { path, owner } => write!(
+                f,
+                "{} is a symbolic link of user {owner}, who may let it lead anywhere; name the directory itself",
+                path.display()
+            ),
+            RuleError::NewOwner { path, owner, before } => write!(
+                f,
+                "{} belongs to user {owner} now, but belonged to user {before} when recording began; chown it \
+                 back, or restart the recorder",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RuleError {}
+
+fn remedy(path: &std::path::Display) -> String {
+    format!("chmod o-w {path}, or name another directory")
+}
+
+/// Checks a directory. Returns what people should know about it.
 ///
 /// # Errors
-/// It must not be: why, and what to do.
-pub fn check(path: &Path, directory: &File) -> Result<Vec<String>, String> {
+/// It must not be used.
+pub(super) fn check(path: &Path, directory: &File) -> Result<Vec<String>, RuleError> {
     let shown = path.display();
-    let about = directory.metadata().map_err(|error| format!("{shown}: {error}"))?;
+    let about = directory.metadata().map_err(|error| RuleError::Io(path.to_owned(), error))?;
     let (mode, owner) = (about.mode(), about.uid());
     let ours = is_trusted(owner);
     let mut lines = Vec::new();
     if mode & OTHERS_WRITE != 0 {
-        let remedy = format!("chmod o-w {shown}, or name another directory");
         if !(mode & STICKY != 0 && ours) {
-            return Err(format!(
-                "any user may write to {shown} (mode {:o}, owner {owner}) and so change the log; {remedy}",
-                mode & 0o7777
-            ));
+            return Err(RuleError::AnyUserWrites { path: path.to_owned(), mode: mode & 0o7777, owner });
         }
         lines.push(format!(
-            "any user may add files to {shown}, which a reader may take for parts of the log; {remedy}"
+            "any user may add files to {shown}, which a reader may take for parts of the log; {}",
+            remedy(&shown)
         ));
     }
-    // Where the directory came from, by its name, and where it is.
+    // both where its name says that it is, and where it really is
     let anyone_made = [Some(path.to_owned()), path.canonicalize().ok()].into_iter().flatten().any(|path| {
         let parent = match path.parent() {
             Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -48,22 +106,16 @@ pub fn check(path: &Path, directory: &File) -> Result<Vec<String>, String> {
         metadata(parent).is_ok_and(|parent| parent.mode() & OTHERS_WRITE != 0)
     });
     if anyone_made && !ours {
-        return Err(format!(
-            "{shown} belongs to user {owner}, and any user may make such a directory there; \
-             chown it to the recorder's user, or name another directory"
-        ));
+        return Err(RuleError::AnyUserMade { path: path.to_owned(), owner });
     }
-    // A user's link leads to what is the user's own, or it might lead anywhere.
+    // a user's link may lead to the user's own directory only
     match symlink_metadata(path) {
         Ok(link)
             if link.file_type().is_symlink()
                 && !is_trusted(link.uid())
                 && (anyone_made || link.uid() != owner) =>
         {
-            return Err(format!(
-                "{shown} is a symbolic link of user {}, who may let it lead anywhere; name the directory itself",
-                link.uid()
-            ));
+            return Err(RuleError::ForeignLink { path: path.to_owned(), owner: link.uid() });
         }
         _ => {}
     }
@@ -86,7 +138,7 @@ mod tests {
     use std::fs::{create_dir, set_permissions, Permissions};
     use std::os::unix::fs::{chown, symlink, PermissionsExt};
 
-    fn checked(path: &Path) -> Result<Vec<String>, String> {
+    fn checked(path: &Path) -> Result<Vec<String>, RuleError> {
         check(path, &File::open(path).unwrap())
     }
 
@@ -101,11 +153,11 @@ mod tests {
         create_dir(&path).unwrap();
         for fine in [0o700, 0o750, 0o755, 0o2750] {
             set(&path, fine);
-            assert_eq!(checked(&path), Ok(vec![]), "{fine:o}");
+            assert!(checked(&path).unwrap().is_empty(), "{fine:o}");
         }
         for wrong in [0o777, 0o757, 0o702] {
             set(&path, wrong);
-            let line = checked(&path).unwrap_err();
+            let line = checked(&path).unwrap_err().to_string();
             assert!(line.contains("any user may write") && line.contains("chmod o-w "), "{line}");
         }
         set(&path, 0o1777);
@@ -131,14 +183,14 @@ mod tests {
         set(&path, 0o755);
         // as in /tmp
         set(parent.path(), 0o1777);
-        let line = checked(&path).unwrap_err();
+        let line = checked(&path).unwrap_err().to_string();
         assert!(line.contains("belongs to user 1234") && line.contains("chown"), "{line}");
         let (own, link) = (parent.path().join("own"), parent.path().join("link"));
         create_dir(&own).unwrap();
         symlink(&own, &link).unwrap();
-        assert_eq!(check(&link, &File::open(&own).unwrap()), Ok(vec![]));
+        assert!(check(&link, &File::open(&own).unwrap()).unwrap().is_empty());
         std::os::unix::fs::lchown(&link, Some(1234), None).unwrap();
-        let line = check(&link, &File::open(&own).unwrap()).unwrap_err();
+        let line = check(&link, &File::open(&own).unwrap()).unwrap_err().to_string();
         assert!(line.contains("symbolic link of user 1234"), "{line}");
     }
 }

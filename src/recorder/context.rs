@@ -9,7 +9,7 @@ use std::time::Duration;
 use iocrec_log::event::{Event, Fact};
 use nix::poll::PollFd;
 
-use crate::bpf::maps::Tables;
+use crate::bpf::maps::Maps;
 use crate::linux::clock::{self, Clock};
 use crate::linux::procfs::{Proc, Procfs};
 use crate::linux::signals;
@@ -84,7 +84,7 @@ pub struct Context<'a> {
     /// Channel Access circuits.
     pub circuits: &'a mut Circuits,
     /// What the BPF programs know; `None` where none run.
-    pub maps: Option<&'a mut Tables>,
+    pub maps: Option<&'a mut Maps>,
     /// Set by a source when IOCs, their ports or what is known of them have changed: all sources then adapt.
     pub changed: bool,
 }

@@ -17,7 +17,7 @@ use crate::recorder::registry::{Registry, Run};
 use crate::recorder::sink::Sink;
 use crate::recorder::sources::{Lost, Source};
 
-use crate::bpf::maps::Tables;
+use crate::bpf::maps::Maps;
 
 /// How often waiting hits and packets are taken over. The ring holds eight times what a busy IOC (20,000
 /// hits/s of 64 bytes) makes in this time; it wakes the recorder earlier when a quarter has filled.
@@ -47,7 +47,7 @@ pub struct Loop {
     sources: Vec<Box<dyn Source>>,
     iocs: Registry,
     circuits: Circuits,
-    maps: Option<Tables>,
+    maps: Option<Maps>,
     run: Run,
     wall_offset: i64,
     /// When the counts of what was lost were last looked at: what is new came after it.
@@ -60,7 +60,7 @@ pub struct Loop {
 
 impl Loop {
     /// Without anything taken yet.
-    pub fn new(options: Options, machine: Machine, maps: Option<Tables>, run: Run) -> Loop {
+    pub fn new(options: Options, machine: Machine, maps: Option<Maps>, run: Run) -> Loop {
         let counted = machine.clock.monotonic();
         Loop {
             options,

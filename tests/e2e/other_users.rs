@@ -69,7 +69,7 @@ fn a_lock_of_another_user() {
     // the lock is taken as soon as it can be
     assert_eq!(fs::metadata(format!("{log}/.iocrec-lock")).expect("a lock").mode() & 0o777, 0o600);
     stranger.close();
-    wait_until("it has the lock", || recorder.errors().contains("the lock is the recorder's own now"));
+    wait_until("it has the lock", || recorder.errors().contains("the recorder has the lock now"));
     let names: Vec<_> = fs::read_dir(&log).expect("the log").flatten().map(|file| file.file_name()).collect();
     assert!(names.iter().all(|name| name.to_string_lossy().ends_with(".iocrec")), "{names:?}");
     assert!(recorder.stop().success(), "{}", recorder.errors());

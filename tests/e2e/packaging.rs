@@ -44,6 +44,12 @@ fn the_debian_package_installs_and_runs() {
         ("-rw-r--r-- root/root", "./usr/share/doc/iocrec/operating.md\n"),
         ("-rw-r--r-- root/root", "./usr/share/man/man1/iocrec.1.gz\n"),
         ("-rw-r--r-- root/root", "./usr/share/man/man1/iocreplay.1.gz\n"),
+        ("-rw-r--r-- root/root", "./usr/share/bash-completion/completions/iocrec\n"),
+        ("-rw-r--r-- root/root", "./usr/share/bash-completion/completions/iocreplay\n"),
+        ("-rw-r--r-- root/root", "./usr/share/zsh/vendor-completions/_iocrec\n"),
+        ("-rw-r--r-- root/root", "./usr/share/zsh/vendor-completions/_iocreplay\n"),
+        ("-rw-r--r-- root/root", "./usr/share/fish/vendor_completions.d/iocrec.fish\n"),
+        ("-rw-r--r-- root/root", "./usr/share/fish/vendor_completions.d/iocreplay.fish\n"),
     ] {
         let line = contents.split_inclusive('\n').find(|line| line.ends_with(path));
         assert!(line.is_some_and(|line| line.starts_with(mode)), "{path}: {contents}");

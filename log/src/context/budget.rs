@@ -1,41 +1,42 @@
-//! What definitions may cost a reader: memory, and work when an IOC ends.
+//! Limits what definitions cost a reader: memory, and work when an IOC ends.
 //!
 //! Logs are hostile until they have been read, and many are read at once: the runs of a directory share one budget. It
-//! grows with what lies on the disk, so that many hosts can be read together, and what was made small to
-//! become huge stays small. A recorder's own context has none but [`MAX_HELD`](super::MAX_HELD).
+//! grows with the bytes on the disk, so that many hosts can be read together, and yet a small file can't unpack to
+//! something huge. A recorder's own context has no limit but [`MAX_HELD`](super::MAX_HELD).
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// Bytes that definitions may take however small the logs are: four times what a big site's box has (100,000 records and
-/// 50,000 channels take 20 MiB).
+/// Bytes that definitions may take however small the logs are: four times the definitions of a big site's box (100,000
+/// records and 50,000 channels take 20 MiB).
 const BASE: usize = 80 << 20;
-/// And so many for each byte on the disk.
+/// Further bytes for each byte on the disk.
 const PER_BYTE: usize = 2;
-/// Things that may be looked at when IOCs and circuits end, one after the other: at the base, and for each fact that is
-/// applied. An IOC that ends has all looked through for what is its own; where that comes often and much is
-/// defined, it would never end. An IOC that restarts tells more than it has ended.
+/// Definitions that may be looked at when IOCs and circuits end: to begin with, and more for each fact that is applied.
+/// When an IOC ends, all definitions are searched for its own; a log with many definitions and many ends would take for
+/// ever. An IOC that restarts defines more than it has ended.
 const BASE_WORK: usize = 500_000_000;
 const WORK_PER_FACT: usize = 64;
 
-/// What the contexts of one reader share.
+/// The limit that the contexts of one reader share.
 #[derive(Debug)]
 pub struct Budget {
-    most: usize,
+    max_held: usize,
     held: AtomicUsize,
     /// Old ARM processors have no atomic numbers of 64 bits; 4,000,000,000 will do.
     work: AtomicUsize,
 }
 
 impl Budget {
-    /// For logs that have so many bytes on the disk.
+    /// For logs that have this many bytes on the disk.
     pub fn new(bytes: u64) -> Arc<Budget> {
-        let most = BASE.saturating_add(PER_BYTE.saturating_mul(usize::try_from(bytes).unwrap_or(usize::MAX)));
-        Arc::new(Budget { most, held: AtomicUsize::new(0), work: AtomicUsize::new(BASE_WORK) })
+        let max_held =
+            BASE.saturating_add(PER_BYTE.saturating_mul(usize::try_from(bytes).unwrap_or(usize::MAX)));
+        Arc::new(Budget { max_held, held: AtomicUsize::new(0), work: AtomicUsize::new(BASE_WORK) })
     }
 }
 
-/// A context's part of a budget, if it has to do with one.
+/// A context's part of a budget, if it has one.
 #[derive(Debug, Default)]
 pub(super) struct Share {
     of: Option<Arc<Budget>>,
@@ -47,11 +48,11 @@ impl Share {
         Share { of: Some(Arc::clone(budget)), taken: 0 }
     }
 
-    /// Takes so many bytes in all, if there are; fewer than before is always possible.
+    /// Takes this many bytes in all, if the budget has them; fewer than before is always possible.
     pub fn take(&mut self, all: usize) -> bool {
         let Some(budget) = &self.of else { return true };
         let others = budget.held.load(Relaxed).saturating_sub(self.taken);
-        if all > self.taken && others.saturating_add(all) > budget.most {
+        if all > self.taken && others.saturating_add(all) > budget.max_held {
             return false;
         }
         budget.held.store(others.saturating_add(all), Relaxed);
@@ -67,15 +68,15 @@ impl Share {
         }
     }
 
-    /// May so many things be looked at?
-    pub fn may_look_at(&self, things: usize) -> bool {
+    /// May this many definitions be looked at?
+    pub fn may_look_at(&self, count: usize) -> bool {
         let Some(budget) = &self.of else { return true };
-        let left = budget.work.load(Relaxed).checked_sub(things);
+        let left = budget.work.load(Relaxed).checked_sub(count);
         left.inspect(|left| budget.work.store(*left, Relaxed)).is_some()
     }
 }
 
-/// A copy is its maker's affair.
+/// A copy has no part of the budget.
 impl Clone for Share {
     fn clone(&self) -> Self {
         Share::default()

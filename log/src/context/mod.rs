@@ -4,7 +4,8 @@
 //! that it reads and looks numbers up in it. Both get the same answers, since both apply the same
 //! facts in the same order.
 //!
-//! How a definition lives stands beside its struct ([`Definition`](crate::event::Definition)); here are the stores that the table of facts names.
+//! How a definition lives is described beside its struct ([`Definition`](crate::event::Definition)); here are the stores
+//! that the table of facts names.
 //!
 //! Promises: numbers are keys of maps, never indices, so no number makes it allocate; what it
 //! holds is bounded by [`MAX_HELD`] whatever is applied; a keyframe made from [`Context::events`] and
@@ -30,18 +31,18 @@ use crate::event::{
 };
 use std::sync::Arc;
 
-/// Bytes of definitions, roughly, that a context holds at most. Beyond it new definitions are
-/// counted as refused and left out: a hostile log or a flood of channels must not take the machine's
-/// memory. A big site's box (100,000 records, 50,000 channels) needs about 20 MiB.
+/// Bytes of definitions, roughly, that a context holds at most. Beyond it new definitions are left out and counted as
+/// refused: a hostile log or a flood of channels must not take the machine's memory. A big site's box (100,000 records,
+/// 50,000 channels) needs about 20 MiB.
 pub const MAX_HELD: usize = 256 << 20;
 
-/// Bytes that a definition takes, about: to tell from what is held how many there are.
+/// Bytes that a definition takes, about: to estimate their number.
 const TYPICAL: usize = 64;
 
 /// Facts in the order of a keyframe: their place, and the events.
 type Part<'a> = ((u16, u16), Box<dyn Iterator<Item = Event> + 'a>);
 
-/// Makes the stores of all definitions, and what is done with each of them.
+/// Makes the stores of all definitions, and everything that is done with each of them.
 macro_rules! stores {
     ($($(#[$doc:meta])* $number:literal $variant:ident($content:ty) $name:literal $class:ident
         $(in $store:ident: $kept:ty)?;)*) => {
@@ -94,7 +95,7 @@ for_each_fact!(stores);
 pub struct Context {
     /// Bytes that it may hold: [`MAX_HELD`], less in tests.
     limit: usize,
-    /// And its part of what a reader's contexts may hold.
+    /// Its part of what a reader's contexts may hold.
     share: Share,
     in_force: InForce,
     refused: u64,
@@ -107,7 +108,7 @@ impl Default for Context {
 }
 
 impl Context {
-    /// One that shares what it may hold with others.
+    /// A context that shares a budget with others.
     pub fn sharing(budget: &Arc<Budget>) -> Self {
         Context { share: Share::of(budget), ..Context::default() }
     }
@@ -116,7 +117,7 @@ impl Context {
         Context { limit, share: Share::default(), in_force: InForce::default(), refused: 0 }
     }
 
-    /// Takes note of a fact: a definition comes into force, an end puts it out of force, anything
+    /// Applies a fact: a definition comes into force, an end puts definitions out of force, anything
     /// else changes nothing. `time` is the event's.
     pub fn apply(&mut self, time: u64, fact: &Fact) {
         if !fact.class().defines() {
@@ -164,7 +165,7 @@ impl Context {
         self.events(0).map(|event| event.fact)
     }
 
-    /// All definitions in force, by kind. The methods below are short for the most common questions.
+    /// All definitions in force, by kind. The methods below are shortcuts for the most common questions.
     pub fn in_force(&self) -> &InForce {
         &self.in_force
     }
@@ -179,7 +180,7 @@ impl Context {
         self.in_force.tier.get()
     }
 
-    /// How many chains are kept, if that was ever said.
+    /// How many chains are kept, if the log says.
     pub fn chain_sampling(&self) -> Option<&ChainSampling> {
         self.in_force.chain_sampling.get()
     }

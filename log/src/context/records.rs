@@ -1,8 +1,8 @@
-//! The records of a context, packed: by far the most numerous of what it holds.
+//! The records of a context, packed: there are more of them than of anything else.
 //!
-//! A record costs 24 bytes and those of its name: it lies in a list in the order of the records' numbers, its name among all
-//! names, its type among the types. The recorder gives numbers out in rising order; records whose numbers come late
-//! go into a tree beside the list, so no order of numbers makes it slow.
+//! A record costs 24 bytes and the bytes of its name. Records lie in a list in the order of their numbers, with all names
+//! in one text and all types in one list. The recorder gives out numbers in rising order; records whose numbers come
+//! late go into a tree beside the list, so no order of numbers makes it slow.
 
 use super::budget::Share;
 use super::table::{Owners, Room, Store};
@@ -54,10 +54,10 @@ struct Kept {
 
 const _: () = assert!(size_of::<Kept>() == 24);
 
-/// What a record in the tree weighs, with its share of the nodes.
+/// Bytes of a record in the tree, with its share of the nodes.
 const LATE: usize = 2 * size_of::<Kept>();
-/// Names of records that are gone are cleared away when they are more than this and half of all.
-const GONE: usize = 4096;
+/// Names of records that have ended are cleared away when they take more bytes than this, and more than half of all.
+const MAX_UNUSED: usize = 4096;
 
 /// All records.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,7 @@ pub struct Records {
     late: BTreeMap<RecordId, Kept>,
     names: String,
     /// Bytes of `names` that belong to no record any more.
-    gone: usize,
+    unused: usize,
     /// Names of record types, each once, and the way back to their index. An IOC has some tens of them; they never
     /// shrink.
     types: Vec<Box<str>>,
@@ -104,8 +104,8 @@ impl Store for Records {
 }
 
 impl Records {
-    /// How many more a record would cost at most; `None` if it is not like any record: its name is longer than 64 KiB,
-    /// or there are as many types.
+    /// How many more bytes a record would cost at most; `None` if no IOC has such a record: its name is longer than
+    /// 64 KiB, or it has one type too many.
     fn cost(&self, record: &Record) -> Option<usize> {
         u16::try_from(record.name.len()).ok()?;
         u32::try_from(self.names.len() + record.name.len()).ok()?;
@@ -119,7 +119,7 @@ impl Records {
         Some(LATE + record.name.len() + rtype)
     }
 
-    /// Keeps a record that [`Records::cost`] has found possible.
+    /// Keeps a record for which [`Records::cost`] gave a cost.
     pub(super) fn put(&mut self, record: &Record) {
         let (Ok(length), Ok(name)) = (u16::try_from(record.name.len()), u32::try_from(self.names.len()))
         else {
@@ -147,8 +147,8 @@ impl Records {
             }
             Err(_) => self.late.insert(kept.id, kept),
         };
-        self.gone += old.map_or(0, |old| usize::from(old.length));
-        if self.gone > GONE && self.gone > self.names.len() / 2 {
+        self.unused += old.map_or(0, |old| usize::from(old.length));
+        if self.unused > MAX_UNUSED && self.unused > self.names.len() / 2 {
             self.pack();
         }
     }
@@ -207,7 +207,7 @@ impl Records {
             names.push_str(self.names.get(from..from + usize::from(kept.length)).unwrap_or_default());
         }
         self.names = names;
-        self.gone = 0;
+        self.unused = 0;
     }
 
     /// The index of a record type's name.
@@ -223,13 +223,13 @@ impl Records {
     }
 }
 
-/// What the name of a type costs: twice, in a list and in a tree.
+/// Bytes that the name of a type costs: it stands in a list and in a tree.
 fn type_weight(rtype: &str) -> usize {
     2 * allocated(rtype.len()) + size_of::<Box<str>>() + 2 * size_of::<(Box<str>, u16)>()
 }
 
-/// Makes room for `more`, and for an eighth of what is there: half of what doubling leaves unused would be a good part of
-/// what the recorder may take.
+/// Makes room for `more`, and for an eighth of what is there: doubling would leave unused a good part of the memory that
+/// the recorder may take.
 fn make_room(more: usize, length: usize, capacity: usize, reserve: impl FnOnce(usize)) {
     if capacity - length < more {
         reserve(more.max(length / 8));
@@ -267,13 +267,13 @@ mod tests {
                 prop_assert_eq!(records.get(id).map(Record::from), tree.get(&id).cloned());
                 prop_assert_eq!(records.contains(id), tree.contains_key(&id));
                 let names: usize = tree.values().map(|record| record.name.len()).sum();
-                prop_assert!(records.names.len() <= 2 * names + GONE + 300);
+                prop_assert!(records.names.len() <= 2 * names + MAX_UNUSED + 300);
             }
         }
     }
 
     #[test]
-    fn what_is_no_record_is_not_kept() {
+    fn records_that_no_ioc_has_are_not_kept() {
         let records = Records::default();
         assert!(records.cost(&record(1, 1, "x".repeat(65_535))).is_some());
         assert_eq!(records.cost(&record(1, 1, "x".repeat(65_536))), None);

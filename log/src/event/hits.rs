@@ -1,4 +1,4 @@
-//! Hits: what happened.
+//! Hits: something happened on the network or in an IOC.
 
 use super::ids::*;
 use super::value::{Dbf, Value};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct CaPut {
     /// The circuit it came on.
     pub circuit: CircuitId,
-    /// The channel with that SID at that time; it may have an empty name.
+    /// The channel that had this SID at that time; its name may be empty.
     pub channel: ChannelId,
     /// WRITE_NOTIFY (with callback)?
     pub notify: bool,
@@ -25,7 +25,7 @@ pub struct CaPut {
     pub payload: Vec<u8>,
 }
 
-/// What the server said to a put.
+/// The server's answer to a put.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaAnswer {
     /// The circuit it came on.
@@ -43,7 +43,7 @@ pub struct CaAnswer {
 /// Which function a put was seen in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PutKind {
-    /// `dbPut`: writes the field, no more. Every put but those to link fields gets here.
+    /// `dbPut`: only writes the field. Every put gets here, except those to link fields.
     Put,
     /// `dbPutField`: a put from outside (CA WRITE, `dbpf`), which processes the record if due.
     PutField,
@@ -70,9 +70,9 @@ pub struct Put {
     pub dbf: Dbf,
     /// Element count of the request.
     pub count: u32,
-    /// What was asked for.
+    /// The value asked for.
     pub requested: Value,
-    /// What the field held before.
+    /// The field's value before.
     pub old: Value,
 }
 
@@ -87,7 +87,7 @@ pub struct Process {
     pub site: CallSiteId,
     /// Record.
     pub record: RecordId,
-    /// The record was active (PACT) already: this call will do nothing.
+    /// The record was active (PACT set) already: this call will do nothing.
     pub active: bool,
 }
 
@@ -140,7 +140,7 @@ pub struct Cause {
     pub site: CallSiteId,
     /// Function.
     pub kind: CauseKind,
-    /// The pointer that links cause to effect: a CALLBACK, scan list or event.
+    /// The pointer that joins cause and effect: a CALLBACK, scan list or event.
     pub object: u64,
     /// The record that it will process, where the arguments name one.
     pub record: Option<RecordId>,
@@ -163,24 +163,24 @@ pub struct CaLinkPut {
     pub dbf: Dbf,
     /// Element count.
     pub count: u32,
-    /// What is sent.
+    /// The value sent.
     pub value: Value,
 }
 
-/// What a record was doing some time after it had begun to process and was not seen to complete.
+/// The state of a record some time after it had begun to process, when it was not seen to complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PactCheck {
     /// The record.
     pub record: RecordId,
-    /// PACT is set: it has yet to complete.
+    /// PACT is set: it has not completed yet.
     pub active: bool,
     /// DISA equals DISV: it is disabled.
     pub disabled: bool,
 }
 
-/// What a field held when it was read from the IOC's memory: some time after a put to it, what the put came to; without a put
-/// to it in the last seconds, a link for which the record is processed when its source changes (CP), all of a record
-/// with the same time.
+/// A field's value as it was read from the IOC's memory: some time after a put to it, as the outcome of the put. Without a
+/// put to the field in the last seconds: a link through which the record is processed when its source changes (CP); all
+/// such links of a record have the same time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldValue {
     /// The record.

@@ -1,12 +1,12 @@
 //! How a definition lives: it comes into force, is repeated in the keyframe of each segment, is replaced, and ends.
 //!
-//! Each definition says so for itself ([`Definition`]); the [`context`](crate::context) does it for all of them in the
-//! same way.
+//! Each definition describes its own life ([`Definition`]); the [`context`](crate::context) carries it out for all of them
+//! in the same way.
 
 use super::ids::*;
 use std::mem::size_of;
 
-/// What has ended, and with it what belongs to it.
+/// What has ended, along with everything that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// An IOC: its process.
@@ -19,10 +19,10 @@ pub enum Ended {
     Channel(ChannelId),
 }
 
-/// What a definition belongs to, which is to say what takes it along when it ends.
+/// What a definition belongs to: it ends with its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnedBy {
-    /// The run; or nothing but its own end.
+    /// The run. It ends by its own end only, if it has one.
     Run,
     /// An IOC: that of [`Definition::owner`].
     Ioc,
@@ -34,34 +34,34 @@ pub enum OwnedBy {
     ThreadAndCircuit,
 }
 
-/// What a definition makes of that which was in force under its key.
+/// What a definition does to what was in force under its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begin<K> {
     /// This is in force now.
     Keep(K),
-    /// It is as before.
+    /// Nothing changes.
     AsBefore,
-    /// There is nothing in force under this key any more.
+    /// Nothing is in force under this key any more.
     End,
-    /// It can't be kept, since no recorder would have told it.
+    /// It can't be kept: no recorder would have written it.
     Refuse,
 }
 
 /// A definition that is kept under a key.
 pub trait Definition: Sized {
-    /// What of it is kept while it is in force.
+    /// The part of it that is kept while it is in force.
     type Kept: Clone + std::fmt::Debug;
-    /// What takes it along.
+    /// Its owner.
     const OWNED_BY: OwnedBy;
-    /// Its place in a keyframe: in the order of the facts' numbers, if this is none, else behind the fact with the first
-    /// number, in the order of the second. Definitions that it refers to must stand before it. (The first version of the
-    /// format had such an order, and keyframes stay as they were.)
+    /// Its place in a keyframe. By default definitions stand in the order of their numbers; those with a place stand behind
+    /// the fact with its first number, in the order of its second. Whatever a definition refers to must stand before it.
+    /// (Keyframes had such an order first, and stay as they were.)
     const PLACE: Option<(u16, u16)> = None;
 
     /// The number under which it is kept.
     fn key(&self) -> u32;
 
-    /// It comes into force. `before` was in force under its key.
+    /// It comes into force, in place of `before`, which was in force under its key.
     fn begin(&self, before: Option<&Self::Kept>) -> Begin<Self::Kept>;
 
     /// The definitions that bring into force what is kept.
@@ -75,13 +75,13 @@ pub trait Definition: Sized {
         0
     }
 
-    /// The key of that which ends here and now, without regard to owners.
+    /// The key of the definition that ends by itself, without regard to owners.
     fn ended_by(_: Ended) -> Option<u32> {
         None
     }
 }
 
-/// A definition that is kept as it is: what most of them are.
+/// A definition that is kept as it is, as most are.
 pub trait Whole: Clone + std::fmt::Debug {
     /// See [`Definition::OWNED_BY`].
     const OWNED_BY: OwnedBy;
@@ -135,8 +135,8 @@ impl<T: Whole> Definition for T {
     }
 }
 
-/// Bytes that an allocation takes, as it is measured (tests/memory.rs): what the allocator adds counts, too, or many
-/// small things would take twice what they may. Nothing for no bytes.
+/// Bytes that an allocation takes, as measured (tests/memory.rs), including what the allocator adds, or many small things
+/// would take twice what they may. None for no bytes.
 pub fn allocated(bytes: usize) -> usize {
     const LEAST: usize = 32;
     const STEP: usize = 16;
@@ -152,7 +152,7 @@ pub(crate) fn texts<T: AsRef<str>>(texts: &[T]) -> usize {
     allocated(size_of_val(texts)) + each.sum::<usize>()
 }
 
-/// A definition of which one is in force for the whole run: the latest.
+/// A definition of which there is one for the whole run: the latest is in force.
 pub trait Single: Clone {
     /// See [`Definition::PLACE`].
     const PLACE: Option<(u16, u16)> = None;

@@ -1,4 +1,4 @@
-//! Notes.
+//! Notes for people, and the log's notes about itself.
 
 use super::ids::*;
 use serde::{Deserialize, Serialize};
@@ -12,26 +12,27 @@ pub enum LossSource {
     Packets,
     /// Bytes of a circuit: a gap in what was captured, or not Channel Access.
     Stream,
-    /// Something whose name could not be read from the IOC.
+    /// Something whose name could not be read from the IOC's memory.
     Names,
     /// Events that could not be stored.
     Storage,
 }
 
-/// A loss. None is silent.
+/// Something was not recorded. No loss is silent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loss {
     /// Where.
     pub source: LossSource,
-    /// How many (hits, packets, bytes for Stream, events).
+    /// How much: hits, packets, bytes (Stream) or events.
     pub count: u64,
-    /// Monotonic time before which nothing of it was lost.
+    /// Monotonic time before which none of it was lost.
     pub since: u64,
-    /// In words, for people.
+    /// Why, for people.
     pub cause: String,
 }
 
-/// Chains that were left out as [`ChainSampling`] says; as wholes, and not those that puts from outside began.
+/// Chains that were left out because of chain sampling ([`ChainSampling`](crate::event::ChainSampling)): always whole
+/// chains, and never those that puts from outside began.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainsLeftOut {
     /// The record that they began with.
@@ -42,26 +43,26 @@ pub struct ChainsLeftOut {
     pub since: u64,
 }
 
-/// From now on the segments of a span of time are kept when older ones are deleted to make room.
+/// The segments of a span of time are kept from now on when older ones are deleted to make room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
-    /// Begin of the span, monotonic.
+    /// Beginning of the span, monotonic.
     pub from: u64,
-    /// Its end, mostly to come.
+    /// End of the span, mostly in the future.
     pub to: u64,
-    /// Why, in words, for people.
+    /// Why, for people.
     pub cause: String,
 }
 
-/// Kept segments had more than their share of the disk, so the oldest of them are kept no longer.
+/// Pinned segments had more than their share of the disk, so the oldest of them are pinned no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unpinned {
     /// How many.
     pub segments: u32,
 }
 
-/// A segment of this run was closed: all that was written to it is on the disk, and nothing more will be. It says so
-/// itself in its last block, if there was room; and the keyframe of the segment that follows it says so.
+/// A segment of this run was closed: everything written to it is on the disk, and nothing more will be written. The segment
+/// says so itself in its last block, if there was room; so does the keyframe of the next segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentEnd {
     /// Its number in the run.

@@ -7,14 +7,14 @@ use super::life::Ended;
 use super::notes::*;
 use serde::{Deserialize, Serialize};
 
-/// What becomes of a fact when facts are put into order, and who it is for.
+/// How facts are sorted, and whom they are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Gives a number its meaning: must come before what was pushed after it.
     Definition,
     /// Takes a number's meaning away: must come after what was pushed before it.
     End,
-    /// Something happened. Hits come by the thousand, so the recorder may drop them when the disk is too slow.
+    /// Something happened. Hits come by the thousand, and the recorder may drop them when the disk is too slow.
     Hit,
     /// Something happened that people should know of. Never dropped.
     Note,
@@ -38,7 +38,7 @@ pub struct Kind {
     pub variant: &'static str,
     /// The name in JSON, as `iocreplay info` counts it. Never changes, even where the variant got a better name since.
     pub name: &'static str,
-    /// What it is.
+    /// Its class.
     pub class: Class,
 }
 
@@ -54,7 +54,7 @@ macro_rules! for_each_fact {
             /// How the recorder watches, and why not better.
             2 Tier(TierChoice) "tier" Definition in tier: Latest<TierChoice>;
             /// An IOC, or another process that serves Channel Access.
-            /// (In a box, since it is twice as large as any other, and readers hold facts by the hundred thousand.)
+            /// (Boxed, since it is twice as large as any other fact, and readers hold hundreds of thousands of facts.)
             3 Ioc(Box<Ioc>) "ioc" Definition in iocs: Table<Ioc>;
             /// An IOC has ended.
             4 IocEnd(IocEnd) "ioc_end" End;
@@ -90,11 +90,11 @@ macro_rules! for_each_fact {
             19 Cause(Cause) "cause" Hit;
             /// A record's CA link wrote to its target.
             20 CaLinkPut(CaLinkPut) "ca_link_put" Hit;
-            /// Something was not recorded.
+            /// Something was lost.
             21 Loss(Loss) "loss" Note;
             /// The operator's note.
             22 Mark(String) "mark" Note;
-            /// Another name of a record.
+            /// An alias of a record.
             23 Alias(Alias) "alias" Definition in aliases: Table<Alias>;
             /// The choices of a menu, or of a record type's device support.
             24 Menu(Menu) "menu" Definition in menus: Table<Menu>;
@@ -104,28 +104,28 @@ macro_rules! for_each_fact {
             26 ScanList(ScanList) "scan_list" Definition in scan_lists: Table<ScanList>;
             /// The list that a record is on.
             27 RecordScan(RecordScan) "scanned" Definition in record_scans: Table<RecordScan>;
-            /// The recorder looked at a record that was not seen to complete.
+            /// The recorder looked at the PACT of a record that was not seen to complete.
             28 PactCheck(PactCheck) "inspected" Hit;
-            /// How many chains are kept from now on.
+            /// How many chains are kept from now on (chain sampling).
             29 ChainSampling(ChainSampling) "thinning" Definition in chain_sampling: Latest<ChainSampling>;
-            /// Chains that were left out.
+            /// Chains that were left out by chain sampling.
             30 ChainsLeftOut(ChainsLeftOut) "thinned" Note;
             /// A record type's process routine (`rset->process`) was entered, in an IOC whose `dbProcess` cannot be
             /// found. `active`: the record was active already, so it goes on with what it has begun.
             31 RsetProcess(Process) "routine" Hit;
-            /// Segments are kept.
+            /// Segments are pinned: kept when older ones are deleted.
             32 Pinned(Pinned) "pinned" Storage;
-            /// Segments are kept no longer.
+            /// Segments are pinned no longer.
             33 Unpinned(Unpinned) "unpinned" Storage;
-            /// A segment was closed with all that is in it.
+            /// A segment was closed in good order.
             34 SegmentEnd(SegmentEnd) "ended" Storage;
             /// An IOC's hits are recorded from now on.
             35 Attached(Attached) "attached" Definition in attached: Table<Attached>;
-            /// An IOC's hits are not recorded any more, though it lives.
+            /// An IOC's hits are no longer recorded, though it lives.
             36 Detached(Detached) "detached" End;
             /// Which recorded processes the ends of a circuit belong to.
             37 CircuitEnds(CircuitEnds) "circuit_ends" Definition in circuit_ends: Table<CircuitEnds>;
-            /// What a field held some time after a put.
+            /// A field's value some time after a put.
             38 FieldValue(FieldValue) "field_value" Hit;
         }
     };
@@ -155,7 +155,7 @@ macro_rules! fact {
                 }
             }
 
-            /// What it is.
+            /// Its class.
             pub const fn class(&self) -> Class {
                 match self {
                     $(Fact::$variant(_) => Class::$class,)*
@@ -172,7 +172,7 @@ impl Fact {
         &Fact::KINDS[usize::from(self.number())]
     }
 
-    /// What it ends.
+    /// What it ends, if it is an end.
     pub fn ended(&self) -> Option<Ended> {
         match self {
             Fact::IocEnd(end) => Some(Ended::Ioc(end.ioc)),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A value as it lay in memory, in the field's or the request's own type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Value {
-    /// Not known.
+    /// It is not known.
     Unknown,
     /// An integer, enum or menu index.
     Int(i64),
@@ -27,8 +27,8 @@ pub enum Value {
 pub struct Array {
     /// Type of an element.
     pub dbf: Dbf,
-    /// How many elements the array really had.
+    /// How many elements the array really has.
     pub count: u32,
-    /// The first of them, little endian, whole elements (strings: 40 bytes each).
+    /// The first elements, little endian, each whole (strings: 40 bytes each).
     pub bytes: Vec<u8>,
 }

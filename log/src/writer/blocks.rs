@@ -1,4 +1,4 @@
-//! Events into batches, batches into blocks: what fits is written, what does not is counted as lost.
+//! Puts events into batches and writes batches as blocks. What can't be stored is counted as lost.
 
 use super::failure::{Doing, Failure};
 use super::{State, Writer};
@@ -43,8 +43,8 @@ impl<S: Storage> Writer<S> {
         let Some(first) = self.batch.first() else { return };
         let outcome = self.write_block();
         let written = matches!(outcome, Ok(true));
-        if let (true, Some((count, since))) = (written, self.losses.told()) {
-            self.retention.told(count, since);
+        if let (true, Some((count, since))) = (written, self.losses.reported()) {
+            self.retention.reported(count, since);
         }
         let pushed = u64::from(self.batch.count()).saturating_sub(self.losses.settle(written));
         self.batch.clear();
@@ -80,7 +80,7 @@ impl<S: Storage> Writer<S> {
         let last = self.batch.last();
         let packed = self.packer.pack(&mut self.batch, open.tag, open.next_block, false);
         let block = packed.map_err(|error| Doing::PackBlock.failed(error))?;
-        // A batch's size is reckoned, so the block may be a little more than room was made for.
+        // A batch's size is an estimate, so the block may be a little larger than the room made for it.
         let fits = self.extend(block.len() as u64)?;
         if fits {
             self.append(&block)?;
@@ -93,7 +93,7 @@ impl<S: Storage> Writer<S> {
         Ok(fits)
     }
 
-    /// Makes sure that what was written survives a power cut.
+    /// Makes everything written survive a power cut.
     pub(super) fn sync(&mut self) {
         if let Err(failure) = self.sync_open() {
             self.pause(failure);
@@ -105,14 +105,14 @@ impl<S: Storage> Writer<S> {
         self.losses.lose(count, time);
     }
 
-    /// Puts what was lost into the batch.
-    pub(super) fn tell_losses(&mut self) {
-        let Some(loss) = self.losses.to_tell(self.now) else { return };
+    /// Puts a note about losses into the batch.
+    pub(super) fn note_losses(&mut self) {
+        let Some(loss) = self.losses.to_report(self.now) else { return };
         let event = Event { time: self.now, fact: Fact::Loss(loss) };
         if self.can_take(&event) {
             self.add(&event);
             if let Fact::Loss(loss) = &event.fact {
-                self.losses.telling(loss);
+                self.losses.reporting(loss);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Why something could not be stored.
+//! Why something could not be stored, and the sentences for it.
 
 use crate::storage::Astray;
 use std::{fmt, io};

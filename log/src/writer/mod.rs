@@ -1,36 +1,35 @@
 //! Writes events into segments.
 //!
-//! What it promises, as long as [`Writer::tick`] is called often (several times within a flush interval):
+//! What it promises, as long as [`Writer::tick`] is called several times within a flush interval:
 //!
 //! - **A crash of the recorder** (kill -9, out of memory) costs the events pushed since the last flush
-//!   ([`Options::flush`], 1 s) and nothing else. **A power cut** costs what came since the last sync
-//!   ([`Options::sync`], 5 s) and nothing else. This is so whatever the disk kept of what was not synced: any
-//!   part, in any order, torn at any sector; and of created, renamed and deleted files, too. It is supposed
-//!   that a sector of 512 bytes is written as a whole, and that a disk that says that it has synced has.
-//! - **The cap** ([`Options::max_disk`]): what the directory takes of the disk, as `du` counts it, is never more,
-//!   not for a moment: all segments, those of earlier runs and the open one included, in whole units of the
-//!   disk (4096 bytes), and their entries in the directory. Room is made before anything is written, and a
-//!   deletion has reached the disk before its room is used. The open segment's bytes are set aside when it is
-//!   begun, where the disk can do that. Files whose names the recorder would not have given are neither
-//!   counted nor touched.
-//! - **Order of deletion**: the oldest that is not kept (pinned) goes first. Kept ones have a share of the cap
-//!   ([`Options::pin_share`]); beyond it the oldest lose that again, those of operators' marks last.
-//! - **Errors of the disk are states**, not failures: the writer pauses, counts what it can't store,
-//!   and comes back by itself, in a new segment that says how much is missing. It never goes on
-//!   in a segment after an error, and never changes or repairs what is written. If others have filled the
-//!   file system, it first deletes its own oldest segments that are not kept, one at a time.
+//!   ([`Options::flush`], 1 s) and nothing else. **A power cut** costs the events since the last sync
+//!   ([`Options::sync`], 5 s) and nothing else. This holds whatever the disk kept of unsynced data: any part, in any
+//!   order, torn at any sector, and likewise of created, renamed and deleted files. It assumes that a sector of 512 bytes
+//!   is written as a whole, and that a disk that reports a sync has synced.
+//! - **The cap** ([`Options::max_disk`]): the directory never takes more of the disk, as `du` counts it, not for a
+//!   moment. This includes all segments, those of earlier runs and the open one, in whole units of the disk (4096 bytes),
+//!   and their entries in the directory. Room is made before anything is written, and a deletion has reached the disk
+//!   before its room is used. The open segment is preallocated where the disk can do that. Files whose names the recorder
+//!   would not have given are neither counted nor touched.
+//! - **Retention**: the oldest segment that is not pinned is deleted first. Pinned segments have a share of the cap
+//!   ([`Options::pin_share`]); beyond it the oldest are unpinned, those of operators' marks last.
+//! - **Errors of the disk are states**, not failures: the writer pauses, counts what it can't store, and comes back by
+//!   itself, in a new segment that says how much is missing. After an error it never goes on in the same segment, and it
+//!   never changes or repairs what is written. If others have filled the file system, it first deletes its own oldest
+//!   segments that are not pinned, one at a time.
 //! - **A directory that is deleted, moved or replaced** is noticed within a second, and followed (`place.rs`): nothing is
-//!   written where nobody would find it, and what is gone is counted.
-//! - **Every event pushed is counted** once, in [`Status::stored`] or [`Status::lost`], as soon as its
-//!   batch is written or given up. What the writer notes itself counts as stored too, but for losses.
-//! - **A segment can be read alone**: before its first event it holds the definitions that were in
-//!   force (a keyframe), so the deletion of older ones loses nothing that it needs.
-//! - **How long a segment was is told twice** once it is closed: by itself in its last block, where there was room,
-//!   and by the keyframe of the next, so that blocks which its file loses at its end are missed.
+//!   written where nobody would find it, and what is missing is counted.
+//! - **Every event pushed is counted** once, in [`Status::stored`] or [`Status::lost`], as soon as its batch is written
+//!   or given up. The writer's own notes count as stored, too, except for losses.
+//! - **A segment can be read alone**: before its first event it holds the definitions that were in force (a keyframe), so
+//!   deleting older segments takes nothing that it needs.
+//! - **The length of a closed segment is recorded twice**: in its own last block, where there was room, and in the
+//!   keyframe of the next segment. So blocks that a file loses at its end are missed.
 //!
-//! Memory, beside the context, at the default level and 20,000 hits/s: 0.7 MiB for packing (0.2 MiB of them
-//! zstd's) and 0.6 MiB for a batch (24 bytes an event, and what is hit); at 100 hits/s a tenth of that. And a
-//! keyframe's packed bytes while it is written.
+//! Memory, beside the context, at the default level and 20,000 hits/s: 0.7 MiB for packing (0.2 MiB of it zstd's) and
+//! 0.6 MiB for a batch (24 bytes an event, and its templates); at 100 hits/s a tenth of that. While a keyframe is
+//! written, its packed bytes.
 
 mod blocks;
 mod failure;
@@ -61,9 +60,9 @@ use segment::Open;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Nanoseconds between looks for what is too old.
+/// Nanoseconds between searches for segments that are too old.
 const AGE_INTERVAL: u64 = 10_000_000_000;
-/// Lines that wait to be read at most; who does not read them misses the oldest.
+/// Notices that wait to be taken; if there are more, the oldest are dropped.
 const MAX_NOTICES: usize = 16;
 
 /// Writes the log of one run.
@@ -77,16 +76,16 @@ pub struct Writer<S: Storage> {
     encoded: Encoded,
     retention: Retention,
     open: Option<Open>,
-    /// The last segment that was closed and is on the disk as a whole.
+    /// The last segment that was closed, all of it on the disk.
     ended: Option<SegmentEnd>,
-    /// The last segment that was abandoned after an error, until it has been looked for.
+    /// The last segment that was abandoned after an error, until it was searched for.
     abandoned: Option<Abandoned>,
     /// Number of the next segment in this run.
     next_segment: u32,
     /// The newest name that was tried or found.
     newest: Option<SegmentName>,
     status: Status,
-    /// The latest time heard of.
+    /// The latest time that a caller passed.
     now: u64,
     /// When the batch got its first event.
     batch_since: u64,
@@ -97,19 +96,19 @@ pub struct Writer<S: Storage> {
     /// When to try again, and how long to wait after that.
     retry_at: u64,
     retry_after: u64,
-    /// When storing began again, or at all.
+    /// When storing last began.
     resumed: u64,
-    /// When to look again for what is too old.
+    /// When to search again for segments that are too old.
     age_at: u64,
-    /// When to look again whether the place is still that which was asked for.
+    /// When to check the place again.
     place_at: u64,
-    /// When to say again that segments are deleted early.
+    /// When to report again that segments are deleted early.
     early_line_at: u64,
-    /// Until when segments are kept from the beginning.
+    /// The time in which segments are pinned from their beginning.
     window: Option<Window>,
     /// Marks that came while nothing could be stored, with their times.
     waiting_marks: VecDeque<(u64, String)>,
-    /// What the writer has to say in the log about what it did.
+    /// Notes about what the writer did, to be written.
     notes: Vec<Fact>,
     /// When to try again to rename files.
     rename_at: u64,
@@ -117,7 +116,7 @@ pub struct Writer<S: Storage> {
 }
 
 impl<S: Storage> Writer<S> {
-    /// Begins a run. `run` is a random number that tells its segments from those of others. Deletes
+    /// Begins a run. `run` is a random number that distinguishes its segments from those of other runs. Deletes
     /// the oldest segments if the directory holds more than the cap; writes nothing yet.
     ///
     /// # Errors
@@ -165,8 +164,8 @@ impl<S: Storage> Writer<S> {
         Ok(writer)
     }
 
-    /// Takes an event. Definitions must be pushed before what refers to them, ends after it; times
-    /// may be out of order by as much as they like, but a block is what gets sorted.
+    /// Takes an event. Push definitions before anything that refers to them, and ends after it. Times may be out of order
+    /// by any amount, but only the events of a block are sorted.
     pub fn push(&mut self, event: Event) {
         if self.now == 0 {
             (self.now, self.last_sync) = (event.time, event.time);
@@ -194,8 +193,8 @@ impl<S: Storage> Writer<S> {
         self.tend_pins();
         self.drop_old();
         if self.status.state == State::Ok {
-            self.tell_notes();
-            self.tell_losses();
+            self.write_notes();
+            self.note_losses();
             if self.should_rotate() {
                 self.end_block();
                 if self.status.state == State::Ok {
@@ -210,7 +209,7 @@ impl<S: Storage> Writer<S> {
                 self.end_block();
             }
             if now.saturating_sub(self.last_sync) >= nanoseconds(self.options.sync) {
-                // With what is still in memory, or a power cut would cost both intervals.
+                // With the events that are still in memory, or a power cut would cost both intervals.
                 self.end_block();
                 self.sync();
             }
@@ -218,7 +217,7 @@ impl<S: Storage> Writer<S> {
         self.take_stock();
     }
 
-    /// Writes and syncs all that is left. The writer can be used on, but has no need to be.
+    /// Writes and syncs everything. The writer can still be used afterwards.
     pub fn close(&mut self, now: u64) {
         self.now = now;
         self.look_at_place();
@@ -227,12 +226,12 @@ impl<S: Storage> Writer<S> {
         }
         self.tend_pins();
         if self.status.state == State::Ok {
-            self.tell_notes();
-            self.tell_losses();
+            self.write_notes();
+            self.note_losses();
             self.end_block();
         }
-        if self.status.state == State::Ok && self.losses.untold() > 0 {
-            self.tell_losses();
+        if self.status.state == State::Ok && self.losses.unreported() > 0 {
+            self.note_losses();
             self.end_block();
         }
         if self.status.state == State::Ok {
@@ -242,17 +241,17 @@ impl<S: Storage> Writer<S> {
         self.take_stock();
     }
 
-    /// The definitions in force, that is, as pushed.
+    /// The definitions in force, as pushed.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// How it does.
+    /// How the writer is doing.
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// A line about a change of [`Status::state`] or of what is kept, each once.
+    /// A line about a change of [`Status::state`] or of retention, each once.
     pub fn take_notice(&mut self) -> Option<String> {
         self.notices.pop_front()
     }
@@ -274,7 +273,7 @@ impl<S: Storage> Writer<S> {
         self.packer.memory()
     }
 
-    /// Deletes what is too old.
+    /// Deletes segments that are too old.
     fn drop_old(&mut self) {
         let Some(most) = self.options.max_age.filter(|_| self.now >= self.age_at) else { return };
         self.age_at = self.now.saturating_add(AGE_INTERVAL);
@@ -289,9 +288,9 @@ impl<S: Storage> Writer<S> {
         self.status.on_disk = sums.length;
         self.status.taken = self.retention.taken();
         self.status.segments = self.retention.count();
-        self.status.kept = sums.kept;
-        self.status.kept_taken = sums.kept_taken;
-        self.status.kept_share = self.share();
+        self.status.pinned = sums.pinned;
+        self.status.pinned_taken = sums.pinned_taken;
+        self.status.pinned_share = self.share();
         self.status.deleted = self.retention.deleted();
         self.status.waiting_marks = self.waiting_marks.len();
     }

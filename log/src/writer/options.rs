@@ -1,22 +1,20 @@
-//! What a user can set, and the lines that say why it can't work.
+//! What a user can set, and why it may not work.
 
 use std::time::Duration;
 use std::{error, fmt, io};
 
-/// The smallest segment. Smaller ones would hold little but their keyframe (4 KiB for a hundred
-/// records).
+/// The smallest segment, bytes. Smaller ones would hold little but their keyframe (4 KiB for a hundred records).
 pub const MIN_SEGMENT: u64 = 32 << 10;
-/// The smallest cap: one segment to write and two to keep, on a disk that gives its space in pages of 4096
-/// bytes.
+/// The smallest cap, bytes: one segment to write and two to keep, on a disk that allocates pages of 4096 bytes.
 pub const MIN_DISK: u64 = 128 << 10;
 /// Units of the disk in the smallest cap: the directory, and for two segments one and a half beside their bytes.
 const UNITS_IN_MIN_DISK: u64 = 4;
-/// The most percent of the cap that pins may have: what is recorded next must have room.
+/// The largest share of the cap that pins may have, percent: new events must have room.
 const MAX_PIN_SHARE: u8 = 75;
 /// The coarsest step of times: 2^20 ns, a millisecond. Coarser ones would save nothing more.
 const MAX_TIME_BITS: u32 = 20;
-/// The largest segment that is chosen when none is asked for: larger ones lose more at once when the
-/// oldest is deleted, and save nothing.
+/// The largest segment that is chosen by default, bytes: larger ones lose more at once when the oldest is deleted, and
+/// save nothing.
 const MAX_SEGMENT: u64 = 8 << 20;
 
 /// How to write.
@@ -24,25 +22,25 @@ const MAX_SEGMENT: u64 = 8 << 20;
 pub struct Options {
     /// Bytes of the disk that the directory and all segments in it may take together.
     pub max_disk: u64,
-    /// Segments whose last event is older go, if any shall; those that are kept stay.
+    /// Segments whose last event is older are deleted, unless they are pinned.
     pub max_age: Option<Duration>,
-    /// How long an event may stay in memory: what kill -9 loses.
+    /// How long an event may stay in memory: kill -9 loses this much.
     pub flush: Duration,
-    /// How long a block may stay unsynced: what a power cut loses.
+    /// How long a block may stay unsynced: a power cut loses this much.
     pub sync: Duration,
-    /// Bytes of a segment; `None` for a sixteenth of `max_disk`, between 32 KiB and 8 MiB. They are made
-    /// smaller where two would not fit, and larger where their keyframe needs it.
+    /// Bytes of a segment; `None` for a sixteenth of `max_disk`, between 32 KiB and 8 MiB. Segments are smaller where two
+    /// would not fit, and larger where their keyframe needs it.
     pub segment: Option<u64>,
-    /// How much before the moment that something is kept for is kept.
+    /// A pin keeps this much of the time before its moment,
     pub pin_before: Duration,
-    /// How much after it.
+    /// and this much of the time after it.
     pub pin_after: Duration,
-    /// Percent of `max_disk` that kept segments may take, at most 75; 0 keeps none.
+    /// Percent of `max_disk` that pinned segments may take, at most 75; 0 pins nothing.
     pub pin_share: u8,
-    /// Times are rounded down to multiples of so many nanoseconds, or of the next smaller power of two; 1 or 0
-    /// keeps them as they are. What is left out is noise that does not pack: 1.1 bytes of a hit (docs/benchmarks.md).
+    /// Times are rounded down to multiples of this many nanoseconds, or of the next smaller power of two; 1 or 0 keeps
+    /// them as they are. The bits left out are noise that does not pack: 1.1 bytes of a hit (docs/benchmarks.md).
     pub time_step: u64,
-    /// Compression level of zstd. Binaries of cross/build have the search of level 1 only, and use it at any level.
+    /// Compression level of zstd. Binaries of cross/build have only the search of level 1, and use it at any level.
     pub level: i32,
 }
 
@@ -64,7 +62,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Bytes that a segment is to have.
+    /// Bytes that a segment should have.
     pub fn segment_size(&self) -> u64 {
         self.segment.unwrap_or_else(|| (self.max_disk / 16).clamp(MIN_SEGMENT, MAX_SEGMENT))
     }
@@ -74,7 +72,7 @@ impl Options {
         self.time_step.checked_ilog2().unwrap_or(0).min(MAX_TIME_BITS)
     }
 
-    /// `unit`: bytes in which the disk gives its space.
+    /// Checks that they can work. `unit`: bytes that the disk allocates at once.
     pub(super) fn check(&self, unit: u64) -> Result<(), WriteError> {
         let least = MIN_DISK.max(2 * MIN_SEGMENT + UNITS_IN_MIN_DISK * unit);
         if self.max_disk < least {
@@ -97,9 +95,9 @@ pub enum WriteError {
     DiskTooSmall(u64, u64),
     /// `segment` is less than can work.
     SegmentSize(u64),
-    /// `pin_share` leaves too little for what is not kept.
+    /// `pin_share` leaves too little for new events.
     PinShare(u8),
-    /// zstd would not start: not enough memory.
+    /// zstd did not start: not enough memory.
     Compressor(io::Error),
     /// The directory could not be listed.
     List(io::Error),
@@ -112,15 +110,15 @@ impl fmt::Display for WriteError {
         match self {
             WriteError::DiskTooSmall(size, least) => write!(
                 f,
-                "a log of at most {size} bytes can't work here; give --max-disk at least {least} ({}K)",
+                "a log of at most {size} bytes can't work here; --max-disk must be at least {least} ({}K)",
                 least >> 10
             ),
             WriteError::SegmentSize(size) => {
-                write!(f, "a segment can't have {size} bytes; the least are {MIN_SEGMENT}")
+                write!(f, "a segment can't have {size} bytes; it must have at least {MIN_SEGMENT}")
             }
             WriteError::PinShare(share) => write!(
                 f,
-                "pins can't have {share} percent of the log; give --pin-share at most {MAX_PIN_SHARE}"
+                "pins can't have {share} percent of the log; --pin-share must be at most {MAX_PIN_SHARE}"
             ),
             WriteError::Compressor(error) => write!(f, "zstd can't start: {error}; free some memory"),
             WriteError::List(error) => {

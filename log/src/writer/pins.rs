@@ -1,9 +1,9 @@
-//! What is kept when older segments go: those around a mark, or around something that the recorder noticed.
+//! Pins: segments around a mark, or around something that the recorder noticed, are kept when older ones are deleted.
 //!
-//! A segment that is kept (pinned) says so in its file's name, so this outlives the recorder, and costs a rename and no
-//! rewriting. Segments that were written to in the time before are renamed; those that are begun in the time
-//! after are named so from the beginning; at its end the open one is ended, so that little else is kept with
-//! it. What is to be renamed and can't be (a disk that is read-only, say) is tried again.
+//! The name of a pinned segment's file says so: a pin outlives the recorder, and costs a rename and no rewriting. Segments
+//! that were written to in the time before the pin are renamed. Those that are begun in the time after it have such
+//! names from the beginning; when that time is over the open segment is ended, so that little else is kept with it. A
+//! rename that fails (on a read-only disk, say) is tried again.
 
 use super::failure::Doing;
 use super::{nanoseconds, MarkError, State, Writer};
@@ -11,17 +11,17 @@ use crate::event::{Event, Fact, Pinned, Unpinned};
 use crate::name::Pin;
 use crate::storage::Storage;
 
-/// Nanoseconds between tries to rename files after an error.
+/// Nanoseconds between attempts to rename files after an error.
 const RENAME_INTERVAL: u64 = 10_000_000_000;
-/// Marks that wait for a disk at most.
+/// Marks that wait for a disk.
 const MAX_WAITING_MARKS: usize = 64;
-/// Kept segments may take as much as this many, however small the share: fewer keep nothing of the time
+/// Pinned segments may take as much as this many, however small the share: fewer would keep nothing of the time
 /// before.
 const MIN_KEPT: u64 = 2;
-/// Bytes of a cause that the log repeats.
+/// Bytes of a cause that the log repeats, at most.
 const MAX_CAUSE: usize = 200;
 
-/// The time in which segments are kept from the beginning.
+/// The time in which segments are pinned from their beginning.
 #[derive(Debug)]
 pub(super) struct Window {
     until: u64,
@@ -29,8 +29,7 @@ pub(super) struct Window {
 }
 
 impl<S: Storage> Writer<S> {
-    /// Keeps the segments around this moment, for as long as there is room for them among those that are kept.
-    /// `cause` is for people.
+    /// Pins the segments around a moment, as long as there is room for them in the pins' share. `cause` is for people.
     pub fn pin(&mut self, pin: Pin, time: u64, cause: &str) {
         if self.share() == 0 || pin == Pin::No {
             return;
@@ -52,10 +51,10 @@ impl<S: Storage> Writer<S> {
         self.take_stock();
     }
 
-    /// Writes an operator's mark, keeps the segments around it, and makes all that survive a power cut.
+    /// Writes an operator's mark, pins the segments around it, and makes all of it survive a power cut.
     ///
     /// # Errors
-    /// It can't be stored now. It is stored as soon as that is possible, by this run.
+    /// It can't be stored now. This run stores it as soon as that is possible.
     pub fn mark(&mut self, time: u64, text: &str) -> Result<(), MarkError> {
         self.now = self.now.max(time);
         self.look_at_place();
@@ -74,7 +73,7 @@ impl<S: Storage> Writer<S> {
         if self.status.state == State::Ok {
             self.push(Event { time, fact: Fact::Mark(text.to_owned()) });
             self.pin(Pin::Mark, time, text);
-            self.tell_notes();
+            self.write_notes();
             self.end_block();
         }
         if self.status.state == State::Ok {
@@ -86,14 +85,14 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// After a pause.
+    /// Stores marks that came during a pause.
     pub(super) fn store_waiting_marks(&mut self) {
         for (time, text) in std::mem::take(&mut self.waiting_marks) {
             self.store_mark(time, &text);
         }
     }
 
-    /// Bytes of the disk that kept segments may take.
+    /// Bytes of the disk that pinned segments may take.
     pub(super) fn share(&self) -> u64 {
         let share = self.options.max_disk / 100 * u64::from(self.options.pin_share);
         if share == 0 {
@@ -103,10 +102,10 @@ impl<S: Storage> Writer<S> {
         share.max(least.min(self.retention.room() / 2))
     }
 
-    /// Lets the oldest of the kept segments go where they have more than their share.
+    /// Unpins the oldest pinned segments while they take more than their share.
     pub(super) fn keep_to_share(&mut self) {
         let share = self.share();
-        if self.retention.sums().kept_taken <= share {
+        if self.retention.sums().pinned_taken <= share {
             return;
         }
         let segments = self.retention.unpin(share);
@@ -116,7 +115,7 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Renames what has to be, and ends the time in which segments are kept.
+    /// Renames files that wait for it, and ends the time in which segments are pinned from their beginning.
     pub(super) fn tend_pins(&mut self) {
         if self.window.as_ref().is_some_and(|window| self.now >= window.until) {
             self.window = None;
@@ -127,15 +126,15 @@ impl<S: Storage> Writer<S> {
         }
         if let Err(error) = self.retention.rename(&mut self.storage) {
             self.rename_at = self.now.saturating_add(RENAME_INTERVAL);
-            // A disk that can't be written to at all says so itself.
+            // If the disk can't be written to at all, another line says so.
             if self.status.state == State::Ok {
                 self.say(format!("{}; it is tried again", Doing::RenamePinned.failed(error)));
             }
         }
     }
 
-    /// Puts what was done into the batch.
-    pub(super) fn tell_notes(&mut self) {
+    /// Puts notes about what was done into the batch.
+    pub(super) fn write_notes(&mut self) {
         for fact in std::mem::take(&mut self.notes) {
             self.push(Event { time: self.now, fact });
         }

@@ -4,12 +4,13 @@ use super::failure::{Doing, Failure};
 use super::{State, Writer};
 use crate::storage::Storage;
 
-/// Nanoseconds until the first try to store again. A try may pack all definitions, 20 ms for 10,000 records on a small box.
+/// Nanoseconds until the first attempt to store again. It may pack all definitions, 20 ms for 10,000 records on a small
+/// box.
 pub(super) const FIRST_RETRY: u64 = 1_000_000_000;
-/// Nanoseconds between tries at most: each time they are twice as many.
+/// Nanoseconds between attempts at most: the pause doubles each time.
 const LAST_RETRY: u64 = 30_000_000_000;
-/// Nanoseconds of undisturbed storing after which the next trouble is taken for a new one. Before, tries get rarer
-/// and rarer, and so do the lines about them.
+/// After this many nanoseconds without an error the next one counts as new. Before, attempts and the lines about them get
+/// rarer and rarer.
 const CALM: u64 = 60_000_000_000;
 impl<S: Storage> Writer<S> {
     pub(super) fn end_segment_or_pause(&mut self) {
@@ -21,20 +22,20 @@ impl<S: Storage> Writer<S> {
     /// Stops storing.
     pub(super) fn pause(&mut self, failure: Failure) {
         let full = failure.is_full();
-        // A place that was taken away fails in many ways; the one thing to say is that it was.
+        // A place that was taken away fails in many ways; say first that it was taken away.
         let astray = if self.status.state == State::Ok { self.storage.astray(0) } else { None };
         let is_astray = astray.is_some();
         let reason = match astray {
             Some(astray) => Failure::Astray(astray, Box::new(failure)).to_string(),
             None => failure.to_string(),
         };
-        // A segment can be begun where not even its first block has room.
+        // There may be room for a segment's beginning, but not for its first block.
         self.cramped = full && self.open.is_some_and(|open| open.fresh);
         self.abandon_segment();
         if self.status.state == State::Ok && self.now.saturating_sub(self.resumed) >= CALM {
             self.retry_after = FIRST_RETRY;
         }
-        // A new segment may help at once: for it the oldest goes.
+        // A new segment may help at once: the oldest is deleted for it.
         let soon = (full && self.status.state == State::Ok && self.retry_after == FIRST_RETRY) || is_astray;
         self.retry_at = if soon { self.now } else { self.now.saturating_add(self.retry_after) };
         self.retry_after = (2 * self.retry_after).min(LAST_RETRY);
@@ -54,7 +55,7 @@ impl<S: Storage> Writer<S> {
             Ok(()) => {
                 self.status.state = State::Ok;
                 self.resumed = self.now;
-                self.say(format!("storing again; {} events were lost", self.losses.untold()));
+                self.say(format!("storing again; {} events were lost", self.losses.unreported()));
                 self.store_waiting_marks();
             }
             Err(failure) => self.pause(failure),
@@ -69,7 +70,7 @@ impl<S: Storage> Writer<S> {
         Ok(())
     }
 
-    /// Sees what really is on the disk: after an error the writer can't know.
+    /// Lists what really is on the disk: after an error the writer can't know.
     pub(super) fn look_again(&mut self) -> Result<(), Failure> {
         self.retention.look(&mut self.storage).map_err(|error| Doing::ListDirectory.failed(error))?;
         self.newest = self.newest.max(self.retention.newest());

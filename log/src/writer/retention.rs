@@ -1,11 +1,10 @@
-//! The account of the segments in the directory: the cap on it, which are kept, and which are too old.
+//! Retention: the segments in the directory, the cap on them, which are pinned, and which are too old.
 //!
-//! Accounts are kept of what `du` shows, not of lengths alone: a segment is reckoned as its length (or what is set
-//! aside for it) in whole units of the disk, and one unit more for its entry in the directory and the
-//! list of where its bytes lie. The directory's own size is reckoned, too. What is reckoned is never less
-//! than what is on the disk.
+//! The account is of what `du` shows, not of lengths: a segment counts with its length (or what is preallocated for it)
+//! in whole units of the disk, and one unit more for its entry in the directory and the list of its extents. The
+//! directory's own size counts, too. The account is never less than what is on the disk.
 
-use super::place::Gone;
+use super::place::Missing;
 use crate::clock::can_be_right;
 use crate::name::{Pin, SegmentName};
 use crate::storage::Storage;
@@ -13,17 +12,17 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-/// A moment, by the best clock that there is for it.
+/// A moment, by the best clock available for it.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     /// CLOCK_MONOTONIC, in this run.
     Monotonic(u64),
-    /// The wall clock, by the file.
+    /// The wall clock: the file's modification time.
     Wall(i64),
 }
 
 impl Moment {
-    /// Nanoseconds since then; `None` if that can't be told.
+    /// Nanoseconds since then; `None` if unknown.
     fn age(self, now: u64, wall: i64) -> Option<u64> {
         match self {
             Moment::Monotonic(then) => Some(now.saturating_sub(then)),
@@ -36,19 +35,19 @@ impl Moment {
 /// A segment in the directory.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// As it is on the disk.
+    /// Its name on the disk.
     name: SegmentName,
-    /// As it should be kept. Its file is renamed when the disk lets us.
+    /// How it should be pinned. Its file is renamed when the disk allows it.
     pin: Pin,
     length: u64,
-    /// Bytes of the disk that are reckoned for it.
+    /// Bytes of the disk that count for it.
     taken: u64,
-    /// When the last was written to it, at the latest.
+    /// When it was last written to, at the latest.
     ended: Moment,
-    /// Events pushed that this run has stored in it.
-    stored: Gone,
-    /// Events that it says are lost.
-    told: Gone,
+    /// Pushed events that this run has stored in it.
+    stored: Missing,
+    /// Lost events that it reports.
+    reported: Missing,
 }
 
 /// The segments in the directory, oldest first; while one is being written it is the last.
@@ -57,7 +56,7 @@ pub(super) struct Retention {
     segments: VecDeque<Entry>,
     cap: u64,
     unit: u64,
-    /// What the directory itself takes.
+    /// Bytes that the directory itself takes.
     own: u64,
     sums: Sums,
     deleted: u64,
@@ -65,17 +64,17 @@ pub(super) struct Retention {
     unsynced: bool,
 }
 
-/// What all segments have together.
+/// Sums over all segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     /// Length, bytes.
     pub length: u64,
-    /// Bytes of the disk that are reckoned for them.
+    /// Bytes of the disk that count for them.
     pub taken: u64,
-    /// How many are kept.
-    pub kept: usize,
-    /// Bytes that are reckoned for those.
-    pub kept_taken: u64,
+    /// How many are pinned.
+    pub pinned: usize,
+    /// Bytes that count for those.
+    pub pinned_taken: u64,
 }
 
 impl Retention {
@@ -87,17 +86,17 @@ impl Retention {
     /// After any change.
     fn recount(&mut self) {
         self.sums = self.segments.iter().fold(Sums::default(), |sums, entry| {
-            let kept = entry.pin != Pin::No;
+            let pinned = entry.pin != Pin::No;
             Sums {
                 length: sums.length.saturating_add(entry.length),
                 taken: sums.taken.saturating_add(entry.taken),
-                kept: sums.kept + usize::from(kept),
-                kept_taken: sums.kept_taken.saturating_add(if kept { entry.taken } else { 0 }),
+                pinned: sums.pinned + usize::from(pinned),
+                pinned_taken: sums.pinned_taken.saturating_add(if pinned { entry.taken } else { 0 }),
             }
         });
     }
 
-    /// Bytes of the disk that a segment of that length is reckoned to take.
+    /// Bytes of the disk that count for a segment of that length.
     pub fn cost(&self, length: u64) -> u64 {
         length.checked_next_multiple_of(self.unit).unwrap_or(u64::MAX).saturating_add(self.unit)
     }
@@ -112,7 +111,7 @@ impl Retention {
         self.cap.saturating_sub(self.own)
     }
 
-    /// Sees what is there. No segment may be open.
+    /// Lists the directory. No segment may be open.
     pub fn look(&mut self, storage: &mut impl Storage) -> io::Result<()> {
         let files = storage.list()?;
         self.own = storage.own_size();
@@ -127,8 +126,8 @@ impl Retention {
                 length: file.length,
                 taken: self.cost(file.length).max(file.taken.saturating_add(self.unit)),
                 ended: known.map_or(Moment::Wall(file.modified), |entry| entry.ended),
-                stored: known.map_or(Gone::default(), |entry| entry.stored),
-                told: known.map_or(Gone::default(), |entry| entry.told),
+                stored: known.map_or(Missing::default(), |entry| entry.stored),
+                reported: known.map_or(Missing::default(), |entry| entry.reported),
             });
         }
         self.segments.make_contiguous().sort_unstable_by_key(|entry| entry.name);
@@ -136,11 +135,11 @@ impl Retention {
         Ok(())
     }
 
-    /// Gives back what recorders that were killed had set aside.
+    /// Frees the space that killed recorders had preallocated.
     pub fn trim(&mut self, storage: &mut impl Storage) -> io::Result<()> {
         let mut trimmed = false;
         for entry in self.segments.iter().filter(|entry| entry.taken > self.cost(entry.length)) {
-            // One that can't be is reckoned as it is.
+            // If it can't be freed, it counts as it is.
             trimmed |= storage.trim(&entry.name.to_string()).is_ok();
         }
         if trimmed {
@@ -149,8 +148,8 @@ impl Retention {
         Ok(())
     }
 
-    /// Deletes segments until `more` bytes can be taken. With `open`, the newest stays. `Ok(false)` if that
-    /// can't be enough; then nothing is deleted.
+    /// Deletes segments until there is room for `more` bytes. With `open`, the newest stays. `Ok(false)` if that can't be
+    /// enough; then nothing is deleted.
     pub fn make_room(&mut self, storage: &mut impl Storage, more: u64, open: bool) -> io::Result<bool> {
         let stays = if open { self.segments.back().map_or(0, |entry| entry.taken) } else { 0 };
         if stays.saturating_add(more) > self.room() {
@@ -165,26 +164,26 @@ impl Retention {
         Ok(true)
     }
 
-    /// Deletes the oldest segment that is not kept, or, if there is none and `kept`, the oldest. Gives the
-    /// bytes that it took. With `open`, the newest stays. To be [synced](Self::sync).
+    /// Deletes the oldest segment that is not pinned; with `pinned`, the oldest of all if there is none. Returns the bytes
+    /// that it took. With `open`, the newest stays. To be [synced](Self::sync).
     pub fn drop_one(
         &mut self,
         storage: &mut impl Storage,
         open: bool,
-        kept: bool,
+        pinned: bool,
     ) -> io::Result<Option<u64>> {
         let closed = self.segments.len() - usize::from(open && !self.segments.is_empty());
-        let unkept = self.segments.iter().take(closed).position(|entry| entry.pin == Pin::No);
-        let Some(place) = unkept.or((kept && closed > 0).then_some(0)) else { return Ok(None) };
+        let unpinned = self.segments.iter().take(closed).position(|entry| entry.pin == Pin::No);
+        let Some(place) = unpinned.or((pinned && closed > 0).then_some(0)) else { return Ok(None) };
         self.drop_at(storage, place).map(Some)
     }
 
-    /// Deletes a segment; the bytes that it took.
+    /// Deletes a segment. Returns the bytes that it took.
     fn drop_at(&mut self, storage: &mut impl Storage, place: usize) -> io::Result<u64> {
         let Some(entry) = self.segments.get(place) else { return Ok(0) };
         match storage.remove(&entry.name.to_string()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => self.unsynced = true, // whoever deleted it, it is gone
+            _ => self.unsynced = true, // it is deleted, whoever did it
         }
         self.deleted += 1;
         let taken = self.segments.remove(place).map_or(0, |entry| entry.taken);
@@ -192,7 +191,7 @@ impl Retention {
         Ok(taken)
     }
 
-    /// Deletes segments that are not kept and whose last event is older than `most`. With `open`, the newest stays.
+    /// Deletes segments that are not pinned and whose last event is older than `most`. With `open`, the newest stays.
     pub fn drop_old(
         &mut self,
         storage: &mut impl Storage,
@@ -215,7 +214,7 @@ impl Retention {
         self.sync(storage)
     }
 
-    /// Keeps the segments that were written to in the last `before` nanoseconds, and the open one.
+    /// Pins the segments that were written to in the last `before` nanoseconds, and the open one.
     pub fn pin(&mut self, pin: Pin, before: u64, now: u64, wall: i64, open: bool) {
         let count = self.segments.len();
         for (place, entry) in self.segments.iter_mut().enumerate() {
@@ -227,14 +226,14 @@ impl Retention {
         self.recount();
     }
 
-    /// Lets kept segments go until they take no more than `share`: the oldest that the recorder kept by itself
-    /// first, then the oldest with deaths of IOCs, then the oldest marked ones. How many.
+    /// Unpins segments until the pinned ones take no more than `share`: first the oldest that the recorder pinned by
+    /// itself, then the oldest with deaths of IOCs, then the oldest marked ones. Returns how many.
     pub fn unpin(&mut self, share: u64) -> u32 {
-        let (mut kept, mut count) = (self.sums.kept_taken, 0);
+        let (mut taken, mut count) = (self.sums.pinned_taken, 0);
         for pin in [Pin::Auto, Pin::Death, Pin::Mark] {
             for entry in self.segments.iter_mut().filter(|entry| entry.pin == pin) {
-                if kept > share {
-                    kept = kept.saturating_sub(entry.taken);
+                if taken > share {
+                    taken = taken.saturating_sub(entry.taken);
                     entry.pin = Pin::No;
                     count += 1;
                 }
@@ -244,19 +243,19 @@ impl Retention {
         count
     }
 
-    /// Gives files the names that say how they are kept. An error leaves the rest for the next time.
+    /// Renames files so that their names say how they are pinned. An error leaves the rest for the next time.
     pub fn rename(&mut self, storage: &mut impl Storage) -> io::Result<()> {
         for entry in &mut self.segments {
             if !entry.name.is_called_otherwise(entry.pin) {
                 continue;
             }
-            let name = entry.name.kept(entry.pin);
+            let name = entry.name.pinned(entry.pin);
             match storage.rename(&entry.name.to_string(), &name.to_string()) {
                 Ok(()) => {
                     entry.name = name;
                     self.unsynced = true;
                 }
-                // Somebody deleted it. It stays on the account until the next look.
+                // Somebody deleted it. It stays on the account until the directory is listed again.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => entry.pin = entry.name.pin,
                 Err(error) => return Err(error),
             }
@@ -278,7 +277,7 @@ impl Retention {
         Ok(())
     }
 
-    /// A new segment that so many bytes are set aside for.
+    /// Adds a new segment, for which bytes are preallocated.
     pub fn add(&mut self, name: SegmentName, reserved: u64, now: u64) {
         let (pin, taken) = (name.pin, self.cost(reserved));
         self.segments.push_back(Entry {
@@ -287,44 +286,44 @@ impl Retention {
             length: 0,
             taken,
             ended: Moment::Monotonic(now),
-            stored: Gone::default(),
-            told: Gone::default(),
+            stored: Missing::default(),
+            reported: Missing::default(),
         });
         self.unsynced = true;
         self.recount();
     }
 
-    /// The newest segment has so many more events that were pushed; the time of the earliest.
+    /// The newest segment has `count` more pushed events, the earliest of the time `first`.
     pub fn stored(&mut self, count: u64, first: u64) {
         if let Some(newest) = self.segments.back_mut() {
             newest.stored.add(count, first);
         }
     }
 
-    /// The newest segment says that so many events are lost, since that time.
-    pub fn told(&mut self, count: u64, since: u64) {
+    /// The newest segment reports that `count` events are lost, since that time.
+    pub fn reported(&mut self, count: u64, since: u64) {
         if let Some(newest) = self.segments.back_mut() {
-            newest.told.add(count, since);
+            newest.reported.add(count, since);
         }
     }
 
-    /// What this run has stored in segments that are not there any more, and what they said was lost. They leave the
-    /// account.
-    pub fn gone(&mut self, is_there: impl Fn(&str) -> bool) -> (Gone, Gone) {
-        let (mut gone, mut told) = (Gone::default(), Gone::default());
+    /// Takes segments that are missing off the account: the events that this run has stored in them, and the losses that
+    /// they reported.
+    pub fn take_missing(&mut self, is_there: impl Fn(&str) -> bool) -> (Missing, Missing) {
+        let (mut stored, mut reported) = (Missing::default(), Missing::default());
         self.segments.retain(|entry| {
             let there = is_there(&entry.name.to_string());
             if !there {
-                gone.add(entry.stored.count, entry.stored.since.unwrap_or(0));
-                told.add(entry.told.count, entry.told.since.unwrap_or(0));
+                stored.add(entry.stored.count, entry.stored.since.unwrap_or(0));
+                reported.add(entry.reported.count, entry.reported.since.unwrap_or(0));
             }
             there
         });
         self.recount();
-        (gone, told)
+        (stored, reported)
     }
 
-    /// Length of a segment at the last look.
+    /// Length of a segment when the directory was last listed.
     pub fn length_of(&self, name: SegmentName) -> Option<u64> {
         let found = self.segments.iter().find(|entry| entry.name.order() == name.order());
         found.map(|entry| entry.length)
@@ -339,17 +338,17 @@ impl Retention {
         self.sums.length = self.sums.length.saturating_add(bytes);
         self.sums.taken = self.sums.taken.saturating_add(more);
         if entry.pin != Pin::No {
-            self.sums.kept_taken = self.sums.kept_taken.saturating_add(more);
+            self.sums.pinned_taken = self.sums.pinned_taken.saturating_add(more);
         }
         self.segments.push_back(entry);
     }
 
-    /// What the newest segment would take with `length` bytes in it, beyond what it takes.
+    /// How much more the newest segment would take with `length` bytes in it.
     pub fn growth(&self, length: u64) -> u64 {
         self.cost(length).saturating_sub(self.segments.back().map_or(0, |entry| entry.taken))
     }
 
-    /// The newest segment is closed. `freed`: what was set aside for it and not used is free.
+    /// The newest segment is closed. `freed`: its unused preallocated space is free.
     pub fn finish(&mut self, now: u64, freed: bool) {
         let Some(mut entry) = self.segments.pop_back() else { return };
         if freed {
@@ -360,7 +359,7 @@ impl Retention {
         self.recount();
     }
 
-    /// The newest segment is gone.
+    /// The newest segment was deleted.
     pub fn forget_newest(&mut self) {
         self.segments.pop_back();
         self.recount();
@@ -370,8 +369,8 @@ impl Retention {
         self.segments.back().map(|entry| entry.name)
     }
 
-    /// Is the newest segment kept?
-    pub fn newest_is_kept(&self) -> bool {
+    /// Is the newest segment pinned?
+    pub fn newest_is_pinned(&self) -> bool {
         self.segments.back().is_some_and(|entry| entry.pin != Pin::No)
     }
 
@@ -379,7 +378,7 @@ impl Retention {
         self.sums
     }
 
-    /// Bytes of the disk that are reckoned for everything.
+    /// Bytes of the disk that count for everything.
     pub fn taken(&self) -> u64 {
         self.sums.taken.saturating_add(self.own)
     }

@@ -1,4 +1,4 @@
-//! The segment that is being written: when a new one is due, what it begins with, and room for it.
+//! The open segment: when a new one is due, what it begins with, and the room for it.
 
 use super::failure::{Doing, Failure};
 use super::{nanoseconds, Writer, MIN_SEGMENT};
@@ -9,22 +9,22 @@ use crate::name::{Pin, SegmentName};
 use crate::storage::Storage;
 use std::io;
 
-/// Bytes of a batch before it is packed: what the most events that a batch may have come to if their values
-/// are noise. Definitions, which are larger, fill it sooner.
+/// Bytes of a batch before it is packed: those of the most events that it may hold, if their values are noise.
+/// Definitions, which are larger, fill it sooner.
 const BATCH: u64 = 128 << 10;
-/// What part of a segment a batch may be, for small segments.
+/// A batch may be this part of a segment, where segments are small.
 const BATCHES_IN_SEGMENT: u64 = 4;
-/// A segment whose free rest would hold less than this part of a full batch is ended.
+/// A segment is ended when the room left would hold less than this part of a full batch.
 const REST: u64 = 4;
-/// A segment is made to hold this many times its keyframe, so that keyframes don't fill the disk.
+/// A segment holds at least this many times its keyframe, so that keyframes don't fill the disk.
 const KEYFRAMES_IN_SEGMENT: u64 = 4;
-/// A segment that has lasted as long as a pin is ended, so that pins are not much longer than asked for, if it
-/// holds so many times its keyframe, and so many bytes: what begins anew costs no more than an eighth.
+/// A segment that has lasted as long as a pin is ended, so that pins are not much longer than asked for; but only if it
+/// holds this many times its keyframe, and this many bytes, so that new keyframes cost no more than an eighth.
 const KEYFRAMES_BEFORE_ROTATION: u64 = 8;
 const MIN_BEFORE_ROTATION: u64 = 128 << 10;
-/// With a largest age, segments last no longer than this part of it, since they go as a whole.
+/// With a maximum age, segments last no longer than this part of it, since they are deleted whole.
 const SEGMENTS_IN_AGE: u64 = 8;
-/// Nanoseconds between lines about a file system that others have filled; it may go on for days.
+/// Nanoseconds between lines about a file system that others have filled, which may go on for days.
 const LINE_INTERVAL: u64 = 3_600_000_000_000;
 
 /// The segment that is being written.
@@ -36,7 +36,7 @@ pub(super) struct Open {
     pub tag: u32,
     /// Bytes in it.
     size: u64,
-    /// Bytes that it began with.
+    /// Bytes of its headers and keyframe.
     keyframe: u64,
     /// When it was begun.
     begun: u64,
@@ -46,9 +46,9 @@ pub(super) struct Open {
     pub next_block: u32,
     /// The latest time in it.
     last: u64,
-    /// Has it nothing but its keyframe?
+    /// Does it hold nothing but its keyframe?
     pub fresh: bool,
-    /// Has it bytes that were not synced?
+    /// Does it hold bytes that were not synced?
     unsynced: bool,
     /// Bytes that the disk has taken for certain.
     written: u64,
@@ -100,15 +100,15 @@ impl<S: Storage> Writer<S> {
         (self.segment_size() / BATCHES_IN_SEGMENT).min(BATCH)
     }
 
-    /// Sees to it that a segment is open that has room for a block with an event of `length` bytes.
-    /// `Ok(false)` if there never is room for it. Only called while the batch is empty: a new
-    /// segment's keyframe must be the definitions before the first event of its first block.
+    /// Opens a segment, if need be, that has room for a block with an event of `length` bytes. `Ok(false)` if there can
+    /// never be room for it. Call it only while the batch is empty: a new segment's keyframe must hold the definitions
+    /// before the first event of its first block.
     pub(super) fn prepare(&mut self, length: usize) -> Result<bool, Failure> {
         let need = (length + MAX_TIME).max((self.full_batch() / REST) as usize);
         let bound = Packer::bound(need);
         match &self.open {
             Some(open) if open.size + bound <= open.limit => return Ok(true),
-            // A new segment would be no roomier than one that has nothing but its keyframe.
+            // A new segment would have no more room than one that holds nothing but its keyframe.
             Some(open) if open.fresh => return self.extend(bound),
             _ if bound > self.largest() => return Ok(false),
             _ => {}
@@ -132,31 +132,31 @@ impl<S: Storage> Writer<S> {
         Ok(true)
     }
 
-    /// The longest that a segment may be.
+    /// The most bytes that a segment may have.
     fn largest(&self) -> u64 {
         self.retention.longest(self.retention.room() / 2)
     }
 
-    /// Bytes that a segment is to have: no more than leaves room for another.
+    /// Bytes that a segment should have: few enough to leave room for another.
     pub(super) fn segment_size(&self) -> u64 {
         self.options.segment_size().min(self.largest())
     }
 
     /// Ends the open segment, if there is one: says so in it, syncs and closes it.
     pub(super) fn end_segment(&mut self) -> Result<(), Failure> {
-        let told = self.append_end();
+        let ended = self.append_end();
         self.sync_open()?;
         self.look_at_end();
         self.close_segment();
-        match told {
+        match ended {
             Ok(()) => Ok(()),
-            // All that was recorded is safe, so the next segment can be tried. Only the length is not known.
+            // All events are safe, so the next segment can be tried. Only the length is unknown.
             Err(_) => self.look_again(),
         }
     }
 
-    /// Appends what says that the open segment ends, if there is room. Nothing is deleted for it: without it the log
-    /// is whole as well.
+    /// Appends the end of the open segment, if there is room. Nothing is deleted for it: without it the log is complete,
+    /// too.
     fn append_end(&mut self) -> Result<(), Failure> {
         let Some(open) = &self.open else { return Ok(()) };
         let (tag, number) = (open.tag, open.next_block);
@@ -189,17 +189,17 @@ impl<S: Storage> Writer<S> {
             if !open.unsynced {
                 self.ended = Some(open.ended());
             }
-            // What was set aside for it and can't be given back stays on the account until the next look.
+            // If its unused space can't be freed, it stays on the account until the directory is listed again.
             let freed = self.storage.finish().is_ok();
             self.retention.finish(self.now, freed);
         }
     }
 
-    /// Is it better to go on in a new segment, though there is room in this one?
+    /// Should a new segment be begun though there is room in this one?
     pub(super) fn should_rotate(&self) -> bool {
         let Some(open) = self.open.as_ref().filter(|open| !open.fresh) else { return false };
         let age = self.now.saturating_sub(open.begun);
-        let pinned_for_longer = self.retention.newest_is_kept() && self.window.is_none();
+        let pinned_for_longer = self.retention.newest_is_pinned() && self.window.is_none();
         let of_a_pin =
             nanoseconds(self.options.pin_before).saturating_add(nanoseconds(self.options.pin_after));
         let worth_it =
@@ -261,16 +261,16 @@ impl<S: Storage> Writer<S> {
                 Err(failure) if failure.is_full() => failure,
                 Err(failure) => return Err(failure),
             };
-            // Others may have filled the file system. First the oldest of our own goes, as it would if the cap
-            // were so much lower; no more than a segment's worth at a time, or whoever fills it gets all.
+            // Others may have filled the file system. First delete the oldest of our own, as if the cap were that much
+            // lower; no more than a segment's worth at a time, or whoever fills the disk gets everything.
             if dropped < cost {
-                let gone = self.drop_early()?;
-                dropped += gone;
-                if gone > 0 {
+                let freed = self.drop_early()?;
+                dropped += freed;
+                if freed > 0 {
                     continue;
                 }
             }
-            // Then what is left has to do.
+            // Then make do with what is left.
             let floor = least.max(MIN_SEGMENT.min(limit));
             if limit <= floor {
                 return Err(failure);
@@ -279,10 +279,10 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Makes a segment with its first bytes. Leaves none behind if that fails.
+    /// Creates a segment with its first bytes. Leaves no file behind if that fails.
     fn create(&mut self, wall: i64, open: Open, head: &[u8]) -> Result<(), Failure> {
         let pin = self.window.as_ref().map_or(Pin::No, |window| window.pin);
-        let name = SegmentName::next(self.newest, wall).kept(pin);
+        let name = SegmentName::next(self.newest, wall).pinned(pin);
         self.newest = Some(name);
         let limit = open.limit;
         self.storage.create(&name.to_string(), limit).map_err(|error| Doing::CreateSegment.failed(error))?;
@@ -296,8 +296,8 @@ impl<S: Storage> Writer<S> {
         begun
     }
 
-    /// Closes the open segment after an error, and deletes it if there is nothing in it: or every try on a
-    /// full disk would leave a piece of one.
+    /// Closes the open segment after an error, and deletes it if it is empty, or every attempt on a full disk would leave a
+    /// piece of a segment.
     pub(super) fn abandon_segment(&mut self) {
         if let Some(open) = self.open {
             self.note_abandoned(&open);
@@ -310,12 +310,12 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Deletes the oldest segment that is not kept because the file system is full. Gives the bytes it took.
+    /// Deletes the oldest segment that is not pinned because the file system is full. Returns the bytes that it took.
     pub(super) fn drop_early(&mut self) -> Result<u64, Failure> {
         let failed = |error| Doing::DeleteOldest.failed(error);
-        let gone = self.retention.drop_one(&mut self.storage, false, false).map_err(failed)?;
+        let freed = self.retention.drop_one(&mut self.storage, false, false).map_err(failed)?;
         self.retention.sync(&mut self.storage).map_err(failed)?;
-        if gone.is_some() {
+        if freed.is_some() {
             self.status.deleted_early += 1;
             self.losses.because("the file system was full: the oldest segments were deleted early");
             if self.now >= self.early_line_at {
@@ -323,19 +323,19 @@ impl<S: Storage> Writer<S> {
                 self.say("the file system is full: the oldest segments are deleted early".into());
             }
         }
-        Ok(gone.unwrap_or(0))
+        Ok(freed.unwrap_or(0))
     }
 
-    /// Adds the blocks of a keyframe to a segment's first bytes. Gives their number.
+    /// Adds the blocks of a keyframe to a segment's first bytes. Returns their number.
     fn add_keyframe(&mut self, head: &mut Vec<u8>, tag: u32) -> Result<u32, Failure> {
         let packing = |error| Doing::PackDefinitions.failed(error);
-        // Not the writer's own: that holds the event which the segment is begun for.
+        // Not the writer's own: that holds the event for which the segment is begun.
         let mut encoded = Encoded::default();
         let mut batch = Batch::default();
         let mut blocks = 0;
         if let Some(ended) = self.ended {
-            // By itself: a reader that doesn't know it has to give up the block, but no definitions. And first,
-            // since who reads on from the segment before must know if that was all.
+            // In a block of its own: a reader that doesn't know this fact loses the block, but no definitions. And
+            // first, since a reader that comes from the segment before must know if that was complete.
             let block = self.pack_end(ended, tag, blocks, true).map_err(packing)?;
             head.extend_from_slice(&block);
             self.packer.reuse(block);
@@ -380,7 +380,7 @@ impl<S: Storage> Writer<S> {
         Ok(())
     }
 
-    /// Makes sure that the open segment survives a power cut.
+    /// Makes the open segment survive a power cut.
     pub(super) fn sync_open(&mut self) -> Result<(), Failure> {
         if let Some(open) = self.open.as_mut().filter(|open| open.unsynced) {
             self.storage.sync().map_err(|error| Doing::Sync.failed(error))?;
@@ -400,8 +400,8 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
     Some(number.to_be_bytes())
 }
 
-/// The most bytes of a body whose block is sure to fit into `room` bytes.
+/// The most bytes that a body may have so that its block fits into `room` bytes.
 fn max_raw(room: u64) -> u64 {
-    // What zstd adds to noise is 1/256 of it and some bytes.
+    // zstd adds 1/256 of its size and some bytes to noise.
     room.saturating_sub(Packer::bound(0)).saturating_sub(room / 128)
 }

@@ -2,7 +2,8 @@
 
 use iocrec_log::event::{Attached, Detached, Fact};
 
-use crate::bpf::maps::Tables;
+use crate::bpf::maps::Maps;
+use crate::probes::layouts::layouts;
 use crate::probes::probe::Hold;
 use crate::recorder::context::Env;
 use crate::recorder::processes::adopt::recording;
@@ -16,7 +17,7 @@ impl Processes {
     pub(super) fn begin_to_take_hits(
         &self,
         env: &mut Env<'_>,
-        maps: Option<&mut Tables>,
+        maps: Option<&mut Maps>,
         ioc: &mut TracedIoc,
     ) -> bool {
         let (Some(maps), Some(process)) = (maps, ioc.process.as_ref()) else { return false };
@@ -29,8 +30,8 @@ impl Processes {
                 .remove(|shortfall| matches!(shortfall, Shortfall::NoLayout(_) | Shortfall::NotInMaps(_)));
             let entered = match &process.layout {
                 Ok(layout) => {
-                    let told = layout.told(ioc.pid, process.abi);
-                    maps.trace(ioc.pid, &told).map_err(Shortfall::NotInMaps)
+                    let layouts = layouts(ioc.pid, layout, process.abi);
+                    maps.trace(ioc.pid, &layouts).map_err(Shortfall::NotInMaps)
                 }
                 Err(reason) => Err(Shortfall::NoLayout(reason.clone())),
             };

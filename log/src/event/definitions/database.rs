@@ -20,12 +20,12 @@ pub struct Record {
     pub rtype: String,
 }
 
-/// Another name of a record.
+/// Another name of a record, an alias.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alias {
     /// The record.
     pub record: RecordId,
-    /// The other name. A record may have several.
+    /// The alias. A record may have several.
     pub name: String,
 }
 
@@ -63,12 +63,12 @@ impl Definition for Alias {
     }
 }
 
-/// The texts of a record's states, as they were when they were read.
+/// A record's enum strings, as they were when they were read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnumStrings {
-    /// A bi, bo, mbbi or mbbo record, or one that is like them.
+    /// A bi, bo, mbbi or mbbo record, or one of a similar type.
     pub record: RecordId,
-    /// The text of each value, from 0 on (ZNAM and ONAM, ZRST to FFST); empty ones at the end left out.
+    /// The enum string of each value, from 0 on (ZNAM and ONAM, ZRST to FFST), without empty ones at the end.
     pub states: Vec<String>,
 }
 
@@ -182,8 +182,8 @@ pub struct ScanList {
     pub kind: ScanKind,
     /// The period as SCAN has it (`.1 second`), the event's name or number; empty for I/O Intr.
     pub name: String,
-    /// Address of the CALLBACK that has it processed: [`Cause::object`] of the `callbackRequest` that asks for
-    /// that. 0 for a period.
+    /// Address of the CALLBACK that has it processed: [`Cause::object`](crate::event::Cause::object) of the
+    /// `callbackRequest` that asks for that. 0 for a period.
     pub callback: u64,
 }
 
@@ -208,7 +208,7 @@ impl Whole for ScanList {
 pub struct RecordScan {
     /// The record.
     pub record: RecordId,
-    /// Its list; none any more.
+    /// Its list; none if it is on a list no longer.
     pub list: Option<ScanListId>,
 }
 

@@ -3,7 +3,7 @@
 use crate::event::life::Single;
 use serde::{Deserialize, Serialize};
 
-/// The machine and the recorder's run on it. One a run, repeated at the head of each segment.
+/// The machine and the recorder's run on it. There is one for each run, repeated at the head of each segment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Host name.
@@ -12,7 +12,7 @@ pub struct Host {
     pub kernel: String,
     /// Machine, as `uname -m`.
     pub arch: String,
-    /// /proc/sys/kernel/random/boot_id: tells whether monotonic times can be compared.
+    /// /proc/sys/kernel/random/boot_id: monotonic times of one boot can be compared.
     pub boot_id: String,
     /// Version of the recorder.
     pub recorder: String,
@@ -29,12 +29,12 @@ pub struct Clock {
     pub wall: i64,
 }
 
-/// How events leave the kernel (DESIGN section 6).
+/// How events leave the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tier {
     /// Uprobes through one BPF ring buffer.
     Ring,
-    /// Uprobes through a perf buffer a CPU.
+    /// Uprobes through perf buffers, one for each CPU.
     Perf,
     /// No uprobes: packets only.
     Packet,
@@ -43,23 +43,23 @@ pub enum Tier {
 /// The tier in use and why better ones are not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TierChoice {
-    /// In use.
+    /// The tier in use.
     pub tier: Tier,
-    /// Tiers that were refused, each with its reason in words.
+    /// Tiers that were refused, each with the reason, for people.
     pub refused: Vec<(Tier, String)>,
 }
 
 impl Single for TierChoice {}
 
-/// How many of the chains that begin with the same record are kept. A chain is what a `dbProcess` that nothing
-/// recorded has called sets off on its thread, and the completion of its asynchronous records.
+/// How many of the chains that begin with the same record are kept. A chain is everything that a `dbProcess` sets off on
+/// its thread if no recorded function has called it, and the completion of its asynchronous records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainSampling {
-    /// So many; 0 if none is left out.
+    /// This many in each window; 0 if none is left out.
     pub chains: u32,
-    /// In so long, nanoseconds.
+    /// Length of the window, nanoseconds.
     pub window: u64,
-    /// Why, in words for people.
+    /// Why, for people.
     pub cause: String,
 }
 

@@ -28,15 +28,14 @@ pub struct Ioc {
     pub ca_ports: Vec<u16>,
     /// Where its record code is.
     pub linkage: Linkage,
-    /// Probes that are not in place, or why there are none, each in words.
+    /// Probes that are not in place, or why there are none, for people.
     pub not_probed: Vec<String>,
     /// User that the process runs as: the name, else the number.
     pub user: String,
     /// TCP ports on which it serves PV Access.
     pub pva_ports: Vec<u16>,
-    /// Those of its environment's variables, as they are now, that say what it is (IOC, TOP, ARCH,
-    /// ENGINEER, LOCATION, IOCSH_STARTUP_SCRIPT) and how it serves Channel Access and PV Access
-    /// (EPICS_CA*, EPICS_PVA*): name and value.
+    /// Environment variables, as they are now, that say what it is (IOC, TOP, ARCH, ENGINEER, LOCATION,
+    /// IOCSH_STARTUP_SCRIPT) and how it serves Channel Access and PV Access (EPICS_CA*, EPICS_PVA*): name and value.
     pub environment: Vec<(String, String)>,
 }
 
@@ -84,7 +83,7 @@ pub enum Linkage {
 pub struct IocEnd {
     /// Which.
     pub ioc: IocId,
-    /// How it ended, in words; empty where not known.
+    /// How it ended, for people; empty where not known.
     pub how: String,
 }
 
@@ -150,16 +149,16 @@ impl Whole for CallSite {
     }
 }
 
-/// An IOC's hits are recorded from `since` on. What it did between `from` and `since` was not seen: a gap.
+/// An IOC's hits are recorded from `since` on. Nothing was seen of it between `from` and `since`: a gap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attached {
     /// Which.
     pub ioc: IocId,
-    /// Begin of the gap, monotonic: the start of its process, or the last time at which its hits were recorded.
+    /// Beginning of the gap, monotonic: the start of its process, or the last time at which its hits were recorded.
     pub from: u64,
     /// End of the gap, monotonic: its probes were in place and its hits taken.
     pub since: u64,
-    /// Why there was a gap, in words, for people; empty where the process is older than the recorder's run.
+    /// Why there was a gap, for people; empty where the process is older than the recorder's run.
     pub cause: String,
 }
 
@@ -182,13 +181,13 @@ impl Whole for Attached {
     }
 }
 
-/// An IOC's hits are not recorded any more from `since` on, though it lives: until the next [`Attached`], or its end.
+/// An IOC's hits are no longer recorded from `since` on, though it lives: until the next [`Attached`], or its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detached {
     /// Which.
     pub ioc: IocId,
     /// Monotonic time since which hits may be missing.
     pub since: u64,
-    /// Why, in words, for people.
+    /// Why, for people.
     pub cause: String,
 }

@@ -70,7 +70,7 @@ impl Whole for Circuit {
 pub enum Origin {
     /// Seen opening on the network.
     Opened,
-    /// The recorder came when it was open already.
+    /// It was open already when the recorder came: joined mid-stream.
     MidStream,
     /// Read from the memory of the server or client.
     Memory,
@@ -120,7 +120,7 @@ impl Whole for Channel {
     }
 }
 
-/// Ties a server thread to the client that it serves.
+/// A thread of a server, and the circuit that it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerThread {
     /// A CAS-client thread.
@@ -155,17 +155,17 @@ impl Definition for ServerThread {
     }
 }
 
-/// Which recorded processes the ends of a circuit belong to: told by the sockets that they hold, in their network
-/// namespace. Addresses and ports alone don't tell that.
+/// Which recorded processes the ends of a circuit belong to: those that hold the sockets, in their network namespace.
+/// Addresses and ports alone are not enough to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CircuitEnds {
     /// The circuit.
     pub circuit: CircuitId,
     /// Inode number of the network namespace that it was seen in (`/proc/PID/ns/net`); 0 where not known.
     pub namespace: u64,
-    /// The process that serves it, if it is recorded and known.
+    /// The process that serves it, if it is recorded and was found.
     pub server: Option<IocId>,
-    /// The process that is its client, if that is recorded and known: an IOC's CA link or sequencer.
+    /// The process that is its client, if it is recorded and was found: an IOC's CA link or sequencer.
     pub client: Option<IocId>,
 }
 

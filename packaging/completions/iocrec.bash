@@ -1,0 +1,72 @@
+# Completion of iocrec for bash. Made by `make pages`: edit the program's options.
+# shellcheck shell=bash
+
+_iocrec() {
+    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W 'record watch check mark status version --help --version' -- "$current")
+        return
+    fi
+    case "$command $before" in
+    'record --dir' | \
+        'mark --dir' | \
+        'status --dir')
+        compopt -o dirnames
+        return
+        ;;
+    'record --max-disk' | \
+        'record --max-age' | \
+        'record --pin-before' | \
+        'record --pin-after' | \
+        'record --pin-share' | \
+        'record --pin-on' | \
+        'record --pin-on-put' | \
+        'record --flush' | \
+        'record --sync' | \
+        'record --time-step' | \
+        'record --retain' | \
+        'record --duration' | \
+        'record --iface' | \
+        'record --port' | \
+        'record --pid' | \
+        'record --user' | \
+        'record --only' | \
+        'record --exclude' | \
+        'record --thin' | \
+        'watch --duration' | \
+        'watch --iface' | \
+        'watch --port' | \
+        'watch --pid' | \
+        'watch --user' | \
+        'watch --only' | \
+        'watch --exclude' | \
+        'watch --thin' | \
+        'check --user')
+        : # any text
+        return
+        ;;
+    'record --tier' | \
+        'watch --tier')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ring perf packet' -- "$current")
+        return
+        ;;
+    esac
+    case $command in
+    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --retain --duration --iface --port --pid --user --only --exclude --no-puts --no-process --thin --no-command-lines --tier' ;;
+    watch) options='--help --duration --iface --port --pid --user --only --exclude --no-puts --no-process --thin --no-command-lines --tier' ;;
+    check) options='--help --user --json' ;;
+    mark) options='--help --dir' ;;
+    status) options='--help --dir --json' ;;
+    version) options='--help' ;;
+    *) return ;;
+    esac
+    if [[ $current == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
+        return
+    fi
+    case $command in
+    *) ;;
+    esac
+}
+complete -F _iocrec iocrec

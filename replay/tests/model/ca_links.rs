@@ -1,0 +1,139 @@
+//! CA links: which put a link has made.
+
+use super::*;
+
+#[test]
+fn a_ca_link_leads_on_into_a_second_ioc() {
+    let mut story = story();
+    story.packet(SECOND, 1, 1, false, 2.0).write(SECOND + 1, CLIENT, SP, 2.0).events.pop();
+    story
+        .link(SECOND + 4, CLIENT, -1200, SP, "R:FAR.VAL", 2.0)
+        .complete(SECOND + 5, CLIENT, -1150, SP, 2.0)
+        .packet(SECOND + MS, 3, 4, false, 2.0)
+        .write(SECOND + 2 * MS, REMOTE, FAR, 2.0);
+    let chains = story.in_order();
+    assert_eq!(
+        chains.iter().map(|chain| sketch(chain, 0)).collect::<String>(),
+        "put T:SP 2 circuit 1\n  T:SP put = 2\n    link to R:FAR.VAL\n      put R:FAR 2 circuit 3\n        \
+         R:FAR put = 2\n"
+    );
+    let mut puts = Vec::new();
+    each_put(&chains[0], false, &mut |put| puts.push(put));
+    assert_eq!(puts.len(), 1, "what an IOC's link wrote did not come from outside");
+    each_put(&chains[0], true, &mut |put| puts.push(put));
+    let linked = &puts[2];
+    assert_eq!((linked.via.name(), linked.cause_record.as_deref()), ("ca_link", Some("T:SP")));
+}
+
+#[test]
+fn a_ca_link_within_the_ioc_makes_no_packet() {
+    let mut story = story();
+    story
+        .process(SECOND, SCAN, -100, "scanList", CALC)
+        .link(SECOND + 1, SCAN, -300, CALC, "T:SP", 2.0)
+        .complete(SECOND + 2, SCAN, -200, CALC, 2.0)
+        .write(SECOND + MS, CA_LINK, SP, 2.0);
+    assert_eq!(story.sketch(), "T:CALC scan = 2\n  link to T:SP\n    put T:SP 2\n      T:SP put = 2\n");
+}
+
+/// Two hosts: both see the message, the second saw what it did. Its clock is a little behind.
+#[test]
+fn a_ca_link_to_another_host_whose_clock_is_behind() {
+    let (mut here, mut there) = (story(), story());
+    here.process(SECOND, SCAN, -100, "scanList", CALC)
+        .link(SECOND + 1, SCAN, -300, CALC, "R:FAR", 2.0)
+        .complete(SECOND + 2, SCAN, -200, CALC, 2.0)
+        .packet(SECOND + MS, 3, 4, false, 2.0);
+    let behind = SECOND - 20 * MS;
+    there.packet(behind, 3, 4, false, 2.0).write(behind + MS, REMOTE, FAR, 2.0);
+    // And a put from outside that both have seen.
+    here.packet(3 * SECOND, 3, 4, false, 5.0);
+    there.packet(3 * SECOND - 20 * MS, 3, 4, false, 5.0).write(3 * SECOND, REMOTE, FAR, 5.0);
+    let mut order = Order::default();
+    here.chains().into_iter().chain(there.chains()).for_each(|chain| order.insert(chain));
+    let mut chains = VecDeque::new();
+    for until in 0..40 {
+        order.release(WALL + until * 100 * MS as i64, &mut chains);
+    }
+    order.release(i64::MAX, &mut chains);
+    let text: String = chains.iter().map(|chain| sketch(chain, 0)).collect();
+    assert_eq!(
+        text,
+        "T:CALC scan = 2\n  link to R:FAR\n    put R:FAR 2 circuit 3\n      R:FAR put = 2\n\
+         put R:FAR 5 circuit 3\n  R:FAR put = 5\n"
+    );
+}
+
+/// Whose put is it? If it can't be told, nothing is claimed.
+#[test]
+fn a_ca_link_that_could_have_been_another() {
+    let mut story = story();
+    story
+        .process(SECOND, SCAN, -100, "scanList", CALC)
+        .link(SECOND + 1, SCAN, -300, CALC, "R:FAR", 2.0)
+        .complete(SECOND + 2, SCAN, -200, CALC, 2.0)
+        .process(SECOND + 3, SCAN, -100, "scanList", SP)
+        .link(SECOND + 4, SCAN, -300, SP, "R:FAR", 2.0)
+        .complete(SECOND + 5, SCAN, -200, SP, 2.0)
+        .packet(SECOND + MS, 3, 4, false, 2.0);
+    assert_eq!(
+        story.sketch(),
+        "T:CALC scan = 2\n  link to R:FAR\nT:SP scan = 2\n  link to R:FAR\nput - 2 circuit 3\n"
+    );
+}
+
+#[test]
+fn a_ca_link_that_writes_the_same_again_and_again() {
+    let mut story = story();
+    for n in 0..5 {
+        let time = SECOND + n * 100 * MS;
+        story
+            .process(time, SCAN, -100, "scanList", CALC)
+            .link(time + 1, SCAN, -300, CALC, "R:FAR", 2.0)
+            .complete(time + 2, SCAN, -200, CALC, 2.0)
+            .packet(time + MS, 3, 4, false, 2.0);
+    }
+    assert_eq!(story.sketch(), "T:CALC scan = 2\n  link to R:FAR\n    put - 2 circuit 3\n".repeat(5));
+}
+
+/// A ramp at 20,000 puts/s, each carried out 5 ms later: all are under way together, and the values tell which is
+/// which. (Were each compared with all others, this would not end.)
+#[test]
+fn a_flood_through_a_ca_link() {
+    const PUTS: u64 = 10_000;
+    let mut story = story();
+    for n in 0..PUTS {
+        let (time, value) = (SECOND + n * 50_000, n as f64);
+        story
+            .process(time, SCAN, -100, "scanList", CALC)
+            .link(time + 1, SCAN, -300, CALC, "T:SP", value)
+            .complete(time + 2, SCAN, -200, CALC, value)
+            .write(time + 5 * MS, CA_LINK, SP, value);
+    }
+    let chains = story.in_order();
+    assert_eq!(chains.len() as u64, PUTS);
+    for (n, chain) in chains.iter().enumerate() {
+        let expected = format!("T:CALC scan = {n}\n  link to T:SP\n    put T:SP {n}\n      T:SP put = {n}\n");
+        assert_eq!(sketch(chain, 0), expected);
+    }
+}
+
+/// The same value twice, under way together: the later put of the link explains the first write, and no write is
+/// claimed twice.
+#[test]
+fn a_ca_link_that_writes_the_same_twice_at_once() {
+    let mut story = story();
+    for n in 0..2 {
+        let time = SECOND + n * MS;
+        story
+            .process(time, SCAN, -100, "scanList", CALC)
+            .link(time + 1, SCAN, -300, CALC, "T:SP", 2.0)
+            .complete(time + 2, SCAN, -200, CALC, 2.0)
+            .write(SECOND + (5 + n) * MS, CA_LINK, SP, 2.0);
+    }
+    assert_eq!(
+        story.sketch(),
+        "T:CALC scan = 2\n  link to T:SP\nT:CALC scan = 2\n  link to T:SP\n    put T:SP 2\n      \
+         T:SP put = 2\nput T:SP 2\n  T:SP put = 2\n"
+    );
+}

@@ -1,0 +1,76 @@
+//! Events, I/O Intr and scanOnce: who asked for processing.
+
+use super::*;
+
+/// What an event record posts is processed for it, in a callback thread.
+#[test]
+fn an_event_belongs_to_the_record_that_posted_it() {
+    let mut story = story();
+    story.process(SECOND, SCAN, -100, "scanList", SP);
+    let (kind, record) = (CauseKind::CallbackRequest, None);
+    let posted = Cause { thread: SCAN, sp: -200, site: site("postEvent"), kind, object: 0x40, record };
+    story
+        .push(SECOND + 1, Fact::Cause(posted))
+        .complete(SECOND + 2, SCAN, -150, SP, 1.0)
+        .process(SECOND + 3, CB_LOW, -100, "scanList", CALC)
+        .complete(SECOND + 4, CB_LOW, -200, CALC, 3.0);
+    assert_eq!(story.sketch(), "T:SP scan = 1\n  T:CALC event = 3\n");
+}
+
+/// Two events asked for in one chain, and a third by nobody that was seen: which list a record is on tells.
+#[test]
+fn events_that_were_asked_for_at_once() {
+    let mut story = story();
+    let list = |id, kind, callback| {
+        Fact::ScanList(ScanList { id, ioc: 1, kind, name: format!("event {id}"), callback })
+    };
+    story.run.apply(0, &list(1, ScanKind::Event, 0x100));
+    story.run.apply(0, &list(2, ScanKind::Event, 0x200));
+    story.run.apply(0, &list(3, ScanKind::IoInterrupt, 0x300));
+    for (record, on) in [(RB1, 1), (STR, 2), (SP, 3)] {
+        story.push(1, Fact::RecordScan(RecordScan { record, list: Some(on) }));
+    }
+    let asks = |time, object| {
+        let (kind, site) = (CauseKind::CallbackRequest, site("postEvent"));
+        (time, Fact::Cause(Cause { thread: SCAN, sp: -400, site, kind, object, record: None }))
+    };
+    let (first, second) = (asks(SECOND + 1, 0x100), asks(SECOND + 11, 0x200));
+    story
+        .process(SECOND, SCAN, -100, "scanList", CALC)
+        .push(first.0, first.1)
+        .complete(SECOND + 2, SCAN, -200, CALC, 1.0)
+        .process(SECOND + 10, SCAN, -100, "scanList", FAN)
+        .push(second.0, second.1)
+        .complete(SECOND + 12, SCAN, -200, FAN, 0.0)
+        .process(SECOND + 20, CB_LOW, -100, "scanList", STR)
+        .complete(SECOND + 21, CB_LOW, -200, STR, 5.0)
+        .process(SECOND + 30, CB_LOW, -100, "eventCallback", RB1)
+        .complete(SECOND + 31, CB_LOW, -200, RB1, 6.0)
+        .process(SECOND + 40, CB_LOW, -100, "scanList", SP)
+        .complete(SECOND + 41, CB_LOW, -200, SP, 7.0)
+        // moved to a period, and the thread says the rest
+        .push(SECOND + 50, Fact::RecordScan(RecordScan { record: STR, list: None }))
+        .process(SECOND + 60, SCAN, -100, "scanList", STR)
+        .complete(SECOND + 61, SCAN, -200, STR, 8.0);
+    assert_eq!(
+        story.sketch(),
+        "T:CALC scan = 1\n  T:RB1 event = 6\nT:FAN scan = 0\n  T:STR event = 5\nT:SP io_intr = 7\n\
+         T:STR scan = 8\n"
+    );
+}
+
+#[test]
+fn scan_once_belongs_to_what_asked_for_it() {
+    let mut story = story();
+    story
+        .process(SECOND, SCAN, -100, "scanList", CALC)
+        .complete(SECOND + 1, SCAN, -200, CALC, 2.0)
+        .cause(SECOND + 2, SCAN, -300, CauseKind::ScanOnce, Some(SP))
+        .process(SECOND + 5 * MS, ONCE, -100, "onceTask", SP)
+        .complete(SECOND + 6 * MS, ONCE, -200, SP, 3.0)
+        // Asked for outside of any processing: a CP link.
+        .cause(SECOND + 7 * MS, MAIN, -50, CauseKind::ScanOnce, Some(SP))
+        .process(SECOND + 8 * MS, ONCE, -100, "onceTask", SP)
+        .complete(SECOND + 9 * MS, ONCE, -200, SP, 4.0);
+    assert_eq!(story.sketch(), "T:CALC scan = 2\n  T:SP once = 3\nT:SP once = 4\n");
+}

@@ -1,0 +1,136 @@
+//! Several clients, and many messages at once: which hit belongs to which.
+
+use super::*;
+
+/// Two clients put the same value to the same PV at once; what each does next tells them apart.
+#[test]
+fn two_clients_at_once() {
+    let mut story = story();
+    story
+        .packet(SECOND, 1, 1, false, 2.0)
+        .packet(SECOND + 1, 2, 2, false, 2.0)
+        // The second client's thread is the first to come to it.
+        .write(SECOND + MS, CLIENT2, SP, 2.0)
+        .write(SECOND + 2 * MS, CLIENT, SP, 2.0)
+        .packet(SECOND + 10 * MS, 1, 1, false, 3.0)
+        .write(SECOND + 11 * MS, CLIENT, SP, 3.0);
+    let chains = story.in_order();
+    let seen: Vec<(u32, Option<ThreadId>)> = chains
+        .iter()
+        .map(|chain| match &chain.spans[0].kind {
+            SpanKind::Put(put) => (put.packet.as_ref().unwrap().circuit, chain.spans[0].thread),
+            _ => panic!("no put"),
+        })
+        .collect();
+    assert_eq!(seen, [(2, Some(CLIENT2)), (1, Some(CLIENT)), (1, Some(CLIENT))], "as they were carried out");
+}
+
+#[test]
+fn the_recorder_knows_which_thread_serves_whom() {
+    let mut story = story();
+    for (thread, circuit) in [(CLIENT, 2), (CLIENT2, 1)] {
+        story.push(1, Fact::ServerThread(ServerThread { thread, circuit }));
+    }
+    story
+        .packet(SECOND, 1, 1, false, 2.0)
+        .packet(SECOND + 1, 2, 2, false, 2.0)
+        .write(SECOND + MS, CLIENT, SP, 2.0)
+        .write(SECOND + 2 * MS, CLIENT2, SP, 2.0);
+    assert_eq!(
+        story.sketch(),
+        "put T:SP 2 circuit 2\n  T:SP put = 2\nput T:SP 2 circuit 1\n  T:SP put = 2\n",
+        "as they were carried out"
+    );
+}
+
+/// Two clients write to a record as fast as they can: messages come many at once, and the server's threads take turns.
+#[test]
+fn puts_of_a_burst_stand_in_the_order_in_which_they_were_carried_out() {
+    let mut story = story();
+    for (thread, circuit) in [(CLIENT, 1), (CLIENT2, 2)] {
+        story.push(1, Fact::ServerThread(ServerThread { thread, circuit }));
+    }
+    let value = |circuit: u64, number: u64| (circuit * 1000 + number) as f64;
+    for number in 0..100 {
+        // ten of a client in a packet
+        let time = SECOND + number / 10;
+        story.packet(time, 1, 1, false, value(1, number)).packet(time, 2, 2, false, value(2, number));
+    }
+    let mut done = Vec::new();
+    for number in 0..100 {
+        let turns = [(1, CLIENT), (2, CLIENT2)];
+        // after some seven of its own a thread lets the other go on
+        let turns = if number % 7 < 4 { turns } else { [turns[1], turns[0]] };
+        for (which, (circuit, thread)) in turns.into_iter().enumerate() {
+            let time = SECOND + MS + 2 * number * MS + which as u64 * MS;
+            story.write(time, thread, SP, value(circuit, number));
+            done.push(Value::Double(value(circuit, number)));
+        }
+    }
+    let requested: Vec<Value> = story.puts().into_iter().map(|put| put.requested).collect();
+    assert_eq!(requested, done);
+}
+
+/// Without probes nothing but the order of the messages is known.
+#[test]
+fn messages_that_came_together_keep_their_order() {
+    let mut story = story();
+    (0..200).for_each(|number| _ = story.packet(SECOND, 1, 1, false, f64::from(number)));
+    let requested: Vec<Value> = story.puts().into_iter().map(|put| put.requested).collect();
+    let sent: Vec<Value> = (0..200).map(|number| Value::Double(f64::from(number))).collect();
+    assert_eq!(requested, sent);
+}
+
+#[test]
+fn hits_lag_behind_on_a_busy_server_but_keep_their_order() {
+    let mut story = story();
+    for n in 0..20 {
+        story.packet(SECOND + n * MS, 1, 1, false, f64::from(n as u32 % 3));
+    }
+    for n in 0..20 {
+        story.write(4 * SECOND + n * MS, CLIENT, SP, f64::from(n as u32 % 3));
+    }
+    let puts = story.puts();
+    assert_eq!(puts.len(), 20);
+    assert!(puts.iter().all(|put| put.source == "both"));
+    assert!(puts.iter().enumerate().all(|(n, put)| put.requested == Value::Double(f64::from(n as u32 % 3))));
+}
+
+#[test]
+fn a_message_timed_a_little_after_its_hit() {
+    let mut story = story();
+    story.write(SECOND, CLIENT, SP, 2.0).packet(SECOND + 20 * MS, 1, 1, false, 2.0);
+    let puts = story.puts();
+    assert_eq!(puts.len(), 1);
+    assert_eq!((puts[0].source, puts[0].time), ("both", WALL + SECOND as i64));
+}
+
+#[test]
+fn messages_and_hits_alone() {
+    let mut story = story();
+    story.packet(SECOND, 1, 1, false, 2.0);
+    story.write(30 * SECOND, CLIENT, SP, 5.0);
+    story.put(31 * SECOND, PutKind::PutField, MAIN, -50, "dbpf", SP, 6.0);
+    story.put(31 * SECOND + 1, PutKind::Put, MAIN, -150, "", SP, 6.0);
+    story.put(32 * SECOND, PutKind::Put, PVA, -70, "dbChannelPut", SP, 7.0);
+    story.process(32 * SECOND + 1, PVA, -60, "", SP).complete(32 * SECOND + 2, PVA, -160, SP, 7.0);
+    story.put(33 * SECOND, PutKind::Put, PVA, -70, "dbChannelPut", SP, 8.0);
+    story.put(34 * SECOND, PutKind::PutField, CA_LINK, -70, "dbChannel_put", SP, 9.0);
+    let puts = story.puts();
+    let seen: Vec<_> = puts.iter().map(|put| (put.source, put.via.name(), &*put.status)).collect();
+    assert_eq!(
+        seen,
+        [
+            ("packet", "ca_write", "unknown"),
+            ("probe", "ca_write", "ok"),
+            ("probe", "dbpf", "ok"),
+            ("probe", "pva", "ok"),
+            // the value of an ao takes all numbers
+            ("probe", "pva", "ok"),
+            ("probe", "ca_link", "unknown"),
+        ]
+    );
+    assert_eq!((&puts[3].new, puts[3].inexact), (&Value::Double(7.0), false));
+    // the next put found it
+    assert_eq!((&puts[2].new, puts[2].inexact), (&Value::Double(6.0), false));
+}

@@ -1,0 +1,187 @@
+//! Puts from outside: the message and the hit of each.
+
+use super::*;
+
+#[test]
+fn packet_and_hit_are_one_put() {
+    let mut story = story();
+    story.packet(SECOND, 1, 1, false, 2.0).write(SECOND + MS, CLIENT, SP, 2.0);
+    let puts = story.puts();
+    assert_eq!(puts.len(), 1);
+    let put = &puts[0];
+    assert_eq!(put.source, "both");
+    assert_eq!(put.status, "ok");
+    assert_eq!(put.user.as_deref(), Some("user1"));
+    assert_eq!(put.client.as_deref(), Some("10.0.0.1:40000"));
+    assert_eq!(put.ioc.as_deref(), Some("demo"));
+    assert_eq!((&put.old, &put.new, put.inexact), (&Value::Double(1.0), &Value::Double(2.0), false));
+    assert_eq!(put.via.name(), "ca_write");
+    assert_eq!(put.time, WALL + SECOND as i64);
+    assert_eq!(put.callback_ms, None);
+}
+
+#[test]
+fn a_put_with_callback_carries_its_value_in_the_put_inside() {
+    let mut story = story();
+    story
+        .packet(SECOND, 1, 1, true, 2.0)
+        .put(SECOND + MS, PutKind::Notify, CLIENT, -900, "write_notify_action", SP, 0.0)
+        .put(SECOND + MS + 1, PutKind::Put, CLIENT, -1100, "dbChannelPut", SP, 2.0)
+        .process(SECOND + MS + 2, CLIENT, -1100, "", SP)
+        .complete(SECOND + MS + 3, CLIENT, -1200, SP, 2.0)
+        .answer(SECOND + 4 * MS, 0, 1);
+    let puts = story.puts();
+    assert_eq!(puts.len(), 1);
+    assert_eq!((puts[0].source, puts[0].via.name(), &*puts[0].status), ("both", "ca_write_notify", "ok"));
+    assert_eq!(puts[0].callback_ms, Some(4.0));
+    assert_eq!(puts[0].old, Value::Double(1.0));
+}
+
+/// The record was busy: the server carries the put out in a callback thread, when it is done.
+#[test]
+fn a_put_with_callback_to_a_busy_record() {
+    let mut story = story();
+    story
+        .packet(SECOND, 1, 1, true, 2.0)
+        .put(SECOND + MS, PutKind::Notify, CLIENT, -900, "write_notify_action", SP, 0.0)
+        .packet(SECOND + 2 * MS, 1, 3, false, 8.0)
+        .write(SECOND + 3 * MS, CLIENT, RB1, 8.0)
+        .put(SECOND + 900 * MS, PutKind::Put, CB_LOW, -300, "dbChannelPut", SP, 2.0)
+        .process(SECOND + 901 * MS, CB_LOW, -280, "", SP)
+        .complete(SECOND + 902 * MS, CB_LOW, -380, SP, 2.0)
+        .answer(SECOND + 903 * MS, 0, 1);
+    let puts = story.puts();
+    let seen: Vec<_> = puts
+        .iter()
+        .map(|put| (put.record.as_deref().unwrap(), put.source, &put.new, put.callback_ms))
+        .collect();
+    assert_eq!(
+        seen,
+        [("T:SP", "both", &Value::Double(2.0), Some(903.0)), ("T:RB1", "both", &Value::Double(8.0), None)]
+    );
+}
+
+/// The record was busy, and is processed once more because of the put (RPRO).
+#[test]
+fn a_put_to_a_busy_record() {
+    let mut story = story();
+    story
+        .put(SECOND, PutKind::PutField, CLIENT, -1000, "dbChannel_put", SP, 1.0)
+        .put(SECOND + 1, PutKind::Put, CLIENT, -1100, "", SP, 1.0)
+        .process(SECOND + 2, CLIENT, -1100, "", SP)
+        .put(SECOND + MS, PutKind::PutField, CLIENT2, -1000, "dbChannel_put", SP, 2.0)
+        .put(SECOND + MS + 1, PutKind::Put, CLIENT2, -1100, "", SP, 2.0)
+        .complete(SECOND + 300 * MS, CB_LOW, -200, SP, 1.0)
+        .cause(SECOND + 300 * MS + 1, CB_LOW, -300, CauseKind::ScanOnce, Some(SP))
+        .process(SECOND + 301 * MS, ONCE, -100, "onceTask", SP)
+        .complete(SECOND + 301 * MS + 1, ONCE, -200, SP, 2.0);
+    assert_eq!(story.sketch(), "put T:SP 1\n  T:SP put = 1 went on in cbLow\nput T:SP 2\n  T:SP once = 2\n");
+}
+
+/// A PVAccess server's thread writes with and without callback: what comes after a put is not in it.
+#[test]
+fn a_put_after_one_with_callback_is_its_own() {
+    let mut story = story();
+    story
+        .put(SECOND, PutKind::Notify, PVA, 700, "", SP, 0.0)
+        .put(SECOND + 1, PutKind::Put, PVA, -150, "", SP, 1.0)
+        .process(SECOND + 2, PVA, 650, "", SP)
+        .complete(SECOND + 3, PVA, 450, SP, 1.0)
+        .put(SECOND + MS, PutKind::Put, PVA, 0, "", STR, 2.0);
+    let puts = story.puts();
+    let seen: Vec<_> = puts.iter().map(|put| (put.record.as_deref(), put.via.name())).collect();
+    assert_eq!(seen, [(Some("T:SP"), "pva"), (Some("T:STR"), "pva")]);
+}
+
+#[test]
+fn denied_puts_have_an_answer_and_no_hit() {
+    let mut story = story();
+    story.packet(SECOND, 1, 1, true, 2.0).answer(SECOND + MS, 0, 0x178);
+    story.packet(SECOND + 2 * MS, 1, 1, false, 3.0).answer(SECOND + 3 * MS, 2, 0x178);
+    // The next, of the same value, is accepted: the hit is this one's.
+    story.packet(SECOND + 4 * MS, 1, 1, false, 3.0).write(SECOND + 5 * MS, CLIENT, SP, 3.0);
+    let puts = story.puts();
+    let seen: Vec<_> = puts.iter().map(|put| (&*put.status, put.source, value::text(&put.new))).collect();
+    assert_eq!(
+        seen,
+        [("denied", "packet", "?".into()), ("denied", "packet", "?".into()), ("ok", "both", "3".into())]
+    );
+}
+
+#[test]
+fn a_put_that_fails_in_the_ioc() {
+    let mut story = story();
+    story.packet(SECOND, 1, 1, false, 2.0);
+    story.put(SECOND + MS, PutKind::PutField, CLIENT, -1000, "dbChannel_put", SP, 2.0);
+    story.answer(SECOND + 2 * MS, 0, 160);
+    let puts = story.puts();
+    assert_eq!(puts.len(), 1);
+    assert_eq!((&*puts[0].status, &puts[0].new), ("ECA_PUTFAIL", &Value::Unknown));
+}
+
+/// The client was connected before the recorder, which never learned the name of its channel.
+#[test]
+fn an_unnamed_channel_gets_its_name_from_the_hit() {
+    let mut story = story();
+    story.packet(SECOND, 1, 3, false, 2.0).write(SECOND + MS, CLIENT, SP, 2.0);
+    let puts = story.puts();
+    assert_eq!(puts.len(), 1);
+    assert_eq!((puts[0].source, puts[0].pv.as_deref()), ("both", Some("T:SP")));
+}
+
+#[test]
+fn an_alias_is_recognised_once_the_thread_is_known() {
+    let mut story = story();
+    story.packet(SECOND, 1, 1, false, 2.0).write(SECOND + MS, CLIENT, SP, 2.0);
+    story.packet(SECOND + 2 * MS, 1, 5, false, 7.0).write(SECOND + 3 * MS, CLIENT, RB1, 7.0);
+    let puts = story.puts();
+    assert_eq!(puts.len(), 2);
+    assert_eq!(
+        (puts[1].source, puts[1].pv.as_deref(), puts[1].record.as_deref()),
+        ("both", Some("ALIAS"), Some("T:RB1"))
+    );
+}
+
+#[test]
+fn a_put_to_a_link_field() {
+    let mut story = story();
+    let text = Value::Text(b"T:RB1 PP".to_vec());
+    let put = Put {
+        thread: CLIENT,
+        sp: -1000,
+        site: 1,
+        kind: PutKind::PutField,
+        record: SP,
+        field: Some(OUT),
+        dbf: Dbf::String,
+        count: 1,
+        requested: text.clone(),
+        old: Value::Unknown,
+    };
+    story.push(SECOND, Fact::Put(put.clone()));
+    // What the field holds since, and the next put's old value.
+    story.held(SECOND + 20 * MS, OUT, Value::Text(b"T:RB1 PP NMS".to_vec()));
+    story.held(SECOND + 500 * MS, OUT, Value::Text(b"T:RB1 PP NMS".to_vec()));
+    let next = Put { requested: Value::Text(b"T:NONE PP".to_vec()), old: text.clone(), ..put };
+    story.push(5 * SECOND, Fact::Put(next));
+    story.held(5 * SECOND + 520 * MS, OUT, text.clone());
+    let puts = story.puts();
+    let of = |put: &PutLine| (put.status.to_string(), put.new.clone(), put.inexact);
+    let found = Value::Text(b"T:RB1 PP NMS".to_vec());
+    assert_eq!(of(&puts[0]), ("unknown".into(), found, false), "what it held before is not known");
+    assert_eq!(of(&puts[1]), ("unknown".into(), text, false), "it still is what it was");
+    assert_eq!(puts[0].pv.as_deref(), Some("T:SP.OUT"));
+}
+
+/// A client's thread: what a WRITE left on the stack is no parent of the WRITE_NOTIFY after it.
+#[test]
+fn puts_of_both_kinds_in_one_thread() {
+    let mut story = story();
+    story.write(SECOND, CLIENT, SP, 1.0);
+    story
+        .put(SECOND + MS, PutKind::Notify, CLIENT, -1150, "", CALC, 0.0)
+        .put(SECOND + MS + 1, PutKind::Put, CLIENT, -1300, "dbChannelPut", CALC, 4.0)
+        .process(SECOND + MS + 2, CLIENT, -1300, "", CALC)
+        .complete(SECOND + MS + 3, CLIENT, -1400, CALC, 4.0);
+    assert_eq!(story.sketch(), "put T:SP 1\n  T:SP put = 1\nput T:CALC 4\n  T:CALC put = 4\n");
+}

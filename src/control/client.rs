@@ -1,0 +1,176 @@
+//! The end of `iocrec mark` and `iocrec status`: finds a directory's recorder and asks it.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fmt, thread};
+
+use nix::errno::Errno;
+
+use crate::control::name::{is_trusted, name_of, other_names, reach};
+use crate::control::request::{Reply, Request, TIMEOUT};
+use crate::control::server::NameHolder;
+use crate::directory::{self, Holder, HolderKind};
+
+/// Attempts to reach a recorder that many ask at once, and the pause between them.
+const ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Why there is no reply. Displays as a line that names the directory and what to do.
+#[derive(Debug)]
+pub enum AskError {
+    /// No recorder writes to the directory.
+    NotRunning(PathBuf),
+    /// The directory cannot be looked at.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Somebody who is not believed has the name of the recorder's socket.
+    Impostor {
+        /// The directory.
+        path: PathBuf,
+        /// Who, for people.
+        who: String,
+    },
+    /// A recorder writes to the directory, but cannot be reached from here.
+    Unreachable {
+        /// The directory.
+        path: PathBuf,
+        /// The recorder, or whoever has locked the directory, if that can be seen.
+        holder: Option<Holder>,
+        /// Why.
+        error: Errno,
+    },
+    /// The recorder does not answer this user.
+    Silent(PathBuf),
+    /// The recorder could not be asked, or has not answered in time.
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for AskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AskError::NotRunning(path) => {
+                write!(f, "no recorder writes to {}; start one with iocrec record", path.display())
+            }
+            AskError::Directory { path, error } => {
+                write!(f, "{}: {error}; name the directory of a log", path.display())
+            }
+            AskError::Impostor { path, who } => write!(
+                f,
+                "{who} has the socket name of the recorder of {}, and is not trusted; run this as root, in the \
+                 recorder's network namespace",
+                path.display()
+            ),
+            AskError::Unreachable { path, holder, error } => {
+                let path = path.display();
+                match holder {
+                    Some(holder) if holder.kind == HolderKind::Recorder => {
+                        write!(f, "a recorder, {holder}, writes to {path}")?;
+                    }
+                    Some(holder) => {
+                        write!(f, "no recorder answers for {path}, which {holder} has locked")?;
+                    }
+                    None => write!(f, "a recorder writes to {path}")?,
+                }
+                write!(
+                    f,
+                    ", but it cannot be asked: {}; run this in its network namespace (outside of the container)",
+                    error.desc()
+                )
+            }
+            AskError::Silent(path) => write!(
+                f,
+                "the recorder of {} does not answer this user; run this as root",
+                path.display()
+            ),
+            AskError::Io { path, error } => write!(
+                f,
+                "the recorder of {} does not answer: {error}; check whether its disk hangs",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+/// Asks the recorder that writes to a directory.
+///
+/// # Errors
+/// There is none, or it does not reply.
+pub fn ask(directory: &Path, request: &Request) -> Result<Reply, AskError> {
+    let mut stream = find(directory)?;
+    let mut reply = String::new();
+    let asked = stream
+        .set_read_timeout(Some(TIMEOUT))
+        .and_then(|()| stream.write_all(request.encode().as_bytes()))
+        .and_then(|()| stream.shutdown(std::net::Shutdown::Write))
+        .and_then(|()| stream.read_to_string(&mut reply));
+    let path = directory.to_owned();
+    match (asked, Reply::decode(&reply)) {
+        (Ok(_), Some(reply)) => Ok(reply),
+        (Ok(_), None) => Err(AskError::Silent(path)),
+        (Err(error), _) => Err(AskError::Io { path, error }),
+    }
+}
+
+/// Connects to the recorder of a directory, if one can be reached that is trusted.
+fn find(directory: &Path) -> Result<UnixStream, AskError> {
+    let path = directory.to_owned();
+    let (name, owner) = match name_of(directory) {
+        Ok(found) => found,
+        Err(error) => return Err(AskError::Directory { path, error }),
+    };
+    let first = reach_patiently(&name);
+    let impostor = match first {
+        Ok(stream) if is_trusted(&stream, owner) => return Ok(stream),
+        Ok(_) => true,
+        Err(_) => false,
+    };
+    let others = other_names(&name);
+    let found = others.iter().filter_map(|other| reach(other).ok()).find(|stream| is_trusted(stream, owner));
+    if let Some(stream) = found {
+        return Ok(stream);
+    }
+    let mut holders = File::open(directory).map(|handle| directory::holders(&handle)).unwrap_or_default();
+    // a recorder comes first
+    holders.sort_by_key(|holder| holder.kind != HolderKind::Recorder);
+    let holder = holders.into_iter().next();
+    let is_locked = is_locked(directory);
+    let has_recorder = holder.as_ref().is_some_and(|holder| holder.kind == HolderKind::Recorder);
+    if impostor && (has_recorder || holder.is_none() && is_locked) {
+        return Err(AskError::Impostor { path, who: NameHolder::of(&name, owner).text });
+    }
+    if !is_locked {
+        return Err(AskError::NotRunning(path));
+    }
+    Err(AskError::Unreachable { path, holder, error: first.err().unwrap_or(Errno::ECONNREFUSED) })
+}
+
+/// Connects to a recorder that may be busy.
+fn reach_patiently(name: &str) -> Result<UnixStream, Errno> {
+    for _ in 0..ATTEMPTS {
+        match reach(name) {
+            Err(Errno::EAGAIN) => thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    Err(Errno::EAGAIN)
+}
+
+/// Has somebody locked the directory?
+fn is_locked(directory: &Path) -> bool {
+    let lock = File::open(directory).map(|handle| handle.try_lock_shared());
+    matches!(lock, Ok(Err(TryLockError::WouldBlock)))
+}

@@ -1,0 +1,223 @@
+//! The recorder's end: a thread that answers requests.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+
+use crate::control::name::{is_trusted, name_of, own_user, reach};
+use crate::control::request::{Reply, Request, MAX_BYTES, TIMEOUT};
+use crate::directory::{self, HolderKind};
+
+/// How often the recorder checks that its socket still has the directory's name, and tries to get a name that was taken.
+const CHECK: Duration = Duration::from_secs(1);
+/// After this time a name that another recorder has is reported, too. Before that it is most likely the previous recorder,
+/// which is about to end.
+const REPORT_OURS: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers requests about a directory on a thread of its own, for as long as the program runs. `warn` is given lines for
+/// people: that there can be no socket, or that somebody else has its name.
+///
+/// # Errors
+/// The system refuses the thread.
+pub fn serve(
+    directory: &Path,
+    answer: impl Fn(Request) -> Reply + Send + 'static,
+    warn: impl FnMut(String) + Send + 'static,
+) -> io::Result<()> {
+    let server = Server {
+        directory: directory.to_owned(),
+        warn,
+        warned: String::new(),
+        bound: None,
+        taken_since: None,
+    };
+    thread::Builder::new().name("control".into()).spawn(move || server.run(&answer))?;
+    Ok(())
+}
+
+struct Server<W> {
+    directory: PathBuf,
+    warn: W,
+    /// The last warning, which is not repeated.
+    warned: String,
+    bound: Option<Bound>,
+    /// Since when another recorder has the name, as long as that was not reported.
+    taken_since: Option<Instant>,
+}
+
+impl<W: FnMut(String)> Server<W> {
+    fn run(mut self, answer: &impl Fn(Request) -> Reply) {
+        loop {
+            self.follow_name();
+            match &self.bound {
+                Some(bound) => bound.accept().into_iter().for_each(|stream| answer_one(stream, answer)),
+                None => thread::sleep(CHECK),
+            }
+        }
+    }
+
+    /// Sees to it that the socket has the name of the directory that is there now.
+    fn follow_name(&mut self) {
+        // a directory that has gone may come back: the socket stays until then
+        if let Ok(Some((name, owner))) = self.missing_name() {
+            // nobody needs the socket of the directory before, but it would be found
+            self.bound = self.bound.take().filter(|bound| bound.name == name);
+            match Bound::take(name, owner) {
+                Ok((_, Some(_))) if self.bound.is_some() => {} // still taken
+                Ok((bound, holder)) => {
+                    self.taken_since = holder.is_some().then(Instant::now);
+                    self.bound = Some(bound);
+                    if let Some(holder) = holder.filter(|holder| !holder.is_ours) {
+                        self.warn_once(name_is_taken(&holder.text));
+                    }
+                }
+                Err(error) => {
+                    self.warn_once(format!(
+                        "iocrec mark and status cannot reach this recorder: no socket: {error}"
+                    ));
+                }
+            }
+        }
+        let bound = self.bound.as_ref().filter(|bound| bound.has_other_name);
+        let is_due = self.taken_since.is_some_and(|since| since.elapsed() > REPORT_OURS);
+        if let Some(bound) = bound.filter(|_| is_due) {
+            let line = name_is_taken(&NameHolder::of(&bound.name, own_user()).text);
+            self.taken_since = None;
+            self.warn_once(line);
+        }
+    }
+
+    /// The name that the socket should have and has not, with the directory's owner.
+    fn missing_name(&self) -> io::Result<Option<(String, u32)>> {
+        let (name, owner) = name_of(&self.directory)?;
+        let has_it = self.bound.as_ref().is_some_and(|bound| bound.name == name && !bound.has_other_name);
+        Ok((!has_it).then_some((name, owner)))
+    }
+
+    fn warn_once(&mut self, line: String) {
+        if self.warned != line {
+            self.warned.clone_from(&line);
+            (self.warn)(line);
+        }
+    }
+}
+
+fn name_is_taken(holder: &str) -> String {
+    format!(
+        "{holder} has the socket name by which iocrec status and mark would reach this recorder; they find it by \
+         another name"
+    )
+}
+
+/// A socket that listens.
+struct Bound {
+    listener: UnixListener,
+    /// The name that it should have.
+    name: String,
+    /// It has a number appended, since the name was taken.
+    has_other_name: bool,
+}
+
+impl Bound {
+    /// Takes a name; if somebody has it, the same with a random number appended. Returns who has it.
+    fn take(name: String, owner: u32) -> io::Result<(Bound, Option<NameHolder>)> {
+        let error = match listen(&name) {
+            Ok(listener) => return Ok((Bound { listener, name, has_other_name: false }, None)),
+            Err(error) => error,
+        };
+        if error.kind() != io::ErrorKind::AddrInUse {
+            return Err(error);
+        }
+        let holder = NameHolder::of(&name, owner);
+        let mut number = [0; 8];
+        File::open("/dev/urandom")?.read_exact(&mut number)?;
+        let listener = listen(&format!("{name}/{:016x}", u64::from_ne_bytes(number)))?;
+        Ok((Bound { listener, name, has_other_name: true }, Some(holder)))
+    }
+
+    /// Waits for a client, for [`CHECK`] at most.
+    fn accept(&self) -> Option<UnixStream> {
+        let mut polled = [PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+        poll(&mut polled, PollTimeout::try_from(CHECK).unwrap_or(PollTimeout::ZERO)).ok()?;
+        match self.listener.accept() {
+            Ok((stream, _)) => stream.set_nonblocking(false).is_ok().then_some(stream),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            // most likely out of descriptors: without a pause this would spin
+            Err(_) => {
+                thread::sleep(ACCEPT_PAUSE);
+                None
+            }
+        }
+    }
+}
+
+fn listen(name: &str) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    // a client that goes away between poll and accept is not waited for
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Who has a name that a recorder wants.
+pub(super) struct NameHolder {
+    /// For people.
+    pub text: String,
+    /// It is a recorder of ours, which is most likely about to end.
+    is_ours: bool,
+}
+
+impl NameHolder {
+    /// Finds out who has a name; `owner` owns the directory.
+    pub fn of(name: &str, owner: u32) -> NameHolder {
+        let peer = reach(name).ok().and_then(|stream| getsockopt(&stream, PeerCredentials).ok());
+        let holder = match peer.map(|peer| (peer.pid(), peer.uid())) {
+            Some((pid, uid)) if pid > 0 => {
+                // who listened; by now another process may have the socket
+                let holder = directory::process(pid.unsigned_abs(), owner);
+                if holder.uid.is_some_and(|found| found != uid) {
+                    return NameHolder { text: format!("process {pid} of user {uid}"), is_ours: false };
+                }
+                Some(holder)
+            }
+            Some((_, uid)) => {
+                let text = format!("a process of user {uid} that cannot be seen from here");
+                return NameHolder { text, is_ours: false };
+            }
+            None => directory::of_socket(name, owner),
+        };
+        match holder {
+            Some(holder) => {
+                NameHolder { text: holder.to_string(), is_ours: holder.kind != HolderKind::Stranger }
+            }
+            None => NameHolder { text: "a process that cannot be seen from here".into(), is_ours: false },
+        }
+    }
+}
+
+/// Reads a request and replies. A client that is too slow or goes away gets no reply.
+fn answer_one(mut stream: UnixStream, answer: &impl Fn(Request) -> Reply) {
+    let limits = stream.set_read_timeout(Some(TIMEOUT)).and(stream.set_write_timeout(Some(TIMEOUT)));
+    if limits.is_err() || !is_trusted(&stream, 0) {
+        return;
+    }
+    let mut bytes = Vec::new();
+    if (&stream).take(MAX_BYTES as u64).read_to_end(&mut bytes).is_err() {
+        return;
+    }
+    let reply = Request::decode(&bytes).map_or_else(
+        || Reply::Refused("this recorder does not know the request; is it of another version?".into()),
+        answer,
+    );
+    let _ = stream.write_all(reply.encode().as_bytes());
+}

@@ -1,0 +1,234 @@
+//! Keeps a log directory for one recorder.
+
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use iocrec_log::storage::{DirectoryError, Keeper};
+
+use crate::directory::holder::{holders, is_trusted, Holder, HolderKind};
+use crate::directory::lock::{self, LockError};
+use crate::directory::rules::{self, RuleError};
+
+/// How long a recorder that is being killed is waited for. The kernel removes its probes one after the other, a grace
+/// period each; it releases the lock before or after.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the lock is tried meanwhile. Somebody who only checks whether it is locked has it for less.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// Calls of `tend` between checks of the rules: about ten seconds.
+const RULES_INTERVAL: u32 = 10;
+
+/// Keeps a directory for this recorder.
+pub struct Guard {
+    /// Is given lines for people.
+    warn: fn(&str),
+    /// The last lines, which are not repeated.
+    warned: Vec<String>,
+    /// Wait for a recorder that is ending. At the start only: later the log's thread would be held up.
+    waits: bool,
+    /// Somebody else has the directory's lock.
+    substitute: Option<Substitute>,
+    /// Owner of the first directory, which no other user's may replace.
+    owner: Option<u32>,
+    /// Calls of `tend`.
+    calls: u32,
+    path: PathBuf,
+}
+
+/// What is locked in place of the directory: the file, if it could be made, and its directory.
+type Substitute = Option<(File, File)>;
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Guard {
+    /// A guard without a directory. Gives `warn` lines for people.
+    pub fn new(warn: fn(&str)) -> Guard {
+        Guard {
+            warn,
+            warned: Vec::new(),
+            waits: true,
+            substitute: None,
+            owner: None,
+            calls: 0,
+            path: PathBuf::new(),
+        }
+    }
+
+    /// Gives lines to people, except those of the last time.
+    fn warn(&mut self, lines: Vec<String>) {
+        for line in lines.iter().filter(|line| !self.warned.contains(line)) {
+            (self.warn)(line);
+        }
+        self.warned = lines;
+    }
+
+    /// Locks the directory, or the file where a stranger has locked the directory. Returns lines for people.
+    fn lock(&mut self, path: &Path, directory: &File) -> Result<Vec<String>, LockError> {
+        let begin = Instant::now();
+        let patience = if std::mem::replace(&mut self.waits, false) { PATIENCE } else { INTERVAL };
+        loop {
+            match directory.try_lock() {
+                Ok(()) => return lock::check_free(path, directory).map(|()| Vec::new()),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(LockError::Io(path.to_owned(), error)),
+            }
+            let holders = holders(directory);
+            let recorder = holders.iter().find(|holder| holder.kind == HolderKind::Recorder);
+            let are_strangers =
+                !holders.is_empty() && holders.iter().all(|holder| holder.kind == HolderKind::Stranger);
+            if are_strangers {
+                return self.lock_substitute(path, directory, &holders);
+            }
+            let waited = begin.elapsed();
+            // iocrec status takes the lock for a moment, too
+            if recorder.is_some() && waited >= INTERVAL || waited >= patience {
+                return Err(LockError::held(path, recorder.or(holders.first())));
+            }
+            sleep(INTERVAL);
+        }
+    }
+
+    /// Locks the file, since strangers have locked the directory.
+    fn lock_substitute(
+        &mut self,
+        path: &Path,
+        directory: &File,
+        strangers: &[Holder],
+    ) -> Result<Vec<String>, LockError> {
+        let who: Vec<String> = strangers.iter().map(ToString::to_string).collect();
+        let mut line = format!(
+            "{} is locked by {}, which is no recorder: recording goes on without that lock",
+            path.display(),
+            who.join(" and ")
+        );
+        let substitute = match lock::lock_file(directory, true) {
+            Ok(Some(file)) => directory.try_clone().ok().map(|directory| (file, directory)),
+            Ok(None) => return Err(LockError::held(path, None)),
+            Err(error) => {
+                line += &format!("; another recorder would not be kept off ({}: {error})", lock::NAME);
+                None
+            }
+        };
+        self.substitute = Some(substitute);
+        // a recorder that came in between saw no file yet, but is seen now
+        let holders = holders(directory);
+        if let Some(recorder) = holders.iter().find(|holder| holder.kind == HolderKind::Recorder) {
+            self.substitute = None;
+            return Err(LockError::held(path, Some(recorder)));
+        }
+        Ok(vec![line])
+    }
+
+    fn remove_substitute(&mut self) {
+        if let Some(Some((_, directory))) = self.substitute.take() {
+            lock::remove(&directory);
+        }
+    }
+}
+
+fn refused(error: impl ToString) -> DirectoryError {
+    DirectoryError::Refused(error.to_string())
+}
+
+impl Keeper for Guard {
+    fn admit(&mut self, path: &Path, directory: &File) -> Result<(), DirectoryError> {
+        self.remove_substitute();
+        path.clone_into(&mut self.path);
+        let mut lines = rules::check(path, directory).map_err(refused)?;
+        let owner = directory.metadata().map_or(0, |metadata| metadata.uid());
+        if let Some(before) = self.owner.filter(|&before| owner != before && !is_trusted(owner)) {
+            return Err(refused(RuleError::NewOwner { path: path.to_owned(), owner, before }));
+        }
+        lines.extend(self.lock(path, directory).map_err(refused)?);
+        self.owner.get_or_insert(owner);
+        self.warn(lines);
+        Ok(())
+    }
+
+    fn tend(&mut self, directory: &File) {
+        self.calls += 1;
+        if self.calls.is_multiple_of(RULES_INTERVAL) {
+            // by now a violation is reported, but recording goes on
+            if let Err(error) = rules::check(&self.path, directory) {
+                self.warn(vec![error.to_string()]);
+            }
+        }
+        if self.substitute.is_some() && directory.try_lock().is_ok() {
+            self.remove_substitute();
+            let line = format!("{}: the recorder has the lock now", self.path.display());
+            self.warn(vec![line]);
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.remove_substitute();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::lock::NAME;
+
+    fn guard() -> Guard {
+        Guard::new(|_| {})
+    }
+
+    fn open(path: &Path) -> File {
+        File::open(path).unwrap()
+    }
+
+    #[test]
+    fn a_stranger_does_not_keep_a_recorder_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let theirs = open(path);
+        theirs.try_lock().unwrap();
+        // this process is no recorder
+        let mut one = guard();
+        let handle = open(path);
+        one.admit(path, &handle).unwrap();
+        assert!(path.join(NAME).exists());
+        assert_eq!(std::fs::metadata(path.join(NAME)).unwrap().mode() & 0o777, 0o600);
+        // but it keeps off another one
+        let error = guard().admit(path, &open(path)).unwrap_err().to_string();
+        assert!(error.contains("another recorder"), "{error}");
+        drop(theirs);
+        let error = guard().admit(path, &open(path)).unwrap_err().to_string();
+        assert!(error.contains("another recorder"), "{error}");
+        one.tend(&handle);
+        assert!(!path.join(NAME).exists(), "it leaves something behind");
+        assert!(open(path).try_lock().is_err(), "it has taken the directory's lock");
+        drop((one, handle));
+        guard().admit(path, &open(path)).unwrap();
+    }
+
+    /// What a killed recorder has left, and what others have put in its place.
+    #[test]
+    fn files_that_are_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        std::fs::write(path.join(NAME), "").unwrap();
+        guard().admit(path, &open(path)).unwrap();
+        assert!(!path.join(NAME).exists());
+        let victim = path.join("victim");
+        std::fs::write(&victim, "x").unwrap();
+        std::os::unix::fs::symlink(&victim, path.join(NAME)).unwrap();
+        let theirs = open(path);
+        theirs.try_lock().unwrap();
+        let mut one = guard();
+        one.admit(path, &open(path)).unwrap();
+        assert!(std::fs::symlink_metadata(path.join(NAME)).unwrap().is_file());
+        drop(one);
+        assert!(!path.join(NAME).exists());
+        assert_eq!(std::fs::read(victim).unwrap(), b"x");
+    }
+}
