@@ -7,7 +7,7 @@ use epics::dbf::Numbering;
 use crate::bpf::hit::{Body, Form, Head};
 use crate::ioc::fields;
 use crate::linux::text::printable;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::threads::{HitPlace, NewThread, Step};
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::value::{dbf, text, value};

@@ -10,7 +10,7 @@ use iocrec_log::writer::{State, Status};
 use crate::json::{array, string};
 use crate::linux::clock::{self, iso};
 use crate::recorder::heartbeat::Times;
-use crate::recorder::name_of;
+use crate::recorder::host::name_of;
 use crate::terminal;
 
 /// Nanoseconds between counts.

@@ -9,19 +9,17 @@ use std::time::Duration;
 use iocrec_log::event::{Clock, Event, Fact, Loss};
 use nix::poll::{PollFd, PollFlags};
 
+use crate::bpf::maps::Tables;
 use crate::recorder::circuits::Circuits;
-use crate::recorder::context::{Context, Env, Machine};
+use crate::recorder::context::Context;
+use crate::recorder::env::Run;
+use crate::recorder::env::{Env, Machine};
 use crate::recorder::error::StartError;
 use crate::recorder::options::Options;
-use crate::recorder::registry::{Registry, Run};
+use crate::recorder::registry::Registry;
 use crate::recorder::sink::Sink;
-use crate::recorder::sources::{Lost, Source};
+use crate::recorder::sources::{Lost, Source, ROUND};
 
-use crate::bpf::maps::Tables;
-
-/// How often waiting hits and packets are taken over. The ring holds eight times what a busy IOC (20,000
-/// hits/s of 64 bytes) makes in this time; it wakes the recorder earlier when a quarter has filled.
-pub const ROUND: Duration = Duration::from_millis(50);
 /// How often processes are looked for, nanoseconds: an IOC that starts is seen within this.
 const SURVEY: u64 = 1_000_000_000;
 /// What the start waits for, nanoseconds: that all processes have been looked at. What takes longer is looked at

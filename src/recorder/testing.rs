@@ -19,10 +19,12 @@ use crate::linux::procfs::Procfs;
 use crate::linux::user::Users;
 use crate::linux::width::Width;
 use crate::recorder::circuits::Circuits;
-use crate::recorder::context::{Context, Env, Machine};
+use crate::recorder::context::Context;
+use crate::recorder::env::Run;
+use crate::recorder::env::{Env, Machine};
 use crate::recorder::options::Options;
 use crate::recorder::registry::traced_ioc::TracedIoc;
-use crate::recorder::registry::{Registry, Run};
+use crate::recorder::registry::Registry;
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
 

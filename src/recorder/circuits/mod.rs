@@ -20,7 +20,7 @@ use crate::recorder::circuits::ends::EndFinder;
 use crate::recorder::circuits::local_clients::LocalClients;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::circuits::server_threads::ServerThreads;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
 
 /// How long after a hit the packets that caused it may come, nanoseconds: the packet ring hands over a

@@ -9,7 +9,7 @@ use crate::ca;
 use crate::net::captures::Wanted;
 use crate::net::service::Ports;
 use crate::net::Namespace;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
 
 /// See the module.

@@ -8,7 +8,7 @@ use iocrec_log::event::{Address, Event, Fact, ServerThread, ThreadId};
 use crate::inspector::Request;
 use crate::ioc::clients::Client;
 use crate::net::Namespace;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::threads::NewThread;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 

@@ -15,8 +15,8 @@ use epics::limits::MAX_STRING_SIZE;
 use iocrec_log::event::{Fact, FieldId, FieldValue, RecordId, Value};
 
 use crate::ioc::fields;
-use crate::recorder::context::Env;
-use crate::recorder::registry::Owner;
+use crate::recorder::env::Env;
+use crate::recorder::registry::owner::Owner;
 
 /// When a field is read, nanoseconds after the last put to it: dbPut works within microseconds.
 const SOON: u64 = 20_000_000;

@@ -4,15 +4,14 @@
 //! to define it in the log before it is used; after that a hit costs a look-up in a hash map of its IOC.
 //!
 //! All that belongs to one process is in its [`TracedIoc`] and goes with it, in [`Registry::remove`]. What lasts longer
-//! is in [`Run`].
+//! is in the [run](Run).
 
 pub mod after_puts;
 pub mod call_sites;
 pub mod fields;
 pub mod hash;
-pub mod ids;
-pub mod limits;
 pub mod links;
+pub mod owner;
 pub mod records;
 pub mod rereads;
 pub mod scan_lists;
@@ -22,40 +21,11 @@ pub mod threads;
 pub mod traced_ioc;
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
-use iocrec_log::event::IocId;
-
-use crate::inspector::Request;
-use crate::ioc::IocProcess;
 use crate::linux::procfs::Procfs;
+use crate::recorder::env::Run;
 use crate::recorder::registry::hash::AddressMap;
-use crate::recorder::registry::ids::Ids;
-use crate::recorder::registry::limits::Limits;
-use crate::recorder::registry::records::NewRecord;
 use crate::recorder::registry::traced_ioc::TracedIoc;
-
-/// What belongs to the run, and not to any of its processes.
-#[derive(Default)]
-pub struct Run {
-    /// The ids given so far.
-    pub ids: Ids,
-    /// What is used up of what all IOCs share.
-    pub limits: Limits,
-    /// Records that the BPF programs have not been told of; `None` where they need not know any.
-    pub new_records: Option<Vec<NewRecord>>,
-    /// What the inspector is to find out.
-    pub requests: Vec<Request>,
-}
-
-/// An IOC as definitions need it: its id and its process.
-#[derive(Clone, Copy)]
-pub struct Owner<'a> {
-    /// Its id.
-    pub id: IocId,
-    /// Its process, as it was last looked at.
-    pub process: &'a Arc<IocProcess>,
-}
 
 /// The processes that are traced: IOCs, and CA servers that are none. By pid.
 #[derive(Default)]

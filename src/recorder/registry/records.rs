@@ -10,23 +10,12 @@ use std::hash::BuildHasherDefault;
 use iocrec_log::event::{Alias, EnumStrings, Fact, Loss, LossSource, Record, RecordId};
 
 use crate::inspector::FoundRecord;
-use crate::recorder::context::Env;
+use crate::recorder::env::{Env, NewRecord};
 use crate::recorder::registry::hash::{AddressHasher, AddressMap};
-use crate::recorder::registry::Owner;
+use crate::recorder::registry::owner::Owner;
 
 /// Bytes of a record's name without its NUL; the name is the first member of dbCommon.
 const RECORD_NAME: usize = epics::limits::PVNAME_STRINGSZ - 1;
-
-/// A record that the BPF programs need to know of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewRecord {
-    /// Its process.
-    pub pid: u32,
-    /// Address of its dbCommon.
-    pub address: u64,
-    /// Does the user want it?
-    pub wanted: bool,
-}
 
 /// Those of one IOC.
 #[derive(Default)]

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use iocrec_log::event::{EnumStrings, Fact, RecordId};
 
 use crate::ioc::layout;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
+use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::scan_lists::ScanLists;
-use crate::recorder::registry::Owner;
 
 /// When it is read, nanoseconds after the put: dbPut works within microseconds, but may wait for the lock of a scan list
 /// that is long.

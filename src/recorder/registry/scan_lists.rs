@@ -8,9 +8,9 @@ use iocrec_log::event::{Fact, RecordId, RecordScan, ScanList, ScanListId};
 
 use crate::ioc::menus;
 use crate::ioc::scanning::{self, Place};
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
-use crate::recorder::registry::Owner;
+use crate::recorder::registry::owner::Owner;
 
 /// Records that are on no list yet are looked up after 1, 2, 4, 8 s, and then every 8 s, nanoseconds: an event that
 /// does not exist may never come, and an IOC's start may take minutes.

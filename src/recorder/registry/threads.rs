@@ -6,9 +6,9 @@
 use iocrec_log::event::{Fact, Thread, ThreadId};
 
 use crate::ioc::threads;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
-use crate::recorder::registry::Owner;
+use crate::recorder::registry::owner::Owner;
 
 /// A thread that is defined.
 #[derive(Clone, Copy, Debug)]

@@ -14,17 +14,17 @@ use crate::inspector::{FoundRecord, ServedClient};
 use crate::ioc::{scanning, Database, IocProcess};
 use crate::linux::ending::Ending;
 use crate::net::Namespace;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::after_puts::{AfterPuts, PutTo};
 use crate::recorder::registry::call_sites::CallSites;
 use crate::recorder::registry::fields::{Fields, KnownField};
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::links::Links;
+use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::records::Records;
 use crate::recorder::registry::rereads::Rereads;
 use crate::recorder::registry::scan_lists::ScanLists;
 use crate::recorder::registry::threads::{HitPlace, KnownThread, NewThread, Step, Threads};
-use crate::recorder::registry::Owner;
 use crate::recorder::shortfall::Shortfalls;
 
 /// How far its probes have come.

@@ -8,8 +8,8 @@ use iocrec_log::event::LossSource;
 use crate::net::captures::Captures;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::context::Context;
-use crate::recorder::run::ROUND;
 use crate::recorder::shortfall::Shortfall;
+use crate::recorder::sources::ROUND;
 use crate::recorder::sources::{Lost, Source};
 
 /// See the module.
