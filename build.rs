@@ -1,13 +1,22 @@
-//! Compiles bpf/ with clang for each kernel that the binary may meet, and leaves the objects in OUT_DIR, packed, with a
-//! table of them (programs.rs), to be embedded by src/bpf.
+//! Compiles each bpf/NAME.bpf.c with clang for each kernel that the binary may meet, and leaves the objects in OUT_DIR,
+//! packed, with a table of them (objects.rs), to be embedded by src/bpf/objects.rs.
+//!
+//! For the tests (tests/bpf) it compiles them for all kernels, with the types of the contract in them, and leaves a table
+//! of these, too (objects_of_all.rs).
 //!
 //! Runs again only when bpf/, this file or $CLANG changes.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+/// Where the programs are.
+const SOURCES: &str = "bpf";
+/// How their files' names end.
+const SUFFIX: &str = ".bpf.c";
+
 fn main() -> ExitCode {
-    println!("cargo::rerun-if-changed=bpf");
+    println!("cargo::rerun-if-changed={SOURCES}");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=CLANG");
     match build() {
@@ -23,30 +32,65 @@ fn variable(name: &str) -> Result<String, String> {
     std::env::var(name).map_err(|e| format!("{name}: {e}"))
 }
 
-/// A kernel that a binary may meet, and the buffers through which its hits can be taken.
+/// The buffers that hits go through, and with them the kernels that the programs are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tier {
+    /// A ring buffer: kernel 5.8 and later.
+    Ring,
+    /// A perf buffer for each CPU: kernel 4.4 and later.
+    Perf,
+}
+
+impl Tier {
+    fn name(self) -> &'static str {
+        match self {
+            Tier::Ring => "ring",
+            Tier::Perf => "perf",
+        }
+    }
+
+    /// As the agent names it.
+    fn variant(self) -> &'static str {
+        match self {
+            Tier::Ring => "Tier::Ring",
+            Tier::Perf => "Tier::Perf",
+        }
+    }
+
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Tier::Ring => &["-mcpu=v2", "-DIOCREC_RING"],
+            // v1: jumps newer than that need kernel 4.14 (JLT) or 5.1 (JMP32)
+            Tier::Perf => &["-mcpu=v1"],
+        }
+    }
+}
+
+/// A kernel that a binary may meet, and the tiers that it may have there.
 struct Kernel {
     /// As bpf/registers.h names it.
     registers: &'static str,
     /// What `uname -m` begins with there.
     machines: &'static [&'static str],
-    tiers: &'static [&'static str],
+    tiers: &'static [Tier],
 }
 
-const X86_64: Kernel = Kernel { registers: "x86", machines: &["x86_64"], tiers: &["ring", "perf"] };
-const ARM64: Kernel = Kernel { registers: "arm64", machines: &["aarch64"], tiers: &["ring", "perf"] };
-const RISCV64: Kernel = Kernel { registers: "riscv", machines: &["riscv64"], tiers: &["ring", "perf"] };
+const BOTH: &[Tier] = &[Tier::Ring, Tier::Perf];
+const X86_64: Kernel = Kernel { registers: "x86", machines: &["x86_64"], tiers: BOTH };
+const ARM64: Kernel = Kernel { registers: "arm64", machines: &["aarch64"], tiers: BOTH };
+const RISCV64: Kernel = Kernel { registers: "riscv", machines: &["riscv64"], tiers: BOTH };
 // In a 32-bit process libbpf's consumer of the ring buffer stalls after 4 GiB: its positions are compared as
 // `unsigned long`. So 32-bit binaries have perf buffers only, whatever the kernel.
 const I386: Kernel =
-    Kernel { registers: "i386", machines: &["i386", "i486", "i586", "i686"], tiers: &["perf"] };
-const ARM: Kernel = Kernel { registers: "arm", machines: &["arm"], tiers: &["perf"] };
-const X86_64_FROM_32: Kernel = Kernel { tiers: &["perf"], ..X86_64 };
-const ARM64_FROM_32: Kernel = Kernel { tiers: &["perf"], ..ARM64 };
+    Kernel { registers: "i386", machines: &["i386", "i486", "i586", "i686"], tiers: &[Tier::Perf] };
+const ARM: Kernel = Kernel { registers: "arm", machines: &["arm"], tiers: &[Tier::Perf] };
+const X86_64_FROM_32: Kernel = Kernel { tiers: &[Tier::Perf], ..X86_64 };
+const ARM64_FROM_32: Kernel = Kernel { tiers: &[Tier::Perf], ..ARM64 };
 
 fn build() -> Result<(), String> {
-    let out = variable("OUT_DIR")?;
-    // bpf_helpers.h of the very libbpf that is linked (set by libbpf-sys, its `links` metadata)
-    let headers = variable("DEP_BPF_INCLUDE")?;
+    let out = PathBuf::from(variable("OUT_DIR")?);
+    let compiler = Compiler::find()?;
+    let names = names()?;
     // Which programs are right depends on the kernel that runs, not on the binary.
     let kernels: &[Kernel] = match variable("CARGO_CFG_TARGET_ARCH")?.as_str() {
         "x86_64" => &[X86_64],
@@ -56,68 +100,116 @@ fn build() -> Result<(), String> {
         "riscv64" => &[RISCV64],
         other => return Err(format!("there are no BPF programs for {other}: see bpf/registers.h")),
     };
-    // Any machine's <asm/types.h> serves: BPF is a target of its own. Debian keeps them in a directory a machine.
-    let host = variable("HOST")?;
-    let multiarch = format!("/usr/include/{}-linux-gnu", host.split('-').next().unwrap_or_default());
-    let table = |name: &str, kernels: &[Kernel]| {
-        let mut rows = String::new();
-        for kernel in kernels {
-            for tier in kernel.tiers {
-                let object = Path::new(&out).join(format!("{}-{tier}.bpf.o", kernel.registers));
-                let defines = if *tier == "ring" { &["-DIOCREC_RING"][..] } else { &[] };
-                compile(&object, &headers, &multiarch, kernel.registers, defines)?;
-                strip(&object);
-                let (packed, bytes) = pack(&object)?;
-                let machines = kernel.machines;
-                let tier = if *tier == "ring" { "Ring" } else { "Perf" };
-                rows += &format!(
-                    "Programs {{ machines: &{machines:?}, tier: Tier::{tier}, packed: include_bytes!({packed:?}), bytes: {bytes} }},"
-                );
-            }
+    let mut embedded = String::new();
+    let mut of_all = String::new();
+    for name in &names {
+        for (kernel, tier) in each(kernels) {
+            let object = out.join(format!("{name}-{}-{}.bpf.o", kernel.registers, tier.name()));
+            compiler.compile(name, &object, kernel, tier, &[])?;
+            strip(&object);
+            let (packed, bytes) = pack(&object)?;
+            embedded += &format!(
+                "Embedded {{ name: {name:?}, machines: &{:?}, tier: {}, packed: include_bytes!({packed:?}), \
+                 bytes: {bytes} }},",
+                kernel.machines,
+                tier.variant(),
+            );
         }
-        let path = Path::new(&out).join(name);
-        std::fs::write(&path, format!("&[{rows}]")).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    table("programs.rs", kernels)?;
-    // for the tests of src/bpf/rules.rs
-    table("programs_of_all.rs", &[X86_64, ARM64, RISCV64, I386, ARM])
+        for (kernel, tier) in each(&[X86_64, ARM64, RISCV64, I386, ARM]) {
+            let object = out.join(format!("{name}-{}-{}.test.o", kernel.registers, tier.name()));
+            compiler.compile(name, &object, kernel, tier, &["-DIOCREC_CONTRACT"])?;
+            strip(&object);
+            let (machine, ring) = (kernel.machines[0], tier == Tier::Ring);
+            of_all += &format!(
+                "Compiled {{ name: {name:?}, machine: {machine:?}, ring: {ring}, path: {:?} }},",
+                object.display().to_string()
+            );
+        }
+    }
+    write(&out.join("objects.rs"), &format!("&[{embedded}]"))?;
+    write(&out.join("objects_of_all.rs"), &format!("&[{of_all}]"))
 }
 
-fn compile(
-    object: &Path,
-    headers: &str,
-    multiarch: &str,
-    registers: &str,
-    defines: &[&str],
-) -> Result<(), String> {
-    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
-    // v1: jumps newer than that need kernel 4.14 (JLT) or 5.1 (JMP32)
-    let version = if defines.is_empty() { "-mcpu=v1" } else { "-mcpu=v2" };
-    let status = Command::new(&clang)
-        .args(["-target", "bpfel", "-g", "-O2", "-Wall", "-Werror", version])
-        .args(defines)
-        .arg(format!("-D__TARGET_ARCH_{registers}"))
-        .args(["-I", headers, "-idirafter", multiarch, "-c", "bpf/ioc.bpf.c", "-o"])
-        .arg(object)
-        .status()
-        .map_err(|e| {
-            format!("cannot run {clang}: {e}; install it (apt-get install clang) or set CLANG to its path")
-        })?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("{clang} could not compile bpf/ioc.bpf.c; its messages stand above"))
+fn each(kernels: &[Kernel]) -> impl Iterator<Item = (&Kernel, Tier)> {
+    kernels.iter().flat_map(|kernel| kernel.tiers.iter().map(move |&tier| (kernel, tier)))
+}
+
+/// The names of all objects, in order.
+fn names() -> Result<Vec<String>, String> {
+    let failed = |error| format!("{SOURCES}: {error}");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(SOURCES).map_err(failed)? {
+        let file = entry.map_err(failed)?.file_name();
+        names.extend(file.to_str().and_then(|file| file.strip_suffix(SUFFIX)).map(str::to_string));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// clang, and where it finds headers.
+struct Compiler {
+    clang: String,
+    /// bpf_helpers.h of the very libbpf that is linked.
+    libbpf: String,
+    /// <asm/types.h>: Debian keeps it in a directory a machine. Any machine's serves, since BPF is a target of its own.
+    multiarch: String,
+}
+
+impl Compiler {
+    fn find() -> Result<Compiler, String> {
+        let host = variable("HOST")?;
+        let machine = host.split('-').next().unwrap_or_default();
+        Ok(Compiler {
+            clang: std::env::var("CLANG").unwrap_or_else(|_| "clang".into()),
+            // set by libbpf-sys, its `links` metadata
+            libbpf: variable("DEP_BPF_INCLUDE")?,
+            multiarch: format!("/usr/include/{machine}-linux-gnu"),
+        })
+    }
+
+    fn compile(
+        &self,
+        name: &str,
+        object: &Path,
+        kernel: &Kernel,
+        tier: Tier,
+        options: &[&str],
+    ) -> Result<(), String> {
+        let Compiler { clang, libbpf, multiarch } = self;
+        let source = format!("{SOURCES}/{name}{SUFFIX}");
+        let status = Command::new(clang)
+            .args(["-target", "bpfel", "-g", "-O2", "-Wall", "-Werror"])
+            .args(tier.options())
+            .args(options)
+            .arg(format!("-D__TARGET_ARCH_{}", kernel.registers))
+            .args(["-I", libbpf, "-idirafter", multiarch, "-c", &source, "-o"])
+            .arg(object)
+            .status()
+            .map_err(|e| {
+                format!(
+                    "cannot run {clang}: {e}; install it (apt-get install clang) or set CLANG to its path"
+                )
+            })?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("{clang} could not compile {source}; its messages stand above"))
+        }
     }
 }
 
 /// Packs an object (RFC 1951); the packed file, and the object's size.
-fn pack(object: &Path) -> Result<(std::path::PathBuf, usize), String> {
+fn pack(object: &Path) -> Result<(PathBuf, usize), String> {
     /// As small as it gets: it takes 30 ms.
     const LEVEL: u8 = 10;
     let failed = |path: &Path, error| format!("{}: {error}", path.display());
-    let bytes = std::fs::read(object).map_err(|error| failed(object, error))?;
+    let bytes = fs::read(object).map_err(|error| failed(object, error))?;
     let packed = object.with_extension("deflate");
-    let done = std::fs::write(&packed, miniz_oxide::deflate::compress_to_vec(&bytes, LEVEL));
+    let done = fs::write(&packed, miniz_oxide::deflate::compress_to_vec(&bytes, LEVEL));
     done.map_err(|error| failed(&packed, error))?;
     Ok((packed, bytes.len()))
 }

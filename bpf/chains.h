@@ -13,6 +13,10 @@
 #ifndef IOCREC_CHAINS_H
 #define IOCREC_CHAINS_H
 
+#include "program.h"
+#include "hits.h"
+#include "buffers.h"
+
 /* The agent makes these maps as large as they must be; they need no room where nothing is left out. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -28,8 +32,8 @@ struct {
 	__type(value, struct thread_state);
 } threads SEC(".maps");
 
-/* Chains that were left out are told at most so often for each record, ns. */
-#define TELL_PAUSE 10000000000
+/* Between two hits about chains of a record that were left out, at least this time, ns. */
+#define THINNED_PAUSE 10000000000
 
 INLINE struct record_state *state_of(__u64 id, __u64 record)
 {
@@ -98,7 +102,7 @@ INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, str
 		return 1;
 	}
 	state->chains++;
-	if (state->left_out && time - state->since >= TELL_PAUSE) {
+	if (state->left_out && time - state->since >= THINNED_PAUSE) {
 		OPEN(thinned, thinned);
 		begin(&thinned->hit, regs, id, KIND_THINNED, record);
 		no_alarm(&thinned->hit);
@@ -109,12 +113,6 @@ INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, str
 	}
 	return 0;
 }
-
-/*
- * Kernel 4.4 forgets that a pointer has been compared with NULL where the compiler keeps it on the stack from before.
- * A NULL that comes from there is a number that may be anything, to 4.9 even one in a register. So what is looked up is
- * compared at once, here as elsewhere; what is NULL leaves by a way of its own, and the rest is COMPARED.
- */
 
 /* Where chains are not looked at. */
 INLINE int is_unwanted(__u64 id, __u64 record)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * What the uprobe programs hand to the agent, and what they need to be told.
+ * What the programs hand to the agent, and what the agent gives them: the contract, whose other side is
+ * src/bpf/contract.rs.
  *
- * src/bpf/hit.rs reads these bytes by offset: every member is naturally aligned, so that the
- * layout is the same for every compiler, and the sizes are asserted on both sides.
+ * Every member is naturally aligned and there is no padding, so that the layout is the same for every compiler. The sizes
+ * are asserted on both sides, and a test compares all of it (cargo test -p iocrec --test bpf).
  */
 #ifndef IOCREC_HITS_H
 #define IOCREC_HITS_H
@@ -23,7 +24,7 @@ enum kind {
 	KIND_SCAN_IO_REQUEST = 12,
 	KIND_POST_EVENT = 13,
 	KIND_THINNED = 14,
-	KIND_ROUTINE = 15,
+	KIND_RSET_PROCESS = 15,
 };
 
 /* A scalar string field or DBR_STRING element: MAX_STRING_SIZE of epicsTypes.h */
@@ -57,6 +58,13 @@ struct hit {
 };
 
 #define NO_VALUE 0xff
+
+/* Entries of map `lost`, which the ring tier has: hits that found no room. */
+enum lost {
+	LOST_PROCESSING = 0, /* links' puts with it */
+	LOST_PUTS = 1,
+	LOST_SORTS,
+};
 
 struct complete {
 	struct hit hit;
@@ -121,7 +129,7 @@ struct cause {
 	__u64 user;     /* the record it names, or CALLBACK.user, which may be one */
 };
 
-/* Chains that were left out; told with a later one that is kept. */
+/* Chains that were left out; sent with a later one that is kept. */
 struct thinned {
 	struct hit hit; /* object: the record that they began with */
 	__u64 since;    /* when the first of them began */
@@ -138,7 +146,7 @@ _Static_assert(sizeof(struct link_put) == 168, "link_put");
 _Static_assert(sizeof(struct cause) == 56, "cause");
 _Static_assert(sizeof(struct thinned) == 64, "thinned");
 
-/* Told by the agent for each traced process (map `processes`, key: pid). Offsets in bytes. */
+/* Given by the agent for each traced process (map `processes`, key: pid). Offsets in bytes. */
 struct process_layout {
 	__u32 rdes;         /* in dbCommon: pointer to the dbRecordType */
 	__u32 stat;         /* in dbCommon: STAT; SEVR follows it at stat + 2 */
@@ -148,7 +156,7 @@ struct process_layout {
 	__u32 link_record;  /* in struct link: dbCommon *; NO_OFFSET: it has none */
 	__u32 link_pvname;  /* in struct link: char * */
 	__u32 no_int64;     /* field types are numbered as before Base 3.16.1 */
-	__u64 window;       /* of each record's chains so many are kept in so many ns ... */
+	__u64 window;       /* of the chains of each record `chains` are kept in this time, ns */
 	__u32 chains;       /* 0: all */
 	__u32 selects;      /* some records are not wanted: look in map `records` */
 };
@@ -169,7 +177,8 @@ struct process_place {
 };
 
 /* Knuth's multiplicative hash, the upper bits. */
-#define PLACE(number, bits) ((__u32)((number) * 0x9e3779b1u) >> (32 - (bits)))
+#define PLACE_FACTOR 0x9e3779b1u
+#define PLACE(number, bits) ((__u32)((number) * PLACE_FACTOR) >> (32 - (bits)))
 #ifdef IOCREC_RING
 #define PROCESS_BITS 8
 #define TYPE_BITS 10
@@ -181,7 +190,7 @@ struct process_place {
 #endif
 #define PROCESS_PLACE(pid) PLACE((__u32)(pid), PROCESS_BITS)
 
-/* Told by the agent for each record type of a process (map `types`, key: type_key). */
+/* Given by the agent for each record type of a process (map `types`, key: type_key). */
 struct type_key {
 	__u64 rdes; /* dbRecordType * */
 	__u64 pid;
@@ -233,7 +242,7 @@ enum open {
 
 struct record_state {
 	__u64 window;   /* when the window began in which chains are counted */
-	__u64 since;    /* when the first chain was left out of which the agent has not been told */
+	__u64 since;    /* when the first chain was left out that the agent has not been sent */
 	__u64 left_out; /* how many since */
 	__u32 chains;   /* kept in this window */
 	__u8 unwanted;
@@ -279,5 +288,37 @@ _Static_assert(sizeof(struct type_place) == 48, "type_place");
 _Static_assert(sizeof(struct process_layout) == 48, "process_layout");
 _Static_assert(sizeof(struct type_key) == 16, "type_key");
 _Static_assert(sizeof(struct value_layout) == 32, "value_layout");
+
+#ifdef IOCREC_CONTRACT
+/*
+ * For the test of the contract (tests/bpf/contract.rs): a type that neither a map nor a program's arguments name is in
+ * the object's BTF only if a variable has it.
+ */
+enum numbers {
+	NUMBER_STRING_BYTES = STRING_BYTES,
+	NUMBER_NAME_BYTES = NAME_BYTES,
+	NUMBER_ARRAY_BYTES = ARRAY_BYTES,
+	NUMBER_NO_VALUE = NO_VALUE,
+	NUMBER_NO_LINK = NO_LINK,
+	NUMBER_NO_OFFSET = NO_OFFSET,
+	NUMBER_PLACE_FACTOR = PLACE_FACTOR,
+};
+
+struct contract {
+	struct hit hit;
+	struct complete complete;
+	struct complete_string complete_string;
+	struct complete_array complete_array;
+	struct put put;
+	struct put_array put_array;
+	struct link_put link_put;
+	struct cause cause;
+	struct thinned thinned;
+	enum kind kind;
+	enum form form;
+	enum lost lost;
+	enum numbers numbers;
+} *contract SEC(".contract");
+#endif
 
 #endif

@@ -16,13 +16,13 @@ use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
 use crate::bpf;
-use crate::bpf::Wish;
 use crate::commands::{check, mark, status, watch};
 use crate::control::{self, Reply};
 use crate::directory::Guard;
 use crate::linux::signals::HangUp;
 use crate::linux::user::Users;
 use crate::linux::{privileges, signals};
+use crate::probes::tiers::TierRequest;
 use crate::recorder::chain_sampling::Retain;
 use crate::recorder::holding::Holding;
 use crate::recorder::report::Report;
@@ -160,8 +160,8 @@ struct Record {
     no_command_lines: bool,
 
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
-    #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
-    tier: Wish,
+    #[argh(option, default = "TierRequest::Auto", from_str_fn(tier))]
+    tier: TierRequest,
 }
 
 /// print puts and processing as they happen, a line each; writes no log
@@ -213,8 +213,8 @@ struct Watch {
     no_command_lines: bool,
 
     /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
-    #[argh(option, default = "Wish::Auto", from_str_fn(tier))]
-    tier: Wish,
+    #[argh(option, default = "TierRequest::Auto", from_str_fn(tier))]
+    tier: TierRequest,
 }
 
 /// say what this machine allows, with reasons, and which IOCs run on it
@@ -450,7 +450,7 @@ fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<Recorder, Fa
         (false, false, _) => {
             return Err(Failure::Usage("nothing to record: leave out --no-puts or --no-process".into()));
         }
-        (false, _, Wish::Only(Tier::Packet)) => {
+        (false, _, TierRequest::Only(Tier::Packet)) => {
             return Err(Failure::Usage(
                 "nothing to record: the packet tier sees puts only; leave out --no-puts".into(),
             ));
@@ -553,12 +553,12 @@ fn chains(text: &str) -> Result<u32, String> {
     }
 }
 
-fn tier(text: &str) -> Result<Wish, String> {
+fn tier(text: &str) -> Result<TierRequest, String> {
     match text {
-        "auto" => Ok(Wish::Auto),
-        "ring" => Ok(Wish::Only(Tier::Ring)),
-        "perf" => Ok(Wish::Only(Tier::Perf)),
-        "packet" => Ok(Wish::Only(Tier::Packet)),
+        "auto" => Ok(TierRequest::Auto),
+        "ring" => Ok(TierRequest::Only(Tier::Ring)),
+        "perf" => Ok(TierRequest::Only(Tier::Perf)),
+        "packet" => Ok(TierRequest::Only(Tier::Packet)),
         _ => Err(format!("{text} is no tier; choose auto, ring, perf or packet")),
     }
 }

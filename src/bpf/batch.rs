@@ -5,6 +5,8 @@
 //! after the clock showed T carries a later time than T. Who takes over all that was begun until then has all hits with times
 //! up to T, and hands over these; what carries a later time waits for the next time.
 
+use crate::bpf::contract::Hit;
+
 /// Hits as they came, one behind the other.
 #[derive(Default)]
 pub struct Batch {
@@ -64,11 +66,12 @@ impl Batch {
     }
 }
 
-/// Bytes of the shortest hit, `struct hit` of bpf/hits.h.
-const SMALLEST: usize = 48;
+/// Bytes of the shortest hit.
+const SMALLEST: usize = size_of::<Hit>();
 
 /// When a hit was made, with which it begins.
 fn time(bytes: &[u8], start: u32) -> u64 {
+    const { assert!(std::mem::offset_of!(Hit, time) == 0) };
     let time = bytes.get(start as usize..).and_then(<[u8]>::first_chunk);
     time.map_or(0, |time| u64::from_ne_bytes(*time))
 }

@@ -1,15 +1,380 @@
 //! The contract between the BPF programs (bpf/) and the agent: names, numbers, and the layout of every byte that both
 //! touch.
+//!
+//! This is the contract of bpf/ioc.bpf.c. Another object gets one of its own in the room that it is for.
+//!
+//! Each struct here has the name of its counterpart in bpf/hits.h beside it, with the same members in the same order. All
+//! members are naturally aligned and there is no padding, so that every compiler lays them out alike: that is asserted
+//! here when it is compiled, there by `_Static_assert`, and between the two sides by `tests/bpf/contract.rs`, which
+//! compares all of this with the types in the compiled objects. To change the contract, change both sides and run
+//! `cargo test -p iocrec --test bpf`.
+//!
+//! Numbers are in the byte order of the machine: programs and agent run on the same one.
 
-/// A program of bpf/ioc.bpf.c.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// Its name in the object.
-    pub name: &'static str,
-    /// Arguments of the probed function that it reads, from the first on: a probe behind the function's first
-    /// instruction must find them unchanged.
-    pub arguments: usize,
+use crate::bpf::shared::{shared, shared_enum, Enum, Program, Shared, Struct};
+
+/// The programs are those of bpf/ioc.bpf.c.
+pub const OBJECT: &str = "ioc";
+
+/// Bytes of a scalar string field or of an element of DBR_STRING (MAX_STRING_SIZE of epicsTypes.h).
+pub const STRING_BYTES: usize = 40;
+/// Bytes of a CA link's target that are carried.
+pub const NAME_BYTES: usize = 64;
+/// Bytes of a scalar value.
+pub const SCALAR_BYTES: usize = 8;
+/// Bytes of an array that are carried, in the ring tier.
+pub const ARRAY_BYTES_RING: usize = 400;
+/// The same in the perf tier, whose hits lie on the stack of a BPF program.
+pub const ARRAY_BYTES_PERF: usize = 152;
+/// `hit.dbf` where there is no value.
+pub const NO_VALUE: u8 = 0xff;
+/// `put.link` where the field is no link.
+pub const NO_LINK: u16 = 0xffff;
+/// `process_layout.link_record` where links do not point back to their record.
+pub const NO_OFFSET: u32 = 0xffff_ffff;
+/// What a number is multiplied by to find its place in an array (Knuth's multiplicative hash); the upper bits count.
+pub const PLACE_FACTOR: u32 = 0x9e37_79b1;
+
+/// The numbers above as C has them, but for the size of arrays.
+pub const NUMBERS: &[(&str, u32)] = &[
+    ("STRING_BYTES", STRING_BYTES as u32),
+    ("NAME_BYTES", NAME_BYTES as u32),
+    ("NO_VALUE", NO_VALUE as u32),
+    ("NO_LINK", NO_LINK as u32),
+    ("NO_OFFSET", NO_OFFSET),
+    ("PLACE_FACTOR", PLACE_FACTOR),
+];
+
+shared_enum! {
+    /// What was hit.
+    Kind as "kind" {
+        /// dbProcess.
+        Process as "KIND_PROCESS" = 1,
+        /// recGblFwdLink.
+        Complete as "KIND_COMPLETE" = 2,
+        /// dbPut.
+        Put as "KIND_PUT" = 3,
+        /// dbPutField.
+        PutField as "KIND_PUT_FIELD" = 4,
+        /// dbProcessNotify (3.14: dbPutNotify).
+        Notify as "KIND_NOTIFY" = 5,
+        /// dbCaPutLinkCallback.
+        LinkPut as "KIND_LINK_PUT" = 6,
+        /// callbackRequest.
+        CallbackRequest as "KIND_CALLBACK_REQUEST" = 7,
+        /// callbackRequestDelayed.
+        CallbackDelayed as "KIND_CALLBACK_DELAYED" = 8,
+        /// callbackRequestProcessCallback.
+        CallbackProcess as "KIND_CALLBACK_PROCESS" = 9,
+        /// callbackRequestProcessCallbackDelayed.
+        CallbackProcessDelayed as "KIND_CALLBACK_PROCESS_DELAYED" = 10,
+        /// scanOnce or scanOnceCallback.
+        ScanOnce as "KIND_SCAN_ONCE" = 11,
+        /// scanIoRequest.
+        ScanIoRequest as "KIND_SCAN_IO_REQUEST" = 12,
+        /// postEvent (3.14: post_event).
+        PostEvent as "KIND_POST_EVENT" = 13,
+        /// None: chains were left out.
+        Thinned as "KIND_THINNED" = 14,
+        /// A record type's process routine.
+        RsetProcess as "KIND_RSET_PROCESS" = 15,
+    }
+
+    /// How a record holds its value.
+    Form as "form" {
+        /// It has none that would mean something.
+        None as "FORM_NONE" = 0,
+        /// Up to 8 bytes at `value`.
+        Scalar as "FORM_SCALAR" = 1,
+        /// 40 bytes at `value`.
+        String as "FORM_STRING" = 2,
+        /// A pointer at `value`, the number of elements at `nord`, their type (menuFtype) at `ftvl`.
+        Array as "FORM_ARRAY" = 3,
+        /// The same with elements of type `dbf`, which are a string.
+        Text as "FORM_TEXT" = 4,
+    }
+
+    /// Entries of map `lost`, which the ring tier has.
+    Lost as "lost" {
+        /// Hits of processing, with what asks for it and what links put.
+        Processing as "LOST_PROCESSING" = 0,
+        /// Hits of puts from outside.
+        Puts as "LOST_PUTS" = 1,
+        /// No entry: how many there are.
+        Sorts as "LOST_SORTS" = 2,
+    }
 }
+
+shared! {
+    /// `struct hit`: begins every event.
+    Hit {
+        /// CLOCK_MONOTONIC, nanoseconds.
+        time: u64,
+        /// Stack pointer at the function's entry.
+        sp: u64,
+        /// Return address; 0 if it could not be read.
+        caller: u64,
+        /// Address of the record, or the pointer that links cause and effect.
+        object: u64,
+        /// Thread group.
+        pid: u32,
+        /// Thread.
+        tid: u32,
+        /// [`Kind`].
+        kind: u16,
+        /// At completion: STAT.
+        status: u16,
+        /// At completion: SEVR.
+        severity: u16,
+        /// At dbProcess and in process routines PACT, at completion [`Form`].
+        detail: u8,
+        /// Type of the first value as the process numbers it, or [`NO_VALUE`].
+        dbf: u8,
+    }
+
+    /// `struct complete`, `complete_string` and `complete_array`, by the bytes of a value.
+    Complete[N] {
+        /// Its head.
+        hit: Hit,
+        /// Elements; 1 for a scalar.
+        count: u32,
+        /// Bytes of `value` that were read.
+        bytes: u32,
+        /// The first elements.
+        value: [u8; N],
+    }
+
+    /// `struct put` and `put_array`, by the bytes of a value.
+    Put[N] {
+        /// Its head; `dbf` is that of the request.
+        hit: Hit,
+        /// Address of the field's dbFldDes.
+        field: u64,
+        /// Elements requested.
+        count: u32,
+        /// Elements that it has.
+        old_count: u32,
+        /// Their type, as the process numbers it.
+        old_dbf: u16,
+        /// Bytes of `requested` that were read.
+        requested_bytes: u16,
+        /// Bytes of `old` that were read.
+        old_bytes: u16,
+        /// `old` is the text of a link: its kind (link.h) in the upper four bits, its `pvlMask` in the others; or
+        /// [`NO_LINK`].
+        link: u16,
+        /// The first elements of the request.
+        requested: [u8; N],
+        /// The first elements before the put.
+        old: [u8; N],
+    }
+
+    /// `struct link_put`.
+    LinkPut {
+        /// Its head; `object` is the address of the `struct link`.
+        hit: Hit,
+        /// Address of the record; 0 before Base 3.16.1, whose links don't point back.
+        record: u64,
+        /// Elements.
+        count: u32,
+        /// Bytes of `value` that were read.
+        bytes: u32,
+        /// The target, up to a NUL.
+        pv: [u8; NAME_BYTES],
+        /// The first elements.
+        value: [u8; STRING_BYTES],
+    }
+
+    /// `struct cause`.
+    Cause {
+        /// Its head; `object` is a CALLBACK, an IOSCANPVT, an EVENTPVT, or the record for scanOnce.
+        hit: Hit,
+        /// The record that is named, or CALLBACK.user, which may be one.
+        user: u64,
+    }
+
+    /// `struct thinned`: chains that were left out, sent with a later one that is kept.
+    Thinned {
+        /// Its head; `object` is the record that they began with.
+        hit: Hit,
+        /// When the first of them began, CLOCK_MONOTONIC in nanoseconds.
+        since: u64,
+        /// How many.
+        count: u64,
+    }
+
+    /// `struct process_layout`, the value of map `processes`: where things lie in a traced process. Offsets in bytes.
+    ProcessLayout {
+        /// In dbCommon: the pointer to the dbRecordType.
+        rdes: u32,
+        /// In dbCommon: STAT; SEVR follows 2 bytes later.
+        stat: u32,
+        /// In dbCommon: PACT.
+        pact: u32,
+        /// In processNotify: the dbChannel; 3.14: in putNotify: the DBADDR.
+        notify_chan: u32,
+        /// In dbChannel: the DBADDR; 0: `notify_chan` leads to the DBADDR itself.
+        chan_address: u32,
+        /// In struct link: the record; [`NO_OFFSET`]: it has none.
+        link_record: u32,
+        /// In struct link: the target's name.
+        link_pvname: u32,
+        /// 1: field types are numbered as before Base 3.16.1.
+        no_int64: u32,
+        /// Of the chains that begin with the same record, `chains` are kept in this many nanoseconds.
+        window: u64,
+        /// 0: all.
+        chains: u32,
+        /// 1: some records are not wanted, and map `records` has them.
+        selects: u32,
+    }
+
+    /// `struct process_place`, the value of array `process_places`.
+    ProcessPlace {
+        /// A copy of that in map `processes`.
+        layout: ProcessLayout,
+        /// Its process; 0: empty.
+        pid: u32,
+        /// 0.
+        unused: u32,
+    }
+
+    /// `struct type_key`, the key of map `types`.
+    TypeKey {
+        /// Address of the dbRecordType.
+        rdes: u64,
+        /// Process.
+        pid: u64,
+    }
+
+    /// `struct value_layout`, the value of map `types`: where records of a type have their value. Offsets in bytes.
+    ValueLayout {
+        /// Address of the value field's dbFldDes.
+        field: u64,
+        /// [`Form`].
+        form: u32,
+        /// Of the value or of the pointer to it.
+        value: u32,
+        /// Of the number of elements.
+        nord: u32,
+        /// Of the elements' type.
+        ftvl: u32,
+        /// Type as the process numbers it.
+        dbf: u32,
+        /// 0.
+        unused: u32,
+    }
+
+    /// `struct type_place`, the value of array `type_places`.
+    TypePlace {
+        /// A copy of that in map `types`.
+        layout: ValueLayout,
+        /// Its key; zeroes: empty.
+        key: TypeKey,
+    }
+
+    /// `struct record_key`, the key of map `records`.
+    RecordKey {
+        /// Address of the dbCommon.
+        record: u64,
+        /// Process.
+        pid: u64,
+    }
+
+    /// `struct record_state`, the value of map `records`.
+    RecordState {
+        /// When the window began in which chains are counted, CLOCK_MONOTONIC in nanoseconds.
+        window: u64,
+        /// When the first chain was left out that the agent has not been sent.
+        since: u64,
+        /// Chains left out since.
+        left_out: u64,
+        /// Chains kept in this window.
+        chains: u32,
+        /// 1: its hits are not wanted.
+        unwanted: u8,
+        /// `enum open`, the programs' own.
+        open: u8,
+        /// 1: a put has caused what it will do next.
+        exempt: u8,
+        /// 0.
+        unused: u8,
+    }
+
+    /// `struct thread_state`, the value of map `threads`: the outermost frame of a thread. The programs' own.
+    ThreadState {
+        /// Its stack pointer.
+        sp: u64,
+        /// Its return address.
+        caller: u64,
+        /// The record last put to outside of any chain.
+        put_record: u64,
+        /// Process.
+        pid: u32,
+        /// 1: its chain is left out.
+        left_out: u16,
+        /// 1: a put has caused it.
+        by_put: u16,
+    }
+}
+
+/// All structs, with that many bytes of an array.
+pub fn structs<const ARRAY_BYTES: usize>() -> [Struct; 17] {
+    [
+        Hit::layout("hit"),
+        Complete::<SCALAR_BYTES>::layout("complete"),
+        Complete::<STRING_BYTES>::layout("complete_string"),
+        Complete::<ARRAY_BYTES>::layout("complete_array"),
+        Put::<STRING_BYTES>::layout("put"),
+        Put::<ARRAY_BYTES>::layout("put_array"),
+        LinkPut::layout("link_put"),
+        Cause::layout("cause"),
+        Thinned::layout("thinned"),
+        ProcessLayout::layout("process_layout"),
+        ProcessPlace::layout("process_place"),
+        TypeKey::layout("type_key"),
+        ValueLayout::layout("value_layout"),
+        TypePlace::layout("type_place"),
+        RecordKey::layout("record_key"),
+        RecordState::layout("record_state"),
+        ThreadState::layout("thread_state"),
+    ]
+}
+
+/// All enums.
+pub const ENUMS: [Enum; 3] = [Kind::ENUM, Form::ENUM, Lost::ENUM];
+
+/// Names of the maps that the agent uses.
+pub mod map {
+    /// Buffer of hits; those of puts from outside go through [`PUTS`].
+    pub const HITS: &str = "hits";
+    /// Buffer of hits of puts from outside.
+    pub const PUTS: &str = "puts";
+    /// Counts of hits that found no room, by [`Lost`](super::Lost): in the ring tier.
+    pub const LOST: &str = "lost";
+    /// Traced processes: PID (u32) to [`ProcessLayout`](super::ProcessLayout).
+    pub const PROCESSES: &str = "processes";
+    /// An array in front of it: [`ProcessPlace`](super::ProcessPlace).
+    pub const PROCESS_PLACES: &str = "process_places";
+    /// Record types: [`TypeKey`](super::TypeKey) to [`ValueLayout`](super::ValueLayout).
+    pub const TYPES: &str = "types";
+    /// An array in front of it: [`TypePlace`](super::TypePlace).
+    pub const TYPE_PLACES: &str = "type_places";
+    /// Records: [`RecordKey`](super::RecordKey) to [`RecordState`](super::RecordState).
+    pub const RECORDS: &str = "records";
+    /// Threads: thread id (u32) to a state that is the programs' own.
+    pub const THREADS: &str = "threads";
+}
+
+/// Bytes of the keys and values of the hash tables and arrays that the agent uses.
+pub const MAPS: &[(&str, usize, usize)] = &[
+    (map::PROCESSES, size_of::<u32>(), size_of::<ProcessLayout>()),
+    (map::PROCESS_PLACES, size_of::<u32>(), size_of::<ProcessPlace>()),
+    (map::TYPES, size_of::<TypeKey>(), size_of::<ValueLayout>()),
+    (map::TYPE_PLACES, size_of::<u32>(), size_of::<TypePlace>()),
+    (map::RECORDS, size_of::<RecordKey>(), size_of::<RecordState>()),
+    (map::THREADS, size_of::<u32>(), size_of::<ThreadState>()),
+];
 
 /// Most arguments that a program reads.
 pub const MAX_ARGUMENTS: usize = 4;

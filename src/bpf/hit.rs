@@ -1,21 +1,16 @@
 //! The events that the BPF programs hand over, taken apart.
 //!
-//! Mirrors bpf/hits.h by offsets, in the byte order of the machine. A sample may be longer than the
-//! event: perf buffers pad to 8 bytes less 4. No sample, however malformed, panics.
+//! Their layout is that of [`contract`](crate::bpf::contract). A sample may be longer than the event: perf buffers pad to
+//! 8 bytes less 4. No sample, however malformed, panics.
+
+use std::mem::offset_of;
 
 use iocrec_log::event::{CauseKind, PutKind};
 
-/// Bytes of `struct hit`.
-const HEAD: usize = 48;
-/// Bytes of a link target's name in `struct link_put` (NAME_BYTES).
-const NAME: usize = 64;
-/// `hit.dbf` where there is no value (NO_VALUE).
-const NO_VALUE: u8 = 0xff;
+use crate::bpf::contract::{self, Hit, Kind, NO_LINK, NO_VALUE};
+use crate::bpf::shared::Shared;
 
-/// `put.link` where the field is none (NO_LINK).
-const NO_LINK: u16 = 0xffff;
-
-/// What every hit tells.
+/// What every hit says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// CLOCK_MONOTONIC, nanoseconds.
@@ -114,18 +109,6 @@ pub enum Body<'a> {
     },
 }
 
-fn u16_at(sample: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_ne_bytes(sample.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn u32_at(sample: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(sample.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn u64_at(sample: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(sample.get(at..at + 8)?.try_into().ok()?))
-}
-
 /// At most `bytes` of `sample` from `at`.
 fn some_of(sample: &[u8], at: usize, bytes: usize) -> &[u8] {
     let rest = sample.get(at..).unwrap_or_default();
@@ -136,90 +119,93 @@ fn some_of(sample: &[u8], at: usize, bytes: usize) -> &[u8] {
 pub fn parse(sample: &[u8]) -> Option<(Head, Body<'_>)> {
     // what a perf buffer has padded
     let sample = &sample[..sample.len() & !7];
-    let dbf = *sample.get(47)?;
+    let hit = Hit::read(sample)?;
     let head = Head {
-        time: u64_at(sample, 0)?,
-        sp: u64_at(sample, 8)?,
-        caller: u64_at(sample, 16)?,
-        object: u64_at(sample, 24)?,
-        pid: u32_at(sample, 32)?,
-        tid: u32_at(sample, 36)?,
-        status: u16_at(sample, 42)?,
-        severity: u16_at(sample, 44)?,
-        active: *sample.get(46)? != 0,
-        dbf: (dbf != NO_VALUE).then_some(dbf),
+        time: hit.time,
+        sp: hit.sp,
+        caller: hit.caller,
+        object: hit.object,
+        pid: hit.pid,
+        tid: hit.tid,
+        status: hit.status,
+        severity: hit.severity,
+        active: hit.detail != 0,
+        dbf: (hit.dbf != NO_VALUE).then_some(hit.dbf),
     };
-    let cause = |kind| Some(Body::Cause { kind, user: u64_at(sample, HEAD)? });
-    let body = match u16_at(sample, 40)? {
-        1 => Body::Process,
-        15 => Body::RsetProcess,
-        2 => Body::Complete { form: form(*sample.get(46)?), value: complete(sample, head.dbf) },
-        3 => put(sample, PutKind::Put, head.dbf)?,
-        4 => put(sample, PutKind::PutField, head.dbf)?,
-        5 => put(sample, PutKind::Notify, head.dbf)?,
-        6 => link_put(sample, head.dbf)?,
-        7 => cause(CauseKind::CallbackRequest)?,
-        8 => cause(CauseKind::CallbackRequestDelayed)?,
-        9 => cause(CauseKind::CallbackRequestProcess)?,
-        10 => cause(CauseKind::CallbackRequestProcessDelayed)?,
-        11 => cause(CauseKind::ScanOnce)?,
-        12 => cause(CauseKind::ScanIoRequest)?,
-        13 => cause(CauseKind::PostEvent)?,
-        14 => Body::ChainsLeftOut { since: u64_at(sample, HEAD)?, count: u64_at(sample, HEAD + 8)? },
-        _ => return None,
+    let cause = |kind| Some(Body::Cause { kind, user: contract::Cause::read(sample)?.user });
+    let body = match Kind::of(hit.kind.into())? {
+        Kind::Process => Body::Process,
+        Kind::RsetProcess => Body::RsetProcess,
+        Kind::Complete => Body::Complete { form: form(hit.detail), value: complete(sample, head.dbf) },
+        Kind::Put => put(sample, PutKind::Put, head.dbf)?,
+        Kind::PutField => put(sample, PutKind::PutField, head.dbf)?,
+        Kind::Notify => put(sample, PutKind::Notify, head.dbf)?,
+        Kind::LinkPut => link_put(sample, head.dbf)?,
+        Kind::CallbackRequest => cause(CauseKind::CallbackRequest)?,
+        Kind::CallbackDelayed => cause(CauseKind::CallbackRequestDelayed)?,
+        Kind::CallbackProcess => cause(CauseKind::CallbackRequestProcess)?,
+        Kind::CallbackProcessDelayed => cause(CauseKind::CallbackRequestProcessDelayed)?,
+        Kind::ScanOnce => cause(CauseKind::ScanOnce)?,
+        Kind::ScanIoRequest => cause(CauseKind::ScanIoRequest)?,
+        Kind::PostEvent => cause(CauseKind::PostEvent)?,
+        Kind::Thinned => {
+            let contract::Thinned { since, count, .. } = contract::Thinned::read(sample)?;
+            Body::ChainsLeftOut { since, count }
+        }
     };
     Some((head, body))
 }
 
-/// `enum form` in `hit.detail`.
+/// `hit.detail` of a completion.
 fn form(detail: u8) -> Form {
-    match detail {
-        3 => Form::Array,
-        4 => Form::Text,
+    match contract::Form::of(detail.into()) {
+        Some(contract::Form::Array) => Form::Array,
+        Some(contract::Form::Text) => Form::Text,
         _ => Form::Single,
     }
 }
 
 fn complete(sample: &[u8], dbf: Option<u8>) -> Option<Raw<'_>> {
-    let bytes = u32_at(sample, HEAD + 4)? as usize;
-    Some(Raw { dbf: dbf?.into(), count: u32_at(sample, HEAD)?, bytes: some_of(sample, HEAD + 8, bytes) })
+    /// Without a value, whose bytes differ.
+    type Start = contract::Complete<0>;
+    let Start { count, bytes, .. } = Start::read(sample)?;
+    Some(Raw { dbf: dbf?.into(), count, bytes: some_of(sample, size_of::<Start>(), bytes as usize) })
 }
 
 fn put(sample: &[u8], kind: PutKind, dbf: Option<u8>) -> Option<Body<'_>> {
-    const VALUES: usize = HEAD + 24;
+    /// Without the values, whose bytes differ.
+    type Start = contract::Put<0>;
+    const VALUES: usize = size_of::<Start>();
+    let start = Start::read(sample)?;
     // the rest is two values of the same room
     let room = sample.len().checked_sub(VALUES)? / 2;
-    let requested = usize::from(u16_at(sample, HEAD + 18)?).min(room);
-    let old = usize::from(u16_at(sample, HEAD + 20)?).min(room);
-    let link = u16_at(sample, HEAD + 22)?;
+    let requested = usize::from(start.requested_bytes).min(room);
+    let old = usize::from(start.old_bytes).min(room);
     Some(Body::Put {
         kind,
-        field: u64_at(sample, HEAD)?,
+        field: start.field,
         requested: Raw {
             dbf: dbf.unwrap_or_default().into(),
-            count: u32_at(sample, HEAD + 8)?,
+            count: start.count,
             bytes: some_of(sample, VALUES, requested),
         },
-        old: Raw {
-            dbf: u16_at(sample, HEAD + 16)?,
-            count: u32_at(sample, HEAD + 12)?,
-            bytes: some_of(sample, VALUES + room, old),
-        },
-        link: (link != NO_LINK).then_some((link >> 12, link & 0xfff)),
+        old: Raw { dbf: start.old_dbf, count: start.old_count, bytes: some_of(sample, VALUES + room, old) },
+        link: (start.link != NO_LINK).then_some((start.link >> 12, start.link & 0xfff)),
     })
 }
 
 fn link_put(sample: &[u8], dbf: Option<u8>) -> Option<Body<'_>> {
-    let pv = some_of(sample, HEAD + 16, NAME);
+    use contract::LinkPut;
+    let LinkPut { record, count, bytes, .. } = LinkPut::read(sample)?;
+    let pv = some_of(sample, offset_of!(LinkPut, pv), contract::NAME_BYTES);
     let end = pv.iter().position(|&byte| byte == 0).unwrap_or(pv.len());
-    let bytes = u32_at(sample, HEAD + 12)? as usize;
     Some(Body::LinkPut {
-        record: u64_at(sample, HEAD)?,
-        pv: &pv[..end],
+        record,
+        pv: pv.get(..end).unwrap_or_default(),
         value: Raw {
             dbf: dbf?.into(),
-            count: u32_at(sample, HEAD + 8)?,
-            bytes: some_of(sample, HEAD + 16 + NAME, bytes),
+            count,
+            bytes: some_of(sample, offset_of!(LinkPut, value), bytes as usize),
         },
     })
 }
@@ -240,7 +226,7 @@ mod tests {
             sample.extend_from_slice(&half.to_ne_bytes());
         }
         sample.extend_from_slice(&[1, dbf]);
-        assert_eq!(sample.len(), HEAD);
+        assert_eq!(sample.len(), size_of::<Hit>());
         sample
     }
 

@@ -1,41 +1,69 @@
-//! The BPF programs that this binary carries, packed by build.rs: unpacked they would be a tenth of it.
+//! The BPF objects that this binary carries, packed by build.rs: unpacked they would be a tenth of it.
+
+use std::fmt::{self, Display, Formatter};
 
 use iocrec_log::event::Tier;
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
-/// BPF programs for a kernel.
-pub(crate) struct Programs {
+/// An object for a kernel.
+struct Embedded {
+    /// It was compiled from bpf/NAME.bpf.c.
+    name: &'static str,
     /// What the kernel's machine (`uname -m`) begins with.
-    pub machines: &'static [&'static str],
-    /// The buffers that they send hits through.
-    pub tier: Tier,
+    machines: &'static [&'static str],
+    /// The buffers that its programs send hits through.
+    tier: Tier,
     /// The ELF object, packed (RFC 1951).
-    pub packed: &'static [u8],
+    packed: &'static [u8],
     /// Its size.
-    pub bytes: usize,
+    bytes: usize,
 }
 
-/// All that this binary carries, better tiers first: made by build.rs.
-static PROGRAMS: &[Programs] = include!(concat!(env!("OUT_DIR"), "/programs.rs"));
+/// All that this binary carries: made by build.rs of what is in bpf/.
+static OBJECTS: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
+
+/// Why there is no object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoObject {
+    /// None for kernels of this machine.
+    Machine(String),
+    /// None for the ring tier, which a 32-bit binary cannot have.
+    Ring,
+    /// It cannot be unpacked.
+    Damaged,
+}
+
+impl Display for NoObject {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            NoObject::Machine(machine) => {
+                write!(f, "this binary has no BPF programs for a kernel of machine {machine:?}")
+            }
+            NoObject::Ring => f.write_str("a 32-bit binary cannot follow a ring buffer for more than 4 GiB"),
+            NoObject::Damaged => f.write_str("this binary is damaged: copy it again"),
+        }
+    }
+}
 
 /// libelf reads the object's tables where they lie, so they must lie aligned as the widest of their members is.
 const ALIGNED: usize = 8;
 
 /// An object, unpacked and aligned.
-pub(crate) struct Unpacked {
+pub(super) struct Unpacked {
     bytes: Vec<u8>,
     from: usize,
 }
 
 impl Unpacked {
+    /// The ELF object.
     pub fn object(&self) -> &[u8] {
         self.bytes.get(self.from..).unwrap_or_default()
     }
 }
 
-impl Programs {
+impl Embedded {
     /// The ELF object. `None`: the binary is damaged.
-    pub fn unpack(&self) -> Option<Unpacked> {
+    fn unpack(&self) -> Option<Unpacked> {
         let object = decompress_to_vec_with_limit(self.packed, self.bytes).ok()?;
         let mut bytes = vec![0; self.bytes + ALIGNED];
         // where the allocator put it; the vector is not moved any more, since it does not grow
@@ -46,20 +74,20 @@ impl Programs {
     }
 }
 
-/// The object for a kernel.
+/// The object of that name for a kernel.
 ///
 /// # Errors
-/// There is none, in words.
-pub(crate) fn programs(machine: &str, tier: Tier) -> Result<Unpacked, String> {
-    let fits = |programs: &&Programs| programs.machines.iter().any(|begin| machine.starts_with(begin));
-    let mut fitting = PROGRAMS.iter().filter(fits).peekable();
-    if fitting.peek().is_none() {
-        return Err(format!("this binary has no BPF programs for a kernel of machine {machine:?}"));
-    }
-    let Some(programs) = fitting.find(|programs| programs.tier == tier) else {
-        return Err("a 32-bit binary cannot follow a ring buffer for more than 4 GiB".into());
+/// There is none.
+pub(super) fn find(name: &str, machine: &str, tier: Tier) -> Result<Unpacked, NoObject> {
+    let fits = |object: &&Embedded| {
+        object.name == name && object.machines.iter().any(|begin| machine.starts_with(begin))
     };
-    programs.unpack().ok_or_else(|| "this binary is damaged: copy it again".into())
+    let mut fitting = OBJECTS.iter().filter(fits).peekable();
+    if fitting.peek().is_none() {
+        return Err(NoObject::Machine(machine.to_string()));
+    }
+    let object = fitting.find(|object| object.tier == tier).ok_or(NoObject::Ring)?;
+    object.unpack().ok_or(NoObject::Damaged)
 }
 
 #[cfg(test)]
@@ -68,13 +96,14 @@ mod tests {
 
     #[test]
     fn what_is_packed_comes_out_aligned() {
-        for programs in PROGRAMS {
-            let unpacked = programs.unpack().unwrap();
-            assert!(unpacked.object().starts_with(b"\x7fELF") && unpacked.object().len() == programs.bytes);
+        for object in OBJECTS {
+            let unpacked = object.unpack().unwrap();
+            assert!(unpacked.object().starts_with(b"\x7fELF") && unpacked.object().len() == object.bytes);
             assert_eq!(unpacked.object().as_ptr() as usize % ALIGNED, 0);
-            assert!(programs.packed.len() < programs.bytes / 3, "it is worth while");
+            assert!(object.packed.len() < object.bytes / 3, "it is worth while");
         }
-        let damaged = Programs { packed: &[0x12; 40], machines: &[], tier: Tier::Perf, bytes: 1000 };
+        let damaged =
+            Embedded { name: "", packed: &[0x12; 40], machines: &[], tier: Tier::Perf, bytes: 1000 };
         assert!(damaged.unpack().is_none());
     }
 }

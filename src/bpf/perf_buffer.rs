@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -12,6 +13,7 @@ use std::rc::Rc;
 use libbpf_rs::libbpf_sys;
 
 use crate::bpf::batch::Batch;
+use crate::bpf::libbpf;
 
 /// What the callbacks are given.
 struct Inlet {
@@ -50,7 +52,7 @@ unsafe extern "C" fn lost(inlet: *mut c_void, _cpu: i32, count: u64) {
 }
 
 impl PerfBuffer {
-    /// Opens a map of type PERF_EVENT_ARRAY, with so many pages of 4 KiB for each CPU; hits will go into `batch`. The
+    /// Opens a map of type PERF_EVENT_ARRAY, with `pages` of 4 KiB for each CPU; hits will go into `batch`. The
     /// reader is woken when `wake_at` hits wait on a CPU.
     ///
     /// # Errors
@@ -60,7 +62,7 @@ impl PerfBuffer {
         pages: usize,
         wake_at: u32,
         batch: Rc<RefCell<Batch>>,
-    ) -> libbpf_rs::Result<PerfBuffer> {
+    ) -> io::Result<PerfBuffer> {
         let inlet = Box::new(Inlet { batch, lost: Cell::new(0) });
         let options = libbpf_sys::perf_buffer_opts {
             sz: size_of::<libbpf_sys::perf_buffer_opts>() as libbpf_sys::size_t,
@@ -83,11 +85,11 @@ impl PerfBuffer {
         };
         match NonNull::new(buffer) {
             Some(buffer) => Ok(PerfBuffer { buffer, inlet }),
-            None => Err(std::io::Error::last_os_error().into()),
+            None => Err(libbpf::last_error()),
         }
     }
 
-    /// Readable when so many hits wait.
+    /// Readable when `wake_at` hits wait on a CPU.
     pub fn epoll_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the buffer, and its descriptor with it, is open until `self` is dropped.
         unsafe { BorrowedFd::borrow_raw(libbpf_sys::perf_buffer__epoll_fd(self.buffer.as_ptr())) }

@@ -9,12 +9,14 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use libbpf_rs::{MapCore, MapHandle};
+use libbpf_rs::{MapCore, Object};
 use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
+
+use crate::bpf::table::map_of;
 
 /// BPF_RINGBUF_HDR_SZ.
 const HEADER: usize = 8;
@@ -57,7 +59,7 @@ struct Pages {
 }
 
 impl Pages {
-    fn map(map: &MapHandle, offset: usize, length: usize, protection: ProtFlags) -> io::Result<Pages> {
+    fn map(map: &OwnedFd, offset: usize, length: usize, protection: ProtFlags) -> io::Result<Pages> {
         let bytes = NonZeroUsize::new(length).ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping, at a place that the kernel chooses, disturbs no other.
         let at = unsafe { mmap(None, bytes, protection, MapFlags::MAP_SHARED, map.as_fd(), offset as _) }?;
@@ -80,17 +82,19 @@ pub struct Ring {
     page: usize,
     /// Bytes of data, a power of two.
     size: usize,
-    map: MapHandle,
+    map: OwnedFd,
 }
 
 impl Ring {
-    /// Of a map of type RINGBUF.
+    /// Of the map of that name, of type RINGBUF.
     ///
     /// # Errors
-    /// The kernel gives no mapping or no descriptor.
-    pub fn open(map: MapHandle) -> io::Result<Ring> {
+    /// There is none, or the kernel gives no mapping or no descriptor.
+    pub fn open(object: &Object, name: &str) -> io::Result<Ring> {
+        let map = map_of(object, name)?;
         let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.unwrap_or(4096) as usize;
         let size = map.max_entries() as usize;
+        let map = map.as_fd().try_clone_to_owned()?;
         let consumer = Pages::map(&map, 0, page, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
         let producer = Pages::map(&map, page, page + size, ProtFlags::PROT_READ)?;
         Ok(Ring { consumer, producer, page, size, map })

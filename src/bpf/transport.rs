@@ -6,23 +6,29 @@
 //! an older one of the same thread (see `crate::bpf::batch`).
 
 use std::cell::RefCell;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use iocrec_log::event::Tier;
+use libbpf_rs::Object;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use crate::bpf::batch::Batch;
+use crate::bpf::contract::{self, map};
+use crate::bpf::libbpf;
 use crate::bpf::perf_buffer::PerfBuffer;
+use crate::bpf::refusal::{Refusal, Step};
 use crate::bpf::ring::{Consumed, Ring};
+use crate::bpf::table::{map_of, Table};
 use crate::linux::clock;
 
 /// Bytes of processing taken over from the kernel at a time where no puts are among it. The ring holds four times as much.
 const BATCH: usize = 128 * 1024;
 /// Bytes that are held back at most, for a program that was interrupted while it wrote a hit: as much as both rings
 /// hold. Then order goes before completeness no more.
-const MOST_HELD: usize = 768 * 1024;
+const MAX_HELD: usize = 768 * 1024;
 /// How soon such a hit is looked for again.
 const INTERRUPTED: Duration = Duration::from_millis(1);
 
@@ -30,7 +36,7 @@ const INTERRUPTED: Duration = Duration::from_millis(1);
 /// the hits of 350 puts.
 const PAGES: usize = 128;
 const PAGES_OF_PUTS: usize = 32;
-/// The reader is woken when so many hits wait on a CPU: a fifth of its buffer, a quarter of that of puts. It looks in by
+/// The reader is woken when this number of hits wait on a CPU: a fifth of its buffer, a quarter of that of puts. It looks in by
 /// itself every 50 ms.
 const WAKE_AT: u32 = 1024;
 const WAKE_AT_PUTS: u32 = 180;
@@ -38,7 +44,7 @@ const WAKE_AT_PUTS: u32 = 180;
 struct Rings {
     hits: Ring,
     puts: Ring,
-    lost: MapHandle,
+    lost: Table<u32, u64>,
 }
 
 enum Buffer {
@@ -66,32 +72,35 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Opens the `hits` and `puts` maps of a loaded object, whichever kind they are.
+    /// Opens the buffers of a loaded object, whichever kind they are.
     ///
     /// # Errors
     /// One is missing, or the kernel gives no mapping or no descriptor.
-    pub fn open(object: &Object) -> libbpf_rs::Result<Transport> {
-        let map = |name: &str| {
-            let map = object.maps().find(|map| map.name() == name);
-            map.ok_or_else(|| libbpf_rs::Error::from_raw_os_error(libc::ENOENT))
-        };
-        let (hits, puts) = (map("hits")?, map("puts")?);
+    pub fn open(object: &Object, tier: Tier) -> Result<Transport, Refusal> {
+        let refused = |step| move |error: io::Error| Refusal::find(step, error.into());
         let batch = Rc::new(RefCell::new(Batch::default()));
-        let buffer = match map("lost") {
-            Ok(lost) => Buffer::Rings(Box::new(Rings {
-                hits: Ring::open(MapHandle::try_from(&hits)?)?,
-                puts: Ring::open(MapHandle::try_from(&puts)?)?,
-                lost: MapHandle::try_from(&lost)?,
-            })),
-            Err(_) => Buffer::Perf {
-                hits: PerfBuffer::open(hits.as_fd(), PAGES, WAKE_AT, batch.clone())?,
-                puts: PerfBuffer::open(puts.as_fd(), PAGES_OF_PUTS, WAKE_AT_PUTS, batch.clone())?,
-            },
-        };
+        // before libbpf needs another: so a kernel without it is told from one without perf events
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
+        let epoll = epoll.map_err(|errno| refused(Step::Epoll)(errno.into()))?;
+        let buffer = libbpf::listen(|| match tier {
+            Tier::Ring => Ok(Buffer::Rings(Box::new(Rings {
+                hits: Ring::open(object, map::HITS)?,
+                puts: Ring::open(object, map::PUTS)?,
+                lost: Table::open(object, map::LOST)?,
+            }))),
+            _ => {
+                let (hits, puts) = (map_of(object, map::HITS)?, map_of(object, map::PUTS)?);
+                Ok(Buffer::Perf {
+                    hits: PerfBuffer::open(hits.as_fd(), PAGES, WAKE_AT, batch.clone())?,
+                    puts: PerfBuffer::open(puts.as_fd(), PAGES_OF_PUTS, WAKE_AT_PUTS, batch.clone())?,
+                })
+            }
+        });
+        let buffer = buffer.map_err(|failure| Refusal::find(Step::Buffers, failure))?;
         // A ring itself is readable as soon as there is a single hit; through epoll it is when the programs say so.
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(std::io::Error::from)?;
         for buffer in buffer.fds() {
-            epoll.add(buffer, EpollEvent::new(EpollFlags::EPOLLIN, 0)).map_err(std::io::Error::from)?;
+            let added = epoll.add(buffer, EpollEvent::new(EpollFlags::EPOLLIN, 0));
+            added.map_err(|errno| refused(Step::Epoll)(errno.into()))?;
         }
         Ok(Transport { buffer, batch, epoll, lost_before: Lost::default() })
     }
@@ -128,7 +137,7 @@ impl Transport {
                 let mut take = |ring: &Ring, until| {
                     ring.consume(until, |first, second| {
                         batch.push(first, second);
-                        batch.bytes() < MOST_HELD
+                        batch.bytes() < MAX_HELD
                     })
                 };
                 [take(puts, puts_until), take(hits, hits_until)]
@@ -157,15 +166,11 @@ impl Transport {
     pub fn lost(&mut self) -> Lost {
         let now = match &self.buffer {
             Buffer::Rings(rings) => {
-                let count = |sort: u32| {
-                    let bytes = rings.lost.lookup(&sort.to_ne_bytes(), MapFlags::ANY).ok().flatten()?;
-                    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-                };
-                // enum lost of bpf/ioc.bpf.c
+                let count = |sort: contract::Lost| rings.lost.get(sort as u32);
                 let before = self.lost_before;
                 Lost {
-                    processing: count(0).unwrap_or(before.processing),
-                    puts: count(1).unwrap_or(before.puts),
+                    processing: count(contract::Lost::Processing).unwrap_or(before.processing),
+                    puts: count(contract::Lost::Puts).unwrap_or(before.puts),
                 }
             }
             Buffer::Perf { hits, puts } => Lost { processing: hits.lost(), puts: puts.lost() },

@@ -386,9 +386,13 @@ impl Framer {
 struct NotFramed;
 
 #[cfg(test)]
+#[path = "../../tests/ca/messages.rs"]
+mod messages;
+
+#[cfg(test)]
 mod tests {
+    use super::messages::{header, message, put};
     use super::*;
-    use crate::ca::tests::wire::{header, message, put};
     use proptest::collection::vec;
     use proptest::prelude::*;
     use std::cell::Cell;

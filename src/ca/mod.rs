@@ -25,13 +25,6 @@ pub(crate) mod message;
 pub mod servers;
 mod session;
 
+pub use circuit::SERVICE;
 pub use decoder::{Decoder, Limits};
 pub use session::SeedChannel;
-
-use crate::net::service::Service;
-
-/// Channel Access, for the capture and its filter.
-pub static SERVICE: Service = Service { name: "Channel Access", rule: filter::rule };
-
-#[cfg(test)]
-mod tests;

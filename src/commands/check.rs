@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use iocrec_log::event::{Host, Linkage, Tier, TierChoice};
 
+use crate::bpf;
 use crate::bpf::maps::LeavesOut;
-use crate::bpf::{self, Wish};
 use crate::ca::servers;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
 use crate::json::{array, string};
@@ -19,6 +19,7 @@ use crate::probes::catalog::CATALOG;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::place::Cost;
 use crate::probes::probe;
+use crate::probes::tiers::{self, TierRequest};
 use crate::recorder::{host, name_of, not_captured};
 use crate::terminal;
 
@@ -89,7 +90,7 @@ pub fn run(json: bool, users: &Users) -> Result<(), String> {
 fn look(users: &Users) -> Result<Report, String> {
     reader::use_reader_process();
     bpf::raise_limits();
-    let (_, tier) = bpf::open(Wish::Auto, LeavesOut::default());
+    let (_, tier) = tiers::open(TierRequest::Auto, LeavesOut::default());
     let no_packets = Capture::open(&["any".into()], &Ports::default()).err().map(|error| error.to_string());
     let mut finder = Finder::default();
     let pids = process::pids().map_err(|error| error.to_string())?;

@@ -12,16 +12,13 @@ use std::collections::HashMap;
 use epics::dbf::Numbering;
 use iocrec_log::event::Dbf;
 
-use crate::bpf::maps::Told;
-use crate::ioc::offsets::{Abi, Database as Offsets, Link, Notify};
+use crate::ioc::offsets::Database as Offsets;
 use crate::linux::memory::Memory;
 use crate::linux::text::printable;
 use crate::linux::width::{u16_at, u32_at};
 
 pub use error::LayoutError;
 
-/// DBF_CHAR, the same number in all versions.
-const DBF_CHAR: u16 = 1;
 /// Longest name of a record type or field.
 pub(super) const MAX_NAME: usize = 60;
 /// Bytes of an enum string.
@@ -47,8 +44,10 @@ pub struct TypeLayout {
     pub address: u64,
     /// Name: `ao`, `calc`, ...
     pub name: String,
-    value: Option<FieldAt>,
-    form: Form,
+    /// Its VAL.
+    pub value: Option<FieldAt>,
+    /// Where its records have their value.
+    pub form: Form,
     /// Size of a record, bytes from its dbCommon on.
     pub record_bytes: u32,
     /// Its fields that may be links: type as the process numbers it, address of the description.
@@ -61,7 +60,7 @@ pub struct TypeLayout {
 
 /// Where a record's value is. Offsets are from the start of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum Form {
     /// Nowhere that would mean something (fanout, aSub).
     None,
     /// In VAL, up to 8 bytes.
@@ -69,9 +68,21 @@ pub(super) enum Form {
     /// In VAL, 40 bytes.
     String,
     /// Behind a pointer: BPTR, with NORD elements of type FTVL.
-    Array { pointer: u16, count: u16, element: u16 },
+    Array {
+        /// BPTR.
+        pointer: u16,
+        /// NORD.
+        count: u16,
+        /// FTVL.
+        element: u16,
+    },
     /// Behind a pointer: VAL, with LEN bytes (lsi, lso, printf).
-    LongString { pointer: u16, length: u16 },
+    LongString {
+        /// VAL.
+        pointer: u16,
+        /// LEN.
+        length: u16,
+    },
 }
 
 /// All record types of an IOC.
@@ -87,8 +98,8 @@ pub struct Layout {
     first: u64,
     /// Offset of RDES in dbCommon.
     pub rdes: u16,
-    /// Offset of STAT in dbCommon.
-    stat: u16,
+    /// Offset of STAT in dbCommon; SEVR follows it.
+    pub stat: u16,
     /// Offset of PACT in dbCommon.
     pub pact: u16,
     /// The fields that decide when a record is processed; `None` if one of them is not described.
@@ -122,6 +133,27 @@ pub enum Database {
 }
 
 impl Layout {
+    /// One that was read nowhere: RDES, STAT and PACT, and of each record type its address, value field and form.
+    #[cfg(test)]
+    pub(crate) fn of(
+        numbering: Numbering,
+        [rdes, stat, pact]: [u16; 3],
+        types: &[(u64, Option<FieldAt>, Form)],
+    ) -> Layout {
+        let rtype = |(address, value, form): &(u64, Option<FieldAt>, Form)| TypeLayout {
+            address: *address,
+            name: String::new(),
+            value: value.clone(),
+            form: *form,
+            record_bytes: 0,
+            links: Box::default(),
+            acknowledge: None,
+            states: None,
+        };
+        let types = types.iter().map(|line| (line.0, rtype(line))).collect();
+        Layout { numbering, types, base: 0, first: 0, rdes, stat, pact, scanning: None }
+    }
+
     /// Address of the dbBase that it was read from.
     pub fn base(&self) -> u64 {
         self.base
@@ -202,29 +234,6 @@ impl Layout {
         let counts = memory.each::<4>(self.types.keys().map(|rtype| rtype.wrapping_add(at)));
         counts.into_iter().flatten().map(|count| u64::from(u32::from_ne_bytes(count))).sum()
     }
-
-    /// All this as the BPF programs want it (bpf/hits.h).
-    pub fn told(&self, pid: u32, abi: Abi) -> Told {
-        const NO_OFFSET: usize = u32::MAX as usize;
-        let (link, notify) = (Link::of(abi.width, self.numbering), Notify::of(abi));
-        let process = words([
-            self.rdes.into(),
-            self.stat.into(),
-            self.pact.into(),
-            notify.channel,
-            notify.address,
-            link.record.unwrap_or(NO_OFFSET) as u32,
-            link.pv as u32,
-            u32::from(self.numbering == Numbering::Before3161),
-        ]);
-        let types = self.types.values().map(|rtype| {
-            let mut key = [0; 16];
-            key[..8].copy_from_slice(&rtype.address.to_ne_bytes());
-            key[8..].copy_from_slice(&u64::from(pid).to_ne_bytes());
-            (key, rtype.told(self.numbering))
-        });
-        Told { process, types: types.collect() }
-    }
 }
 
 impl TypeLayout {
@@ -243,28 +252,6 @@ impl TypeLayout {
     pub(super) fn form(&self) -> Form {
         self.form
     }
-
-    /// `struct value_layout`.
-    fn told(&self, numbering: Numbering) -> [u8; 32] {
-        let field = self.value.as_ref().map_or(0, |value| value.description);
-        let low = field as u32;
-        let high = (field >> 32) as u32;
-        let scalar = self.value.as_ref().map_or((0, 0), |value| (value.offset.into(), value.dbf));
-        let (form, value, nord, ftvl, dbf) = match self.form {
-            Form::None => (0, 0, 0, 0, 0),
-            // a link or a pointer is no value
-            Form::Scalar if numbering.dbf(scalar.1).is_none_or(|dbf| !dbf.holds_value()) => (0, 0, 0, 0, 0),
-            Form::Scalar => (1, scalar.0, 0, 0, scalar.1),
-            Form::String => (2, scalar.0, 0, 0, scalar.1),
-            Form::Array { pointer, count, element } => (3, pointer.into(), count.into(), element.into(), 0),
-            Form::LongString { pointer, length } => (4, pointer.into(), length.into(), 0, DBF_CHAR),
-        };
-        if cfg!(target_endian = "big") {
-            words([high, low, form, value, nord, ftvl, dbf.into(), 0])
-        } else {
-            words([low, high, form, value, nord, ftvl, dbf.into(), 0])
-        }
-    }
 }
 
 /// The states' texts of a record, read again.
@@ -280,14 +267,6 @@ pub(super) fn state_texts(bytes: &[u8]) -> Vec<String> {
         bytes.chunks_exact(STATE_BYTES).map(|text| printable(iocrec_log::value::until_nul(text))).collect();
     while texts.pop_if(|text| text.is_empty()).is_some() {}
     texts
-}
-
-fn words(words: [u32; 8]) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    for (into, word) in bytes.chunks_exact_mut(4).zip(words) {
-        into.copy_from_slice(&word.to_ne_bytes());
-    }
-    bytes
 }
 
 #[cfg(test)]

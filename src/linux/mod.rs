@@ -15,6 +15,7 @@ pub mod clock;
 pub mod config;
 pub mod elf;
 pub mod ending;
+pub mod kernel;
 pub mod machine;
 pub mod memory;
 pub mod opened;

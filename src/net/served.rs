@@ -6,6 +6,7 @@
 //! (SO_REUSEPORT), whose it is can't be told by that.
 
 use crate::linux::sockets::LocalAddress;
+use crate::net::service::{Ports, Service};
 use crate::net::Namespace;
 use iocrec_log::event::Address;
 
@@ -26,8 +27,8 @@ pub struct Listener {
 pub struct Served {
     /// Which namespace.
     pub namespace: Namespace,
-    /// TCP ports of one protocol's servers, sorted.
-    pub ports: Vec<u16>,
+    /// TCP ports of the servers, by protocol.
+    pub ports: Ports,
     /// All sockets that listen on one of them.
     pub listeners: Vec<Listener>,
     /// The namespace's own addresses.
@@ -44,12 +45,9 @@ impl Served {
 
     /// Is an end of a connection that was seen elsewhere here, with a server behind it? Each namespace has a loopback of
     /// its own, which no other one's packets come to.
-    pub fn is_home(&self, end: Address) -> bool {
+    pub fn is_home(&self, service: &Service, end: Address) -> bool {
         const LOOPBACK: LocalAddress = LocalAddress { ip: 0x7f00_0000, bits: 8 };
-        self.captured
-            && self.ports.binary_search(&end.port).is_ok()
-            && !LOOPBACK.has(end.ip)
-            && self.has(end.ip)
+        self.captured && self.ports.has(service, end.port) && !LOOPBACK.has(end.ip) && self.has(end.ip)
     }
 
     /// The recorded process that serves at this address, where that is certain.
@@ -71,6 +69,8 @@ impl Served {
 mod tests {
     use super::*;
 
+    static SERVICE: Service = Service { name: "test", rule: |_, _| () };
+
     fn at(ip: [u8; 4], port: u16) -> Address {
         Address::new(ip.into(), port)
     }
@@ -79,7 +79,7 @@ mod tests {
     fn the_socket_on_the_address_goes_before_the_one_on_all() {
         let listener = |ip, owner| Listener { address: at(ip, 5064), owner };
         let served = Served {
-            ports: vec![5064],
+            ports: Ports::of(&SERVICE, &[5064]),
             captured: true,
             local: vec![
                 LocalAddress { ip: 0x7f00_0000, bits: 8 },
@@ -101,9 +101,12 @@ mod tests {
         assert_eq!(served.server(at([10, 0, 0, 1], 5064)), Some(2));
         assert_eq!(served.server(at([10, 0, 0, 2], 5064)), None, "another machine");
         assert_eq!(served.server(at([10, 0, 0, 1], 5065)), None);
-        assert!(served.is_home(at([10, 0, 0, 1], 5064)) && !served.is_home(at([127, 0, 0, 1], 5064)));
-        assert!(!served.is_home(at([10, 0, 0, 1], 40000)));
+        assert!(
+            served.is_home(&SERVICE, at([10, 0, 0, 1], 5064))
+                && !served.is_home(&SERVICE, at([127, 0, 0, 1], 5064))
+        );
+        assert!(!served.is_home(&SERVICE, at([10, 0, 0, 1], 40000)));
         let shut = Served { captured: false, ..served };
-        assert!(!shut.is_home(at([10, 0, 0, 1], 5064)), "nobody else would take its packets");
+        assert!(!shut.is_home(&SERVICE, at([10, 0, 0, 1], 5064)), "nobody else would take its packets");
     }
 }

@@ -21,10 +21,11 @@ use std::time::Duration;
 
 use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, Program};
 
-use crate::bpf::contract::Program as Planned;
-use crate::bpf::explained;
-use crate::bpf::reasons::Step;
+use crate::bpf::libbpf;
+use crate::bpf::refusal::{Refusal, Step};
+use crate::bpf::shared::Program as Planned;
 use crate::linux::elf::CODE_WINDOW;
+use crate::linux::kernel::UPROBE_PMU;
 use crate::linux::opened::Opened;
 use crate::linux::reader::file::ATTRIBUTES;
 use crate::linux::FileId;
@@ -56,7 +57,7 @@ pub enum ProbeError {
     /// The objects have no program of that name.
     NoProgram(&'static str),
     /// The kernel refused it.
-    Kernel(String),
+    Kernel(Refusal),
 }
 
 impl Display for ProbeError {
@@ -68,7 +69,7 @@ impl Display for ProbeError {
             }
             ProbeError::OutOfRange(number) => write!(f, "{number:#x} is out of range"),
             ProbeError::NoProgram(name) => write!(f, "no BPF program {name}"),
-            ProbeError::Kernel(reason) => f.write_str(reason),
+            ProbeError::Kernel(refusal) => refusal.fmt(f),
         }
     }
 }
@@ -145,7 +146,7 @@ impl Attacher {
         }
         let _placing = removal::placing();
         self.held.hold((file, offset), code)?;
-        let attached = explained(step, || {
+        let attached = libbpf::listen(|| {
             if let Some(event) = self.event(opened, offset, thread) {
                 return bound(&program, event?);
             }
@@ -165,11 +166,7 @@ impl Attacher {
                     &raw const options,
                 )
             };
-            let error = || {
-                let error = std::io::Error::last_os_error();
-                libbpf_rs::Error::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EINVAL))
-            };
-            let link = NonNull::new(link).ok_or_else(error)?;
+            let link = NonNull::new(link).ok_or_else(libbpf::last_error)?;
             // SAFETY: libbpf has just made it, and nobody else has it.
             Ok(unsafe { Link::from_ptr(link) })
         });
@@ -180,9 +177,9 @@ impl Attacher {
                 held: self.held.clone(),
                 _object: self.object.clone(),
             }),
-            Err(reason) => {
+            Err(failure) => {
                 self.held.release((file, offset));
-                Err(ProbeError::Kernel(reason))
+                Err(ProbeError::Kernel(Refusal::find(step, failure)))
             }
         }
     }
@@ -196,7 +193,7 @@ impl Attacher {
         if self.mode != libbpf_sys::PROBE_ATTACH_MODE_DEFAULT {
             return None;
         }
-        let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type").ok()?;
+        let kind = std::fs::read_to_string(UPROBE_PMU).ok()?;
         let kind: u32 = kind.trim().parse().ok()?;
         // struct perf_event_attr (linux/perf_event.h): type, size, config .. config1 (the path), config2 (the offset)
         let mut attributes = [0; ATTRIBUTES];
@@ -209,7 +206,7 @@ impl Attacher {
 }
 
 /// Lets a program be run at an event.
-fn bound(program: &Program<'_>, event: OwnedFd) -> libbpf_rs::Result<Link> {
+fn bound(program: &Program<'_>, event: OwnedFd) -> io::Result<Link> {
     let event = event.into_raw_fd();
     // SAFETY: the program is loaded and its object lives; without options the call takes the defaults.
     let link = unsafe {
@@ -220,10 +217,10 @@ fn bound(program: &Program<'_>, event: OwnedFd) -> libbpf_rs::Result<Link> {
         )
     };
     let Some(link) = NonNull::new(link) else {
-        let error = io::Error::last_os_error();
+        let error = libbpf::last_error();
         // SAFETY: libbpf has not taken it.
         drop(unsafe { OwnedFd::from_raw_fd(event) });
-        return Err(libbpf_rs::Error::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EINVAL)));
+        return Err(error);
     };
     // SAFETY: libbpf has just made it, and nobody else has it. It closes the event.
     Ok(unsafe { Link::from_ptr(link) })

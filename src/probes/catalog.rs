@@ -1,6 +1,7 @@
 //! Which function of EPICS Base gets which BPF program, and what is lost without it.
 
-use crate::bpf::contract::{self, Program};
+use crate::bpf::contract;
+use crate::bpf::shared::Program;
 use crate::ioc::functions::Function;
 
 /// A probe as it is planned.

@@ -6,7 +6,7 @@
 //! standard streams, no directory. It waits until the recorder is gone, since whoever closes them last is who waits, and ends; the
 //! kernel closes them in its name.
 //!
-//! By then the programs have been told to record nothing ([`crate::bpf::maps::Tables::forget_all`]); what is left to an
+//! By then the programs have been told to record nothing ([`crate::bpf::maps::Maps::forget_all`]); what is left to an
 //! IOC until its probe is gone is the probe alone.
 
 use std::ffi::CStr;

@@ -6,20 +6,93 @@
 //! record with an alarm and 40 bytes of text, whose form is looked up in the same map as those of IOCs. The probe is
 //! taken out again at once. A tier that fails is refused with a reason.
 
+use std::fmt::{self, Display, Formatter};
 use std::hint::black_box;
 use std::mem::offset_of;
 use std::path::Path;
 
-use crate::bpf::contract::REC_GBL_FWD_LINK;
+use crate::bpf::contract::{Form, ProcessLayout, TypeKey, ValueLayout, REC_GBL_FWD_LINK};
 use crate::bpf::hit::{parse, Body, Head, Raw};
-use crate::bpf::maps::Told;
-use crate::bpf::reasons::Step;
-use crate::bpf::Kernel;
+use crate::bpf::maps::Layouts;
+use crate::bpf::refusal::{Step, LOCKED_DOWN};
+use crate::bpf::shared::Shared;
+use crate::bpf::table::MapError;
+use crate::linux::kernel::{wrong_reads, WrongReads};
 use crate::linux::opened::Opened;
 use crate::linux::{elf, machine, process};
-use crate::probes::attacher::{Probe, Spot};
-use crate::probes::place::place;
+use crate::probes::attacher::{Probe, ProbeError, Spot};
+use crate::probes::kernel::Kernel;
+use crate::probes::place::{place, Unfit};
 use crate::probes::removal;
+
+/// Why a tier's programs cannot be relied on.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SelfTestError {
+    /// This program has 32 bits and the kernel 64.
+    Pointers,
+    /// What must be read of this program to probe it could not be.
+    OwnProgram(String),
+    /// Its own function cannot be probed.
+    OwnCode(Unfit),
+    /// The probe could not be placed.
+    Probe(ProbeError),
+    /// The programs could not be given what they need.
+    Map(MapError),
+    /// No hit came.
+    NoHit,
+    /// No hit came that could be recognized: this is not the first PID namespace.
+    PidNamespace,
+    /// A hit of another program came.
+    OtherProgram,
+    /// The function's argument was not read as it is.
+    Argument {
+        /// What it is.
+        passed: u64,
+        /// What was read.
+        read: u64,
+    },
+    /// Memory was not read as it is, perhaps for this reason.
+    Memory(Option<WrongReads>),
+}
+
+impl Display for SelfTestError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            SelfTestError::Pointers => {
+                f.write_str("a 32-bit iocrec can place no probes on a 64-bit kernel: use the 64-bit one")
+            }
+            SelfTestError::OwnProgram(why) => f.write_str(why),
+            SelfTestError::OwnCode(why) => write!(f, "iocrec: {why}"),
+            SelfTestError::Probe(why) => why.fmt(f),
+            SelfTestError::Map(why) => why.fmt(f),
+            failed => {
+                f.write_str("the self-test failed: ")?;
+                match failed {
+                    SelfTestError::PidNamespace => f.write_str(
+                        "iocrec runs in a PID namespace of its own, where hits cannot be told apart; start its \
+                         container in that of the host",
+                    ),
+                    SelfTestError::OtherProgram => f.write_str("another program was hit"),
+                    SelfTestError::Argument { passed, read } => {
+                        write!(f, "the argument {passed:#x} was read as {read:#x}")
+                    }
+                    SelfTestError::Memory(why) => {
+                        f.write_str("memory of a process is not read as it is")?;
+                        match why {
+                            Some(WrongReads::LockedDown) => write!(f, ": {LOCKED_DOWN}"),
+                            Some(WrongReads::Uao) => write!(f, ": {UAO}"),
+                            None => Ok(()),
+                        }
+                    }
+                    _ => f.write_str("a probe in iocrec itself was accepted, but no hit of it came"),
+                }
+            }
+        }
+    }
+}
+
+const UAO: &str = "arm64 kernels before 5.5 don't read a process's memory for BPF on cores with UAO (ARMv8.2, Cortex-A75 and later), \
+                   unless they were built without CONFIG_ARM64_UAO";
 
 /// What must be read: 40 bytes, as many as a string of EPICS has.
 const TEXT: [u8; 40] = *b"what iocrec must read of its own memory\0";
@@ -48,39 +121,35 @@ extern "C" fn complete(record: *const Record) {
 /// Tries the programs.
 ///
 /// # Errors
-/// Why they cannot be relied on, in words.
-pub fn run(kernel: &mut Kernel) -> Result<(), String> {
+/// Why they cannot be relied on.
+pub fn run(kernel: &mut Kernel) -> Result<(), SelfTestError> {
     if size_of::<usize>() == 4 && !(machine::is_32_bit() && machine::is_named_truly()) {
         // trying it would be the end of us where such a kernel kills 32-bit processes at a probe (4.15 to 5.3)
-        return Err("a 32-bit iocrec can place no probes on a 64-bit kernel: use the 64-bit one".into());
+        return Err(SelfTestError::Pointers);
     }
     let rdes = [0u8];
     let record = Record { rdes: rdes.as_ptr(), status: STATUS, severity: SEVERITY, active: 0, value: TEXT };
     let record = black_box(&raw const record);
-    let told = told(rdes.as_ptr() as usize as u64, offset_of!(Record, value) as u32);
-    ask(kernel, &told, record)
+    let layouts = layouts(rdes.as_ptr() as usize as u64, offset_of!(Record, value) as u32);
+    ask(kernel, &layouts, record)
 }
 
-/// Where everything lies in a [`Record`], as the programs want it (bpf/hits.h).
-fn told(rdes: u64, value: u32) -> Told {
-    const FORM_STRING: u32 = 2;
-    let mut process = [0; 32];
-    let offsets = [offset_of!(Record, rdes), offset_of!(Record, status), offset_of!(Record, active)];
-    for (into, offset) in process.chunks_exact_mut(4).zip(offsets) {
-        into.copy_from_slice(&(offset as u32).to_ne_bytes());
-    }
-    let mut key = [0; 16];
-    key[..8].copy_from_slice(&rdes.to_ne_bytes());
-    key[8..].copy_from_slice(&u64::from(std::process::id()).to_ne_bytes());
-    let mut layout = [0; 32];
-    layout[8..12].copy_from_slice(&FORM_STRING.to_ne_bytes());
-    layout[12..16].copy_from_slice(&value.to_ne_bytes());
-    Told { process, types: vec![(key, layout)] }
+/// Where everything lies in a [`Record`].
+fn layouts(rdes: u64, value: u32) -> Layouts {
+    let process = ProcessLayout {
+        rdes: offset_of!(Record, rdes) as u32,
+        stat: offset_of!(Record, status) as u32,
+        pact: offset_of!(Record, active) as u32,
+        ..ProcessLayout::zeroed()
+    };
+    let key = TypeKey { rdes, pid: std::process::id().into() };
+    let layout = ValueLayout { form: Form::String as u32, value, ..ValueLayout::zeroed() };
+    Layouts { process, types: vec![(key, layout)] }
 }
 
 /// Probes [`complete`], calls it and judges what comes out.
-fn ask(kernel: &mut Kernel, told: &Told, record: *const Record) -> Result<(), String> {
-    let (probe, answer) = attempt(kernel, told, record)?;
+fn ask(kernel: &mut Kernel, layouts: &Layouts, record: *const Record) -> Result<(), SelfTestError> {
+    let (probe, answer) = attempt(kernel, layouts, record)?;
     removal::aside([probe]);
     answer
 }
@@ -88,63 +157,61 @@ fn ask(kernel: &mut Kernel, told: &Told, record: *const Record) -> Result<(), St
 /// The same, with the probe still in place.
 fn attempt(
     kernel: &mut Kernel,
-    told: &Told,
+    layouts: &Layouts,
     record: *const Record,
-) -> Result<(Probe, Result<(), String>), String> {
+) -> Result<(Probe, Result<(), SelfTestError>), SelfTestError> {
+    let own = SelfTestError::OwnProgram;
     let function = black_box(complete as extern "C" fn(*const Record));
     let address = function as usize as u64;
     let pid = std::process::id();
-    let maps = process::mappings(pid).map_err(|error| format!("/proc/self/maps: {error}"))?;
-    let own = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
-    let own = own.ok_or("iocrec does not find itself in /proc/self/maps")?;
-    let opened = Opened::named(Path::new(OWN_FILE)).map_err(|error| format!("{OWN_FILE}: {error}"))?;
-    let offset = address - own.start + own.offset;
-    let code_for = elf::Elf::read(&opened, &[]).map_err(|error| error.to_string())?.machine;
-    let place = place(code_for, offset, &elf::code(&opened, offset), REC_GBL_FWD_LINK.arguments)
-        .map_err(|reason| format!("iocrec: {reason}"))?;
-    let offset = offset + place.offset;
-    let spot = Spot { file: own.file, offset, code: elf::code(&opened, offset) };
-    let thread = nix::unistd::gettid().as_raw().cast_unsigned();
+    let maps = process::mappings(pid).map_err(|error| own(format!("/proc/self/maps: {error}")))?;
+    let mapping = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
+    let mapping = mapping.ok_or_else(|| own("iocrec does not find itself in /proc/self/maps".into()))?;
+    let opened = Opened::named(Path::new(OWN_FILE)).map_err(|error| own(format!("{OWN_FILE}: {error}")))?;
+    let offset = address - mapping.start + mapping.offset;
+    let elf = elf::Elf::read(&opened, &[]).map_err(|why| own(why.to_string()))?;
+    let code = elf::code(&opened, offset);
     // this program reads more than the others do
-    let attacher = &kernel.attacher;
-    let probe = attacher.attach_as(Step::OwnProbe, &REC_GBL_FWD_LINK, &opened, &spot, thread);
-    let probe = probe.map_err(|error| error.to_string())?;
-    let traced = kernel.tables.trace(pid, told);
+    let program = REC_GBL_FWD_LINK;
+    let place = place(elf.machine, offset, &code, program.arguments).map_err(SelfTestError::OwnCode)?;
+    let offset = offset + place.offset;
+    let spot = Spot { file: mapping.file, offset, code: elf::code(&opened, offset) };
+    let thread = nix::unistd::gettid().as_raw().cast_unsigned();
+    let probe = kernel.attacher.attach_as(Step::OwnProbe, &program, &opened, &spot, thread);
+    let probe = probe.map_err(SelfTestError::Probe)?;
+    let traced = kernel.maps.trace(pid, layouts);
     if traced.is_ok() {
         function(record);
     }
-    let _ = kernel.tables.forget(pid);
-    traced?;
+    let _ = kernel.maps.forget(pid);
+    traced.map_err(SelfTestError::Map)?;
     let mut answer = Err(no_hit());
     while kernel.transport.drain(|batch| {
         for (head, body) in batch.samples().filter_map(parse).filter(|(head, _)| head.pid == pid) {
             answer = judge(&head, &body, record as usize as u64);
         }
     }) {}
-    Ok((probe, answer.map_err(|reason| format!("the self-test failed: {reason}"))))
+    Ok((probe, answer))
 }
 
 /// Why no hit has come.
-fn no_hit() -> String {
+fn no_hit() -> SelfTestError {
     if process::is_first_pid_namespace() {
-        "a probe in iocrec itself was accepted, but no hit of it came".into()
+        SelfTestError::NoHit
     } else {
-        "iocrec runs in a PID namespace of its own, where hits cannot be told apart; start its container in that of \
-         the host"
-            .into()
+        SelfTestError::PidNamespace
     }
 }
 
 /// Is this what the probed call must have brought?
-fn judge(head: &Head, body: &Body, record: u64) -> Result<(), String> {
+fn judge(head: &Head, body: &Body, record: u64) -> Result<(), SelfTestError> {
     let expected = Some(Raw { dbf: 0, count: 1, bytes: &TEXT });
-    let Body::Complete { value, .. } = body else { return Err("another program was hit".into()) };
+    let Body::Complete { value, .. } = body else { return Err(SelfTestError::OtherProgram) };
     if head.object != record {
-        return Err(format!("the argument {record:#x} was read as {:#x}", head.object));
+        return Err(SelfTestError::Argument { passed: record, read: head.object });
     }
     if (head.status, head.severity) != (STATUS, SEVERITY) || *value != expected {
-        let why = crate::bpf::reasons::wrong_reads().map(|why| format!(": {why}")).unwrap_or_default();
-        return Err(format!("memory of a process is not read as it is{why}"));
+        return Err(SelfTestError::Memory(wrong_reads()));
     }
     Ok(())
 }
@@ -153,9 +220,7 @@ fn judge(head: &Head, body: &Body, record: u64) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::bpf::hit::Form;
-    use crate::bpf::load;
     use crate::bpf::maps::LeavesOut;
-    use crate::bpf::objects::programs;
     use crate::not_run::{is_root, not_run, Needs};
     use iocrec_log::event::Tier;
     use std::sync::{Mutex, PoisonError};
@@ -163,7 +228,7 @@ mod tests {
     /// These tests probe the one function of the one process that they are.
     static ALONE: Mutex<()> = Mutex::new(());
 
-    fn hit(status: u16, value: &[u8]) -> Result<(), String> {
+    fn hit(status: u16, value: &[u8]) -> Result<(), SelfTestError> {
         let head = Head {
             time: 1,
             sp: 2,
@@ -183,9 +248,10 @@ mod tests {
     #[test]
     fn only_the_right_answer_passes() {
         assert_eq!(hit(STATUS, &TEXT), Ok(()));
-        assert!(hit(0, &TEXT).unwrap_err().contains("memory"));
-        assert!(hit(STATUS, &TEXT[..39]).unwrap_err().contains("memory"));
-        assert!(hit(STATUS, &[0; 40]).unwrap_err().contains("memory"));
+        let wrong = Err(SelfTestError::Memory(wrong_reads()));
+        assert_eq!(hit(0, &TEXT), wrong);
+        assert_eq!(hit(STATUS, &TEXT[..39]), wrong);
+        assert_eq!(hit(STATUS, &[0; 40]), wrong);
     }
 
     /// On this very kernel: both tiers' programs pass, and do not where they are told wrong offsets. Nothing stays.
@@ -196,22 +262,16 @@ mod tests {
         }
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         for tier in [Tier::Ring, Tier::Perf] {
-            let mut kernel = load(
-                programs(&machine::name(), tier).unwrap().object(),
-                LeavesOut::default(),
-                tier == Tier::Perf,
-            )
-            .unwrap();
+            let mut kernel = Kernel::load(tier, LeavesOut::default()).unwrap();
             assert_eq!(run(&mut kernel), Ok(()), "{tier:?}");
             let rdes = [0];
             let (status, severity, value) = (STATUS, SEVERITY, TEXT);
             let record = Record { rdes: rdes.as_ptr(), status, severity, active: 0, value };
-            let wrong = told(rdes.as_ptr() as usize as u64, offset_of!(Record, value) as u32 + 1);
-            let reason = ask(&mut kernel, &wrong, black_box(&raw const record)).unwrap_err();
-            assert!(reason.contains("memory"), "{tier:?}: {reason}");
-            let unknown = Told { types: vec![], ..told(0, 0) };
-            let reason = ask(&mut kernel, &unknown, black_box(&raw const record)).unwrap_err();
-            assert!(reason.contains("memory"), "{tier:?}: {reason}");
+            let wrong = layouts(rdes.as_ptr() as usize as u64, offset_of!(Record, value) as u32 + 1);
+            let memory = Err(SelfTestError::Memory(wrong_reads()));
+            assert_eq!(ask(&mut kernel, &wrong, black_box(&raw const record)), memory, "{tier:?}");
+            let unknown = Layouts { types: vec![], ..layouts(0, 0) };
+            assert_eq!(ask(&mut kernel, &unknown, black_box(&raw const record)), memory, "{tier:?}");
         }
     }
 
@@ -245,14 +305,13 @@ mod tests {
             let own = format!("libbpf_{}_", std::process::id());
             text.lines().filter(|line| line.contains(&own)).map(str::to_string).collect::<Vec<_>>()
         };
-        let bytes = programs(&machine::name(), Tier::Perf).unwrap();
-        let mut kernel = load(bytes.object(), LeavesOut::default(), true).unwrap();
+        let mut kernel = Kernel::load(Tier::Perf, LeavesOut::default()).unwrap();
         kernel.attacher.mode = libbpf_rs::libbpf_sys::PROBE_ATTACH_MODE_LEGACY;
         let rdes = [0];
         let (status, severity, value) = (STATUS, SEVERITY, TEXT);
         let record = Record { rdes: rdes.as_ptr(), status, severity, active: 0, value };
-        let told = told(rdes.as_ptr() as usize as u64, offset_of!(Record, value) as u32);
-        let (probe, answer) = attempt(&mut kernel, &told, black_box(&raw const record)).unwrap();
+        let layouts = layouts(rdes.as_ptr() as usize as u64, offset_of!(Record, value) as u32);
+        let (probe, answer) = attempt(&mut kernel, &layouts, black_box(&raw const record)).unwrap();
         assert_eq!(answer, Ok(()));
         assert_eq!(events().len(), 1, "nothing is tested");
         drop(probe);
@@ -273,9 +332,10 @@ mod tests {
             active: false,
             dbf: Some(0),
         };
-        assert!(judge(&head, &Body::Process, 0x1000).unwrap_err().contains("another program"));
+        assert_eq!(judge(&head, &Body::Process, 0x1000), Err(SelfTestError::OtherProgram));
         let value = Some(Raw { dbf: 0, count: 1, bytes: &TEXT });
         let body = Body::Complete { form: Form::Single, value };
-        assert!(judge(&head, &body, 0x2000).unwrap_err().contains("0x2000 was read as 0x1000"));
+        let other = Err(SelfTestError::Argument { passed: 0x2000, read: 0x1000 });
+        assert_eq!(judge(&head, &body, 0x2000), other);
     }
 }

@@ -10,18 +10,18 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-/// Where tracefs is mounted, as libbpf looks for it.
-pub const TRACEFS: [&str; 2] = ["/sys/kernel/debug/tracing", "/sys/kernel/tracing"];
+use crate::linux::kernel::{TRACEFS, UPROBE_EVENTS, UPROBE_PMU};
+use crate::linux::process;
 
 /// Does this kernel have none but such probes?
 pub fn are_possible() -> bool {
-    !Path::new("/sys/bus/event_source/devices/uprobe/type").exists()
+    !Path::new(UPROBE_PMU).exists()
 }
 
 /// Removes them all.
 pub fn remove() {
     // in another PID namespace the numbers mean other processes
-    if crate::linux::process::is_first_pid_namespace() {
+    if process::is_first_pid_namespace() {
         remove_those(&|maker| !Path::new("/proc").join(maker.to_string()).exists());
     }
 }
@@ -32,7 +32,7 @@ pub fn remove_of(recorder: u32) {
 }
 
 fn remove_those(dead: &dyn Fn(u32) -> bool) {
-    let events = TRACEFS.iter().map(|tracefs| Path::new(tracefs).join("uprobe_events"));
+    let events = TRACEFS.iter().map(|tracefs| Path::new(tracefs).join(UPROBE_EVENTS));
     if let Some(events) = events.into_iter().find(|events| events.exists()) {
         remove_from(&events, dead);
     }

@@ -3,7 +3,7 @@
 //! [`Env`] is what every part of the recorder needs; [`Context`] adds what several sources share: the traced IOCs, the
 //! circuits, what the BPF programs know. A source lends `env` to a part of the rest, so the two stand apart.
 
-use crate::bpf::maps::Tables;
+use crate::bpf::maps::Maps;
 use crate::recorder::circuits::Circuits;
 use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
@@ -17,7 +17,7 @@ pub struct Context<'a> {
     /// Channel Access circuits.
     pub circuits: &'a mut Circuits,
     /// What the BPF programs know; `None` where none run.
-    pub maps: Option<&'a mut Tables>,
+    pub maps: Option<&'a mut Maps>,
     /// Set by a source when IOCs, their ports or what is known of them have changed: all sources then adapt.
     pub changed: bool,
 }

@@ -3,8 +3,8 @@
 use iocrec_log::event::{Host, Tier, TierChoice};
 use nix::sys::utsname::uname;
 
-use crate::bpf::Wish;
 use crate::linux::clock;
+use crate::probes::tiers::TierRequest;
 use crate::recorder::error::HostError;
 
 /// This machine.
@@ -35,7 +35,7 @@ pub fn name_of(tier: Tier) -> &'static str {
 }
 
 /// A line for the user where the tier is lower than asked for; a reason that two tiers share is given once.
-pub fn lower_tier(wish: Wish, choice: &TierChoice) -> Option<String> {
+pub fn lower_tier(wish: TierRequest, choice: &TierChoice) -> Option<String> {
     let mut reasons: Vec<(String, &str)> = Vec::new();
     for (tier, reason) in &choice.refused {
         match reasons.last_mut() {
@@ -44,7 +44,7 @@ pub fn lower_tier(wish: Wish, choice: &TierChoice) -> Option<String> {
         }
     }
     let reasons: Vec<String> = reasons.iter().map(|(names, reason)| format!("{names}: {reason}")).collect();
-    (!reasons.is_empty() && wish != Wish::Only(choice.tier)).then(|| {
+    (!reasons.is_empty() && wish != TierRequest::Only(choice.tier)).then(|| {
         format!("recording on the {} tier; refused were {}", name_of(choice.tier), reasons.join("; "))
     })
 }
@@ -58,10 +58,13 @@ mod tests {
         let refused = vec![(Tier::Ring, "no root".to_string()), (Tier::Perf, "no root".to_string())];
         let choice = TierChoice { tier: Tier::Packet, refused };
         assert_eq!(
-            lower_tier(Wish::Auto, &choice).as_deref(),
+            lower_tier(TierRequest::Auto, &choice).as_deref(),
             Some("recording on the packet tier; refused were ring and perf: no root")
         );
-        assert_eq!(lower_tier(Wish::Only(Tier::Packet), &choice), None, "it is what was asked for");
-        assert_eq!(lower_tier(Wish::Auto, &TierChoice { tier: Tier::Ring, refused: Vec::new() }), None);
+        assert_eq!(lower_tier(TierRequest::Only(Tier::Packet), &choice), None, "it is what was asked for");
+        assert_eq!(
+            lower_tier(TierRequest::Auto, &TierChoice { tier: Tier::Ring, refused: Vec::new() }),
+            None
+        );
     }
 }

@@ -33,11 +33,12 @@ mod value;
 use iocrec_log::event::{Event, Fact};
 
 use crate::bpf::maps::LeavesOut;
-use crate::bpf::{self, Kernel};
 use crate::linux::reader;
 use crate::net::capture::{Capture, CaptureError};
 use crate::net::captures::Captures;
 use crate::net::service::Ports;
+use crate::probes::kernel::Kernel;
+use crate::probes::tiers;
 use crate::recorder::chain_sampling::Sampler;
 use crate::recorder::env::Machine;
 use crate::recorder::env::Run;
@@ -71,7 +72,7 @@ impl Recorder {
         crate::probes::stale_events::remove();
         let sampler = Sampler::new(options.thin, options.retain);
         let leaves_out = LeavesOut { chains: sampler.leaves_out(), records: !options.selection.is_all() };
-        let (kernel, choice) = bpf::open(options.wish, leaves_out);
+        let (kernel, choice) = tiers::open(options.wish, leaves_out);
         let mut no_packets = None;
         let captures = match Capture::open(&options.interfaces, &Ports::default()) {
             _ if !options.puts => None,
@@ -98,7 +99,7 @@ impl Recorder {
         sink.push(Event { time: now, fact: Fact::Host(host().map_err(StartError::Host)?) });
         let attacher = kernel.as_ref().map(Kernel::attacher);
         let processes = Processes::new(attacher.as_ref(), &options, now);
-        let (maps, transport) = kernel.map(|Kernel { tables, transport, .. }| (tables, transport)).unzip();
+        let (maps, transport) = kernel.map(|Kernel { maps, transport, .. }| (maps, transport)).unzip();
         let run = Run { new_records: leaves_out.any().then(Vec::new), ..Run::default() };
         let mut recorder = Loop::new(options, machine, maps, run);
         // in the order in which they are asked: see the module

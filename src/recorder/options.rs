@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use crate::bpf::Wish;
 use crate::linux::user::Users;
+use crate::probes::tiers::TierRequest;
 use crate::recorder::chain_sampling::Retain;
 use crate::recorder::selection::Selection;
 
 /// What the user wants recorded, and how.
 pub struct Options {
     /// The tier asked for.
-    pub wish: Wish,
+    pub wish: TierRequest,
     /// Interfaces to capture on; `any` for all.
     pub interfaces: Vec<String>,
     /// CA server ports besides those that are found.

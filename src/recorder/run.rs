@@ -9,7 +9,7 @@ use std::time::Duration;
 use iocrec_log::event::{Clock, Event, Fact, Loss};
 use nix::poll::{PollFd, PollFlags};
 
-use crate::bpf::maps::Tables;
+use crate::bpf::maps::Maps;
 use crate::recorder::circuits::Circuits;
 use crate::recorder::context::Context;
 use crate::recorder::env::Run;
@@ -45,7 +45,7 @@ pub struct Loop {
     sources: Vec<Box<dyn Source>>,
     iocs: Registry,
     circuits: Circuits,
-    maps: Option<Tables>,
+    maps: Option<Maps>,
     run: Run,
     wall_offset: i64,
     /// When the counts of what was lost were last looked at: what is new came after it.
@@ -58,7 +58,7 @@ pub struct Loop {
 
 impl Loop {
     /// Without anything taken yet.
-    pub fn new(options: Options, machine: Machine, maps: Option<Tables>, run: Run) -> Loop {
+    pub fn new(options: Options, machine: Machine, maps: Option<Maps>, run: Run) -> Loop {
         let counted = machine.clock.monotonic();
         Loop {
             options,

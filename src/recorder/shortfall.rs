@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use crate::bpf::table::MapError;
 use crate::ioc::layout::LayoutError;
 use crate::ioc::records::WalkError;
 use crate::linux::reader::budget::Refused;
@@ -17,10 +18,10 @@ pub enum Shortfall {
     NotProbed(NotProbed),
     /// Its record layout is unknown.
     NoLayout(LayoutError),
-    /// The BPF programs cannot be told its record layout.
-    NotInMaps(String),
-    /// Record types that it has loaded later cannot be told to the BPF programs.
-    NoNewTypes(String),
+    /// The BPF programs have no room for its record layout.
+    NotInMaps(MapError),
+    /// The BPF programs have no room for record types that it has loaded later.
+    NoNewTypes(MapError),
     /// Its record database could not be walked to the end.
     NotWalked(WalkError),
     /// It does not answer, or costs too much to look at.
@@ -35,7 +36,7 @@ impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Shortfall::NotProbed(why) => why.fmt(f),
-            Shortfall::NoNewTypes(reason) => f.write_str(reason),
+            Shortfall::NoNewTypes(reason) => reason.fmt(f),
             Shortfall::NotInMaps(reason) => write!(f, "no values or records: {reason}"),
             Shortfall::NoLayout(reason) => write!(f, "no values or records: {reason}"),
             Shortfall::NotWalked(reason) => write!(f, "records are named when they are first seen: {reason}"),
@@ -116,16 +117,18 @@ mod tests {
     fn each_is_there_once_and_goes_by_what_it_is() {
         let missing = |function| Shortfall::NotProbed(NotProbed::NoSymbol(function));
         let (one, other) = (missing(Function::ScanOnce), missing(Function::PostEvent));
-        let mut all: Shortfalls = [one.clone(), Shortfall::NotInMaps("b".into())].into_iter().collect();
+        let full = |map| MapError { map, errno: libc::E2BIG };
+        let not_in_maps = Shortfall::NotInMaps(full("processes"));
+        let mut all: Shortfalls = [one.clone(), not_in_maps.clone()].into_iter().collect();
         all.add(one.clone());
         all.add(Shortfall::Unanswered(Refused::Time));
-        // a reason that reads like another kind's line is none of that kind
-        let confusing = Shortfall::NoNewTypes("names and changes may be missing: x".into());
-        all.add(confusing.clone());
+        let no_new_types = Shortfall::NoNewTypes(full("types"));
+        all.add(no_new_types.clone());
         all.remove(|shortfall| matches!(shortfall, Shortfall::Unanswered(_)));
-        assert_eq!(all.lines(), [one.to_string(), "no values or records: b".into(), confusing.to_string()]);
+        let in_maps = "no values or records: the BPF map of processes is full".to_string();
+        assert_eq!(all.lines(), [one.to_string(), in_maps, "the BPF map of types is full".into()]);
         all.renew(vec![other.clone(), one.clone()]);
-        let expected = [Shortfall::NotInMaps("b".into()), confusing, other, one];
+        let expected = [not_in_maps, no_new_types, other, one];
         assert_eq!(all, expected.into_iter().collect());
         assert_eq!(all.not_captured(), None);
     }

@@ -11,13 +11,13 @@ use iocrec_log::event::{CallSite, Event, Fact, Ioc, IocId, Linkage};
 use nix::errno::Errno;
 use nix::poll::PollFd;
 
-use crate::bpf::Wish;
 use crate::ioc::image::{FieldLine, Image};
 use crate::ioc::IocProcess;
 use crate::linux::clock::Clock;
 use crate::linux::procfs::Procfs;
 use crate::linux::user::Users;
 use crate::linux::width::Width;
+use crate::probes::tiers::TierRequest;
 use crate::recorder::circuits::Circuits;
 use crate::recorder::context::Context;
 use crate::recorder::env::Run;
@@ -146,7 +146,7 @@ impl Sink for Collected {
 
 pub fn options() -> Options {
     Options {
-        wish: Wish::Auto,
+        wish: TierRequest::Auto,
         interfaces: Vec::new(),
         ports: Vec::new(),
         pids: Vec::new(),

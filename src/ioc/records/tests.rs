@@ -5,7 +5,6 @@ use crate::chance::{fuzz, Random};
 use crate::ioc::image::{FieldLine, Image, ROOM};
 use crate::ioc::layout::states_of;
 use crate::ioc::menus::menu;
-use crate::ioc::offsets::{Abi, Generation};
 use crate::linux::width::Width;
 use proptest::prelude::*;
 
@@ -160,7 +159,6 @@ fn images_that_were_changed() {
                 let _ = menu(&memory, layout, ioc.image.address(random.below(used)));
             }
             let _ = (layout.claimed(&memory), layout.compare(&memory), layout.routines(&memory).count());
-            let _ = layout.told(1, Abi { width: ioc.image.width, generation: Generation::Base315 });
         }
     });
     println!("{read} layouts read, {refused} refused, {names} names");

@@ -18,7 +18,6 @@ use std::thread;
 
 use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 
-use crate::ca;
 use crate::linux::sockets::{self, Sockets};
 use crate::linux::{clock, process};
 use crate::net::served::{Listener, Served};
@@ -80,10 +79,10 @@ impl Look {
         let served = self.places.wanted.iter().map(|(&namespace, wanted)| {
             let sockets = self.sockets.get(&namespace);
             let listeners = sockets.map(|sockets| sockets.listeners.as_slice()).unwrap_or_default();
-            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.has(&ca::SERVICE, at.port));
+            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.has_any(at.port));
             Served {
                 namespace,
-                ports: wanted.ports.get(&ca::SERVICE).to_vec(),
+                ports: wanted.ports.clone(),
                 listeners: of_servers
                     .map(|&(address, inode)| Listener { address, owner: self.owner(inode) })
                     .collect(),

@@ -12,10 +12,11 @@ use std::collections::HashSet;
 
 use iocrec_log::event::{Address, ChannelId, CircuitId, Event, Fact, ServerThread};
 
-use crate::ca::{Decoder, Limits, SeedChannel};
+use crate::ca::SeedChannel;
 use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
 use crate::net::Namespace;
+use crate::protocols::Protocols;
 use crate::recorder::circuits::ends::EndFinder;
 use crate::recorder::circuits::local_clients::LocalClients;
 use crate::recorder::circuits::places::Places;
@@ -29,7 +30,7 @@ const PACKETS_LAG: u64 = 300_000_000;
 
 /// See the module.
 pub struct Circuits {
-    decoder: Decoder,
+    protocols: Protocols,
     /// Channels to PVs that the user does not want.
     unwanted: HashSet<ChannelId>,
     /// Whose the ends are.
@@ -46,10 +47,10 @@ pub struct Circuits {
 
 impl Default for Circuits {
     fn default() -> Circuits {
-        let mut decoder = Decoder::new(Limits::default());
-        decoder.report_ends();
+        let mut protocols = Protocols::default();
+        protocols.ca.report_ends();
         Circuits {
-            decoder,
+            protocols,
             unwanted: HashSet::new(),
             ends: EndFinder::default(),
             local_clients: LocalClients::default(),
@@ -63,17 +64,17 @@ impl Default for Circuits {
 impl Circuits {
     /// Takes a packet that was seen in a network namespace at a monotonic time, from its IPv4 header on.
     pub fn packet(&mut self, namespace: Namespace, time: u64, ipv4: &[u8], original_length: usize) {
-        self.decoder.packet(namespace, time, ipv4, original_length, &mut self.events);
+        self.protocols.packet(namespace, time, ipv4, original_length, &mut self.events);
     }
 
     /// Takes over names that clients on this machine have.
     pub fn name_channels(&mut self, now: u64) {
-        self.local_clients.step(now, &self.places, &mut self.decoder, &mut self.events);
+        self.local_clients.step(now, &self.places, &mut self.protocols.ca, &mut self.events);
     }
 
     /// Does what time alone makes due.
     pub fn tick(&mut self, env: &mut Env<'_>, now: u64) {
-        self.decoder.tick(now, &mut self.events);
+        self.protocols.tick(now, &mut self.events);
         self.hand_over(env);
     }
 
@@ -89,7 +90,7 @@ impl Circuits {
 
     /// Says which namespaces' packets are taken.
     pub fn set_captured(&mut self, namespaces: &[Namespace]) {
-        self.decoder.set_captured(namespaces);
+        self.protocols.set_captured(namespaces);
     }
 
     /// Finds out whose the circuits are. True if the places have been looked at, which may have changed.
@@ -97,7 +98,7 @@ impl Circuits {
     pub fn find_ends(&mut self, env: &mut Env<'_>, now: u64, at_once: bool) -> bool {
         let Some((served, places)) = self.ends.step(now, at_once, &mut self.events) else { return false };
         self.hand_over(env);
-        self.decoder.set_served(now, served, &mut self.events);
+        self.protocols.set_served(now, &served, &mut self.events);
         if places != self.places {
             self.places = places;
             self.local_clients.all_are_due();
@@ -135,7 +136,7 @@ impl Circuits {
         };
         let channels: Vec<SeedChannel> = client.channels.iter().map(channel).collect();
         let Client { address, user, host, .. } = client;
-        self.decoder.seed(namespace, now, *address, server, user, host, 0, &channels, &mut self.events)
+        self.protocols.ca.seed(namespace, now, *address, server, user, host, 0, &channels, &mut self.events)
     }
 
     /// Ties threads to circuits as these get their ids.
@@ -144,8 +145,8 @@ impl Circuits {
         for unknown in std::mem::take(&mut self.server_threads.unknown) {
             let (client, namespace, server) = (unknown.client.address, unknown.namespace, unknown.server);
             // a client may be gone by now
-            let open = self.decoder.circuit(namespace, client, server).is_some();
-            let circuit = match self.decoder.circuit_then(namespace, client, server, unknown.time) {
+            let open = self.protocols.ca.circuit(namespace, client, server).is_some();
+            let circuit = match self.protocols.ca.circuit_then(namespace, client, server, unknown.time) {
                 Some(circuit) if !open => circuit,
                 None if now < unknown.noted.saturating_add(PACKETS_LAG) => {
                     self.server_threads.unknown.push(unknown);
@@ -185,7 +186,7 @@ impl Circuits {
 
     /// Gives up all waiting, when recording ends.
     pub fn finish(&mut self, env: &mut Env<'_>) {
-        self.decoder.finish(env.monotonic(), &mut self.events);
+        self.protocols.finish(env.monotonic(), &mut self.events);
         self.hand_over(env);
     }
 }

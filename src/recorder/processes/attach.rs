@@ -2,7 +2,8 @@
 
 use iocrec_log::event::{Attached, Detached, Fact};
 
-use crate::bpf::maps::Tables;
+use crate::bpf::maps::Maps;
+use crate::probes::layouts::layouts;
 use crate::probes::probe::Hold;
 use crate::recorder::env::Env;
 use crate::recorder::processes::describe::recording;
@@ -13,7 +14,7 @@ use crate::recorder::shortfall::Shortfall;
 /// has changed that others adapt to. What began before `since` was not missed by the recorder.
 pub(super) fn begin_to_take_hits(
     env: &mut Env<'_>,
-    maps: Option<&mut Tables>,
+    maps: Option<&mut Maps>,
     ioc: &mut TracedIoc,
     since: u64,
 ) -> bool {
@@ -27,8 +28,8 @@ pub(super) fn begin_to_take_hits(
             .remove(|shortfall| matches!(shortfall, Shortfall::NoLayout(_) | Shortfall::NotInMaps(_)));
         let entered = match &process.layout {
             Ok(layout) => {
-                let told = layout.told(ioc.pid, process.abi);
-                maps.trace(ioc.pid, &told).map_err(Shortfall::NotInMaps)
+                let layouts = layouts(ioc.pid, layout, process.abi);
+                maps.trace(ioc.pid, &layouts).map_err(Shortfall::NotInMaps)
             }
             Err(reason) => Err(Shortfall::NoLayout(reason.clone())),
         };

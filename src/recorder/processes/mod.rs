@@ -17,12 +17,13 @@ use std::collections::HashSet;
 
 use iocrec_log::event::{Fact, Loss, LossSource};
 
-use crate::bpf::maps::Tables;
+use crate::bpf::maps::Maps;
 use crate::inspector::{
     Discovery, Finding, Inspector, Report, Request, Scope, ServedClient, Started, DATABASE_GONE,
 };
 use crate::ioc::records;
 use crate::probes::attacher::Attacher;
+use crate::probes::layouts::layouts;
 use crate::recorder::circuits::server_threads::Unknown;
 use crate::recorder::circuits::Circuits;
 use crate::recorder::context::Context;
@@ -125,7 +126,7 @@ impl Processes {
 fn work_on_traced(
     env: &mut Env<'_>,
     circuits: &mut Circuits,
-    maps: Option<&mut Tables>,
+    maps: Option<&mut Maps>,
     now: u64,
     ioc: &mut TracedIoc,
     finding: Finding,
@@ -134,7 +135,7 @@ fn work_on_traced(
         Finding::Changed(process) => {
             describe::identify(&process, &mut ioc.about);
             if let (Ok(layout), Some(maps), true) = (&process.layout, maps, ioc.probing.in_maps) {
-                if let Err(reason) = maps.extend(ioc.pid, &layout.told(ioc.pid, process.abi)) {
+                if let Err(reason) = maps.extend(ioc.pid, &layouts(ioc.pid, layout, process.abi)) {
                     ioc.shortfalls.add(Shortfall::NoNewTypes(reason));
                 }
             }

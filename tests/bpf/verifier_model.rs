@@ -1,4 +1,5 @@
-//! Test that the perf tier's programs pass the checks of the oldest kernels, 4.4 and 4.9, on a machine that has none.
+//! Test that the perf tier's programs pass the verifiers of kernels 4.4 and 4.9, on a machine that has neither: a model of
+//! these verifiers walks through them.
 //!
 //! Newer kernels know much more of a program and let pass what that one refuses: an address inside a map's value that
 //! was computed, a pointer that was compared with NULL in a register after it had been put on the stack, a NULL that
@@ -10,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use crate::bpf::rules::{programs, Instruction, Program};
+use crate::objects::{programs, Instruction, Program};
 
 /// What is known of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ enum Slot {
 /// Bytes of stack that a program has.
 const STACK: i32 = 512;
 /// Instructions on all ways together that 4.4 looks at before it gives up.
-const MOST: usize = 32_768;
+const MAX_STEPS: usize = 32_768;
 
 /// Which kernel's knowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,8 +252,8 @@ fn walk(program: &Program, kernel: Kernel) -> Result<usize, String> {
                 known.push(state.clone());
             }
             looked += 1;
-            if looked > MOST {
-                return Err(format!("more than {MOST} instructions on all ways"));
+            if looked > MAX_STEPS {
+                return Err(format!("more than {MAX_STEPS} instructions on all ways"));
             }
             let instruction = &program.instructions[at];
             let failed = |what: String| format!("instruction {at}: {what}");
@@ -288,12 +289,12 @@ fn walk(program: &Program, kernel: Kernel) -> Result<usize, String> {
 }
 
 #[test]
-fn the_oldest_kernels_would_load_them() {
+fn kernels_4_4_and_4_9_would_load_them() {
     let mut failed = Vec::new();
     for kernel in [Kernel::V4_4, Kernel::V4_9] {
         for program in programs() {
             failed.extend(
-                walk(&program, kernel).err().map(|why| format!("{kernel:?}, {}: {why}", program.name)),
+                walk(&program, kernel).err().map(|why| format!("{kernel:?}, {}: {why}", program.label)),
             );
         }
     }

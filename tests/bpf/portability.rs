@@ -1,74 +1,12 @@
-//! Tests that the perf tier's object keeps to what the oldest kernels accept, whatever the kernel of the
+//! Tests that the perf tier's objects keep to what kernel 4.4 accepts, whatever the kernel of the
 //! machine that they run on would let pass.
 //!
 //! When one fails, a change of bpf/ has used something newer: the message names it and the kernel that
 //! brought it. Find another way to write it, or keep it to the ring tier (`#ifdef IOCREC_RING`).
 
-use std::collections::HashSet;
+use object::read::{Object, ObjectSection};
 
-use object::read::{Object, ObjectSection, ObjectSymbol};
-use object::SymbolKind;
-
-use crate::bpf::objects::Programs;
-use crate::bpf::Tier;
-
-/// The objects for all kernels, not only for that of the machine that the tests run on.
-static PROGRAMS_OF_ALL: &[Programs] = include!(concat!(env!("OUT_DIR"), "/programs_of_all.rs"));
-
-/// The perf tier's, each with the kernel's machine.
-fn objects() -> impl Iterator<Item = (&'static str, object::File<'static>)> {
-    let perf = PROGRAMS_OF_ALL.iter().filter(|programs| programs.tier == Tier::Perf);
-    perf.map(|programs| {
-        // a test's process ends soon
-        let unpacked = Box::leak(Box::new(programs.unpack().unwrap()));
-        (programs.machines[0], object::File::parse(unpacked.object()).unwrap())
-    })
-}
-
-/// An instruction (struct bpf_insn): operation, registers, offset, immediate.
-pub struct Instruction {
-    pub code: u8,
-    pub destination: u8,
-    pub source: u8,
-    pub offset: i16,
-    pub immediate: i32,
-}
-
-/// A program of one of the objects.
-pub struct Program {
-    /// The kernel's machine, and its own name.
-    pub name: String,
-    pub instructions: Vec<Instruction>,
-    /// Which instructions load the address of a map.
-    pub relocated: HashSet<usize>,
-}
-
-pub fn programs() -> Vec<Program> {
-    let mut programs = Vec::new();
-    for (machine, object) in objects() {
-        let before = programs.len();
-        for symbol in object.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
-        {
-            let section = object.section_by_index(symbol.section_index().unwrap()).unwrap();
-            let data = section.data_range(symbol.address(), symbol.size()).unwrap().unwrap();
-            let instructions = data.chunks_exact(8).map(|bytes| Instruction {
-                code: bytes[0],
-                destination: bytes[1] & 0xf,
-                source: bytes[1] >> 4,
-                offset: i16::from_le_bytes([bytes[2], bytes[3]]),
-                immediate: i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]),
-            });
-            let relocated = section.relocations().filter_map(|(at, _)| at.checked_sub(symbol.address()));
-            programs.push(Program {
-                name: format!("{machine}: {}", symbol.name().unwrap()),
-                instructions: instructions.collect(),
-                relocated: relocated.map(|at| at as usize / 8).collect(),
-            });
-        }
-        assert!(programs.len() > before, "{machine}: no programs");
-    }
-    programs
-}
+use crate::objects::{of_perf_tier, programs, programs_of, Instruction, Program, ALL};
 
 /// Calls `check` with each instruction that is one; the second half of a 64-bit load is none.
 fn each_instruction(mut check: impl FnMut(&Instruction)) {
@@ -85,12 +23,17 @@ fn each_instruction(mut check: impl FnMut(&Instruction)) {
 
 #[test]
 fn no_global_data() {
-    for (machine, object) in objects() {
-        for section in object.sections() {
+    for compiled in of_perf_tier() {
+        let bytes = compiled.bytes();
+        for section in object::File::parse(&*bytes).unwrap().sections() {
             let name = section.name().unwrap();
             let global =
                 [".rodata", ".data", ".bss", ".kconfig", ".ksyms"].iter().any(|bad| name.starts_with(bad));
-            assert!(!global || section.size() == 0, "{machine}: {name}: global data needs kernel 5.2");
+            assert!(
+                !global || section.size() == 0,
+                "{}: {name}: global data needs kernel 5.2",
+                compiled.label()
+            );
         }
     }
 }
@@ -119,7 +62,7 @@ fn successors(at: usize, instruction: &Instruction) -> Vec<usize> {
 
 #[test]
 fn no_loops() {
-    for Program { name, instructions, .. } in programs() {
+    for Program { label, instructions, .. } in programs() {
         // depth first; an edge to a place that is still being explored closes a circle
         #[derive(Clone, Copy, PartialEq)]
         enum Seen {
@@ -139,7 +82,7 @@ fn no_loops() {
                     for next in successors(at, &instructions[at]) {
                         assert!(
                             seen[next] != Seen::Open,
-                            "{name}: a loop at instruction {at} needs kernel 5.3"
+                            "{label}: a loop at instruction {at} needs kernel 5.3"
                         );
                         path.push((next, false));
                     }
@@ -182,8 +125,22 @@ fn only_old_helpers() {
 
 #[test]
 fn short_enough() {
-    for Program { name, instructions, .. } in programs() {
+    for Program { label, instructions, .. } in programs() {
         let total = instructions.len();
-        assert!(total <= 4096, "{name}: {total} instructions: 4096 are the limit before kernel 5.2");
+        assert!(total <= 4096, "{label}: {total} instructions: 4096 are the limit before kernel 5.2");
+    }
+}
+
+/// What `src/bpf/user_reads.rs` relies on.
+#[test]
+fn no_helper_that_lockdown_forbids() {
+    // those that read the kernel's memory: probe_read, probe_read_str, probe_read_kernel, probe_read_kernel_str
+    const FORBIDDEN: [i32; 4] = [4, 45, 113, 115];
+    for program in ALL.iter().flat_map(programs_of) {
+        for instruction in &program.instructions {
+            let helper = (instruction.code, instruction.source) == (0x85, 0);
+            let forbidden = FORBIDDEN.contains(&instruction.immediate);
+            assert!(!(helper && forbidden), "{}: helper {}", program.label, instruction.immediate);
+        }
     }
 }

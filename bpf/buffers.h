@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/*
+ * The buffers through which hits go to the agent: OPEN makes room for one, SEND hands it over. The perf tier has no
+ * room of its own for hits: they are built on the stack.
+ */
+#ifndef IOCREC_BUFFERS_H
+#define IOCREC_BUFFERS_H
+
+#include "program.h"
+#include "hits.h"
+#include "puts.h"
+
+/*
+ * Puts go before processing: a buffer of their own keeps a flood of processing from pushing them out. It is for puts
+ * that come from outside (dbPutField, dbProcessNotify, and the dbPut inside them). What records' links put is
+ * as frequent as their processing, so it goes with that: `outside` tells which.
+ */
+
+#ifdef IOCREC_RING
+
+/* Both count as resident memory. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 19); /* 300 ms of 25,000 hits/s */
+} hits SEC(".maps");
+
+#define PUTS_BYTES (1 << 18) /* 800 puts of a client, of two hits each */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, PUTS_BYTES);
+} puts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LOST_SORTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
+/* The agent looks in every 50 ms; it is woken only when a quarter of a ring has filled before. */
+#define WAKE_AT (1 << 17)
+#define WAKE_AT_PUTS (PUTS_BYTES / 4)
+
+INLINE int count_lost(__u32 sort)
+{
+	__u64 *count = bpf_map_lookup_elem(&lost, &sort);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	return 0;
+}
+
+#define OPEN(type, name) \
+	struct type *name = bpf_ringbuf_reserve(&hits, sizeof(*name), 0); \
+	if (!name) \
+		return count_lost(LOST_PROCESSING)
+
+/*
+ * What has no room in its own ring may have some in the other. Puts from outside may fill both. Others, a PVAccess
+ * server's among them, get an eighth of theirs, so that a flood of links' puts pushes none out.
+ */
+INLINE void *room_for_put(__u64 bytes, int outside)
+{
+	void *room;
+
+	if (outside) {
+		room = bpf_ringbuf_reserve(&puts, bytes, 0);
+		return room ? room : bpf_ringbuf_reserve(&hits, bytes, 0);
+	}
+	room = bpf_ringbuf_reserve(&hits, bytes, 0);
+	if (room || bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) >= PUTS_BYTES / 8)
+		return room;
+	return bpf_ringbuf_reserve(&puts, bytes, 0);
+}
+
+#define OPEN_PUT(type, name, outside) \
+	struct type *name = room_for_put(sizeof(*name), outside); \
+	if (!name) \
+		return count_lost((outside) ? LOST_PUTS : LOST_PROCESSING)
+
+/*
+ * Processing of the very record that a put from outside is for tells what became of the put. Where there is no room for
+ * it, it may use the puts', up to three eighths: 500 puts have room whatever else happens.
+ */
+#define OPEN_OF_PUT(type, name, regs, id, record) \
+	struct type *name = bpf_ringbuf_reserve(&hits, sizeof(*name), 0); \
+	if (!name && is_of_put(regs, id, record) && \
+	    bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) < PUTS_BYTES / 8 * 3) \
+		name = bpf_ringbuf_reserve(&puts, sizeof(*name), 0); \
+	if (!name) \
+		return count_lost(LOST_PROCESSING)
+
+/*
+ * Notes the time, and says whether to wake the agent. Looking how full the ring is costs as much as the rest, so
+ * it is done for the hits of one microsecond in 16 only.
+ */
+INLINE __u64 now(struct hit *hit)
+{
+	hit->time = bpf_ktime_get_ns();
+	return (hit->time & 0x3c00) == 0 && bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= WAKE_AT ?
+		       BPF_RB_FORCE_WAKEUP :
+		       BPF_RB_NO_WAKEUP;
+}
+
+INLINE __u64 now_of_put(struct hit *hit)
+{
+	hit->time = bpf_ktime_get_ns();
+	return (hit->time & 0x3c00) == 0 && (bpf_ringbuf_query(&puts, BPF_RB_AVAIL_DATA) >= WAKE_AT_PUTS ||
+					     bpf_ringbuf_query(&hits, BPF_RB_AVAIL_DATA) >= WAKE_AT) ?
+		       BPF_RB_FORCE_WAKEUP :
+		       BPF_RB_NO_WAKEUP;
+}
+
+#define SEND(regs, name, hit) bpf_ringbuf_submit(name, now(hit))
+#define SEND_PUT(regs, name, hit, outside) bpf_ringbuf_submit(name, now_of_put(hit))
+
+/* Reads up to ARRAY_BYTES; returns how many. */
+INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
+{
+	if (bytes > ARRAY_BYTES)
+		bytes = ARRAY_BYTES;
+	if (bpf_probe_read_user(into, bytes, from) < 0)
+		return 0;
+	return bytes;
+}
+
+#else
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} hits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} puts SEC(".maps");
+
+/* Whether there is room is not known here, so what has none in its own buffer is lost. */
+#define OPEN(type, name) \
+	struct type name##_event = {}; \
+	struct type *name = &name##_event
+#define OPEN_PUT(type, name, outside) OPEN(type, name)
+#define OPEN_OF_PUT(type, name, regs, id, record) OPEN(type, name)
+
+/* 4.4 does not know BPF_F_CURRENT_CPU (4.7) */
+#define SEND_INTO(map, regs, name, hit) \
+	((hit)->time = bpf_ktime_get_ns(), \
+	 bpf_perf_event_output(regs, map, bpf_get_smp_processor_id(), name, sizeof(*name)))
+#define SEND(regs, name, hit) SEND_INTO(&hits, regs, name, hit)
+#define SEND_PUT(regs, name, hit, outside) SEND_INTO((outside) ? (void *)&puts : (void *)&hits, regs, name, hit)
+
+/* Constant sizes only. Reading past a short array is harmless: what isn't its own is cut by `bytes`. */
+INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
+{
+	if (bytes > ARRAY_BYTES)
+		bytes = ARRAY_BYTES;
+	if (bpf_probe_read_user(into, ARRAY_BYTES, from) == 0)
+		return bytes;
+	/* the array ends just before memory that is not there */
+	if (bytes > STRING_BYTES)
+		bytes = STRING_BYTES;
+	if (bpf_probe_read_user(into, STRING_BYTES, from) == 0)
+		return bytes;
+	if (bytes > 8)
+		bytes = 8;
+	return bpf_probe_read_user(into, 8, from) == 0 ? bytes : 0;
+}
+
+#endif
+
+/*
+ * All of a hit's head but the alarm and the time, which is noted last: reading the clock waits for all reads
+ * before it, so it is cheapest there. `id` is bpf_get_current_pid_tgid().
+ */
+INLINE void begin(struct hit *hit, struct pt_regs *regs, __u64 id, __u16 kind, __u64 object)
+{
+	hit->sp = STACK_POINTER(regs);
+	hit->caller = 0;
+	hit->object = object;
+	hit->pid = id >> 32;
+	hit->tid = (__u32)id;
+	hit->kind = kind;
+	hit->detail = 0;
+	hit->dbf = NO_VALUE;
+}
+
+INLINE void no_alarm(struct hit *hit)
+{
+	hit->status = 0;
+	hit->severity = 0;
+}
+
+#endif

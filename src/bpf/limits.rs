@@ -1,0 +1,26 @@
+//! Limits of this process that BPF maps and probes come up against.
+
+use libbpf_rs::libbpf_sys;
+
+/// Descriptors that are asked for: enough for 2,000 IOCs.
+const MAX_FILES: libc::rlim_t = 65536;
+
+/// Raises them as far as it may. Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB; each probe
+/// has one descriptor or two, and 40 IOCs have more than the usual 1024. Not being allowed to raise a limit is no error:
+/// newer kernels don't need the first, and a missing descriptor is reported where it is missing.
+pub fn raise_limits() {
+    let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: setrlimit only reads the struct, which lives until it returns; libbpf notes that it need not do the same.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit);
+        libbpf_sys::libbpf_set_memlock_rlim(0);
+    }
+    let mut files = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls get a struct that outlives them; the second only reads it.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut files) == 0 {
+            files.rlim_cur = files.rlim_max.min(MAX_FILES);
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const files);
+        }
+    }
+}

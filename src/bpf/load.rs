@@ -1,0 +1,74 @@
+//! Loads an object of BPF programs into the kernel.
+
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::ptr::NonNull;
+
+use iocrec_log::event::Tier;
+use libbpf_rs::{libbpf_sys, AsRawLibbpf, Object, OpenObject};
+
+use crate::bpf::objects::{self, NoObject};
+use crate::bpf::refusal::{Refusal, Step};
+use crate::bpf::{libbpf, user_reads};
+use crate::linux::{machine, version};
+
+/// Why an object is not loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadError {
+    /// This binary has none for this kernel.
+    NoObject(NoObject),
+    /// The kernel refuses it, or what it needs.
+    Refused(Refusal),
+}
+
+impl Display for LoadError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::NoObject(why) => why.fmt(f),
+            LoadError::Refused(why) => why.fmt(f),
+        }
+    }
+}
+
+/// Loads the object that was compiled from `bpf/NAME.bpf.c` for this kernel and that tier. `prepare` may change sizes of
+/// its maps before they are made.
+///
+/// # Errors
+/// There is none, or the kernel refuses it.
+pub fn load(
+    name: &str,
+    tier: Tier,
+    prepare: impl FnOnce(&mut OpenObject) -> io::Result<()>,
+) -> Result<Object, LoadError> {
+    let unpacked = objects::find(name, &machine::name(), tier).map_err(LoadError::NoObject)?;
+    user_reads::prepare();
+    let loaded = libbpf::listen(|| {
+        let mut object = open(unpacked.object())?;
+        prepare(&mut object)?;
+        if let Some(code) = version::vdso_code() {
+            // SAFETY: the object is open and not loaded; the call only notes the number.
+            unsafe { libbpf_sys::bpf_object__set_kversion(object.as_libbpf_object().as_ptr(), code) };
+        }
+        // SAFETY: the object is open and not loaded.
+        match unsafe { libbpf_sys::bpf_object__load(object.as_libbpf_object().as_ptr()) } {
+            // SAFETY: it is loaded now, and nobody else has it.
+            0 => Ok(unsafe { Object::from_ptr(object.take_ptr()) }),
+            error => Err(io::Error::from_raw_os_error(-error)),
+        }
+    });
+    loaded.map_err(|failure| {
+        let step = if libbpf::was_at_programs() { Step::Program } else { Step::Maps(tier) };
+        LoadError::Refused(Refusal::find(step, failure))
+    })
+}
+
+/// Opens an object; libbpf copies what it needs.
+fn open(bytes: &[u8]) -> io::Result<OpenObject> {
+    // SAFETY: that many bytes are there; without options the call takes the defaults.
+    let object = unsafe {
+        libbpf_sys::bpf_object__open_mem(bytes.as_ptr().cast(), bytes.len() as _, std::ptr::null())
+    };
+    let object = NonNull::new(object).ok_or_else(libbpf::last_error)?;
+    // SAFETY: libbpf has just opened it, and nobody else has it.
+    Ok(unsafe { OpenObject::from_ptr(object) })
+}

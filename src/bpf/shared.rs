@@ -1,0 +1,141 @@
+//! What a contract between BPF programs and the agent is written with: structs and enums that stand in C, too.
+//!
+//! A contract is declared with `shared!` and `shared_enum!`. They make types, and descriptions of them by which a test
+//! compares the two sides.
+
+/// Where a member of a struct lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name in C.
+    pub name: &'static str,
+    /// From the beginning of the struct, bytes.
+    pub offset: usize,
+    /// Bytes.
+    pub size: usize,
+}
+
+/// The layout of a struct, to be compared with that in C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Struct {
+    /// Its name in C.
+    pub name: &'static str,
+    /// Bytes.
+    pub size: usize,
+    /// All of them, in their order.
+    pub members: &'static [Member],
+}
+
+/// A struct that C and Rust share.
+///
+/// # Safety
+/// Its bytes are all members' (no padding), and any bytes are a value of it. `shared!` sees to the first and is used for
+/// plain numbers, arrays of bytes and other shared structs only.
+pub unsafe trait Shared: Copy {
+    /// What it consists of.
+    const MEMBERS: &'static [Member];
+
+    /// Its bytes.
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: a reference to it is valid for that many bytes, which are all initialized: there is no padding.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+
+    /// The value that the bytes begin with; `None` if they are too few.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..size_of::<Self>())?;
+        // SAFETY: that many bytes are there, need not be aligned, and any bytes are a value.
+        Some(unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
+    }
+
+    /// All zeroes.
+    fn zeroed() -> Self {
+        // SAFETY: any bytes are a value.
+        unsafe { std::mem::zeroed() }
+    }
+
+    /// Its layout under its name in C.
+    fn layout(name: &'static str) -> Struct {
+        Struct { name, size: size_of::<Self>(), members: Self::MEMBERS }
+    }
+}
+
+/// Declares a struct that C and Rust share, with array sizes in brackets that differ by the C struct.
+macro_rules! shared {
+    ($($(#[$about:meta])* $name:ident $([$n:ident])? { $($(#[$what:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$about])*
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $name $(<const $n: usize>)? {
+            $($(#[$what])* pub $field: $type,)*
+        }
+
+        // SAFETY: numbers, bytes and shared structs; that there is no padding is asserted.
+        unsafe impl $(<const $n: usize>)? $crate::bpf::shared::Shared for $name $(<$n>)? {
+            const MEMBERS: &'static [$crate::bpf::shared::Member] = {
+                assert!(size_of::<Self>() == 0 $(+ size_of::<$type>())*, "padding");
+                &[$($crate::bpf::shared::Member {
+                    name: stringify!($field),
+                    offset: std::mem::offset_of!(Self, $field),
+                    size: size_of::<$type>(),
+                }),*]
+            };
+        }
+    )*};
+}
+
+pub(crate) use shared;
+
+// SAFETY: a number has no padding, and any bytes are one.
+unsafe impl Shared for u32 {
+    const MEMBERS: &'static [Member] = &[];
+}
+
+// SAFETY: as above.
+unsafe impl Shared for u64 {
+    const MEMBERS: &'static [Member] = &[];
+}
+
+/// An enum that C and Rust share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enum {
+    /// Its name in C.
+    pub name: &'static str,
+    /// Names in C, and numbers.
+    pub values: &'static [(&'static str, u32)],
+}
+
+/// Declares an enum that C and Rust share.
+macro_rules! shared_enum {
+    ($($(#[$about:meta])* $name:ident as $c:literal { $($(#[$what:meta])* $value:ident as $text:literal = $number:literal,)* })*) => {$(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$what])* $value = $number,)*
+        }
+
+        impl $name {
+            /// To be compared with that in C.
+            pub const ENUM: $crate::bpf::shared::Enum = $crate::bpf::shared::Enum { name: $c, values: &[$(($text, $number)),*] };
+
+            /// The one of that number.
+            pub fn of(number: u32) -> Option<$name> {
+                match number {
+                    $($number => Some($name::$value),)*
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+pub(crate) use shared_enum;
+
+/// A BPF program for a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Its name in the object.
+    pub name: &'static str,
+    /// Arguments of the probed function that it reads, from the first on: a probe behind the function's first
+    /// instruction must find them unchanged.
+    pub arguments: usize,
+}

@@ -1,0 +1,131 @@
+//! A hash table or an array of the BPF programs, typed by the contract.
+//!
+//! libbpf is called directly: libbpf-rs keeps the numbers of errors to itself.
+
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use libbpf_rs::{libbpf_sys, MapCore, Object};
+
+use crate::bpf::shared::Shared;
+
+/// A map does not take an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapError {
+    /// Its name.
+    pub map: &'static str,
+    /// What the kernel says.
+    pub errno: i32,
+}
+
+impl Display for MapError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let MapError { map, errno } = self;
+        match *errno {
+            libc::E2BIG => write!(f, "the BPF map of {map} is full"),
+            errno => write!(f, "the BPF map of {map}: {}", io::Error::from_raw_os_error(errno)),
+        }
+    }
+}
+
+/// A map with keys `K` and values `V`.
+pub struct Table<K, V> {
+    name: &'static str,
+    fd: OwnedFd,
+    entries: u32,
+    types: PhantomData<(K, V)>,
+}
+
+impl<K: Shared, V: Shared> Table<K, V> {
+    /// The map of that name in a loaded object.
+    ///
+    /// # Errors
+    /// There is none, its keys or values have other sizes, or there are no more descriptors.
+    pub fn open(object: &Object, name: &'static str) -> io::Result<Table<K, V>> {
+        let found = map_of(object, name)?;
+        let sizes = (found.key_size() as usize, found.value_size() as usize);
+        if sizes != (size_of::<K>(), size_of::<V>()) {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        let fd = found.as_fd().try_clone_to_owned()?;
+        Ok(Table { name, fd, entries: found.max_entries(), types: PhantomData })
+    }
+
+    /// How many entries it can have.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// What stands behind a key.
+    pub fn get(&self, key: K) -> Option<V> {
+        // of that many bytes any are a value
+        let mut value = V::zeroed();
+        let into = std::ptr::from_mut(&mut value).cast();
+        // SAFETY: `open` made sure that the kernel reads and writes as many bytes as the two have.
+        let found = unsafe { libbpf_sys::bpf_map_lookup_elem(self.raw(), key.bytes().as_ptr().cast(), into) };
+        (found == 0).then_some(value)
+    }
+
+    /// Sets what stands behind a key.
+    ///
+    /// # Errors
+    /// It is full.
+    pub fn set(&self, key: K, value: V) -> Result<(), MapError> {
+        self.update(key, value, libbpf_sys::BPF_ANY)
+    }
+
+    /// The same, if nothing stands there.
+    ///
+    /// # Errors
+    /// Something does, or it is full.
+    pub fn add(&self, key: K, value: V) -> Result<(), MapError> {
+        self.update(key, value, libbpf_sys::BPF_NOEXIST)
+    }
+
+    fn update(&self, key: K, value: V, flags: u32) -> Result<(), MapError> {
+        let (key, value) = (key.bytes().as_ptr().cast(), value.bytes().as_ptr().cast());
+        // SAFETY: `open` made sure that the kernel reads as many bytes as the two have.
+        match unsafe { libbpf_sys::bpf_map_update_elem(self.raw(), key, value, flags.into()) } {
+            0 => Ok(()),
+            error => Err(MapError { map: self.name, errno: -error }),
+        }
+    }
+
+    /// Takes a key out of a hash table; one that is not there is no error.
+    pub fn remove(&self, key: K) {
+        // SAFETY: `open` made sure that the kernel reads as many bytes as it has.
+        unsafe { libbpf_sys::bpf_map_delete_elem(self.raw(), key.bytes().as_ptr().cast()) };
+    }
+
+    /// All keys, or those that there were when the programs changed it meanwhile.
+    pub fn keys(&self) -> Vec<K> {
+        let mut keys: Vec<K> = Vec::new();
+        // a program that takes keys out makes the kernel begin again
+        while keys.len() <= self.entries as usize {
+            let mut next = K::zeroed();
+            let before = keys.last().map_or(std::ptr::null(), |key| key.bytes().as_ptr().cast());
+            let into = std::ptr::from_mut(&mut next).cast();
+            // SAFETY: `open` made sure that the kernel reads and writes as many bytes as a key has.
+            if unsafe { libbpf_sys::bpf_map_get_next_key(self.raw(), before, into) } != 0 {
+                break;
+            }
+            keys.push(next);
+        }
+        keys
+    }
+
+    fn raw(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+}
+
+/// The map of that name.
+///
+/// # Errors
+/// There is none.
+pub fn map_of<'a>(object: &'a Object, name: &str) -> io::Result<libbpf_rs::Map<'a>> {
+    let found = object.maps().find(|map| map.name() == name);
+    found.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
+}
