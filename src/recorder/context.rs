@@ -1,23 +1,23 @@
-//! What a source of facts works with, passed as one value.
+//! The context of a source of facts, passed as one value.
 //!
-//! [`Env`] is what every part of the recorder needs; [`Context`] adds what several sources share: the traced IOCs, the
-//! circuits, what the BPF programs know. A source lends `env` to a part of the rest, so the two stand apart.
+//! [`Env`] is the environment of every part of the recorder; [`Context`] adds the state that sources share: the traced
+//! IOCs, the circuits, the BPF maps. The two stand apart so that a source can lend `env` to a part of the rest.
 
 use crate::bpf::maps::Maps;
 use crate::recorder::circuits::Circuits;
 use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
 
-/// What a source of facts works with.
+/// The context of a source of facts.
 pub struct Context<'a> {
-    /// What every part needs.
+    /// The environment.
     pub env: Env<'a>,
-    /// The traced IOCs and what is known of them.
+    /// The traced IOCs.
     pub iocs: &'a mut Registry,
     /// Channel Access circuits.
     pub circuits: &'a mut Circuits,
-    /// What the BPF programs know; `None` where none run.
+    /// The maps of the BPF programs; `None` where none run.
     pub maps: Option<&'a mut Maps>,
-    /// Set by a source when IOCs, their ports or what is known of them have changed: all sources then adapt.
+    /// Set by a source that has changed IOCs, their ports or their state: all sources then adapt.
     pub changed: bool,
 }

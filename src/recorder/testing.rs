@@ -68,7 +68,7 @@ pub struct FakeProcess {
     pub namespace: u64,
 }
 
-/// Processes that there are not.
+/// Processes that tests make up.
 #[derive(Clone, Default)]
 pub struct FakeProcfs(pub Rc<RefCell<HashMap<u32, FakeProcess>>>);
 
@@ -218,7 +218,7 @@ impl Bench {
     }
 }
 
-/// Numbers that no process has.
+/// Pids that no process has.
 pub const PID: u32 = 4_000_000_000;
 pub const OTHER_PID: u32 = PID + 100;
 

@@ -1,4 +1,4 @@
-//! Where what is recorded lives: network namespaces, and the ports that are served there.
+//! The network namespaces of the traced processes, and the ports that they serve there.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What every part of the recorder works with, passed as one value: time, options, the machine, where facts and messages
-//! go, and what belongs to the run.
+//! The environment of every part of the recorder, passed as one value: time, options, the machine, the sink of facts, the
+//! list of messages, the state of the run.
 
 pub mod ids;
 pub mod limits;
@@ -18,7 +18,7 @@ use crate::recorder::env::limits::Limits;
 use crate::recorder::options::Options;
 use crate::recorder::sink::Sink;
 
-/// What the recorder asks of the machine that it runs on; tests answer in its place.
+/// The machine that the recorder runs on; tests put another in its place.
 pub struct Machine {
     /// Its clock.
     pub clock: Box<dyn Clock>,
@@ -35,7 +35,7 @@ impl Machine {
     }
 }
 
-/// What every part of the recorder works with.
+/// The environment of every part of the recorder.
 pub struct Env<'a> {
     /// The monotonic time at which this round of the loop began, nanoseconds.
     pub now: u64,
@@ -75,16 +75,16 @@ impl Env<'_> {
     }
 }
 
-/// What belongs to the run, and not to any of its processes.
+/// The state of the run that belongs to none of its processes.
 #[derive(Default)]
 pub struct Run {
     /// The ids given so far.
     pub ids: Ids,
-    /// What is used up of what all IOCs share.
+    /// Use of the limits that all IOCs share.
     pub limits: Limits,
     /// Records that the BPF programs do not know yet; `None` where they need not know any.
     pub new_records: Option<Vec<NewRecord>>,
-    /// What the inspector is to look up.
+    /// Requests to the inspector.
     pub requests: Vec<Request>,
 }
 

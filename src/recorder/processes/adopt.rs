@@ -37,7 +37,7 @@ pub(super) fn adopt(
         // it has ended meanwhile
         return;
     }
-    // one that was taken for a server that is no IOC
+    // it counted as a CA server that is no IOC
     if let Some(server) = cx.iocs.remove(pid, env.run) {
         let how = "it has become an IOC".to_string();
         env.push(now, Fact::IocEnd(IocEnd { ioc: server.id, how }));

@@ -10,8 +10,8 @@ use crate::recorder::processes::describe::recording;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::shortfall::Shortfall;
 
-/// Begins to take an IOC's hits, if its layout is known and its records are; else notes why not. True if something
-/// has changed that others adapt to. What began before `since` was not missed by the recorder.
+/// Begins to take an IOC's hits, if its layout and its records are known; else notes why not. True if the sources have
+/// something to adapt to. `since` is the recorder's start: nothing before it counts as missed.
 pub(super) fn begin_to_take_hits(
     env: &mut Env<'_>,
     maps: Option<&mut Maps>,
@@ -54,7 +54,7 @@ pub(super) fn begin_to_take_hits(
     changed
 }
 
-/// Notes that an IOC's probes had gone: what it did meanwhile is missing. They were in place at `until`.
+/// Notes that an IOC's probes had gone, and with them its hits. They were last seen in place at `until`.
 pub(super) fn note_hold(env: &mut Env<'_>, now: u64, ioc: &mut TracedIoc, hold: Hold, until: u64) {
     let lost = match hold {
         Hold::Holds => return,

@@ -9,7 +9,7 @@ use crate::recorder::processes::answers::Answers;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::sources::hits::note_left_out;
 
-/// Lets those go that have ended. What they did last has been taken.
+/// Lets ended processes go. Their last hits and packets have been taken.
 pub(super) fn let_go(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut Answers) {
     let env = &cx.env;
     let mut gone: Vec<(u32, Option<&str>)> = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn end_those_without_database(cx: &mut Context<'_>, inspector: &Inspe
     }
 }
 
-/// A process is no longer traced. `why`: it lives on as something else.
+/// Ends the tracing of a process. `why` is given for one that lives on as something else.
 pub(super) fn end(
     cx: &mut Context<'_>,
     inspector: &Inspector,
@@ -65,7 +65,7 @@ pub(super) fn end(
     cx.env.push(now, Fact::IocEnd(IocEnd { ioc: ioc.id, how }));
 }
 
-/// Why an IOC is no longer what it was, though its process lives.
+/// Why a traced process counts as ended although it lives: it runs another program.
 pub(super) fn became_another(env: &Env<'_>, ioc: &TracedIoc) -> Option<&'static str> {
     // both are unknown of a process that is just ending
     let image = env.procfs().image(ioc.pid);

@@ -1,7 +1,6 @@
-//! The processes of this machine: which of them are traced, from when to when, and what is found out about them.
+//! The processes of this machine: finds those to trace, and follows each through its life.
 //!
-//! Threads of their own look at them ([`crate::inspector`]) and send reports; this source works on the reports and follows
-//! each traced process through its life: [`adopt`] takes it in, [`ports`] finds where it serves, [`attach`] begins to take
+//! The inspector's threads look at processes ([`crate::inspector`]) and send reports. This source works on the reports: [`adopt`] takes it in, [`ports`] finds where it serves, [`attach`] begins to take
 //! its hits and notes gaps, [`answers`] who does not answer, [`end`] lets it go.
 
 mod adopt;
@@ -64,7 +63,7 @@ impl Processes {
         }
     }
 
-    /// Sends the inspector what others want to know.
+    /// Sends the inspector the requests of all parts of the recorder.
     fn send_requests(&self, env: &mut Env<'_>) {
         for request in std::mem::take(&mut env.run.requests) {
             let site = if let Request::CallSite { id, .. } = &request { Some(*id) } else { None };
@@ -112,7 +111,7 @@ impl Processes {
                     self.answers.forget(pid);
                 }
                 let Context { env, iocs, circuits, maps, changed } = cx;
-                // numbers are used again
+                // pids are reused
                 let Some(ioc) = iocs.get_mut(pid).filter(|ioc| ioc.start == start) else { return };
                 *changed |= work_on_traced(env, circuits, maps.as_deref_mut(), now, ioc, finding);
                 *changed |= attach::begin_to_take_hits(env, maps.as_deref_mut(), ioc, self.since);

@@ -1,8 +1,9 @@
-//! Which processes serve Channel Access and PV Access, and on which ports: of IOCs, and of CA servers that are none.
+//! The ports of Channel Access and PV Access servers: of IOCs, and of other CA servers.
 //!
 //! To find the servers means reading all processes' descriptors, so it is done every few seconds; those of IOCs that have
-//! just begun are looked for more often. A server that is not known yet is taken for one that is no IOC when a look at it,
-//! made after it was seen to serve, has found no EPICS Base: what maps Base does so before it serves.
+//! just begun are looked for more often. A new server
+//! counts as no IOC once an inspection made after it began to serve has found no EPICS Base: IOCs map Base before they
+//! serve.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -89,7 +90,7 @@ impl PortSearch {
             }
             let is_new = !cx.iocs.has(pid);
             if is_new {
-                // what maps Base does so before it serves: a look after that tells them apart
+                // IOCs map Base before they serve, so an inspection from now on is decisive
                 let since = *self.suspects.entry(pid).or_insert_with(Instant::now);
                 let Some(about) = about.filter(|_| inspector.has_inspected(pid, since)) else {
                     self.next = self.next.min(now + SOON);

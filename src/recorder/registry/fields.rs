@@ -16,7 +16,7 @@ use crate::recorder::registry::rereads::Reread;
 pub struct KnownField {
     /// Its id.
     pub id: FieldId,
-    /// What a put to it makes worth reading again.
+    /// The part of a record to read again after a put to it.
     pub reread: Option<Reread>,
 }
 

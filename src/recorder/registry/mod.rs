@@ -1,10 +1,10 @@
-//! What is known of the traced IOCs: each of them, and the ids by which the log knows what is theirs.
+//! The traced IOCs, with the threads, records, fields, call sites and scan lists of each.
 //!
 //! Hits carry addresses. The first hit of each address is the moment to read its name out of the IOC, and
 //! to define it in the log before it is used; after that a hit costs a look-up in a hash map of its IOC.
 //!
-//! All that belongs to one process is in its [`TracedIoc`] and goes with it, in [`Registry::remove`]. What lasts longer
-//! is in the [run](Run).
+//! A [`TracedIoc`] holds everything that belongs to one process, and [`Registry::remove`] drops it. State that lasts longer
+//! is in [`Run`].
 
 pub mod after_puts;
 pub mod call_sites;
@@ -27,7 +27,7 @@ use crate::recorder::env::Run;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 
-/// The processes that are traced: IOCs, and CA servers that are none. By pid.
+/// The traced processes, IOCs and other CA servers, by pid.
 #[derive(Default)]
 pub struct Registry(AddressMap<u32, Box<TracedIoc>>);
 
@@ -69,7 +69,7 @@ impl Registry {
         self.0.insert(pid, Box::new(ioc));
     }
 
-    /// Forgets a process and all that was its.
+    /// Forgets a process with everything that belongs to it.
     pub fn remove(&mut self, pid: u32, run: &mut Run) -> Option<Box<TracedIoc>> {
         let gone = self.0.remove(&pid)?;
         run.limits.call_sites = run.limits.call_sites.saturating_sub(gone.call_sites.count());

@@ -27,7 +27,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// What is known of the record at an address: `None` nothing, `Some(None)` that it is not wanted.
+    /// The record at an address: `None` if it is not known yet, `Some(None)` if it is not wanted.
     pub fn known(&self, address: u64) -> Option<Option<RecordId>> {
         self.ids.get(&address).copied()
     }
@@ -42,7 +42,7 @@ impl Records {
         self.ids.keys().copied().filter(|&record| record <= address).max()
     }
 
-    /// Defines the record that a hit was of, by what its memory says; `None` if it is not wanted.
+    /// Defines the record of a hit by its memory; `None` if it is not wanted.
     pub fn define(
         &mut self,
         env: &mut Env<'_>,
@@ -71,7 +71,7 @@ impl Records {
     ) -> Option<RecordId> {
         let FoundRecord { address, name, rtype, alias, states, node } = found;
         if alias {
-            // of a record that is not wanted, or that was not believed, there is nothing to tie the name to
+            // of a record that is unwanted or was not believed: the log has nothing to tie the name to
             let record = self.id(address)?;
             if self.aliases.insert(node) {
                 env.push(time, Fact::Alias(Alias { record, name }));

@@ -2,7 +2,7 @@
 //!
 //! Records are looked up when they become known, when a put has moved them, and again and again while
 //! their SCAN says that they are on a list and the IOC has not put them there (before iocInit is done). The log
-//! gets what has changed.
+//! gets changes only.
 
 use iocrec_log::event::{Fact, RecordId, RecordScan, ScanList, ScanListId};
 
@@ -33,7 +33,7 @@ pub struct ScanLists {
 }
 
 impl ScanLists {
-    /// Looks records up, by ids and addresses; what is new goes to the sink.
+    /// Looks records up, by ids and addresses; changes go to the sink.
     pub fn look(&mut self, env: &mut Env<'_>, time: u64, owner: Owner<'_>, records: &[(RecordId, u64)]) {
         let (id, memory) = (owner.id, &owner.process.memory);
         let layout = owner.process.layout.as_ref().ok();

@@ -1,5 +1,4 @@
-//! Channel Access as it passes by: packets of all network namespaces that something is recorded in, and what the sockets
-//! say of whose they are.
+//! Channel Access packets, from the network namespaces of all traced processes, and the owners of the circuits' ends.
 
 use std::os::fd::RawFd;
 
@@ -16,7 +15,7 @@ use crate::recorder::sources::{Lost, Source};
 pub struct ChannelAccess {
     /// `None`: no packets are taken.
     captures: Option<Captures>,
-    /// What was lost up to the end.
+    /// Packets lost up to the end.
     lost: u64,
 }
 
