@@ -72,7 +72,7 @@ impl Recorder {
         crate::probes::stale_events::remove();
         let sampler = Sampler::new(options.thin, options.retain);
         let leaves_out = LeavesOut { chains: sampler.leaves_out(), records: !options.selection.is_all() };
-        let (kernel, choice) = tiers::open(options.wish, leaves_out);
+        let (kernel, choice) = tiers::open(options.tier, leaves_out);
         let mut no_packets = None;
         let captures = match Capture::open(&options.interfaces, &Ports::default()) {
             _ if !options.puts => None,
@@ -87,7 +87,7 @@ impl Recorder {
             let probes = choice.refused.last().map(|(_, reason)| reason.clone());
             return Err(StartError::NothingToRecord { packets: no_packets, probes });
         }
-        messages.extend(lower_tier(options.wish, &choice));
+        messages.extend(lower_tier(options.tier, &choice));
         if kernel.is_none() && sampler.leaves_out() {
             messages.push("chains are not sampled: without probes there are none".into());
         }

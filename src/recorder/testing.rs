@@ -146,7 +146,7 @@ impl Sink for Collected {
 
 pub fn options() -> Options {
     Options {
-        wish: TierRequest::Auto,
+        tier: TierRequest::Auto,
         interfaces: Vec::new(),
         ports: Vec::new(),
         pids: Vec::new(),
