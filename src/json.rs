@@ -1,13 +1,13 @@
-//! The JSON of `check` and `status`. Two pages are not worth a JSON crate in the agent.
+//! JSON output. The agent writes so little of it that it needs no JSON crate.
 
 use iocrec_log::escape::push_json;
 
-/// A JSON array of values that already are JSON.
+/// A JSON array; its values are JSON already.
 pub fn array(values: impl Iterator<Item = String>) -> String {
     format!("[{}]", values.collect::<Vec<_>>().join(","))
 }
 
-/// A JSON string. Control characters are written as `\uXXXX`.
+/// A JSON string. Control characters stand as `\uXXXX`.
 pub fn string(text: &str) -> String {
     let mut json = String::from("\"");
     push_json(&mut json, text);

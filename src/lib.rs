@@ -8,7 +8,7 @@
 //!
 //! * [`linux`]: processes, memory, ELF files, sockets, users, capabilities, clocks. No EPICS.
 //! * [`net`]: packet capture, the socket filter, TCP streams. No EPICS.
-//! * [`ca`]: Channel Access. [`ioc`]: EPICS Base seen from outside.
+//! * [`ca`]: Channel Access; [`protocols`]: the list of protocols. [`ioc`]: EPICS Base seen from outside.
 //! * [`bpf`]: BPF objects, maps, transports and hits. [`probes`]: where and how probes are placed.
 //! * [`inspector`]: the threads that examine processes. [`directory`] and [`control`]: the log directory, and
 //!   requests to a running recorder.
@@ -37,5 +37,6 @@ pub mod net;
 #[path = "../tests/rig/not_run.rs"]
 mod not_run;
 pub mod probes;
+pub mod protocols;
 pub mod recorder;
 mod terminal;

@@ -1,7 +1,9 @@
 /*
- * Runs a program without some of root's capabilities, or as nobody: busybox has nothing for it.
+ * Runs a program without some of root's capabilities, or as nobody, which busybox cannot do.
  *
- * usage: without NAME... -- PROGRAM WORD...     a NAME is bpf, ipc_lock, perfmon, sys_admin or sys_resource, or root
+ * usage: without NAME... -- PROGRAM ARGUMENT...
+ *
+ * NAME is bpf, ipc_lock, perfmon, sys_admin or sys_resource, or root
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,23 +19,23 @@ static const struct { const char *name; int bit; } capabilities[] = {
 #define NOBODY 65534
 
 struct header { uint32_t version; int pid; };
-struct word { uint32_t effective, permitted, inheritable; };
+struct set { uint32_t effective, permitted, inheritable; };
 
-/* What is not in the bounding set is not had by root either once it runs another program. */
+/* Drops the bit from the bounding set as well, or root would regain it with the next program. */
 static int drop(int bit)
 {
 	struct header header = { 0x20080522, 0 };
-	struct word words[2];
+	struct set sets[2];
 
-	if (prctl(PR_CAPBSET_DROP, bit, 0, 0, 0) || syscall(SYS_capget, &header, words))
+	if (prctl(PR_CAPBSET_DROP, bit, 0, 0, 0) || syscall(SYS_capget, &header, sets))
 		return -1;
-	words[bit / 32].effective &= ~(1u << bit % 32);
-	words[bit / 32].permitted &= ~(1u << bit % 32);
-	words[bit / 32].inheritable &= ~(1u << bit % 32);
-	return syscall(SYS_capset, &header, words);
+	sets[bit / 32].effective &= ~(1u << bit % 32);
+	sets[bit / 32].permitted &= ~(1u << bit % 32);
+	sets[bit / 32].inheritable &= ~(1u << bit % 32);
+	return syscall(SYS_capset, &header, sets);
 }
 
-static int give_up(const char *name)
+static int drop_named(const char *name)
 {
 	if (!strcmp(name, "root"))
 		return setgid(NOBODY) || setuid(NOBODY);
@@ -43,18 +45,18 @@ static int give_up(const char *name)
 	return -1;
 }
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
 	int at = 1;
 
-	for (; at < count && strcmp(words[at], "--"); at++)
-		if (give_up(words[at])) {
-			fprintf(stderr, "without: %s cannot be given up\n", words[at]);
+	for (; at < count && strcmp(arguments[at], "--"); at++)
+		if (drop_named(arguments[at])) {
+			fprintf(stderr, "without: cannot drop %s\n", arguments[at]);
 			return 125;
 		}
 	if (at + 1 >= count)
 		return 125;
-	execvp(words[at + 1], words + at + 1);
-	perror(words[at + 1]);
+	execvp(arguments[at + 1], arguments + at + 1);
+	perror(arguments[at + 1]);
 	return 127;
 }

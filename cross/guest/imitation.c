@@ -183,9 +183,9 @@ static void end(int number)
 	ended = 1;
 }
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
-	int rounds = count > 1 ? atoi(words[1]) * 20 : 20;
+	int rounds = count > 1 ? atoi(arguments[1]) * 20 : 20;
 	struct address address = { &records[0], &records[0].val, &fields[FIELDS - 1], 1, DOUBLE, sizeof(double), 0, DOUBLE };
 
 	build();

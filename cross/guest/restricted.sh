@@ -1,7 +1,7 @@
 #!/bin/sh
-# Run by the kernel of a guest as its first process: iocrec in surroundings that lack something, one after the other, and
-# then a recording in whose middle the clock jumps from 1970 to now. What comes out is examined by cross/restricted.py,
-# which also wrote /cases: a name and the words of a shell on each line, in which "$@" is the command to be tried.
+# A guest's first process. Runs iocrec under several restrictions, and then records while the clock jumps from 1970 to now.
+# cross/restricted.py examines the output. It also wrote /cases, with a name and a shell script on each line, in which "$@"
+# is the command to run.
 export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
@@ -17,9 +17,9 @@ echo "BEGIN $(uname -r) up $(cut -d ' ' -f 1 /proc/uptime)"
 IOC=guest imitation 600 &
 ioc=$!
 sleep 1
-while read -r name words; do
-    # each has mounts of its own
-    unshare -m sh -c "$words" sh iocrec check --json >"/tmp/$name.json" 2>"/tmp/$name.err" </dev/null
+while read -r name script; do
+    # each case has its own mounts
+    unshare -m sh -c "$script" sh iocrec check --json >"/tmp/$name.json" 2>"/tmp/$name.err" </dev/null
     echo "EXIT $name $?"
 done </cases
 echo "BEFORE $(date +%s)"

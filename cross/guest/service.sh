@@ -1,6 +1,6 @@
 #!/bin/sh
-# Run in a guest by the init system that is tried, as its last service: iocrec's package is installed by dpkg, runs as a
-# service beside an imitation of an IOC, and is upgraded and removed. What comes out is examined by cross/services.py.
+# The last service that a guest's init system starts. It installs iocrec's package with dpkg, runs it as a service beside an
+# imitation of an IOC, upgrades and removes it. cross/services.py examines the output.
 #
 # usage: service.sh systemd|openrc|sysv
 exec </dev/null >/dev/console 2>&1
@@ -29,7 +29,7 @@ sysv)
     ;;
 esac
 
-# does NAME COMMAND...: what it says goes to a file, its exit code to the console
+# does NAME COMMAND...: writes the output to a file, and the exit code to the console
 does() {
     name=$1
     shift
@@ -37,10 +37,10 @@ does() {
     echo "EXIT $name $?"
 }
 
-# everything that is iocrec's and no program's or document's
+# lists iocrec's files outside of /usr
 files() { find /etc /var/log -name '*iocrec*' | sort >"/tmp/files-$1.txt"; }
 
-# not a second longer than needed, since these machines are emulated
+# waits until it records, and for some hits; no longer than needed, since the machine is emulated
 hits() {
     for _ in $(seq 60); do
         iocrec status --dir $log --json 2>/dev/null | grep -q '"iocs":\[{' && break
@@ -49,7 +49,7 @@ hits() {
     sleep 3
 }
 
-# stop NAME COMMAND...: stops the service while somebody looks when the process itself is gone
+# stop NAME COMMAND...: stops the service, and measures when the process ends
 stop() {
     stopping=$1
     pid=$(main)
@@ -68,13 +68,13 @@ stop() {
 
 echo 3 >/proc/sys/kernel/printk
 mkdir -p /tmp
-# some machines have no clock, and begin in 1970
+# machines without a clock begin in 1970
 date -s "@$(cat /clock)" >/dev/null
 echo "BEGIN $(uname -r) up $(up)"
 echo "FIRST $(basename "$(readlink /proc/1/exe)")"
 IOC=guest imitation 600 &
 ioc=$!
-# by its path, since busybox's shell prefers busybox's own dpkg, which is another program
+# by its path, since busybox's shell prefers busybox's own dpkg
 begin=$(up)
 does install /usr/bin/dpkg -i /packages/first.deb
 echo "TIME install $begin $(up)"
@@ -95,7 +95,7 @@ hits
 killed=$(main)
 kill -9 "$killed"
 if [ "$1" = systemd ]; then
-    # restarted by itself
+    # systemd restarts it
     for _ in $(seq 60); do
         [ "$(main)" != "$killed" ] && [ "$(main)" != 0 ] && break
         sleep 1

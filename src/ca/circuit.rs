@@ -3,16 +3,21 @@
 
 use iocrec_log::event::{Address, CircuitId, Event, Origin};
 
+use crate::ca::filter;
 use crate::ca::framer::Framer;
 use crate::ca::losses::{Kind, Losses};
 use crate::ca::message::{self, Header, Plausibility};
 use crate::ca::session::{ChannelLimits, Context, Ids, SeedChannel, Session};
 use crate::net::protocol::{Bytes, Ends, Protocol, Side, Start};
+use crate::net::service::Service;
 use crate::net::stream::Gap;
 
 /// Bytes without a message after which a connection that was joined in mid-stream, and has never
 /// shown one, is taken for something else than Channel Access. It is still looked at.
 const FOREIGN_AFTER: u64 = 64 << 10;
+
+/// Channel Access, for the capture and its filter.
+pub static SERVICE: Service = Service { name: "Channel Access", rule: filter::rule };
 
 /// The state that all circuits share.
 #[derive(Debug)]
@@ -133,6 +138,7 @@ impl ChannelAccess {
 }
 
 impl Protocol for ChannelAccess {
+    const SERVICE: &'static Service = &SERVICE;
     type Connection = Circuit;
     type Output = Vec<Event>;
 

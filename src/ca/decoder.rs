@@ -5,6 +5,8 @@ use iocrec_log::event::{Address, CircuitId, Event};
 use crate::ca::circuit::{ChannelAccess, Client};
 use crate::ca::session::{ChannelLimits, SeedChannel};
 use crate::net::connections::{self, Connections};
+use crate::net::packet::Segment;
+use crate::net::protocol;
 use crate::net::served::Served;
 use crate::net::Namespace;
 
@@ -65,17 +67,6 @@ impl Decoder {
         self.connections.protocol.report_ends();
     }
 
-    /// Sets the servers of each captured network namespace. Circuits in namespaces that are not
-    /// among them any more are closed.
-    pub fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut Vec<Event>) {
-        self.connections.set_served(now, served, out);
-    }
-
-    /// Sets the namespaces whose packets are captured from now on.
-    pub fn set_captured(&mut self, namespaces: &[Namespace]) {
-        self.connections.set_captured(namespaces);
-    }
-
     /// The number of the circuit between these ends, if it has one and is open.
     pub fn circuit(&self, namespace: Namespace, client: Address, server: Address) -> Option<CircuitId> {
         let (circuit, closed) = self.connections.find(namespace, client, server)?;
@@ -119,19 +110,6 @@ impl Decoder {
         self.connections.packet(namespace, time, ipv4, original_length, out);
     }
 
-    /// Does the work that is due by time alone: gives up waiting for missing bytes, forgets closed
-    /// connections, reports losses. Call it some times a second.
-    pub fn tick(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.connections.tick(now, out);
-        self.connections.protocol.report_losses(now, out);
-    }
-
-    /// Gives up all waiting and reports every loss, when recording ends.
-    pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
-        self.connections.finish(out);
-        self.connections.protocol.finish(now, out);
-    }
-
     /// Adds a circuit and channels that were read from the memory of a server or client at `now`.
     /// Facts from the network go before these; a `minor` of 0 and empty texts mean unknown.
     #[allow(clippy::too_many_arguments)] // the members of a circuit, by name at each call
@@ -151,5 +129,38 @@ impl Decoder {
         let identity = Client { user, host, minor };
         // it was put there just now
         found.map_or(0, |(protocol, circuit)| protocol.seed(circuit, now, &identity, channels, out))
+    }
+}
+
+impl protocol::Decoder for Decoder {
+    type Output = Vec<Event>;
+
+    fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut Vec<Event>) {
+        self.connections.set_served(now, served, out);
+    }
+
+    fn set_captured(&mut self, namespaces: &[Namespace]) {
+        self.connections.set_captured(namespaces);
+    }
+
+    fn serves(&self, namespace: Namespace, segment: &Segment) -> bool {
+        let serves = |end| self.connections.serves(namespace, end);
+        serves(segment.source) || serves(segment.destination)
+    }
+
+    fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Vec<Event>) {
+        self.connections.segment(namespace, time, segment, out);
+    }
+
+    /// Also reports losses.
+    fn tick(&mut self, now: u64, out: &mut Vec<Event>) {
+        self.connections.tick(now, out);
+        self.connections.protocol.report_losses(now, out);
+    }
+
+    /// Also reports every loss.
+    fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
+        self.connections.finish(out);
+        self.connections.protocol.finish(now, out);
     }
 }

@@ -69,7 +69,7 @@ impl Capture {
     pub fn options(self, users: Users, retain: Option<Retain>) -> recorder::Options {
         let Capture { iface, .. } = self;
         recorder::Options {
-            wish: self.tier,
+            tier: self.tier,
             interfaces: if iface.is_empty() { vec!["any".into()] } else { iface },
             ports: self.port,
             pids: self.pid,

@@ -108,14 +108,17 @@ impl Command for Record {
         let triggers = Triggers::new(&self.pin_on, &self.pin_on_put);
         let no_thread = |error| Failure::Failed(format!("no thread for the log: {error}"));
         let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
-        let (desk, notices) = (store.desk(), store.notices());
-        let answer = move |request| desk.answer(request).map_or_else(Reply::Refused, Reply::Done);
+        let (answerer, notices) = (store.answerer(), store.notices());
+        let answer = move |request| match answerer.answer(request) {
+            Ok(text) => Reply::Done(text),
+            Err(error) => Reply::Refused(error.to_string()),
+        };
         let warn = move |line| _ = notices.try_send(line);
         control::serve(&self.dir, answer, warn).map_err(no_thread)?;
         let retain = self.retain.map(|time| Retain { max_disk: self.max_disk, time });
         signals::catch(HangUp::IsIgnored);
         let outcome = recording::record(Capture::from(&self).options(users, retain), &mut store);
-        let (status, lines) = store.close().map_err(Failure::Failed)?;
+        let (status, lines) = store.close()?;
         lines.iter().for_each(|line| complain(line));
         recording::end(outcome?);
         match &status.state {

@@ -77,7 +77,7 @@ struct Connection<S> {
     closed: Option<Closed>,
     /// Time of the last packet or adoption.
     last: u64,
-    /// When the recorder last told of it; 0 for never.
+    /// When it was last adopted; 0 for never.
     adopted: u64,
 }
 
@@ -136,7 +136,11 @@ impl<P: Protocol> Connections<P> {
     /// address, if it is captured.
     pub fn home(&self, namespace: Namespace, server: Address) -> Namespace {
         let here = self.served(namespace).is_some_and(|served| served.has(server.ip));
-        let other = self.served.iter().find(|served| served.is_home(server)).map(|served| served.namespace);
+        let other = self
+            .served
+            .iter()
+            .find(|served| served.is_home(P::SERVICE, server))
+            .map(|served| served.namespace);
         other.filter(|_| !here).unwrap_or(namespace)
     }
 
@@ -152,29 +156,35 @@ impl<P: Protocol> Connections<P> {
         original_length: usize,
         out: &mut P::Output,
     ) {
-        let Some(segment) = Segment::parse(ipv4, original_length) else { return };
+        if let Some(segment) = Segment::parse(ipv4, original_length) {
+            self.segment(namespace, time, &segment, out);
+        }
+    }
+
+    /// The same with a packet's segment.
+    pub fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut P::Output) {
         let key = Key::new(namespace, segment.source, segment.destination);
-        if !self.table.contains_key(&key) && self.passes(namespace, &segment) {
+        if !self.table.contains_key(&key) && self.passes(namespace, segment) {
             return;
         }
         if segment.syn {
-            self.opening(namespace, time, &segment, out);
+            self.opening(namespace, time, segment, out);
         } else if segment.reset {
             let (mut shared, table) = self.shared(out);
             if let Some(connection) = table.get_mut(&key) {
-                connection.reset(time, &segment, &mut shared);
+                connection.reset(time, segment, &mut shared);
             }
             return;
         }
         if segment.length == 0 && !segment.fin && !self.table.contains_key(&key) {
             return;
         }
-        let part_of = |c: &Connection<_>| c.closed.is_none_or(|closed| c.is_late(time, closed, &segment));
+        let part_of = |c: &Connection<_>| c.closed.is_none_or(|closed| c.is_late(time, closed, segment));
         if !self.table.get(&key).is_some_and(|c| part_of(c)) {
             if segment.length == 0 {
                 return;
             }
-            let Some(client) = self.client_of(namespace, &segment) else {
+            let Some(client) = self.client_of(namespace, segment) else {
                 if self.serves(namespace, segment.source) {
                     self.protocol.on_unknown(time, segment.length, segment.source, segment.destination);
                 }
@@ -186,7 +196,7 @@ impl<P: Protocol> Connections<P> {
         }
         let (mut shared, table) = self.shared(out);
         if let Some(connection) = table.get_mut(&key) {
-            connection.segment(time, &segment, &mut shared);
+            connection.segment(time, segment, &mut shared);
         }
     }
 
@@ -233,8 +243,9 @@ impl<P: Protocol> Connections<P> {
         self.served.iter().find(|served| served.namespace == namespace)
     }
 
-    fn serves(&self, namespace: Namespace, end: Address) -> bool {
-        self.served(namespace).is_some_and(|served| served.ports.binary_search(&end.port).is_ok())
+    /// Does a server in this namespace have the port of this end?
+    pub fn serves(&self, namespace: Namespace, end: Address) -> bool {
+        self.served(namespace).is_some_and(|served| served.ports.has(P::SERVICE, end.port))
     }
 
     /// What connections need of the table while it is borrowed.
@@ -256,7 +267,9 @@ impl<P: Protocol> Connections<P> {
     /// Closes a connection's passages through other namespaces, when its packets begin to be captured where the server
     /// is: the others were captured first.
     fn end_elsewhere(&mut self, time: u64, key: Key, server: Address, out: &mut P::Output) {
-        if self.served.len() < 2 || !self.served(key.0).is_some_and(|served| served.is_home(server)) {
+        if self.served.len() < 2
+            || !self.served(key.0).is_some_and(|served| served.is_home(P::SERVICE, server))
+        {
             return;
         }
         let others: Vec<Key> = self

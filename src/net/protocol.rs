@@ -1,11 +1,13 @@
 //! A protocol above TCP, as [`Connections`](crate::net::connections::Connections) serves it.
 //!
-//! To add a protocol, implement [`Protocol`] in a room of its own, wrap it in `Connections`, and define its
-//! [`Service`](crate::net::service::Service) for the capture. `ca/` is the model.
+//! To add a protocol, implement [`Protocol`] in a room of its own, wrap it in `Connections`, and add the
+//! [`Decoder`] to the list in `src/protocols.rs`. `ca/` is the model.
 
 use iocrec_log::event::Address;
 
-use crate::net::served::Owner;
+use crate::net::packet::Segment;
+use crate::net::served::{Owner, Served};
+use crate::net::service::Service;
 use crate::net::stream::Gap;
 use crate::net::Namespace;
 
@@ -35,7 +37,7 @@ pub enum Start {
     Opened,
     /// It was joined in mid-stream.
     MidStream,
-    /// The recorder told of it ([`Connections::adopt`](crate::net::connections::Connections::adopt)).
+    /// The recorder knew of it from elsewhere ([`Connections::adopt`](crate::net::connections::Connections::adopt)).
     Adopted,
 }
 
@@ -70,6 +72,8 @@ pub struct Bytes<'a> {
 /// All times are in nanoseconds (monotonic). Those of one side's bytes and gaps never decrease. `Output` takes the
 /// protocol's events.
 pub trait Protocol {
+    /// Its name, and its rule for the socket filter.
+    const SERVICE: &'static Service;
     /// State of one connection.
     type Connection;
     /// Where events go.
@@ -128,4 +132,28 @@ pub trait Protocol {
 
     /// Which side sends a payload like this, if that can be told?
     fn sender(&self, payload: &[u8]) -> Option<Side>;
+}
+
+/// A protocol's decoder, as the recorder drives it beside those of other protocols. `Output` takes all their events.
+pub trait Decoder {
+    /// Where events go.
+    type Output;
+
+    /// Sets the servers of each network namespace whose packets are captured.
+    fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut Self::Output);
+
+    /// Sets the namespaces whose packets are captured from now on.
+    fn set_captured(&mut self, namespaces: &[Namespace]);
+
+    /// Does the segment come from or go to a port of this protocol's servers?
+    fn serves(&self, namespace: Namespace, segment: &Segment) -> bool;
+
+    /// Takes a segment that was captured at `time`.
+    fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut Self::Output);
+
+    /// Does the work that is due by time alone.
+    fn tick(&mut self, now: u64, out: &mut Self::Output);
+
+    /// Gives up all waiting, when recording ends.
+    fn finish(&mut self, now: u64, out: &mut Self::Output);
 }

@@ -60,6 +60,11 @@ impl Ports {
         self.get(service).binary_search(&port).is_ok()
     }
 
+    /// Does a server of any protocol have this port?
+    pub fn has_any(&self, port: u16) -> bool {
+        self.iter().any(|(_, ports)| ports.binary_search(&port).is_ok())
+    }
+
     /// Each protocol with its ports, sorted.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Service, &[u16])> {
         self.0.iter().map(|(service, ports)| (*service, ports.as_slice()))
@@ -99,6 +104,7 @@ mod tests {
         assert_eq!((ports.get(&ONE), ports.get(&OTHER)), (&[5064, 6000][..], &[][..]));
         ports.add(&OTHER, &[5075]);
         assert!(ports.has(&OTHER, 5075) && !ports.has(&ONE, 5075));
+        assert!(ports.has_any(5075) && !ports.has_any(5076));
         assert_eq!(ports.len(), 3);
         let mut turned = Ports::of(&OTHER, &[5075]);
         assert_ne!(ports, turned);

@@ -1,8 +1,8 @@
 //! Events that wait for the name of a call site.
 //!
-//! Which function a put or a cause comes from is looked up in a symbol table, by another thread; and a definition
-//! goes before what refers to it. So events wait behind a site's definition until its function is known, some
-//! milliseconds as a rule. They never wait for longer than `LONGEST`, nor more than `MOST` of them: then the function
+//! Another thread looks up in a symbol table which function a put or a cause comes from; and a definition
+//! comes before what refers to it. So events wait behind a site's definition until its function is known, some
+//! milliseconds as a rule. They wait no longer than `MAX_WAIT`, and no more than `MAX_EVENTS` of them: then the function
 //! stays unknown.
 
 use std::collections::{HashMap, VecDeque};
@@ -13,9 +13,9 @@ use crate::linux::clock;
 use crate::recorder::sink::Sink;
 
 /// Nanoseconds that events wait at most.
-const LONGEST: u64 = 1_000_000_000;
+const MAX_WAIT: u64 = 1_000_000_000;
 /// Events that wait at most, some 2 MiB.
-const MOST: usize = 16_384;
+const MAX_EVENTS: usize = 16_384;
 
 /// Holds events back on their way to another sink.
 pub struct Holding<'a> {
@@ -26,7 +26,7 @@ pub struct Holding<'a> {
 }
 
 impl<'a> Holding<'a> {
-    /// Before this sink.
+    /// In front of this sink.
     pub fn new(sink: &'a mut dyn Sink) -> Holding<'a> {
         Holding { sink, waiting: VecDeque::new(), awaited: HashMap::new() }
     }
@@ -49,7 +49,7 @@ impl Sink for Holding<'_> {
             return self.sink.push(event);
         }
         self.waiting.push_back(event);
-        if self.waiting.len() >= MOST {
+        if self.waiting.len() >= MAX_EVENTS {
             self.awaited.clear();
             self.pass_on();
         }
@@ -64,7 +64,7 @@ impl Sink for Holding<'_> {
     }
 
     fn await_site(&mut self, time: u64, site: CallSite) {
-        self.awaited.insert(site.id, clock::monotonic().saturating_add(LONGEST));
+        self.awaited.insert(site.id, clock::monotonic().saturating_add(MAX_WAIT));
         self.waiting.push_back(Event { time, fact: Fact::CallSite(site) });
     }
 
@@ -165,14 +165,14 @@ mod tests {
         let mut holding = Holding::new(&mut seen);
         holding.await_site(1, site(1));
         holding.push(clock(2));
-        holding.tick(clock::monotonic() + 2 * LONGEST);
+        holding.tick(clock::monotonic() + 2 * MAX_WAIT);
         assert!(holding.waiting.is_empty());
         holding.site(1, "late".into(), "late.so".into());
         holding.await_site(3, site(2));
-        (0..MOST as u64).for_each(|time| holding.push(clock(time)));
+        (0..MAX_EVENTS as u64).for_each(|time| holding.push(clock(time)));
         assert!(holding.waiting.is_empty());
         holding.await_site(9, site(3));
         drop(holding);
-        assert_eq!(names(&seen).len(), 2 + 1 + MOST + 1);
+        assert_eq!(names(&seen).len(), 2 + 1 + MAX_EVENTS + 1);
     }
 }

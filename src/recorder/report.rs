@@ -1,31 +1,34 @@
-//! How the recorder does: what `iocrec status` shows. Put together by the thread that writes the log, which sees
-//! every event, and read by the one that answers requests.
+//! The recorder's status, as `iocrec status` shows it. The thread that writes the log, which sees every event, puts it
+//! together; the thread that answers requests reads it.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use iocrec_log::context::Context;
-use iocrec_log::event::{Event, Fact, LossSource, TierChoice};
+use iocrec_log::event::{Class, Event, Fact, LossSource, TierChoice};
 use iocrec_log::writer::{State, Status};
 
 use crate::json::{array, string};
 use crate::linux::clock::{self, iso};
-use crate::recorder::heartbeat::Beats;
-use crate::recorder::name_of;
+use crate::recorder::heartbeat::Times;
+use crate::recorder::host::name_of;
 use crate::terminal;
 
-/// Nanoseconds between counts, and how many are kept: rates are those of the last minute.
-const COUNT_BEAT: u64 = 1_000_000_000;
+/// Nanoseconds between counts.
+const COUNT_PERIOD: u64 = 1_000_000_000;
+/// Counts that are kept: rates are those of the last minute.
 const COUNTS: usize = 61;
-/// Nanoseconds after which a thread that has not been heard of is taken to wait for its disk.
+/// Nanoseconds after which a silent thread counts as hanging: the log's thread waits for its disk.
 const HANGS: u64 = 3_000_000_000;
 
-/// What happened so far. Counts only rise.
+/// What has happened so far. Counts only rise.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     time: u64,
     /// All events.
     events: u64,
-    /// Records that completed processing.
+    /// Hits: all that happened, without definitions and notes.
+    hits: u64,
+    /// Records that were processed: that have completed, or begun where completions are not seen.
     processed: u64,
     /// Puts seen on the network, and in IOCs; most of the first are among the second, too.
     puts: (u64, u64),
@@ -33,18 +36,19 @@ struct Counts {
     written: u64,
 }
 
-/// What is known of an IOC.
+/// An IOC, for people.
 #[derive(Clone, Debug)]
 struct IocLine {
     name: String,
     pid: u32,
 }
 
-/// How the recorder does.
+/// The recorder's status.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What the user asked for: directory, cap.
+    /// The log's directory.
     directory: String,
+    /// The cap, bytes.
     max_disk: u64,
     /// When the recorder began: monotonic, and wall-clock nanoseconds since 1970.
     began: (u64, i64),
@@ -55,7 +59,7 @@ pub struct Report {
     before: VecDeque<Counts>,
     losses: BTreeMap<&'static str, u64>,
     status: Status,
-    /// When the log's thread last had a moment, monotonic.
+    /// When the log's thread last updated this, monotonic.
     updated: u64,
 }
 
@@ -70,8 +74,11 @@ impl Report {
     /// Counts an event.
     pub fn count(&mut self, event: &Event) {
         self.counts.events += 1;
+        self.counts.hits += u64::from(event.fact.class() == Class::Hit);
         match &event.fact {
             Fact::Complete(_) => self.counts.processed += 1,
+            // a stripped IOC shows only this; a record that was active already counts as one
+            Fact::RsetProcess(process) if !process.active => self.counts.processed += 1,
             Fact::CaPut(_) => self.counts.puts.0 += 1,
             Fact::Put(_) => self.counts.puts.1 += 1,
             Fact::Loss(loss) => *self.losses.entry(source_name(loss.source)).or_default() += loss.count,
@@ -79,13 +86,13 @@ impl Report {
         }
     }
 
-    /// Takes stock at a monotonic time.
+    /// Updates it at a monotonic time.
     pub fn update(&mut self, now: u64, status: &Status, context: &Context) {
         self.updated = now;
         self.counts.time = now;
         self.counts.written = status.written;
         self.status.clone_from(status);
-        if self.before.back().is_none_or(|last| now.saturating_sub(last.time) >= COUNT_BEAT) {
+        if self.before.back().is_none_or(|last| now.saturating_sub(last.time) >= COUNT_PERIOD) {
             if self.before.len() >= COUNTS {
                 self.before.pop_front();
             }
@@ -101,7 +108,7 @@ impl Report {
         self.counts.written
     }
 
-    /// Of the last minute, by the second: what a count has become.
+    /// Mean of the last minute: how much a count grows in a second.
     fn rate(&self, count: impl Fn(&Counts) -> u64) -> f64 {
         let Some(first) = self.before.front() else { return 0.0 };
         let seconds = self.counts.time.saturating_sub(first.time) as f64 / 1e9;
@@ -124,9 +131,9 @@ impl Report {
         }
     }
 
-    /// When the recorder last took over what waits.
-    fn looped(&self, now: u64, beats: Beats) -> String {
-        match beats.looped {
+    /// When the loop last came round.
+    fn looped(&self, now: u64, times: Times) -> String {
+        match times.looped {
             Some(last) if now.saturating_sub(last) > HANGS => {
                 format!("HANGS: it last took over what waits {} ago", age(now, last))
             }
@@ -143,7 +150,7 @@ impl Report {
     }
 
     /// For people, at a monotonic time.
-    pub fn text(&self, now: u64, beats: Beats) -> String {
+    pub fn text(&self, now: u64, times: Times) -> String {
         let mut text = terminal::page();
         let mut line = |what: &str, words: std::fmt::Arguments| {
             terminal::add(&mut text, format_args!("{what:<10}{words}"));
@@ -178,8 +185,8 @@ impl Report {
                 self.rate(|counts| counts.puts.0),
             ),
         );
-        line("loop", format_args!("{}", self.looped(now, beats)));
-        if let Some(since) = beats.inspecting {
+        line("loop", format_args!("{}", self.looped(now, times)));
+        if let Some(since) = times.inspecting {
             line("waiting", format_args!("a process has waited to be looked at for {}", age(now, since)));
         }
         match self.trouble(now) {
@@ -220,7 +227,7 @@ impl Report {
     }
 
     /// As one JSON object, at a monotonic time.
-    pub fn json(&self, now: u64, beats: Beats) -> String {
+    pub fn json(&self, now: u64, times: Times) -> String {
         let status = &self.status;
         let refused = self.tier.iter().flat_map(|tier| &tier.refused);
         let refused = refused.map(|(tier, reason)| {
@@ -233,7 +240,7 @@ impl Report {
         format!(
             "{{\"running\":true,\"dir\":{},\"pid\":{},\"recorder\":{},\"since\":{},\"seconds\":{},\
              \"tier\":{},\"refused\":{},\"iocs\":{},\
-             \"rates\":{{\"events\":{:.1},\"processed\":{:.1},\"puts\":{:.1},\"ca_puts\":{:.1},\"bytes\":{:.1}}},\
+             \"rates\":{{\"events\":{:.1},\"hits\":{:.1},\"processed\":{:.1},\"puts\":{:.1},\"ca_puts\":{:.1},\"bytes\":{:.1}}},\
              \"loop_age\":{},\"inspection_age\":{},\"log_age\":{:.3},\
              \"storing\":{},\"paused\":{},\"stored\":{},\"lost\":{{{}}},\
              \"disk\":{{\"taken\":{},\"max\":{},\"segments\":{},\"written\":{},\"deleted\":{},\"deleted_early\":{}}},\
@@ -247,12 +254,13 @@ impl Report {
             array(refused),
             array(iocs),
             self.rate(|counts| counts.events),
+            self.rate(|counts| counts.hits),
             self.rate(|counts| counts.processed),
             self.rate(|counts| counts.puts.1),
             self.rate(|counts| counts.puts.0),
             self.rate(|counts| counts.written),
-            json_age(now, beats.looped),
-            json_age(now, beats.inspecting),
+            json_age(now, times.looped),
+            json_age(now, times.inspecting),
             now.saturating_sub(self.updated) as f64 / 1e9,
             trouble.is_none(),
             trouble.map_or("null".into(), |reason| string(&reason)),
@@ -322,7 +330,7 @@ fn length(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iocrec_log::event::{Loss, Tier};
+    use iocrec_log::event::{Loss, Process, Tier};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -354,7 +362,7 @@ mod tests {
     #[test]
     fn json_is_json() {
         let json: serde_json::Value =
-            serde_json::from_str(&report().json(200 * SECOND, Beats::default())).unwrap();
+            serde_json::from_str(&report().json(200 * SECOND, Times::default())).unwrap();
         assert_eq!((&json["running"], &json["dir"]), (&true.into(), &"/var/log/\"x\"".into()));
         assert_eq!((&json["seconds"], &json["storing"]), (&100.into(), &true.into()));
         assert_eq!((&json["lost"]["hits"], &json["tier"]), (&7.into(), &"packet".into()));
@@ -365,33 +373,49 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_hangs_is_said() {
+    fn a_disk_that_hangs_is_shown() {
         let report = report();
-        assert!(report.text(200 * SECOND, Beats::default()).contains("storing   yes\n"));
-        let text = report.text(209 * SECOND, Beats::default());
+        assert!(report.text(200 * SECOND, Times::default()).contains("storing   yes\n"));
+        let text = report.text(209 * SECOND, Times::default());
         assert!(text.contains("storing   PAUSED: the disk has not answered for 10 s\n"), "{text}");
         let json: serde_json::Value =
-            serde_json::from_str(&report.json(209 * SECOND, Beats::default())).unwrap();
+            serde_json::from_str(&report.json(209 * SECOND, Times::default())).unwrap();
         assert_eq!(json["paused"], "the disk has not answered for 10 s");
     }
 
     #[test]
-    fn a_loop_that_hangs_is_said() {
+    fn a_loop_that_hangs_is_shown() {
         let report = report();
         let json =
-            |beats| serde_json::from_str::<serde_json::Value>(&report.json(200 * SECOND, beats)).unwrap();
+            |times| serde_json::from_str::<serde_json::Value>(&report.json(200 * SECOND, times)).unwrap();
         assert!(report
-            .text(200 * SECOND, Beats::default())
+            .text(200 * SECOND, Times::default())
             .contains("loop      not yet: it has looked for IOCs for"));
-        assert_eq!(json(Beats::default())["loop_age"], serde_json::Value::Null);
-        let fine = Beats { looped: Some(200 * SECOND - SECOND / 20), inspecting: None };
+        assert_eq!(json(Times::default())["loop_age"], serde_json::Value::Null);
+        let fine = Times { looped: Some(200 * SECOND - SECOND / 20), inspecting: None };
         assert!(report.text(200 * SECOND, fine).contains("loop      0.1 s ago\n"));
         assert_eq!(json(fine)["loop_age"], 0.05);
-        let hangs = Beats { looped: Some(180 * SECOND), inspecting: Some(170 * SECOND) };
+        let hangs = Times { looped: Some(180 * SECOND), inspecting: Some(170 * SECOND) };
         let text = report.text(200 * SECOND, hangs);
         assert!(text.contains("loop      HANGS: it last took over what waits 20 s ago\n"), "{text}");
         assert!(text.contains("waiting   a process has waited to be looked at for 30 s\n"), "{text}");
         assert_eq!((&json(hangs)["loop_age"], &json(hangs)["inspection_age"]), (&20.0.into(), &30.0.into()));
+    }
+
+    /// Of a stripped IOC only the entry of process routines is seen; an asynchronous record enters its own twice.
+    #[test]
+    fn records_of_stripped_iocs_count_as_processed() {
+        let mut report = Report::default();
+        let process = |active| Process { thread: 1, sp: 0, site: 0, record: 1, active };
+        for fact in [
+            Fact::RsetProcess(process(false)),
+            Fact::RsetProcess(process(true)),
+            Fact::Process(process(false)),
+            Fact::Mark(String::new()),
+        ] {
+            report.count(&Event { time: 0, fact });
+        }
+        assert_eq!((report.counts.events, report.counts.hits, report.counts.processed), (4, 3, 1));
     }
 
     #[test]

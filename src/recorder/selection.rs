@@ -22,7 +22,7 @@ impl Selection {
         self.only.is_empty() && self.exclude.is_empty()
     }
 
-    /// Is a record wanted? A name that is not known (empty) is, unless only certain ones are.
+    /// Is a record wanted? One without a known name (empty) is, unless only certain ones are.
     pub fn record(&self, name: &str) -> bool {
         (self.only.is_empty() || self.only.iter().any(|glob| glob.matches(name)))
             && !self.exclude.iter().any(|glob| glob.matches(name))

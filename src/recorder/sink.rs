@@ -4,17 +4,17 @@ use iocrec_log::event::{CallSite, CallSiteId, Event};
 
 /// Takes events in roughly the order of their times.
 pub trait Sink {
-    /// Takes one. Never fails: what cannot be kept is counted by whoever could not keep it.
+    /// Takes one. Never fails: a sink that cannot keep it counts it.
     fn push(&mut self, event: Event);
 
     /// Called some twenty times a second with the monotonic time.
     fn tick(&mut self, now: u64);
 
-    /// Since when the oldest process waits to be looked at, if any does: for those who ask how the recorder does.
+    /// Since when the process that waits longest to be looked at has waited, if any does: `iocrec status` shows it.
     fn inspecting(&mut self, _since: Option<u64>) {}
 
-    /// Takes the definition of a call site whose function and module are yet to be looked up. What is pushed after it may refer to
-    /// it, so whoever can waits with that until [`Sink::site`] tells them, or it takes too long.
+    /// Takes the definition of a call site whose function and module are still unknown. Later events may refer to it, so a
+    /// sink that can holds them back until [`Sink::site`] brings both, or until that takes too long.
     fn await_site(&mut self, time: u64, site: CallSite) {
         self.push(Event { time, fact: iocrec_log::event::Fact::CallSite(site) });
     }
@@ -32,7 +32,7 @@ pub trait Sink {
         None
     }
 
-    /// Something that a person should read now, if there is.
+    /// Something that people should read now, if there is.
     fn notice(&mut self) -> Option<String> {
         None
     }

@@ -3,7 +3,10 @@
 //! Writing may block: an SD card can take seconds to sync. The recorder must go on taking hits and packets
 //! over meanwhile, so events wait in memory, up to a limit. Beyond that hits are dropped and
 //! counted, and the log says how many; definitions, which later hits need, never are.
+//!
+//! [`Store`] is the recorder's end, [`Answerer`] that of whoever asks for the status or makes a mark.
 
+use std::fmt;
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -11,31 +14,38 @@ use std::time::Duration;
 
 use iocrec_log::event::{Class, Event, Fact, Loss, LossSource};
 use iocrec_log::storage::Storage;
-use iocrec_log::writer::{Status, Writer};
+use iocrec_log::writer::{MarkError, Status, Writer};
 
 use crate::control::Request;
 use crate::linux::clock;
-use crate::recorder::heartbeat::Pulse;
+use crate::recorder::heartbeat::Heartbeat;
 use crate::recorder::report::Report;
 use crate::recorder::sink::Sink;
 use crate::recorder::triggers::Triggers;
 
 /// Events that wait for the writer at most: the three seconds of a busy IOC (20,000 hits/s) that a
 /// bad card takes to sync, some 7 MiB.
-const MOST_WAITING: usize = 60_000;
-/// Batches under way to the writer. One is worked on while the next is made.
+const MAX_WAITING: usize = 60_000;
+/// Batches on their way to the writer. One is worked on while the next is made.
 const UNDER_WAY: usize = 2;
-/// Events are handed to the writer when there are so many, at the latest at the next tick: 100 KiB each batch.
+/// Events of a batch, some 100 KiB. A smaller one is handed to the writer at the next tick.
 const BATCH: usize = 1024;
 /// How often the writer looks at its clocks when nothing comes.
-const BEAT: Duration = Duration::from_millis(50);
+const TICK: Duration = Duration::from_millis(50);
 
-/// What the writer's thread is told.
+/// What the writer's thread is to do.
 enum Order {
     /// Events to store.
     Events(Vec<Event>),
-    /// A mark to store at once, and whom to tell if it is.
-    Mark(u64, String, SyncSender<Result<(), String>>),
+    /// A mark to store at once.
+    Mark {
+        /// When it was made, monotonic.
+        time: u64,
+        /// Its text.
+        text: String,
+        /// Where it goes whether that was done: if not, why not.
+        outcome: SyncSender<Result<(), MarkError>>,
+    },
     /// No more comes.
     End,
 }
@@ -47,75 +57,110 @@ pub struct Store {
     notices: Receiver<String>,
     notice: SyncSender<String>,
     report: Arc<Mutex<Report>>,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     writer: JoinHandle<Status>,
     dropped: u64,
     dropped_since: u64,
 }
 
-/// Answers what is asked of a [`Store`], from another thread.
-#[derive(Clone)]
-pub struct Desk {
-    orders: SyncSender<Order>,
-    report: Arc<Mutex<Report>>,
-    pulse: Pulse,
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerError {
+    /// The recorder is about to end.
+    Ending,
+    /// The recorder has ended meanwhile.
+    Ended,
+    /// The mark waits in memory, since storing is paused.
+    Paused(MarkError),
 }
 
-impl Desk {
-    /// Does what is asked. The error is for people.
+impl fmt::Display for AnswerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AnswerError::Ending => f.write_str("the recorder is about to end"),
+            AnswerError::Ended => f.write_str("the recorder has ended"),
+            AnswerError::Paused(reason) => write!(
+                f,
+                "storing is paused: {reason}; the mark waits in memory and is stored when that is over"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for AnswerError {}
+
+/// The thread of the log has failed: the log ends early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriterFailed;
+
+impl fmt::Display for WriterFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the log writer failed; the log ends early")
+    }
+}
+
+impl std::error::Error for WriterFailed {}
+
+/// Answers requests to a [`Store`], from another thread.
+#[derive(Clone)]
+pub struct Answerer {
+    orders: SyncSender<Order>,
+    report: Arc<Mutex<Report>>,
+    heartbeat: Heartbeat,
+}
+
+impl Answerer {
+    /// Carries out a request.
     ///
     /// # Errors
     /// A mark is not stored.
-    pub fn answer(&self, request: Request) -> Result<String, String> {
+    pub fn answer(&self, request: Request) -> Result<String, AnswerError> {
         match request {
             Request::Status { json } => {
                 let report = self.report.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let now = clock::monotonic();
-                let beats = self.pulse.beats();
-                Ok(if json { report.json(now, beats) } else { report.text(now, beats) })
+                let times = self.heartbeat.times();
+                Ok(if json { report.json(now, times) } else { report.text(now, times) })
             }
             Request::Mark(text) => {
-                let (answer, outcome) = sync_channel(1);
-                let ends = |_| "the recorder is about to end".to_owned();
-                // it waits behind what the disk has not yet taken, and so does who asked
-                self.orders.send(Order::Mark(clock::monotonic(), text, answer)).map_err(ends)?;
-                let outcome = outcome.recv().map_err(|_| "the recorder has ended".to_owned())?;
-                let stored = outcome.map_err(|reason| {
-                    format!("storing is paused: {reason}; the mark waits in memory and is stored when that is over")
-                });
-                stored.map(|()| String::new())
+                let (outcome, done) = sync_channel(1);
+                let mark = Order::Mark { time: clock::monotonic(), text, outcome };
+                // it waits behind what the disk has not yet taken, and so does whoever asked
+                self.orders.send(mark).map_err(|_| AnswerError::Ending)?;
+                let stored = done.recv().map_err(|_| AnswerError::Ended)?;
+                stored.map(|()| String::new()).map_err(AnswerError::Paused)
             }
         }
     }
 }
 
-/// The writer's thread.
-struct Clerk<S: Storage> {
+/// What the writer's thread works with.
+struct WriterThread<S: Storage> {
     writer: Writer<S>,
     triggers: Triggers,
     report: Arc<Mutex<Report>>,
     notice: SyncSender<String>,
 }
 
-impl<S: Storage> Clerk<S> {
-    fn work(mut self, orders: &Receiver<Order>) -> Status {
+impl<S: Storage> WriterThread<S> {
+    fn run(mut self, orders: &Receiver<Order>) -> Status {
         loop {
-            match orders.recv_timeout(BEAT) {
+            match orders.recv_timeout(TICK) {
                 Ok(Order::Events(batch)) => self.store(batch),
-                Ok(Order::Mark(time, text, answer)) => {
-                    // who asked may have gone
-                    let _ = answer.send(self.writer.mark(time, &text).map_err(|error| error.to_string()));
+                Ok(Order::Mark { time, text, outcome }) => {
+                    // whoever asked may have gone
+                    let _ = outcome.send(self.writer.mark(time, &text));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Order::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = clock::monotonic();
             self.writer.tick(now);
-            self.tell(now);
+            self.update_report(now);
         }
         let now = clock::monotonic();
         self.writer.close(now);
-        self.tell(now);
+        self.update_report(now);
         self.writer.status().clone()
     }
 
@@ -125,19 +170,19 @@ impl<S: Storage> Clerk<S> {
         batch.iter().for_each(|event| report.count(event));
         drop(report);
         for event in batch {
-            let cause = self.triggers.look(&event, self.writer.context());
-            if let Some(line) = self.triggers.blind(&event.fact) {
+            let cause = self.triggers.check(&event, self.writer.context());
+            if let Some(line) = self.triggers.cannot_see(&event.fact) {
                 let _ = self.notice.try_send(line.into());
             }
             let time = event.time;
             self.writer.push(event);
             if let Some(cause) = cause {
-                self.writer.pin(cause.pin, time, &cause.words);
+                self.writer.pin(cause.pin, time, &cause.text);
             }
         }
     }
 
-    fn tell(&mut self, now: u64) {
+    fn update_report(&mut self, now: u64) {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         report.update(now, self.writer.status(), self.writer.context());
         drop(report);
@@ -148,7 +193,7 @@ impl<S: Storage> Clerk<S> {
 }
 
 impl Store {
-    /// Starts the thread. `report` says what is known of this run beforehand.
+    /// Starts the thread, with the report of a run that begins.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -161,46 +206,49 @@ impl Store {
         // few notices come, rate-limited by the writer; one too many is dropped rather than waited for
         let (notice, notices) = sync_channel(16);
         let report = Arc::new(Mutex::new(report));
-        let clerk = Clerk { writer, triggers, report: report.clone(), notice: notice.clone() };
-        let thread = thread::Builder::new().name("log".into()).spawn(move || clerk.work(&orders))?;
+        let thread = WriterThread { writer, triggers, report: report.clone(), notice: notice.clone() };
+        let writer = thread::Builder::new().name("log".into()).spawn(move || thread.run(&orders))?;
         Ok(Store {
             waiting: Vec::new(),
             sender,
             notices,
             notice,
             report,
-            pulse: Pulse::default(),
-            writer: thread,
+            heartbeat: Heartbeat::default(),
+            writer,
             dropped: 0,
             dropped_since: 0,
         })
     }
 
-    /// Who answers for this store.
-    pub fn desk(&self) -> Desk {
-        Desk { orders: self.sender.clone(), report: self.report.clone(), pulse: self.pulse.clone() }
+    /// What answers requests to this store.
+    pub fn answerer(&self) -> Answerer {
+        Answerer {
+            orders: self.sender.clone(),
+            report: self.report.clone(),
+            heartbeat: self.heartbeat.clone(),
+        }
     }
 
-    /// Takes lines that people are to read, from any thread.
+    /// Takes lines that people should read, from any thread.
     pub fn notices(&self) -> SyncSender<String> {
         self.notice.clone()
     }
 
-    /// Waits until everything is written; how the writer did, and what it last said.
+    /// Waits until everything is written; the writer's status, and the last lines for people.
     ///
     /// # Errors
     /// The thread failed.
-    pub fn close(mut self) -> Result<(Status, Vec<String>), String> {
-        self.tell_of_dropped(clock::monotonic());
+    pub fn close(mut self) -> Result<(Status, Vec<String>), WriterFailed> {
+        self.note_dropped(clock::monotonic());
         // if the thread is gone already the join says so
         let _ = self.sender.send(Order::Events(std::mem::take(&mut self.waiting)));
         let _ = self.sender.send(Order::End);
-        let status =
-            self.writer.join().map_err(|_| "the log writer failed; the log ends early".to_string())?;
+        let status = self.writer.join().map_err(|_| WriterFailed)?;
         Ok((status, self.notices.try_iter().collect()))
     }
 
-    /// Hands what waits to the writer, if that has room.
+    /// Hands the waiting events to the writer, if that has room.
     fn hand_over(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -214,7 +262,7 @@ impl Store {
         }
     }
 
-    fn tell_of_dropped(&mut self, now: u64) {
+    fn note_dropped(&mut self, now: u64) {
         let count = std::mem::take(&mut self.dropped);
         if count > 0 {
             let cause = "the disk was too slow".into();
@@ -224,14 +272,14 @@ impl Store {
     }
 }
 
-/// May it be dropped? What defines or ends something may not, nor what people are to read.
+/// May it be dropped? Definitions and ends may not, nor what people should read.
 fn is_hit(fact: &Fact) -> bool {
     fact.class() == Class::Hit
 }
 
 impl Sink for Store {
     fn push(&mut self, event: Event) {
-        if self.waiting.len() < MOST_WAITING || !is_hit(&event.fact) {
+        if self.waiting.len() < MAX_WAITING || !is_hit(&event.fact) {
             self.waiting.push(event);
             if self.waiting.len().is_multiple_of(BATCH) {
                 self.hand_over();
@@ -245,15 +293,15 @@ impl Sink for Store {
     }
 
     fn tick(&mut self, now: u64) {
-        self.pulse.beat(now);
-        if self.waiting.len() < MOST_WAITING {
-            self.tell_of_dropped(now);
+        self.heartbeat.beat(now);
+        if self.waiting.len() < MAX_WAITING {
+            self.note_dropped(now);
         }
         self.hand_over();
     }
 
     fn inspecting(&mut self, since: Option<u64>) {
-        self.pulse.inspecting(since);
+        self.heartbeat.inspecting(since);
     }
 
     fn written(&self) -> Option<u64> {
@@ -337,7 +385,7 @@ mod tests {
         store.push(hit(1));
         store.tick(1);
         barrier.wait(); // the writer hangs in its first append
-        let more = MOST_WAITING as u64 * 4;
+        let more = MAX_WAITING as u64 * 4;
         for time in 2..more {
             store.push(hit(time));
             store.tick(time);
@@ -362,7 +410,7 @@ mod tests {
             }
         }
         assert_eq!(hits + lost, more - 1, "each hit is in the log or counted");
-        assert!(lost > 0 && hits >= MOST_WAITING as u64);
+        assert!(lost > 0 && hits >= MAX_WAITING as u64);
         assert_eq!(clocks, 1);
     }
 }

@@ -1,8 +1,7 @@
-//! What the recorder keeps segments for without being told to: an IOC that dies, a record that goes into a severe
-//! alarm, a put to something that matters.
+//! What pins segments by itself: an IOC that dies, a record that goes into a severe alarm, a put to a PV that matters.
 //!
-//! Something that happens again and again must not take the place of what happened before it, so each alarm and each put
-//! counts once an hour, and all of them together are limited, too; how many were left out is told with the next.
+//! What happens again and again must not take the place of what happened before it. So a flapping trigger pins at most once
+//! an hour, and all alarms and puts together share a limit; the next pin says how many were left out.
 //! Deaths have a limit of their own for each IOC, so no flood of alarms, and no other IOC that restarts again and again,
 //! leaves one out.
 
@@ -15,31 +14,33 @@ use iocrec_log::event::{Event, Fact, IocId, PutKind, RecordId, Tier};
 use iocrec_log::glob::Glob;
 use iocrec_log::writer::Pin;
 
-/// Nanoseconds in which the same cause counts once.
-const SAME: u64 = 3_600_000_000_000;
-/// How many may come at once, and nanoseconds until another may.
-const MOST_AT_ONCE: u64 = 8;
+/// Nanoseconds in which the same cause pins once.
+const ONCE_IN: u64 = 3_600_000_000_000;
+/// Pins that may come at once.
+const MAX_AT_ONCE: u64 = 8;
+/// Nanoseconds after which one more may come.
 const ANOTHER: u64 = 900_000_000_000;
-/// The same for the deaths of one IOC: of one that is restarted for ever the first are kept, then one now and then.
-const MOST_DEATHS: u64 = 4;
+/// Pins for deaths of one IOC that may come at once: of one that is restarted for ever the first deaths are kept, then one
+/// now and then.
+const MAX_DEATHS: u64 = 4;
 /// Causes that are remembered at most; a log has no more PVs that matter.
-const MOST_CAUSES: usize = 4096;
+const MAX_CAUSES: usize = 4096;
 
-/// How often an IOC may die and be kept for it.
+/// The deaths of an IOC.
 #[derive(Default)]
 struct Deaths {
     allowance: Allowance,
     left_out: u64,
 }
 
-/// What a record was last seen to be.
+/// A record as it was last seen.
 struct Seen {
     ioc: IocId,
     wanted: bool,
     severity: u16,
 }
 
-/// What may happen so and so often: so many at once, and one more after each [`ANOTHER`].
+/// How many may still come: a number at once, and one more after each [`ANOTHER`].
 #[derive(Default)]
 struct Allowance {
     /// Nanoseconds saved up.
@@ -48,10 +49,10 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// May it happen now? `most` at once.
-    fn take(&mut self, now: u64, most: u64) -> bool {
+    /// May one come now? `max` at once.
+    fn take(&mut self, now: u64, max: u64) -> bool {
         let passed = self.at.replace(now).map_or(u64::MAX, |before| now.saturating_sub(before));
-        self.saved = self.saved.saturating_add(passed).min(most * ANOTHER);
+        self.saved = self.saved.saturating_add(passed).min(max * ANOTHER);
         let may = self.saved >= ANOTHER;
         if may {
             self.saved -= ANOTHER;
@@ -60,12 +61,12 @@ impl Allowance {
     }
 }
 
-/// What is to be kept.
+/// Why segments are pinned.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// In words.
-    pub words: String,
-    /// How dear what is around it is.
+    /// For people.
+    pub text: String,
+    /// The kind of pin, which decides the order of unpinning.
     pub pin: Pin,
 }
 
@@ -75,7 +76,7 @@ pub struct Triggers {
     alarms: Vec<Glob>,
     puts: Vec<Glob>,
     records: HashMap<RecordId, Seen>,
-    /// When each cause last counted.
+    /// When each cause last pinned.
     last: HashMap<String, u64>,
     allowance: Allowance,
     left_out: u64,
@@ -90,8 +91,8 @@ impl Triggers {
         Triggers { alarms: globs(alarms), puts: globs(puts), ..Triggers::default() }
     }
 
-    /// A line for the user where what was asked for can't be seen.
-    pub fn blind(&self, fact: &Fact) -> Option<&'static str> {
+    /// A line for the user where a trigger that was asked for can't be seen.
+    pub fn cannot_see(&self, fact: &Fact) -> Option<&'static str> {
         match fact {
             Fact::Tier(choice) if choice.tier == Tier::Packet && !self.alarms.is_empty() => {
                 Some("--pin-on keeps nothing: the packet tier sees no alarms")
@@ -100,18 +101,18 @@ impl Triggers {
         }
     }
 
-    /// Why what is around this event is to be kept, if it is. `context` is that from before it.
-    pub fn look(&mut self, event: &Event, context: &Context) -> Option<Cause> {
+    /// Why segments are pinned for this event, if they are. `context` is that from before it.
+    pub fn check(&mut self, event: &Event, context: &Context) -> Option<Cause> {
         let cause = match &event.fact {
             Fact::IocEnd(end) => {
                 self.records.retain(|_, seen| seen.ioc != end.ioc);
-                // Who ends it in good order has no question.
+                // whoever ended it in good order has no question
                 let died = end.how != "exit status 0";
                 let ioc = context.ioc(end.ioc).filter(|_| died)?;
                 return self.death(&ioc.name, &end.how, event.time);
             }
             Fact::Record(record) => {
-                // It may be named only now.
+                // it may be named only now
                 self.records.remove(&record.id);
                 return None;
             }
@@ -135,7 +136,7 @@ impl Triggers {
             }
             _ => return None,
         };
-        self.limit(cause, event.time).map(|words| Cause { words, pin: Pin::Auto })
+        self.limit(cause, event.time).map(|text| Cause { text, pin: Pin::Auto })
     }
 
     /// The name of the severity if the record has just risen to it and that matters.
@@ -152,32 +153,32 @@ impl Triggers {
         rose.then_some(if severity == MAJOR { "MAJOR alarm" } else { "INVALID alarm" })
     }
 
-    /// Lets the death of an IOC pass if it does not die all the time.
+    /// The death of an IOC pins, unless it dies all the time.
     fn death(&mut self, name: &str, how: &str, now: u64) -> Option<Cause> {
-        if self.deaths.len() >= MOST_CAUSES && !self.deaths.contains_key(name) {
+        if self.deaths.len() >= MAX_CAUSES && !self.deaths.contains_key(name) {
             // one whose last death was so long ago has its whole allowance again
-            let whole = MOST_DEATHS * ANOTHER;
+            let whole = MAX_DEATHS * ANOTHER;
             self.deaths
                 .retain(|_, deaths| deaths.allowance.at.is_some_and(|last| now.saturating_sub(last) < whole));
         }
         let deaths = self.deaths.entry(name.to_owned()).or_default();
-        if !deaths.allowance.take(now, MOST_DEATHS) {
+        if !deaths.allowance.take(now, MAX_DEATHS) {
             deaths.left_out += 1;
             return None;
         }
-        let words = format!("IOC {name} ended: {how}");
-        let words = match std::mem::take(&mut deaths.left_out) {
-            0 => words,
-            more => format!("{words} ({more} other ends of it since its last pin were left out)"),
+        let text = format!("IOC {name} ended: {how}");
+        let text = match std::mem::take(&mut deaths.left_out) {
+            0 => text,
+            more => format!("{text} ({more} other ends of it since its last pin were left out)"),
         };
-        Some(Cause { words, pin: Pin::Death })
+        Some(Cause { text, pin: Pin::Death })
     }
 
-    /// Lets a cause pass that has not counted lately.
+    /// A cause pins that has not done so lately.
     fn limit(&mut self, (key, cause): (String, String), now: u64) -> Option<String> {
-        let lately = self.last.get(&key).is_some_and(|last| now.saturating_sub(*last) < SAME);
-        if lately || self.last.len() >= MOST_CAUSES || !self.allowance.take(now, MOST_AT_ONCE) {
-            self.last.retain(|_, last| now.saturating_sub(*last) < SAME);
+        let lately = self.last.get(&key).is_some_and(|last| now.saturating_sub(*last) < ONCE_IN);
+        if lately || self.last.len() >= MAX_CAUSES || !self.allowance.take(now, MAX_AT_ONCE) {
+            self.last.retain(|_, last| now.saturating_sub(*last) < ONCE_IN);
             self.left_out += 1;
             return None;
         }
@@ -233,9 +234,9 @@ mod tests {
 
         fn see(&mut self, fact: Fact) -> Option<String> {
             let event = Event { time: self.2, fact };
-            let cause = self.1.look(&event, &self.0);
+            let cause = self.1.check(&event, &self.0);
             self.0.apply(event.time, &event.fact);
-            cause.map(|cause| cause.words)
+            cause.map(|cause| cause.text)
         }
 
         fn complete(&mut self, record: u32, severity: u16) -> Option<String> {
@@ -272,14 +273,14 @@ mod tests {
     }
 
     #[test]
-    fn what_flaps_counts_once_an_hour() {
+    fn a_flapping_trigger_pins_once_an_hour() {
         let mut world = World::new(&["*"], &[]);
         let mut counted = Vec::new();
         for _ in 0..3600 {
             counted.extend(world.complete(1, 2));
             counted.extend(world.complete(1, 0));
         }
-        // Two hours: it counts at their beginning and once in between.
+        // two hours: it pins at their beginning and once in between
         assert_eq!(counted.len(), 2, "{counted:?}");
         assert!(counted[1].contains("1799 other causes"), "{counted:?}");
     }
@@ -291,7 +292,7 @@ mod tests {
             let name = format!("R{id}");
             world.see(Fact::Record(Record { id, ioc: 1, address: 0, name, rtype: "ai".into() }));
         }
-        assert_eq!((10..1000).filter_map(|id| world.complete(id, 3)).count() as u64, MOST_AT_ONCE + 1);
+        assert_eq!((10..1000).filter_map(|id| world.complete(id, 3)).count() as u64, MAX_AT_ONCE + 1);
     }
 
     #[test]
@@ -323,15 +324,15 @@ mod tests {
     impl World {
         /// The IOC ends; what is kept for it.
         fn die(&mut self, how: &str) -> Option<Cause> {
-            self.1.look(&Event { time: self.2, fact: end(how) }, &self.0)
+            self.1.check(&Event { time: self.2, fact: end(how) }, &self.0)
         }
     }
 
     #[test]
     fn an_ioc_that_dies() {
         let mut world = World::new(&[], &[]);
-        let words = "IOC linac ended: killed by SIGSEGV".to_owned();
-        assert_eq!(world.die("killed by SIGSEGV"), Some(Cause { words, pin: Pin::Death }));
+        let text = "IOC linac ended: killed by SIGSEGV".to_owned();
+        assert_eq!(world.die("killed by SIGSEGV"), Some(Cause { text, pin: Pin::Death }));
         assert_eq!(world.die("exit status 0"), None, "ended by somebody");
     }
 
@@ -344,7 +345,7 @@ mod tests {
             world.see(Fact::Record(Record { id, ioc: 1, address: 0, name, rtype: "ai".into() }));
         }
         let alarms = (10..5010).filter_map(|id| world.complete(id, 3)).count() as u64;
-        assert!((MOST_AT_ONCE..100).contains(&alarms), "{alarms} alarms: nothing is tested");
+        assert!((MAX_AT_ONCE..100).contains(&alarms), "{alarms} alarms: nothing is tested");
         assert!(world.die("killed by SIGKILL").is_some());
         // nor do deaths leave alarms out
         world.2 += ANOTHER;
@@ -357,9 +358,9 @@ mod tests {
         let mut kept = Vec::new();
         for _ in 0..3600 {
             world.2 += SECOND;
-            kept.extend(world.die("exit status 1").map(|cause| cause.words));
+            kept.extend(world.die("exit status 1").map(|cause| cause.text));
         }
-        assert_eq!(kept.len() as u64, MOST_DEATHS + 3, "{kept:?}");
+        assert_eq!(kept.len() as u64, MAX_DEATHS + 3, "{kept:?}");
         assert!(kept[4].contains(" other ends of it since its last pin were left out"), "{kept:?}");
         let other = Ioc { id: 2, name: "vacuum".into(), ..world.0.ioc(1).unwrap().clone() };
         world.see(Fact::from(other));

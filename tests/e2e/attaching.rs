@@ -1,4 +1,4 @@
-//! Finding IOCs, however they were built and wherever they run.
+//! Finds and attaches to IOCs, whatever their build and surroundings.
 
 use crate::rig::own_program::{libraries, succeed, Build, Own};
 use crate::rig::{
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 const PORT: u16 = 5074;
 
-/// Starts ioc.py with the epicscorelibs in a directory of the test's own.
+/// Starts ioc.py with a copy of epicscorelibs in the directory `site`.
 fn run_from(rig: &Rig, site: &str, name: &str) -> Ioc {
     let mut command = python("ioc.py");
     command.arg(name).arg(PORT.to_string()).arg(rig_file("first.db")).env("PYTHONPATH", site);
     rig.ioc_by(name, &mut command)
 }
 
-/// What `iocrec check` says of an IOC.
+/// The report of `iocrec check` on an IOC.
 pub fn checked(ioc: &Ioc) -> Value {
     let output = run(Command::new(IOCREC).args(["check", "--json"]));
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -27,7 +27,7 @@ pub fn checked(ioc: &Ioc) -> Value {
     iocs.into_iter().find(|found| found["pid"] == ioc.pid()).unwrap_or_else(|| panic!("not found: {json}"))
 }
 
-/// A channel opened before the recorder comes, a put after: it is known inside and outside, by name.
+/// Opens a channel before the recorder starts and puts afterwards: packets and probes both show the put by name.
 pub fn is_recorded(rig: &Rig, ioc: &Ioc) {
     let mut client = rig.client("libca", &[PORT], &[]);
     let address = client.connect("ONE:SP");
@@ -43,8 +43,7 @@ pub fn is_recorded(rig: &Rig, ioc: &Ioc) {
     assert_eq!(put["new"], json!(-8.5), "{put}");
 }
 
-/// The executable holds the live `pdbbase` (a copy relocation); so it does when nothing but its dynamic
-/// symbols is left.
+/// The executable holds the live `pdbbase` (a copy relocation), also when only its dynamic symbols are left.
 #[test]
 fn a_program_linked_to_the_libraries_also_when_stripped() {
     for strip in [false, true] {
@@ -66,8 +65,7 @@ fn a_program_linked_to_the_libraries_also_when_stripped() {
     }
 }
 
-/// A container's network is not the recorder's: no packets are seen, but the IOC's own tables tell who
-/// puts.
+/// A container's network is not the recorder's: it sees no packets, but finds the client in the IOC's memory.
 #[test]
 fn an_ioc_in_a_network_of_its_own() {
     let Some(inside) = Rig::new("attach-network") else { return };
@@ -85,9 +83,9 @@ fn an_ioc_in_a_network_of_its_own() {
     assert_eq!(put["client_host"], "console-3", "{put}");
 }
 
-/// The kernel tells how a process ended from 6.15 on, if its parent has waited for it.
+/// Kernels from 6.15 on report how a process ended, once its parent has waited for it.
 #[test]
-fn the_end_of_an_ioc_is_told() {
+fn the_end_of_an_ioc_is_reported() {
     let Some(rig) = Rig::new("attach-end") else { return };
     let mut ioc = rig.ioc("ends", PORT, "first.db", &[]);
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
@@ -95,13 +93,13 @@ fn the_end_of_an_ioc_is_told() {
     wait_until("it is recorded", || says(&recorder, "recording ends"));
     ioc.kill();
     let begin = format!("ends (pid {}) has ended: ", ioc.pid());
-    wait_until("its end is told", || says(&recorder, &begin));
+    wait_until("its end is reported", || says(&recorder, &begin));
     let how = ["killed by SIGKILL", "its process is gone"];
     assert!(how.iter().any(|how| says(&recorder, &format!("{begin}{how}"))), "{}", recorder.errors());
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
-/// The first thread has ended, and /proc/PID shows nothing of the process any more.
+/// The first thread has ended, so most files in /proc/PID are empty.
 #[test]
 fn an_ioc_without_its_first_thread() {
     let Some(rig) = Rig::new("attach-left") else { return };
@@ -116,8 +114,8 @@ fn an_ioc_without_its_first_thread() {
     is_recorded(&rig, &ioc);
 }
 
-/// An update of the libraries under a running IOC: what runs is the old file, which has no name any more.
-/// Beside it another IOC has its libraries from elsewhere.
+/// The libraries are updated under a running IOC, which goes on with the old files, now without a name. Another IOC has its
+/// libraries elsewhere.
 #[test]
 fn libraries_replaced_under_a_running_ioc() {
     let Some(rig) = Rig::new("attach-replaced") else { return };
@@ -143,7 +141,7 @@ fn libraries_replaced_under_a_running_ioc() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
-/// Containers' file systems are overlays, whose files have other numbers in /proc/PID/maps than stat() tells.
+/// Containers' file systems are overlays, whose files have other inode numbers in /proc/PID/maps than in stat().
 #[test]
 fn an_ioc_on_an_overlay() {
     let Some(rig) = Rig::new("attach-overlay") else { return };
@@ -169,7 +167,7 @@ fn an_ioc_on_an_overlay() {
     is_recorded(&rig, &ioc);
 }
 
-/// In a container the libraries lie where nobody outside can open them by name.
+/// In a container, nobody outside can open the libraries by name.
 #[test]
 fn an_ioc_in_a_mount_namespace_of_its_own() {
     let Some(rig) = Rig::new("attach-container") else { return };
@@ -187,8 +185,7 @@ fn an_ioc_in_a_mount_namespace_of_its_own() {
     is_recorded(&rig, &ioc);
 }
 
-/// When an IOC's hits were recorded: since, and until, seconds since 1970; and whether the time before that is said
-/// to have been unseen.
+/// The time since when the log has an IOC's hits, and whether it reports a gap before that.
 fn recorded_since(rig: &Rig, pid: u32) -> Option<(String, bool)> {
     let iocs = json_lines(&rig.replay("iocs", &["--json", "--utc"]).stdout);
     let ioc = iocs.into_iter().find(|ioc| ioc["pid"] == pid && !ioc["attached"][0].is_null())?;
@@ -196,14 +193,14 @@ fn recorded_since(rig: &Rig, pid: u32) -> Option<(String, bool)> {
     Some((since, ioc["gaps"].as_array().is_some_and(|gaps| !gaps.is_empty())))
 }
 
-/// Eight IOCs that start at once, and one that lives for three seconds: each is recorded, and what was not seen of
-/// it is said. Every put that was made after its hits were taken is there.
+/// Eight IOCs start at once, and one more that lives for three seconds. Each is recorded, with a gap for its unseen
+/// beginning.
 #[test]
 fn iocs_that_start_at_once_are_all_recorded() {
     let Some(rig) = Rig::alone("attach-many") else { return };
     let log = rig.log();
     let mut recorder = rig.agent(&["record", "--dir", &log, "--flush", "300ms"]);
-    // it says something of what there is when it has looked at all
+    // its first line comes when it has examined all processes
     wait_until("it records", || !recorder.errors().is_empty());
     let start = |name: String, port: u16| {
         let mut command = python("ioc.py");
@@ -212,7 +209,7 @@ fn iocs_that_start_at_once_are_all_recorded() {
     };
     let mut children: Vec<Child> =
         (0..9).map(|number| start(format!("many-{number}"), PORT + 10 * number)).collect();
-    // nine interpreters start on what processors there are
+    // nine interpreters start at once
     let maps = |child: &Child| std::fs::read(format!("/proc/{}/maps", child.id())).unwrap_or_default();
     wait_until("the last is an IOC", || {
         children.last().is_some_and(|child| String::from_utf8_lossy(&maps(child)).contains("libdbCore"))
@@ -232,7 +229,7 @@ fn iocs_that_start_at_once_are_all_recorded() {
     wait_until("all are recorded", || pids.iter().all(|&pid| is_recorded(pid)));
     for &pid in &pids {
         let (since, gap) = recorded_since(&rig, pid).expect("it is recorded");
-        assert!(gap, "{pid} since {since}: that it began unseen is not said");
+        assert!(gap, "{pid} since {since}: the unseen beginning is not reported");
     }
     for mut child in children {
         let _ = child.kill();
@@ -241,14 +238,13 @@ fn iocs_that_start_at_once_are_all_recorded() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
-/// An IOC that processes records from its start on: the first that the log has of it is soon after its start, and
-/// none is missing after the moment that the log names.
+/// An IOC gets puts from its start on. The log has all of them from the moment on since when it claims to have the hits.
 #[test]
 fn nothing_is_missing_once_the_log_says_that_hits_are_taken() {
     let Some(rig) = Rig::new("attach-complete") else { return };
     let log = rig.log();
     let mut recorder = rig.agent(&["record", "--dir", &log, "--flush", "300ms"]);
-    // it says something of what there is when it has looked at all
+    // its first line comes when it has examined all processes
     wait_until("it records", || !recorder.errors().is_empty());
     let ioc = rig.ioc("complete", PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
@@ -261,7 +257,7 @@ fn nothing_is_missing_once_the_log_says_that_hits_are_taken() {
     wait_until("it is recorded", || recorded_since(&rig, ioc.pid()).is_some());
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let (since, gap) = recorded_since(&rig, ioc.pid()).expect("it is recorded");
-    assert!(gap, "that it began unseen is not said");
+    assert!(gap, "the unseen beginning is not reported");
     let expected: Vec<i64> =
         made.iter().filter(|(time, _)| *time > since).map(|(_, number)| *number).collect();
     let puts = rig.puts(&["--pv", "PUT:LONG", "--ioc", "complete"]);
@@ -272,7 +268,7 @@ fn nothing_is_missing_once_the_log_says_that_hits_are_taken() {
     assert!(expected.iter().all(|number| found.contains(number)), "since {since}: {expected:?} {found:?}");
 }
 
-/// Now, as the reader writes times, to the millisecond.
+/// The current time in the reader's format, to the millisecond.
 fn utc_now() -> String {
     let output = run(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%S.%3N+00:00"]));
     String::from_utf8_lossy(&output.stdout).trim().to_string()

@@ -1,5 +1,5 @@
-//! Processes that hold the recorder up, or try to: it records the others, answers, ends and begins again all the
-//! same, and does not grow.
+//! Processes that try to hold the recorder up. It still records the others, answers, exits and restarts, and does not
+//! grow.
 
 use crate::rig::{not_run, python, run, wait_until, Delays, Ioc, Needs, Rig, Running, IOCREC, PATIENCE};
 use serde_json::json;
@@ -7,20 +7,20 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const PORT: u16 = 5074;
-/// What the recorder may need at most, kB.
-const MOST_MEMORY: u64 = 24 << 10;
-/// From SIGTERM to its end.
+/// The recorder's highest allowed resident memory, kB.
+const MAX_MEMORY: u64 = 24 << 10;
+/// Requirement: time from SIGTERM to the end of the process.
 const LEAVES_WITHIN: Duration = Duration::from_secs(1);
 
-/// A process that maps odd files.
+/// Starts a process that maps odd files.
 fn odd(rig: &Rig, kind: &str) -> Ioc {
     let mut command = python("odd_files.py");
     command.arg(kind).arg(rig.path(kind));
     rig.ioc_by(kind, &mut command)
 }
 
-/// The most memory that a process has had, kB.
-fn most_memory(pid: u32) -> u64 {
+/// Peak resident memory of a process, kB.
+fn peak_memory(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its memory");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
@@ -34,9 +34,9 @@ fn can_mount(name: &str) -> bool {
     device.is_ok()
 }
 
-/// Records one IOC beside an odd process: every put is there, in time, and so is all that a person asks.
+/// Records an IOC beside an odd process: the log has every put, and the recorder answers and exits in time.
 fn holds(rig: &Rig, odd: &mut Ioc, says: &str) -> Running {
-    // of its own name: the recorder sees other tests' IOCs, too
+    // a name of its own, since the recorder sees other tests' IOCs as well
     let name = format!("beside-{}", odd.pid());
     let ioc = rig.ioc(&name, PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
@@ -51,7 +51,7 @@ fn holds(rig: &Rig, odd: &mut Ioc, says: &str) -> Running {
     }
     if !says.is_empty() {
         let line = format!("process {} ", odd.pid());
-        wait_until("who does not answer is said", || {
+        wait_until("it reports which process does not answer", || {
             recorder.errors().lines().any(|text| text.contains(&line) && text.contains(says))
         });
     }
@@ -59,8 +59,8 @@ fn holds(rig: &Rig, odd: &mut Ioc, says: &str) -> Running {
     let status = run(Command::new(IOCREC).args(["status", "--dir", &log]));
     assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
     assert!(begin.elapsed() < Duration::from_secs(2) + delays.total(), "status took {:?}", begin.elapsed());
-    let memory = most_memory(recorder.pid());
-    assert!(memory < MOST_MEMORY, "the recorder needed {memory} kB");
+    let memory = peak_memory(recorder.pid());
+    assert!(memory < MAX_MEMORY, "the recorder needed {memory} kB");
     eprintln!("{}: VmHWM {memory} kB", odd.pid());
     let (begin, delays) = (Instant::now(), Delays::measure());
     let ended = recorder.stop();
@@ -75,11 +75,11 @@ fn holds(rig: &Rig, odd: &mut Ioc, says: &str) -> Running {
         .map(|value| value as i64)
         .collect();
     assert!(puts.iter().copied().eq(0..100), "{puts:?}");
-    // the directory is free at once, whatever the first one has left behind
+    // the next recorder gets the directory at once
     let mut again = rig.agent(&["record", "--dir", &log, "--flush", "500ms"]);
     rig.wait_until_recording(&mut client, "PUT:READY", "both");
     assert!(again.stop().success(), "{}", again.errors());
-    assert!(odd.runs(), "it is not to be harmed");
+    assert!(odd.runs(), "the odd process was harmed");
     drop((ioc, later));
     recorder
 }
@@ -93,7 +93,7 @@ fn a_file_system_that_never_answers_holds_nobody_up() {
         let Some(rig) = Rig::new(&format!("attacks-{kind}")) else { return };
         let mut odd = odd(&rig, kind);
         holds(&rig, &mut odd, "does not answer");
-        // check ends, and says who it was
+        // check finishes and names the process
         let begin = Instant::now();
         let output = run(Command::new(IOCREC).arg("check"));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,5 +1,5 @@
-//! Process chains: the trees in the log are those that the databases define (tests/rig/first.db and
-//! second.db), over both transports.
+//! Process chains: the log has the trees that the databases define (tests/rig/first.db and second.db), over both
+//! transports.
 
 use crate::rig::spans::{shape, spans, Span};
 use crate::rig::{check_script, wait_until, Client, Ioc, Rig};
@@ -45,7 +45,7 @@ process ONE:TICK
   process ONE:TOCK
 ";
 
-/// Waits until what a put to ONE:SP sets off is all done.
+/// Waits until everything that a put to ONE:SP sets off is done.
 fn wait_for_chain(client: &mut Client, value: f64) {
     for (pv, due) in [("ONE:LATE", value * 2.0), ("TWO:CALC", value * 2.0 + 100.0)] {
         wait_until(pv, || client.get(pv) == json!(due));
@@ -132,7 +132,7 @@ fn trees_over(tier: &str) {
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 
-/// Ids are unique, parents are there, in the same trace, and began no later.
+/// Checks that ids are unique, and that parents exist, are in the same trace, and began no later.
 fn well_formed(spans: &[Span]) {
     let by_id: BTreeMap<&str, &Span> = spans.iter().map(|span| (span.id.as_str(), span)).collect();
     assert_eq!(by_id.len(), spans.len(), "a span id twice");
@@ -148,7 +148,7 @@ fn well_formed(spans: &[Span]) {
     }
 }
 
-/// Values as the records had them when they were done.
+/// Checks the records' values at the end of their processing.
 fn values_are_right(spans: &[Span]) {
     let value = |name: &str| {
         let of = spans.iter().filter(|span| span.name == name);
@@ -172,7 +172,7 @@ fn trees_are_what_the_databases_define_over_perf_buffers() {
     trees_over("perf");
 }
 
-/// `why` follows a value from the end of the chain back to the client, also into the other IOC.
+/// `why` follows a value from the end of the chain back to the client, across IOCs.
 #[test]
 fn why_names_the_client_at_the_head_of_the_chain() {
     let Some(mut scene) = scene("why") else { return };
@@ -196,7 +196,10 @@ fn why_names_the_client_at_the_head_of_the_chain() {
         for word in records.iter().chain(&[pv, "nobody", "console-3", &address]) {
             assert!(text.contains(word), "why {pv}: no {word:?} in: {text}");
         }
-        assert!(!text.contains("ONE:B") && !text.contains("ONE:LAST"), "why {pv} tells of others: {text}");
+        assert!(
+            !text.contains("ONE:B") && !text.contains("ONE:LAST"),
+            "why {pv} names unrelated records: {text}"
+        );
     }
     // A scanned record's cause is its scan.
     let text = String::from_utf8_lossy(&scene.rig.why("ONE:TOCK").stdout).into_owned();

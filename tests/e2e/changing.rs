@@ -1,4 +1,4 @@
-//! IOCs that come to be, or become others, while the recorder watches.
+//! IOCs that start, or change into other programs, during the recording.
 
 use crate::rig::own_program::{Build, Own};
 use crate::rig::{json_lines, rig_file, wait_until, Ioc, Rig, Running};
@@ -6,14 +6,14 @@ use serde_json::{json, Value};
 use std::time::Duration;
 
 const PORT: u16 = 5074;
-/// Longer than the recorder takes to notice a change: it looks once a second.
+/// Longer than the recorder needs to notice a change: it checks once a second.
 const NOTICED: Duration = Duration::from_millis(2500);
 
 fn records(rig: &Rig) -> Vec<Value> {
     json_lines(&rig.replay("records", &["--json", "--ioc", "own"]).stdout)
 }
 
-/// The log's word on the IOC, and on those that were in its process before.
+/// The log's entries for the IOC and for earlier ones in the same process.
 fn iocs(rig: &Rig, ioc: &Ioc) -> Vec<Value> {
     let iocs = json_lines(&rig.replay("iocs", &["--json"]).stdout);
     iocs.into_iter().filter(|found| found["pid"] == ioc.pid()).collect()
@@ -23,11 +23,11 @@ fn traces(rig: &Rig, pv: &str) -> String {
     String::from_utf8_lossy(&rig.replay("traces", &["--pv", pv]).stdout).into_owned()
 }
 
-/// An IOC whose start takes its time is known by the end of it: the records have names and types from the first hit on,
-/// and what iocInit itself sets off is there.
+/// An IOC that starts slowly is known by the end of its start: records have names and types from the first hit on, and the
+/// log has what iocInit itself sets off.
 #[test]
 fn an_ioc_that_starts_slowly() {
-    for (build, strip) in [(Build::Shared, false), (Build::Hidden, true)] {
+    for (build, strip) in [(Build::Shared, false), (Build::Unexported, true)] {
         let Some(rig) = Rig::new("changing-slow") else { return };
         let Some(own) = Own::build(&rig, build) else { return };
         if strip {
@@ -35,7 +35,7 @@ fn an_ioc_that_starts_slowly() {
         }
         // before its record types are loaded, before the records, before iocInit
         let mut ioc = own.start_slowly(&rig, PORT, "starting.db");
-        // a process that is no IOC yet may be named beside one that is
+        // --pid accepts a process that is not an IOC yet, beside one that is
         let other = rig.ioc("other", PORT + 10, "second.db", &[]);
         let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--pid", &other.pid_argument()]);
         ioc.command_until("", "step");
@@ -65,14 +65,14 @@ fn an_ioc_that_starts_slowly() {
     }
 }
 
-/// Another database in the same process, with other records at the same addresses, perhaps: nothing is named after
-/// those that were there.
+/// The process loads another database, perhaps with other records at the same addresses. No hit gets the name of an old
+/// record.
 #[test]
 fn an_ioc_that_is_loaded_anew() {
     becomes_another("reload", "its record database was taken away", "done");
 }
 
-/// The process runs the program once more.
+/// The process executes the program anew.
 #[test]
 fn an_ioc_that_becomes_another_program() {
     becomes_another("exec", "its process runs another program", "ready");
@@ -86,10 +86,10 @@ fn becomes_another(command: &str, why: &str, word: &str) {
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     wait_until("it is recorded", || traces(&rig, "START:TICK").contains("START:TICK"));
     ioc.command_until(&format!("{command} {}", rig_file("first.db").display()), word);
-    let said = |recorder: &Running| recorder.errors().lines().any(|line| line.contains(why));
-    wait_until("the change is noticed", || said(&recorder));
+    let reports = |recorder: &Running| recorder.errors().lines().any(|line| line.contains(why));
+    wait_until("the change is noticed", || reports(&recorder));
     wait_until("the new records are recorded", || traces(&rig, "ONE:TOCK").contains("ONE:TOCK"));
-    // hits come before what they are of has been read in full
+    // hits come before all records have been read
     wait_until("the new one is recorded", || iocs(&rig, &ioc).len() == 2);
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let found = iocs(&rig, &ioc);
@@ -97,7 +97,7 @@ fn becomes_another(command: &str, why: &str, word: &str) {
     assert!(old["end"].as_str().is_some_and(|how| how.starts_with(why)), "{old}");
     assert_eq!((&old["ended"].is_null(), &new["ended"]), (&false, &Value::Null), "{found:?}");
     assert_eq!(records(&rig).iter().filter(|record| record["ioc"] == json!("own")).count(), 3 + 16);
-    // each hit since has the name of a record of now
+    // each later hit has the name of a current record
     let output = rig.replay("traces", &["--pv", "ONE:*"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("ONE:TICK") && !text.contains("START:"), "{text}");

@@ -1,14 +1,14 @@
-//! What the recorder knows of channels and processes that were there before it.
+//! Channels and processes that are older than the recorder.
 
 use crate::rig::{wait_until, Rig};
 use serde_json::{json, Value};
 
-/// The server that is not EPICS Base.
+/// Port of the server that is not EPICS Base.
 const FOREIGN: u16 = 5099;
 const PORT: u16 = 5074;
 
-/// A channel of a libca client, opened before the recorder came, to a server that cannot be read: the
-/// client's memory has its name.
+/// A libca client opened its channel before the recording, to a server whose memory cannot be read. The recorder finds the
+/// name in the client's memory.
 #[test]
 fn a_local_client_names_its_channels() {
     let Some(rig) = Rig::new("channels-client") else { return };
@@ -24,7 +24,7 @@ fn a_local_client_names_its_channels() {
     assert_eq!(log.last().map(|put| &put["requested"]), Some(&json!(-1.5)));
 }
 
-/// An IOC's CA links are such a client as well.
+/// An IOC with CA links is such a client as well.
 #[test]
 fn an_ioc_names_the_targets_of_its_ca_links() {
     let Some(rig) = Rig::new("channels-link") else { return };
@@ -49,7 +49,7 @@ fn an_ioc_names_the_targets_of_its_ca_links() {
     assert!(log.iter().all(|put| put["client"] != json!(address)), "it is the IOC that puts: {log:?}");
 }
 
-/// A client that is not libca keeps its names to itself; its puts are there without.
+/// The names of other clients' channels cannot be read; the log has their puts without names.
 #[test]
 fn what_nobody_names_is_recorded_all_the_same() {
     let Some(rig) = Rig::new("channels-unnamed") else { return };

@@ -1,5 +1,5 @@
-//! Disks that are full from the start, fill up, are freed, and become read-only: the recorder goes on, says so, and
-//! comes back by itself.
+//! Disks that are full from the start, fill up, get free again, or become read-only: the recorder continues, reports the
+//! state, and recovers by itself.
 
 use crate::rig::{self, run, wait_until, Rig, Running, IOCREC};
 use serde_json::{json, Value};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const PORT: u16 = 5074;
 
-/// Takes all the space there is.
+/// Fills the file system.
 fn fill(path: &str) {
     let mut file = fs::File::create(path).expect("a file");
     while file.write_all(&[1; 4096]).is_ok() {}
@@ -31,7 +31,7 @@ fn status(log: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
-/// Waits until it says that it can't store, for this reason.
+/// Waits until the recorder reports that it cannot store, for this reason.
 fn wait_until_paused(recorder: &Running, log: &str, reason: &str) {
     wait_until(reason, || {
         let about = status(log);
@@ -78,7 +78,7 @@ fn full_read_only_and_back() {
     assert_eq!(marked.status.code(), Some(1), "{line}");
     assert!(line.contains("storing is paused") && line.contains("waits in memory"), "{line}");
 
-    // Nothing is open now, so it can be made read-only. Freed meanwhile, it would be written to.
+    // No file is open now, so the file system can become read-only. Once freed, it would be written to.
     fs::remove_file(&filler).expect("the filler goes");
     remount(&disk, "ro");
     wait_until_paused(&recorder, &log, "Read-only file system");
@@ -87,17 +87,17 @@ fn full_read_only_and_back() {
     client.put("PUT:LONG", 5, json!(4711), true);
     wait_until("puts are there", || found(4711));
 
-    // What is kept for the mark, which is stored now, is not deleted below.
+    // The segments that follow are not pinned by the mark, which is stored by now.
     sleep(Duration::from_secs(2));
 
-    // Fills up in the middle. What was set aside is used up first, then its own oldest make room.
+    // The disk fills up. The recorder uses up its preallocated space, and then deletes its first segments.
     fill(&filler);
     wait_until("it is full", || {
         client.flood("PUT:DOUBLE", 5000);
         let about = status(&log);
         about["disk"]["deleted"].as_u64() > Some(2)
     });
-    assert_eq!(status(&log)["storing"], json!(true), "its own oldest made room: {}", recorder.errors());
+    assert_eq!(status(&log)["storing"], json!(true), "it deletes its first segments: {}", recorder.errors());
     client.put("PUT:LONG", 5, json!(4712), true);
     wait_until("puts are there", || found(4712));
     fs::remove_file(&filler).expect("the filler goes");
@@ -109,7 +109,7 @@ fn full_read_only_and_back() {
     assert!(text.contains("loss      storage: "), "{text}");
 }
 
-/// What could not be stored at the end is a failure.
+/// Exiting with events that could not be stored is a failure.
 #[test]
 fn what_was_not_stored_at_the_end_is_a_failure() {
     let Some(rig) = Rig::new("disks-end") else { return };

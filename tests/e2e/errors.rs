@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
-/// Failure, and bad usage (DESIGN section 2).
+/// Exit codes of both programs: failure, and bad usage (docs/design.md, "Rules").
 const FAILURE: i32 = 1;
 const USAGE: i32 = 2;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const PORT: u16 = 5074;
 
-/// Records that process ten times a second, each with a link that puts.
+/// Number of records that process ten times a second, each with a link that puts.
 const FLOOD: usize = 1000;
 /// Time for the flood to fill the buffer, at 300 bytes a record.
 const STALL: Duration = Duration::from_millis(350);
@@ -16,10 +16,10 @@ const STALL: Duration = Duration::from_millis(350);
 const BRIDGED: Duration = Duration::from_millis(600);
 /// How often the scene is repeated where the machine is too busy for it.
 const ATTEMPTS: usize = 5;
-/// Puts with callback, each waited for.
+/// Number of puts with callback, one after the other.
 const CALLBACKS: u32 = 20;
 
-/// A database that floods, and two records to put to.
+/// A database with the flood, and two records to put to.
 fn database(rig: &Rig) -> String {
     let mut records = String::from(r#"record(ao, "FLOOD:SP") {} record(longout, "FLOOD:READY") {}"#);
     for number in 0..FLOOD {
@@ -34,7 +34,7 @@ fn database(rig: &Rig) -> String {
     path
 }
 
-/// The losses that the log tells of.
+/// The losses in the log.
 fn losses(rig: &Rig) -> Vec<String> {
     let info = rig.replay("info", &[]);
     let text = String::from_utf8_lossy(&info.stdout).into_owned();
@@ -77,9 +77,9 @@ fn flood(rig: &Rig, tier: &str, count: u32) -> bool {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 
     let losses = losses(rig);
-    let said = |what: &str| losses.iter().any(|line| line.contains(what));
-    assert!(said("the buffer between kernel and recorder was full"), "nothing is tested: {losses:?}");
-    assert!(!said("puts"), "{losses:?}");
+    let lost = |what: &str| losses.iter().any(|line| line.contains(what));
+    assert!(lost("the buffer between kernel and recorder was full"), "nothing is tested: {losses:?}");
+    assert!(!lost("puts"), "{losses:?}");
     let puts = rig.puts(&["--pv", "FLOOD:SP"]);
     let requested: Vec<Option<f64>> = puts.iter().map(|put| put["requested"].as_f64()).collect();
     let all: Vec<Option<f64>> =
@@ -99,7 +99,7 @@ fn puts_survive_a_flood_of_processing() {
     puts_survive("ring", 450);
 }
 
-/// There each CPU has a buffer of puts.
+/// Perf buffers have a buffer of puts for each CPU.
 #[test]
 fn puts_survive_a_flood_of_processing_in_perf_buffers() {
     puts_survive("perf", 250);

@@ -1,5 +1,5 @@
-//! What is watched, and what is not, must go on as if nobody watched: whatever a process pretends, whatever becomes of its
-//! files, and whichever of its threads and children come and go.
+//! Recording must not affect any process, recorded or not: whatever a process pretends to be, whatever happens to its files,
+//! and whichever of its threads and children start and end.
 
 use crate::attaching::{checked, is_recorded};
 use crate::rig::own_program::{Build, Own};
@@ -13,12 +13,12 @@ use std::process::Command;
 
 const PORT: u16 = 5074;
 
-/// Users that no other test has.
+/// Users of these tests alone.
 const USER: u32 = 61_701;
 const OTHER_USER: u32 = 61_702;
 const RESTARTED_USER: u32 = 61_703;
 
-/// Says what libc's ffs() makes of 0 and what its code is, whenever it is asked.
+/// Prints the result of libc's ffs(0) and the bytes of its code on each request.
 const VICTIM: &str = r#"
 import ctypes, sys
 libc = ctypes.CDLL(None)
@@ -42,12 +42,12 @@ fn not_probed(found: &Value, begin: &str) -> Vec<String> {
     lines.filter(|line| line.starts_with(begin)).collect()
 }
 
-/// A process that looks like an IOC names a function of libc, and the middle of one of its own, as what processes
-/// its records. Neither is touched: not in it, and not in a process that has nothing to do with it.
+/// A process that looks like an IOC names a function of libc, and the middle of one of its own, as its records' process
+/// functions. Neither is changed, in this process or in an unrelated one.
 #[test]
 fn an_imitation_that_names_other_code() {
     let Some(rig) = Rig::new("harmless-imitation") else { return };
-    let Some(own) = Own::build(&rig, Build::Hidden) else { return };
+    let Some(own) = Own::build(&rig, Build::Unexported) else { return };
     own.strip_but("pdbbase");
     let mut ioc = own.start(&rig, PORT, "first.db", &[]);
     let mut named = |line: &str| u64::from_str_radix(&ioc.command(line)[0], 16).expect("an address");
@@ -73,7 +73,7 @@ fn an_imitation_that_names_other_code() {
     assert!(ioc.runs() && victim.runs());
 }
 
-/// Where a process has the code of a library, and how many bytes of it differ from the file.
+/// How many bytes of a library's code in a process differ from the file.
 fn changed_bytes(ioc: &Ioc, library: &str) -> usize {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", ioc.pid())).expect("its mappings");
     let line = maps.lines().find(|line| line.contains(library) && line.contains(" r-xp ")).expect("its code");
@@ -86,7 +86,7 @@ fn changed_bytes(ioc: &Ioc, library: &str) -> usize {
     memory.iter().zip(&file).filter(|(one, other)| one != other).count()
 }
 
-/// Two IOCs have the same library; one of them is recorded.
+/// Two IOCs use the same library, and one of them is recorded.
 #[test]
 fn an_ioc_that_is_not_recorded_has_no_breakpoints() {
     let Some(rig) = Rig::new("harmless-neighbour") else { return };
@@ -102,8 +102,8 @@ fn an_ioc_that_is_not_recorded_has_no_breakpoints() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
-/// An IOC was recorded and has ended, its program is overwritten in place by another one, or removed and written anew,
-/// and it is started again: the recorder must not go by what it knew of the file.
+/// After a recorded IOC has ended, its program is overwritten in place, or removed and written anew, and started again. The
+/// recorder must not use what it knew about the file.
 #[test]
 fn a_program_overwritten_between_two_starts() {
     let Some(rig) = Rig::new("harmless-overwritten") else { return };
@@ -143,8 +143,8 @@ fn a_program_overwritten_between_two_starts() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
-/// The thread that the probes hang on ends, while others go on (epicsThreadExitMain, as `softIoc -S` does it). It is
-/// the first, where no other has a name that says that it lasts.
+/// The thread that the probes are attached to ends while others continue (epicsThreadExitMain, as in `softIoc -S`). It is the
+/// first thread, unless another one has the name of a thread that lasts.
 #[test]
 fn the_first_thread_ends_while_it_is_recorded() {
     let Some(rig) = Rig::new("harmless-leaves") else { return };
@@ -158,7 +158,7 @@ fn the_first_thread_ends_while_it_is_recorded() {
     wait_until("its first thread ends", || {
         std::fs::read(format!("/proc/{}/maps", ioc.pid())).is_ok_and(|maps| maps.is_empty())
     });
-    wait_until("it is said that hits are missing", || recorder.errors().contains("hits are missing"));
+    wait_until("it reports missing hits", || recorder.errors().contains("hits are missing"));
     client.put("ONE:SP", 6, json!(-8.5), true);
     ioc.command("dbpf ONE:SP 12");
     assert!(recorder.stop().success(), "{}", recorder.errors());
@@ -170,7 +170,7 @@ fn the_first_thread_ends_while_it_is_recorded() {
     assert!(info.contains("the thread that the probes hung on had ended"), "{info}");
 }
 
-/// What an IOC forks has its breakpoints, and nobody who carries them out in its place.
+/// A forked child inherits the IOC's breakpoints, but not the probes that handle them.
 #[test]
 fn a_forked_child_goes_on() {
     let Some(rig) = Rig::new("harmless-fork") else { return };
@@ -182,8 +182,8 @@ fn a_forked_child_goes_on() {
     // more than what is put while the recorder is waited for
     const FIRST: i32 = 1_000_000;
     for value in FIRST..FIRST + 10 {
-        let said = ioc.command("fork ONE:READY");
-        assert_eq!(said.last().map(String::as_str), Some("exit 7"), "{said:?}");
+        let output = ioc.command("fork ONE:READY");
+        assert_eq!(output.last().map(String::as_str), Some("exit 7"), "{output:?}");
         // and in its parent all is as before
         client.put("ONE:SP", 6, json!(value), true);
     }
@@ -196,7 +196,7 @@ fn a_forked_child_goes_on() {
     assert_eq!((of("ONE:READY"), of("ONE:SP")), (0, 10), "{puts:?}");
 }
 
-/// Code that the process has changed in its memory is left alone.
+/// The recorder places no probe in code that the process has changed in its memory.
 #[test]
 fn code_that_is_not_its_file_s() {
     let Some(rig) = Rig::new("harmless-patched") else { return };
@@ -209,7 +209,7 @@ fn code_that_is_not_its_file_s() {
     is_recorded(&rig, &ioc);
 }
 
-/// Another recorder has its probes there already.
+/// Another recorder's probes are there already.
 #[test]
 fn two_recorders_at_once() {
     let Some(rig) = Rig::new("harmless-two") else { return };
@@ -239,7 +239,7 @@ fn two_recorders_at_once() {
     assert!(output.status.success());
 }
 
-/// Processes of other users than those named are left alone, and `check` says so.
+/// With --user, other users' processes are left alone, and `check` reports so.
 #[test]
 fn only_the_processes_of_a_user() {
     let Some(rig) = Rig::new("harmless-users") else { return };
@@ -269,7 +269,7 @@ fn only_the_processes_of_a_user() {
 
     let mut wrong = rig.agent(&["watch", "--user", "no-such-user"]);
     assert_eq!(wrong.wait().code(), Some(2));
-    assert!(wrong.errors().contains("--user no-such-user: there is no such user"), "{}", wrong.errors());
+    assert!(wrong.errors().contains("--user no-such-user: no such user"), "{}", wrong.errors());
     let mut none = rig.agent(&["watch", "--user", &USER.to_string(), "--pid", &other.pid_argument()]);
     assert_eq!(none.wait().code(), Some(1));
     assert!(none.errors().contains("whom --user leaves out"), "{}", none.errors());

@@ -1,5 +1,5 @@
-//! A client may claim to be any user at any host, and an IOC may have any name: no output of either program hands on what
-//! a terminal obeys, or has a line in it that is not ours.
+//! A client may claim any user and host, and an IOC may have any name. The output of both programs contains no control
+//! sequences from outside, and no forged lines.
 
 use crate::rig::{self, iocreplay, run, wait_until, Rig, IOCREC};
 use iocrec_log::escape::is_unsafe;
@@ -9,10 +9,10 @@ use std::process::Command;
 use std::time::Duration;
 
 const PORT: u16 = 5074;
-/// What it tries: a line of its own, the terminal, its title, the direction of text.
+/// Attempts to forge a line, to control the terminal and its title, and to reverse text.
 const BAD: &str = "x\r\nWrite: FORGED 1 from 10.0.0.1:1 to 10.0.0.2:2\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}2J\u{202e}\u{2028}\u{feff}\u{7f}";
 
-/// A message of Channel Access: header, and a text that is filled up with zeros.
+/// A Channel Access message: header, and payload padded with zeros.
 fn message(command: u16, dbr: u16, count: u16, parameters: [u32; 2], payload: &[u8]) -> Vec<u8> {
     let length = payload.len().next_multiple_of(8);
     let mut bytes = Vec::new();
@@ -29,7 +29,7 @@ fn text(command: u16, text: &[u8], parameters: [u32; 2]) -> Vec<u8> {
     message(command, 0, 0, parameters, &[text, &[0]].concat())
 }
 
-/// A client that says what no client library would.
+/// A client that sends what no client library would.
 struct Client {
     stream: TcpStream,
     sid: u32,

@@ -1,4 +1,4 @@
-//! How recorders and IOCs begin and end, and what that costs whom.
+//! How recorders and IOCs start and end, and what that costs.
 
 use crate::rig::{epics_versions, wait_until, Delays, Ioc, Rig, FLUSH};
 use serde_json::json;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const PORT: u16 = 5074;
 
-/// Numbers of the puts to a PV that the log has, as requested.
+/// The requested values of the puts to a PV in the log.
 fn requested(rig: &Rig, pv: &str) -> Vec<i64> {
     rig.puts(&["--pv", pv]).iter().filter_map(|put| put["requested"].as_f64()).map(|v| v as i64).collect()
 }
@@ -47,7 +47,7 @@ fn a_stopped_recorder_leaves_nothing_out_and_can_go_on() {
     let ioc = rig.ioc("stop", PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
     for run in 0..2 {
-        // So long a flush that only the clean end can have written the last puts.
+        // With this flush interval, only the clean exit can have written the last puts.
         let dir = rig.log();
         let mut recorder =
             rig.agent(&["record", "--dir", &dir, "--pid", &ioc.pid_argument(), "--flush", "1s"]);
@@ -63,7 +63,7 @@ fn a_stopped_recorder_leaves_nothing_out_and_can_go_on() {
     }
 }
 
-/// Ends a recorder in the midst of a flood of puts.
+/// Stops a recorder in the middle of a flood of puts.
 fn end_while_busy(tier: &str) {
     let Some(rig) = Rig::new(&format!("busy-{tier}")) else { return };
     let ioc = rig.ioc("busy", PORT, "first.db", &[]);
@@ -77,7 +77,7 @@ fn end_while_busy(tier: &str) {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
-/// It ends when it is told to, though hits and packets never stop coming.
+/// It exits on SIGTERM, though hits and packets never stop.
 #[test]
 fn a_busy_ioc_does_not_keep_it_from_ending_over_the_ring_buffer() {
     end_while_busy("ring");
@@ -105,7 +105,7 @@ fn an_ioc_that_starts_later_is_found_and_one_that_dies_is_missed() {
     let Some(rig) = Rig::new("come-and-go") else { return };
     let mut first = rig.ioc("goes", PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
-    // No process is named: it has to find them itself, and finds those of other tests as well.
+    // Without --pid it has to find the processes, and finds those of other tests as well.
     let mut recorder = rig.record(&["--only", "PUT:READY", "--only", "TWO:*"]);
     rig.wait_until_recording(&mut client, "PUT:READY", "both");
 
@@ -155,11 +155,11 @@ fn an_ioc_is_none_the_worse_for_being_recorded() {
         assert!(recorder.runs(), "{}", recorder.errors());
         assert!(recorder.stop().success(), "{}", recorder.errors());
         let after = works(&mut ioc, &mut client);
-        // No timed test: only what no load of the machine can explain.
+        // Not a timed test: the limit is far beyond what load on the machine explains.
         let limit = before * 20 + Duration::from_secs(5);
         assert!(during < limit && after < limit, "{before:?} before, {during:?} during, {after:?} after");
     }
-    // A recorder that is killed leaves no probe behind that would hurt.
+    // A killed recorder leaves no harmful probe behind.
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     rig.wait_until_recording(&mut client, "ONE:READY", "both");
     recorder.kill();
@@ -167,14 +167,14 @@ fn an_ioc_is_none_the_worse_for_being_recorded() {
     assert!(ioc.command("dbgf ONE:A1").concat().contains("10000"));
 }
 
-/// As a service: SIGHUP changes nothing, and at SIGTERM all is written and it leaves.
+/// As a service: SIGHUP changes nothing; on SIGTERM the recorder writes everything and exits.
 #[test]
 fn signals_of_a_service_manager() {
     let Some(rig) = Rig::new("signals") else { return };
     let ioc = rig.ioc("signals", PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
     let dir = rig.log();
-    // so long a flush that only the end can have written the last put
+    // with this flush interval, only the exit can have written the last put
     let mut recorder = rig.agent(&["record", "--dir", &dir, "--flush", "4s", "--pid", &ioc.pid_argument()]);
     rig.wait_until_recording(&mut client, "PUT:READY", "both");
     recorder.signal(libc::SIGHUP);
@@ -187,10 +187,10 @@ fn signals_of_a_service_manager() {
     assert_eq!(requested(&rig, "PUT:LONG"), [1]);
 }
 
-/// The requirement: from SIGTERM to the end of the process.
+/// Requirement: time from SIGTERM to the end of the process.
 const LEAVES_WITHIN: Duration = Duration::from_secs(1);
 
-/// Probes in the code of EPICS Base in a process: it is not as in the file.
+/// The number of probes in a process's EPICS Base: bytes of code that differ from the file.
 fn probes_in(pid: u32) -> usize {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("its mappings");
     let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("its memory");
@@ -209,7 +209,7 @@ fn probes_in(pid: u32) -> usize {
     .sum()
 }
 
-/// Many probes take the kernel many grace periods to take out, which nobody is kept waiting for.
+/// The kernel needs many grace periods to remove many probes; the recorder does not wait for them.
 #[test]
 fn it_leaves_within_a_second_and_its_probes_go() {
     let Some(rig) = Rig::new("leaving") else { return };
@@ -242,8 +242,8 @@ fn it_leaves_within_a_second_and_its_probes_go() {
         let took = begin.elapsed();
         assert!(status.success(), "{}", recorder.errors());
         assert!(took < LEAVES_WITHIN + delays.total(), "{} took {took:?}", command[0]);
-        // who reads what it prints is told of the end, too
-        while recorder.says_more() {}
+        // its output is closed as well
+        while recorder.has_output() {}
         let took = begin.elapsed();
         assert!(
             took < LEAVES_WITHIN * 2 + delays.total(),
@@ -257,7 +257,7 @@ fn it_leaves_within_a_second_and_its_probes_go() {
     assert!(took < Duration::from_secs(30) + delays.total(), "there were probes for {took:?}");
 }
 
-/// Whoever may not read the machine's secrets may not read the log either.
+/// Other users cannot read the log.
 #[test]
 fn the_log_is_for_its_group_at_most() {
     use std::os::unix::fs::PermissionsExt;
@@ -290,7 +290,7 @@ fn a_directory_has_one_recorder() {
     assert!(first.stop().success(), "{}", first.errors());
 }
 
-/// A supervisor starts the next one at once: the lock of one that is being killed is waited for.
+/// A supervisor restarts a killed recorder at once: the new one waits for the lock of the old one.
 #[test]
 fn a_restart_right_after_a_kill() {
     let Some(rig) = Rig::new("restart") else { return };
@@ -313,7 +313,7 @@ fn a_restart_right_after_a_kill() {
     let mut arguments = vec!["record", "--dir", &log];
     arguments.extend(pids.iter().map(String::as_str));
     let mut recorder = rig.agent(&arguments);
-    // no more: each leaves the kernel with seconds of work, which other tests wait for
+    // no more, since each leaves seconds of work to the kernel, for which other tests wait
     for _ in 0..3 {
         wait_until("all are recorded", || {
             recorder.errors().matches("recording restart-").count() == iocs.len() || !recorder.runs()
@@ -324,7 +324,7 @@ fn a_restart_right_after_a_kill() {
         recorder.wait();
         recorder = next;
     }
-    // one that lives, even one that does nothing at the moment, is not waited for
+    // a second recorder does not wait for a living one, even a stopped one
     wait_until("it records", || recorder.errors().contains("recording restart-"));
     recorder.signal(libc::SIGSTOP);
     let (begin, delays) = (Instant::now(), Delays::measure());
@@ -337,7 +337,7 @@ fn a_restart_right_after_a_kill() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
-/// What is lost while the recorder stands still was lost from when it last ran, not from when it runs again.
+/// A loss during a stall begins when the recorder last ran, not when it runs again.
 #[test]
 fn a_stall_is_missing_from_its_beginning() {
     let Some(rig) = Rig::new("stall") else { return };
@@ -378,7 +378,7 @@ fn a_stall_is_missing_from_its_beginning() {
     assert!(length >= stall.as_secs_f64(), "a stall of {stall:?} is a loss of {length} s: {losses:?}");
 }
 
-/// IOCs that are looked at while they die keep their names.
+/// IOCs keep their names even if they are examined while they die.
 #[test]
 fn names_outlive_iocs() {
     let Some(rig) = Rig::new("names") else { return };

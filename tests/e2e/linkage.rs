@@ -1,4 +1,4 @@
-//! IOCs with EPICS Base in the program, whatever symbols are left in it.
+//! IOCs with EPICS Base linked statically, with and without symbols.
 
 use crate::attaching::{checked, is_recorded};
 use crate::rig::own_program::{Build, Own};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const PORT: u16 = 5074;
 
-/// A put to ONE:SP of first.db on a static IOC, as far as it has no other IOC to write to.
+/// A put to ONE:SP of first.db on a static IOC, without a second IOC to write to.
 const CHAIN: &str = "\
 caput ONE:SP
   process ONE:SP
@@ -25,7 +25,7 @@ caput ONE:SP
     process ONE:LAST
 ";
 
-/// What Base from 3.15 on builds as static IOC: also when it is stripped it has its dynamic symbols.
+/// A static IOC as Base from 3.15 on builds it: even stripped, it has its dynamic symbols.
 #[test]
 fn a_static_ioc_also_when_stripped() {
     for strip in [false, true] {
@@ -49,22 +49,22 @@ fn a_static_ioc_also_when_stripped() {
     }
 }
 
-/// Nothing exported, but the table of symbols is there.
+/// The program exports nothing, but has its symbol table.
 #[test]
 fn a_static_ioc_that_exports_nothing() {
-    let Some(rig) = Rig::new("linkage-hidden") else { return };
-    let Some(own) = Own::build(&rig, Build::Hidden) else { return };
+    let Some(rig) = Rig::new("linkage-unexported") else { return };
+    let Some(own) = Own::build(&rig, Build::Unexported) else { return };
     let ioc = own.start(&rig, PORT, "first.db", &[]);
     assert_eq!(checked(&ioc)["linkage"], "static");
     is_recorded(&rig, &ioc);
 }
 
-/// No symbol is left: the record database is found in memory, and the process routines of the record types are
-/// probed, which their addresses there tell. Nothing is said of what they don't show.
+/// No symbol is left. The recorder finds the record database in memory, and there the addresses of the record types' process
+/// functions, which it probes. It claims nothing that these do not show.
 #[test]
 fn a_static_ioc_without_any_symbol() {
     let Some(rig) = Rig::new("linkage-none") else { return };
-    let Some(own) = Own::build(&rig, Build::Hidden) else { return };
+    let Some(own) = Own::build(&rig, Build::Unexported) else { return };
     own.strip();
     let symbols = run(Command::new("nm").args(["-D", &own.program]));
     let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
@@ -83,7 +83,7 @@ fn a_static_ioc_without_any_symbol() {
     let address = client.connect("ONE:SP");
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     rig.wait_until_recording(&mut client, "ONE:READY", "packet");
-    wait_until("its routines are probed", || recorder.errors().contains("recording own"));
+    wait_until("its process functions are probed", || recorder.errors().contains("recording own"));
     client.put("ONE:SP", 6, json!(-8.5), true);
     wait_until("the slow record is done", || client.get("ONE:LATE") == json!(-17.0));
     ioc.command("dbtr ONE:PULL");
@@ -94,7 +94,7 @@ fn a_static_ioc_without_any_symbol() {
     });
     assert!(recorder.stop().success(), "{}", recorder.errors());
 
-    // its table of clients is not found: who this one is was said before the recorder came
+    // its list of clients is not found, and the client identified itself before the recording
     let put = rig.puts(&["--pv", "ONE:SP"]).pop().expect("the put");
     assert_eq!((&put["client"], &put["requested"]), (&json!(address), &json!(-8.5)), "{put}");
     assert_eq!((&put["user"], &put["source"]), (&Value::Null, &json!("packet")), "{put}");
@@ -115,7 +115,7 @@ fn a_static_ioc_without_any_symbol() {
     ] {
         assert_eq!(begun(once), 1, "{once}");
     }
-    // its process routine is entered once more when the delay is over
+    // its process function runs again when the delay is over
     let slow: Vec<_> = spans.iter().filter(|span| span.name == "process ONE:SLOW").collect();
     let active: Vec<_> = slow.iter().map(|span| &span.attributes["epics.process.pact"]).collect();
     assert_eq!(active, [&json!(false), &json!(true)]);
@@ -129,11 +129,11 @@ fn a_static_ioc_without_any_symbol() {
     }
 }
 
-/// Only `pdbbase` has a symbol.
+/// `pdbbase` is the only symbol left.
 #[test]
 fn a_static_ioc_with_a_database_but_no_functions() {
     let Some(rig) = Rig::new("linkage-database") else { return };
-    let Some(own) = Own::build(&rig, Build::Hidden) else { return };
+    let Some(own) = Own::build(&rig, Build::Unexported) else { return };
     own.strip_but("pdbbase");
     let ioc = own.start(&rig, PORT, "first.db", &[]);
     let found = checked(&ioc);

@@ -1,5 +1,5 @@
-//! Log directories that are moved, deleted, made anew, covered by other file systems, and file systems that die: each put
-//! of a client is in some log, or is counted as lost.
+//! Log directories that are moved, deleted, recreated or covered by other file systems, and file systems that die: each put
+//! is in some log, or counted as lost.
 
 use crate::rig::{self, json_lines, run, wait_until, Client, Delays, Ioc, Needs, Rig, Running, IOCREC};
 use serde_json::{json, Value};
@@ -13,7 +13,7 @@ const PORT: u16 = 5074;
 /// What the recorders here are started with as --sync.
 const SYNC: Duration = Duration::from_secs(1);
 
-/// A recorder of an IOC that a client puts numbers to, one after the other.
+/// A recorder of an IOC, and a client that puts increasing numbers to it.
 struct World {
     rig: Rig,
     _ioc: Ioc,
@@ -21,12 +21,12 @@ struct World {
     recorder: Running,
     log: String,
     put: i64,
-    /// Directories that logs were moved to.
+    /// Directories to which logs were moved.
     others: Vec<String>,
 }
 
 impl World {
-    /// The log is in a directory of that name in the rig's.
+    /// Starts everything; `name` is the IOC's.
     fn new(rig: Rig, name: &str) -> World {
         let ioc = rig.ioc(name, PORT, "puts.db", &[]);
         let client = rig.client("libca", &[PORT], &[]);
@@ -44,7 +44,7 @@ impl World {
         world
     }
 
-    /// So many puts, each done.
+    /// Puts `count` times, with callback.
     fn put(&mut self, count: i64) {
         for _ in 0..count {
             self.client.put("PUT:LONG", 5, json!(self.put), true);
@@ -52,11 +52,11 @@ impl World {
         }
     }
 
-    /// Puts until the recorder has said a word on stderr that often.
-    fn until_said(&mut self, words: &str, times: usize) {
-        wait_until(&format!("it says {words}: {}", self.recorder.errors()), || {
+    /// Puts until the recorder has printed `text` on stderr that often.
+    fn put_until_reported(&mut self, text: &str, times: usize) {
+        wait_until(&format!("it reports {text}: {}", self.recorder.errors()), || {
             self.put(5);
-            self.recorder.errors().matches(words).count() >= times
+            self.recorder.errors().matches(text).count() >= times
         });
     }
 
@@ -66,13 +66,13 @@ impl World {
         other
     }
 
-    /// What `iocrec status` says, asked by the log's directory.
+    /// The report of `iocrec status` for the log's directory.
     fn status(&self) -> Value {
         let output = run(Command::new(IOCREC).args(["status", "--dir", &self.log, "--json"]));
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
-    /// The recorder can be asked by the path that it was told, and is the same one.
+    /// Checks that `iocrec status` and `mark` reach this recorder by its --dir.
     fn is_reached(&self) {
         wait_until("iocrec status finds the recorder", || {
             let about = self.status();
@@ -82,7 +82,7 @@ impl World {
         assert!(marked.status.success(), "{}", String::from_utf8_lossy(&marked.stderr));
     }
 
-    /// Ends; the numbers found in all logs, and how many events were counted as lost by the log that is there.
+    /// Stops the recorder; returns the numbers in all logs, and the events that the current log counts as lost.
     fn end(&mut self) -> (BTreeSet<i64>, u64) {
         let ended = self.recorder.stop();
         assert!(ended.success(), "{}", self.recorder.errors());
@@ -98,7 +98,7 @@ impl World {
     }
 }
 
-/// Numbers that were put to a PV by a log, and the events that it says were lost on the disk.
+/// The numbers put to a PV according to a log, and the events that it counts as lost on the disk.
 fn numbers(log: &str, pv: &str) -> (BTreeSet<i64>, u64) {
     let puts = run(Command::new(rig::iocreplay()).args(["puts", log, "--format", "jsonl", "--pv", pv]));
     let numbers = json_lines(&puts.stdout)
@@ -125,7 +125,7 @@ fn unmount(path: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Moved away, and covered by another file system, and that is taken away again: nothing is lost.
+/// The directory is moved, and covered by another file system, which is unmounted again: nothing is lost.
 #[test]
 fn moved_and_covered() {
     let Some(rig) = Rig::new("moved") else { return };
@@ -136,7 +136,7 @@ fn moved_and_covered() {
     world.put(50);
     let other = world.other("first");
     fs::rename(&world.log, &other).expect("it is moved");
-    world.until_said("moved away", 1);
+    world.put_until_reported("moved away", 1);
     assert_eq!(mode(&world.log), 0o750, "as it was when the recorder began");
     world.is_reached();
     world.put(50);
@@ -144,20 +144,20 @@ fn moved_and_covered() {
     let other = world.other("second");
     fs::rename(&world.log, &other).expect("it is moved");
     fs::create_dir(&world.log).expect("a new one");
-    world.until_said("recording goes on", 2);
+    world.put_until_reported("recording goes on", 2);
     world.is_reached();
     world.put(50);
     // covered, and uncovered again
     let log = world.log.clone();
     rig::mount_small(&log, "size=4m,mode=755");
-    world.until_said("another file system", 1);
+    world.put_until_reported("another file system", 1);
     world.is_reached();
     world.put(50);
     let kept = world.other("kept");
     fs::create_dir(&kept).expect("a directory");
     mount(&["--bind", &log, &kept]);
     unmount(&log);
-    world.until_said("another file system", 2);
+    world.put_until_reported("another file system", 2);
     world.is_reached();
     world.put(50);
     let (found, lost) = world.end();
@@ -169,14 +169,14 @@ fn moved_and_covered() {
     assert_eq!(lines.matches("recording goes on").count(), 4, "{lines}");
 }
 
-/// What was deleted is gone, and is counted: the directory, its files, the open one; while it is full of puts.
+/// The directory, its files and the open file are deleted during puts: the log counts the lost events.
 #[test]
 fn deleted_and_made_anew() {
     let Some(rig) = Rig::new("deleted") else { return };
     let mut world = World::new(rig, "deleted");
     world.put(50);
     fs::remove_dir_all(&world.log).expect("it is deleted");
-    world.until_said("was deleted", 1);
+    world.put_until_reported("was deleted", 1);
     world.is_reached();
     let (before, lost_before) = numbers(&world.log, "PUT:LONG");
     assert!(lost_before >= 50, "{lost_before}: {}", world.recorder.errors());
@@ -185,7 +185,7 @@ fn deleted_and_made_anew() {
     // rm -rf followed by mkdir, as an installation script does
     fs::remove_dir_all(&world.log).expect("it is deleted");
     fs::create_dir(&world.log).expect("a new one");
-    world.until_said("recording goes on", 2);
+    world.put_until_reported("recording goes on", 2);
     world.is_reached();
     world.put(50);
     let moment = world.put;
@@ -194,17 +194,17 @@ fn deleted_and_made_anew() {
     for file in fs::read_dir(&world.log).expect("the log").flatten() {
         fs::remove_file(file.path()).expect("a file is deleted");
     }
-    world.until_said("was deleted while it was written", 1);
+    world.put_until_reported("was deleted while it was written", 1);
     world.put(50);
     let (found, lost) = world.end();
     let missing = world.missing(&found);
-    // the log that is there tells of what was deleted last, each put being two events and more
+    // the current log counts what was deleted last, at least two events for each put
     let last: Vec<i64> = missing.iter().copied().filter(|&number| number >= moment - 50).collect();
     assert!(last.len() >= 50 && last.len() as u64 <= lost, "{} puts of {lost} lost events", last.len());
     assert!((world.put - 50..world.put).all(|number| found.contains(&number)));
 }
 
-/// What can't be used is waited for, and said; the end without a place for the log is a failure.
+/// The recorder reports a directory that it cannot use, and waits until it can.
 #[test]
 fn a_place_that_cannot_be_used() {
     let Some(rig) = Rig::new("no-place") else { return };
@@ -213,29 +213,29 @@ fn a_place_that_cannot_be_used() {
     let other = world.other("first");
     fs::rename(&world.log, &other).expect("it is moved");
     fs::write(&world.log, "").expect("a file");
-    world.until_said("is no directory any more", 1);
-    wait_until("it is said", || world.recorder.errors().contains("storing paused"));
+    world.put_until_reported("is no longer a directory", 1);
+    wait_until("it reports the pause", || world.recorder.errors().contains("storing paused"));
     fs::remove_file(&world.log).expect("the file goes");
-    world.until_said("storing again", 1);
-    // anybody's directory
+    world.put_until_reported("storing again", 1);
+    // a directory that anybody may write to
     let other = world.other("second");
     fs::rename(&world.log, &other).expect("it is moved");
     fs::create_dir(&world.log).expect("a new one");
     fs::set_permissions(&world.log, fs::Permissions::from_mode(0o777)).expect("its mode is changed");
-    world.until_said("any user may write to", 1);
-    wait_until("it can be asked all the same", || {
+    world.put_until_reported("any user may write to", 1);
+    wait_until("it still answers", || {
         world.status()["paused"].as_str().is_some_and(|reason| reason.contains("chmod o-w"))
     });
     fs::set_permissions(&world.log, fs::Permissions::from_mode(0o750)).expect("its mode is changed");
-    world.until_said("storing again", 2);
+    world.put_until_reported("storing again", 2);
     world.is_reached();
     world.put(50);
     // the whole tree is away
     let (disk, away) = (world.rig.path("disk"), world.rig.path("away"));
     fs::rename(&disk, &away).expect("it is moved");
-    world.until_said("make its parent directory first", 1);
+    world.put_until_reported("make its parent directory first", 1);
     fs::rename(&away, &disk).expect("it is moved back");
-    world.until_said("storing again", 3);
+    world.put_until_reported("storing again", 3);
     world.put(50);
     let (found, lost) = world.end();
     let missing = world.missing(&found);
@@ -258,7 +258,7 @@ fn without_a_place_at_the_end_it_fails() {
     assert!(errors.lines().last().is_some_and(|line| line.contains("were not stored")), "{errors}");
 }
 
-/// A file system that answers every access with an error, is taken away, and comes back: as a disk that was pulled.
+/// A file system fails every access, is unmounted, and comes back, like a disk that was pulled.
 #[test]
 fn a_file_system_that_dies() {
     let Some(rig) = Rig::new("dies") else { return };
@@ -284,10 +284,10 @@ fn a_file_system_that_dies() {
     std::thread::sleep(delays.total());
     let died = shut_down(&disk);
     assert!(died, "{}", std::io::Error::last_os_error());
-    world.until_said("storing paused", 1);
+    world.put_until_reported("storing paused", 1);
     unmount(&disk);
-    // the mount point is a directory as well: it is recorded there meanwhile
-    world.until_said("storing again", 1);
+    // the mount point is a directory as well, and gets the log meanwhile
+    world.put_until_reported("storing again", 1);
     world.put(50);
     let below = world.rig.path("below");
     fs::create_dir(&below).expect("a directory");
@@ -300,14 +300,14 @@ fn a_file_system_that_dies() {
             false
         }
     });
-    world.until_said("another file system", 1);
+    world.put_until_reported("another file system", 1);
     world.is_reached();
     world.put(50);
     let (found, lost) = world.end();
     let missing = world.missing(&found);
     let errors = world.recorder.errors();
     assert!((0..50).all(|number| found.contains(&number)), "what was synced is there: {missing:?} {errors}");
-    // told in two logs: below and here
+    // two logs count losses: the one below the mount point, and this one
     let below_lost = numbers(&format!("{below}/log"), "PUT:LONG").1;
     assert!(missing.len() as u64 <= lost + below_lost, "{missing:?}, {lost} + {below_lost} lost; {errors}");
     assert!((world.put - 50..world.put).all(|number| found.contains(&number)));
@@ -315,7 +315,7 @@ fn a_file_system_that_dies() {
     unmount(&below);
 }
 
-/// From now on everything on an ext4 file system fails (EXT4_IOC_SHUTDOWN, without writing anything more).
+/// Makes every access to an ext4 file system fail (EXT4_IOC_SHUTDOWN, without writing anything more).
 fn shut_down(path: &str) -> bool {
     use std::os::fd::AsRawFd;
     const SHUTDOWN: libc::c_ulong = 0x8004_587d;

@@ -1,4 +1,4 @@
-//! Whose a put is: IOCs that share a port, in one network namespace and in several, and IOCs that are clients.
+//! To which IOC a put belongs: IOCs that share a port, in one network namespace and in several, and IOCs as clients.
 
 use crate::rig::{self, json_lines, python, run, wait_until, Client, Ioc, Rig, Running, IOCREC};
 use serde_json::{json, Value};
@@ -10,7 +10,7 @@ const DOUBLE: u16 = 6;
 const NOTIFY: bool = true;
 const WRITE: bool = false;
 
-/// An IOC, a client of its own, and what that client has put.
+/// An IOC, its own client, and the client's puts.
 struct Pair {
     ioc: Ioc,
     name: &'static str,
@@ -38,7 +38,7 @@ impl Pair {
         }
     }
 
-    /// Is the log's word on the client's puts what it did?
+    /// Compares the log with the client's puts.
     #[track_caller]
     fn compare(&self, rig: &Rig, packets_alone: bool) {
         let lines = rig.puts(&["--since", "2020-01-01"]);
@@ -71,7 +71,7 @@ fn access() -> String {
     rig::rig_file("access.acf").to_str().expect("a UTF-8 path").to_string()
 }
 
-/// Waits until each client's puts come into the log with this source; these are not among those compared.
+/// Waits until the log has a put of each client with this source. These puts are not compared.
 fn wait_until_all_are_seen(rig: &Rig, pairs: &mut [Pair], source: &str) {
     for pair in pairs {
         let mut number = 0;
@@ -85,7 +85,7 @@ fn wait_until_all_are_seen(rig: &Rig, pairs: &mut [Pair], source: &str) {
     }
 }
 
-/// Same port, same records, another address each.
+/// Two IOCs with the same port and records, but different addresses.
 fn two_on_a_port(tier: &str, source: &str) {
     let Some(rig) = Rig::new(&format!("addresses-{tier}")) else { return };
     let (access, mut pairs) = (access(), Vec::new());
@@ -120,7 +120,7 @@ fn two_iocs_at_one_port_of_two_addresses_by_both() {
     two_on_a_port("ring", "both");
 }
 
-/// Same address, same port, same records: only the network namespaces differ, and the recorder is in a third.
+/// Two IOCs with the same address, port and records in different network namespaces; the recorder is in a third.
 fn two_at_an_address(tier: &str, source: &str) {
     let Some(rig) = Rig::new(&format!("namespaces-{tier}")) else { return };
     let (access, mut pairs) = (access(), Vec::new());
@@ -171,14 +171,14 @@ fn two_at_an_address(tier: &str, source: &str) {
     assert_eq!(brief[0]["user"], "nobody");
 }
 
-/// How many sockets a recorder has.
+/// The number of a recorder's sockets.
 fn sockets_of(recorder: &Running) -> usize {
     let open = fs::read_dir(format!("/proc/{}/fd", recorder.pid())).expect("it runs");
     let links = open.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
 
-/// The network namespaces that a recorder's threads are in.
+/// The network namespaces of a recorder's threads.
 fn captures(recorder: &Running) -> Vec<std::path::PathBuf> {
     let tasks = fs::read_dir(format!("/proc/{}/task", recorder.pid())).expect("it runs");
     tasks.flatten().filter_map(|task| fs::read_link(task.path().join("ns/net")).ok()).collect()
@@ -194,7 +194,7 @@ fn two_iocs_at_one_address_in_two_namespaces_by_both() {
     two_at_an_address("ring", "both");
 }
 
-/// A cable between the recorder's namespace and a container's: what goes over it is seen at both ends, and counts once.
+/// A veth pair joins the recorder's namespace and a container's: packets are seen at both ends, and count once.
 #[test]
 fn puts_through_a_cable_count_once() {
     let Some(rig) = Rig::new("cable") else { return };
@@ -233,8 +233,8 @@ fn puts_through_a_cable_count_once() {
     }
 }
 
-/// What an IOC's link has written to another IOC is that IOC's put, from the first on, and nobody else's, though no
-/// probe tells of the link; also where a cable leads to it.
+/// A put through an IOC's link is attributed to that IOC from the first one on, though no probe shows the link; also across a
+/// veth pair.
 #[test]
 fn an_ioc_that_is_a_client_is_no_person() {
     let Some(rig) = Rig::new("client-ioc") else { return };
@@ -291,7 +291,7 @@ fn an_ioc_that_is_a_client_is_no_person() {
     assert!(text.contains("IOC beside") && text.contains("IOC container"), "{text}");
 }
 
-/// `check`, the recorder and the log say where an IOC's clients can't be seen.
+/// `check`, the recorder and the log report where an IOC's clients cannot be seen.
 #[test]
 fn a_namespace_that_cannot_be_captured_is_named() {
     let Some(rig) = Rig::new("no-setns") else { return };
@@ -307,7 +307,7 @@ fn a_namespace_that_cannot_be_captured_is_named() {
         command.arg("setns=EPERM");
         command
     };
-    let recorded = |found: &Value| found["recorded"].as_str().expect("words").contains("puts by packets");
+    let recorded = |found: &Value| found["recorded"].as_str().expect("a text").contains("puts by packets");
     let (open, shut) = (of_it(Command::new("env")), of_it(forbidding()));
     assert!(recorded(&open) && open["no_packets"].is_null(), "{open}");
     assert!(
@@ -319,7 +319,7 @@ fn a_namespace_that_cannot_be_captured_is_named() {
     command.args([IOCREC, "record", "--dir", &rig.log(), "--flush", "200ms", "--pid", &ioc.pid_argument()]);
     let mut recorder = rig.by("forbidden", &mut command);
     let why = "its network namespace cannot be captured: setns";
-    wait_until("it is said", || recorder.errors().contains(why));
+    wait_until("it reports why", || recorder.errors().contains(why));
     wait_until("it is in the log", || {
         let iocs = json_lines(&rig.replay("iocs", &["--json"]).stdout);
         iocs.iter().any(|found| found["pid"] == ioc.pid() && found["not_probed"].to_string().contains(why))

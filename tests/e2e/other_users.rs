@@ -1,5 +1,5 @@
-//! Other users of the machine: who locks the log's directory, takes the socket's name, or made the directory; and what a log
-//! tells of secrets.
+//! Other users of the machine: they lock the log's directory, take the socket's name, or own the directory. And secrets,
+//! which no log contains.
 
 use crate::rig::{json_lines, python, rig_file, run, wait_until, Rig, Running, IOCREC};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 const PORT: u16 = 5074;
-/// Who has no rights here.
+/// A user without rights.
 const NOBODY: u32 = 65534;
 
 fn agent(arguments: &[&str]) -> Output {
@@ -22,7 +22,7 @@ fn line_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A directory for the log that anybody may look into.
+/// Makes a directory for the log that anybody may read.
 fn open_directory(rig: &Rig) {
     fs::create_dir(rig.log()).expect("a directory");
     for path in [rig.dir.clone(), rig.log().into()] {
@@ -43,7 +43,7 @@ fn records(recorder: &Running, log: &str) {
     });
 }
 
-/// Any user who may open the directory can lock it. He is named, and nothing else comes of it.
+/// Any user who may open the directory can lock it. The recorder reports the user, and records all the same.
 #[test]
 fn a_lock_of_another_user() {
     let Some(rig) = Rig::new("foreign-lock") else { return };
@@ -75,7 +75,7 @@ fn a_lock_of_another_user() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
-/// Anybody can take the name of the recorder's socket, and answer whatever he likes.
+/// Any user can take the name of the recorder's socket, and answer in its place.
 #[test]
 fn a_socket_name_of_another_user() {
     let Some(rig) = Rig::new("squatted") else { return };
@@ -89,13 +89,13 @@ fn a_socket_name_of_another_user() {
         UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).expect("a name")).expect("a socket")
     };
     let squatter = std::thread::spawn(squat).join().expect("the name is taken");
-    // without a recorder nothing that he would say is asked for
+    // without a recorder, nobody asks the squatter
     let asked = agent(&["status", "--dir", &log]);
     assert!(line_of(&asked).contains("no recorder writes to"), "{}", line_of(&asked));
     let mut recorder = rig.agent(&["record", "--dir", &log, "--flush", "100ms"]);
     records(&recorder, &log);
     let words = format!("process {} of user {NOBODY} has the socket name", std::process::id());
-    wait_until("it says who has the name", || recorder.errors().contains(&words));
+    wait_until("it reports who has the name", || recorder.errors().contains(&words));
     let marked = agent(&["mark", "--dir", &log, "here"]);
     assert!(marked.status.success(), "{}", line_of(&marked));
     drop(squatter);
@@ -111,7 +111,7 @@ fn a_socket_name_of_another_user() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
 }
 
-/// Directories that others may write to, or have made.
+/// Directories that others may write to, or own.
 #[test]
 fn directories_of_others() {
     let Some(rig) = Rig::new("directories") else { return };
@@ -150,7 +150,7 @@ fn directories_of_others() {
     assert!(recorder.errors().contains("chmod g-w"), "{}", recorder.errors());
 }
 
-/// Secrets of command lines and environments, and program texts, are in no log.
+/// No log contains secrets from command lines or environments, or programs' source texts.
 #[test]
 fn secrets_stay_where_they_are() {
     let Some(rig) = Rig::new("secrets") else { return };
@@ -173,9 +173,9 @@ fn secrets_stay_where_they_are() {
     let foreign = rig.ioc_by("foreign", python_c.args(["-c", &text]));
     let pids = [ioc.pid_argument(), foreign.pid_argument()];
     let known = |rig: &Rig| json_lines(&rig.replay("iocs", &["--json"]).stdout);
-    for hidden in [false, true] {
+    for without in [false, true] {
         let mut arguments = vec!["--pid", &pids[0], "--pid", &pids[1]];
-        arguments.extend(hidden.then_some("--no-command-lines"));
+        arguments.extend(without.then_some("--no-command-lines"));
         let _ = fs::remove_dir_all(rig.log());
         let mut recorder = rig.record(&arguments);
         wait_until("both are known", || {
@@ -194,8 +194,8 @@ fn secrets_stay_where_they_are() {
         );
         let foreign = known.iter().find(|known| known["ioc"] != "secrets").expect("the server");
         assert!(foreign["ioc"].as_str().is_some_and(|name| name.starts_with("python")), "{foreign}");
-        let words = own["command"].as_array().expect("words");
-        if hidden {
+        let words = own["command"].as_array().expect("arguments");
+        if without {
             assert!(words.is_empty(), "{own}");
         } else {
             assert!(words.iter().any(|word| word == "P=X:,DB_PassWord=***"), "{own}");

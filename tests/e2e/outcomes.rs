@@ -1,4 +1,4 @@
-//! What puts came to: the put log says what the IOC says when it is asked afterwards, and no more than is known.
+//! Outcomes of puts: the put log agrees with the IOC's fields afterwards, and claims no more than is known.
 
 use crate::rig::{iocreplay, wait_until, Client, Rig};
 use serde_json::{json, Value};
@@ -54,12 +54,12 @@ fn why(rig: &Rig, pv: &str) -> Value {
     serde_json::from_slice(&why.stdout).expect("JSON")
 }
 
-/// As JSON numbers that may be whole: 4 and 4.0 are the same.
+/// Floating-point JSON numbers: serde_json distinguishes 4 from 4.0.
 fn numbers(values: impl IntoIterator<Item = i64>) -> Value {
     Value::Array(values.into_iter().map(|value| json!(value as f64)).collect())
 }
 
-/// What the IOC's shell puts is answered to nobody: its field tells.
+/// Puts by the IOC's shell get no answer, so the recorder reads the outcome from the field.
 fn the_shell(tier: &str) {
     let Some(rig) = Rig::new(&format!("outcomes-shell-{tier}")) else { return };
     let mut ioc = rig.ioc("puts", PORT, "puts.db", &[]);
@@ -94,7 +94,7 @@ fn the_shell(tier: &str) {
             line("PUT:ENUM", "ok", json!(0), json!(1)),
             line("PUT:LONG.DESC", "ok", json!(""), json!("words")),
             line("PUT:LONG.NAME", "unknown", json!("PUT:LONG"), json!("PUT:LONG")),
-            // DISP: it never gets to its field
+            // DISP: the put never reaches the field
             line("PUT:LOCKED", "unknown", json!(0.0), Value::Null),
             line("PUT:DOUBLE", "ok", json!(0.0), json!(1000.0)),
             line("PUT:LONG.EGU", "ok", json!(""), egu),
@@ -104,22 +104,22 @@ fn the_shell(tier: &str) {
     let text = rig.replay("puts", &["--pv", "PUT:LONG"]);
     let text = String::from_utf8_lossy(&text.stdout);
     assert!(text.contains(r#"12 -> 12, not changed (asked for "bad")"#), "{text}");
-    // A put that was refused is no change.
+    // A refused put is not a change.
     let why = why(&rig, "PUT:LONG");
     assert_eq!((&why["from"], &why["to"]), (&json!(0), &json!(12)), "{why}");
 }
 
 #[test]
-fn what_the_shell_puts_is_told_by_the_field_over_the_ring_buffer() {
+fn outcomes_of_puts_by_the_shell_over_the_ring_buffer() {
     the_shell("ring");
 }
 
 #[test]
-fn what_the_shell_puts_is_told_by_the_field_over_perf_buffers() {
+fn outcomes_of_puts_by_the_shell_over_perf_buffers() {
     the_shell("perf");
 }
 
-/// DBR_PUT_ACKS and DBR_PUT_ACKT go to a PV and are about its record's alarm.
+/// DBR_PUT_ACKS and DBR_PUT_ACKT are sent to a PV, but change its record's alarm.
 #[test]
 fn acknowledgements_are_not_puts_to_the_value() {
     let Some(rig) = Rig::new("outcomes-acks") else { return };
@@ -153,18 +153,18 @@ fn acknowledgements_are_not_puts_to_the_value() {
     );
     let text = rig.replay("puts", &["--pv", "PUT:ALARM"]);
     let text = String::from_utf8_lossy(&text.stdout);
-    for said in [
+    for text_of in [
         "acknowledged alarm (severity MAJOR)",
         "asked to acknowledge alarm (severity MINOR), MAJOR is left",
         "set ACKT to NO",
     ] {
-        assert!(text.contains(said), "{said}: {text}");
+        assert!(text.contains(text_of), "{text_of}: {text}");
     }
     let why = why(&rig, "PUT:ALARM");
     assert_eq!((&why["to"], &why["count"]), (&json!(20.0), &json!(1)), "{why}");
 }
 
-/// Clients that live for one put, by the name and the alias of one record.
+/// Clients that live for one put, by a record's name and by its alias.
 #[test]
 fn a_client_that_is_gone_soon_is_known_by_an_alias_too() {
     let Some(rig) = Rig::new("outcomes-alias") else { return };
@@ -198,7 +198,7 @@ fn put_once(client: &mut Client, pv: &str, dbr: u16, value: Value, notify: bool)
     address
 }
 
-/// What is longer than a probe carries is read afterwards; what is cut says so.
+/// Values too long for a probe are read afterwards. Cut values are marked.
 #[test]
 fn long_values_are_whole_or_say_that_they_are_cut() {
     let Some(rig) = Rig::new("outcomes-long") else { return };

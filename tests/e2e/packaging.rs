@@ -18,7 +18,7 @@ fn done(command: &mut Command) -> String {
     String::from_utf8_lossy(&stdout).into_owned()
 }
 
-/// A package of the programs under test: it has what it should, and what it installs runs.
+/// A package of the programs under test has the expected files, and its programs run.
 #[test]
 fn the_debian_package_installs_and_runs() {
     let Some(rig) = Rig::new("deb") else { return };
@@ -61,12 +61,12 @@ fn the_debian_package_installs_and_runs() {
     for file in ["status", "available"] {
         fs::write(format!("{root}/var/lib/dpkg/{file}"), "").expect("an empty data base");
     }
-    // the scripts look at DPKG_ROOT, since there is no shell to change root to
+    // the scripts use DPKG_ROOT, since the root has no shell for chroot
     let mut install = Command::new("dpkg");
     install.args(["--root", &root, "--force-script-chrootless", "--force-depends", "--install", &package]);
     done(&mut install);
-    let said = done(Command::new(format!("{root}/usr/bin/iocrec")).arg("version"));
-    assert_eq!(said.trim(), format!("iocrec {version}"));
+    let output = done(Command::new(format!("{root}/usr/bin/iocrec")).arg("version"));
+    assert_eq!(output.trim(), format!("iocrec {version}"));
     assert!(!Path::new(&root).join("etc/systemd/system/multi-user.target.wants/iocrec.service").exists());
     let mut remove = Command::new("dpkg");
     done(remove.args(["--root", &root, "--force-script-chrootless", "--purge", "iocrec"]));
@@ -76,28 +76,28 @@ fn the_debian_package_installs_and_runs() {
     );
 }
 
-/// A wrong architecture is told by one line with what to do, before anything is installed or built.
+/// For a wrong architecture, `make deb` prints one line with the possible ones, before it installs or builds anything.
 #[test]
-fn make_deb_tells_which_architectures_there_are() {
+fn make_deb_lists_the_architectures() {
     let mut make = Command::new("make");
     make.args(["--silent", "-C", env!("CARGO_MANIFEST_DIR"), "deb", "ARCH=nonsense"]);
     // of a make that runs the tests
     make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("MFLAGS");
     let output = run(&mut make);
-    let said = String::from_utf8_lossy(&output.stderr);
-    let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = errors.lines().collect();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
     assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
-    let [told, by_make] = lines[..] else { panic!("{said}") };
+    let [message, by_make] = lines[..] else { panic!("{errors}") };
     for part in ["'nonsense'", "ARCH=amd64", "ARCH=arm64", "ARCH=armhf"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(message.contains(part), "{part}: {message}");
     }
     assert!(by_make.starts_with("make: ***"), "{by_make}");
 }
 
-/// The SysV script in each shell that boxes have.
+/// The SysV script in each shell that small machines have.
 #[test]
-fn the_init_script_starts_stops_and_tells() {
+fn the_init_script_starts_stops_and_reports() {
     let Some(rig) = Rig::new("init") else { return };
     fs::write(rig.path("defaults"), format!("DIRECTORY={}\nOPTIONS='--flush 200ms --only X*'\n", rig.log()))
         .expect("defaults");
@@ -117,12 +117,12 @@ fn the_init_script_starts_stops_and_tells() {
             )
         };
         if Command::new(shell[0]).arg("--help").output().is_err() && shell[0] != "dash" {
-            not_run("the_init_script_starts_stops_and_tells", Needs::Program("busybox"));
+            not_run("the_init_script_starts_stops_and_reports", Needs::Program("busybox"));
             continue;
         }
         assert_eq!(script("status").0, Some(3));
-        let (code, said) = script("start");
-        assert_eq!(code, Some(0), "{said}");
+        let (code, output) = script("start");
+        assert_eq!(code, Some(0), "{output}");
         assert_eq!(script("status").0, Some(0));
         assert!(script("start").1.contains("already"));
         wait_until("it records", || fs::read_dir(rig.log()).is_ok_and(|mut log| log.next().is_some()));
@@ -130,9 +130,9 @@ fn the_init_script_starts_stops_and_tells() {
         fs::copy(IOCREC, &newer).and_then(|_| fs::rename(&newer, &program)).expect("another program");
         assert_eq!(script("status").0, Some(0), "it runs as before");
         let pid = fs::read_to_string(rig.path("pid")).expect("its number");
-        let (code, said) = script("stop");
-        assert_eq!(code, Some(0), "{said}");
-        // as soon as somebody has taken note of its end
+        let (code, output) = script("stop");
+        assert_eq!(code, Some(0), "{output}");
+        // once its parent has waited for it
         wait_until("it is gone", || !Path::new("/proc").join(pid.trim()).exists());
         assert_eq!(script("status").0, Some(3));
         assert_eq!(script("stop").0, Some(0), "stopping what is stopped is no error");
@@ -156,7 +156,7 @@ fn systemd_takes_the_unit() {
     assert!(ours.is_empty(), "{ours:?}");
 }
 
-/// Words of a manual page that are long options, as `Fl -name`.
+/// The long options in a manual page, which are words such as `Fl -name`.
 fn options_named(text: &str) -> BTreeSet<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let named = words.windows(2).filter_map(|pair| match pair {
@@ -166,7 +166,7 @@ fn options_named(text: &str) -> BTreeSet<String> {
     named.map(|name| format!("--{name}")).collect()
 }
 
-/// The manual pages have each subcommand with the options that it has, no more and no less, and explain them all.
+/// The manual pages name each subcommand with exactly its options, and explain them all.
 #[test]
 fn manual_pages_say_what_help_says() {
     for program in [Path::new(IOCREC), iocreplay()] {
@@ -192,7 +192,7 @@ fn manual_pages_say_what_help_says() {
             let section = section.split("\n.S").next().expect("a beginning");
             assert_eq!(options_named(section), has, "{name} {command}: the page, --help");
             let missing: Vec<_> = has.difference(&explained).collect();
-            assert!(missing.is_empty(), "{name}.1 explains not what {missing:?} are");
+            assert!(missing.is_empty(), "{name}.1 does not explain {missing:?}");
         }
         let sections = page.lines().filter_map(|line| line.strip_prefix(".Ss "));
         assert!(

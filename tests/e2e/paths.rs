@@ -1,5 +1,5 @@
-//! Every way that a put can take is in the put log once, with what was there, what was asked for, what came
-//! of it, and what it set off (tests/rig/paths.db).
+//! Puts by every path are in the put log once, with the old, requested and new value, and with what they set off
+//! (tests/rig/paths.db).
 
 use crate::rig::spans::{shape, spans};
 use crate::rig::{wait_until, Client, Rig};
@@ -19,13 +19,13 @@ const DOUBLE: u16 = 6;
 const NOTIFY: bool = true;
 const WRITE: bool = false;
 
-/// The put log as it is now, but for the records that tell whether it is being recorded.
+/// The current put log, without the records by which tests find out whether the recorder records.
 fn put_log(rig: &Rig) -> Vec<Value> {
     let ready = |line: &Value| line["pv"].as_str().is_some_and(|pv| pv.ends_with(":READY"));
     rig.puts(&["--all"]).into_iter().filter(|line| !ready(line)).collect()
 }
 
-/// The put log has these lines and no others; of each, what is expected.
+/// Checks that the put log has exactly these lines, with the expected keys.
 fn compare(log: &[Value], expected: &[Value]) {
     let mut wrong = Vec::new();
     for (number, expected) in expected.iter().enumerate() {
@@ -43,7 +43,7 @@ fn compare(log: &[Value], expected: &[Value]) {
     panic!("{}\n{} lines, not {}:\n{}", wrong.join("\n"), log.len(), expected.len(), log.join("\n"));
 }
 
-/// What each put that nothing else caused has set off, in the order of time.
+/// The chains that begin with a put that nothing else caused, in the order of time.
 fn chains(rig: &Rig) -> Vec<String> {
     let spans = spans(rig);
     let ready = |name: &str| name.split(':').next_back().is_some_and(|word| word.starts_with("READY"));
@@ -306,7 +306,7 @@ fn refused_disabled_and_busy_over_perf_buffers() {
     puts_that_are_refused_or_find_the_record_disabled_or_busy("perf");
 }
 
-/// PVAccess, by both servers that an IOC can have for it.
+/// PVAccess, with both servers for it.
 fn puts_over_pvaccess(server: &str, tier: &str) {
     let Some(rig) = Rig::new(&format!("paths-{server}")) else { return };
     let ioc = rig.ioc_with("paths", PORT, "paths.db", &["--pva", server]);
@@ -371,8 +371,8 @@ fn puts_over_pvaccess_to_pvxs() {
     puts_over_pvaccess("pvxs", "perf");
 }
 
-/// What the Python code that hosts an IOC does to its records. An output record's set() is a put; an input
-/// record's makes the record process by I/O Intr, and then fetch its value.
+/// Python code that hosts an IOC changes its records: set() of an output record is a put; set() of an input record makes it
+/// process by I/O Intr and then fetch its value.
 #[test]
 fn puts_of_python_code() {
     let Some(rig) = Rig::new("paths-python") else { return };

@@ -1,5 +1,5 @@
-//! What is kept: around marks, severe alarms, puts that matter and the death of an IOC, though the rest of the log
-//! is deleted; and `iocrec status`, which tells of it.
+//! Pinned segments: around marks, severe alarms, chosen puts and the death of an IOC. They stay when the rest of the log is
+//! deleted, and `iocrec status` reports them.
 
 use crate::rig::{run, wait_until, Client, Rig, FLUSH, IOCREC};
 use serde_json::{json, Value};
@@ -16,14 +16,14 @@ fn agent(arguments: &[&str]) -> Output {
     run(Command::new(IOCREC).args(arguments))
 }
 
-/// What the running recorder says of itself.
+/// The report of `iocrec status`.
 fn status(rig: &Rig) -> Value {
     let output = agent(&["status", "--dir", &rig.log(), "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Puts until the recorder has deleted so many segments.
+/// Puts until the recorder has deleted that many segments.
 fn turn_over(rig: &Rig, client: &mut Client, segments: u64) {
     wait_until("the log turns over", || {
         client.flood("PUT:DOUBLE", 1000); // no more than the ring holds
@@ -32,7 +32,7 @@ fn turn_over(rig: &Rig, client: &mut Client, segments: u64) {
 }
 
 #[test]
-fn what_is_around_a_mark_outlives_the_rest_and_a_restart() {
+fn segments_around_a_mark_outlive_the_rest_and_a_restart() {
     let Some(rig) = Rig::new("mark") else { return };
     let ioc = rig.ioc("mark", PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
@@ -87,7 +87,7 @@ fn what_is_around_a_mark_outlives_the_rest_and_a_restart() {
 }
 
 #[test]
-fn alarms_puts_and_deaths_are_kept_without_being_told() {
+fn alarms_puts_and_deaths_are_pinned_automatically() {
     let Some(rig) = Rig::new("triggers") else { return };
     let mut ioc = rig.ioc("triggers", PORT, "puts.db", &[]);
     let mut client = rig.client("libca", &[PORT], &[]);
@@ -125,7 +125,7 @@ fn alarms_puts_and_deaths_are_kept_without_being_told() {
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let causes = causes();
     assert_eq!(causes[0], "PUT:LONG went into MAJOR alarm");
-    // What came again and again is told as a number.
+    // Repeated triggers are counted.
     assert!(causes[1].starts_with("put to PUT:BINARY"), "{causes:?}");
     assert!(causes.iter().any(|cause| cause.contains("since the last pin were left out")), "{causes:?}");
     assert!(causes[2].starts_with("IOC triggers ended: "), "{causes:?}");
@@ -136,9 +136,9 @@ fn alarms_puts_and_deaths_are_kept_without_being_told() {
         .any(|file| { file.file_name().to_string_lossy().ends_with("-auto.iocrec") }));
 }
 
-/// Without a recorder there is nothing to mark; a second one is refused and does no harm to the first.
+/// Without a recorder, mark fails. A second recorder is refused without harm to the first.
 #[test]
-fn whether_a_recorder_runs_is_said() {
+fn status_shows_whether_a_recorder_runs() {
     let Some(rig) = Rig::new("who-runs") else { return };
     let failed = |output: Output, words: &[&str]| {
         let line = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,5 +1,5 @@
-//! Every way that a record can process is named in the traces, and what was skipped is told apart from what
-//! was processed (tests/rig/processing.db).
+//! The traces name every way in which a record can process, and distinguish skipped from processed records
+//! (tests/rig/processing.db).
 
 use crate::rig::spans::{shape, spans, Span};
 use crate::rig::{epics_versions, wait_until, Rig};
@@ -29,7 +29,7 @@ impl<'a> Processing<'a> {
         Processing { spans, of: spans.iter().filter(|span| span.name == name).collect() }
     }
 
-    /// That attribute of each.
+    /// An attribute of each.
     fn all(&self, key: &str) -> Vec<&str> {
         self.of.iter().map(|span| span.attributes.get(key).and_then(Value::as_str).unwrap_or("")).collect()
     }
@@ -42,7 +42,7 @@ impl<'a> Processing<'a> {
         self.all("thread.name")
     }
 
-    /// What became of it; empty where it was simply done.
+    /// Outcomes; empty for a record that simply processed.
     fn outcomes(&self) -> Vec<&str> {
         self.all("epics.process.outcome")
     }
@@ -65,13 +65,13 @@ fn what_set_a_record_off_is_named_over_perf_buffers() {
 }
 
 #[test]
-fn what_set_a_record_off_is_named_in_the_oldest_base_too() {
-    if let Some(oldest) = epics_versions().first() {
-        every_way("processing-oldest", &["--epics", oldest], "ring", ("once", "scanOnce"));
+fn what_set_a_record_off_is_named_in_the_earliest_base_too() {
+    if let Some(earliest) = epics_versions().first() {
+        every_way("processing-earliest", &["--epics", earliest], "ring", ("once", "scanOnce"));
     }
 }
 
-/// `cp`: what processes for a CP link in that Base, and in which thread.
+/// `cp`: the trigger and the thread of a CP link in that version of Base.
 fn every_way(name: &str, options: &[&str], tier: &str, cp: (&str, &str)) {
     let Some(rig) = Rig::new(name) else { return };
     let ioc = rig.ioc_with("processing", PORT, "processing.db", options);
@@ -166,20 +166,20 @@ fn every_way(name: &str, options: &[&str], tier: &str, cp: (&str, &str)) {
     assert_eq!(rig.puts(&["--all", "--pv", "PROC:READ"]), [] as [Value; 0]);
     let text = rig.replay("traces", &["--pv", "PROC:*"]);
     let text = String::from_utf8_lossy(&text.stdout);
-    for words in [
+    for part in [
         "scan .2 second",
         "scan 1 second",
         "skipped: disabled",
         "active already: nothing done",
         "asynchronous",
     ] {
-        assert!(text.contains(words), "no {words:?} in: {text}");
+        assert!(text.contains(part), "no {part:?} in: {text}");
     }
 }
 
 /// I/O Intr: records whose values are Python's.
 #[test]
-fn interrupts_are_told_from_events() {
+fn interrupts_are_distinguished_from_events() {
     let Some(rig) = Rig::new("processing-python") else { return };
     let mut ioc = rig.python_ioc("python", PORT);
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);

@@ -1,4 +1,4 @@
-//! 32-bit programs (i386, from a wheel of PyPI) on a 64-bit machine.
+//! 32-bit programs (i386, with libraries from PyPI) on a 64-bit machine.
 
 use crate::attaching::checked;
 use crate::rig::own_program::{client32, Build, Own};
@@ -10,10 +10,10 @@ const PORT: u16 = 5074;
 const ENUM: u16 = 3;
 const DOUBLE: u16 = 6;
 
-/// Its records, clients and channels are read from its memory; puts come from packets.
+/// The recorder reads its records, clients and channels from memory, and its puts from packets.
 #[test]
 fn a_32_bit_ioc_is_known_and_its_puts_are_recorded() {
-    let Some(rig) = Rig::new("narrow") else { return };
+    let Some(rig) = Rig::new("ioc-32-bit") else { return };
     let Some(own) = Own::build(&rig, Build::Shared32) else { return };
     let mut ioc = own.start(&rig, PORT, "records.db", &[]);
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", ioc.pid())).expect("its mappings");
@@ -43,11 +43,11 @@ fn a_32_bit_ioc_is_known_and_its_puts_are_recorded() {
     let mut late = rig.client("caproto", &[PORT], &["--user", "ramp-script", "--host", "control-2"]);
     late.put("REC:CALC.A", DOUBLE, json!(10.5), true);
     assert!(recorder.stop().success(), "{}", recorder.errors());
-    let said = recorder.errors();
-    assert_eq!(said.matches("is not probed: a 32-bit process").count(), 1, "{said}");
+    let errors = recorder.errors();
+    assert_eq!(errors.matches("is not probed: a 32-bit process").count(), 1, "{errors}");
 
     let log: Vec<Value> = rig.puts(&[]).into_iter().filter(|put| put["pv"] != "REC:READY").collect();
-    let told = |put: &Value| ["pv", "requested", "user", "client_host", "ioc"].map(|key| put[key].clone());
+    let known = |put: &Value| ["pv", "requested", "user", "client_host", "ioc"].map(|key| put[key].clone());
     let early_put =
         |pv: &str, value: Value| [json!(pv), value, json!("nobody"), json!("console-3"), json!("vac32")];
     let expected = [
@@ -56,7 +56,7 @@ fn a_32_bit_ioc_is_known_and_its_puts_are_recorded() {
         early_put("REC:CALC.A", json!(9.5)),
         [json!("REC:CALC.A"), json!(10.5), json!("ramp-script"), json!("control-2"), json!("vac32")],
     ];
-    assert_eq!(log.iter().map(told).collect::<Vec<_>>(), expected, "{log:?}");
+    assert_eq!(log.iter().map(known).collect::<Vec<_>>(), expected, "{log:?}");
     assert!(log[..3].iter().all(|put| put["client"] == json!(address)), "{log:?}");
 
     let records = json_lines(&rig.replay("records", &["--json"]).stdout);
@@ -73,11 +73,11 @@ fn a_32_bit_ioc_is_known_and_its_puts_are_recorded() {
     assert_eq!(own["environment"]["EPICS_CAS_SERVER_PORT"], PORT.to_string());
 }
 
-/// A 32-bit client tells the names of its channels, where the server is not EPICS Base.
+/// The memory of a 32-bit client has its channels' names, where the server is not EPICS Base.
 #[test]
 fn a_32_bit_client_names_its_channels() {
     const FOREIGN: u16 = 5099;
-    let Some(rig) = Rig::new("narrow-client") else { return };
+    let Some(rig) = Rig::new("client-32-bit") else { return };
     let server = rig.foreign_server(FOREIGN, "FOREIGN:SP");
     let Some(mut command) = client32(&rig) else { return };
     command.arg("FOREIGN:SP").env("EPICS_CA_AUTO_ADDR_LIST", "NO");

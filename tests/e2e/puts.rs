@@ -1,4 +1,4 @@
-//! The put log: exactly what clients did, in order, whatever the type, the client and the transport.
+//! The put log has exactly the clients' puts, in order, for each type, client and transport.
 
 use crate::rig::{Client, Rig};
 use serde_json::{json, Value};
@@ -15,14 +15,14 @@ const CHAR: u16 = 4;
 const LONG: u16 = 5;
 const DOUBLE: u16 = 6;
 
-/// What EPICS Base says when a put fails: ECA_PUTFAIL.
+/// EPICS Base's status of a failed put: ECA_PUTFAIL.
 const PUTFAIL: u64 = 160;
 
 /// With callback or without.
 const NOTIFY: bool = true;
 const WRITE: bool = false;
 
-/// A put, and what becomes of it.
+/// A put and its outcome.
 struct Put {
     pv: &'static str,
     dbr: u16,
@@ -33,13 +33,13 @@ struct Put {
     fails: bool,
 }
 
-/// A put that does what it asks for.
+/// A put whose field gets the requested value.
 fn put(pv: &'static str, dbr: u16, value: Value, notify: bool) -> Put {
     Put { pv, dbr, new: value.clone(), value, notify, fails: false }
 }
 
 impl Put {
-    /// The field ends up as something else than what was asked for.
+    /// The field gets another value than the requested one.
     fn becomes(mut self, new: Value) -> Put {
         self.new = new;
         self
@@ -52,7 +52,7 @@ impl Put {
     }
 }
 
-/// All types, alone and as arrays, to value fields and others; to be divided between two clients.
+/// All types, as scalars and arrays, to value fields and others, for two clients in turn.
 fn series() -> Vec<Put> {
     let long_text: Vec<u8> = b"longer than the forty characters that a DBR_STRING can hold\0".to_vec();
     vec![
@@ -114,7 +114,7 @@ fn series() -> Vec<Put> {
     ]
 }
 
-/// What a client sees of itself, to be found in the log.
+/// A client's own view of itself, to compare with the log.
 struct Player {
     client: Client,
     address: String,
@@ -162,7 +162,7 @@ fn record_series(tier: &str, swapped: bool) {
     assert!(times.is_sorted(), "not in the order of time: {times:?}");
 }
 
-/// What the fields that the series writes to hold at first.
+/// Initial values of the fields that the series writes to.
 fn initial_fields() -> HashMap<String, Value> {
     let mut fields = HashMap::new();
     for (field, value) in [
@@ -185,8 +185,8 @@ fn initial_fields() -> HashMap<String, Value> {
     fields
 }
 
-/// Compares a line of the put log with what was put, and notes what is wrong in it; `fields` is what
-/// the IOC's fields hold by now.
+/// Compares a line of the put log with the put, and collects the differences; `fields` has the current values of the IOC's
+/// fields.
 fn compare(
     line: &Value,
     put: &Put,
@@ -237,7 +237,7 @@ fn compare(
     }
 }
 
-/// Equal as values: 4 and 4.0 are.
+/// Equality of values: 4 equals 4.0.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
@@ -258,7 +258,7 @@ fn the_put_log_is_what_was_put_over_perf_buffers() {
     record_series("perf", true);
 }
 
-/// Without probes the packets tell who asked for what, of channels opened before the recorder as well.
+/// Without probes, packets show who requested what, also on channels older than the recorder.
 #[test]
 fn packets_alone_tell_who_asked_for_what() {
     let Some(rig) = Rig::new("puts-packet") else { return };
@@ -283,7 +283,7 @@ fn packets_alone_tell_who_asked_for_what() {
     }
 }
 
-/// A server that is not EPICS Base: its packets are all there is.
+/// A server that is not EPICS Base: the log has its packets alone.
 #[test]
 fn puts_to_a_foreign_server_come_from_packets() {
     let Some(rig) = Rig::new("puts-foreign") else { return };
@@ -310,8 +310,7 @@ fn puts_to_a_foreign_server_come_from_packets() {
     }
 }
 
-/// An array of 160,000 bytes, in an extended header and many segments: its head is kept, its true
-/// length is known.
+/// An array of 160,000 bytes, with an extended header and in many TCP segments: the log has its head and its true length.
 #[test]
 fn a_big_array_is_cut_and_says_so() {
     let Some(rig) = Rig::new("puts-big") else { return };
@@ -332,7 +331,7 @@ fn a_big_array_is_cut_and_says_so() {
     assert_eq!(log[1]["requested"], json!(1.5), "framing goes on after it");
 }
 
-/// `dbpf` in the IOC's shell is a put from outside as well, one without a packet.
+/// `dbpf` in the IOC's shell is a put from outside without a packet.
 #[test]
 fn the_ioc_shell_is_named_as_such() {
     let Some(rig) = Rig::new("puts-shell") else { return };

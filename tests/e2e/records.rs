@@ -1,5 +1,4 @@
-//! What the recorder learns of an IOC by looking: all its records before anything happens to them, their other
-//! names, and the words that their numbers stand for.
+//! What the recorder reads from an IOC's memory: all records before their first hit, their aliases, and their enum strings.
 
 use crate::rig::{json_lines, python, rig_file, wait_until, Ioc, Rig};
 use iocrec_log::event::Fact;
@@ -52,7 +51,7 @@ fn records_are_known_before_they_are_hit() {
     assert!(iocs[0]["base_version"].as_str().is_some_and(|version| version.starts_with('7')), "{iocs:?}");
 }
 
-/// Records that come while the recorder looks are learned without a hit, and what was known is not told again.
+/// Records that are loaded during the recording become known without a hit, and known ones are not logged again.
 #[test]
 fn records_that_come_later_are_learned_too() {
     let Some(rig) = Rig::new("records_that_come_later") else { return };
@@ -92,8 +91,8 @@ fn records_that_come_later_are_learned_too() {
 }
 
 #[test]
-fn numbers_are_shown_with_their_words() {
-    let Some(rig) = Rig::new("numbers_are_shown_with_their_words") else { return };
+fn numbers_are_shown_with_their_enum_strings() {
+    let Some(rig) = Rig::new("numbers_are_shown_with_their_enum_strings") else { return };
     let ioc = ioc(&rig);
     let mut client = rig.client("caproto", &[PORT], &[]);
     let mut agent = rig.record(&["--pid", &ioc.pid_argument()]);
@@ -106,14 +105,14 @@ fn numbers_are_shown_with_their_words() {
     let puts = |pv: &str| rig.puts(&["--pv", pv]);
     wait_until("the log has the puts", || !puts("REC:CALC.A").is_empty());
     assert!(agent.stop().success());
-    let words = |put: &Value| ["old", "old_text", "new", "new_text"].map(|key| put[key].clone());
+    let texts = |put: &Value| ["old", "old_text", "new", "new_text"].map(|key| put[key].clone());
     let valve = puts("REC:VALVE");
-    assert_eq!(words(&valve[0]), [json!(0), json!("Closed"), json!(1), json!("Open")]);
-    assert_eq!(words(&puts("REC:MODE.SCAN")[0]), [json!(0), json!("Passive"), json!(1), json!("Event")]);
+    assert_eq!(texts(&valve[0]), [json!(0), json!("Closed"), json!(1), json!("Open")]);
+    assert_eq!(texts(&puts("REC:MODE.SCAN")[0]), [json!(0), json!("Passive"), json!(1), json!("Event")]);
     let (soft, raw) = ([json!(0), json!("Soft Channel")], [json!(1), json!("Raw Soft Channel")]);
     let support = puts("REC:READY.DTYP");
-    assert_eq!(words(&support[0])[..], [soft.clone(), raw.clone()].concat());
-    assert_eq!(words(&support[1])[..], [raw, soft].concat());
+    assert_eq!(texts(&support[0])[..], [soft.clone(), raw.clone()].concat());
+    assert_eq!(texts(&support[1])[..], [raw, soft].concat());
     assert_eq!(puts("REC:CALC.A")[0]["new_text"], Value::Null);
     let text = String::from_utf8(rig.replay("puts", &["--pv", "REC:VALVE"]).stdout).expect("text");
     assert!(text.contains(r#"0 "Closed" -> 1 "Open""#), "{text}");

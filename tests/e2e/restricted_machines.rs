@@ -1,4 +1,4 @@
-//! Machines that lack something: the highest tier that is left is taken, and one line says why.
+//! Restricted machines: the recorder takes the highest possible tier, and gives the reason in one line.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::rig::{self, python, run, wait_until, Rig, IOCREC};
 
 const PORT: u16 = 5074;
 
-/// What `iocrec check` says by a command that ends in its name: the tier, and why not the others.
+/// Runs `iocrec check` through a command: the tier, the reasons against higher ones, and the whole report.
 fn checked(mut command: Command) -> (String, Vec<String>, Value) {
     let output = run(command.args([IOCREC, "check", "--json"]));
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -21,15 +21,15 @@ fn checked(mut command: Command) -> (String, Vec<String>, Value) {
     (found["tier"].as_str().expect("a tier").to_string(), reasons.collect(), found)
 }
 
-/// Runs where these system calls are refused.
+/// A command that refuses these system calls to a program.
 fn forbidding(rules: &str) -> Command {
     let mut command = python("forbid.py");
     command.arg(rules);
     command
 }
 
-/// Runs in a mount namespace of its own, in which these words of a shell have been carried out before.
-fn where_mounted(words: &str) -> Command {
+/// A command that runs a program in a mount namespace of its own, after a shell script.
+fn where_mounted(script: &str) -> Command {
     let mut command = Command::new("unshare");
     command.args([
         "--mount",
@@ -37,7 +37,7 @@ fn where_mounted(words: &str) -> Command {
         "private",
         "sh",
         "-ec",
-        &format!("{words}\nexec \"$@\""),
+        &format!("{script}\nexec \"$@\""),
         "sh",
     ]);
     command
@@ -89,14 +89,14 @@ fn records_are_read_through_proc_where_the_system_call_is_missing() {
     let probed = of_it(where_mounted(":"));
     assert_eq!(read, records(&probed));
     assert!(probed["probes"].as_array().is_some_and(|probes| probes.len() > 3), "{probed}");
-    // no probes are promised that there cannot be
+    // it promises no impossible probes
     let packets = of_it(forbidding("bpf=EPERM"));
     assert_eq!((read, &packets["probes"]), (records(&packets), &json!([])));
     assert_eq!(packets["not_probed"], json!(["the packet tier has no probes"]));
 }
 
 #[test]
-fn where_nothing_is_possible_that_is_said() {
+fn an_error_names_what_is_missing_where_nothing_is_possible() {
     let Some(rig) = Rig::new("nothing") else { return };
     let mut command = forbidding("bpf=ENOSYS,socket-packet=EAFNOSUPPORT");
     let output = run(command.args([IOCREC, "record", "--dir", &rig.log(), "--duration", "1s"]));
@@ -126,7 +126,7 @@ fn capabilities_that_are_missing_are_named() {
     expect_packet_tier(&without("-sys_admin,-perfmon,-bpf"), &["root", "CAP_SYS_ADMIN"]);
 }
 
-/// In a PID namespace of its own processes have other numbers than the BPF programs see.
+/// In a PID namespace, processes have other numbers than the BPF programs see.
 #[test]
 fn in_a_container_the_self_test_fails() {
     let Some(_rig) = Rig::new("container") else { return };
@@ -135,7 +135,7 @@ fn in_a_container_the_self_test_fails() {
     expect_packet_tier(&checked(command), &["self-test", "PID namespace"]);
 }
 
-/// What is refused stands in the log and once on stderr, and puts are recorded from packets.
+/// Reasons are in the log, and once on stderr; puts are recorded from packets.
 #[test]
 fn what_is_left_is_recorded() {
     let Some(rig) = Rig::new("left") else { return };
@@ -152,16 +152,16 @@ fn what_is_left_is_recorded() {
     assert!(errors.contains("packet tier") && errors.contains("ring and perf: "), "{errors}");
     let info = rig.replay("info", &[]);
     let info = String::from_utf8_lossy(&info.stdout);
-    assert!(info.contains("seccomp"), "the log tells why: {info}");
+    assert!(info.contains("seccomp"), "the log has no reason: {info}");
 }
 
-/// A recorder that was killed on a kernel without a PMU for uprobes has left its events behind.
+/// On a kernel without a PMU for uprobes, a killed recorder leaves stale uprobe events behind.
 #[test]
 fn events_of_dead_recorders_are_removed_from_tracefs() {
-    let Some(rig) = Rig::new("leftovers") else { return };
+    let Some(rig) = Rig::new("stale-events") else { return };
     rig::enter_private_mounts();
     let events = "/sys/kernel/tracing/uprobe_events";
-    // systemd mounts it when a machine starts, and it can't be mounted twice at one place
+    // systemd mounts it at boot, and it can't be mounted twice at one place
     if !Path::new(events).exists() {
         let mounted = run(Command::new("mount").args(["-t", "tracefs", "tracefs", "/sys/kernel/tracing"]));
         assert!(mounted.status.success(), "{}", String::from_utf8_lossy(&mounted.stderr));
@@ -190,14 +190,14 @@ fn events_of_dead_recorders_are_removed_from_tracefs() {
     assert!(left.contains(&of_living) && left.contains(&foreign), "{left}");
 }
 
-/// What a process may do, by the name of the line in /proc/PID/status.
+/// A capability set of a process, by the name of its line in /proc/PID/status.
 fn status_of(pid: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the line is there");
     u64::from_str_radix(line.trim(), 16).expect("hexadecimal")
 }
 
-/// It keeps the capabilities that it needs for an IOC that starts later, as another user and in a network of its own.
+/// It keeps the capabilities for IOCs that start later, as another user and in another network.
 #[test]
 fn privileges_that_are_not_needed_are_given_up() {
     let Some(rig) = Rig::new("privileges") else { return };
@@ -235,7 +235,7 @@ fn privileges_that_are_not_needed_are_given_up() {
     assert_eq!(recorder.errors().matches("capabilit").count(), 0, "{}", recorder.errors());
 }
 
-/// A box boots in 1970 and hears of the time while it records: times come out right, also those from before.
+/// A machine boots in 1970 and gets the time during the recording: all times are right, also the earlier ones.
 #[test]
 fn a_clock_that_jumps_from_1970_to_now() {
     let Some(rig) = Rig::new("clock") else { return };

@@ -1,4 +1,4 @@
-//! What asked for an event or an I/O interrupt is told by pointers, also when many are asked for at the same time
+//! Pointers show which thread requested an event or I/O interrupt, also when many are requested at the same time
 //! (tests/rig/scanning.db, scan_ioc.py).
 
 use crate::rig::spans::{spans, Span};
@@ -13,7 +13,7 @@ const STRING: u16 = 0;
 const ENUM: u16 = 3;
 const LONG: u16 = 5;
 
-/// What is asked for at once, in each of these rounds.
+/// Events and interrupts to request at once, in each round.
 const ALL: [&str; 6] = ["event:on", "io:1", "event:7", "io:2", "event:off", "io:3"];
 const ROUNDS: usize = 20;
 
@@ -27,8 +27,7 @@ fn moves(rig: &Rig, client: &mut Client, field: &str, dbr: u16, value: Value) {
     wait_until("the log has the new scan list", || rig.facts("scanned") > before);
 }
 
-/// Posts all three events at once, and waits until the log has what they set off: the `round`th processing of each
-/// record.
+/// Posts all three events at once, and waits until the log has the `round`th processing of each record.
 fn post_all(rig: &Rig, client: &mut Client, round: usize) {
     client.put("POST:ALL.PROC", LONG, json!(1), true);
     wait_for_processings(rig, &ON_EVENTS, round);
@@ -52,7 +51,7 @@ fn of<'a>(spans: &'a [Span], record: &str) -> Vec<&'a Span> {
     spans.iter().filter(|span| span.name == name).collect()
 }
 
-fn words(spans: &[&Span], key: &str) -> Vec<String> {
+fn texts(spans: &[&Span], key: &str) -> Vec<String> {
     let word = |span: &&Span| match span.attributes.get(key) {
         Some(Value::String(word)) => word.clone(),
         _ => String::new(),
@@ -60,7 +59,7 @@ fn words(spans: &[&Span], key: &str) -> Vec<String> {
     spans.iter().map(word).collect()
 }
 
-/// Asks for everything, round by round, without waiting in between: the threads that asked, by what for.
+/// Requests everything, round by round, without waiting in between; returns the requesting threads by request.
 fn ask(ioc: &mut Ioc) -> BTreeMap<String, Vec<String>> {
     let mut asked: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for _ in 0..ROUNDS {
@@ -80,7 +79,7 @@ fn scene(name: &str, epics: Option<&str>, tier: &str) {
     command.args(epics.into_iter().flat_map(|version| ["--epics", version]));
     let mut ioc = rig.ioc_by("scanning", &mut command);
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument(), "--tier", tier]);
-    // Its records are known before they are on their lists.
+    // The records become known before iocInit puts them on their lists.
     wait_until("the log has the records", || {
         !json_lines(&rig.replay("records", &["--json"]).stdout).is_empty()
     });
@@ -129,25 +128,25 @@ fn scene(name: &str, epics: Option<&str>, tier: &str) {
     ] {
         let mut of = of(&spans, record);
         let chained = of.split_off(ROUNDS.min(of.len()));
-        assert_eq!(words(&of, "epics.cause.thread.id"), asked[what], "{name}: who asked for {record}");
-        let triggers = words(&of, "epics.process.trigger");
-        // that Python code asked is seen where scanIoRequest can be probed
+        assert_eq!(texts(&of, "epics.cause.thread.id"), asked[what], "{name}: who asked for {record}");
+        let triggers = texts(&of, "epics.process.trigger");
+        // the trigger is "python" where scanIoRequest can be probed
         let fits = |word: &String| word == trigger || trigger == "io_intr" && word == "python";
         assert!(triggers.iter().all(fits), "{name}: {record}: {triggers:?}");
         assert!(parents(&of).iter().all(String::is_empty), "{name}: {record}");
         let Some(event) = what.strip_prefix("event:") else { continue };
-        assert!(words(&of, "epics.scan.event").iter().all(|word| word == event), "{name}: {record}");
-        // Three events were waiting: the pointer tells which.
+        assert!(texts(&of, "epics.scan.event").iter().all(|text| text == event), "{name}: {record}");
+        // Three events were waiting: the pointer shows which.
         assert_eq!(parents(&chained), vec![format!("process POST:{event}"); 3], "{name}: {record}");
     }
     assert_eq!(parents(&of(&spans, "EV:on:AFTER")), vec!["process EV:on:A"; ROUNDS + 3]);
     let moves = of(&spans, "MOVES").split_off(ROUNDS);
     let expected = ["process POST:on", "process POST:off", "process POST:off", "caput MOVES.PROC"];
     assert_eq!(parents(&moves), expected, "{name}");
-    assert_eq!(words(&of(&spans, "AT:START"), "epics.process.trigger"), ["pini"], "{name}");
+    assert_eq!(texts(&of(&spans, "AT:START"), "epics.process.trigger"), ["pini"], "{name}");
     let period = of(&spans, "PERIOD:2");
-    assert!(!period.is_empty() && words(&period, "epics.process.trigger").iter().all(|word| word == "scan"));
-    assert!(words(&period, "epics.scan.period").iter().all(|word| word == "2 second"));
+    assert!(!period.is_empty() && texts(&period, "epics.process.trigger").iter().all(|text| text == "scan"));
+    assert!(texts(&period, "epics.scan.period").iter().all(|text| text == "2 second"));
     let states = rig.puts(&["--pv", "STATES"]);
     assert_eq!(states.last().expect("the put")["new_text"], "Open", "{states:?}");
     let text = rig.replay("traces", &["--pv", "EV:7:B"]);

@@ -15,8 +15,8 @@ const DOUBLE: u16 = 6;
 const CHAINS: usize = 20;
 const PUTS: usize = 40;
 
-/// Chains that are scanned at 10 Hz, each with an output link and an asynchronous record, whose value counts how
-/// often they were processed; and a record for puts.
+/// Chains scanned at 10 Hz, each with an output link and an asynchronous record, whose values count the scans; and a record
+/// for puts.
 fn database() -> String {
     let chain = |n: usize| {
         format!(
@@ -91,7 +91,7 @@ fn thinned_on(tier: &str) {
         thread::sleep(Duration::from_millis(60));
     }
     let seconds = begun.elapsed().as_secs_f64();
-    // no chain begins any more, so all of them can be counted
+    // stops the scans, so that all chains can be counted
     let last: Vec<f64> = (0..CHAINS)
         .map(|n| {
             client.put(&format!("THIN:A{n}.SCAN"), ENUM, json!(0), true);
@@ -118,7 +118,7 @@ fn thinned_on(tier: &str) {
         kept += of.len();
         begun_chains += last - value(of[0]) + 1.0;
     }
-    // nothing of any other chain is there, but for the ends of those that the recorder came in between of
+    // the log has nothing of other chains, except the ends of those that had begun before the recording
     let first =
         spans.iter().filter(|span| span.name.starts_with("process THIN:A")).map(|span| span.start).min();
     for letter in ["B", "C", "D", "E"] {
@@ -126,7 +126,7 @@ fn thinned_on(tier: &str) {
         let of = spans.iter().filter(|span| span.name.starts_with(&name) && Some(span.start) >= first);
         assert_eq!(of.count(), kept, "{name}");
     }
-    // the first may be a put that no packet was seen of
+    // the packet of the first put may be missing
     let puts: Vec<&Span> = spans.iter().filter(|span| span.name.ends_with("put THIN:SP")).collect();
     assert!(puts.len() >= before + PUTS, "{} puts, {before} before", puts.len());
     for put in puts.iter().rev().take(PUTS) {
@@ -145,16 +145,16 @@ fn thinned_on(tier: &str) {
 }
 
 #[test]
-fn chains_are_left_out_as_wholes_and_counted() {
+fn whole_chains_are_left_out_and_counted() {
     thinned_on("ring");
 }
 
 #[test]
-fn chains_are_left_out_as_wholes_through_perf_buffers_too() {
+fn whole_chains_are_left_out_over_perf_buffers_too() {
     thinned_on("perf");
 }
 
-/// What the disk has no room for in the time asked for is left out, and the user is told.
+/// With --retain, chains that the disk has no room for are left out, and the recorder reports so.
 #[test]
 fn the_log_is_thinned_to_last() {
     let Some(rig) = Rig::new("retain") else { return };
@@ -177,7 +177,7 @@ fn the_log_is_thinned_to_last() {
     assert!(thinning["window"].as_u64() > Some(100_000_000), "{thinning}");
 }
 
-/// Records that are not wanted are left out by the kernel already; those that are wanted are all there.
+/// The BPF programs leave out unselected records; the log has all selected ones.
 #[test]
 fn records_that_are_not_wanted_cost_nothing_more() {
     let Some(rig) = Rig::new("selected") else { return };

@@ -1,4 +1,4 @@
-//! Which Rust, and whose std, cross/toolchain takes: with made-up toolchains, so that nothing is fetched or built.
+//! Which Rust and which std cross/toolchain chooses, with made-up toolchains, so that it fetches and builds nothing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,8 +15,8 @@ fn write(place: &Path, text: &str) {
     fs::set_permissions(place, fs::Permissions::from_mode(0o755)).expect("a program");
 }
 
-/// A tree like the repository's, as far as the script looks, with all that it would fetch; and two Rusts: an old one on
-/// PATH and a new one at home.
+/// A tree with the parts of the repository that the script uses and everything that it would fetch; and two Rusts: an old
+/// one on PATH and a new one in the home directory.
 struct Tree {
     top: tempfile::TempDir,
 }
@@ -50,10 +50,10 @@ impl Tree {
         self.path("home/lib").join(TARGET)
     }
 
-    /// What cross/build would see: std, how cargo builds it, the compiler that is set, the cargo that would run.
+    /// What cross/build would get: std, how cargo builds it, the compiler, and the cargo on PATH.
     fn seen(&self) -> Vec<String> {
         let script = format!(
-            "said=$(cross/toolchain {TARGET}) || exit 1; eval \"$said\"; \
+            "settings=$(cross/toolchain {TARGET}) || exit 1; eval \"$settings\"; \
              printf '%s\\n' \"$std\" \"${{build_std-}}\" \"${{RUSTC-}}\" \"$(command -v cargo)\""
         );
         let mut command = Command::new("bash");

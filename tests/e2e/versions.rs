@@ -1,5 +1,5 @@
-//! The same short scene on every generation of EPICS Base that PyPI has as epicscorelibs: the put log and the
-//! trees are the same on each (tests/rig/versions.db, tests/rig/epics-versions.txt).
+//! The same short scene on every generation of EPICS Base in tests/rig/epics-versions.txt: the put log and the trees are the
+//! same on each (tests/rig/versions.db).
 
 use crate::attaching::checked;
 use crate::rig::spans::{shape, spans};
@@ -14,7 +14,7 @@ const ENUM: u16 = 3;
 const LONG: u16 = 5;
 const DOUBLE: u16 = 6;
 
-/// What is put, by which type, with callback; and the old and the new value of the log.
+/// PV, DBR type, requested value, with callback or not, and the log's old and new value.
 fn scene() -> Vec<(&'static str, u16, Value, bool, Value, Value)> {
     vec![
         ("GEN:SP", DOUBLE, json!(2.0), false, json!(0.0), json!(2.0)),

@@ -12,12 +12,12 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A child process that is talked to by lines. Its stderr goes to a file in the rig's directory.
+/// A child process with which a test exchanges lines. Its stderr goes to a file in the rig's directory.
 pub struct Talk {
     child: Child,
     pub(super) stdin: Option<ChildStdin>,
     pub(super) stdout: Receiver<String>,
-    /// What it said on stderr.
+    /// The file with its stderr.
     stderr: PathBuf,
     name: String,
 }
@@ -48,12 +48,12 @@ impl Talk {
     }
 
     /// Sends a line.
-    pub fn say(&mut self, line: &str) {
+    pub fn send(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
         writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{}: {error}: {}", self.name, self.errors()));
     }
 
-    /// The next line; None when it said its last.
+    /// The next line; None at the end of its output.
     pub fn line(&mut self) -> Option<String> {
         match self.stdout.recv_timeout(PATIENCE) {
             Ok(line) => Some(line),
@@ -80,12 +80,12 @@ impl Talk {
         }
     }
 
-    /// What it said on stderr so far.
+    /// Its stderr so far.
     pub fn errors(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
-    /// Is it still there?
+    /// Is it still running?
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -128,7 +128,7 @@ pub(super) fn spawn(name: &str, command: &mut Command, dir: &Path) -> (Child, Pa
     (child, stderr)
 }
 
-/// Makes the command lead a process group of its own, and die with the thread that starts it.
+/// Makes the command the leader of a process group that dies with the thread that starts it.
 fn in_own_group(command: &mut Command) -> &mut Command {
     command.process_group(0);
     // SAFETY: prctl is safe between fork and exec.
@@ -140,7 +140,7 @@ fn in_own_group(command: &mut Command) -> &mut Command {
     }
 }
 
-/// Runs a command to its end, without leaving it when the test's thread goes.
+/// Runs a command to its end. It dies with the test's thread.
 pub fn run(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = in_own_group(command).spawn().expect("it starts");

@@ -1,4 +1,4 @@
-"""A Channel Access or PVAccess client that does what it is told, one JSON object a line.
+"""A Channel Access or PVAccess client that obeys commands, one JSON object per line.
 
     client.py libca|caproto|p4p PORT[,PORT...] [--user NAME] [--uid NUMBER] [--host NAME] [--address A]
 

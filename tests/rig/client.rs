@@ -9,28 +9,28 @@ use std::process::Command;
 
 /// A running Channel Access client.
 pub struct Client {
-    /// Whom it claims to act for.
+    /// The user that it claims.
     pub user: String,
-    /// Which host it claims to be.
+    /// The host that it claims.
     pub host: String,
     talk: Talk,
 }
 
 impl Client {
     fn ask(&mut self, command: Value) -> Value {
-        self.talk.say(&command.to_string());
+        self.talk.send(&command.to_string());
         let answer = self.talk.line_as_json();
         assert!(answer["error"].is_null(), "{command}: {answer}");
         answer
     }
 
-    /// Connects the channel; this client's `ip:port`.
+    /// Connects the channel; returns this client's `ip:port`.
     pub fn connect(&mut self, pv: &str) -> String {
         let answer = self.ask(json!({"do": "connect", "pv": pv}));
         answer["address"].as_str().expect("an address").to_string()
     }
 
-    /// Puts; the ECA status (1 is normal; without callback always 1).
+    /// Puts; returns the ECA status (1 is normal; without callback always 1).
     pub fn put(&mut self, pv: &str, dbr: u16, value: Value, notify: bool) -> u64 {
         let answer = self.ask(json!({"do": "put", "pv": pv, "dbr": dbr, "value": value, "notify": notify}));
         answer["status"].as_u64().expect("a status")
@@ -48,7 +48,7 @@ impl Client {
 
     /// Begins what [`flood`](Self::flood) does; nothing else can be asked of this client after it.
     pub fn begin_flood(&mut self, pv: &str, count: u32) {
-        self.talk.say(&json!({"do": "flood", "pv": pv, "count": count}).to_string());
+        self.talk.send(&json!({"do": "flood", "pv": pv, "count": count}).to_string());
     }
 }
 

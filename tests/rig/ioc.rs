@@ -22,15 +22,15 @@ impl Ioc {
         self.talk.pid().to_string()
     }
 
-    /// Carries out an iocsh command; the lines that it printed.
+    /// Runs an iocsh command; returns the lines that it printed.
     pub fn command(&mut self, line: &str) -> Vec<String> {
-        self.talk.say(line);
+        self.talk.send(line);
         self.talk.lines_until("done")
     }
 
-    /// Says a line and waits for a word.
+    /// Sends a line and waits for a word.
     pub fn command_until(&mut self, line: &str, word: &str) {
-        self.talk.say(line);
+        self.talk.send(line);
         self.talk.lines_until(word);
     }
 
@@ -40,7 +40,7 @@ impl Ioc {
         self.talk.wait();
     }
 
-    /// Is it still there?
+    /// Is it still running?
     pub fn runs(&mut self) -> bool {
         self.talk.runs()
     }
@@ -76,12 +76,12 @@ impl Rig {
         ioc
     }
 
-    /// Starts an IOC by a command that says `ready` and `done` as ioc.py does, and waits until it serves.
+    /// Starts an IOC by a command that prints `ready` and `done` as ioc.py does, and waits until it serves.
     pub fn ioc_by(&self, name: &str, command: &mut Command) -> Ioc {
         self.ioc_at(name, command, "ready")
     }
 
-    /// Starts an IOC by a command and waits until it says a word.
+    /// Starts an IOC by a command and waits until it prints a word.
     pub fn ioc_at(&self, name: &str, command: &mut Command, word: &str) -> Ioc {
         let mut ioc = Ioc { talk: Talk::start(name, command, &self.dir) };
         ioc.talk.lines_until(word);

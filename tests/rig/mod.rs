@@ -35,16 +35,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 
-/// What one test has: a network, a directory, children.
+/// The surroundings of a test: a network, a directory, and children.
 pub struct Rig {
-    /// The test's own directory; goes with the rig unless the test fails.
+    /// The test's own directory, removed with the rig unless the test fails.
     pub dir: PathBuf,
-    /// Others may run beside it, or not.
+    /// Whether other tests may run at the same time.
     _turn: Turn,
 }
 
-/// Tests run side by side, but for those that the kernel must have time for: it places and takes out one probe at a time,
-/// whoever asks.
+/// Tests may run side by side, except those that need the kernel's attention: it places and removes one probe at a time, for
+/// all processes.
 static TURNS: RwLock<()> = RwLock::new(());
 
 enum Turn {
@@ -53,19 +53,19 @@ enum Turn {
 }
 
 impl Rig {
-    /// Makes the surroundings of one test, or says why it can't run here.
+    /// Makes the surroundings of a test. None if it cannot run here, which is reported.
     pub fn new(name: &str) -> Option<Rig> {
         // a test that failed has left nothing half done
         let guard = TURNS.read().unwrap_or_else(PoisonError::into_inner);
         Rig::with(name, Turn::Beside { _guard: guard })
     }
 
-    /// The same for a test beside which no other runs, nor what others have left to be taken out of the kernel.
+    /// The same for a test that runs alone: no other test runs, and the probes of earlier ones have been removed.
     pub fn alone(name: &str) -> Option<Rig> {
         let guard = TURNS.write().unwrap_or_else(PoisonError::into_inner);
         let is_leaving = |process: &fs::DirEntry| {
             let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            name.trim_end() == "iocrec-parting"
+            name.trim_end() == "iocrec-closing"
         };
         wait_until("no recorder's probes are being taken out", || {
             !fs::read_dir("/proc").expect("/proc").flatten().any(|process| is_leaving(&process))

@@ -4,7 +4,7 @@ use super::{environment, not_run, python, rig_file, run, Ioc, Needs, Rig};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How a program has EPICS Base.
+/// How a program is linked to EPICS Base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
     /// From shared libraries, without position-independent code, as IOCs are built by default: so the program
@@ -12,15 +12,15 @@ pub enum Build {
     Shared,
     /// The same as a 32-bit program.
     Shared32,
-    /// In itself, its functions exported, as Base from 3.15 on links programs (`-rdynamic`).
+    /// Linked statically with its functions exported, as by Base from 3.15 on (`-rdynamic`).
     Static,
-    /// In itself, with nothing exported, as 3.14 does.
-    Hidden,
+    /// Linked statically with nothing exported, as by 3.14.
+    Unexported,
 }
 
-/// Options of gcc for a 32-bit program. What Debian's gcc-multilib would bring, which doesn't stand beside cross compilers,
-/// are the kernel's headers: those of 64 bits serve both.
-const NARROW: [&str; 3] = ["-m32", "-idirafter", "/usr/include/x86_64-linux-gnu"];
+/// gcc's options for a 32-bit program. The kernel's headers for 64 bits serve both; Debian's gcc-multilib, which would bring
+/// those for 32 bits, conflicts with cross compilers.
+const GCC_32_BIT: [&str; 3] = ["-m32", "-idirafter", "/usr/include/x86_64-linux-gnu"];
 
 /// A program that was built.
 pub struct Own {
@@ -41,13 +41,15 @@ impl Own {
         let base = match build {
             Build::Shared => libraries(),
             Build::Shared32 => libraries32()?,
-            Build::Static | Build::Hidden => environment_of("7.0.10.99.0.2-static"),
+            Build::Static | Build::Unexported => environment_of("7.0.10.99.0.2-static"),
         };
         let program = rig.path(&format!("{build:?}{}", more.concat()).to_lowercase());
         let mut command = compiler(&base, &program);
         command.args(more).arg(rig_file("own_ioc.c"));
         if shared {
-            command.args(["-no-pie", "-fno-pic"]).args(NARROW.iter().filter(|_| build == Build::Shared32));
+            command
+                .args(["-no-pie", "-fno-pic"])
+                .args(GCC_32_BIT.iter().filter(|_| build == Build::Shared32));
             libraries_of(&mut command, &base, &["-ldbRecStd", "-ldbCore", "-lca", "-lCom"]);
             command.arg("-ldl");
         } else {
@@ -60,12 +62,12 @@ impl Own {
         Some(Own { program, definitions: base.join("dbd") })
     }
 
-    /// Takes away all symbols but those that the dynamic linker needs.
+    /// Removes all symbols except those that the dynamic linker needs.
     pub fn strip(&self) {
         succeed(Command::new("strip").arg(&self.program));
     }
 
-    /// Takes away all symbols but this one.
+    /// Removes all symbols except one.
     pub fn strip_but(&self, symbol: &str) {
         succeed(Command::new("strip").args(["--keep-symbol", symbol, &self.program]));
     }
@@ -98,7 +100,7 @@ pub fn client32(rig: &Rig) -> Option<Command> {
     let base = libraries32()?;
     let program = rig.path("own_client");
     let mut command = compiler(&base, &program);
-    command.args(NARROW).arg(rig_file("own_client.c"));
+    command.args(GCC_32_BIT).arg(rig_file("own_client.c"));
     libraries_of(&mut command, &base, &["-lca", "-lCom"]);
     succeed(&mut command);
     Some(Command::new(program))
@@ -129,7 +131,7 @@ fn libraries32() -> Option<PathBuf> {
     Some(environment_of("7.0.7.99.1.2-i686").join("epicscorelibs"))
 }
 
-/// Where the interpreter has EPICS Base from.
+/// The directory of the interpreter's own epicscorelibs.
 pub fn libraries() -> PathBuf {
     let interpreter = python("ioc.py").get_program().to_owned();
     let mut command = Command::new(interpreter);
@@ -137,7 +139,7 @@ pub fn libraries() -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
 }
 
-/// What scripts/setup made for the tests under that name.
+/// A directory of .venv/epics, which scripts/setup makes.
 fn environment_of(name: &str) -> PathBuf {
     let path = environment().join("epics").join(name);
     assert!(path.exists(), "{} is missing; run scripts/setup", path.display());

@@ -122,10 +122,10 @@ class Recorder:
             self.process = start(command, stderr=errors)
         self.pid = self.process.pid
         # It says so for each IOC once it has its probes in place.
-        wait_until("the recorder records", lambda: self.said().count("recording ") >= len(pids))
+        wait_until("the recorder records", lambda: self.messages().count("recording ") >= len(pids))
 
-    def said(self):
-        """What it wrote to stderr so far; ends the program if the recorder has ended."""
+    def messages(self):
+        """Its stderr so far; ends the program if the recorder has ended."""
         with open(self.errors, encoding="utf-8") as errors:
             text = errors.read()
         if self.process.poll() is not None:

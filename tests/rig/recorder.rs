@@ -35,16 +35,16 @@ impl Running {
     }
 
     /// Takes a line of its stdout; false if that is closed and all was taken.
-    pub fn says_more(&mut self) -> bool {
+    pub fn has_output(&mut self) -> bool {
         self.talk.line().is_some()
     }
 
-    /// What it said on stderr so far.
+    /// Its stderr so far.
     pub fn errors(&self) -> String {
         self.talk.errors()
     }
 
-    /// Is it still there?
+    /// Is it still running?
     pub fn runs(&mut self) -> bool {
         self.talk.runs()
     }

@@ -1,4 +1,4 @@
-"""A softIoc whose events and I/O interrupts are asked for from outside of its records, by several threads at once.
+"""A softIoc whose events and I/O interrupts several threads request at once, from outside of its records.
 
     scan_ioc.py NAME PORT [--epics VERSION]
 
@@ -10,7 +10,7 @@ prints "done" after it:
                        WHAT is event:NAME, or io:NUMBER for the records IO:NUMBER:*
     shell COMMAND      an iocsh command
 
-The records of I/O Intr have "Soft Channel" support, to which this program adds what tells their IOSCANPVT.
+The records of I/O Intr have "Soft Channel" support, to which this program adds a function that returns their IOSCANPVT.
 """
 
 import argparse

@@ -10,6 +10,7 @@ use crate::ioc::{redact, LayoutError, Refusal};
 use crate::linux::reader::budget;
 use crate::linux::{process, user};
 use crate::net::capture::CaptureError;
+use crate::net::captures::NamespaceError;
 use crate::probes::not_probed::NotProbed;
 
 /// All of it.
@@ -86,7 +87,7 @@ pub struct FoundIoc {
     pub probes: Vec<Probe>,
     pub not_probed: Vec<NotProbed>,
     /// Why the packets of its network namespace cannot be captured, if that is another one than ours.
-    pub no_packets: Option<String>,
+    pub no_packets: Option<NamespaceError>,
 }
 
 /// The record database of an IOC.

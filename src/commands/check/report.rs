@@ -76,7 +76,7 @@ pub fn text(found: &Found) -> String {
                 line(format_args!("         probes: {}", probes.join(" ")));
             }
             if let Some(reason) = &ioc.no_packets {
-                line(format_args!("         no packets: {}", not_captured(reason)));
+                line(format_args!("         no packets: {}", not_captured(&reason.to_string())));
             }
             for reason in &ioc.not_probed {
                 line(format_args!("         not probed: {reason}"));
@@ -147,6 +147,7 @@ mod tests {
     use crate::ioc::functions::Function;
     use crate::ioc::records::{ListFault, WalkError};
     use crate::net::capture::CaptureError;
+    use crate::net::captures::NamespaceError;
 
     #[test]
     fn json_is_json_whatever_the_names() {
@@ -164,7 +165,7 @@ mod tests {
             records: Ok(Records { types: 3, records: 5, unread: Some(unread.clone()) }),
             probes: vec![Probe::Function { function, symbol: "dbPut", slow: false }],
             not_probed: vec![],
-            no_packets: Some(odd.into()),
+            no_packets: Some(NamespaceError::NoThread),
         };
         let host = Host {
             name: odd.into(),
@@ -188,7 +189,7 @@ mod tests {
         assert_eq!(report["not_recorded"][0]["reason"], odd);
         assert_eq!(report["not_recorded"][0]["pid"], 7);
         assert_eq!(report["iocs"][0]["name"], odd);
-        assert_eq!(report["iocs"][0]["no_packets"], odd);
+        assert_eq!(report["iocs"][0]["no_packets"], NamespaceError::NoThread.to_string());
         assert_eq!(report["iocs"][0]["records"], 5);
         assert_eq!(report["iocs"][0]["no_records"], unread.to_string());
         assert_eq!(report["iocs"][0]["probes"], serde_json::json!(["dbPut"]));

@@ -18,7 +18,6 @@ use std::thread;
 
 use iocrec_log::event::{Address, CircuitEnds, CircuitId, Event, Fact, IocId};
 
-use crate::ca;
 use crate::linux::sockets::{self, Sockets};
 use crate::linux::{clock, process};
 use crate::net::served::{Listener, Served};
@@ -41,7 +40,7 @@ struct Job {
     asked: HashSet<(Address, Address)>,
 }
 
-/// What it has found.
+/// The result of a look.
 struct Look {
     places: Places,
     sockets: HashMap<Namespace, Sockets>,
@@ -60,7 +59,7 @@ impl Look {
             .iter()
             .map(|(&namespace, wanted)| (namespace, sockets::look(wanted.pid, &job.asked)))
             .collect();
-        // Descriptors after sockets: who has accepted one of these has it.
+        // descriptors after sockets: a process that has accepted one of these holds it by now
         let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
         for &(ioc, pid, _) in &job.places.recorded {
             for inode in sockets::held(&process::directory(pid)).take(MAX_HELD) {
@@ -80,10 +79,10 @@ impl Look {
         let served = self.places.wanted.iter().map(|(&namespace, wanted)| {
             let sockets = self.sockets.get(&namespace);
             let listeners = sockets.map(|sockets| sockets.listeners.as_slice()).unwrap_or_default();
-            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.has(&ca::SERVICE, at.port));
+            let of_servers = listeners.iter().filter(|(at, _)| wanted.ports.has_any(at.port));
             Served {
                 namespace,
-                ports: wanted.ports.get(&ca::SERVICE).to_vec(),
+                ports: wanted.ports.clone(),
                 listeners: of_servers
                     .map(|&(address, inode)| Listener { address, owner: self.owner(inode) })
                     .collect(),
@@ -169,7 +168,7 @@ pub struct EndFinder {
 }
 
 impl EndFinder {
-    /// Where what is recorded lives now.
+    /// Takes the places of the processes that are traced now.
     pub fn set_places(&mut self, places: Places) {
         if places != self.places {
             self.places = places;
@@ -251,7 +250,7 @@ impl EndFinder {
         for circuit in std::mem::take(&mut self.asked) {
             let Some(open) = self.open.get_mut(&circuit) else { continue };
             let [server, client] = look.ends(open.ends.namespace, open.client, open.server);
-            // who has the connection is certain; without one who listens is
+            // the holder of the connection is certain; without one it is the listener
             let listens =
                 || served.iter().find(|served| served.namespace == open.ends.namespace)?.server(open.server);
             let ends = CircuitEnds {

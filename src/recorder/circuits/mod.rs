@@ -1,7 +1,6 @@
-//! Channel Access circuits: what their packets say, whose their ends are, what their channels are called, which threads
-//! serve them.
+//! Channel Access circuits: packets, the processes at both ends, names of channels, and the threads that serve them.
 //!
-//! All that comes out of packets passes [`Circuits::hand_over`], where puts to PVs that the user does not want are left out.
+//! All events from packets pass [`Circuits::hand_over`], which leaves out puts to PVs that the user does not want.
 
 pub mod ends;
 pub mod local_clients;
@@ -12,24 +11,25 @@ use std::collections::HashSet;
 
 use iocrec_log::event::{Address, ChannelId, CircuitId, Event, Fact, ServerThread};
 
-use crate::ca::{Decoder, Limits, SeedChannel};
+use crate::ca::SeedChannel;
 use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
 use crate::net::Namespace;
+use crate::protocols::Protocols;
 use crate::recorder::circuits::ends::EndFinder;
 use crate::recorder::circuits::local_clients::LocalClients;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::circuits::server_threads::ServerThreads;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
 
 /// How long after a hit the packets that caused it may come, nanoseconds: the packet ring hands over a
-/// block after some 10 ms. Later than this there are none, and memory is all we have.
+/// block after some 10 ms. After this time only memory can name the circuit.
 const PACKETS_LAG: u64 = 300_000_000;
 
 /// See the module.
 pub struct Circuits {
-    decoder: Decoder,
+    protocols: Protocols,
     /// Channels to PVs that the user does not want.
     unwanted: HashSet<ChannelId>,
     /// Whose the ends are.
@@ -40,16 +40,16 @@ pub struct Circuits {
     places: Places,
     /// Which threads serve them.
     pub server_threads: ServerThreads,
-    /// What came out of packets; filled and emptied again and again.
+    /// Events from packets; filled and emptied again and again.
     events: Vec<Event>,
 }
 
 impl Default for Circuits {
     fn default() -> Circuits {
-        let mut decoder = Decoder::new(Limits::default());
-        decoder.report_ends();
+        let mut protocols = Protocols::default();
+        protocols.ca.report_ends();
         Circuits {
-            decoder,
+            protocols,
             unwanted: HashSet::new(),
             ends: EndFinder::default(),
             local_clients: LocalClients::default(),
@@ -63,21 +63,21 @@ impl Default for Circuits {
 impl Circuits {
     /// Takes a packet that was seen in a network namespace at a monotonic time, from its IPv4 header on.
     pub fn packet(&mut self, namespace: Namespace, time: u64, ipv4: &[u8], original_length: usize) {
-        self.decoder.packet(namespace, time, ipv4, original_length, &mut self.events);
+        self.protocols.packet(namespace, time, ipv4, original_length, &mut self.events);
     }
 
     /// Takes over names that clients on this machine have.
     pub fn name_channels(&mut self, now: u64) {
-        self.local_clients.step(now, &self.places, &mut self.decoder, &mut self.events);
+        self.local_clients.step(now, &self.places, &mut self.protocols.ca, &mut self.events);
     }
 
     /// Does what time alone makes due.
     pub fn tick(&mut self, env: &mut Env<'_>, now: u64) {
-        self.decoder.tick(now, &mut self.events);
+        self.protocols.tick(now, &mut self.events);
         self.hand_over(env);
     }
 
-    /// Says where what is recorded lives.
+    /// Takes the places of the traced processes.
     pub fn set_places(&mut self, places: Places) {
         self.ends.set_places(places);
     }
@@ -89,7 +89,7 @@ impl Circuits {
 
     /// Says which namespaces' packets are taken.
     pub fn set_captured(&mut self, namespaces: &[Namespace]) {
-        self.decoder.set_captured(namespaces);
+        self.protocols.set_captured(namespaces);
     }
 
     /// Finds out whose the circuits are. True if the places have been looked at, which may have changed.
@@ -97,7 +97,7 @@ impl Circuits {
     pub fn find_ends(&mut self, env: &mut Env<'_>, now: u64, at_once: bool) -> bool {
         let Some((served, places)) = self.ends.step(now, at_once, &mut self.events) else { return false };
         self.hand_over(env);
-        self.decoder.set_served(now, served, &mut self.events);
+        self.protocols.set_served(now, &served, &mut self.events);
         if places != self.places {
             self.places = places;
             self.local_clients.all_are_due();
@@ -135,7 +135,7 @@ impl Circuits {
         };
         let channels: Vec<SeedChannel> = client.channels.iter().map(channel).collect();
         let Client { address, user, host, .. } = client;
-        self.decoder.seed(namespace, now, *address, server, user, host, 0, &channels, &mut self.events)
+        self.protocols.ca.seed(namespace, now, *address, server, user, host, 0, &channels, &mut self.events)
     }
 
     /// Ties threads to circuits as these get their ids.
@@ -144,8 +144,8 @@ impl Circuits {
         for unknown in std::mem::take(&mut self.server_threads.unknown) {
             let (client, namespace, server) = (unknown.client.address, unknown.namespace, unknown.server);
             // a client may be gone by now
-            let open = self.decoder.circuit(namespace, client, server).is_some();
-            let circuit = match self.decoder.circuit_then(namespace, client, server, unknown.time) {
+            let open = self.protocols.ca.circuit(namespace, client, server).is_some();
+            let circuit = match self.protocols.ca.circuit_then(namespace, client, server, unknown.time) {
                 Some(circuit) if !open => circuit,
                 None if now < unknown.noted.saturating_add(PACKETS_LAG) => {
                     self.server_threads.unknown.push(unknown);
@@ -162,7 +162,7 @@ impl Circuits {
         self.server_threads.known.drain(..).for_each(|event| env.sink.push(event));
     }
 
-    /// Hands what came out of packets to the sink, but for puts to PVs that are not wanted.
+    /// Hands the events from packets to the sink, except puts to unwanted PVs.
     pub fn hand_over(&mut self, env: &mut Env<'_>) {
         let selection = &env.options.selection;
         for event in self.events.drain(..) {
@@ -185,7 +185,7 @@ impl Circuits {
 
     /// Gives up all waiting, when recording ends.
     pub fn finish(&mut self, env: &mut Env<'_>) {
-        self.decoder.finish(env.monotonic(), &mut self.events);
+        self.protocols.finish(env.monotonic(), &mut self.events);
         self.hand_over(env);
     }
 }

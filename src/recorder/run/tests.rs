@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use iocrec_log::event::{Fact, LossSource};
 
-use super::{Loop, CLOCK_STEP, ROUND, SETTLE, START};
+use super::{Loop, CLOCK_STEP, SETTLE, START};
 use crate::recorder::context::Context;
+use crate::recorder::env::Run;
 use crate::recorder::error::{NotTraced, StartError};
-use crate::recorder::registry::Run;
-use crate::recorder::sources::{Lost, Source};
+use crate::recorder::sources::{Lost, Source, ROUND};
 use crate::recorder::testing::{machine, options, Collected, FakeClock, FakeProcfs, MILLISECOND, SECOND};
 
 /// What sources were asked, in order.
@@ -27,6 +27,8 @@ struct Fake {
     changes_in: Option<u32>,
     round: u32,
     lost: u64,
+    /// And as much again each second.
+    loses_each_second: u64,
     never_through: bool,
     never_settled: bool,
     refuses: bool,
@@ -62,8 +64,10 @@ impl Source for Fake {
         self.round <= self.more
     }
 
-    fn survey(&mut self, _cx: &mut Context<'_>) {
+    fn survey(&mut self, cx: &mut Context<'_>) {
         self.call("survey");
+        let now = cx.env.now;
+        cx.env.push(now, Fact::Mark(format!("{} survey", self.name)));
     }
 
     fn adapt(&mut self, _cx: &mut Context<'_>) {
@@ -72,6 +76,7 @@ impl Source for Fake {
 
     fn second(&mut self, _cx: &mut Context<'_>) {
         self.call("second");
+        self.lost += self.loses_each_second;
     }
 
     fn lost(&mut self) -> Vec<Lost> {
@@ -122,6 +127,13 @@ impl Bed {
         self.calls.take()
     }
 
+    /// What the sources wrote, and when.
+    fn marks(&self) -> Vec<(u64, String)> {
+        let mark = |fact| if let Fact::Mark(name) = fact { Some(name) } else { None };
+        let events = self.sink.take().into_iter();
+        events.filter_map(|event| Some((event.time, mark(event.fact)?))).collect()
+    }
+
     fn losses(&self) -> Vec<(u64, u64, u64)> {
         let events = self.sink.0.borrow();
         let loss = events.iter().filter_map(|event| match &event.fact {
@@ -147,12 +159,7 @@ fn sources_are_asked_in_order_until_the_time_is_over() {
     expected.extend([round; 3].concat());
     expected.extend(["a finish", "b finish"]);
     assert_eq!(calls, expected);
-    let marks: Vec<(u64, String)> = bed
-        .sink
-        .take()
-        .into_iter()
-        .filter_map(|event| if let Fact::Mark(name) = event.fact { Some((event.time, name)) } else { None })
-        .collect();
+    let marks = bed.marks();
     let at = |milliseconds: u64, name: &str| (10 * SECOND + milliseconds * MILLISECOND, name.to_string());
     assert_eq!(marks[..4], [at(0, "a"), at(0, "b"), at(50, "a"), at(50, "b")]);
     assert_eq!(bed.clock.monotonic.get(), 10 * SECOND + 100 * MILLISECOND);
@@ -184,15 +191,20 @@ fn each_second_all_is_taken_before_processes_are_let_go() {
     let at = calls.iter().position(|call| call == "a survey").expect("a second has passed");
     let expected = ["a take", "b take", "a survey", "b survey", "a adapt", "b adapt", "a second", "b second"];
     assert_eq!(calls[at - 2..at + 6], expected);
-    assert_eq!(calls[at - 4..at - 2], ["a take", "b take"], "the round before it");
     assert_eq!(calls.iter().filter(|call| *call == "a survey").count(), 1);
+    // the round and, since time has passed in it, another one
+    let then = bed.marks().into_iter().filter(|(time, _)| *time == 11 * SECOND);
+    let then: Vec<String> = then.map(|(_, name)| name).collect();
+    assert_eq!(then, ["a", "b", "a", "b", "a survey", "b survey"]);
 }
 
 #[test]
 fn a_loss_is_noted_with_the_time_since_when() {
-    let mut bed = bed(Duration::from_millis(1100), vec![Fake { lost: 5, ..source("a") }, source("b")]);
+    let loses = Fake { lost: 5, loses_each_second: 2, ..source("a") };
+    let mut bed = bed(Duration::from_millis(2100), vec![loses, source("b")]);
     bed.record();
-    assert_eq!(bed.losses(), [(11 * SECOND, 10 * SECOND, 5)], "once, and nothing of what lost nothing");
+    let expected = [(11 * SECOND, 10 * SECOND, 7), (12 * SECOND, 11 * SECOND, 2)];
+    assert_eq!(bed.losses(), expected, "nothing of what lost nothing");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What TCP does to a circuit.
 
-use crate::ca::tests::wire::*;
-use crate::ca::{Limits, SeedChannel};
+use crate::wire::*;
+use iocrec::ca::{Limits, SeedChannel};
 use iocrec_log::event::{Address, Fact};
 
 fn seed(cid: u32, sid: u32, pv: &str) -> SeedChannel {

@@ -1,10 +1,11 @@
 //! The same addresses and ports in several network namespaces, and circuits that pass through one to another.
 
-use crate::ca::tests::wire::*;
-use crate::ca::{Decoder, Limits};
-use crate::linux::sockets::LocalAddress;
-use crate::net::served::{Listener, Served};
-use crate::net::Namespace;
+use crate::wire::*;
+use iocrec::ca::{Decoder, Limits, SERVICE};
+use iocrec::linux::sockets::LocalAddress;
+use iocrec::net::served::{Listener, Served};
+use iocrec::net::service::Ports;
+use iocrec::net::Namespace;
 use iocrec_log::event::{Address, CircuitEnds, Event, Fact};
 
 const HOST: Namespace = 100;
@@ -15,7 +16,7 @@ fn served(namespace: Namespace, ip: [u8; 4], owner: u32) -> Served {
     let address = Address::new(ip.into(), SERVER.port);
     Served {
         namespace,
-        ports: vec![SERVER.port],
+        ports: Ports::of(&SERVICE, &[SERVER.port]),
         listeners: vec![Listener { address, owner: Some(owner) }],
         local: vec![LocalAddress { ip: address.ip, bits: 32 }, LocalAddress { ip: 0x7f00_0000, bits: 8 }],
         captured: true,

@@ -1,7 +1,10 @@
-//! Makes messages, TCP segments and packets for tests, and reads facts back.
+//! Makes TCP segments and packets for tests, and reads facts back.
 
-use crate::ca::{Decoder, Limits};
-use crate::net::served::Served;
+pub use crate::messages::*;
+use iocrec::ca::{Decoder, Limits, SERVICE};
+pub use iocrec::net::protocol::Decoder as _;
+use iocrec::net::served::Served;
+use iocrec::net::service::Ports;
 use iocrec_log::event::{Address, Event, Fact};
 
 pub const CLIENT: Address = Address { ip: 0x0a00_0001, port: 40001 };
@@ -11,51 +14,6 @@ pub const FIN: u8 = 1;
 pub const RST: u8 = 4;
 pub const ACK: u8 = 16;
 pub const MS: u64 = 1_000_000;
-
-/// A message: short header if it can be, payload padded.
-pub fn message(command: u16, dbr: u16, count: u32, p1: u32, p2: u32, payload: &[u8]) -> Vec<u8> {
-    let padded = payload.len().next_multiple_of(8);
-    let mut m = if padded < 0xffff && count < 0xffff {
-        header(command, padded as u16, dbr, count as u16, p1, p2)
-    } else {
-        long_header(command, padded as u32, dbr, count, p1, p2)
-    };
-    m.extend_from_slice(payload);
-    m.resize(m.len() + padded - payload.len(), 0);
-    m
-}
-
-pub fn header(command: u16, size: u16, dbr: u16, count: u16, p1: u32, p2: u32) -> Vec<u8> {
-    let mut h = Vec::new();
-    for v in [command, size, dbr, count] {
-        h.extend(v.to_be_bytes());
-    }
-    for v in [p1, p2] {
-        h.extend(v.to_be_bytes());
-    }
-    h
-}
-
-pub fn long_header(command: u16, size: u32, dbr: u16, count: u32, p1: u32, p2: u32) -> Vec<u8> {
-    let mut h = header(command, 0xffff, dbr, 0, p1, p2);
-    h.extend(size.to_be_bytes());
-    h.extend(count.to_be_bytes());
-    h
-}
-
-/// A string with its NUL.
-pub fn named(command: u16, p1: u32, p2: u32, text: &str) -> Vec<u8> {
-    message(command, 0, 0, p1, p2, format!("{text}\0").as_bytes())
-}
-
-pub fn version() -> Vec<u8> {
-    header(0, 0, 0, 13, 0, 0)
-}
-
-pub fn put(notify: bool, sid: u32, ioid: u32, values: &[f64]) -> Vec<u8> {
-    let payload: Vec<u8> = values.iter().flat_map(|v| v.to_be_bytes()).collect();
-    message(if notify { 19 } else { 4 }, 6, values.len() as u32, sid, ioid, &payload)
-}
 
 /// An IPv4 packet.
 pub fn packet(from: Address, to: Address, seq: u32, ack: Option<u32>, flags: u8, payload: &[u8]) -> Vec<u8> {
@@ -77,8 +35,7 @@ pub fn packet(from: Address, to: Address, seq: u32, ack: Option<u32>, flags: u8,
 
 /// Says which ports are servers', in the only network namespace.
 pub fn serve(decoder: &mut Decoder, ports: &[u16]) {
-    let mut ports = ports.to_vec();
-    ports.sort_unstable();
+    let ports = Ports::of(&SERVICE, ports);
     decoder.set_served(0, vec![Served { ports, ..Served::default() }], &mut Vec::new());
 }
 

@@ -1,6 +1,6 @@
 //! Hand-made bytes of each message, and the facts they must give.
 
-use crate::ca::tests::wire::*;
+use crate::wire::*;
 
 const NAME: &[u8] =
     b"\x00\x12\x00\x10\x00\x00\x00\x00\x00\x00\x00\x05\x00\x00\x00\x0dT:SP.DESC\0\0\0\0\0\0\0";

@@ -1,9 +1,9 @@
 //! The socket filter, run by a small interpreter of classic BPF, against what it promises.
 
-use crate::ca::tests::wire::*;
-use crate::ca::SERVICE;
-use crate::net::filter::{self, DEPTHS, MAX_PORTS};
-use crate::net::service::Ports;
+use crate::wire::*;
+use iocrec::ca::SERVICE;
+use iocrec::net::filter::{self, DEPTHS, MAX_PORTS};
+use iocrec::net::service::Ports;
 use iocrec_log::event::Address;
 use libc::sock_filter;
 use proptest::collection::vec;

@@ -1,10 +1,10 @@
 //! Real packets: a small TCP exchange on the loopback interface.
 
-use crate::ca::tests::wire::{message, named, put, serve, version, words};
-use crate::ca::{Decoder, Limits, SERVICE};
-use crate::net::capture::{Capture, CaptureError};
-use crate::net::service::Ports;
 use crate::not_run::{not_run, Needs};
+use crate::wire::{message, named, put, serve, version, words};
+use iocrec::ca::{Decoder, Limits, SERVICE};
+use iocrec::net::capture::{Capture, CaptureError};
+use iocrec::net::service::Ports;
 use iocrec_log::event::{Address, Event, Fact};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ fn open(interface: &str, ports: &[u16]) -> Option<Capture> {
     match Capture::open(&[interface.to_owned()], &Ports::of(&SERVICE, ports)) {
         Ok(capture) => Some(capture),
         Err(CaptureError::NotAllowed) => {
-            not_run("ca::tests::capture", Needs::Root);
+            not_run("ca::capture", Needs::Root);
             None
         }
         Err(error) => panic!("{error}"),
@@ -129,7 +129,7 @@ fn what_a_user_can_get_wrong() {
                 "999 ports are more than can be watched (256): name fewer with --port"
             );
         }
-        Err(CaptureError::NotAllowed) => not_run("ca::tests::capture", Needs::Root),
+        Err(CaptureError::NotAllowed) => not_run("ca::capture", Needs::Root),
         other => panic!("{other:?}"),
     }
     assert_eq!(

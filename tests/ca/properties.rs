@@ -1,7 +1,7 @@
 //! Whatever TCP does to a stream, and whatever comes along, the facts stay right.
 
-use crate::ca::tests::wire::*;
-use crate::ca::{Decoder, Limits};
+use crate::wire::*;
+use iocrec::ca::{Decoder, Limits};
 use iocrec_log::event::{Address, CaPut, Event, Fact};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,0 +1,81 @@
+//! The protocols above TCP that are decoded from packets. Each is a room of its own; here they are listed.
+//!
+//! All share one capture, so each packet goes to one decoder: the first whose server's port it has, else the first of
+//! the list, which may know it by its content.
+
+use iocrec_log::event::Event;
+
+use crate::ca;
+use crate::net::packet::Segment;
+use crate::net::protocol::Decoder;
+use crate::net::served::Served;
+use crate::net::Namespace;
+
+/// The decoders. A new protocol is a field here, and a place in `Protocols::all`.
+#[derive(Debug)]
+pub struct Protocols {
+    /// Channel Access.
+    pub ca: ca::Decoder,
+}
+
+impl Default for Protocols {
+    fn default() -> Protocols {
+        Protocols { ca: ca::Decoder::new(ca::Limits::default()) }
+    }
+}
+
+impl Protocols {
+    fn all(&mut self) -> [&mut dyn Decoder<Output = Vec<Event>>; 1] {
+        [&mut self.ca]
+    }
+
+    /// Takes a packet that was captured in a network namespace, from its IPv4 header on, at `time` (nanoseconds,
+    /// monotonic). `original_length` is its length before the capture cut anything off.
+    pub fn packet(
+        &mut self,
+        namespace: Namespace,
+        time: u64,
+        ipv4: &[u8],
+        original_length: usize,
+        out: &mut Vec<Event>,
+    ) {
+        let Some(segment) = Segment::parse(ipv4, original_length) else { return };
+        let mut all = self.all();
+        let at = match all.len() {
+            1 => 0,
+            _ => all.iter().position(|decoder| decoder.serves(namespace, &segment)).unwrap_or(0),
+        };
+        if let Some(decoder) = all.get_mut(at) {
+            decoder.segment(namespace, time, &segment, out);
+        }
+    }
+
+    /// Sets the servers of each captured network namespace. Connections in namespaces that are not among them any more
+    /// are closed.
+    pub fn set_served(&mut self, now: u64, served: &[Served], out: &mut Vec<Event>) {
+        for decoder in self.all() {
+            decoder.set_served(now, served.to_vec(), out);
+        }
+    }
+
+    /// Sets the namespaces whose packets are captured from now on.
+    pub fn set_captured(&mut self, namespaces: &[Namespace]) {
+        for decoder in self.all() {
+            decoder.set_captured(namespaces);
+        }
+    }
+
+    /// Does the work that is due by time alone. Call it some times a second.
+    pub fn tick(&mut self, now: u64, out: &mut Vec<Event>) {
+        for decoder in self.all() {
+            decoder.tick(now, out);
+        }
+    }
+
+    /// Gives up all waiting and reports every loss, when recording ends.
+    pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
+        for decoder in self.all() {
+            decoder.finish(now, out);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Channel Access from packets to facts: hand-made and random bytes, the socket filter, and real packets on loopback.
+
+#[path = "../../log/tests/common/chance.rs"]
+mod chance;
+mod messages;
+#[path = "../rig/not_run.rs"]
+mod not_run;
+mod wire;
+
+mod capture;
+mod connections;
+mod filter;
+mod fuzz;
+mod golden;
+mod namespaces;
+mod properties;
