@@ -36,7 +36,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 #[derive(Debug)]
 enum Request {
     /// Run a command.
-    Command(AnyCommand),
+    Command(Box<AnyCommand>),
     /// Print a text: help, the version.
     Text(String),
 }
@@ -49,7 +49,7 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Request, Failure> 
         return Ok(Request::Text(version::TEXT.into()));
     }
     match Arguments::from_args(&["iocrec"], &alias::resolve(&arguments, ALIASES)) {
-        Ok(arguments) => Ok(Request::Command(arguments.command)),
+        Ok(arguments) => Ok(Request::Command(Box::new(arguments.command))),
         Err(exit) if exit.status.is_ok() => Ok(Request::Text(exit.output)),
         Err(exit) => {
             let line = exit.output.split_whitespace().collect::<Vec<_>>().join(" ");
