@@ -31,6 +31,6 @@ pub(super) struct Followed {
     pub held: u64,
     /// Number of record types whose process routines are probed.
     pub routines: usize,
-    /// [`Finding::Ready`] was reported.
+    /// `Finding::Ready` was reported.
     pub ready: bool,
 }
