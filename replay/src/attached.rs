@@ -1,8 +1,8 @@
 //! From when to when IOCs were recorded, and when they ran unseen.
 //!
-//! The recorder says since when it has an IOC's hits, and what the last moment before that was (its start, or the last
-//! hit that it had). What lies between was not seen: a gap, as a loss is. Logs of older recorders say
-//! neither, and nothing is said of them then.
+//! The recorder notes since when it has an IOC's hits, and the last moment before that which was covered (its start, or the
+//! last hit that it had). The time between was not seen: a gap, as a loss is. Logs of older recorders have neither, and show
+//! no gaps.
 
 use crate::time::Zone;
 use iocrec_log::context::Context;

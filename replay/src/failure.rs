@@ -122,7 +122,7 @@ impl Failure {
         Failure::Output { file: file.map(Path::to_owned), error }
     }
 
-    /// The same; the file that the answer goes to is known by now.
+    /// The same, with the file that the answer is written to.
     pub fn to(self, to: Option<&Path>) -> Self {
         match self {
             Failure::Output { file: None, error } => Failure::output(error, to),

@@ -1,4 +1,4 @@
-//! Words for what the log tells by an enum; part of the output formats.
+//! Names of the log's enums; part of the output formats.
 
 use iocrec_log::event::{Linkage, LossSource, Tier};
 

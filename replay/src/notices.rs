@@ -169,7 +169,7 @@ impl Notices {
         }
     }
 
-    /// Reports that so many definitions were left out, if any.
+    /// Reports that definitions were left out, if any.
     pub fn definitions_left_out(&self, count: u64) {
         if count > 0 {
             self.report(&Notice::DefinitionsLeftOut { count });

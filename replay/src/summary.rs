@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 const MAX_LISTED: usize = 1000;
 /// Bytes of their texts, the same.
 const MAX_TEXT: usize = 64 << 20;
-/// Records that are told apart to be counted, about 50 MB; the same.
+/// Records that are remembered to be counted once, about 50 MB; the same.
 const MAX_NUMBERS: usize = 2_000_000;
 
 /// One recorder's run on one host.

@@ -120,7 +120,7 @@ impl Zone {
 
     /// Appends `wall` as ISO 8601 with `digits` digits of the second's fraction and the offset.
     pub fn push(&self, out: &mut String, wall: i64, digits: usize) {
-        // An i64 of nanoseconds reaches from 1677 to 2262, well inside what jiff can say.
+        // An i64 of nanoseconds reaches from 1677 to 2262, well inside jiff's range.
         let Ok(timestamp) = Timestamp::from_nanosecond(i128::from(wall)) else { return };
         let offset = self.0.to_offset(timestamp);
         let t = offset.to_datetime(timestamp);
@@ -174,7 +174,7 @@ impl Zone {
                 Boundary::Start => (at(before)?, Some(Taken::First)),
                 Boundary::End => (at(after)?, Some(Taken::Second)),
             },
-            // The clocks go from before it to after it at once, and what was earlier than that was earlier than it.
+            // The clocks jump from before it to after it, and what was earlier than that was earlier than it.
             AmbiguousOffset::Gap { after, .. } => {
                 let changes = self.0.following(at(after)?).next()?;
                 (changes.timestamp(), Some(Taken::Change))

@@ -106,7 +106,7 @@ impl Program {
 }
 
 /// The options of a command that help shows, without `--help`.
-pub fn options<'a>(command: &'a CommandInfoWithArgs) -> impl Iterator<Item = &'a FlagInfo<'static>> {
+pub fn options(command: &CommandInfoWithArgs) -> impl Iterator<Item = &FlagInfo<'static>> {
     command.flags.iter().filter(|flag| flag.long != "--help" && !flag.hidden)
 }
 

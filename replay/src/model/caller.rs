@@ -1,4 +1,4 @@
-//! Who called: what the name of a function or thread says about a hit's cause.
+//! Who called: what the name of a function or thread reveals about a hit's cause.
 //!
 //! The names are those of EPICS Base 3.14 to 7.0. Many of the functions are static, so a stripped
 //! IOC does not have their names; then the threads' names and the stack alone must do.
@@ -18,7 +18,7 @@ pub enum Caller {
     Asks(Trigger),
     /// Follows a link of a record that is being processed.
     Link,
-    /// `dbChannelPut`: a put from outside that does not go through `dbPutField` (PVA, and CA with
+    /// `dbChannelPut`: a put from outside that bypasses `dbPutField` (PVA, and CA with
     /// callback).
     ChannelPut,
     /// The CA server, or the CA client's short cut to a record of the same IOC.
@@ -27,7 +27,7 @@ pub enum Caller {
     Shell,
     /// Python: one of its extension modules, or ctypes.
     Python,
-    /// Not known, or says nothing.
+    /// Not known, or not conclusive.
     Unknown,
 }
 

@@ -19,7 +19,7 @@ pub struct Chain {
     pub spans: Vec<Span>,
     /// Given out before it was seen to end: an asynchronous record took too long, or the log ends.
     pub open: bool,
-    /// Rises with what was seen later, of what its run saw: tells the order where times are the same, as they are for
+    /// Rises in the order in which the run saw chains begin. It gives the order where times are equal, as they are for
     /// messages that came together.
     pub serial: u64,
 }
@@ -105,7 +105,7 @@ pub struct PutSpan {
     pub requested: Value,
     /// What the field held before.
     pub old: Value,
-    /// What the field was seen to hold after it, beside what the record's processing tells.
+    /// What the field was seen to hold after it, beside the value at the end of the record's processing.
     pub after: Option<Box<After>>,
     /// `dbPut` was reached, which writes the field if it does not refuse.
     pub wrote: bool,
@@ -163,7 +163,7 @@ pub struct ProcessSpan {
     pub outcome: Outcome,
     /// What happened between start and end of an asynchronous record.
     pub phases: Vec<Phase>,
-    /// The scan list that it was processed for, where the log tells.
+    /// The scan list that it was processed for, where known.
     pub list: Option<ScanListId>,
     /// Who asked for that.
     pub asked: Option<Asked>,
@@ -198,7 +198,7 @@ pub enum Outcome {
     /// Done.
     Completed(Completed),
     /// All that was recorded is that the record type's process routine was entered: the IOC has no symbols that
-    /// would tell what called it, or of its end.
+    /// would show what called it, or when it returned.
     Entered {
         /// The record was active already, and went on with what it had begun.
         again: bool,

@@ -1,8 +1,8 @@
 //! Runs that began before their machine's clock was set.
 //!
-//! A box without a clock of its own boots in 1970 and hears of the time later. Its monotonic clock goes on evenly
+//! A box without a clock of its own boots in 1970 and learns the time later. Its monotonic clock runs evenly
 //! throughout, so once the wall clock was right, it is known when everything before happened. But a log is read from its
-//! beginning: here what it will say is looked for first. That costs nothing where the first segment's header already has
+//! beginning: so the first right time is looked for here before. That costs nothing where the first segment's header already has
 //! a time that can be right, which is almost always, and else the definitions of one segment.
 
 use crate::scan::{Blocks, Part, Scan};

@@ -1,7 +1,7 @@
 //! CP links: which record's change makes another process.
 //!
-//! Nothing in EPICS Base says for which of its CP links a record is processed. Where it has only one, that is it. The
-//! recorder tells a record's CP links when it is first seen to be processed for one, and again from time to time.
+//! Nothing in EPICS Base shows for which of its CP links a record is processed. Where it has only one, that is it. The
+//! recorder notes a record's CP links when it is first seen to be processed for one, and again from time to time.
 
 use super::value;
 use epics::pv::link_target;
@@ -16,7 +16,7 @@ const MAX_BYTES: usize = 32 << 20;
 const MAX_SNAPSHOTS: usize = 8;
 const MAX_LINKS: usize = 64;
 
-/// What was told of a record at one time; without links: they have changed, and it is not known to what.
+/// A record's CP links at one time; without any: they have changed, and it is not known to what.
 struct Snapshot {
     time: u64,
     links: Vec<(FieldId, Box<[u8]>)>,
@@ -77,7 +77,7 @@ impl Links {
     pub fn only(&self, time: u64, record: RecordId) -> Option<(FieldId, String)> {
         let all = self.records.get(&record)?;
         let after = all.partition_point(|snapshot| snapshot.time <= time);
-        // What is told after it was so before, as long as nothing has changed.
+        // What is noted later was so before, as long as nothing has changed.
         let before =
             after.checked_sub(1).and_then(|last| all.get(last)).filter(|snapshot| !snapshot.links.is_empty());
         let snapshot = before.or_else(|| all.get(after))?;
@@ -103,7 +103,7 @@ mod tests {
             |links: &Links, time| links.only(time, 7).map(|(field, source)| format!("{field} {source}"));
         assert_eq!(only(&links, 5), None);
         links.add(10, 7, 1, b"A:SOURCE CP NMS");
-        assert_eq!(only(&links, 5).as_deref(), Some("1 A:SOURCE"), "it is told after it was first needed");
+        assert_eq!(only(&links, 5).as_deref(), Some("1 A:SOURCE"), "it is noted after it was first needed");
         links.change(20, 7);
         assert_eq!(only(&links, 25), None);
         links.add(30, 7, 1, b"A:SOURCE CP NMS");

@@ -18,7 +18,7 @@ pub mod order;
 pub mod outcome;
 pub mod packets;
 pub mod putlog;
-pub mod queue;
+mod queue;
 pub mod replay;
 pub mod requests;
 pub mod run;

@@ -5,8 +5,8 @@
 //! to one another; references to the one that was taken in stay good. Chains that have been given out
 //! are gone: a reference to them finds nothing, and what would have grown there becomes a root.
 //!
-//! Memory is bounded: the oldest chain goes, as it is, when it is older than [`LIMIT`] or when all
-//! chains together have more than [`MAX_SPANS`] spans.
+//! Memory is bounded: the oldest chain is given out as it is when it is older than [`LIMIT`] or when all
+//! chains together have more than `MAX_SPANS` spans.
 
 use super::chain::{Chain, PutSpan, Span, SpanKind};
 use super::run::Run;
@@ -20,8 +20,8 @@ use std::rc::Rc;
 pub const LIMIT: u64 = 65 * SECOND;
 /// How many spans are held at most, a chain itself counted as one, about 40 MB.
 const MAX_SPANS: usize = 200_000;
-/// How many times a chain is followed from where it was joined to. Joins go from the later to the
-/// earlier, so there are never many.
+/// How many times a chain is followed to the one that it was joined to. Later chains are joined to
+/// earlier ones, so there are never many.
 const MAX_MOVES: usize = 64;
 
 new_key_type! {

@@ -1,11 +1,11 @@
 //! The chains of all runs: in the order of time, and joined across CA links.
 //!
 //! A record's CA link that writes makes a put in the target's IOC, be it the same, another on the
-//! host, or on another host. Nothing in Channel Access says that the two belong together, so they
+//! host, or on another host. Nothing in Channel Access joins the two, so they
 //! are joined only if nothing else fits: the same PV, a value that can have become the other, in
-//! order and within [`LINK_WAIT`], and no other put of a link that could have become it. A chain is given out when all
+//! order and within `LINK_WAIT`, and no other put of a link that could have become it. A chain is given out when all
 //! puts that its links can have made are known, and when all that began earlier have ended. Until then it is held:
-//! up to [`MAX_HELD`] spans; beyond that the earliest goes, and what began before it comes late.
+//! up to `MAX_HELD` spans; beyond that the earliest is given out, and what began before it comes late.
 
 use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
@@ -33,12 +33,12 @@ const MAX_COPIES: usize = 1000;
 /// Puts that a link can have made, and later puts of the link, that are looked at for each put of a link: more
 /// than are under way at a time, few enough for a flood of them.
 const MAX_UNDER_WAY: usize = 256;
-/// Links that write to one PV and are told apart.
+/// Links that write to one PV and are distinguished.
 const MAX_SENDERS: usize = 16;
 /// Spans of chains that are held at most, a chain itself counted as one, about 150 MB; puts of links that are remembered
 /// at most. A record that takes half a minute to complete holds up 600,000 where 10,000 are processed in a second.
 const MAX_HELD: usize = 600_000;
-/// So many may be held however small the logs are, and for each MiB of them: what is small has nothing that lasts so long.
+/// Spans that may be held however small the logs are, and for each MiB of them: nothing lasts that long in a small log.
 const HELD: u64 = 120_000;
 const HELD_PER_MIB: u64 = 6_250;
 /// Links that are followed one after the other: IOCs can write to each other in circles for ever.
@@ -76,7 +76,7 @@ pub struct Order {
     /// Weight of `chains`, and what it may be.
     held: usize,
     most: usize,
-    /// The latest beginning of a chain that had to go before it was due, and chains that came late for that.
+    /// The latest beginning of a chain that was given out before it was due, and the number of chains that came late for it.
     gone: i64,
     late: u64,
     /// Puts that are the roots of chains that are held, of each record in the order in which they were carried out
@@ -103,13 +103,13 @@ impl Default for Order {
 }
 
 impl Order {
-    /// For logs that have so many bytes on the disk.
+    /// For logs of this size in bytes.
     pub fn of_logs(bytes: u64) -> Self {
         let most = (bytes >> 20).saturating_mul(HELD_PER_MIB).saturating_add(HELD);
         Order::holding(usize::try_from(most).unwrap_or(MAX_HELD).min(MAX_HELD))
     }
 
-    /// Nothing is held yet; so many spans may be.
+    /// Holds at most `most` spans.
     pub fn holding(most: usize) -> Self {
         Order {
             chains: BTreeMap::new(),
@@ -397,7 +397,7 @@ fn waits_until(chain: &Chain, depth: usize) -> i64 {
     links.chain(copies).chain(written).max().unwrap_or(i64::MIN)
 }
 
-/// The recorded IOC that is the client of the circuit on which the chain's first put came, as its socket told.
+/// The recorded IOC that is the client of the circuit on which the chain's first put came, by its socket.
 fn client(chain: &Chain) -> Option<IocId> {
     let Some(Span { kind: SpanKind::Put(PutSpan { packet: Some(packet), .. }), .. }) = chain.root() else {
         return None;

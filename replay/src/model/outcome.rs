@@ -1,6 +1,6 @@
 //! What a put came to: whether it was taken, and what its field held then.
 //!
-//! The server's answer is the truth about a request. Without one, what the IOC did tells, and only what follows by
+//! The server's answer is the truth about a request. Without one, what the IOC did decides, and only what follows by
 //! EPICS Base's own rules (dbAccess.c, dbDbLink.c and dbNotify.c of 3.14.12, 3.15.9 and 7.0.8):
 //!
 //! - `dbPutField`, and a database link that writes, process the record only if `dbPut` has returned without an error.
@@ -12,7 +12,7 @@
 //! - A field that has changed to what was asked for, while nothing else wrote to it or processed its record.
 //!
 //! A field that holds what it held before proves no refusal: a put may have been taken and be without effect. The
-//! status is unknown then; the value says the rest.
+//! status is unknown then; the value shows the rest.
 
 use super::chain::{Chain, Completed, Outcome as End, PutSpan, Span, SpanKind};
 use super::{enum_strings, value};
@@ -86,14 +86,14 @@ pub fn acknowledged_field(context: &Context, put: &PutSpan) -> Option<&'static s
         // The recorder names the field; no other request to it is of this type, which CA does not have.
         (Dbf::UShort, "ACKT") => Some("ACKT"),
         (Dbf::UShort, "ACKS") => Some("ACKS"),
-        // As an old recorder tells it: their numbers inside the IOC are those of field types that no request has.
+        // As old recorders wrote it: their numbers inside the IOC are those of field types that no request has.
         (Dbf::Menu, _) if put.kind.is_some() => Some("ACKT"),
         (Dbf::Device, _) if put.kind.is_some() => Some("ACKS"),
         _ => None,
     }
 }
 
-/// `dbPut` refuses no acknowledgement; what came of it only ACKS and ACKT tell.
+/// `dbPut` refuses no acknowledgement; only ACKS and ACKT show the result.
 fn acknowledgement(field: Option<&Field>, put: &PutSpan) -> Outcome {
     let answer = put.packet.as_ref().and_then(|packet| packet.answer.as_ref());
     let status = match answer {
@@ -130,7 +130,7 @@ fn is_taken(
         return true;
     }
     let Some((value, alone)) = evidence else { return false };
-    // Sent without a wish for an answer: the server would have said that it refuses.
+    // Sent without a request for an answer: the server would have answered only to refuse.
     let not_refused = put.packet.as_ref().is_some_and(|packet| !packet.notify);
     let holds = holds(asked, value, link);
     // a text that was cut may be the same
@@ -205,7 +205,7 @@ pub fn is_same_text(one: &Value, other: &Value) -> bool {
     text(one).is_some_and(|one| text(other) == Some(one))
 }
 
-/// A link as it was asked for and as the IOC tells it, which adds the modifiers that are meant where none is given.
+/// A link as it was requested and as the IOC shows it, which adds the default modifiers.
 fn same_link(asked: &[u8], found: &[u8]) -> bool {
     let words = |text: &[u8]| -> Vec<Vec<u8>> {
         let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());

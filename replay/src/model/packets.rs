@@ -19,7 +19,7 @@ use std::collections::{HashMap, VecDeque};
 const HIT_WAIT: u64 = 10 * SECOND;
 /// How long a hit waits for a message that was seen late, or for the thread's circuit to be learned.
 const PACKET_WAIT: u64 = SECOND / 2;
-/// Messages and hits that wait at most, for each sort; the oldest go without their counterpart.
+/// Messages and hits that wait at most, of each kind; the oldest are given up without their counterpart.
 const MAX_WAITING: usize = 50_000;
 /// Messages that wait on all circuits, and threads, circuits and channels that are remembered; a bound for hostile
 /// logs.
@@ -65,8 +65,8 @@ impl<'a> Hit<'a> {
         Some(Hit { time: chains.span(at)?.start, put, print: print(&put.requested) })
     }
 
-    /// Is the message another's, as its value tells? A hit is compared with hundreds, so what can be told without
-    /// looking for them in the chains is told first.
+    /// Does the value show that the message is another's? A hit is compared with hundreds of messages, so what needs no
+    /// look into the chains comes first.
     fn differs(&self, message: &Waiting) -> bool {
         matches!((self.print, message.print), (Some(own), Some(other)) if own != other)
     }
@@ -98,7 +98,7 @@ fn print(value: &Value) -> Option<u64> {
 enum Fit {
     /// By the name of its channel too.
     Named,
-    /// By its value: the channel is named otherwise, by an alias perhaps that the log does not tell.
+    /// By its value: the channel is named otherwise, perhaps by an alias that is not in the log.
     Valued,
 }
 
@@ -120,7 +120,7 @@ pub struct Packets {
     /// Which circuit a thread serves, and the way back.
     circuits: HashMap<ThreadId, CircuitId>,
     threads: HashMap<CircuitId, ThreadId>,
-    /// Records of channels whose names do not tell them: aliases, and channels never named.
+    /// Records of channels whose names do not name them: aliases, and channels never named.
     records: HashMap<ChannelId, RecordId>,
     /// Puts that may yet be answered.
     asked: HashMap<Request, VecDeque<SpanRef>>,
@@ -230,7 +230,7 @@ impl Packets {
     }
 
     /// The hits to try again: those that have waited long enough (`true`), which wait no more; and of the others, of
-    /// threads whose circuit is not known the latest few. All that `last` says: all, for the last time.
+    /// threads whose circuit is not known the latest few. `last`: all of them, for the last time.
     pub fn take_hits(&mut self, now: u64, last: bool) -> Vec<(ThreadId, u64, SpanRef, bool)> {
         let mut tries: HashMap<ThreadId, usize> = HashMap::new();
         let mut taken = Vec::new();
@@ -441,7 +441,7 @@ impl Packets {
         let by_value = (equal == Some(true)).then_some(Fit::Valued);
         match self.names(context, packet.channel, put, matches!(packet.dbr, 35 | 36)) {
             Some(true) => Some(Fit::Named),
-            // Named otherwise: an alias that the log does not tell, if the value agrees.
+            // Named otherwise: an alias that is not in the log, if the value agrees.
             Some(false) => by_value,
             // Its channel was never named: the value has to do.
             None => by_value.map(|_| Fit::Named),

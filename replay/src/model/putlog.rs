@@ -110,7 +110,7 @@ pub struct PutLine {
     pub old_cut: Option<bool>,
     /// The same of `new`.
     pub new_cut: Option<bool>,
-    /// It is no put of a value, but acknowledges an alarm (`ACKS`) or says whether alarms that have gone are to be
+    /// It puts no value, but acknowledges an alarm (`ACKS`) or sets whether alarms that have cleared must be
     /// acknowledged (`ACKT`).
     pub acknowledges: Option<&'static str>,
     /// The recorded IOC whose process is the client.

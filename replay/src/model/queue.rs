@@ -1,7 +1,7 @@
 //! Events that wait to be brought into the order of time.
 //!
 //! They come block by block, each block in order by itself, and blocks overlap a little. So they are kept as runs that are
-//! in order, a block behind the run that it goes on with, and what comes next is the earliest head of a run. A log as the
+//! in order, a block behind the run that it continues, and what comes next is the earliest head of a run. A log as the
 //! recorder writes it makes one run or a few. Promises for any log: an event costs at most some comparisons more for
 //! each doubling of what waits, however the blocks lie; of equal times the one that was read first comes first.
 
@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, VecDeque};
 /// Runs at most. Beyond that the shorter half become one: an event is then in a run that is longer by far, so it gets
 /// into few such.
 const MAX_RUNS: usize = 64;
-/// Runs that a block is compared with, the latest: it goes on with one of these, or begins its own.
+/// Runs that a block is compared with, the latest: it continues one of these, or begins its own.
 const LOOKED_AT: usize = 8;
 
 /// An event, and in which block it came: times may be equal.

@@ -105,7 +105,7 @@ impl Iterator for Replay {
     }
 }
 
-/// The run whose next item is the earliest; if so many are being read, of these. `crowded`: others would have been.
+/// The run whose next item is the earliest; if `limit` runs are being read, one of these, and `crowded` is set.
 fn first(readings: &[Reading], most: usize, crowded: &mut bool) -> Option<usize> {
     let times = |only_started: bool| {
         let wanted = move |reading: &Reading| !only_started || reading.source.is_started();

@@ -1,14 +1,14 @@
 //! Requests for scanning: which event or interrupt (I/O Intr) made a callback thread process a record.
 //!
 //! `postEvent` and `scanIoRequest` hand a CALLBACK to `callbackRequest`; a callback thread then processes the
-//! records of the scan list that belongs to it. The log tells which list a record is on and which CALLBACK that
+//! records of the scan list that belongs to it. The log holds which list a record is on and which CALLBACK that
 //! has, so the two are tied by a pointer. Requests of one CALLBACK are worked off in their order, each
 //! record once: a record that comes again begins the next.
 //!
 //! Where chains were thinned, a request's records may have been left out: then the newest request counts, which a
 //! callback thread that keeps up works off at once.
 //!
-//! Where the log does not tell the list (it was read from an IOC that could not be looked into, or is old), the list
+//! Where the log does not hold the list (it was read from an IOC that could not be looked into, or is old), the list
 //! is learned when only one CALLBACK was asked for, and known from then on; where more than one can be the
 //! cause, none is named.
 
@@ -22,7 +22,7 @@ use std::collections::{HashMap, VecDeque};
 const WAIT: u64 = 10 * SECOND;
 /// How long a list's next record may be waited for, when it is not known from memory to be on the list.
 const WORK: u64 = SECOND;
-/// A callback thread that does nothing for so long has no more to do: what it was asked for before was refused,
+/// A callback thread that does nothing for this time has no more to do: what it was asked for before was refused,
 /// since its queue was full.
 const QUIET: u64 = SECOND;
 /// Requests that are remembered: a callback thread's queue holds 2000.
@@ -87,12 +87,12 @@ pub struct Requests {
     serial: u64,
     /// Chains are left out of the log.
     thinned: bool,
-    /// Where the log does not tell it: a record's CALLBACK, as learned.
+    /// A record's CALLBACK, as learned, where it is not in the log.
     learned: HashMap<RecordId, Callback>,
 }
 
 impl Requests {
-    /// The log tells on which list a record is.
+    /// A record is on this list from now on.
     pub fn place(&mut self, record: RecordId, list: Option<&ScanList>) {
         let Some(list) = list else {
             self.places.remove(&record);
@@ -110,7 +110,7 @@ impl Requests {
         }
     }
 
-    /// The list that a record is on, where the log tells.
+    /// The list that a record is on, where known.
     pub fn place_of(&self, record: RecordId) -> Option<Place> {
         self.places.get(&record).copied()
     }
@@ -146,7 +146,7 @@ impl Requests {
     }
 
     /// A callback thread processes a record of a scan list: for what request, and whether it was an event or
-    /// an interrupt (`sort`, where the caller tells). Either is known only where nothing else can be.
+    /// an interrupt (`sort`, where the caller shows it). Either is known only where nothing else can be.
     pub fn cause(
         &mut self,
         time: u64,

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// One run of one recorder on one host. Shared by what was read from it: chains look names up in it
-/// when they are printed, and it goes when the last of them is gone.
+/// when they are printed, and it is dropped with the last of them.
 #[derive(Default)]
 pub struct Run {
     context: RefCell<Context>,
@@ -32,7 +32,7 @@ impl Run {
         Run { context: RefCell::new(context), links: RefCell::default() }
     }
 
-    /// A record has, at that time, this CP link. All that it has are told with the same time.
+    /// A record has this CP link at that time. All of its links come with the same time.
     pub fn has_link(&self, time: u64, record: RecordId, field: FieldId, link: &[u8]) {
         self.links.borrow_mut().add(time, record, field, link);
     }
@@ -58,7 +58,7 @@ impl Run {
     }
 
     /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time; the monotonic time itself
-    /// where the run never said what the wall clock showed.
+    /// where the run never noted the wall clock.
     pub fn wall(&self, time: u64) -> i64 {
         self.context().wall(time).unwrap_or_else(|| i64::try_from(time).unwrap_or(i64::MAX))
     }
@@ -69,7 +69,7 @@ impl Run {
     }
 }
 
-/// Name of a record, or its number where the log does not tell the name.
+/// Name of a record, or its number where the log does not hold the name.
 pub fn record_name(context: &Context, record: RecordId) -> String {
     match context.record(record) {
         Some(record) => record.name.to_owned(),
@@ -94,8 +94,8 @@ pub fn ioc_of_thread(context: &Context, thread: ThreadId) -> Option<&Ioc> {
     context.ioc(context.thread(thread)?.ioc)
 }
 
-/// The recorded IOC that a circuit leads to. The recorder says whose the server's socket was; a log of one that did not
-/// say that tells it only where one IOC alone listened on the port, and on the address if it says on which.
+/// The recorded IOC that a circuit leads to. The recorder notes whose the server's socket was. In a log
+/// of an older recorder it is known only where a single IOC listened on the port, and on the address if it has one.
 pub fn ioc_of_circuit(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
     if let Some(ends) = context.circuit_ends(circuit) {
         return context.ioc(ends.server?);
@@ -105,7 +105,7 @@ pub fn ioc_of_circuit(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
     fitting.next().filter(|_| fitting.next().is_none())
 }
 
-/// Can an IOC's server be at this address, as far as its ports and its environment tell?
+/// Can an IOC's server be at this address, by its ports and its environment?
 pub fn can_serve(ioc: &Ioc, server: Address) -> bool {
     let addresses = ioc.environment.iter().find(|(name, _)| name == "EPICS_CAS_INTF_ADDR_LIST");
     let ip = Ipv4Addr::from(server.ip);
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Whose is a circuit to this address, with these IOCs, and what the recorder said of its ends?
+    /// Whose is a circuit to this address, with these IOCs, and what the recorder noted of its ends?
     fn whose(iocs: &[Ioc], server: [u8; 4], ends: Option<Option<u32>>) -> Option<u32> {
         let mut context = Context::default();
         iocs.iter().for_each(|ioc| context.apply(0, &Fact::from(ioc.clone())));
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(whose(&two, first, Some(Some(2))), Some(2), "the socket's owner is certain");
         assert_eq!(whose(&two, first, Some(None)), None, "the recorder did not know");
         assert_eq!(whose(&two[..1], second, Some(None)), None, "though one alone has the port");
-        // logs that don't tell
+        // logs that don't hold it
         assert_eq!((whose(&two, first, None), whose(&two, second, None)), (Some(1), Some(2)));
         assert_eq!(whose(&two, third, None), None);
         let vague = [ioc(1, None), ioc(2, Some("127.0.0.2"))];

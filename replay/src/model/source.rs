@@ -2,12 +2,12 @@
 //!
 //! Blocks are sorted, but neighbouring blocks may overlap: the recorder reads several queues (hits of
 //! each CPU, packets) in turn and writes a block once a second. An event can thus come later than
-//! another by as long as a flush and a turn of the loop; [`WINDOW`] is twice that. Definitions come into
+//! another by as long as a flush and a turn of the loop; `WINDOW` is twice that. Definitions come into
 //! force when they are read, so they may be a little early, never late. Ends come into force
-//! [`KEEP`] later than they say, when no chain that is still to be printed refers to what has ended.
+//! `KEEP` after their time, when no chain that is still to be printed refers to what has ended.
 //!
 //! Segments are decoded on other threads, a few ahead of the one that is worked on. With a time from which on
-//! events are wanted, segments and blocks that are [`KEEP`] older are not read.
+//! events are wanted, segments and blocks that are `KEEP` older are not read.
 
 use super::clock::{created, SetLater};
 use super::open_chains;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// How much later than another an event may be read and still come before it.
 const WINDOW: u64 = 2 * SECOND;
-/// Events that wait at most to be sorted, about 50 MB, whatever their times say; and bytes of their values.
+/// Events that wait at most to be sorted, about 50 MB, whatever their times; and bytes of their values.
 const MAX_PENDING: usize = 320_000;
 const MAX_PENDING_BYTES: usize = 48 << 20;
 /// How long definitions stay in force after their end.
@@ -44,14 +44,14 @@ struct Place {
     sequence: u32,
     /// How many blocks it has, as far as is known.
     blocks: u32,
-    /// Its keyframe has begun, and says nothing new.
+    /// Its keyframe has begun, and repeats what is known.
     repeats: Option<bool>,
     /// Something in it could not be read.
     harmed: bool,
 }
 
 impl Place {
-    /// Does the first block of the next segment say that there was more?
+    /// Does the first block of the next segment show that there was more?
     fn had_more(&self, block: &Block) -> bool {
         let more = |ended: &SegmentEnd| ended.segment == self.sequence && ended.blocks > self.blocks;
         block.events.iter().any(|event| matches!(&event.fact, Fact::SegmentEnd(ended) if more(ended)))
@@ -64,7 +64,7 @@ pub enum Item {
     Event(Event),
     /// A definition is out of force for good.
     Ended(Fact),
-    /// Something is missing here: what comes after does not go on with what came before.
+    /// Something is missing here: what comes after does not continue what came before.
     Gap,
 }
 
@@ -78,7 +78,7 @@ enum Name {
 
 /// The events of one run.
 pub struct Source {
-    /// Where the definitions go.
+    /// Where definitions come into force.
     pub run: Rc<Run>,
     scan: Scan,
     /// The first segment that is read.
@@ -95,7 +95,7 @@ pub struct Source {
     bytes: u64,
     /// Sequence number that the next segment should have.
     expected: Option<u32>,
-    /// Everything was read so far, so a keyframe says nothing new.
+    /// Everything was read so far, so a keyframe repeats what is known.
     complete: bool,
     /// Where in the segment the reading is.
     place: Place,
@@ -139,19 +139,20 @@ fn begun(files: &[SegmentFile]) -> i64 {
     walls().filter(|&wall| can_be_right(wall)).min().or(walls().min()).unwrap_or(0)
 }
 
-/// Wall-clock time at which a run begins. Its first block tells, which has a pair of clocks; what the
-/// files' headers say was noted before the recorder knew more.
+/// Wall-clock time at which a run begins, by its first block, which has a pair of clocks. The times in the
+/// files' headers were noted before the recorder knew more.
 fn begins(first: Option<&SegmentFile>, set: Option<SetLater>) -> i64 {
     let Some(first) = first else { return 0 };
     let created = first.header.map_or(0, |header| created(&header, set));
     let Ok(scan) = Scan::one(first, Blocks::All) else { return created };
-    // The very first may tell nothing but how the segment before it ended.
-    let tells = |block: &Block| !block.events.iter().all(|event| matches!(event.fact, Fact::SegmentEnd(_)));
+    // The very first may hold nothing but how the segment before it ended.
+    let has_events =
+        |block: &Block| !block.events.iter().all(|event| matches!(event.fact, Fact::SegmentEnd(_)));
     let mut blocks = scan.map_while(|part| match part {
         Part::Block(block) => Some(block),
         _ => None,
     });
-    let Some(block) = blocks.find(tells) else { return created };
+    let Some(block) = blocks.find(has_events) else { return created };
     let run = Run::new(set);
     block.events.iter().for_each(|event| run.apply(event.time, &event.fact));
     let hits = block.events.iter().filter(|event| event.fact.class() != Class::Definition);
@@ -171,7 +172,7 @@ fn pass_over(files: &mut VecDeque<SegmentFile>, since: i64, set_later: Option<Se
     while let (Some(this), Some(next)) = (header(files.front()), header(files.get(1))) {
         let set_back = zero(&this) - zero(&next) > i128::from(SECOND);
         if created(&next, set_later) > since || set_back {
-            // If the clock was not set in this segment, its begin tells the time of all that is in it.
+            // If the clock was not set in this segment, its beginning gives the time of everything in it.
             let set = (zero(&this) - zero(&next)).unsigned_abs() > u128::from(SECOND);
             let since = i128::from(since) - zero(&this);
             return if set { 0 } else { u64::try_from(since).unwrap_or(0) };
@@ -218,7 +219,7 @@ impl Source {
     }
 
     /// Wall-clock time of the next item; `None` at the end. A run that has not been begun to be read
-    /// tells when it begins, and takes no memory.
+    /// gives its beginning, and takes no memory.
     pub fn peek(&mut self) -> Option<i64> {
         if !self.started {
             return Some(*self.begins.get_or_insert_with(|| begins(self.first.as_ref(), self.set)));
@@ -244,29 +245,6 @@ impl Source {
     /// Monotonic time of the next item that is read already.
     pub fn next_time(&self) -> u64 {
         self.pending.front().map_or(self.newest, |event| event.time)
-    }
-
-    /// The next item; `None` at the end.
-    pub fn next(&mut self) -> Option<Item> {
-        self.started = true;
-        loop {
-            self.fill();
-            let now = self.pending.front().map_or(self.newest, |event| event.time);
-            let due = |(time, _): &(u64, Fact)| time.saturating_add(KEEP) <= now;
-            if self.ends.len() > MAX_ENDS || self.ends.front().is_some_and(due) {
-                if let Some(ended) = self.end() {
-                    return Some(Item::Ended(ended));
-                }
-                continue;
-            }
-            let Some(event) = self.pending.pop() else {
-                return std::mem::take(&mut self.gap).then_some(Item::Gap);
-            };
-            self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
-            let Some(name) = ends(&event.fact) else { return Some(Item::Event(event)) };
-            self.last_end.insert(name, event.time);
-            self.ends.push_back((event.time, event.fact));
-        }
     }
 
     /// Takes the oldest end into force, unless its number has been given anew since.
@@ -394,6 +372,32 @@ impl Source {
             wanted.push(event);
         }
         self.pending.push(wanted);
+    }
+}
+
+impl Iterator for Source {
+    type Item = Item;
+
+    fn next(&mut self) -> Option<Item> {
+        self.started = true;
+        loop {
+            self.fill();
+            let now = self.pending.front().map_or(self.newest, |event| event.time);
+            let due = |(time, _): &(u64, Fact)| time.saturating_add(KEEP) <= now;
+            if self.ends.len() > MAX_ENDS || self.ends.front().is_some_and(due) {
+                if let Some(ended) = self.end() {
+                    return Some(Item::Ended(ended));
+                }
+                continue;
+            }
+            let Some(event) = self.pending.pop() else {
+                return std::mem::take(&mut self.gap).then_some(Item::Gap);
+            };
+            self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
+            let Some(name) = ends(&event.fact) else { return Some(Item::Event(event)) };
+            self.last_end.insert(name, event.time);
+            self.ends.push_back((event.time, event.fact));
+        }
     }
 }
 

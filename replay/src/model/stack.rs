@@ -3,7 +3,7 @@
 //! A function that is called later on the same thread from a deeper frame has a lower stack pointer.
 //! So at a new hit, every frame at or below its stack pointer has returned, and the top of the rest
 //! called it, unless it is left over from an earlier call that went less deep. What a frame can't do
-//! tells: a record that has completed calls nothing more, and `recGblFwdLink` writes to no field and
+//! shows it: a record that has completed calls nothing more, and `recGblFwdLink` writes to no field and
 //! follows one link.
 
 use super::open_chains::SpanRef;
@@ -84,7 +84,7 @@ pub struct Thread {
     /// Puts without a frame around them.
     pub puts: Puts,
     /// Chains without a known cause that look like the work of an asynchronous record's links, and
-    /// their stack pointers: its completion will tell.
+    /// their stack pointers: its completion will show it.
     pub orphans: VecDeque<(i64, SpanRef)>,
     /// Its last `scanIoRequest` or `postEvent`: stack pointer, caller.
     pub interrupt: Option<(i64, CallSiteId)>,

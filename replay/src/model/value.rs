@@ -48,7 +48,7 @@ pub fn same(a: &Value, b: &Value) -> Option<bool> {
                 text.starts_with(bytes)
             }
         }
-        // An array of one element and the element: senders differ in how they say that.
+        // An array of one element and the element: senders differ in how they encode that.
         (Value::Array(array), single) | (single, Value::Array(array)) if array.count == 1 => {
             return elements(array).next().and_then(|first| same(&first, single));
         }
@@ -77,7 +77,7 @@ pub fn same_through_link(given: &Value, sent: &Value) -> Option<bool> {
     }
 }
 
-/// `value` as a field of type `dbf` would hold it, as far as the reader can tell; else as it is.
+/// `value` as a field of type `dbf` would hold it, as far as the reader can know; else unchanged.
 pub fn convert(value: &Value, dbf: Dbf) -> Value {
     let value = match (value, single_text(value)) {
         // Numbers asked for as text, as `caput -s` and many panels do.

@@ -18,7 +18,7 @@ pub fn text(out: &mut Out, runs: &[RunSummary]) -> io::Result<()> {
 }
 
 fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
-    let unknown = "(not told)";
+    let unknown = "(not known)";
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| unknown.to_owned());
     line!(
         out,

@@ -130,7 +130,7 @@ pub fn text(
 ) -> io::Result<()> {
     for (run, found) in runs {
         let run = line(*run, found, zone);
-        let unknown = "(not told)";
+        let unknown = "(not known)";
         let [host, first, last] =
             [run.host, run.first.as_deref(), run.last.as_deref()].map(|text| text.unwrap_or(unknown));
         let word = if run.sound { "sound" } else { "DAMAGED" };

@@ -215,7 +215,7 @@ impl Seen {
     }
 }
 
-/// What the field held before the first moment that is in the log: a put that led to it tells.
+/// What the field held before the first moment that is in the log: from a put that led to it.
 fn before(moment: &Moment) -> Option<Value> {
     let mut chain: &Chain = &moment.chain;
     let mut own = None;
@@ -239,7 +239,7 @@ fn before(moment: &Moment) -> Option<Value> {
     (put.old != Value::Unknown && (field || matches!(span.kind, SpanKind::Put(_)))).then(|| put.old.clone())
 }
 
-/// Was the put's record processed for it? Then its completion tells the value.
+/// Was the put's record processed for it? Then its completion has the value.
 fn processes(chain: &Chain, number: usize, put: &PutSpan) -> bool {
     field_name(&chain.run.context(), put.field) == Some("VAL")
         && chain.spans.iter().any(|span| match &span.kind {
@@ -389,7 +389,7 @@ pub struct Answer {
     ioc: String,
     /// When.
     time: String,
-    /// Has its value changed at all, as far as the log tells?
+    /// Is its value known to have changed?
     changed: bool,
     from: Option<serde_json::Value>,
     to: serde_json::Value,
@@ -401,7 +401,7 @@ pub struct Answer {
     count: u64,
     /// Is it known what it held before the first of them? Else that one may have been a change.
     before_known: bool,
-    /// After so many of them it is not known what it held.
+    /// After how many of them it is not known what it held.
     values_unknown: u64,
     /// What set it off, in words.
     cause: String,

@@ -11,7 +11,6 @@ use argh::{EarlyExit, FromArgs};
 use destination::Destination;
 use std::ffi::OsString;
 use std::io::{self, BufWriter};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Runs the program with these arguments, the program's name not among them.
@@ -72,7 +71,7 @@ fn print(text: &str) -> io::Result<()> {
 fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let (_, command) = arguments.command.get();
     let reading = command.reading();
-    let file = reading.output.as_ref().map(PathBuf::as_path);
+    let file = reading.output.as_deref();
     let failed = |error| Failure::output(error, file);
     let destination = Destination::open(file, &reading.logs)?;
     let mut below = BufWriter::with_capacity(1 << 16, destination);

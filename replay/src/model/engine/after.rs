@@ -1,7 +1,7 @@
-//! What fields held after puts: what a put came to, where its record's processing does not tell.
+//! What fields held after puts: the result of a put whose record's processing does not show it.
 //!
-//! The recorder reads a field again some time after a put to it, and the next put to a field tells what it held
-//! before. Either says what the put left only if nothing else may have changed the field meanwhile: that is kept with
+//! The recorder reads a field again some time after a put to it, and the next put to a field holds the value
+//! before. Either is what the put left only if nothing else may have changed the field meanwhile: that is kept with
 //! it ([`After::alone`]).
 
 use super::{Engine, MAX_RECORDS};
@@ -19,7 +19,7 @@ const SOONEST: u64 = SECOND / 100;
 const LATE: u64 = SECOND / 4;
 /// No reading comes later than this: the recorder makes its last one half a second after the put.
 const LAST: u64 = 2 * SECOND;
-/// Fields of a record whose puts are followed at a time; the oldest go. An operator's screen writes to a handful.
+/// Fields of a record whose puts are followed at a time; the oldest are dropped. An operator's screen writes to a handful.
 const MAX_FIELDS: usize = 64;
 
 /// Fields of every record that only puts change, whatever its type: nothing that dbProcess and what it calls in EPICS
@@ -38,7 +38,7 @@ pub(super) struct Written {
 }
 
 impl Engine {
-    /// A put came to its field: what comes after tells what it left.
+    /// A put came to its field: what comes after shows what it left.
     pub(super) fn watch(&mut self, time: u64, record: RecordId, at: SpanRef) {
         let Some(field) = self.chains.put(at).and_then(|put| put.field) else { return };
         if self.written.len() >= MAX_RECORDS && !self.written.contains_key(&record) {
@@ -82,7 +82,7 @@ impl Engine {
         let old = self.chains.put(at).map(|put| &put.old);
         let unchanged = old.and_then(|old| value::same(old, &held.value)) != Some(false);
         if unchanged && age < LATE {
-            return; // not yet, or not at all: the next reading tells
+            return; // not yet, or not at all: the next reading decides
         }
         fields.remove(place);
         if fields.is_empty() {
@@ -116,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// Hits are missing since a time: puts and processing may be among them. A loss is told up to a second late.
+    /// Hits are missing since a time: puts and processing may be among them. A loss is reported up to a second late.
     pub(super) fn disturb_all(&mut self, since: u64) {
         self.written.values_mut().flatten().for_each(|written| written.alone = false);
         for (_, at) in self.judged.iter().filter(|(judged, _)| *judged >= since) {

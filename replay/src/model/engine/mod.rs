@@ -3,7 +3,7 @@
 //! Fed with a run's events in the order of time, it rebuilds what called what (docs/internals/chains.md):
 //! by the stack of each thread, by the functions that called, and across threads by the
 //! record that is waiting. A put's two sides, packet and hit, are joined here too (see
-//! [`super::packets`]). Here are the stacks, and what has ended; [`puts`] and [`processing`] have the
+//! [`super::packets`]). Here are the stacks, and what has ended; `puts` and `processing` have the
 //! rules of the hits.
 
 mod after;
@@ -26,7 +26,7 @@ use std::rc::Rc;
 const SWEEP: u64 = SECOND / 10;
 /// Events after which it is looked for whatever the time, so that logs in which no time passes take no more memory.
 const SWEEP_EVENTS: usize = 100_000;
-/// After so long without a hit, a thread whose records have all completed has gone back to waiting.
+/// After this time without a hit, a thread whose records have all completed has gone back to waiting.
 const IDLE: u64 = 2 * SECOND;
 /// How long `scanOnce` may take to get to a record: its queue holds 1000, and one may be slow.
 const ONCE: u64 = 10 * SECOND;

@@ -14,7 +14,7 @@ use iocrec_log::event::{
 /// How long a chain without a known cause is kept for the completion that explains it.
 const ORPHAN: u64 = SECOND;
 /// A record's own callback calls `dbPut` for its links, and what asks for the next callback or completes the record. Either
-/// may be the deeper: by so many bytes of stack, which hold the frames of the two or three functions in between.
+/// may be the deeper: by this many bytes of stack, which hold the frames of the two or three functions in between.
 const OWN_CALLBACK: i64 = 512;
 /// How long a chain is kept for what it has asked a callback thread for.
 const ASKED: u64 = SECOND;
@@ -95,7 +95,7 @@ impl Engine {
             matches!(caller, Caller::ScanList | Caller::Root(Trigger::Event | Trigger::IoInterrupt));
         let place = self.requests.place_of(record);
         let periodic = place.is_some_and(|place| place.callback.is_none());
-        // A list of an event or of I/O Intr: what the record's place says, else the thread.
+        // A list of an event or of I/O Intr: by the record's place, else by the thread.
         if by_caller && !periodic && (place.is_some() || role == Role::Callback) {
             self.begin_root(thread, time);
             let sort = if let Caller::Root(sort) = caller { Some(sort) } else { None };
@@ -103,7 +103,7 @@ impl Engine {
             return self.asked_for(request, trigger);
         }
         let (parent, trigger) = self.parent(time, process, caller, role);
-        // A stripped IOC does not tell the caller. The record is on a list that was asked for.
+        // In a stripped IOC the caller is not known. The record is on a list that was asked for.
         let unexplained = parent.is_none() && matches!(trigger, Trigger::Callback | Trigger::Unknown);
         if unexplained && caller == Caller::Unknown && place.is_some() && !periodic {
             if let (Some(request), trigger) = self.requests.cause(time, thread, record, None) {
@@ -134,7 +134,7 @@ impl Engine {
         state.puts.clear();
     }
 
-    /// A process routine. Without the hits of `dbProcess` and of its callers nothing tells which frames of the
+    /// A process routine. Without the hits of `dbProcess` and of its callers nothing shows which frames of the
     /// thread still live, so it is a chain of its own.
     pub(super) fn routine(&mut self, time: u64, process: Process) {
         let outcome = Outcome::Entered { again: process.active };
@@ -272,7 +272,7 @@ impl Engine {
         let open = self.open.remove(&record);
         let open = open.filter(|at| self.chains.resolve(*at).is_some());
         let Some(at) = open else {
-            // It began before the recorder, or so long ago that its chain has been given out.
+            // It began before the recorder, or its chain has been given out.
             let trigger = Trigger::Completion;
             let phases = Vec::new();
             let (list, asked) = (None, None);
@@ -296,7 +296,7 @@ impl Engine {
             span.end = time;
             if let SpanKind::Process(process) = &mut span.kind {
                 process.outcome = completed;
-                // A frame may be left over from when the record began: what it asked for tells.
+                // A frame may be left over from when the record began: what it asked for decides.
                 if own.is_none() || process.phases.iter().any(|phase| phase.asked.is_some_and(is_completion))
                 {
                     note(process, Phase { time, thread, asked: None });
@@ -382,7 +382,7 @@ impl Engine {
         let by_caller = if let Caller::Asks(trigger) = caller { Some(trigger) } else { None };
         let asks = self.requests.trigger_of(callback).or(by_caller);
         if let (CauseKind::CallbackRequest, Some(trigger)) = (cause.kind, asks) {
-            // `scanIoRequest` and `postEvent` tell who called them, where they are probed.
+            // Hits of `scanIoRequest` and `postEvent` have their caller, where they are probed.
             let asked = state.interrupt.filter(|(sp, _)| *sp > cause.sp).map(|(_, site)| site);
             let site = asked.or((by_caller.is_none()).then_some(cause.site)).unwrap_or_default();
             let from =
@@ -474,7 +474,7 @@ impl Engine {
     }
 }
 
-/// A callback that will go on with the record's processing?
+/// A callback that will continue the record's processing?
 fn is_completion(kind: CauseKind) -> bool {
     matches!(kind, CauseKind::CallbackRequestProcess | CauseKind::CallbackRequestProcessDelayed)
 }

@@ -263,7 +263,7 @@ impl Engine {
         }
         let mut done = Vec::new();
         if self.packets.learn(&self.chains, &self.run.context(), thread, at) {
-            // What the thread did before, and could not be told from another's, comes first.
+            // What the thread did before, and could not be distinguished from another's, comes first.
             for (time, earlier) in self.packets.take_hits_of(thread) {
                 self.join(thread, time, earlier, last);
             }

@@ -1,8 +1,7 @@
 //! Chains as indented text.
 //!
-//! The first line says when and what set the chain off; below it stand the records in the order in
-//! which they were processed, each under what made it process, with its value, its severity where it
-//! has one, and the time that it took.
+//! The first line has the time of the chain and its cause. Below it stand the records in the order in which they were
+//! processed, each under its cause, with its value, its severity where it has one, and the time that it took.
 
 use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span, SpanKind};
 use crate::model::putlog::ioc_of_span;
