@@ -1,5 +1,4 @@
-//! Channel Access as it passes by: packets of all network namespaces that something is recorded in, and what the sockets
-//! say of whose they are.
+//! Channel Access packets, from the network namespaces of all traced processes, and the owners of the circuits' ends.
 
 use std::os::fd::RawFd;
 
@@ -8,15 +7,15 @@ use iocrec_log::event::LossSource;
 use crate::net::captures::Captures;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::context::Context;
-use crate::recorder::run::ROUND;
 use crate::recorder::shortfall::Shortfall;
+use crate::recorder::sources::ROUND;
 use crate::recorder::sources::{Lost, Source};
 
 /// See the module.
 pub struct ChannelAccess {
     /// `None`: no packets are taken.
     captures: Option<Captures>,
-    /// What was lost up to the end.
+    /// Packets lost up to the end.
     lost: u64,
 }
 
