@@ -9,7 +9,7 @@
 #include <bpf/bpf_helpers.h>
 #include "registers.h"
 
-#define INLINE static __attribute__((always_inline))
+#define INLINE static inline __attribute__((always_inline))
 
 /*
  * Kernel 4.4 does not notice that a pointer has been compared with NULL if the compiler spilled it to the stack before. To

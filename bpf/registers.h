@@ -82,7 +82,7 @@ typedef __s32 __long;
 struct pt_regs {
 	__u32 bx, cx, dx, si, di, bp, ax, ds, es, fs, gs, orig_ax, ip, cs, flags, sp, ss;
 };
-static __attribute__((always_inline)) __u32 stack_word(struct pt_regs *regs, __u32 number)
+static inline __attribute__((always_inline)) __u32 stack_word(struct pt_regs *regs, __u32 number)
 {
 	__u32 word = 0;
 
