@@ -146,7 +146,7 @@ impl Attacher {
         // a path in /proc/self/fd holds no NUL
         let path = CString::new(opened.path().as_os_str().as_bytes()).unwrap_or_default();
         let thread = i32::try_from(thread).map_err(|_| ProbeError::OutOfRange(thread.into()))?;
-        if step == Step::Probe && opened.identity.is_young() {
+        if step == Step::Probe && opened.identity.is_recent() {
             deferred_close::wait_for_others();
         }
         let _placing = removal::placing();
