@@ -69,6 +69,8 @@ struct IocLine {
     /// What of the records could not be read.
     unread: Option<String>,
     probes: Vec<String>,
+    /// Puts inside it are seen.
+    puts: bool,
     /// Of processing only the entry of records' process routines is seen.
     by_routines: bool,
     left_out: Vec<NotProbed>,
@@ -159,6 +161,7 @@ fn look(users: &Users) -> Result<Report, String> {
         known: Err("not EPICS Base: puts are taken from packets".into()),
         unread: None,
         probes: Vec::new(),
+        puts: false,
         by_routines: false,
         left_out: Vec::new(),
         no_packets: None,
@@ -191,8 +194,11 @@ impl IocLine {
         left_out.extend(unprobed.map(NotProbed::Process));
         let stripped = ioc.is_stripped();
         left_out.extend((stripped && unprobed.is_none()).then_some(NotProbed::Stripped));
+        let mut puts = false;
         for spec in CATALOG.iter().filter(|_| unprobed.is_none() && !stripped) {
-            match probe::target(ioc, spec) {
+            let target = probe::target(ioc, spec);
+            puts |= target.is_ok() && spec.core && spec.puts;
+            match target {
                 Ok(target) if target.cost == Cost::Emulated => probes.push(target.symbol.to_string()),
                 Ok(target) => probes.push(format!("{} (single-stepped: slow)", target.symbol)),
                 Err(reason) => left_out.push(reason),
@@ -225,6 +231,7 @@ impl IocLine {
             known: known.map_err(ToString::to_string),
             unread,
             probes,
+            puts,
             by_routines,
             left_out,
             no_packets: None,
@@ -245,9 +252,8 @@ impl IocLine {
         let packets = packets && self.no_packets.is_none();
         let hits = self.known.is_ok() && !self.probes.is_empty();
         let mut what = Vec::new();
-        let puts = self.probes.iter().any(|probe| probe.starts_with("dbPut"));
-        what.extend((hits && puts && !self.by_routines).then_some("puts and processing inside the IOC"));
-        what.extend((hits && puts && self.by_routines).then_some("puts inside the IOC"));
+        what.extend((hits && self.puts && !self.by_routines).then_some("puts and processing inside the IOC"));
+        what.extend((hits && self.puts && self.by_routines).then_some("puts inside the IOC"));
         what.extend((hits && self.by_routines).then_some("which records begin to process"));
         what.extend((packets && !self.ca_ports.is_empty()).then_some("puts by packets"));
         if what.is_empty() {
@@ -393,6 +399,7 @@ mod tests {
             known: Ok((3, 5)),
             unread: Some(odd.into()),
             probes: vec!["dbPut".into()],
+            puts: true,
             by_routines: false,
             left_out: vec![],
             no_packets: Some(odd.into()),
