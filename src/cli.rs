@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
-use iocrec_cli::alias::Alias;
+use iocrec_cli::alias::{self, Alias};
+use iocrec_cli::{command, option_group};
 use iocrec_log::event::Tier;
 use iocrec_log::storage::Directory;
 use iocrec_log::writer::{self, Writer};
@@ -37,12 +38,89 @@ use crate::terminal::{self, complain};
 /// does not come from the IOC; it would be half of the log (docs/benchmarks.md).
 const TIME_STEP: u64 = 256;
 
+option_group! { $
+    /// The directory of a running recorder's log.
+    pub(crate) struct LogDirectory as log_directory {
+        /// log directory
+        #[argh(option, arg_name = "dir")]
+        dir: std::path::PathBuf,
+    }
+}
+
+option_group! { $
+    /// Text or JSON.
+    pub(crate) struct Json as json {
+        /// write JSON instead of text
+        #[argh(switch)]
+        json: bool,
+    }
+}
+
+option_group! { $
+    /// Whose processes.
+    pub(crate) struct OfUsers as of_users {
+        /// only processes of this user, by name or number; repeatable (default: all users)
+        #[argh(option, arg_name = "name")]
+        user: Vec<String>,
+    }
+}
+
+option_group! { $
+    /// What to record, or to watch.
+    pub(crate) struct Watching as watching {
+        /// stop after this time, e.g. 30s (default: at SIGINT or SIGTERM)
+        #[argh(option, arg_name = "time", from_str_fn(crate::cli::duration))]
+        duration: Option<std::time::Duration>,
+
+        /// capture packets on this interface of iocrec's own network namespace; repeatable (default any)
+        #[argh(option, arg_name = "name")]
+        iface: Vec<String>,
+
+        /// TCP port of a CA server, besides those of local servers, which are found automatically; repeatable
+        #[argh(option, arg_name = "number")]
+        port: Vec<u16>,
+
+        /// only this process; repeatable (default: all IOCs, also those that start later)
+        #[argh(option, arg_name = "number")]
+        pid: Vec<u32>,
+
+        /// only records and PVs whose names match, e.g. 'SR:*'; repeatable
+        #[argh(option, arg_name = "glob")]
+        only: Vec<String>,
+
+        /// no records and PVs whose names match; repeatable
+        #[argh(option, arg_name = "glob")]
+        exclude: Vec<String>,
+
+        /// leave out puts
+        #[argh(switch)]
+        no_puts: bool,
+
+        /// leave out processing
+        #[argh(switch)]
+        no_process: bool,
+
+        /// chain sampling: keep at most this many process chains a second of each record that begins them, always whole
+        /// chains (also --max-chains); puts and what they set off are always kept
+        #[argh(option, arg_name = "number", from_str_fn(crate::cli::chains))]
+        thin: Option<u32>,
+
+        /// leave out the IOCs' command lines; by default, only what looks like a secret is left out
+        #[argh(switch)]
+        no_command_lines: bool,
+
+        /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
+        #[argh(option, arg_name = "tier", default = "crate::probes::tiers::TierRequest::Auto", from_str_fn(crate::cli::tier))]
+        tier: crate::probes::tiers::TierRequest,
+    }
+}
+
 /// A flight recorder for EPICS IOCs: watches running IOCs from outside, without changing them.
 #[derive(FromArgs, ArgsInfo, Debug)]
 struct Arguments {
     /// print the version
     #[argh(switch, short = 'V')]
-    #[allow(dead_code)] // seen to before: with it no command is needed
+    #[allow(dead_code)] // handled before argh: with it no command is needed
     version: bool,
 
     #[argh(subcommand)]
@@ -60,209 +138,102 @@ enum Command {
     Version(Version),
 }
 
-/// record IOCs into a log directory, to be read with iocreplay
-#[derive(FromArgs, ArgsInfo, Debug)]
-#[argh(subcommand, name = "record")]
-struct Record {
-    /// directory of the log; made if it is not there
-    #[argh(option)]
-    dir: PathBuf,
+command! {
+    /// Record IOCs into a log directory, to be read with iocreplay
+    #[argh(subcommand, name = "record")]
+    struct Record {
+        /// log directory; created if missing
+        #[argh(option)]
+        dir: PathBuf,
 
-    /// most bytes that the log may take, e.g. 64M: the oldest goes first (default 64M)
-    #[argh(option, default = "64 << 20", from_str_fn(size))]
-    max_disk: u64,
+        /// maximum size of the log, e.g. 64M; the oldest segments are deleted first (default 64M)
+        #[argh(option, arg_name = "size", default = "64 << 20", from_str_fn(size))]
+        max_disk: u64,
 
-    /// delete what is older, e.g. 30d (default: only the size counts); pins stay
-    #[argh(option, from_str_fn(duration))]
-    max_age: Option<Duration>,
+        /// delete segments older than this, e.g. 30d; pinned segments stay (default: only the size counts)
+        #[argh(option, arg_name = "time", from_str_fn(duration))]
+        max_age: Option<Duration>,
 
-    /// how much before a mark or another cause is kept when older parts of the log go (default 5m)
-    #[argh(option, default = "Duration::from_secs(300)", from_str_fn(duration))]
-    pin_before: Duration,
+        /// how much of the log to pin before a mark or another trigger (default 5m)
+        #[argh(option, arg_name = "time", default = "Duration::from_secs(300)", from_str_fn(duration))]
+        pin_before: Duration,
 
-    /// how much after it is kept (default 1m)
-    #[argh(option, default = "Duration::from_secs(60)", from_str_fn(duration))]
-    pin_after: Duration,
+        /// how much of the log to pin after a mark or another trigger (default 1m)
+        #[argh(option, arg_name = "time", default = "Duration::from_secs(60)", from_str_fn(duration))]
+        pin_after: Duration,
 
-    /// percent of the log that what is kept may have, at most 75; the oldest goes first (default 25; 0: keep nothing)
-    #[argh(option, default = "25")]
-    pin_share: u8,
+        /// percentage of the log that pinned segments may take, at most 75; the oldest pins are released first (default
+        /// 25; 0 pins nothing)
+        #[argh(option, arg_name = "percent", default = "25")]
+        pin_share: u8,
 
-    /// keep what is around a MAJOR or INVALID alarm of records whose names match; repeatable. What is around the
-    /// death of an IOC is always kept
-    #[argh(option)]
-    pin_on: Vec<String>,
+        /// pin the segments around a MAJOR or INVALID alarm of records whose names match; repeatable. Those around the
+        /// death of an IOC are always pinned
+        #[argh(option, arg_name = "glob")]
+        pin_on: Vec<String>,
 
-    /// keep what is around a put from outside to PVs or records whose names match; repeatable
-    #[argh(option)]
-    pin_on_put: Vec<String>,
+        /// pin the segments around a put from outside to PVs or records whose names match; repeatable
+        #[argh(option, arg_name = "glob")]
+        pin_on_put: Vec<String>,
 
-    /// longest time that an event stays in memory (default 1s): what a crash of the recorder costs
-    #[argh(option, default = "Duration::from_secs(1)", from_str_fn(duration))]
-    flush: Duration,
+        /// maximum time that an event stays in memory, where a crash of the recorder loses it (default 1s)
+        #[argh(option, arg_name = "time", default = "Duration::from_secs(1)", from_str_fn(duration))]
+        flush: Duration,
 
-    /// longest time until an event is safe from a power cut (default 5s)
-    #[argh(option, default = "Duration::from_secs(5)", from_str_fn(duration))]
-    sync: Duration,
+        /// maximum time until an event is safe from a power failure (default 5s)
+        #[argh(option, arg_name = "time", default = "Duration::from_secs(5)", from_str_fn(duration))]
+        sync: Duration,
 
-    /// round times down to steps of so long, at most 1ms, which makes the log smaller; the next smaller power of two in
-    /// ns is taken (default 256ns; 1ns keeps them as they are)
-    #[argh(option, default = "TIME_STEP", from_str_fn(time_step))]
-    time_step: u64,
+        /// time resolution (also --time-resolution), at most 1ms, rounded down to a power of two in ns; a coarser one makes
+        /// the log smaller (default 256ns; 1ns keeps times exact)
+        #[argh(option, arg_name = "time", default = "TIME_STEP", from_str_fn(time_step))]
+        time_step: u64,
 
-    /// leave out as many process chains as needed for --max-disk to hold this long, e.g. 24h
-    #[argh(option, from_str_fn(duration))]
-    retain: Option<Duration>,
-
-    /// end after this time, e.g. 30s (default: at SIGINT or SIGTERM)
-    #[argh(option, from_str_fn(duration))]
-    duration: Option<Duration>,
-
-    /// capture packets on this interface of iocrec's own network namespace; repeatable (default any)
-    #[argh(option)]
-    iface: Vec<String>,
-
-    /// a CA server's TCP port, besides those of local servers, which are found; repeatable
-    #[argh(option)]
-    port: Vec<u16>,
-
-    /// only this process; repeatable (default: every IOC there is and those that start later)
-    #[argh(option)]
-    pid: Vec<u32>,
-
-    /// only processes of this user, a name or a number; repeatable (default: those of all)
-    #[argh(option)]
-    user: Vec<String>,
-
-    /// only records and PVs whose names match, e.g. 'SR:*'; repeatable
-    #[argh(option)]
-    only: Vec<String>,
-
-    /// no records and PVs whose names match; repeatable
-    #[argh(option)]
-    exclude: Vec<String>,
-
-    /// do not record puts
-    #[argh(switch)]
-    no_puts: bool,
-
-    /// do not record processing
-    #[argh(switch)]
-    no_process: bool,
-
-    /// keep at most so many process chains a second of each record that begins them, as wholes; puts and what
-    /// they cause are all kept
-    #[argh(option, from_str_fn(chains))]
-    thin: Option<u32>,
-
-    /// leave out the IOCs' command lines; by default only what looks like a secret in them is left out
-    #[argh(switch)]
-    no_command_lines: bool,
-
-    /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
-    #[argh(option, default = "TierRequest::Auto", from_str_fn(tier))]
-    tier: TierRequest,
+        /// leave out as many process chains as needed for --max-disk to hold this much time, e.g. 24h; puts are always kept
+        #[argh(option, arg_name = "time", from_str_fn(duration))]
+        retain: Option<Duration>,
+    } with watching: Watching, of_users: OfUsers
 }
 
-/// print puts and processing as they happen, a line each; writes no log
-#[derive(FromArgs, ArgsInfo, Debug)]
-#[argh(subcommand, name = "watch")]
-struct Watch {
-    /// end after this time, e.g. 30s (default: at SIGINT or SIGTERM)
-    #[argh(option, from_str_fn(duration))]
-    duration: Option<Duration>,
-
-    /// capture packets on this interface of iocrec's own network namespace; repeatable (default any)
-    #[argh(option)]
-    iface: Vec<String>,
-
-    /// a CA server's TCP port, besides those of local servers, which are found; repeatable
-    #[argh(option)]
-    port: Vec<u16>,
-
-    /// only this process; repeatable (default: every IOC there is and those that start later)
-    #[argh(option)]
-    pid: Vec<u32>,
-
-    /// only processes of this user, a name or a number; repeatable (default: those of all)
-    #[argh(option)]
-    user: Vec<String>,
-
-    /// only records and PVs whose names match, e.g. 'SR:*'; repeatable
-    #[argh(option)]
-    only: Vec<String>,
-
-    /// no records and PVs whose names match; repeatable
-    #[argh(option)]
-    exclude: Vec<String>,
-
-    /// no puts
-    #[argh(switch)]
-    no_puts: bool,
-
-    /// no processing
-    #[argh(switch)]
-    no_process: bool,
-
-    /// at most so many process chains a second of each record that begins them; all puts
-    #[argh(option, from_str_fn(chains))]
-    thin: Option<u32>,
-
-    /// leave out the IOCs' command lines; by default only what looks like a secret in them is left out
-    #[argh(switch)]
-    no_command_lines: bool,
-
-    /// how to watch: auto, ring, perf or packet (default auto, the best that works here)
-    #[argh(option, default = "TierRequest::Auto", from_str_fn(tier))]
-    tier: TierRequest,
+command! {
+    /// Print puts and processing as they happen, a line each; writes no log
+    #[argh(subcommand, name = "watch")]
+    struct Watch {} with watching: Watching, of_users: OfUsers
 }
 
-/// say what this machine allows, with reasons, and which IOCs run on it
-#[derive(FromArgs, ArgsInfo, Debug)]
-#[argh(subcommand, name = "check")]
-struct Check {
-    /// only processes of this user, a name or a number; repeatable (default: those of all)
-    #[argh(option)]
-    user: Vec<String>,
-
-    /// as JSON
-    #[argh(switch)]
-    json: bool,
+command! {
+    /// Show what this machine allows, with reasons, and which IOCs run on it
+    #[argh(subcommand, name = "check")]
+    struct Check {} with of_users: OfUsers, json: Json
 }
 
-/// write a mark into the log of the running recorder; what is around it is kept
-#[derive(FromArgs, ArgsInfo, Debug)]
-#[argh(subcommand, name = "mark")]
-struct Mark {
-    /// directory of the log
-    #[argh(option)]
-    dir: PathBuf,
-
-    /// the mark's text, e.g. "beam lost"
-    #[argh(positional)]
-    text: Vec<String>,
+command! {
+    /// Write a mark into the log of the running recorder, and pin the segments around it
+    #[argh(subcommand, name = "mark")]
+    struct Mark {
+        /// the mark's text, e.g. "beam lost"
+        #[argh(positional)]
+        text: Vec<String>,
+    } with log_directory: LogDirectory
 }
 
-/// say if a recorder is running on a directory, and how it does
-#[derive(FromArgs, ArgsInfo, Debug)]
-#[argh(subcommand, name = "status")]
-struct ShowStatus {
-    /// directory of the log
-    #[argh(option)]
-    dir: PathBuf,
-
-    /// as JSON
-    #[argh(switch)]
-    json: bool,
+command! {
+    /// Show recorder status
+    #[argh(subcommand, name = "status")]
+    struct ShowStatus {} with log_directory: LogDirectory, json: Json
 }
 
-/// print the version
-#[derive(FromArgs, ArgsInfo, Debug)]
-#[argh(subcommand, name = "version")]
-struct Version {}
+command! {
+    /// Print the version
+    #[argh(subcommand, name = "version")]
+    struct Version {}
+}
 
 /// Other names of options.
-pub static ALIASES: &[Alias] = &[];
+pub static ALIASES: &[Alias] = &[
+    Alias { alias: "--max-chains", option: "--thin" },
+    Alias { alias: "--time-resolution", option: "--time-step" },
+];
 
 /// What argh knows of the command line: for the manual page and the completions (crate iocrec-pages).
 pub fn args_info() -> CommandInfoWithArgs {
@@ -299,7 +270,7 @@ fn parse(words: &[String]) -> Result<Option<Command>, Failure> {
     if let ["--version" | "-V", ..] = words.as_slice() {
         words = vec!["version"];
     }
-    match Arguments::from_args(&["iocrec"], &words) {
+    match Arguments::from_args(&["iocrec"], &alias::resolve(&words, ALIASES)) {
         Ok(arguments) => Ok(Some(arguments.command)),
         Err(exit) if exit.status.is_ok() => {
             terminal::print(&exit.output);
@@ -499,10 +470,10 @@ fn size(text: &str) -> Result<u64, String> {
         "K" | "k" => 10,
         "M" | "m" => 20,
         "G" | "g" => 30,
-        _ => return Err(format!("{text} is no size; write it as 64M, 512K, 1G or in bytes")),
+        _ => return Err("invalid size; write it as 64M, 512K, 1G or in bytes".into()),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("{text} is no size; write it as 64M"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("{text} is more than any disk has"))
+    let number: u64 = digits.parse().map_err(|_| "invalid size; write it as 64M")?;
+    number.checked_mul(1 << shift).ok_or_else(|| "larger than any disk".into())
 }
 
 /// `500ms`, `30s`, `5m`, `24h`, `30d`; at least a millisecond.
@@ -514,13 +485,13 @@ fn duration(text: &str) -> Result<Duration, String> {
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => return Err(format!("{text} is no time; write it as 500ms, 30s, 5m, 24h or 30d")),
+        _ => return Err("invalid time; write it as 500ms, 30s, 5m, 24h or 30d".into()),
     };
-    let number = number.ok_or_else(|| format!("{text} is no time; write it as 30s"))?;
+    let number = number.ok_or("invalid time; write it as 30s")?;
     match number.checked_mul(milliseconds) {
         Some(total @ 1..) => Ok(Duration::from_millis(total)),
-        Some(0) => Err(format!("{text} is no time; the least is 1ms")),
-        None => Err(format!("{text} is too long")),
+        Some(0) => Err("must be at least 1ms".into()),
+        None => Err("too long".into()),
     }
 }
 
@@ -540,16 +511,16 @@ fn time_step(text: &str) -> Result<u64, String> {
     };
     match number.zip(unit).and_then(|(number, unit)| number.checked_mul(unit)) {
         Some(step @ 1..=1_000_000) => Ok(step),
-        _ => Err(format!("{text} is no step of times; write it as 1ns, 256ns, 1us or, at most, 1ms")),
+        _ => Err("invalid time resolution; write it as 1ns, 256ns, 1us or, at most, 1ms".into()),
     }
 }
 
 /// A number of chains a second, at least 1.
 fn chains(text: &str) -> Result<u32, String> {
     match text.parse() {
-        Ok(0) => Err("0 chains would be none; to record no processing use --no-process".into()),
+        Ok(0) => Err("--thin must be at least 1; to leave out processing, use --no-process".into()),
         Ok(chains) => Ok(chains),
-        Err(_) => Err(format!("{text} is no number of chains a second; write it as 1 or 10")),
+        Err(_) => Err("invalid number of chains a second; write it as 1 or 10".into()),
     }
 }
 
@@ -559,7 +530,7 @@ fn tier(text: &str) -> Result<TierRequest, String> {
         "ring" => Ok(TierRequest::Only(Tier::Ring)),
         "perf" => Ok(TierRequest::Only(Tier::Perf)),
         "packet" => Ok(TierRequest::Only(Tier::Packet)),
-        _ => Err(format!("{text} is no tier; choose auto, ring, perf or packet")),
+        _ => Err("unknown tier; choose auto, ring, perf or packet".into()),
     }
 }
 
@@ -595,6 +566,18 @@ mod tests {
     fn chains_a_second() {
         assert_eq!(chains("2"), Ok(2));
         assert!(chains("0").is_err() && chains("-1").is_err() && chains("1.5").is_err());
+    }
+
+    #[test]
+    fn options_have_other_names() {
+        let words =
+            ["record", "--dir", "x", "--max-chains", "2", "--time-resolution", "1us"].map(str::to_owned);
+        match parse(&words) {
+            Ok(Some(Command::Record(record))) => {
+                assert_eq!((record.thin, record.time_step), (Some(2), 1000));
+            }
+            _ => panic!("{words:?} must be taken"),
+        }
     }
 
     #[test]
