@@ -11,9 +11,9 @@
 #include "puts.h"
 
 /*
- * Puts go before processing: a buffer of their own keeps a flood of processing from pushing them out. It is for puts
- * that come from outside (dbPutField, dbProcessNotify, and the dbPut inside them). What records' links put is
- * as frequent as their processing, so it goes with that: `outside` tells which.
+ * Puts matter more than processing: a buffer of their own keeps a flood of processing from pushing them out. It is for
+ * puts from outside (dbPutField, dbProcessNotify, and the dbPut inside them). Puts by records' links are as frequent as
+ * processing, so they go with that: `outside` says which.
  */
 
 #ifdef IOCREC_RING
@@ -38,7 +38,7 @@ struct {
 	__type(value, __u64);
 } lost SEC(".maps");
 
-/* The agent looks in every 50 ms; it is woken only when a quarter of a ring has filled before. */
+/* The agent polls every 50 ms; it is woken only if a quarter of a ring fills before. */
 #define WAKE_AT (1 << 17)
 #define WAKE_AT_PUTS (PUTS_BYTES / 4)
 
@@ -57,8 +57,8 @@ INLINE int count_lost(__u32 sort)
 		return count_lost(LOST_PROCESSING)
 
 /*
- * What has no room in its own ring may have some in the other. Puts from outside may fill both. Others, a PVAccess
- * server's among them, get an eighth of theirs, so that a flood of links' puts pushes none out.
+ * A put that does not fit its own ring may use the other. Puts from outside may fill both. Others, among them those of a
+ * PVAccess server, get an eighth of the puts' ring, so that a flood of links' puts pushes none out.
  */
 INLINE void *room_for_put(__u64 bytes, int outside)
 {
@@ -80,8 +80,8 @@ INLINE void *room_for_put(__u64 bytes, int outside)
 		return count_lost((outside) ? LOST_PUTS : LOST_PROCESSING)
 
 /*
- * Processing of the very record that a put from outside is for tells what became of the put. Where there is no room for
- * it, it may use the puts', up to three eighths: 500 puts have room whatever else happens.
+ * Processing of the very record that was put to shows the put's outcome. If it does not fit, it may use the puts' ring up
+ * to three eighths: room for 500 puts remains in any case.
  */
 #define OPEN_OF_PUT(type, name, regs, id, record) \
 	struct type *name = bpf_ringbuf_reserve(&hits, sizeof(*name), 0); \
@@ -92,8 +92,8 @@ INLINE void *room_for_put(__u64 bytes, int outside)
 		return count_lost(LOST_PROCESSING)
 
 /*
- * Notes the time, and says whether to wake the agent. Looking how full the ring is costs as much as the rest, so
- * it is done for the hits of one microsecond in 16 only.
+ * Notes the time, and returns whether to wake the agent. Checking how full the ring is costs as much as the rest, so it is
+ * done only for the hits of one microsecond in 16.
  */
 INLINE __u64 now(struct hit *hit)
 {
@@ -139,7 +139,7 @@ struct {
 	__uint(value_size, sizeof(__u32));
 } puts SEC(".maps");
 
-/* Whether there is room is not known here, so what has none in its own buffer is lost. */
+/* Free room is not known here, so a hit that does not fit its own buffer is lost. */
 #define OPEN(type, name) \
 	struct type name##_event = {}; \
 	struct type *name = &name##_event
@@ -153,7 +153,7 @@ struct {
 #define SEND(regs, name, hit) SEND_INTO(&hits, regs, name, hit)
 #define SEND_PUT(regs, name, hit, outside) SEND_INTO((outside) ? (void *)&puts : (void *)&hits, regs, name, hit)
 
-/* Constant sizes only. Reading past a short array is harmless: what isn't its own is cut by `bytes`. */
+/* Constant sizes only. Reading past the end of a short array is harmless: `bytes` cuts off the excess. */
 INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
 {
 	if (bytes > ARRAY_BYTES)
@@ -173,8 +173,8 @@ INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
 #endif
 
 /*
- * All of a hit's head but the alarm and the time, which is noted last: reading the clock waits for all reads
- * before it, so it is cheapest there. `id` is bpf_get_current_pid_tgid().
+ * Fills a hit's head except the alarm and the time. The time is noted last: reading the clock waits for all reads before
+ * it, so it is cheapest there. `id` is bpf_get_current_pid_tgid().
  */
 INLINE void begin(struct hit *hit, struct pt_regs *regs, __u64 id, __u16 kind, __u64 object)
 {

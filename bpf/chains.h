@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * Which hits are left out: those of chains beyond the number that a record may begin in a while (--thin,
- * --retain), and those of records that are not wanted (--only, --exclude).
+ * Chain sampling and selection: which hits are left out. Those of chains beyond the number that a record may begin in a
+ * given time (--max-chains, --retain), and those of records that are not wanted (--only, --exclude).
  *
- * A chain is what happens below a dbProcess that nothing recorded on its thread has called. It is kept or left
- * out as a whole: what its thread does in deeper frames, as the stack pointers tell, and the later completion of
- * its asynchronous records with what follows from that. A put from outside is never left out, nor what happens
- * below it, nor what it asks scanOnce to process.
+ * A chain is all that happens below a dbProcess that was not called from anything recorded on its thread. It is kept or
+ * left out as a whole: what its thread does in deeper frames, by their stack pointers, and the later completion of its
+ * asynchronous records with what follows from that. A put from outside is never left out, nor what happens below it, nor
+ * what it asks scanOnce to process.
  *
- * Where something is not known (a map is full, a record is new) the hit is kept.
+ * When in doubt (a map is full, a record is new) the hit is kept.
  */
 #ifndef IOCREC_CHAINS_H
 #define IOCREC_CHAINS_H
@@ -17,7 +17,7 @@
 #include "hits.h"
 #include "buffers.h"
 
-/* The agent makes these maps as large as they must be; they need no room where nothing is left out. */
+/* The agent sets the sizes of these maps; they stay this small if nothing is left out. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -32,7 +32,7 @@ struct {
 	__type(value, struct thread_state);
 } threads SEC(".maps");
 
-/* Between two hits about chains of a record that were left out, at least this time, ns. */
+/* Least time between two hits that report chains of a record that were left out, ns. */
 #define THINNED_PAUSE 10000000000
 
 INLINE struct record_state *state_of(__u64 id, __u64 record)
@@ -59,8 +59,8 @@ INLINE struct thread_state *thread_of(__u64 id)
 }
 
 /*
- * Is a hit below the outermost frame that is known of its thread? That one may have returned long ago, and the
- * hit have come another way that is deeper: then something else lies by now where its return address was.
+ * Is a hit below the outermost known frame of its thread? That frame may have returned long ago, and the hit have come
+ * another way that is deeper: then its return address has been overwritten.
  */
 INLINE int is_below(struct thread_state *thread, struct pt_regs *regs, __u64 id)
 {
@@ -83,7 +83,7 @@ INLINE void enter(struct thread_state *thread, struct pt_regs *regs, __u64 id, i
 	thread->by_put = by_put;
 }
 
-/* Is a chain that begins now one too many? */
+/* Does a chain that begins now exceed the limit? */
 INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, struct record_state *state,
 		       __u64 id, __u64 record)
 {
@@ -91,7 +91,7 @@ INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, str
 	__u64 since = time - state->window;
 
 	if (since >= process->window) {
-		/* windows follow each other as long as they can, so that jitter of a scan costs no chain */
+		/* windows follow each other without a gap if they can, so that jitter of a scan costs no chain */
 		state->window = since < 2 * process->window ? state->window + process->window : time;
 		state->chains = 0;
 	}
@@ -114,7 +114,7 @@ INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, str
 	return 0;
 }
 
-/* Where chains are not looked at. */
+/* Without chain sampling. */
 INLINE int is_unwanted(__u64 id, __u64 record)
 {
 	struct record_state *state = state_of(id, record);
@@ -152,7 +152,7 @@ INLINE int process_left_out(struct pt_regs *regs, struct process_layout *process
 		enter(thread, regs, id, left_out, by_put);
 		state->exempt = 0;
 	}
-	/* one that is active does nothing, and is still to complete what it did before */
+	/* an active record does nothing, and has yet to complete what it did before */
 	bpf_probe_read_user(&active, 1, (void *)(record + process->pact));
 	if (!active)
 		state->open = left_out ? OPEN_LEFT_OUT : by_put ? OPEN_BY_PUT : OPEN_KEPT;
@@ -185,7 +185,7 @@ INLINE int completion_left_out(struct pt_regs *regs, struct process_layout *proc
 	open = state->open;
 	state->open = OPEN_KEPT;
 	if (!below) {
-		/* an asynchronous record, on whichever thread it is done */
+		/* an asynchronous record, on whichever thread it completes */
 		left_out = open == OPEN_LEFT_OUT;
 		enter(thread, regs, id, left_out, open == OPEN_BY_PUT);
 	}
@@ -213,8 +213,8 @@ INLINE int put_left_out(struct pt_regs *regs, struct process_layout *process, __
 }
 
 /*
- * What asks for something to be done later. `record` is one that it names, or what may be one; `once`: it is
- * scanOnce, which will process it.
+ * A request to do something later. `record` is the record that it names, or an address that may be one; `once`: it is
+ * scanOnce, which will process that record.
  */
 INLINE int request_left_out(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record,
 			    int once)
@@ -227,7 +227,7 @@ INLINE int request_left_out(struct pt_regs *regs, struct process_layout *process
 	state = state_of(id, record);
 	if (!is_below(thread, regs, id)) {
 		thread->sp = 0;
-		/* the timer passes on what an asynchronous record has asked for */
+		/* the timer forwards the request of an asynchronous record */
 		return !once && state && state->open == OPEN_LEFT_OUT;
 	}
 	if (once && state && thread->by_put)

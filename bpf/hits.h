@@ -42,7 +42,7 @@ enum kind {
 #define ARRAY_BYTES 152
 #endif
 
-/* Begins every event. */
+/* Head of every event. */
 struct hit {
 	__u64 time;     /* CLOCK_MONOTONIC, ns */
 	__u64 sp;       /* stack pointer at the function's entry */
@@ -155,20 +155,20 @@ struct process_layout {
 	__u32 chan_address; /* in dbChannel: the DBADDR; 0: notify_chan leads to the DBADDR itself */
 	__u32 link_record;  /* in struct link: dbCommon *; NO_OFFSET: it has none */
 	__u32 link_pvname;  /* in struct link: char * */
-	__u32 no_int64;     /* field types are numbered as before Base 3.16.1 */
+	__u32 no_int64;     /* 1: field types are numbered as before Base 3.16.1 */
 	__u64 window;       /* of the chains of each record `chains` are kept in this time, ns */
 	__u32 chains;       /* 0: all */
-	__u32 selects;      /* some records are not wanted: look in map `records` */
+	__u32 selects;      /* 1: some records are not wanted, and map `records` has them */
 };
 
 #define NO_OFFSET 0xffffffff
 
 /*
- * Both maps are hash tables, which have room for all. In front of each stands an array in which a key has
- * one place: an array costs a third of a hash table. What finds its place taken is in the table alone.
+ * Both maps are hash tables, which have room for all entries. In front of each stands an array in which a key has one
+ * place: a look-up there costs a third of one in the hash table. An entry whose place is taken is in the hash table only.
  *
- * What is looked up comes first: before 4.10 nothing may be added to a pointer into a map's value, so that the address
- * of a later member could not be handed on.
+ * The layout comes first: before 4.10 nothing may be added to a pointer into a map's value, so the address of a later
+ * member could not be passed on.
  */
 struct process_place {
 	struct process_layout layout;
@@ -222,13 +222,13 @@ struct type_place {
 #define TYPE_PLACE(rdes, pid) PLACE((__u32)((rdes) >> 4) ^ (__u32)(pid), TYPE_BITS)
 
 /*
- * Where the BPF programs note the places of types of records that they have seen, so that RDES need not be read
- * again: a record's address, whose lowest four bits are zero, above the place of its type.
+ * Where the programs note the types of records that they have seen, so that RDES need not be read again: a record's
+ * address, whose lowest four bits are zero, above the place of its type.
  */
 #define RECORD_PLACE(record) PLACE((__u32)((record) >> 4), RECORD_BITS)
 #define SEEN(record, type) ((record) >> 4 << TYPE_BITS | (type))
 
-/* What is known of a record (map `records`, key: record_key), where chains are thinned or records selected. */
+/* State of a record (map `records`, key: record_key), if chains are sampled or records selected. */
 struct record_key {
 	__u64 record; /* dbCommon * */
 	__u64 pid;
@@ -237,7 +237,7 @@ struct record_key {
 enum open {
 	OPEN_KEPT = 0,
 	OPEN_LEFT_OUT = 1, /* it is being processed, in a chain that is left out */
-	OPEN_BY_PUT = 2,   /* the same, in what a put has caused */
+	OPEN_BY_PUT = 2,   /* it is being processed because of a put */
 };
 
 struct record_state {
@@ -251,7 +251,7 @@ struct record_state {
 	__u8 unused;
 };
 
-/* What a thread is doing (map `threads`, key: thread id): the outermost of its frames. */
+/* The outermost frame of a thread (map `threads`, key: thread id). */
 struct thread_state {
 	__u64 sp;
 	__u64 caller;     /* its return address, which lies at `sp` as long as the frame lives */
@@ -262,8 +262,8 @@ struct thread_state {
 };
 
 /*
- * Which put from outside a thread carries out (map `put_places`, by thread id): what it does in deeper frames to the
- * record that was put to belongs to that put. Another thread may have taken the place; then that is not known.
+ * The put from outside that a thread executes (array `put_places`, by thread id): what it does in deeper frames to the
+ * record that was put to is part of that put. Another thread may have taken the place; then the put is not known.
  */
 struct put_place {
 	__u64 sp;

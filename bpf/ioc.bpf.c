@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
- * Entry probes on EPICS Base: each notes the thread, its stack pointer and caller, the record, and the
- * values that would be gone later. No return probes: the reader rebuilds the calls from the stack
- * pointers.
+ * Entry probes on EPICS Base: each notes the thread, its stack pointer and caller, the record, and the values that would
+ * be gone later. There are no return probes: the reader rebuilds the calls from the stack pointers.
  *
- * Compiled twice. With IOCREC_RING events are written in place into one ring buffer (kernel 5.8).
- * Without it they are built on the stack and go through perf buffers, by the rules of kernel 4.4: no
- * global data (5.2), no loops (5.3), no calls between programs (4.16), no kernel BTF, helper
- * buffers of constant size on the stack and zeroed before. bpf_probe_read_user (5.5) is turned into
- * bpf_probe_read by libbpf where the kernel lacks it.
+ * Compiled once for each tier. With IOCREC_RING events are written in place into a ring buffer (kernel 5.8). Without it they
+ * are built on the stack and go through perf buffers, by the rules of kernel 4.4: no global data (5.2), no loops (5.3), no
+ * calls between programs (4.16), no kernel BTF; buffers for helpers of constant size, on the stack, and zeroed before.
+ * libbpf replaces bpf_probe_read_user (5.5) with bpf_probe_read where the kernel lacks it.
  *
- * Reads that fail leave zeroes and the event says how many bytes it holds: a wrong pointer costs a
- * value, never more.
+ * A read that fails leaves zeroes, and the event says how many bytes it holds: a wrong pointer costs a value, never more.
  */
 #include "program.h"
 #include "hits.h"
@@ -55,15 +52,15 @@ SEC("uprobe") int db_process(struct pt_regs *regs)
 	return begins(regs, KIND_PROCESS);
 }
 
-/* A record type's rset->process(dbCommon *), where dbProcess cannot be found */
+/* A record type's rset->process(dbCommon *), for IOCs whose dbProcess is not found */
 SEC("uprobe") int process_routine(struct pt_regs *regs)
 {
 	return begins(regs, KIND_RSET_PROCESS);
 }
 
 /*
- * STAT and SEVR, which lie side by side in the record as in the hit. Read to where they stay: reading
- * them somewhere else first costs more than the reading.
+ * STAT and SEVR, which are side by side both in the record and in the hit. Read in place: a copy would cost more than the
+ * read.
  */
 INLINE void read_alarm(struct hit *hit, struct process_layout *process, __u64 record)
 {
@@ -71,7 +68,7 @@ INLINE void read_alarm(struct hit *hit, struct process_layout *process, __u64 re
 			    (void *)(record + process->stat));
 }
 
-/* Of a record type that is not known: without a value. */
+/* For a record type that is not known: without a value. */
 INLINE int completes(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record)
 {
 	OPEN(complete, complete);
@@ -152,8 +149,8 @@ INLINE int is_link(struct process_layout *process, __s16 dbf)
 }
 
 /*
- * The text of a link before it is changed: dbPutField frees it. Its parts, with the kind of the link, are put together by
- * the agent. Offsets of link.h, in pointers: they are the same for 4 and 8 bytes.
+ * The text of a link before it is changed: dbPutField frees it. The agent assembles it from its parts and the link's kind.
+ * Offsets are those of link.h in pointers, the same for 4 and 8 bytes.
  */
 INLINE void read_link(struct put *put, struct process_layout *process, __u64 link)
 {
@@ -168,7 +165,7 @@ INLINE void read_link(struct put *put, struct process_layout *process, __u64 lin
 	if (kind == 1 || kind == 10 || kind == 11) { /* PV_LINK, DB_LINK, CA_LINK */
 		text = read_pointer(link + process->link_pvname);
 	} else {
-		/* a constant, a JSON link, `@` text; a constant that was never changed has its raw text alone */
+		/* a constant, a JSON link, `@` text; a constant that was never changed has only its raw text */
 		text = read_pointer(link + (since_3_16 ? 4 * sizeof(__pointer) : 0));
 		if (!text && since_3_16 && kind == 0)
 			text = read_pointer(link + 3 * sizeof(__pointer));
@@ -216,7 +213,7 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 				if (bpf_probe_read_user(put->requested, STRING_BYTES, requested) == 0)
 					put->requested_bytes = STRING_BYTES;
 			}
-			/* also where a short string lies at the end of its memory */
+			/* also for a short string at the end of its memory */
 			if (!put->requested_bytes && bpf_probe_read_user(put->requested, 8, requested) == 0)
 				put->requested_bytes = 8;
 		}
@@ -235,7 +232,7 @@ INLINE int put(struct pt_regs *regs, __u16 kind)
 		__u32 old_count = address.elements;
 
 		if (layout && layout->form == FORM_ARRAY && layout->field == address.field) {
-			/* an array record's buffer: DBADDR.pfield is brought up to date inside dbPut only */
+			/* an array record's buffer: DBADDR.pfield is updated inside dbPut only */
 			old = read_pointer(address.record + layout->value);
 			bpf_probe_read_user(&old_count, sizeof(old_count), (void *)((__u64)address.record + layout->nord));
 		}

@@ -9,18 +9,18 @@
 #include <bpf/bpf_helpers.h>
 #include "registers.h"
 
-#define INLINE static __attribute__((always_inline))
+#define INLINE static inline __attribute__((always_inline))
 
 /*
- * Kernel 4.4 forgets that a pointer has been compared with NULL where the compiler keeps it on the stack from before.
- * A NULL that comes from there is a number that may be anything, to 4.9 even one in a register. So what is looked up is
- * compared at once, everywhere; what is NULL leaves by a way of its own, and the rest is COMPARED: a copy that the
- * compiler does not know for one, so that all that it keeps of the pointer from here on, in other registers or on the
- * stack, comes from the register that has been compared.
+ * Kernel 4.4 does not notice that a pointer has been compared with NULL if the compiler spilled it to the stack before. To
+ * 4.4 a NULL from the stack is an arbitrary number, to 4.9 even one in a register. So every pointer that is looked up is
+ * compared at once; NULL takes a path of its own, and any other pointer is COMPARED: copied without the compiler's
+ * knowledge, so that all its copies from here on, in other registers or on the stack, come from the register that was
+ * compared.
  */
 #define COMPARED(pointer) __asm__ volatile("%0 = %1" : "=r"(pointer) : "r"(pointer))
 
-/* Reads a pointer of the process; what cannot be read is 0. */
+/* Reads a pointer of the process; 0 if it cannot be read. */
 INLINE __u64 read_pointer(__u64 from)
 {
 	__pointer pointer = 0;

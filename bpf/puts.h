@@ -15,7 +15,7 @@ struct {
 	__type(value, struct put_place);
 } put_places SEC(".maps");
 
-/* A put from outside begins: notes what its thread is at. */
+/* Notes that a put from outside begins on this thread. */
 INLINE void note_put(struct pt_regs *regs, __u64 id, __u64 record)
 {
 	__u32 at = PUT_PLACE(id);
@@ -29,8 +29,8 @@ INLINE void note_put(struct pt_regs *regs, __u64 id, __u64 record)
 }
 
 /*
- * Is this what a put from outside does to its record? (It may have returned, but then its thread puts nothing to
- * that record but from outside.)
+ * Is this hit part of a put from outside to that record? (The put may have returned, but then its thread puts to that
+ * record only from outside.)
  */
 INLINE int is_of_put(struct pt_regs *regs, __u64 id, __u64 record)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * Registers of the traced thread as an uprobe program sees them (struct pt_regs of the running
- * kernel), and the C calling convention on top: the few words used, declared with explicit widths
- * because `long` is always 64 bits in a BPF object whatever the kernel's is.
+ * Registers of the traced thread as a uprobe program sees them (struct pt_regs of the running kernel), and the C calling
+ * convention on top. Only what is used is declared, with explicit widths: `long` is always 64 bits in a BPF object,
+ * whatever it is in the kernel.
  *
- * __pointer is a pointer or a `long` of the processes that are probed: those of the kernel's own width. (A 32-bit
- * process on a 64-bit kernel is not probed.)
+ * __pointer is a pointer, __long a `long` of the probed processes, which have the kernel's own width. (A 32-bit process on
+ * a 64-bit kernel is not probed.)
  */
 #ifndef IOCREC_REGISTERS_H
 #define IOCREC_REGISTERS_H
@@ -25,7 +25,7 @@ struct pt_regs {
 #define STACK_POINTER(regs) ((regs)->sp)
 /* The caller's address was just pushed by `call`; a probe behind endbr64 still finds it there. */
 #define RETURN_ADDRESS(into, regs) bpf_probe_read_user(into, sizeof(__u64), (void *)(regs)->sp)
-/* What lies at the stack pointer of a frame that was entered earlier. */
+/* The word at the stack pointer of a frame that was entered earlier. */
 #define AT_STACK_POINTER(into, sp) bpf_probe_read_user(into, sizeof(__u64), (void *)(sp))
 
 #elif defined(__TARGET_ARCH_arm64)
@@ -41,7 +41,7 @@ struct pt_regs {
 #define ARGUMENT4(r) ((r)->regs[3])
 #define STACK_POINTER(r) ((r)->sp)
 #define RETURN_ADDRESS(into, r) (*(into) = (r)->regs[30], 0)
-/* The return address is in a register at entry; where the function puts it is not known. */
+/* At entry the return address is in a register; where the function saves it is not known. */
 #define AT_STACK_POINTER(into, sp) (-1)
 
 #elif defined(__TARGET_ARCH_riscv)
@@ -82,7 +82,7 @@ typedef __s32 __long;
 struct pt_regs {
 	__u32 bx, cx, dx, si, di, bp, ax, ds, es, fs, gs, orig_ax, ip, cs, flags, sp, ss;
 };
-static __attribute__((always_inline)) __u32 stack_word(struct pt_regs *regs, __u32 number)
+static inline __attribute__((always_inline)) __u32 stack_word(struct pt_regs *regs, __u32 number)
 {
 	__u32 word = 0;
 

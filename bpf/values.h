@@ -52,7 +52,7 @@ INLINE struct value_layout *value_of(struct process_layout *process, __u64 id, _
 	struct type_place *place;
 	__u32 at;
 
-	/* never: an array has all its places. Said here, it need not be asked again: see program.h */
+	/* never: an array has all its entries. Compared here, it need not be compared again: see program.h */
 	if (!seen)
 		return 0;
 	COMPARED(seen);

@@ -288,7 +288,7 @@ fn execute(command: Command) -> Result<(), Failure> {
         Command::Record(record) => crate::cli::record(record),
         Command::Watch(watch) => crate::cli::watch(watch),
         Command::Check(check) => {
-            let users = Users::named(&check.user).map_err(Failure::Usage)?;
+            let users = Users::named(&check.user).map_err(|error| Failure::Usage(error.to_string()))?;
             check::run(check.json, &users).map_err(Failure::Failed)
         }
         Command::Mark(mark) if mark.text.is_empty() => {
@@ -304,7 +304,7 @@ fn execute(command: Command) -> Result<(), Failure> {
 }
 
 fn record(record: Record) -> Result<(), Failure> {
-    let users = Users::named(&record.user).map_err(Failure::Usage)?;
+    let users = Users::named(&record.user).map_err(|error| Failure::Usage(error.to_string()))?;
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let guard = Box::new(Guard::new(complain));
     let directory =
@@ -339,7 +339,7 @@ fn record(record: Record) -> Result<(), Failure> {
     )
     .map_err(no_thread)?;
     let options = recorder::Options {
-        wish: record.tier,
+        tier: record.tier,
         interfaces: interfaces(record.iface),
         ports: record.port,
         pids: record.pid,
@@ -383,9 +383,9 @@ fn limit_privileges(foreign: bool) {
 }
 
 fn watch(watch: Watch) -> Result<(), Failure> {
-    let users = Users::named(&watch.user).map_err(Failure::Usage)?;
+    let users = Users::named(&watch.user).map_err(|error| Failure::Usage(error.to_string()))?;
     let options = recorder::Options {
-        wish: watch.tier,
+        tier: watch.tier,
         interfaces: interfaces(watch.iface),
         ports: watch.port,
         pids: watch.pid,
@@ -417,7 +417,7 @@ fn part_with(recorder: Recorder) {
 
 /// Records to the end. The recorder comes back because what it has must be written before it is parted with.
 fn drive(options: recorder::Options, sink: &mut dyn Sink) -> Result<Recorder, Failure> {
-    match (options.puts, options.process, options.wish) {
+    match (options.puts, options.process, options.tier) {
         (false, false, _) => {
             return Err(Failure::Usage("nothing to record: leave out --no-puts or --no-process".into()));
         }

@@ -1,13 +1,13 @@
-//! The little JSON that the agent writes. (It does without a JSON crate for two pages.)
+//! JSON output. The agent writes so little of it that it needs no JSON crate.
 
 use iocrec_log::escape::push_json;
 
-/// A JSON array of values that are JSON already.
+/// A JSON array; its values are JSON already.
 pub fn array(values: impl Iterator<Item = String>) -> String {
     format!("[{}]", values.collect::<Vec<_>>().join(","))
 }
 
-/// A JSON string. What a terminal would obey stands as `\uXXXX` in it.
+/// A JSON string. Control characters stand as `\uXXXX`.
 pub fn string(text: &str) -> String {
     let mut json = String::from("\"");
     push_json(&mut json, text);

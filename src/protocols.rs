@@ -11,7 +11,7 @@ use crate::net::protocol::Decoder;
 use crate::net::served::Served;
 use crate::net::Namespace;
 
-/// The decoders. A new protocol is a field here, and a place in [`Protocols::all`].
+/// The decoders. A new protocol is a field here, and a place in `Protocols::all`.
 #[derive(Debug)]
 pub struct Protocols {
     /// Channel Access.

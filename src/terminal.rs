@@ -1,5 +1,5 @@
-//! The edge: all that the program says, on standard output and standard error, passes here, where text from outside is
-//! made harmless (see [`iocrec_log::escape`]). clippy.toml keeps the rest of the program from both.
+//! Standard output and standard error. All printed text passes here, where text from outside is escaped
+//! ([`iocrec_log::escape`]). clippy.toml forbids both streams to the rest of the program.
 
 use std::io::{self, Write};
 
@@ -11,19 +11,19 @@ pub fn standard_output() -> Lines<io::Stdout> {
     Lines::new(io::stdout())
 }
 
-/// Prints lines that were put together with [`Lines`], or JSON. A pipe that was closed early ends quietly.
+/// Prints lines that were made with [`Lines`], or JSON. A closed pipe is no error.
 pub fn print(text: &str) {
     let mut out = standard_output();
     let _ = text.lines().try_for_each(|line| out.line(format_args!("{line}"))).and_then(|()| out.flush());
 }
 
-/// A line on stderr; if that is closed there is nobody to tell.
+/// Prints a line on stderr, which may be closed.
 #[allow(clippy::disallowed_methods)] // the one place
 pub fn complain(line: &str) {
     let _ = Lines::new(io::stderr()).line(format_args!("iocrec: {line}"));
 }
 
-/// Lines that go elsewhere together: the answer to who asks over a socket.
+/// Lines that are sent together: the reply to a client of the control socket.
 pub type Page = Lines<Vec<u8>>;
 
 /// No lines yet.
@@ -33,6 +33,6 @@ pub fn page() -> Page {
 
 /// Adds a line to a page.
 pub fn add<W: Write>(page: &mut Lines<W>, line: std::fmt::Arguments) {
-    // into memory, where nothing fails
+    // writing to memory does not fail
     let _ = page.line(line);
 }

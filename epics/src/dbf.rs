@@ -131,7 +131,7 @@ impl Numbering {
     }
 
     /// Is a request with this number no put of a value, but one of those that acknowledge alarms? False: DBR_PUT_ACKT,
-    /// which says whether alarms that have gone must be acknowledged; true: DBR_PUT_ACKS, which acknowledges. Base
+    /// which says whether transient alarms must be acknowledged; true: DBR_PUT_ACKS, which acknowledges. Base
     /// numbers them from DBR_ENUM on (dbFldTypes.h), like the field types MENU and DEVICE, which no request has.
     pub fn acknowledges(self, number: u16) -> Option<bool> {
         match self.dbf(number) {

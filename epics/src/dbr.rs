@@ -13,7 +13,7 @@ pub struct Dbr(pub u16);
 impl Dbr {
     /// `DBR_DOUBLE`.
     pub const DOUBLE: Dbr = Dbr(6);
-    /// Sets whether an alarm that has gone must be acknowledged.
+    /// Sets whether a transient alarm must be acknowledged.
     pub const PUT_ACKT: Dbr = Dbr(35);
     /// Acknowledges an alarm, up to a severity.
     pub const PUT_ACKS: Dbr = Dbr(36);
@@ -36,8 +36,7 @@ const fn row(name: &'static str, element: Dbf, offset: usize) -> Type {
     Type { name, element, offset }
 }
 
-/// By their numbers. The offset is `dbr_value_offset`: status, time, limits and the like of the STS, TIME, GR and CTRL
-/// forms. CHAR is an epicsUInt8 in the protocol, whatever the field is.
+/// By their numbers. The offset is `dbr_value_offset`: status, time, limits and units of the STS, TIME, GR and CTRL forms. CHAR is an epicsUInt8 in the protocol, whatever the field is.
 static TYPES: [Type; 39] = [
     row("DBR_STRING", Dbf::String, 0),
     row("DBR_SHORT", Dbf::Short, 0),
@@ -112,7 +111,7 @@ impl Dbr {
     }
 }
 
-/// The name; `DBR_` and the number where there is none.
+/// The name, or `DBR_` and the number if there is no such type.
 impl fmt::Display for Dbr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {

@@ -113,7 +113,7 @@ pub fn severity(code: u32) -> Option<Severity> {
     message(code).map(|(_, severity)| *severity)
 }
 
-/// The status of a put that was answered with `code`: `ok`, `denied`, a name, or `ECA 0x1f0` where there is none.
+/// The status of a put that was answered with `code`: `ok`, `denied`, a name, or `ECA 0x1f0` for an unknown code.
 pub fn put_status(code: u32) -> Cow<'static, str> {
     match code {
         NORMAL => "ok".into(),

@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release -p iocrec-log --example reading [MEGABYTES [mixture|losses]]
 //!
-//! Writes a log of so many megabytes (1,000 if none are told) into a temporary directory. Printed as Markdown; the peaks
-//! of memory are each stage's own. What iocreplay makes of such a log is measured by benches/reading.
+//! Writes a log of that size (1,000 MB by default) into a temporary directory. Prints Markdown; the peaks of memory are each
+//! stage's own. benches/reading measures iocreplay with such a log.
 
 mod load;
 
@@ -14,16 +14,16 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Segments that are opened ahead of the one whose events are counted.
+/// Segments opened ahead of the one whose events are counted.
 const AHEAD: usize = 4;
 
-/// Forgets the most memory that the process has had so far.
+/// Resets the peak of the process's memory.
 fn forget_peak() {
-    // 5: "reset the peak resident set size", proc(5). Without it, peaks are those since the begin.
+    // 5: "reset the peak resident set size", proc(5). Without it, peaks are those since the start.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The most memory that the process has had, in MiB.
+/// The peak of the process's memory, in MiB.
 fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -41,7 +41,8 @@ fn row(what: &str, events: u64, megabytes: u64, begun: Instant) {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let megabytes: u64 = std::env::args().nth(1).map_or(Ok(1000), |number| number.parse())?;
-    let load = Load::named(&std::env::args().nth(2).unwrap_or("mixture".into()))?;
+    let load = std::env::args().nth(2).map_or(Some(Load::Mixture), |name| Load::named(&name));
+    let load = load.ok_or("a load is mixture or losses")?;
     let directory = tempfile::tempdir()?;
     let begun = Instant::now();
     let events = load::write(directory.path(), megabytes * 1_000_000, load)?;

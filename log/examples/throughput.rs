@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release -p iocrec-log --example throughput [LEVEL]
 //!
-//! The load is made up, but shaped like a real one: records scanned ten times a second in chains of four,
+//! The load is synthetic, but shaped like a real one: records scanned ten times a second in chains of four,
 //! microseconds apart with jitter; half of their values noisy doubles, a quarter counters, a quarter
-//! constant. A process hit is two events (dbProcess and recGblFwdLink entered). Bytes count all that is
-//! on disk: headers and keyframes included.
+//! constant. A process hit is two events (dbProcess and recGblFwdLink entered). Bytes are all those
+//! on disk, headers and keyframes included.
 
 #[allow(dead_code)] // the other examples write whole logs with it
 mod load;
@@ -26,7 +26,7 @@ fn below(noise: &mut Noise, limit: u64) -> u64 {
     noise.next() % limit
 }
 
-/// A reading with electrical noise: all bits of the fraction are random but the upper ones.
+/// A reading with electrical noise: all bits of the fraction are random, except the upper ones.
 fn reading(noise: &mut Noise, about: f64) -> f64 {
     about * (1.0 + (noise.next() as f64 / u64::MAX as f64 - 0.5) * 1e-3)
 }

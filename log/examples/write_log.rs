@@ -1,4 +1,4 @@
-//! Writes a log that is made up, for measuring what reads it (benches/reading).
+//! Writes a synthetic log, to measure what reads it (benches/reading).
 //!
 //!     cargo run --release -p iocrec-log --example write_log DIR MEGABYTES mixture|losses
 //!
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [directory, megabytes, load] = arguments.as_slice() else {
         return Err("usage: write_log DIR MEGABYTES mixture|losses".into());
     };
-    let load = Load::named(load)?;
+    let load = Load::named(load).ok_or("a load is mixture or losses")?;
     std::fs::create_dir_all(directory)?;
     let events = load::write(Path::new(directory), megabytes.parse::<u64>()? * 1_000_000, load)?;
     println!("{events}");

@@ -1,33 +1,34 @@
 //! Text from outside, on its way to a terminal, a file or another program.
 //!
-//! Names, users, hosts, paths, command lines and what the kernel says are other people's bytes. A line feed in one makes
-//! a second line out of one, an escape moves the cursor or changes the window's title, a bidirectional control shows
-//! what follows backwards, and a zero-width space makes two names look the same. So nothing of theirs is printed as it
-//! is: this is the one place that says what may be printed, and both programs print through it.
+//! Names, users, hosts, paths, command lines and the kernel's messages are other people's bytes. A line feed in them makes
+//! two lines out of one, an escape moves the cursor or changes the window's title, a bidirectional control shows the rest
+//! backwards, and a zero-width space makes two names look the same. So nothing of theirs is printed as it is: this module
+//! alone decides what may be printed, and both programs print through it.
 //!
-//! **Lines of text** are written with [`Lines`], which has no way to print a line feed but to end a line. (That is why it
-//! is no [`Write`]: `writeln!` to it does not compile.) clippy.toml keeps both programs from having a standard output or
-//! standard error elsewhere. What may not be shown stands as
+//! **Lines of text** are written with [`Lines`], which can only print a line feed to end a line. (That is why it is not a
+//! [`Write`]: `writeln!` to it does not compile.) clippy.toml forbids both programs to use standard output or standard
+//! error elsewhere. Characters that may not be shown are escaped:
 //!
-//! | is | shown as |
+//! | character | shown as |
 //! |---|---|
 //! | line feed, carriage return, tab | `\n` `\r` `\t` |
 //! | the other control characters of ASCII, and DEL | `\x1b` |
 //! | a byte that is not UTF-8 (they come in as such, see [`push_lossy`](crate::value::push_lossy)) | `\x80` to `\xff` |
 //! | everything else that [`is_unsafe`] | `\u{85}` `\u{202e}` |
 //!
-//! A backslash stays one, since names, paths and values have been written with it before, and so that a text which was
-//! escaped already stays the same: escaping twice is escaping once. So a name that has the four letters `\x1b` in it
-//! looks like one with an escape. Where that matters JSON tells them apart.
+//! A backslash stays as it is, since names, paths and values contain them, and so that escaping twice is escaping once.
+//! So a name with the four letters `\x1b` in it looks like one with an escape. Where that matters use JSON, which keeps
+//! them apart.
 //!
-//! **JSON** keeps every value as it is: what is unsafe stands as `\u202e` ([`push_json`]), which every parser turns back.
+//! **JSON** keeps every value as it is: unsafe characters stand as `\u202e` ([`push_json`]), which every parser decodes.
 
 use std::fmt::{self, Arguments, Display, Write as _};
 use std::io::{self, Write};
 
-/// Must this character not reach a terminal as it is? Those that control one (Unicode category Cc: C0, DEL, C1), those
-/// that change how others are shown or show nothing (Cf: bidirectional controls, zero-width characters, byte order mark,
-/// tags; and letters and marks that are blank), and line and paragraph separators (Zl, Zp).
+/// Must this character be escaped on its way to a terminal? Unsafe are characters that control a terminal (Unicode
+/// category Cc: C0, DEL, C1), those that change how others are shown or show nothing themselves (Cf: bidirectional
+/// controls, zero-width characters, byte order mark, tags; and blank letters and marks), and line and paragraph separators
+/// (Zl, Zp).
 pub fn is_unsafe(letter: char) -> bool {
     match letter {
         ' '..='~' => false,
@@ -43,7 +44,7 @@ pub fn is_unsafe(letter: char) -> bool {
         '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}' => true,
         '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' => true,
         '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => true,
-        // of no use to anybody, and where terminals' own fonts have what they like
+        // noncharacters: terminals show whatever their fonts have there
         _ => (letter as u32) & 0xfffe == 0xfffe,
     }
 }
@@ -53,7 +54,7 @@ pub fn is_safe(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.chars().any(is_unsafe)
 }
 
-/// Appends `text` with all that [`is_unsafe`] escaped.
+/// Appends `text` with every character that [`is_unsafe`] escaped.
 pub fn push(out: &mut String, text: &str) {
     if is_safe(text) {
         return out.push_str(text);
@@ -74,7 +75,7 @@ pub fn push_letter(out: &mut String, letter: char) {
     };
 }
 
-/// A text that shows itself escaped, as [`push`] does.
+/// A text that displays escaped, as by [`push`].
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a>(pub &'a str);
 
@@ -89,7 +90,7 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Appends what a JSON string holds for `text`, without its quotes (RFC 8259, section 7). Nothing in it [`is_unsafe`].
+/// Appends `text` as the content of a JSON string, without quotes (RFC 8259, section 7). Nothing in it [`is_unsafe`].
 pub fn push_json(out: &mut String, text: &str) {
     for letter in text.chars() {
         match letter {
@@ -101,32 +102,32 @@ pub fn push_json(out: &mut String, text: &str) {
     }
 }
 
-/// Writes lines of text, whatever is in them.
+/// Writes lines of text safely, whatever they contain.
 #[derive(Debug)]
 pub struct Lines<W> {
     out: W,
-    /// The line so far, as it came.
+    /// The line so far, not escaped.
     raw: String,
-    /// The line as it is shown, where that is something else.
+    /// The line escaped, where that differs.
     shown: String,
 }
 
 impl<W: Write> Lines<W> {
-    /// Onto `out`.
+    /// Writes to `out`.
     pub fn new(out: W) -> Self {
         Lines { out, raw: String::new(), shown: String::new() }
     }
 
     /// Adds to the line; nothing is written yet.
     pub fn add(&mut self, part: Arguments) {
-        // fails only if something can't be shown, whose author says so
+        // fails only if a Display implementation does
         let _ = self.raw.write_fmt(part);
     }
 
     /// Adds to the line and ends it.
     ///
     /// # Errors
-    /// As writing to what is below. The line is gone.
+    /// As writing to `out`. The line is lost.
     pub fn line(&mut self, part: Arguments) -> io::Result<()> {
         self.add(part);
         self.end()
@@ -150,7 +151,7 @@ impl<W: Write> Lines<W> {
         written
     }
 
-    /// Hands on what is written.
+    /// Flushes `out`.
     ///
     /// # Errors
     /// As writing.
@@ -158,15 +159,15 @@ impl<W: Write> Lines<W> {
         self.out.flush()
     }
 
-    /// Where the lines go: for what is no line of text and sees itself that nothing unsafe is in it (JSON).
+    /// Where the lines go: for output that is not lines of text and is safe by itself (JSON).
     pub fn below(&mut self) -> &mut W {
         &mut self.out
     }
 }
 
-/// Lines that are held together: an answer of many lines.
+/// Lines that are collected, for an answer of many lines.
 impl Lines<Vec<u8>> {
-    /// All that was written.
+    /// Everything that was written.
     pub fn into_text(self) -> String {
         // of Strings only
         String::from_utf8(self.out).unwrap_or_default()

@@ -1,9 +1,9 @@
-//! The bytes of a segment and of a block's header. docs/format.md is the document; what is asserted
-//! here at compile time is what it says. All numbers are little endian.
+//! The bytes of a segment's and of a block's header, as documented in docs/format.md and asserted here at compile time. All
+//! numbers are little endian.
 
 use crate::event::Fact;
 
-/// First bytes of every segment: not text, not UTF-8, and changed by transfers that change line ends.
+/// First bytes of every segment: not text, not UTF-8, and damaged by transfers that convert line ends.
 pub const SEGMENT_MAGIC: [u8; 8] = *b"\x89IOCREC\n";
 /// First bytes of every block. Chosen to be unlikely in text and in small numbers.
 pub const BLOCK_MAGIC: [u8; 4] = [0xB7, 0x4C, 0x0F, 0xE3];
@@ -11,21 +11,21 @@ pub const BLOCK_MAGIC: [u8; 4] = [0xB7, 0x4C, 0x0F, 0xE3];
 pub const VERSION: u16 = 1;
 /// Incompatible flags that this crate understands: none yet.
 pub const KNOWN_INCOMPATIBLE: u32 = 0;
-/// Compatible flags that hold a number: log2 of the nanoseconds in steps of which times were noted.
+/// Compatible flags that hold a number: log2 of the time resolution in nanoseconds.
 pub const TIME_BITS: u32 = 0x3F;
 /// Length of a segment's header.
 pub const SEGMENT_HEADER: usize = 80;
-/// How many copies of the header a segment begins with, so that one flipped bit in it costs nothing.
+/// Copies of the header at a segment's beginning, so that one flipped bit costs nothing.
 pub const HEADER_COPIES: usize = 2;
 /// Where a segment's first block begins.
 pub const FIRST_BLOCK: usize = SEGMENT_HEADER * HEADER_COPIES;
 /// Length of a block's header.
 pub const BLOCK_HEADER: usize = 52;
-/// Bytes that a block's body has at most when it is unpacked. Bounds what a reader allocates.
+/// Bytes of an unpacked body at most. Bounds what a reader allocates.
 pub const MAX_RAW: usize = 256 << 10;
-/// Bytes that a block's body has at most in the file: what zstd makes of `MAX_RAW` bytes of noise.
+/// Bytes of a body in the file at most: what zstd makes of `MAX_RAW` bytes of noise.
 pub const MAX_STORED: usize = MAX_RAW + (MAX_RAW >> 8) + 64;
-/// Events that a block has at most. Bounds what a reader allocates for unpacked events.
+/// Events in a block at most. Bounds what a reader allocates for them.
 pub const MAX_EVENTS: u32 = 32 << 10;
 /// log2 of zstd's window: no block looks back further than its own start, so this bounds the memory
 /// that a decoder needs.
@@ -41,12 +41,12 @@ const _: () = {
     assert!(MAX_STORED == 263_232);
 };
 
-/// What a segment says of itself.
+/// A segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// Version of the format.
     pub version: u16,
-    /// How many sorts of facts the writer knew.
+    /// How many kinds of facts the writer knew.
     pub facts: u16,
     /// Flags that a reader may ignore.
     pub compatible: u32,
@@ -54,7 +54,7 @@ pub struct SegmentHeader {
     pub incompatible: u32,
     /// Random number of the recorder's run.
     pub run: u128,
-    /// Boot id of the host (the UUID's bytes); zero where the run had not told it.
+    /// Boot id of the host (the UUID's bytes); zero where it was not known yet.
     pub boot_id: [u8; 16],
     /// CLOCK_MONOTONIC when the segment was begun, nanoseconds.
     pub created: u64,
@@ -68,9 +68,9 @@ pub struct SegmentHeader {
 /// Why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadHeader {
-    /// They don't begin like one.
+    /// They don't begin with the magic.
     Magic,
-    /// They begin like one, but the checksum is wrong.
+    /// They begin with the magic, but the checksum is wrong.
     Checksum,
 }
 
@@ -136,12 +136,12 @@ pub(crate) fn tag_of(header: &[u8; SEGMENT_HEADER]) -> u32 {
 }
 
 impl SegmentHeader {
-    /// Nanoseconds in steps of which times were noted: 1, 2, 4 ...
+    /// Nanoseconds of which all times are multiples: 1, 2, 4 ...
     pub fn time_step(&self) -> u64 {
         1 << (self.compatible & TIME_BITS)
     }
 
-    /// The header's bytes, once.
+    /// The header's bytes, one copy.
     pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER] {
         Bytes::new()
             .put(&SEGMENT_MAGIC)
@@ -187,24 +187,23 @@ impl SegmentHeader {
 
 /// The block belongs to the keyframe.
 pub(crate) const FLAG_KEYFRAME: u16 = 1;
-/// The block holds definitions or ends of them, so that a reader which looks for a time must not
-/// pass over it.
+/// The block holds definitions or ends of them, so a reader that searches for a time must not skip it.
 pub(crate) const FLAG_DEFINES: u16 = 2;
-/// The body: all times, then all facts. Not written any more.
+/// The body: all times, then all facts. No longer written.
 pub(crate) const ENCODING_TIMES_FACTS: u16 = 1;
 /// The body: by columns.
 pub(crate) const ENCODING_COLUMNS: u16 = 2;
 
-/// What a block says of itself.
+/// A block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
-    /// The CRC-32 of the segment's header: a block that strayed in from elsewhere is told by it.
+    /// The CRC-32 of the segment's header, by which a block from elsewhere is recognized.
     pub tag: u32,
     /// Number of the block in its segment, from 0.
     pub sequence: u32,
     /// `FLAG_*`.
     pub flags: u16,
-    /// How the body is made.
+    /// How the body is encoded: `ENCODING_*`.
     pub encoding: u16,
     /// Bytes of the body when unpacked.
     pub raw: u32,
@@ -257,7 +256,7 @@ impl BlockHeader {
         })
     }
 
-    /// Are the lengths such as a writer would write?
+    /// Would a writer write such lengths?
     pub fn plausible(&self) -> bool {
         self.raw as usize <= MAX_RAW && self.stored as usize <= MAX_STORED && self.count <= MAX_EVENTS
     }

@@ -1,14 +1,14 @@
-//! Shell patterns for record, PV and host names: `*`, `?`, `[a-z]`, `[!x]`. Here because the recorder and the
-//! reader must mean the same by them.
+//! Shell patterns for record, PV and host names: `*`, `?`, `[a-z]`, `[!x]`. Here because they must mean the same to the
+//! recorder and the reader.
 //!
-//! A pattern without any of these matches just itself. Matching takes at most pattern times text
-//! steps, whatever the pattern.
+//! A pattern without any of these matches only itself. Matching takes at most as many steps as the lengths of pattern
+//! and text multiplied.
 
 /// A pattern.
 pub struct Glob(Vec<char>);
 
 impl Glob {
-    /// From what the user wrote.
+    /// Makes a pattern of what the user wrote.
     pub fn new(pattern: &str) -> Self {
         Glob(pattern.chars().collect())
     }
@@ -17,7 +17,7 @@ impl Glob {
     pub fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
         let (mut p, mut t) = (0, 0);
-        // Where to go on after the last `*`: its place, and the text that it has not swallowed.
+        // Where to continue after the last `*`: its place, and the text that it has not consumed.
         let mut star: Option<(usize, usize)> = None;
         while let Some(&c) = text.get(t) {
             let step = match self.0.get(p) {
@@ -47,8 +47,7 @@ impl Glob {
         self.0.iter().skip(p).all(|&c| c == '*')
     }
 
-    /// Matches the set that begins at `p`; gives its length in the pattern. A `[` that is never
-    /// closed stands for itself.
+    /// Matches the set that begins at `p`. Returns its length in the pattern. A `[` that is never closed stands for itself.
     fn set(&self, p: usize, c: char) -> Option<usize> {
         let inside = self.0.get(p + 1..)?;
         let negated = inside.first() == Some(&'!');

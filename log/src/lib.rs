@@ -4,12 +4,12 @@
 //! definitions in force at that moment, and goes on with *blocks*, each a compressed batch of
 //! [events](event). Every segment can be read alone. docs/format.md has the bytes.
 //!
-//! - [`event`]: what can be said;
+//! - [`event`]: the facts that a log can hold;
 //! - [`context`]: the definitions in force, for writing keyframes and for looking up numbers;
 //! - [`escape`]: how text from outside is shown;
-//! - [`storage`]: the few things that a writer needs of a disk, and a real directory that does them;
-//! - [`writer`]: events to segments, under a hard cap on disk use. Its module page is the contract
-//!   of what a crash can cost;
+//! - [`storage`]: the few things that a writer needs of a disk, and a real directory that provides them;
+//! - [`writer`]: events to segments, under a hard cap on disk use. Its module page is the contract about
+//!   what a crash can cost;
 //! - [`reader`]: segments to events, whatever happened to the file.
 //!
 //! ```

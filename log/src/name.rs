@@ -1,10 +1,9 @@
-//! Names of segment files: `20260131T235959Z-0000000042.iocrec`, and with a word for those that are kept:
+//! Names of segment files: `20260131T235959Z-0000000042.iocrec`, and for pinned segments
 //! `20260131T235959Z-0000000042-mark.iocrec`.
 //!
-//! The time is when the file was begun, UTC, for people; the number counts the files that a directory
-//! has seen and makes names unique. Order of names is order of creation, always: when the wall clock
-//! has jumped back (or the box has none that survives a power cut), a new name repeats the time of
-//! the newest file there and only the number goes on.
+//! The time is when the file was begun, UTC, for people. The number counts all files that were ever in the directory and
+//! makes names unique. The order of names is always the order of creation: when the wall clock has jumped back (or the
+//! box has none that survives a power cut), a new name repeats the time of the newest file, and only the number rises.
 
 use std::fmt;
 
@@ -12,28 +11,28 @@ use std::fmt;
 pub(crate) const SUFFIX: &str = ".iocrec";
 /// Digits of the number: enough for a segment a second for 300 years.
 const DIGITS: usize = 10;
-/// 9999-12-31T23:59:59Z, the last time that the name can hold.
+/// 9999-12-31T23:59:59Z, the last time that a name can hold.
 const LAST_SECOND: u64 = 253_402_300_799;
 const DAY: u64 = 86_400;
 
-/// Whether a segment is kept when older ones are deleted to make room.
+/// Whether, and why, a segment is pinned: kept when older ones are deleted to make room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pin {
-    /// It goes when it is the oldest.
+    /// Not pinned: deleted when it is the oldest.
     #[default]
     No,
-    /// It is kept for something that the recorder noticed by itself.
+    /// Pinned for something that the recorder noticed by itself.
     Auto,
-    /// The same, for the death of an IOC: what is kept for less goes before it. Its file's name is that of
-    /// [`Auto`](Pin::Auto), so the next run takes it for that.
+    /// The same, for the death of an IOC: lesser pins are removed before it. Its file has the name of an
+    /// [`Auto`](Pin::Auto) pin, so the next run takes it for one.
     Death,
-    /// It is kept for an operator's mark.
+    /// Pinned for an operator's mark.
     Mark,
 }
 
 impl Pin {
-    /// What names of such segments have behind the number.
-    fn word(self) -> &'static str {
+    /// The ending of the name behind the number.
+    fn suffix(self) -> &'static str {
         match self {
             Pin::No => "",
             Pin::Auto | Pin::Death => "-auto",
@@ -48,7 +47,7 @@ pub(crate) struct SegmentName {
     /// The time as the decimal number YYYYMMDDhhmmss.
     stamp: u64,
     number: u64,
-    /// Is it kept?
+    /// How it is pinned.
     pub pin: Pin,
 }
 
@@ -66,17 +65,17 @@ impl SegmentName {
         }
     }
 
-    /// The same file's name when it is kept like that.
+    /// The same file's name when it is pinned so.
     pub fn pinned(self, pin: Pin) -> Self {
         SegmentName { pin, ..self }
     }
 
-    /// Would the file be called otherwise if it were kept like that?
-    pub fn is_called_otherwise(&self, pin: Pin) -> bool {
-        self.pin.word() != pin.word()
+    /// Would the file have another name if it were pinned so?
+    pub fn differs_when_pinned(&self, pin: Pin) -> bool {
+        self.pin.suffix() != pin.suffix()
     }
 
-    /// What tells files apart and never changes, in the order of names.
+    /// The part that identifies a file and never changes, in the order of names.
     pub fn order(&self) -> (u64, u64) {
         (self.stamp, self.number)
     }
@@ -104,11 +103,11 @@ impl SegmentName {
 impl fmt::Display for SegmentName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (date, time) = (self.stamp / 1_000_000, self.stamp % 1_000_000);
-        write!(f, "{date:08}T{time:06}Z-{:0DIGITS$}{}{SUFFIX}", self.number, self.pin.word())
+        write!(f, "{date:08}T{time:06}Z-{:0DIGITS$}{}{SUFFIX}", self.number, self.pin.suffix())
     }
 }
 
-/// A wall-clock time as YYYYMMDDhhmmss in decimal; times out of 1970-9999 as the nearest in it.
+/// A wall-clock time as YYYYMMDDhhmmss in decimal; times outside 1970-9999 as the nearest inside.
 fn stamp(wall: i64) -> u64 {
     let seconds = (wall.max(0) as u64 / 1_000_000_000).min(LAST_SECOND);
     let (mut day, second) = (seconds / DAY, seconds % DAY);

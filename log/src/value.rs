@@ -1,6 +1,6 @@
-//! Values: their elements, what Channel Access carries, and how they are shown to people.
+//! Values: their elements, how Channel Access carries them, and how they are shown to people.
 //!
-//! Here because the recorder's `watch` and the reader must show the same value the same way.
+//! Here because the recorder's `watch` and the reader must show a value in the same way.
 
 use crate::escape::push_letter;
 use crate::event::{Array, Dbf, Value};
@@ -9,7 +9,7 @@ use epics::limits::MAX_STRING_SIZE;
 use epics::Dbr;
 use std::fmt::Write;
 
-/// How many elements of an array a line of text shows.
+/// Elements of an array that a line of text shows.
 const SHOWN: usize = 8;
 
 /// The value in the payload of a WRITE: `dbr` and `count` of the request, payload big endian. `Unknown` if there is no such
@@ -82,7 +82,7 @@ pub fn elements(array: &Array) -> impl Iterator<Item = Value> + '_ {
     array.bytes.chunks_exact(array.dbf.size()).take(present).filter_map(|bytes| element(array.dbf, bytes))
 }
 
-/// What stands before the first NUL.
+/// The bytes before the first NUL.
 pub fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|&b| b == 0).next().unwrap_or_default()
 }
@@ -98,7 +98,7 @@ pub fn push_lossy(out: &mut String, bytes: &[u8]) {
 }
 
 /// Appends `value` for people: text in quotes and escaped, arrays as their first elements and their
-/// length (`50 of 256` where the log holds no more), `?` where not known.
+/// length (`50 of 256` where the log holds only so many), `?` where not known.
 pub fn push_text(out: &mut String, value: &Value) {
     match value {
         Value::Unknown => out.push('?'),
@@ -130,7 +130,7 @@ pub fn push_text(out: &mut String, value: &Value) {
             let held = elements(array).count();
             let _ = match usize::try_from(array.count) == Ok(held) {
                 true => write!(out, "] ({held})"),
-                // the log has the first of them only
+                // the log has only the first of them
                 false => write!(out, "] ({held} of {})", array.count),
             };
         }
@@ -138,7 +138,7 @@ pub fn push_text(out: &mut String, value: &Value) {
     }
 }
 
-/// Appends a number: the shortest digits that give the same number in its own type.
+/// Appends a number with the fewest digits that give the same number in its own type.
 fn push_number(out: &mut String, value: &Value) {
     let _ = match value {
         Value::Int(v) => write!(out, "{v}"),
@@ -153,12 +153,12 @@ fn push_number(out: &mut String, value: &Value) {
     };
 }
 
-/// Is this number better read without an exponent?
+/// Is this number more readable without an exponent?
 fn plain(v: f64) -> bool {
     v == 0.0 || (1e-5..1e15).contains(&v.abs())
 }
 
-/// The name of a number that is none: as JSON for JavaScript, and caPutLog nearly, write it.
+/// The name of a number that is not finite, as in JavaScript, and nearly as in caPutLog.
 pub fn not_finite(v: f64) -> &'static str {
     if v.is_nan() {
         "NaN"

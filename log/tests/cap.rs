@@ -18,7 +18,7 @@ fn options(max_disk: u64) -> Options {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// An event of so many bytes.
+    /// An event of this many bytes.
     Push(usize),
     /// So many records defined, which every keyframe from then on holds.
     Define(u16),
@@ -26,11 +26,11 @@ enum Step {
     Tick(u64),
     /// The wall clock is set.
     Wall(i64),
-    /// An operator's mark of so many bytes.
+    /// An operator's mark of this many bytes.
     Mark(usize),
     /// The recorder noticed something.
     Pin,
-    /// The disk has room for so many bytes more; for any number.
+    /// The disk has room for this many more bytes, or for any number.
     Fill(Option<u64>),
 }
 
@@ -151,7 +151,7 @@ fn the_oldest_go_first() {
     }
 }
 
-/// What is left of an earlier run with a larger cap is brought below the new one; other files stay.
+/// Segments of an earlier run with a larger cap are deleted until they are below the new one; other files stay.
 #[test]
 fn earlier_segments_count_and_other_files_stay() {
     let disk = Disk::default();
@@ -263,7 +263,7 @@ fn a_keyframe_bigger_than_the_cap() {
     assert_eq!((lost, writer.status().stored + lost), (writer.status().lost, pushed + 2));
 }
 
-/// An event that no block can hold is counted and told, and nothing else suffers.
+/// An event that no block can hold is counted and reported, and nothing else suffers.
 #[test]
 fn an_event_too_large() {
     let disk = Disk::default();
@@ -287,7 +287,7 @@ fn an_event_too_large() {
     assert_eq!((writer.status().deleted, writer.status().lost), (deleted, 103));
 }
 
-/// What is around the death of an IOC outlives what is kept for other things noticed later, as marks outlive both.
+/// Pins for the death of an IOC outlive pins for other things noticed later, and marks outlive both.
 #[test]
 fn what_is_kept_for_less_goes_first() {
     let disk = Disk::default();

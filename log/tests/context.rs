@@ -102,7 +102,7 @@ fn ends_take_what_belongs_to_them() {
     assert_eq!(context.circuit_of_thread(2), None);
     assert!(context.channel(2).is_none() && context.channel(12).is_none() && context.circuit(2).is_none());
     assert!(context.channel(1).is_some() && context.channel(11).is_some());
-    // A channel that is defined again on another circuit goes with that one.
+    // A channel that is defined again on another circuit ends with that one.
     context.apply(0, &channel(1, 7));
     context.apply(0, &Fact::CircuitEnd(1));
     assert!(context.channel(1).is_some() && context.channel(11).is_none());
@@ -123,7 +123,7 @@ fn the_calendar() {
     );
     context.apply(200, &Fact::Clock(Clock { wall: 5_000_000 })); // the clock was set
     assert_eq!((context.wall(199), context.wall(201)), (Some(1_000_099), Some(5_000_001)));
-    // What was never set tells nothing as soon as there is better, before it or after it.
+    // A clock that was never set counts no more as soon as there is a better one, before it or after it.
     context.apply(300, &Fact::Clock(Clock { wall: 1_790_000_000_000_000_000 }));
     context.apply(300, &Fact::Clock(Clock { wall: 6_000_000 }));
     assert_eq!(context.wall(100), Some(1_789_999_999_999_999_800));

@@ -61,7 +61,7 @@ proptest! {
             prop_assert!(lost.time + flush + SECOND / 10 >= now, "lost an event {} ns old", now - lost.time);
         }
 
-        // The power goes: of what was not synced, so much was written.
+        // The power fails: this much of the unsynced bytes was written.
         let mut torn = torn;
         disk.cut_power(|| {
             torn = torn.rotate_right(1);
@@ -89,7 +89,7 @@ struct Moment {
     now: u64,
     /// Events pushed so far.
     events: Vec<Event>,
-    /// Marks that were said to be stored.
+    /// Marks that were reported as stored.
     marks: Vec<(u64, String)>,
 }
 
@@ -180,7 +180,7 @@ fn check(disk: &Disk, at: &Moment, all: &[Event], interval: u64, small: bool, co
     read
 }
 
-/// Writes on after a recovery: all that was there stays, what is new is there, the cap holds.
+/// Goes on writing after a recovery: everything that was there stays, new events are there, the cap holds.
 fn write_on(disk: &Disk, options: &Options, before: &[Event], at: &Moment, context: &str) {
     let mut writer = Writer::open(disk.clone(), options.clone(), 2).unwrap();
     disk.watch_cap(options.max_disk);
@@ -221,7 +221,7 @@ fn frozen_everywhere(options: &Options) {
         let read =
             check(&killed, &at, &end.events, FLUSH, small, &format!("killed at operation {operation}"));
         write_on(&killed, options, &read, &at, &format!("killed at operation {operation}"));
-        // All of what was not synced is gone, all is there, and anything between.
+        // None of the unsynced bytes are there, all of them, and anything between.
         for way in 0..4 {
             let context = format!("power cut at operation {operation}, way {way}");
             let cut = disk.copy();
@@ -237,7 +237,7 @@ fn frozen_everywhere(options: &Options) {
             });
             assert!(cut.taken() <= options.max_disk, "{context}");
             let read = check(&cut, &at, &end.events, SYNC, small, &context);
-            // A mark that was said to be stored is, and what is around it is kept, as far as there is room.
+            // A mark that was reported as stored is there, and the time around it is kept, as far as there is room.
             for (time, text) in &at.marks {
                 let there =
                     read.iter().any(|event| event.time == *time && event.fact == Fact::Mark(text.clone()));

@@ -63,7 +63,7 @@ fn at_every_operation() {
                 if status.deleted_early == 0 {
                     assert_eq!((read.len() as u64, lost), (status.stored, status.lost), "{context}");
                 } else {
-                    // Where the disk seems full for good, what was stored makes way for what is new.
+                    // Where the disk seems full for good, old segments make room for new ones.
                     assert!(kind == ErrorKind::StorageFull && lost <= status.lost, "{context}");
                 }
                 assert_eq!((status.on_disk, status.taken >= disk.taken()), (disk.used(), true), "{context}");
@@ -73,7 +73,7 @@ fn at_every_operation() {
     }
 }
 
-/// The same with a cap that makes it delete: what is left is sound, and never too much.
+/// The same with a cap that makes it delete: the rest is sound, and never too much.
 #[test]
 fn at_every_operation_with_a_small_cap() {
     let (disk, _, _) = run(false, Faults { first: u64::MAX, count: 0, kind: ErrorKind::Other });

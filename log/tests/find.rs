@@ -1,4 +1,4 @@
-//! Which segments a LOG stands for, and the lines for what is none.
+//! Which segments a LOG stands for, and the errors if there are none.
 
 mod common;
 

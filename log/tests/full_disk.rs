@@ -38,7 +38,7 @@ impl Load {
     }
 }
 
-/// Events that are read, keyframes left out, and losses that are told.
+/// Events that are read, without keyframes, and losses that are reported.
 fn read(log: &Path) -> (Vec<Event>, u64) {
     let (mut events, mut told) = (Vec::new(), 0);
     for file in find(log).unwrap() {
@@ -103,7 +103,7 @@ fn runs_full(small: &Small, reserving: bool) {
     assert!(status.stored >= 700 && most <= cap && most > cap / 2, "du showed {most} bytes: {status:?}");
     assert!(all_lines(&mut writer).iter().any(|line| line.starts_with("storing again; ")));
 
-    // Somebody takes what is free, once: the log goes on, as with a smaller cap.
+    // Somebody takes all free space once: the log goes on as with a smaller cap.
     let lost = status.lost;
     fill(&filler);
     load.run(&mut writer, 140..200, |_| {});

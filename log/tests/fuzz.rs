@@ -22,7 +22,7 @@ fn golden() -> Vec<Vec<u8>> {
     files.iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// What is given and what is reported follow each other without gaps to the end of the file.
+/// Blocks and damage follow each other without gaps to the end of the file.
 fn assert_covered(found: &[Result<Block, Damage>], length: usize) {
     let mut at = FIRST_BLOCK as u64;
     for part in found {

@@ -48,7 +48,7 @@ fn golden_segments_are_read() {
     }
 }
 
-/// Definitions, as they would be at the begin of a run.
+/// Definitions, as at the beginning of a run.
 fn definitions() -> Vec<Fact> {
     let (client, server) =
         (Address { ip: 0x0A00_0105, port: 43210 }, Address { ip: 0x0A00_0102, port: 5064 });
@@ -330,7 +330,7 @@ fn rhythm() -> Vec<Fact> {
     facts
 }
 
-/// A segment with every sort of fact, a keyframe and two blocks.
+/// A segment with every kind of fact, a keyframe and two blocks.
 fn write() -> Vec<u8> {
     let disk = Disk::default();
     disk.set_wall(1_770_000_100_000_000_000);

@@ -1,4 +1,4 @@
-//! Every segment can be read alone: whatever was deleted, what is left tells what its numbers mean.
+//! Every segment can be read alone: whatever was deleted, the others define all numbers that they use.
 
 mod common;
 

@@ -17,7 +17,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Texts of marks in a directory's segments, keyframes left out, and how many losses are told.
+/// Texts of marks in a directory's segments, without keyframes, and the number of losses that they report.
 fn read(directory: &Path, texts: &mut HashSet<String>) -> u64 {
     let mut told = 0;
     for file in find(directory).unwrap_or_default() {
@@ -169,7 +169,7 @@ fn the_open_segment_is_moved_or_cut() {
     assert_eq!((found + told, told), (world.pushed, world.writer.status().lost));
 }
 
-/// Replaced by what can't be used, again and again; and the parent goes.
+/// Replaced by something that can't be used, again and again; and the parent is removed.
 #[test]
 fn what_cannot_be_used_is_waited_for() {
     let mut world = World::new();
@@ -180,7 +180,7 @@ fn what_cannot_be_used_is_waited_for() {
     world.record(20);
     let lines = world.lines();
     assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[0].contains("is no directory any more"), "{lines:?}");
+    assert!(lines[0].contains("is no longer a directory"), "{lines:?}");
     assert!(lines[1].starts_with("storing paused: ") && lines[1].contains("not a directory"), "{lines:?}");
     fs::remove_file(&world.path).unwrap();
     world.record(4);
@@ -256,7 +256,7 @@ enum Step {
     /// Moved, and an empty one is made in its place.
     Replace,
     DeleteNewest,
-    /// Moved, and something else is in its place for so long.
+    /// Moved, with something else in its place for this long.
     Block(u64),
 }
 
@@ -311,7 +311,7 @@ proptest! {
             }
         }
         world.record(4);
-        // What a log that was deleted told of losses is told again.
+        // Losses that a deleted log reported are reported again.
         let (found, told) = world.end();
         let status = world.writer.status();
         prop_assert_eq!(found, status.stored, "{:?}", status);

@@ -1,4 +1,4 @@
-//! What is pushed is read, bit by bit, in the order that is promised.
+//! Pushed events are read bit by bit as they were, in the promised order.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn is_definition(fact: &Fact) -> bool {
     fact.class() == Class::Definition
 }
 
-/// The strategies make every sort of fact, and its number in the code is its number in the encoding.
+/// The strategies make every kind of fact, and its number in the code is its number in the encoding.
 #[test]
 fn every_fact_has_its_number() {
     let mut runner = TestRunner::deterministic();
@@ -85,7 +85,7 @@ proptest! {
     /// Out of order, nothing is missing and the order is as promised.
     #[test]
     fn events_out_of_order(mut events in facts::events(1..60)) {
-        // A block sorts; all of them are in one. Equal events can't be told apart: leave one.
+        // A block sorts, and all of them are in one. Equal events can't be distinguished: leave one.
         let mut seen = HashMap::new();
         events.retain(|event| seen.insert(bytes(event), ()).is_none());
         let place: HashMap<_, _> = events.iter().enumerate().map(|(place, event)| (bytes(event), place)).collect();

@@ -1,4 +1,4 @@
-//! `verify` finds everything that happened to a run's files, says where, and which time is gone.
+//! `verify` finds everything that happened to a run's files, and says where, and which time is missing.
 
 mod common;
 
@@ -128,7 +128,7 @@ fn one(found: &Findings) -> &Finding {
     finding
 }
 
-/// The times that a finding says are gone hold those of all events of a block.
+/// The missing time of a finding includes those of all events of a block.
 #[track_caller]
 fn assert_gone(finding: &Finding, block: &Block) {
     let times = block.events.iter().map(|event| WALL + event.time as i64);
@@ -144,7 +144,7 @@ fn a_sound_run() {
     assert!(found.is_sound() && found.list.is_empty(), "{:?}", found.list);
     assert_eq!((found.segments, found.first_segment), (SEGMENTS, 0));
     assert_eq!(found.host.as_ref().unwrap().name, "box");
-    // The interruptions are told.
+    // The interruptions are reported.
     assert_eq!(found.losses.len(), SEGMENTS - 1);
     let (first, last) = found.span.unwrap();
     assert!(first == WALL + SECOND as i64 && last > first + 120 * SECOND as i64);
@@ -245,7 +245,7 @@ fn block_end(blocks: &[Block], place: usize) -> u64 {
     place.checked_sub(1).map_or(0, |before| blocks[before].offset + blocks[before].length)
 }
 
-/// An end that is damaged is one finding, with all blocks that are gone with it.
+/// A damaged end is one finding, with all blocks that are missing.
 #[test]
 fn cut_within_a_block_of_a_closed_segment() {
     let stored = Stored::of(full_run(true));
@@ -320,7 +320,7 @@ fn blocks_removed_swapped_repeated_and_garbage() {
 fn segments_removed_repeated_and_exchanged() {
     let stored = Stored::new();
     fs::remove_file(stored.path(1)).unwrap();
-    // What is before it was left after an error of the disk.
+    // The segment before it was abandoned after an error of the disk.
     let gap = |found: &Findings| {
         let [open, gap] = &found.list[..] else { panic!("{:?}", found.list) };
         assert_eq!((&open.fault, &open.segment, gap.segments), (&Fault::Open, &stored.path(0), 1));
@@ -334,7 +334,7 @@ fn segments_removed_repeated_and_exchanged() {
     }
     assert!(!found.is_sound());
 
-    // Where what is left before it is kept for a mark, that is how the recorder makes room.
+    // If all segments before it are pinned for a mark, the recorder has made room.
     let kept = stored.path(0).to_str().unwrap().replace(".iocrec", "-mark.iocrec");
     fs::rename(stored.path(0), &kept).unwrap();
     let found = stored.verify();
@@ -342,7 +342,7 @@ fn segments_removed_repeated_and_exchanged() {
     assert!(found.is_sound());
     fs::rename(&kept, stored.path(0)).unwrap();
 
-    // Of the oldest, which the recorder deletes, only the number is told.
+    // Of the oldest, which the recorder deletes, only the number is known.
     fs::remove_file(stored.path(0)).unwrap();
     let found = stored.verify();
     assert!(found.is_sound() && found.first_segment == 2);

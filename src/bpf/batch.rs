@@ -1,17 +1,17 @@
-//! Hits on their way from the kernel's buffers to events: copied, and in the order in which they are worked on.
+//! Hits on their way from the kernel's buffers to events: copied, and put into the order in which they are processed.
 //!
-//! Each thread's hits are handed over in the order in which the thread made them, whichever buffers they came through.
-//! What lets them be merged: a hit carries a time that was noted before it could be seen here, so a hit that was begun
-//! after the clock showed T carries a later time than T. Who takes over all that was begun until then has all hits with times
-//! up to T, and hands over these; what carries a later time waits for the next time.
+//! Hits of the same thread are handed over in the order in which the thread made them, whichever buffers they came through.
+//! They can be merged because each carries a time that was noted before the hit became visible here: a hit that was begun
+//! after the clock showed T carries a later time than T. So whoever takes all hits that were begun until then has all those
+//! with times up to T and hands them over; later ones wait for the next round.
 
 use crate::bpf::contract::Hit;
 
-/// Hits as they came, one behind the other.
+/// Hits in the order in which they came.
 #[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// Where each begins and ends.
+    /// Start and end of each.
     places: Vec<(u32, u32)>,
 }
 
@@ -38,14 +38,13 @@ impl Batch {
         self.bytes.len()
     }
 
-    /// Puts the hits of several CPUs and buffers into the order of time. They are nearly in order for each, so this takes
-    /// hardly any time.
+    /// Sorts the hits of several CPUs and buffers by time. Those of each are nearly in order, so this takes hardly any time.
     pub(super) fn sort(&mut self) {
         let bytes = &self.bytes;
         self.places.sort_by_key(|&(start, _)| time(bytes, start));
     }
 
-    /// Of hits in order, takes those away that carry a later time than `until`, CLOCK_MONOTONIC in nanoseconds.
+    /// Takes hits later than `until` (CLOCK_MONOTONIC, nanoseconds) out of sorted ones.
     pub(super) fn split(&mut self, until: u64) -> Batch {
         let stay = self.places.partition_point(|&(start, _)| time(&self.bytes, start) <= until);
         let mut later = Batch::default();
@@ -55,7 +54,7 @@ impl Batch {
         later
     }
 
-    /// Forgets all hits; keeps no more memory than `most` bytes of them take.
+    /// Drops all hits, and keeps at most the memory that `most` bytes of them take.
     pub(super) fn clear(&mut self, most: usize) {
         self.bytes.clear();
         self.places.clear();
@@ -69,7 +68,7 @@ impl Batch {
 /// Bytes of the shortest hit.
 const SMALLEST: usize = size_of::<Hit>();
 
-/// When a hit was made, with which it begins.
+/// A hit's time, with which it begins.
 fn time(bytes: &[u8], start: u32) -> u64 {
     const { assert!(std::mem::offset_of!(Hit, time) == 0) };
     let time = bytes.get(start as usize..).and_then(<[u8]>::first_chunk);
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_of_all_cpus_are_in_the_order_of_time() {
+    fn hits_of_all_cpus_are_sorted_by_time() {
         let mut batch = batch(&[1, 4, 6, 2, 3, 5]);
         batch.sort();
         assert_eq!(lengths(&batch), [9, 10, 11, 12, 13, 14]);

@@ -1,4 +1,4 @@
-//! The events that the BPF programs hand over, taken apart.
+//! Parses the events that the BPF programs send.
 //!
 //! Their layout is that of [`contract`](crate::bpf::contract). A sample may be longer than the event: perf buffers pad to
 //! 8 bytes less 4. No sample, however malformed, panics.
@@ -10,7 +10,7 @@ use iocrec_log::event::{CauseKind, PutKind};
 use crate::bpf::contract::{self, Hit, Kind, NO_LINK, NO_VALUE};
 use crate::bpf::shared::Shared;
 
-/// What every hit says.
+/// What every hit has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// CLOCK_MONOTONIC, nanoseconds.
@@ -35,29 +35,29 @@ pub struct Head {
     pub dbf: Option<u8>,
 }
 
-/// Raw bytes of a value: elements, and how many there really were.
+/// Raw bytes of a value, and the number of elements that it really has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw<'a> {
     /// Type as the traced process numbers it.
     pub dbf: u16,
     /// Number of elements in the IOC.
     pub count: u32,
-    /// The first of them, in the machine's byte order; empty where they could not be read.
+    /// The first elements, in the machine's byte order; empty if they could not be read.
     pub bytes: &'a [u8],
 }
 
-/// What a record's value is.
+/// Kind of a record's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// One value.
     Single,
-    /// An array, of one element too.
+    /// An array, even of one element.
     Array,
-    /// Characters that are a string.
+    /// Characters that form a string.
     Text,
 }
 
-/// What a hit is.
+/// What was hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
     /// dbProcess.
@@ -66,9 +66,9 @@ pub enum Body<'a> {
     RsetProcess,
     /// recGblFwdLink.
     Complete {
-        /// What the value is.
+        /// Kind of value.
         form: Form,
-        /// The record's value, where it has one.
+        /// The record's value, if it has one.
         value: Option<Raw<'a>>,
     },
     /// dbPut, dbPutField or dbProcessNotify.
@@ -77,20 +77,20 @@ pub enum Body<'a> {
         kind: PutKind,
         /// Address of the field's dbFldDes.
         field: u64,
-        /// Asked for.
+        /// Requested value.
         requested: Raw<'a>,
-        /// Held before.
+        /// Value before the put.
         old: Raw<'a>,
-        /// Held before is the text of a link, of this kind and with this `pvlMask` (link.h).
+        /// `old` is the text of a link, of this kind and with this `pvlMask` (link.h).
         link: Option<(u16, u16)>,
     },
     /// dbCaPutLinkCallback.
     LinkPut {
-        /// The record, where the link tells.
+        /// The record; 0 if the link does not point to it.
         record: u64,
         /// Target, up to its NUL.
         pv: &'a [u8],
-        /// What is sent.
+        /// The value sent.
         value: Raw<'a>,
     },
     /// Chains that began with a record and were left out.
@@ -104,7 +104,7 @@ pub enum Body<'a> {
     Cause {
         /// Which function.
         kind: CauseKind,
-        /// The record named, or what may be one.
+        /// The record named, or an address that may be one.
         user: u64,
     },
 }
@@ -115,9 +115,9 @@ fn some_of(sample: &[u8], at: usize, bytes: usize) -> &[u8] {
     rest.get(..bytes).unwrap_or(rest)
 }
 
-/// Takes a sample apart; `None` if it is none of ours.
+/// Parses a sample; `None` if it is malformed.
 pub fn parse(sample: &[u8]) -> Option<(Head, Body<'_>)> {
-    // what a perf buffer has padded
+    // without the padding of a perf buffer
     let sample = &sample[..sample.len() & !7];
     let hit = Hit::read(sample)?;
     let head = Head {
@@ -177,7 +177,7 @@ fn put(sample: &[u8], kind: PutKind, dbf: Option<u8>) -> Option<Body<'_>> {
     type Start = contract::Put<0>;
     const VALUES: usize = size_of::<Start>();
     let start = Start::read(sample)?;
-    // the rest is two values of the same room
+    // the rest is two values of the same size
     let room = sample.len().checked_sub(VALUES)? / 2;
     let requested = usize::from(start.requested_bytes).min(room);
     let old = usize::from(start.old_bytes).min(room);

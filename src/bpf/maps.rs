@@ -33,17 +33,17 @@ pub struct ChainSampling {
     pub window: u64,
 }
 
-/// What may be left out; decides how large the maps are made.
+/// What may be left out, which decides the size of maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeavesOut {
-    /// Chains, beyond a number.
+    /// Chains beyond a number.
     pub chains: bool,
     /// Records that are not wanted.
     pub records: bool,
 }
 
 impl LeavesOut {
-    /// May anything be left out?
+    /// Can anything be left out?
     pub fn any(self) -> bool {
         self.chains || self.records
     }
@@ -109,7 +109,7 @@ pub struct Maps {
     traced: HashMap<u32, Process>,
     leaves_out: LeavesOut,
     thinning: Option<ChainSampling>,
-    /// Records for which there was no room.
+    /// Number of records that did not fit.
     unknown: u64,
 }
 
@@ -149,7 +149,7 @@ impl Maps {
         self.leaves_out
     }
 
-    /// Begins to record hits of a process.
+    /// Starts recording hits of a process.
     ///
     /// # Errors
     /// A map is full.
@@ -189,7 +189,7 @@ impl Maps {
         place(pid, self.process_places.entries())
     }
 
-    /// Gives the programs what they need of a process, again if it has changed.
+    /// Gives the programs the layout of a process, or updates it.
     fn set(&self, pid: u32) -> Result<(), MapError> {
         let Some(process) = self.traced.get(&pid) else { return Ok(()) };
         let ChainSampling { chains, window } =
@@ -262,7 +262,7 @@ impl Maps {
         true
     }
 
-    /// Records that there was no room for since last asked.
+    /// Records that did not fit since the last call.
     pub fn unknown(&mut self) -> u64 {
         std::mem::take(&mut self.unknown)
     }

@@ -45,7 +45,7 @@ impl Display for NoObject {
     }
 }
 
-/// libelf reads the object's tables where they lie, so they must lie aligned as the widest of their members is.
+/// libelf reads the object's tables in place, so they must be aligned as their largest member is.
 const ALIGNED: usize = 8;
 
 /// An object, unpacked and aligned.
@@ -66,7 +66,7 @@ impl Embedded {
     fn unpack(&self) -> Option<Unpacked> {
         let object = decompress_to_vec_with_limit(self.packed, self.bytes).ok()?;
         let mut bytes = vec![0; self.bytes + ALIGNED];
-        // where the allocator put it; the vector is not moved any more, since it does not grow
+        // from here on the vector's buffer does not move, since it does not grow
         let from = bytes.as_ptr().align_offset(ALIGNED).min(ALIGNED);
         bytes.truncate(from + self.bytes);
         bytes.get_mut(from..).filter(|place| place.len() == object.len())?.copy_from_slice(&object);
@@ -95,12 +95,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_comes_out_aligned() {
+    fn objects_are_unpacked_and_aligned() {
         for object in OBJECTS {
             let unpacked = object.unpack().unwrap();
             assert!(unpacked.object().starts_with(b"\x7fELF") && unpacked.object().len() == object.bytes);
             assert_eq!(unpacked.object().as_ptr() as usize % ALIGNED, 0);
-            assert!(object.packed.len() < object.bytes / 3, "it is worth while");
+            assert!(object.packed.len() < object.bytes / 3, "packing is worth it");
         }
         let damaged =
             Embedded { name: "", packed: &[0x12; 40], machines: &[], tier: Tier::Perf, bytes: 1000 };

@@ -1,7 +1,7 @@
-//! A perf buffer that does not wake anybody for each hit.
+//! A perf buffer that does not wake its reader for each hit.
 //!
-//! libbpf-rs has perf buffers, but no way to say how often they wake the reader: each hit would, at 9 µs
-//! each in the IOC (measured: 19 µs a record instead of 1.7). So libbpf is called here by itself.
+//! libbpf-rs has perf buffers, but no way to set how often they wake the reader: each hit would, which costs the IOC 9 µs
+//! (measured: 19 µs a record instead of 1.7). So this calls libbpf directly.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -15,7 +15,7 @@ use libbpf_rs::libbpf_sys;
 use crate::bpf::batch::Batch;
 use crate::bpf::libbpf;
 
-/// What the callbacks are given.
+/// What the callbacks get.
 struct Inlet {
     batch: Rc<RefCell<Batch>>,
     lost: Cell<u64>,
@@ -37,11 +37,11 @@ unsafe extern "C" fn hit(inlet: *mut c_void, _cpu: i32, data: *mut c_void, size:
     let inlet = unsafe { &*inlet.cast::<Inlet>() };
     // SAFETY: libbpf promises `size` bytes at `data` during this call.
     let sample = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size as usize) };
-    // What waits in the kernel's buffers is bounded, so there is no need to stop in between.
+    // The kernel's buffers are bounded, so there is no need to stop in between.
     inlet.batch.borrow_mut().push(sample, &[]);
 }
 
-/// Called by libbpf for hits that found no room.
+/// Called by libbpf for hits that did not fit.
 ///
 /// # Safety
 /// `inlet` is that of the [`PerfBuffer`].
@@ -66,7 +66,7 @@ impl PerfBuffer {
         let inlet = Box::new(Inlet { batch, lost: Cell::new(0) });
         let options = libbpf_sys::perf_buffer_opts {
             sz: size_of::<libbpf_sys::perf_buffer_opts>() as libbpf_sys::size_t,
-            // libbpf takes this for wakeup_events too; to a buffer of BPF output it means nothing else
+            // libbpf uses this for wakeup_events, too; for a buffer of BPF output it means nothing else
             sample_period: wake_at,
             ..Default::default()
         };
@@ -95,14 +95,14 @@ impl PerfBuffer {
         unsafe { BorrowedFd::borrow_raw(libbpf_sys::perf_buffer__epoll_fd(self.buffer.as_ptr())) }
     }
 
-    /// Takes over what waits on all CPUs.
+    /// Takes over the waiting hits of all CPUs.
     pub fn consume(&self) {
-        // SAFETY: the buffer is open until `self` is dropped. An error concerns one CPU's buffer and passes: its
+        // SAFETY: the buffer is open until `self` is dropped. An error concerns one CPU's buffer and is temporary: its
         // hits stay where they are.
         let _ = unsafe { libbpf_sys::perf_buffer__consume(self.buffer.as_ptr()) };
     }
 
-    /// Hits that found no room, in total.
+    /// Hits that did not fit, in total.
     pub fn lost(&self) -> u64 {
         self.inlet.lost.get()
     }

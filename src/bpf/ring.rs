@@ -1,11 +1,11 @@
 //! The reading end of the BPF ring buffer.
 //!
-//! libbpf has one, but it maps the data twice, one behind the other, so that no hit is ever in two pieces: half a MiB
-//! that counts as the agent's. Hits are copied out here anyway, so pieces do no harm.
+//! libbpf has one, but it maps the data twice in a row so that no hit is ever in two pieces: half a MiB that counts as the
+//! agent's memory. Hits are copied out here anyway, so two pieces do no harm.
 //!
-//! The layout is the kernel's promise to user space (kernel/bpf/ringbuf.c, "ring buffer memory layout"): a page with the
-//! consumer's position, writable; a page with the producers' position, and the data behind it, read-only. In front of each
-//! hit stand its length, with two flags on top, and four bytes of the kernel's own; the next begins at a multiple of 8.
+//! The kernel guarantees the layout (kernel/bpf/ringbuf.c, "ring buffer memory layout"): a writable page with the consumer's
+//! position; a read-only page with the producers' position, followed by the data, also read-only. Each hit is preceded by
+//! its length, whose upper two bits are flags, and four bytes of the kernel's own; hits are aligned to 8 bytes.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -20,29 +20,29 @@ use crate::bpf::table::map_of;
 
 /// BPF_RINGBUF_HDR_SZ.
 const HEADER: usize = 8;
-/// BPF_RINGBUF_BUSY_BIT: still being written.
+/// BPF_RINGBUF_BUSY_BIT: being written.
 const BUSY: u32 = 1 << 31;
-/// BPF_RINGBUF_DISCARD_BIT: given up by its writer.
+/// BPF_RINGBUF_DISCARD_BIT: discarded by its writer.
 const DISCARDED: u32 = 1 << 30;
 
-/// Looks at a hit that is being written before it is left for later. A program writes a hit in less than a microsecond;
-/// one that takes longer than this, some 10 µs, has been interrupted.
-const LOOKS: usize = 1000;
+/// How often a hit that is being written is checked before it is left for later. A program writes a hit in less than a
+/// microsecond; one that takes longer than this, some 10 µs, was interrupted.
+const CHECKS: usize = 1000;
 
-/// How consuming has ended.
+/// How consuming ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consumed {
-    /// All was taken.
+    /// All hits were taken.
     All,
-    /// Who takes had enough.
+    /// The taker had enough.
     Enough,
-    /// A hit is still being written.
+    /// The next hit is still being written.
     Waits,
 }
 
 /// The header of a hit once it is written.
 fn written(header: &AtomicU32) -> Option<u32> {
-    for _ in 0..LOOKS {
+    for _ in 0..CHECKS {
         let header = header.load(Ordering::Acquire);
         if header & BUSY == 0 {
             return Some(header);
@@ -69,7 +69,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, whole, and nobody refers to it any more. That it fails is not possible then.
+        // SAFETY: the whole mapping is ours, and nobody refers to it any more. So it cannot fail.
         let _ = unsafe { munmap(self.at.cast(), self.length) };
     }
 }
@@ -100,23 +100,23 @@ impl Ring {
         Ok(Ring { consumer, producer, page, size, map })
     }
 
-    /// The map, which lives as long as this.
+    /// The map, as long as this lives.
     pub fn map(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
     }
 
-    /// How far hits have been begun to be written: all that begin from now on lie behind.
+    /// The producers' position: hits that are begun from now on lie behind it.
     pub fn produced(&self) -> usize {
         self.positions().1.load(Ordering::Acquire)
     }
 
-    /// Does nothing lie before that place?
+    /// Is there nothing before that position?
     pub fn is_empty(&self, until: usize) -> bool {
-        // nobody else writes it
+        // only this reader writes it
         self.positions().0.load(Ordering::Relaxed) == until
     }
 
-    /// Hands over the hits up to that place, each in one or two pieces, until `take` has enough (false).
+    /// Hands over the hits up to that position, each in one or two pieces, until `take` returns false.
     pub fn consume(&self, until: usize, mut take: impl FnMut(&[u8], &[u8]) -> bool) -> Consumed {
         let (consumed, _) = self.positions();
         let mut position = consumed.load(Ordering::Relaxed);
@@ -131,7 +131,7 @@ impl Ring {
                 take(first, second)
             };
             position = position.wrapping_add((length + HEADER).next_multiple_of(8));
-            // from here on producers may write there
+            // from now on producers may write there
             consumed.store(position, Ordering::Release);
             if !more {
                 return Consumed::Enough;
@@ -147,7 +147,7 @@ impl Ring {
         unsafe { (&*self.consumer.at.as_ptr().cast(), &*self.producer.at.as_ptr().cast()) }
     }
 
-    /// `length` bytes of the data from `at`, which may lie behind its end: it goes on at its beginning.
+    /// `length` bytes of the data from `at`; the data wraps around at its end.
     fn pieces(&self, at: usize, length: usize) -> (&[u8], &[u8]) {
         let at = at & (self.size - 1);
         let length = length.min(self.size);

@@ -1,9 +1,9 @@
-//! How hits come out of the kernel: through ring buffers, or through perf buffers of each CPU. Puts have buffers of their
+//! How hits come out of the kernel: through ring buffers, or through a perf buffer for each CPU. Puts have buffers of their
 //! own, so that a flood of processing does not push them out.
 //!
-//! Either way hits are copied into a `Batch` and worked on from there, so that nothing of ours runs
-//! inside libbpf. Nobody is woken for a single hit; the agent looks in on a timer. No hit of a thread is handed over before
-//! an older one of the same thread (see `crate::bpf::batch`).
+//! Either way hits are copied into a `Batch` and processed from there, so that no code of ours runs inside libbpf. Nobody is
+//! woken for a single hit; the agent polls on a timer. No hit of a thread is handed over before an older one of the same
+//! thread (see `crate::bpf::batch`).
 
 use std::cell::RefCell;
 use std::io;
@@ -24,12 +24,12 @@ use crate::bpf::ring::{Consumed, Ring};
 use crate::bpf::table::{map_of, Table};
 use crate::linux::clock;
 
-/// Bytes of processing taken over from the kernel at a time where no puts are among it. The ring holds four times as much.
+/// Bytes of hits taken from the kernel at a time if no puts are among them. The ring holds four times as much.
 const BATCH: usize = 128 * 1024;
-/// Bytes that are held back at most, for a program that was interrupted while it wrote a hit: as much as both rings
-/// hold. Then order goes before completeness no more.
+/// Bytes held back at most while a program that was interrupted writes a hit: as much as both rings hold. Beyond that
+/// completeness matters more than order.
 const MAX_HELD: usize = 768 * 1024;
-/// How soon such a hit is looked for again.
+/// When such a hit is checked again.
 const INTERRUPTED: Duration = Duration::from_millis(1);
 
 /// Pages of 4 KiB a CPU of the perf tier. 512 KiB hold the 5000 hits of a tenth of a second of a very busy IOC; 128 KiB
@@ -52,10 +52,10 @@ enum Buffer {
     Perf { hits: PerfBuffer, puts: PerfBuffer },
 }
 
-/// Hits that found no room.
+/// Hits that did not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Of processing, with what asks for it and what links put.
+    /// Of processing, of requests for it, and of links' puts.
     pub processing: u64,
     /// Of puts from outside.
     pub puts: u64,
@@ -64,7 +64,7 @@ pub struct Lost {
 /// The open end of the buffers.
 pub struct Transport {
     buffer: Buffer,
-    /// Filled and emptied again and again; in between it holds what is too new.
+    /// Reused; between rounds it holds hits that are too new.
     batch: Rc<RefCell<Batch>>,
     /// Of all buffers.
     epoll: Epoll,
@@ -79,7 +79,7 @@ impl Transport {
     pub fn open(object: &Object, tier: Tier) -> Result<Transport, Refusal> {
         let refused = |step| move |error: io::Error| Refusal::find(step, error.into());
         let batch = Rc::new(RefCell::new(Batch::default()));
-        // before libbpf needs another: so a kernel without it is told from one without perf events
+        // before libbpf makes one of its own: so ENOSYS later on is that of perf_event_open()
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
         let epoll = epoll.map_err(|errno| refused(Step::Epoll)(errno.into()))?;
         let buffer = libbpf::listen(|| match tier {
@@ -105,23 +105,23 @@ impl Transport {
         Ok(Transport { buffer, batch, epoll, lost_before: Lost::default() })
     }
 
-    /// Becomes readable when hits wait and it is worth while.
+    /// Becomes readable when enough hits wait.
     pub fn fd(&self) -> RawFd {
         self.epoll.0.as_raw_fd()
     }
 
-    /// Hands the waiting hits over, of each thread in their order; true if there may be more.
+    /// Hands over the waiting hits, those of each thread in order. True if there may be more.
     pub fn drain(&mut self, mut work: impl FnMut(&Batch)) -> bool {
-        // before anything is looked at: see the batch's page
+        // before anything is taken: see the batch's module
         let now = clock::monotonic();
         let done = match &self.buffer {
             Buffer::Rings(rings) => {
                 let Rings { hits, puts, .. } = &**rings;
-                // In this order: a put that comes after the second look is not older than a hit before the first.
+                // In this order: a put that comes after the second read is not older than a hit before the first.
                 let (hits_until, puts_until) = (hits.produced(), puts.produced());
                 let mut batch = self.batch.borrow_mut();
                 if puts.is_empty(puts_until) && batch.bytes() == 0 {
-                    // processing alone is in the right order as it is
+                    // hits in the ring alone are in the right order
                     let done = hits.consume(hits_until, |first, second| {
                         batch.push(first, second);
                         batch.bytes() < BATCH
@@ -162,7 +162,7 @@ impl Transport {
         more
     }
 
-    /// Hits that found no room since last asked.
+    /// Hits that did not fit since the last call.
     pub fn lost(&mut self) -> Lost {
         let now = match &self.buffer {
             Buffer::Rings(rings) => {

@@ -1,10 +1,10 @@
 //! Reading processes' memory under kernel lockdown.
 //!
-//! The programs call bpf_probe_read_user(), which came with kernel 5.5. libbpf asks the kernel for its sister that reads
-//! the kernel's memory, and where there is none puts bpf_probe_read() in the place of both. Lockdown in confidentiality
-//! mode forbids that sister, and bpf_probe_read() too, and leaves what reads processes alone: so libbpf's help
-//! would keep the programs from being loaded. Here it is undone, and only where the kernel itself says that it has the
-//! one and not the other.
+//! The programs call bpf_probe_read_user(), which came with kernel 5.5. libbpf checks whether the kernel has
+//! bpf_probe_read_kernel(), and if not replaces both with bpf_probe_read(). Lockdown in confidentiality mode forbids
+//! bpf_probe_read_kernel() and bpf_probe_read(), but not bpf_probe_read_user(): so libbpf's replacement would keep the
+//! programs from being loaded. This undoes it, and only if the kernel says that it has bpf_probe_read_user() and not
+//! bpf_probe_read().
 
 use std::ffi::{c_int, c_long};
 use std::sync::{Once, OnceLock};
@@ -23,7 +23,7 @@ const CALL: u8 = 0x85;
 const PROBE_READ: i32 = 4;
 const PROBE_READ_USER: i32 = 112;
 
-/// From now on each program is looked at before it is loaded.
+/// From now on libbpf calls `before_load` for each program.
 pub fn prepare() {
     static ONCE: Once = Once::new();
     // once: libbpf's objects point to what was registered
@@ -33,17 +33,17 @@ pub fn prepare() {
             prog_prepare_load_fn: Some(before_load),
             ..Default::default()
         };
-        // SAFETY: the name is static, libbpf copies it and the options. A failure leaves libbpf as it is.
+        // SAFETY: the name is static; libbpf copies it and the options. If this fails libbpf stays as it is.
         unsafe {
             libbpf_register_prog_handler(SECTION.as_ptr(), BPF_PROG_TYPE_KPROBE, 0, &raw const options)
         };
     });
 }
 
-/// Called by libbpf for each program, when all maps are made and it has put helpers in the place of others.
+/// Called by libbpf for each program, when all maps are made and helpers have been replaced.
 unsafe extern "C" fn before_load(program: *mut bpf_program, _: *mut bpf_prog_load_opts, _: c_long) -> c_int {
     libbpf::at_programs();
-    // SAFETY: libbpf's own program, which it is about to load; its instructions are as many as it says.
+    // SAFETY: libbpf's own program, which it is about to load; it has that number of instructions.
     let mut instructions = unsafe {
         let (first, count) = (bpf_program__insns(program), bpf_program__insn_cnt(program));
         if first.is_null() {
@@ -53,7 +53,7 @@ unsafe extern "C" fn before_load(program: *mut bpf_program, _: *mut bpf_prog_loa
     };
     if instructions.iter().any(|instruction| calls(instruction, PROBE_READ)) && only_user_reads() {
         restore(&mut instructions);
-        // SAFETY: libbpf copies them; here and nowhere else it may be called (bpf/libbpf.h).
+        // SAFETY: libbpf copies them; this callback is the one place where it may be called (bpf/libbpf.h).
         return unsafe {
             bpf_program__set_insns(program, instructions.as_mut_ptr(), instructions.len() as _)
         };
@@ -61,9 +61,9 @@ unsafe extern "C" fn before_load(program: *mut bpf_program, _: *mut bpf_prog_loa
     0
 }
 
-/// Does the kernel have bpf_probe_read_user(), and not what libbpf puts in its place?
+/// Does the kernel have bpf_probe_read_user(), and not what libbpf replaces it with?
 fn only_user_reads() -> bool {
-    // asked once, since each question is a line in the kernel's log
+    // asked once, since each probe leaves a line in the kernel's log
     static ANSWER: OnceLock<bool> = OnceLock::new();
     let has = |helper: i32| {
         // SAFETY: no pointers are passed.

@@ -53,7 +53,7 @@ enum Framing {
     Unsynchronized,
 }
 
-/// A message of which the header has come.
+/// A message whose header has come.
 #[derive(Debug)]
 struct Open {
     header: Header,
@@ -195,8 +195,8 @@ impl Framer {
         self.head_length == 0 && self.open.is_none()
     }
 
-    /// Takes some of these bytes, at least one, and says how many. When they can't be framed,
-    /// none of them is taken.
+    /// Takes some of these bytes, at least one, and returns their number. If they can't be framed,
+    /// none is taken.
     fn advance(&mut self, time: u64, rest: &[u8], sink: &mut Sink) -> Result<usize, NotFramed> {
         if let Some(open) = &mut self.open {
             let used = usize::try_from(open.left).unwrap_or(usize::MAX).min(rest.len());
@@ -238,7 +238,7 @@ impl Framer {
         Ok(used)
     }
 
-    /// A message begins with these bytes: takes all of it that is there.
+    /// A message begins with these bytes: takes as much of it as they have.
     fn begin(&mut self, time: u64, header: Header, rest: &[u8], sink: &mut Sink) -> Result<usize, NotFramed> {
         self.check(&header)?;
         let from = header.bytes();
@@ -290,7 +290,7 @@ impl Framer {
         }
     }
 
-    /// Can this header be, as things stand?
+    /// Is this header possible in this state of the framing?
     fn check(&mut self, header: &Header) -> Result<(), NotFramed> {
         let plausibility = plausible(self.side, header);
         let good = match &mut self.framing {
@@ -369,7 +369,7 @@ impl Framer {
         self.held.clear();
     }
 
-    /// How many payload bytes of this message are of use.
+    /// Number of payload bytes of this message that are kept.
     fn keep(&self, header: &Header) -> usize {
         let most = match (self.side, header.command) {
             (Side::Client, WRITE | WRITE_NOTIFY) => self.put_payload,

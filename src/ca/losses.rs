@@ -1,13 +1,13 @@
-//! Counts what was lost, and reports it without flooding the log.
+//! Counts losses and reports them without flooding the log.
 //!
-//! Every byte is counted. Reports come at once when nothing of the kind was reported lately, and
-//! else once an interval, each with all that has gathered since the one before.
+//! Every byte is counted. A kind of loss is reported at once if it was not reported lately, else
+//! once an interval, with all that has gathered since the last report.
 
 use iocrec_log::event::{Address, Event, Fact, Loss, LossSource};
 
 /// Least time between two reports of one kind, nanoseconds.
 const INTERVAL: u64 = 1_000_000_000;
-/// The same for streams that are not Channel Access: nothing that concerns us is lost there.
+/// The same for streams that are not Channel Access, which lose nothing of interest.
 const FOREIGN_INTERVAL: u64 = 600_000_000_000;
 
 /// Kinds of losses.
@@ -36,7 +36,7 @@ struct Tally {
     several: bool,
 }
 
-/// What was lost and not reported yet.
+/// Losses that are not reported yet.
 #[derive(Debug, Default)]
 pub struct Losses {
     tallies: [Tally; KINDS.len()],
@@ -58,7 +58,7 @@ impl Losses {
         tally.count = tally.count.saturating_add(count);
     }
 
-    /// Reports what is due.
+    /// Reports losses that are due.
     pub fn report(&mut self, now: u64, out: &mut Vec<Event>) {
         for kind in KINDS {
             let interval = if kind == Kind::Foreign { FOREIGN_INTERVAL } else { INTERVAL };

@@ -5,7 +5,7 @@
 //! u32 (24 bytes in all). The specification also wants a count of 0 there; EPICS Base tests the
 //! size alone, and sends the long form with a payload of 0 for an array of 65535 elements or more.
 //!
-//! [`plausible`] is for a decoder that joins in the middle of a stream and must tell a header from
+//! [`plausible`] is for a decoder that joins in mid-stream and must distinguish a header from
 //! array data. It knows what clients and servers do send, not all that the protocol would allow.
 
 use epics::{Dbf, Dbr};
@@ -67,13 +67,13 @@ pub const LONGEST_NAME: u32 = 512;
 
 /// Highest DBR type.
 const LAST_DBR: u16 = Dbr::LAST.0;
-/// Payloads above this are not believed while framing is looked for: 256 MiB, larger than any
+/// Largest plausible payload while resynchronizing: 256 MiB, larger than any
 /// camera image that is sent through Channel Access.
 const MAX_PLAUSIBLE_SIZE: u32 = 256 << 20;
-/// Highest ECA status believed: some more than there are.
+/// Highest plausible ECA status: some more than there are.
 const LAST_STATUS: u32 = 0x1ff;
 const _: () = assert!(LAST_STATUS >= epics::eca::MAX_CODE);
-/// Highest minor version believed: 13 is today's.
+/// Highest plausible minor version: 13 is today's.
 const LAST_MINOR: u32 = 31;
 
 /// A message's header, short or long.
@@ -96,7 +96,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Length of the header that begins with these bytes, as soon as that can be told.
+    /// Length of the header that begins with these bytes; `None` if there are too few to know it.
     pub fn length(bytes: &[u8]) -> Option<usize> {
         match (bytes.get(2)?, bytes.get(3)?) {
             (0xff, 0xff) => Some(LONG_HEADER),
@@ -150,7 +150,7 @@ pub enum Plausibility {
     Strong,
 }
 
-/// Is this the padded size of so many values of that type?
+/// Is the payload size the padded size of the header's count and type?
 fn size_fits(header: &Header) -> bool {
     let dbr = Dbr(header.dbr);
     let (Some(meta), Some(value)) = (dbr.value_offset(), dbr.value_size()) else { return false };

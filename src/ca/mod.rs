@@ -9,11 +9,11 @@
 //! is lost or wherever a stream is joined, short of data made to deceive; a put is reported once,
 //! however often its bytes are sent; each lost byte that could have mattered is counted.
 //!
-//! The times of facts are those at which the server could know: that of the segment that completed
-//! the message, or of the one that filled a hole before it. Bytes that are waited for in vain hold
-//! back what follows by up to [`Limits::wait`], so facts may come a little out of order of time.
+//! The time of a fact is that at which the server could know it: that of the segment that completed
+//! the message, or of the one that filled a gap before it. Bytes that never come hold
+//! back the following ones by up to [`Limits::wait`], so facts may come a little out of order of time.
 //!
-//! A put's request id (`ioid`) tells puts with answers apart. In a put without one, libca repeats
+//! A put's request id (`ioid`) distinguishes puts with answers. In a put without one, libca repeats
 //! the channel's own id each time.
 
 mod circuit;

@@ -1,13 +1,13 @@
 //! Finds the Channel Access servers that run on this machine, and their TCP ports.
 //!
-//! One pass over /proc, or a look at some IOCs. A process that listens on TCP is a server if the caller
-//! knows it for an IOC, if it holds the UDP socket on which servers are searched for (port 5064, or what
+//! One pass over /proc, or over some IOCs. A process that listens on TCP is a server if the caller
+//! knows that it is an IOC, if it holds the UDP socket on which servers are searched for (port 5064, or what
 //! its own environment says), or if it holds TCP and UDP sockets on one port, as caproto's and other
-//! portable servers do. Port 5065, on which clients' repeaters listen, says nothing. Privileged
-//! ports are none of Channel Access. In other network namespaces, whose packets are mostly not seen
+//! portable servers do. Port 5065, on which clients' repeaters listen, proves nothing. Channel Access uses no
+//! privileged ports. In other network namespaces, whose packets are mostly not seen
 //! here, only IOCs count.
 //!
-//! Nothing in it blocks; processes that vanish or can't be looked into are passed over.
+//! Nothing here blocks; processes that vanish or may not be read are passed over.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use std::path::Path;
 use crate::linux::ports::{Port, Ports};
 use crate::linux::process::contents;
 
-/// Where servers listen for searches if nobody says otherwise (EPICS_CA_SERVER_PORT).
+/// The default port on which servers listen for searches (EPICS_CA_SERVER_PORT).
 const SEARCH_PORT: u16 = 5064;
 /// Ports below this are reserved for the system.
 const FIRST_PORT: u16 = 1024;
@@ -40,7 +40,7 @@ pub fn find(is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>> {
     find_in(Path::new("/proc"), is_ioc)
 }
 
-/// Those of these IOCs that serve, without a look at any other process.
+/// The servers among these IOCs, without reading any other process.
 pub fn of(iocs: &[u32]) -> Vec<Server> {
     let Ok(ports) = Ports::read(Path::new("/proc")) else { return Vec::new() };
     iocs.iter().filter_map(|&pid| server(&ports, pid, true)).collect()

@@ -68,7 +68,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Nothing is known but the ends.
+    /// A session of which only the ends are known.
     pub fn new(
         client: Address,
         server: Address,
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// The circuit's number, once it has proved to be one.
+    /// The circuit's number, once a message has shown that it is one.
     pub fn id(&self) -> Option<CircuitId> {
         self.id
     }
@@ -294,7 +294,7 @@ impl Session {
         out.push(Event { time, fact });
     }
 
-    /// Something became known of the client (a minor version of 0 is none).
+    /// Takes the client's identity, as far as it became known (minor version 0: unknown).
     fn identity(
         &mut self,
         time: u64,
@@ -406,7 +406,7 @@ impl Session {
         id
     }
 
-    /// Stores and reports a channel, if that says anything new.
+    /// Stores and reports a channel, if anything of it has changed.
     fn replace(&mut self, time: u64, channel: Channel, context: &mut Context) {
         let id = channel.id;
         let old = self.channels.get(&id);

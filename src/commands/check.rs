@@ -137,7 +137,7 @@ fn look(users: &Users) -> Result<Report, String> {
     if no_packets.is_none() {
         let here = process::namespace(std::process::id());
         for line in iocs.iter_mut().filter(|line| process::namespace(line.pid) != here) {
-            line.no_packets = captures::try_in(line.pid).err();
+            line.no_packets = captures::try_in(line.pid).err().map(|error| error.to_string());
         }
     }
     if tier.tier == Tier::Packet {

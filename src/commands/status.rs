@@ -29,7 +29,7 @@ pub fn run(directory: &Path, json: bool) -> Result<(), String> {
 fn at_rest(directory: &Path, json: bool) -> Result<String, String> {
     let found = segments(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let taken: u64 = found.iter().map(|segment| segment.taken).sum();
-    let kept = found.iter().filter(|segment| segment.kept);
+    let kept = found.iter().filter(|segment| segment.pinned);
     let (kept, kept_taken) = kept.fold((0, 0), |(count, sum), segment| (count + 1, sum + segment.taken));
     Ok(if json {
         format!(

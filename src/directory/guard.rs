@@ -132,20 +132,20 @@ impl Guard {
     }
 }
 
-fn refused(error: impl ToString) -> DirectoryError {
-    DirectoryError::Refused(error.to_string())
-}
-
 impl Keeper for Guard {
     fn admit(&mut self, path: &Path, directory: &File) -> Result<(), DirectoryError> {
         self.remove_substitute();
         path.clone_into(&mut self.path);
-        let mut lines = rules::check(path, directory).map_err(refused)?;
+        let mut lines = rules::check(path, directory).map_err(DirectoryError::refused)?;
         let owner = directory.metadata().map_or(0, |metadata| metadata.uid());
         if let Some(before) = self.owner.filter(|&before| owner != before && !is_trusted(owner)) {
-            return Err(refused(RuleError::NewOwner { path: path.to_owned(), owner, before }));
+            return Err(DirectoryError::refused(RuleError::NewOwner {
+                path: path.to_owned(),
+                owner,
+                before,
+            }));
         }
-        lines.extend(self.lock(path, directory).map_err(refused)?);
+        lines.extend(self.lock(path, directory).map_err(DirectoryError::refused)?);
         self.owner.get_or_insert(owner);
         self.warn(lines);
         Ok(())

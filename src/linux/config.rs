@@ -1,11 +1,11 @@
-//! The options that the running kernel was built with, where it or its package tells.
+//! The options that the running kernel was built with, where it or its package shows them.
 
 use std::fs;
 use std::path::Path;
 
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
-/// The text of a kernel's configuration; empty where it is not known.
+/// The text of a kernel's configuration; empty if unknown.
 #[derive(Debug, Default)]
 pub struct Config(String);
 
@@ -16,15 +16,15 @@ pub enum Setting {
     On,
     /// Left out.
     Off,
-    /// Nobody tells.
+    /// The configuration is unknown.
     Unknown,
 }
 
-/// Larger than any configuration: they have 300 KiB.
-const MOST: usize = 4 << 20;
+/// Largest configuration, bytes: usual ones have 300 KiB.
+const MAX_SIZE: usize = 4 << 20;
 
 impl Config {
-    /// Looks at /proc/config.gz (CONFIG_IKCONFIG_PROC) and where distributions put it.
+    /// Reads /proc/config.gz (CONFIG_IKCONFIG_PROC), else the files of distributions.
     pub fn read(root: &Path, release: &str) -> Config {
         let packed = fs::read(root.join("proc/config.gz")).ok().and_then(|bytes| unzip(&bytes));
         let text = packed.or_else(|| {
@@ -52,7 +52,7 @@ impl Config {
     }
 }
 
-/// What a gzip file (RFC 1952) with no more than a name in its header holds.
+/// The content of a gzip file (RFC 1952) with no optional field but a name.
 fn unzip(bytes: &[u8]) -> Option<Vec<u8>> {
     const HEADER: usize = 10;
     const NAME: u8 = 8;
@@ -62,8 +62,8 @@ fn unzip(bytes: &[u8]) -> Option<Vec<u8>> {
         let end = rest.iter().position(|&byte| byte == 0)?;
         rest = rest.get(end + 1..)?;
     }
-    // the checksum behind is left alone: a wrong option would make a reason wrong, no more
-    (flags & !NAME == 0).then(|| decompress_to_vec_with_limit(rest, MOST).ok())?
+    // the checksum is not verified: a wrong option would only make a reason wrong
+    (flags & !NAME == 0).then(|| decompress_to_vec_with_limit(rest, MAX_SIZE).ok())?
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! How a process ended.
 //!
-//! A descriptor of the process (pidfd), opened while it lives, tells the exit status afterwards on Linux
-//! 6.15 and later, whoever the parent is. On older kernels the status is to be had only while the process
-//! waits for its parent to fetch it (a zombie).
+//! A descriptor of the process (pidfd), opened while it lives, gives the exit status afterwards on Linux
+//! 6.15 and later, whoever the parent is. On older kernels only a zombie, which waits for its parent, shows it.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::linux::proc;
 
-/// What was opened to learn of the end of a process.
+/// Watches for the end of a process.
 #[derive(Debug)]
 pub struct Ending {
     pid: u32,
@@ -33,7 +32,7 @@ const PIDFD_GET_INFO: u32 = 0xc040_ff0b;
 const INFO_EXIT: u64 = 1 << 3;
 
 impl Ending {
-    /// To be called while the process lives.
+    /// Begins to watch a process; call it while the process lives.
     pub fn expect(pid: u32) -> Ending {
         // SAFETY: pidfd_open takes two numbers and gives a new descriptor or an error.
         let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -42,7 +41,7 @@ impl Ending {
         Ending { pid, descriptor: descriptor.map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) }) }
     }
 
-    /// What can be read from when it has ended (poll), on kernels that have such.
+    /// A descriptor that polls as readable when the process has ended, on kernels with pidfd.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.descriptor.as_ref().map(AsFd::as_fd)
     }
@@ -78,7 +77,7 @@ fn zombie(pid: u32) -> Option<i32> {
     is_zombie(pid).then(|| fields(pid)?.trim_end().split(' ').nth(49)?.parse().ok())?
 }
 
-/// Those of /proc/PID/stat from the third, the state, on. (The name, the second, may hold anything.)
+/// The fields of /proc/PID/stat from the third (state) on. (The second, the name, may hold anything.)
 fn fields(pid: u32) -> Option<String> {
     let stat = proc::contents(format!("/proc/{pid}/stat").as_ref()).ok()?;
     let name_end = stat.windows(2).rposition(|two| two == b") ")?;

@@ -1,6 +1,6 @@
-//! The machine that the running kernel is built for: what uname says, and what can be told from it.
+//! The machine that the running kernel is built for, from uname.
 //!
-//! A 32-bit program may run on a 64-bit kernel, so this is not what the program itself was built for.
+//! A 32-bit program may run on a 64-bit kernel, so this need not be the machine that the program was built for.
 
 use object::{AddressSize, Architecture};
 
@@ -9,7 +9,7 @@ pub fn name() -> String {
     nix::sys::utsname::uname().map(|name| name.machine().to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The architecture of the code that the kernel itself runs. `None` for one that is not known here.
+/// The architecture of the kernel. `None` for one that is not supported.
 pub fn architecture() -> Option<Architecture> {
     match name().as_str() {
         "x86_64" => Some(Architecture::X86_64),
@@ -22,7 +22,7 @@ pub fn architecture() -> Option<Architecture> {
     }
 }
 
-/// Does the kernel have 4-byte pointers? False for a machine that is not known.
+/// Is the kernel a 32-bit one? False for a machine that is not supported.
 pub fn is_32_bit() -> bool {
     architecture().and_then(|machine| machine.address_size()) == Some(AddressSize::U32)
 }
@@ -32,7 +32,7 @@ pub fn is_named_truly() -> bool {
     /// Bits of the personality that name the system, and 32-bit Linux among them (linux/personality.h).
     const SYSTEM: i32 = 0xff;
     const LINUX32: i32 = 8;
-    // SAFETY: this value only asks; no pointers are passed.
+    // SAFETY: this value only queries; no pointers are passed.
     let personality = unsafe { libc::personality(0xffff_ffff) };
     personality & SYSTEM != LINUX32
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_is_known() {
+    fn this_machine_is_supported() {
         assert!(architecture().is_some(), "{}", name());
         if size_of::<usize>() == 8 {
             assert!(!is_32_bit());

@@ -1,8 +1,8 @@
 //! Another process's memory, read without stopping it.
 //!
 //! process_vm_readv copies; it takes no lock in the target and leaves no trace there. Kernels built without
-//! CONFIG_CROSS_MEMORY_ATTACH have /proc/PID/mem instead. Whatever is read may be garbage or half changed: every caller
-//! must treat it so.
+//! CONFIG_CROSS_MEMORY_ATTACH have /proc/PID/mem instead. The bytes may be garbage or half changed, and every caller
+//! must expect that.
 
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -20,34 +20,34 @@ use crate::linux::{proc, reader};
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     pid: u32,
-    /// The thread that is asked.
+    /// The thread by which the memory is named.
     thread: Pid,
     width: Width,
 }
 
 impl Memory {
-    /// Of this 64-bit process. Nothing is opened: a wrong pid shows at the first read.
+    /// The memory of a 64-bit process. Nothing is opened: a wrong pid shows at the first read.
     pub fn new(pid: u32) -> Memory {
         Memory::of(pid, Width::Bits64)
     }
 
-    /// Of a process with pointers of this width.
+    /// The memory of a process with pointers of this width.
     pub fn of(pid: u32, width: Width) -> Memory {
         Memory { pid, thread: Pid::from_raw(proc::living(pid).cast_signed()), width }
     }
 
-    /// How wide the process's pointers are.
+    /// Width of the process's pointers.
     pub fn width(&self) -> Width {
         self.width
     }
 
-    /// Fills `into` from `address`; false if not all of it is there.
+    /// Fills `into` from `address`; false if not all of it is mapped.
     #[must_use]
     pub fn read(&self, address: u64, into: &mut [u8]) -> bool {
         self.read_some(address, into) == into.len()
     }
 
-    /// Fills the head of `into` with what is there, up to the end of the mapping; how many bytes.
+    /// Fills the head of `into` up to the end of the mapping; returns the number of bytes.
     pub fn read_some(&self, address: u64, into: &mut [u8]) -> usize {
         let (Ok(base), len) = (usize::try_from(address), into.len()) else { return 0 };
         let remote = [RemoteIoVec { base, len }];
@@ -61,8 +61,8 @@ impl Memory {
         }
     }
 
-    /// Fills `into` from these places, until one is not there; how many bytes. Through this thread's reader process,
-    /// if it has one.
+    /// Fills `into` from these ranges, up to the first that is not mapped; returns the number of bytes. Reads through
+    /// this thread's reader process, if it has one.
     fn copy(&self, thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
         let places: Vec<(usize, usize)> = from.iter().map(|place| (place.base, place.len)).collect();
         match reader::memory(self.pid, thread.as_raw(), into, &places) {
@@ -73,7 +73,7 @@ impl Memory {
     }
 
     /// The nodes of a list, of `bytes` each, from the one at `first` on, `count` at most; each begins with the next
-    /// one's address. As many as are read at once; at least one, unless nothing is there.
+    /// one's address. Returns as many as one read gives; at least one, unless the first is not mapped.
     pub fn list(&self, first: u64, bytes: usize, count: usize) -> Vec<u8> {
         let nodes = reader::list(self.pid, self.thread.as_raw(), first, bytes, count, self.width.bytes());
         match nodes {
@@ -113,7 +113,7 @@ impl Memory {
         addresses.into_iter().map(|address| self.bytes(address)).collect()
     }
 
-    /// As [`Memory::each`], but the first `some` of the bytes alone; the rest are zero.
+    /// As [`Memory::each`], but reads only the first `some` bytes; the rest are zero.
     pub fn each_head<const N: usize>(
         &self,
         addresses: impl Iterator<Item = u64>,
@@ -161,7 +161,7 @@ impl Memory {
     }
 }
 
-/// Fills `into` from these places, until one is not there; how many bytes.
+/// Fills `into` from these ranges, up to the first that is not mapped; returns the number of bytes.
 fn copy(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
     match process_vm_readv(thread, &mut [IoSliceMut::new(into)], from) {
         Err(Errno::ENOSYS) => copy_by_file(thread, into, from),
@@ -169,7 +169,7 @@ fn copy(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize
     }
 }
 
-/// The same through /proc. Nothing stays open, so that a wrong thread shows at the next read as elsewhere.
+/// The same through /proc. Nothing stays open, so a wrong thread shows at the next read.
 fn copy_by_file(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
     let file = File::open(format!("/proc/{thread}/mem")).map_err(|_| Errno::ESRCH)?;
     let mut copied = 0;

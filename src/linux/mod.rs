@@ -8,6 +8,7 @@
 //! * [`proc`]: files of /proc that never block
 //! * [`reader`]: reads that may block, through reader processes
 //! * [`process`], [`user`], [`memory`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`]
+//! * [`procfs`]: what the recorder's core asks of /proc, behind a trait
 //! * [`opened`]: files that processes have mapped; [`elf`]: the symbols in them
 
 pub mod clock;

@@ -1,9 +1,9 @@
-//! A file of code that was opened once: what it is, its bytes, and a path to it that nobody can lead elsewhere.
+//! A mapped file that was opened once: its identity, its bytes, and a path that nobody can redirect.
 //!
-//! A name can lead to another file at each look, and an inode number to another content. So a file that a process has
-//! mapped is opened through its mapping, once; the mapping is compared with what was opened; symbols, bytes and
-//! constants are read through that descriptor, and probes are placed through it. Device files are never opened: that
-//! alone may do something.
+//! A name can lead to another file each time, and an inode can get another content. So a file that a process has
+//! mapped is opened through its mapping, once, and compared with the mapping. Symbols, bytes and
+//! constants are read through that descriptor, and probes are placed through it. Device files are never opened, since
+//! opening one may have effects.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::linux::process::{self, FileId, Mapping};
 use crate::linux::reader::file::{About, Handle};
 
-/// What a file is and which content it has, as far as the file system tells: two contents of one inode differ in the
+/// The identity of a file and its content: two contents of one inode differ in the
 /// time of change, which nobody can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -22,7 +22,7 @@ pub struct Identity {
     size: u64,
     /// When the content was changed: seconds and nanoseconds after 1970, as all times here.
     modified: (i64, i64),
-    /// When anything was.
+    /// When content or attributes were changed.
     changed: (i64, i64),
 }
 
@@ -37,8 +37,8 @@ impl Identity {
 }
 
 impl Identity {
-    /// Was the file changed not long ago? (Or in time to come, by a clock that was set.)
-    pub fn is_young(&self) -> bool {
+    /// Was the file changed recently, or, by a clock that was set, in the future?
+    pub fn is_recent(&self) -> bool {
         /// Seconds: a recorder that ends has taken all its probes out by then (probes/removal.rs).
         const RECENT: i64 = 60;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -47,12 +47,12 @@ impl Identity {
     }
 }
 
-/// A file that is named by a descriptor, though it cannot be read through it: nobody's driver or file server has been
-/// asked to open anything.
+/// A file that a descriptor names but cannot read (O_PATH): no driver or file server was
+/// asked to open it.
 #[derive(Debug)]
 pub struct Named {
     handle: Arc<Handle>,
-    /// What it is.
+    /// Its identity.
     pub identity: Identity,
 }
 
@@ -60,15 +60,15 @@ pub struct Named {
 #[derive(Debug)]
 pub struct Opened {
     handle: Arc<Handle>,
-    /// What it was when it was opened.
+    /// Its identity when it was opened.
     pub identity: Identity,
 }
 
 impl Named {
-    /// The file that a process has mapped there.
+    /// The file of a process's mapping.
     ///
     /// # Errors
-    /// It cannot be looked at, or is no regular file.
+    /// It can't be named, or is no regular file.
     pub fn mapped(pid: u32, mapping: &Mapping) -> io::Result<Named> {
         Named::at(&mapping.open_path(pid))
     }
@@ -110,8 +110,8 @@ impl Opened {
         self.handle.path()
     }
 
-    /// Fills the head of `into` with what is in the file from `offset` on; how many bytes, 0 at its end and where it
-    /// cannot be read.
+    /// Fills the head of `into` with the file's bytes from `offset` on; returns the number of bytes, 0 at its end and
+    /// where it can't be read.
     pub fn read_some(&self, into: &mut [u8], offset: u64) -> usize {
         let mut have = 0;
         while let Some(left) = into.get_mut(have..).filter(|left| !left.is_empty()) {
@@ -127,27 +127,27 @@ impl Opened {
 
     /// Is it the file of a mapping, as the kernel shows that in /proc/PID/maps?
     ///
-    /// Some file systems (overlay, btrfs) tell stat() other numbers than those that stand there, so where they differ
-    /// the file is mapped here, too, and what stands there of it is compared.
+    /// Some file systems (overlay, btrfs) give stat() other numbers than /proc/PID/maps. Where they differ,
+    /// the file is mapped here, too, and the lines are compared.
     pub fn is_of(&self, mapping: &Mapping) -> bool {
         let device = self.identity.device;
         let device = u64::from(libc::major(device)) << 32 | u64::from(libc::minor(device));
         mapping.file == (device, self.identity.inode) || self.shown_as() == Some(mapping.file)
     }
 
-    /// What the kernel shows the file as where it is mapped.
+    /// The file as the kernel shows it where it is mapped.
     fn shown_as(&self) -> Option<FileId> {
         let line = self.handle.mapped_line()?;
         Some(process::mapping(&line)?.file)
     }
 
-    /// Has it still the content that it had when it was opened?
+    /// Does it still have the content that it had when it was opened?
     pub fn is_unchanged(&self) -> bool {
         self.handle.about().and_then(Identity::of).is_ok_and(|identity| identity == self.identity)
     }
 }
 
-/// Is that what a process has mapped there, still? (Between two looks it may have put another file in its place.)
+/// Does a process still have this mapping? (It may have mapped another file there meanwhile.)
 pub fn is_still_mapped(pid: u32, mapping: &Mapping) -> bool {
     process::mappings(pid).is_ok_and(|mappings| mappings.contains(mapping))
 }
@@ -180,7 +180,7 @@ mod tests {
         let own = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)).unwrap();
         let opened = Named::mapped(std::process::id(), own).unwrap().open().unwrap();
         assert!(opened.is_of(own) && is_still_mapped(std::process::id(), own));
-        assert_eq!(opened.shown_as(), Some(own.file), "as it is asked where stat() tells something else");
+        assert_eq!(opened.shown_as(), Some(own.file), "where stat() gives other numbers");
         let other = Mapping { file: (own.file.0, own.file.1 + 1), ..own.clone() };
         assert!(!opened.is_of(&other) && !is_still_mapped(std::process::id(), &other));
         let moved = Mapping { offset: own.offset + 4096, ..own.clone() };

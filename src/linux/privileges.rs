@@ -1,9 +1,9 @@
-//! What the recorder may do once it runs: what it needs for IOCs that start later, and nothing else.
+//! The capabilities that a running recorder keeps: those that IOCs which start later need, and no others.
 //!
-//! Dropped before the first thread is started, since Linux keeps capabilities for each thread by itself: from the
-//! permitted, effective, inheritable and ambient sets, and from the bounding set, so that nothing that might be
-//! executed would get them back. With no_new_privs no set-user-ID program can give any either. Which capabilities
-//! are needed was found by leaving out one at a time (docs/operating.md).
+//! The others are dropped before the first thread starts, since Linux keeps capabilities for each thread: from the
+//! permitted, effective, inheritable and ambient sets, and from the bounding set, so that no executed program gets
+//! them back. With no_new_privs no set-user-ID program grants any either. The needed ones were found by leaving out
+//! one at a time (docs/operating.md).
 
 use std::io;
 
@@ -24,12 +24,12 @@ const PERFMON: Capability = 38;
 /// BPF maps, from 5.8 on; SYS_ADMIN holds it.
 const BPF: Capability = 39;
 
-/// What recording goes on needing.
+/// The capabilities that recording needs.
 const NEEDED: [Capability; 4] = [DAC_READ_SEARCH, NET_RAW, SYS_PTRACE, SYS_ADMIN];
-/// The same for who has no SYS_ADMIN.
+/// The same without SYS_ADMIN.
 const LESS: [Capability; 5] = [DAC_READ_SEARCH, NET_RAW, SYS_PTRACE, PERFMON, BPF];
 
-/// Needed too where the log's directory, or the one that it is in, belongs to another user.
+/// Also needed where the log's directory, or its parent, belongs to another user.
 pub const DAC_OVERRIDE: Capability = 1;
 
 /// _LINUX_CAPABILITY_VERSION_3: two words of 32 bits each.
@@ -63,7 +63,7 @@ pub fn limit(more: Option<Capability>) -> io::Result<()> {
     let has_admin = words[0].permitted >> SYS_ADMIN & 1 == 1;
     let needed = if has_admin { &NEEDED[..] } else { &LESS };
     let kept = needed.iter().copied().chain(more).fold(0u64, |kept, capability| kept | 1 << capability);
-    // first, while there is CAP_SETPCAP still; without it nobody could give the bounding set's to us anyhow
+    // first, while CAP_SETPCAP is still held; without it nothing could raise capabilities from the bounding set anyhow
     for capability in 0..64 {
         if kept >> capability & 1 == 0 {
             // SAFETY: no pointers are passed. Numbers that this kernel does not know are refused.

@@ -36,13 +36,13 @@ pub(super) fn text(path: impl AsRef<Path>) -> io::Result<String> {
     contents(path.as_ref()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Does this file of /proc never block? It is one of those of this module then.
+/// Does reading this file of /proc never block?
 pub(super) fn never_blocks(path: &Path) -> bool {
     const NAMES: [&str; 8] = ["stat", "statm", "status", "comm", "tcp", "tcp6", "udp", "udp6"];
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| NAMES.contains(&name))
 }
 
-/// Numbers of the processes there are.
+/// The ids of all processes.
 ///
 /// # Errors
 /// /proc cannot be read.
@@ -51,7 +51,7 @@ pub fn pids() -> io::Result<Vec<u32>> {
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// Start of a process, nanoseconds after boot. With the pid it names the process for ever.
+/// Start of a process, nanoseconds after boot. Together with the pid it is unique.
 pub fn start(pid: u32) -> Option<u64> {
     let text = text(format!("/proc/{pid}/stat")).ok()?;
     // field 22; the name, field 2, may hold blanks and brackets
@@ -61,18 +61,18 @@ pub fn start(pid: u32) -> Option<u64> {
     Some(ticks.saturating_mul(1_000_000_000 / hertz))
 }
 
-/// Where the code and the stack of the program begin that a process runs: another pair where it has become
-/// another program (exec), or the same one anew. `None` if that cannot be told.
+/// The addresses at which the code and the stack of a process's program begin. The pair changes when it executes
+/// another program, or the same one again. `None` if unknown.
 pub fn image(pid: u32) -> Option<(u64, u64)> {
     let text = text(directory(pid).join("stat")).ok()?;
-    // fields 26 and 28 (proc(5)), zero for who may not know
+    // fields 26 and 28 (proc(5)); zero without the permission to see them
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let code = fields.nth(23)?.parse().ok()?;
     let stack = fields.nth(1)?.parse().ok()?;
     ((code, stack) != (0, 0)).then_some((code, stack))
 }
 
-/// Size of a process's address space, pages: it changes with everything that is loaded.
+/// Size of a process's address space, pages: it changes with every library that is loaded.
 pub fn size(pid: u32) -> Option<u64> {
     text(format!("/proc/{pid}/statm")).ok()?.split(' ').next()?.parse().ok()
 }
@@ -84,21 +84,21 @@ pub fn is_debugged(pid: u32) -> bool {
     tracer.is_some_and(|tracer| tracer.trim() != "0")
 }
 
-/// The kernel's numbers of a process's threads; none if it is gone.
+/// The ids of a process's threads; none if it has ended.
 pub fn threads(pid: u32) -> Vec<u32> {
     let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Name of a thread; empty if it is gone.
+/// Name of a thread; empty if it has ended.
 pub fn thread_name(pid: u32, tid: u32) -> String {
     let name = contents(format!("/proc/{pid}/task/{tid}/comm").as_ref()).unwrap_or_default();
     printable(name.strip_suffix(b"\n").unwrap_or(&name))
 }
 
-/// The thread that shows what all threads of a process share: its memory, descriptors, namespaces. It is the
-/// first, whose number is the process's, and another one where the first has ended: epicsThreadExitMain
-/// ends it alone, and /proc/PID is empty then.
+/// A live thread of a process, whose directory in /proc shows what all its threads share: memory, descriptors,
+/// namespaces. That is the first thread, whose id is the process's, or another one where the first has ended:
+/// epicsThreadExitMain ends it alone, and /proc/PID is empty then.
 pub fn living(pid: u32) -> u32 {
     living_in(Path::new("/proc"), pid)
 }
@@ -120,15 +120,15 @@ pub fn living_in(proc: &Path, pid: u32) -> u32 {
     threads.find(|&tid| tid != pid && !ended(tid)).unwrap_or(pid)
 }
 
-/// Directory in /proc of the thread that shows what a process's threads share.
+/// Directory in /proc of a live thread of a process ([`living`]).
 pub fn directory(pid: u32) -> PathBuf {
     format!("/proc/{}", living(pid)).into()
 }
 
-/// Inode number of a process's network namespace; 0 where the kernel has but one.
+/// Inode number of a process's network namespace; 0 on kernels without network namespaces.
 ///
 /// # Errors
-/// It is gone or may not be looked at.
+/// The process has ended or may not be read.
 pub fn namespace(pid: u32) -> Result<u64, Errno> {
     // asked once a second of each IOC: the first thread mostly lives
     let link = |directory: &Path| fs::read_link(directory.join("ns/net"));

@@ -41,13 +41,13 @@ pub type FileId = (u64, u64);
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// Behind the last.
+    /// The address behind the last.
     pub end: u64,
     /// Offset in the file.
     pub offset: u64,
     /// May be executed.
     pub executable: bool,
-    /// Which file.
+    /// The file.
     pub file: FileId,
     /// Path as the process sees it; ends in ` (deleted)` where the file is gone.
     pub path: String,
@@ -56,7 +56,7 @@ pub struct Mapping {
 /// The files mapped by a process, in the order of addresses.
 ///
 /// # Errors
-/// The process is gone or may not be looked at.
+/// The process has ended or may not be read.
 pub fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     let mut text = contents(format!("/proc/{pid}/maps"))?;
     if text.is_empty() {
@@ -65,7 +65,7 @@ pub fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     Ok(text.split(|&byte| byte == b'\n').filter_map(|line| mapping(&printable(line))).collect())
 }
 
-/// `start-end perms offset major:minor inode   path` (proc(5)); `None` for what is no file.
+/// `start-end perms offset major:minor inode   path` (proc(5)); `None` for a mapping of no file.
 pub(super) fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -93,8 +93,8 @@ impl Mapping {
     }
 }
 
-/// Where a process's memory is that its objects may lie in: private, writable, of no file; in the order of
-/// addresses.
+/// The mappings that may hold a process's objects: private, writable, of no file; first address and the one behind
+/// the last, in the order of addresses.
 pub fn writable(pid: u32) -> Vec<(u64, u64)> {
     let text = text(directory(pid).join("maps")).unwrap_or_default();
     let range = |line: &str| {
@@ -109,7 +109,8 @@ pub fn writable(pid: u32) -> Vec<(u64, u64)> {
     text.lines().filter_map(range).collect()
 }
 
-/// Is this program in the first PID namespace, whose numbers the kernel itself uses? (So where it cannot be told.)
+/// Is this program in the first PID namespace, whose numbers the kernel itself uses? True where /proc does not show
+/// it.
 pub fn is_first_pid_namespace() -> bool {
     /// PROC_PID_INIT_INO of linux/proc_ns.h.
     const FIRST: &str = "pid:[4026531836]";
@@ -123,7 +124,7 @@ pub fn command(pid: u32) -> Vec<String> {
     line.split(|&byte| byte == 0).map(printable).collect()
 }
 
-/// Where a link such as /proc/PID/exe leads; empty where it cannot be told.
+/// The target of a link such as /proc/PID/exe; empty if it can't be read.
 pub fn link(pid: u32, name: &str) -> String {
     let path = directory(pid).join(name);
     reader::link(&path)

@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM end a recording in good order. So does SIGHUP where somebody watches at a terminal that may
-//! go; a recording into a log goes on.
+//! SIGINT and SIGTERM end a recording in good order. SIGHUP does so for `watch`, whose terminal may close; a
+//! recording into a log goes on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,7 +39,7 @@ pub fn catch(hang_up: HangUp) {
     }
 }
 
-/// Has one of them come?
+/// Has a signal or [`end_now`] ended the recording?
 pub fn ended() -> bool {
     ENDED.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Which TCP connections there are and whose, from /proc of a process's own network namespace.
+//! TCP sockets and the processes that hold them, from /proc, in the network namespace of a process.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -43,7 +43,7 @@ pub struct Connection {
     pub inode: u64,
 }
 
-/// What /proc says of a socket.
+/// A row of /proc/net/tcp.
 struct Row<'a> {
     local: Address,
     remote: Address,
@@ -82,18 +82,18 @@ pub fn connections(pid: u32) -> Vec<Connection> {
     connections
 }
 
-/// Of a network namespace what tells whose its connections are.
+/// The sockets of a network namespace.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    /// Sockets of connections that were asked for, by this end and the other.
+    /// Sockets of the requested connections, by local and remote address.
     pub connections: HashMap<(Address, Address), u64>,
-    /// Sockets that listen.
+    /// Listening sockets: address and inode.
     pub listeners: Vec<(Address, u64)>,
-    /// Its own addresses.
+    /// The namespace's own addresses.
     pub local: Vec<LocalAddress>,
 }
 
-/// The sockets of a process's network namespace: those that listen, and of the connections these.
+/// The sockets of a process's network namespace: all that listen, and those of the `asked` connections.
 pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
     let mut sockets = Sockets { local: local(pid), ..Sockets::default() };
     rows(pid, &mut |row| match row.state {

@@ -1,26 +1,36 @@
-//! Whom a process runs as.
+//! The users that processes run as.
+
+use std::fmt;
 
 use crate::linux::process::{self, user_id};
 use crate::linux::text::printable;
 
-/// The users whose processes are wanted: those of all, if none is named.
+/// The users whose processes are wanted; those of all users if none is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Users(Vec<u32>);
+
+/// `--user` names a user who is not in /etc/passwd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoSuchUser(pub String);
+
+impl fmt::Display for NoSuchUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--user {}: no such user in /etc/passwd (a user id will do: see id -u)", self.0)
+    }
+}
+
+impl std::error::Error for NoSuchUser {}
 
 impl Users {
     /// From what a person wrote: names of /etc/passwd, or numbers.
     ///
     /// # Errors
-    /// There is no such user; what to write instead.
-    pub fn named(words: &[String]) -> Result<Users, String> {
+    /// /etc/passwd has no user of a name.
+    pub fn named(words: &[String]) -> Result<Users, NoSuchUser> {
         let list = process::contents("/etc/passwd").unwrap_or_default();
-        let number = |word: &String| {
-            match word.parse() {
+        let number = |word: &String| match word.parse() {
             Ok(number) => Ok(number),
-            Err(_) => number_of(&list, word).ok_or_else(|| {
-                format!("--user {word}: there is no such user in /etc/passwd (id -u tells the number, which will do)")
-            }),
-        }
+            Err(_) => number_of(&list, word).ok_or_else(|| NoSuchUser(word.clone())),
         };
         words.iter().map(number).collect::<Result<_, _>>().map(Users)
     }
@@ -86,7 +96,7 @@ mod tests {
         assert!(!of(&["root"]).unwrap().have(u32::MAX), "nobody's");
         assert_eq!(of(&["root"]), of(&["0"]));
         for wrong in ["", "no such user", "-1", "4294967296"] {
-            assert!(of(&[wrong]).unwrap_err().contains("no such user"), "{wrong}");
+            assert_eq!(of(&[wrong]), Err(NoSuchUser(wrong.into())));
         }
     }
 }

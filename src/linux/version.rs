@@ -1,8 +1,8 @@
-//! The running kernel's version, as exactly as it can be had.
+//! The running kernel's version, as exact as possible.
 //!
 //! Kernels before 5.0 load a program for probes only if it names their LINUX_VERSION_CODE. The release that uname
-//! tells may say something else (Debian's and Ubuntu's do, and vendors' strings may have no third number), so the
-//! kernel's own note in its vDSO is preferred: it holds that very number. Elsewhere versions explain refusals and decide
+//! reports may differ (Debian's and Ubuntu's do, and vendors' strings may have no third number), so the
+//! kernel's own note in its vDSO is preferred: it holds that very number. Elsewhere versions only explain refusals; they decide
 //! nothing.
 
 use object::elf::{FileHeader32, FileHeader64};
@@ -16,7 +16,7 @@ use crate::linux::memory::Memory;
 pub struct Version {
     /// Major, minor and patch number; zeroes where they are not known.
     pub numbers: (u32, u32, u32),
-    /// What was read: for people.
+    /// Where it was read, for messages.
     pub source: &'static str,
     /// As `uname -r`.
     pub release: String,
@@ -47,7 +47,7 @@ impl Version {
     }
 }
 
-/// Of the running kernel.
+/// The version of the running kernel.
 pub fn running() -> Version {
     let release = nix::sys::utsname::uname();
     let release = release.map(|name| name.release().to_string_lossy().into_owned()).unwrap_or_default();
@@ -67,7 +67,7 @@ fn of_release(release: &str) -> (u32, u32, u32) {
     (next(), next(), next())
 }
 
-/// LINUX_VERSION_CODE of the running kernel, where it has a vDSO that tells.
+/// LINUX_VERSION_CODE of the running kernel, where its vDSO has a note of it.
 pub fn vdso_code() -> Option<u32> {
     /// Larger than any vDSO's headers and notes, which stand at its beginning.
     const HEAD: usize = 4096;
@@ -114,7 +114,7 @@ mod tests {
 
     /// The running kernel's vDSO agrees with its release, which on this kind of machine is plain.
     #[test]
-    fn the_vdso_tells_the_version() {
+    fn the_vdso_has_the_version() {
         let running = running();
         let (major, minor, _) = of_release(&running.release);
         assert_eq!((running.numbers.0, running.numbers.1), (major, minor));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_elf_tells_nothing() {
+    fn other_bytes_have_no_version() {
         assert_eq!(code::<FileHeader64<Endianness>>(&[0; 64]), None);
         assert_eq!(code::<FileHeader32<Endianness>>(b"\x7fELF"), None);
     }

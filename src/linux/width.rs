@@ -1,8 +1,8 @@
 //! Pointers of 4 or 8 bytes: what differs between the structures of 32-bit and 64-bit processes.
 //!
-//! Whoever walks a structure of another process asks [`Memory::width`](crate::linux::memory::Memory::width)
-//! and keeps its offsets in pairs, one for each width: `width.pick(8, 16)`. Pointers out of bytes that have
-//! been read are taken by [`Width::pointer`], pointers out of memory by
+//! Code that walks a structure of another process asks [`Memory::width`](crate::linux::memory::Memory::width)
+//! and keeps its offsets in pairs, one for each width: `width.pick(8, 16)`. [`Width::pointer`] takes a pointer out of
+//! bytes that have been read, and this one out of memory:
 //! [`Memory::pointer`](crate::linux::memory::Memory::pointer).
 
 /// Width of a process's pointers.

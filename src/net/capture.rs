@@ -4,16 +4,16 @@
 //! order in which they were seen; named interfaces are picked out by the filter, by their index. The
 //! socket is "cooked" (SOCK_DGRAM): packets begin with the IPv4 header, on Ethernet, loopback, VLANs
 //! and tunnels alike. It is bound to a protocol, and so starts to receive, only when filter and ring
-//! are in place: nothing foreign ever gets in. Promiscuous mode is left alone.
+//! are in place: no packet ever bypasses the filter. Promiscuous mode is left alone.
 //!
 //! The ring (TPACKET_V3) has 16 blocks of 128 KiB, 2 MiB in all, resident as long as it is mapped:
-//! a quarter of what the agent may use. Where many are open at once they have fewer blocks
+//! a quarter of the memory that the agent may use. Where many captures are open they have fewer blocks
 //! ([`crate::net::captures`]). A block must hold the longest packet there is, 64 KiB on
-//! loopback and wherever segments are put together; larger ones are cut and the rest is counted as
+//! loopback and wherever the network stack joins segments; longer ones are cut and the rest counts as
 //! missing. The kernel hands a block over when it is full, or 40 ms after it was begun, so that a
 //! lone packet is seen within 50 ms. A block that is handed over early is spent all the same: a
 //! reader that stays away for longer than 16 × 40 ms can lose packets even when there are few.
-//! That is the reason for many small blocks rather than few large ones. [`Capture::losses`] tells.
+//! So there are many small blocks rather than a few large ones. [`Capture::losses`] counts such packets.
 
 use crate::net::filter::{self, DEPTHS, MAX_PORTS};
 use crate::net::service::Ports;
@@ -52,7 +52,7 @@ pub enum CaptureError {
     NoSuchInterface {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// The interfaces there are.
         known: Vec<String>,
     },
     /// CAP_NET_RAW is missing.
@@ -100,13 +100,15 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Starts to capture IPv4 TCP from and to these ports, on these interfaces. No interface, or
-    /// `any` among them, means all.
+    /// Starts to capture IPv4 TCP from and to these ports, on these interfaces: on all if none or `any` is named.
+    ///
+    /// # Errors
+    /// An interface does not exist, or packets can't be captured.
     pub fn open(interfaces: &[String], ports: &Ports) -> Result<Capture, CaptureError> {
         Self::with_ring(interfaces, ports, BLOCKS)
     }
 
-    /// The same with a ring of so many blocks.
+    /// The same with a ring of `blocks` blocks.
     pub fn with_ring(interfaces: &[String], ports: &Ports, blocks: usize) -> Result<Capture, CaptureError> {
         let all = interfaces.iter().any(|name| name == "any");
         let interfaces = if all { Vec::new() } else { interfaces.to_vec() };
@@ -145,8 +147,11 @@ impl Capture {
         Ok(Capture { socket, ring, next: 0, interfaces, losses: 0 })
     }
 
-    /// Watches these ports from now on. No packet passes unfiltered in between. Interfaces that
-    /// have gone and come back are found again.
+    /// Captures these ports from now on. No packet passes unfiltered in between. Interfaces that
+    /// were removed and added again are found.
+    ///
+    /// # Errors
+    /// The old filter stays.
     pub fn set_ports(&mut self, ports: &Ports) -> Result<(), CaptureError> {
         attach(&self.socket, &indices(&self.interfaces)?, ports)
     }
@@ -156,8 +161,7 @@ impl Capture {
         self.socket.as_raw_fd()
     }
 
-    /// Hands over all packets that are there; at most a ringful, so that a flood can't hold the
-    /// caller for ever.
+    /// Hands over all waiting packets, at most a ringful, so that a flood can't hold the caller for ever.
     pub fn drain(&mut self, f: &mut dyn FnMut(Packet)) {
         for _ in 0..self.ring.blocks {
             if !self.ring.block(self.next, f) {
@@ -218,7 +222,7 @@ fn attach(socket: &OwnedFd, indices: &[u32], ports: &Ports) -> Result<(), Captur
     };
     for depth in DEPTHS {
         match attach(depth) {
-            // More than the socket's option memory (net.core.optmem_max): something shorter.
+            // The program exceeds the socket's option memory (net.core.optmem_max): try a shorter one.
             Err(Errno::ENOMEM) => {}
             other => return other.map_err(|errno| CaptureError::System("SO_ATTACH_FILTER", errno)),
         }
@@ -292,7 +296,7 @@ impl Ring {
         let status = std::mem::offset_of!(libc::tpacket_block_desc, hdr)
             + std::mem::offset_of!(libc::tpacket_hdr_v1, block_status);
         // SAFETY: the status lies in the block, aligned, for as long as the mapping lasts, and is
-        // shared with the kernel only by whole words.
+        // shared with the kernel only as a whole word.
         let status = unsafe { AtomicU32::from_ptr(block.add(status).cast()) };
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;
@@ -313,7 +317,7 @@ impl Drop for Ring {
     }
 }
 
-/// Walks the packets of a block. Nothing outside of it is read, whatever it says.
+/// Walks the packets of a block. Nothing outside the block is read, whatever its fields say.
 fn packets(block: &[u8], f: &mut dyn FnMut(Packet)) {
     let word = |at: usize| Some(u32::from_ne_bytes(*block.get(at..)?.first_chunk()?));
     let header = |field: usize| word(std::mem::offset_of!(libc::tpacket_block_desc, hdr) + field);

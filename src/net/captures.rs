@@ -1,44 +1,45 @@
-//! The captures of all network namespaces in which something is recorded.
+//! The captures of all recorded network namespaces.
 //!
-//! A packet socket sees the namespace that it was opened in, from whichever thread it is read. So a helper thread goes
-//! into the namespace of an IOC (setns), opens the socket and hands it back; nothing else is ever done in there.
+//! A packet socket captures the namespace that it was opened in, whichever thread reads it. So a helper thread enters
+//! the namespace of an IOC (setns), opens the socket and hands it back; it does nothing else there.
 //! That needs CAP_SYS_ADMIN and CAP_NET_RAW over the namespace, which root of the machine has over each
 //! container's.
 //!
-//! Interfaces that the user has named are the recorder's own namespace's: names in others are another world's,
-//! so there all interfaces count.
+//! Interfaces that the user names are those of the recorder's own namespace. In other namespaces all interfaces are
+//! captured, since names mean something else there.
 //!
 //! Memory: the recorder's own namespace has a ring of 2 MiB; the first `FEW` others have 512 KiB each, more of
-//! them 256 KiB; more than [`MOST`] are refused. So eight containers take 4 MiB, and no number of them more than 18 MiB.
+//! them 256 KiB; more than [`MAX_OTHERS`] are refused. So eight containers take 4 MiB, and any number at most 18 MiB.
 //! A socket keeps its namespace alive, so it is closed with the last IOC there. Opening and closing wait for the
 //! kernel (some 10 ms), so both are done on helper threads.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
 use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
 
 use crate::linux::process;
-use crate::net::capture::{Capture, Packet, BLOCKS};
+use crate::net::capture::{Capture, CaptureError, Packet, BLOCKS};
 use crate::net::service::Ports;
 use crate::net::Namespace;
 
-/// Other namespaces that have rings of four blocks: no packet is lost as long as the recorder comes by within 160 ms.
+/// Other namespaces that get rings of four blocks: no packet is lost while the recorder drains them every 160 ms.
 const FEW: usize = 8;
-/// Blocks of their rings, and of those of the rest, which stand 80 ms.
+/// Blocks of their rings, and of the rest's, which must be drained every 80 ms.
 const BLOCKS_OF_FEW: usize = BLOCKS / 4;
 const BLOCKS_OF_MORE: usize = BLOCKS / 8;
-/// More other namespaces are not captured: a machine with more containers with IOCs than this has the processors for
-/// more than one recorder.
-pub const MOST: usize = 64;
-/// What was refused is tried again after this, nanoseconds: memory or descriptors may have been short.
-const AGAIN: u64 = 10_000_000_000;
-
-const NO_THREAD: &str = "the system gives no thread";
+/// Other namespaces that are captured at most: a machine with IOCs in more containers has the processors for several
+/// recorders.
+pub const MAX_OTHERS: usize = 64;
+/// Time until a refused namespace is tried again, nanoseconds: memory or descriptors may have been short.
+const RETRY: u64 = 10_000_000_000;
 
 /// A namespace that is to be captured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,19 +50,68 @@ pub struct Wanted {
     pub ports: Ports,
 }
 
-/// What opening has come to; no words where the process was gone, or has left the namespace.
-type Opened = Result<Capture, Option<String>>;
+/// Why a network namespace is not captured.
+#[derive(Debug)]
+pub enum NamespaceError {
+    /// The process has ended or left the namespace. Another process may be in it.
+    Gone,
+    /// The kernel does not show which namespace the process is in.
+    Unknown(Errno),
+    /// The namespace's file can't be opened.
+    Open(PathBuf, io::Error),
+    /// The namespace can't be entered (setns).
+    Enter(Errno),
+    /// No packets can be captured in it.
+    Capture(CaptureError),
+    /// More than [`MAX_OTHERS`] other namespaces are wanted.
+    TooMany,
+    /// The system has no thread to spare.
+    NoThread,
+}
 
-/// One of the others.
+impl fmt::Display for NamespaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NamespaceError::Gone => f.write_str("its process has ended"),
+            NamespaceError::Unknown(errno) => f.write_str(errno.desc()),
+            NamespaceError::Open(path, error) => write!(f, "{}: {error}", path.display()),
+            NamespaceError::Enter(Errno::EPERM) => {
+                f.write_str("setns: not permitted: run as root of the machine, with CAP_SYS_ADMIN")
+            }
+            NamespaceError::Enter(errno) => write!(f, "setns: {}", errno.desc()),
+            NamespaceError::Capture(error) => error.fmt(f),
+            NamespaceError::TooMany => write!(f, "more than {MAX_OTHERS} network namespaces have IOCs"),
+            NamespaceError::NoThread => f.write_str("the system has no thread to spare"),
+        }
+    }
+}
+
+impl std::error::Error for NamespaceError {}
+
+/// The packet filter of a capture could not be changed; the old one stays.
+#[derive(Debug)]
+pub struct FilterNotChanged(pub CaptureError);
+
+impl fmt::Display for FilterNotChanged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the packet filter could not be changed: {}", self.0)
+    }
+}
+
+impl std::error::Error for FilterNotChanged {}
+
+type Opened = Result<Capture, NamespaceError>;
+
+/// The capture of another namespace.
 enum Other {
-    /// A helper thread is at it; why it failed before, if it did.
-    Opening(Receiver<Opened>, Option<String>),
+    /// A helper thread opens it; why that failed before, if it did.
+    Opening(Receiver<Opened>, Option<NamespaceError>),
     Open {
         capture: Capture,
         ports: Ports,
     },
-    /// Why not, and when it is tried again.
-    Refused(String, u64),
+    /// Why it is not captured, and when it is tried again.
+    Refused(NamespaceError, u64),
 }
 
 /// See the module.
@@ -100,7 +150,7 @@ impl Captures {
         self.open().map(|(_, capture)| capture.raw_fd())
     }
 
-    /// Hands over all packets that are there, at most a ringful of each namespace.
+    /// Hands over all waiting packets, at most a ringful of each namespace.
     pub fn drain(&mut self, f: &mut dyn FnMut(Namespace, Packet)) {
         let here = self.here;
         self.own.drain(&mut |packet| f(here, packet));
@@ -122,14 +172,13 @@ impl Captures {
         lost
     }
 
-    /// Watches these namespaces and ports from now on, and no others; what could not be done of that, in words for the
-    /// user. To be called again and again, since opening takes a moment.
-    pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<String> {
-        let mut said = Vec::new();
+    /// Captures these namespaces and ports from now on, and no others. Returns the filters that could not be changed.
+    /// Call it repeatedly: opening takes a moment.
+    pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<FilterNotChanged> {
+        let mut failures = Vec::new();
         let mut set = |capture: &mut Capture, have: &mut Ports, ports: &Ports| {
             if have != ports {
-                let failed = capture.set_ports(ports).err();
-                said.extend(failed.map(|error| format!("the packet filter could not be changed: {error}")));
+                failures.extend(capture.set_ports(ports).err().map(FilterNotChanged));
                 *have = ports.clone();
             }
         };
@@ -156,15 +205,13 @@ impl Captures {
                         Other::Open { capture, ports }
                     }
                     // another process may be there
-                    Ok(Err(None)) => continue,
-                    Ok(Err(Some(reason))) => Other::Refused(reason, now + AGAIN),
+                    Ok(Err(NamespaceError::Gone)) => continue,
+                    Ok(Err(error)) => Other::Refused(error, now + RETRY),
                     Err(TryRecvError::Empty) => Other::Opening(opened, before),
-                    Err(TryRecvError::Disconnected) => Other::Refused(NO_THREAD.into(), now + AGAIN),
+                    Err(TryRecvError::Disconnected) => Other::Refused(NamespaceError::NoThread, now + RETRY),
                 },
                 Some(Other::Refused(reason, again)) if now < again => Other::Refused(reason, again),
-                _ if count >= MOST => {
-                    Other::Refused(format!("more than {MOST} network namespaces have IOCs"), now + AGAIN)
-                }
+                _ if count >= MAX_OTHERS => Other::Refused(NamespaceError::TooMany, now + RETRY),
                 before => {
                     let before = match before {
                         Some(Other::Refused(reason, _)) => Some(reason),
@@ -176,7 +223,7 @@ impl Captures {
             };
             self.others.insert(namespace, other);
         }
-        said
+        failures
     }
 
     /// The recorder's own namespace.
@@ -185,7 +232,7 @@ impl Captures {
     }
 
     /// Why a namespace is not captured; `None` if it is, or will be.
-    pub fn refused(&self, namespace: Namespace) -> Option<&str> {
+    pub fn refused(&self, namespace: Namespace) -> Option<&NamespaceError> {
         match self.others.get(&namespace)? {
             Other::Refused(reason, _) | Other::Opening(_, Some(reason)) => Some(reason),
             Other::Opening(_, None) | Other::Open { .. } => None,
@@ -197,14 +244,14 @@ impl Captures {
         self.open().map(|(namespace, _)| namespace).collect()
     }
 
-    /// Are all that are wanted open, or refused?
+    /// Is every wanted namespace either captured or refused?
     pub fn settled(&self) -> bool {
         !self.others.values().any(|other| matches!(other, Other::Opening(..)))
     }
 }
 
 impl Drop for Captures {
-    /// Each close waits for the kernel, so all do at once.
+    /// Closes all captures at once, since each close waits for the kernel.
     fn drop(&mut self) {
         let others = std::mem::take(&mut self.others).into_values();
         let open = others.filter_map(|other| match other {
@@ -215,57 +262,48 @@ impl Drop for Captures {
     }
 }
 
-/// Closes a capture on a thread; here, where there is none to be had.
+/// Closes a capture on a thread, or in place if the system has none to spare.
 fn close(capture: Capture) -> Option<JoinHandle<()>> {
     thread::Builder::new().name("netns".into()).spawn(move || drop(capture)).ok()
 }
 
-/// Can the namespace of a process be captured? Opens a capture in it, and closes it.
+/// Opens a capture in the namespace of a process and closes it.
 ///
 /// # Errors
-/// Why not, in words.
-pub fn try_in(pid: u32) -> Result<(), String> {
-    let namespace = process::namespace(pid).map_err(|errno| errno.desc().to_string())?;
-    match open_in(namespace, pid, BLOCKS_OF_MORE).recv() {
-        Ok(opened) => opened.map(drop).map_err(|why| why.unwrap_or_else(|| "its process has ended".into())),
-        Err(_) => Err(NO_THREAD.into()),
-    }
+/// The namespace can't be captured.
+pub fn try_in(pid: u32) -> Result<(), NamespaceError> {
+    let namespace = process::namespace(pid).map_err(NamespaceError::Unknown)?;
+    let opened = open_in(namespace, pid, BLOCKS_OF_MORE).recv();
+    opened.unwrap_or(Err(NamespaceError::NoThread)).map(drop)
 }
 
 /// Opens a capture without ports in the namespace of a process.
 fn open_in(namespace: Namespace, pid: u32, blocks: usize) -> Receiver<Opened> {
     let (sender, receiver) = channel();
-    // The thread ends in the namespace that it went to.
+    // The thread stays in that namespace until it ends.
     drop(thread::Builder::new().name("netns".into()).spawn(move || {
         let opened = enter(namespace, pid).and_then(|()| {
-            Capture::with_ring(&[], &Ports::default(), blocks).map_err(|error| Some(error.to_string()))
+            Capture::with_ring(&[], &Ports::default(), blocks).map_err(NamespaceError::Capture)
         });
         drop(sender.send(opened));
     }));
     receiver
 }
 
-/// Moves this thread into the network namespace of a process, if it is that one still.
-fn enter(namespace: Namespace, pid: u32) -> Result<(), Option<String>> {
+/// Moves this thread into the network namespace of a process, if that is still the expected one.
+fn enter(namespace: Namespace, pid: u32) -> Result<(), NamespaceError> {
     let path = process::directory(pid).join("ns/net");
-    let file = File::open(&path).map_err(|error| {
-        let gone = matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH));
-        (!gone).then(|| format!("{}: {error}", path.display()))
+    let file = File::open(&path).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH) => NamespaceError::Gone,
+        _ => NamespaceError::Open(path.clone(), error),
     })?;
-    // 0: the kernel does not tell them apart
+    // 0: the kernel has but one namespace
     if namespace != 0 && file.metadata().map(|found| found.ino()).ok() != Some(namespace) {
-        return Err(None);
+        return Err(NamespaceError::Gone);
     }
     // SAFETY: no pointers; the descriptor is open. It concerns this thread alone.
     let entered = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
-    Errno::result(entered).map(drop).map_err(|errno| {
-        Some(match errno {
-            Errno::EPERM => {
-                "setns: not permitted: run as root of the machine, with CAP_SYS_ADMIN".to_string()
-            }
-            errno => format!("setns: {}", errno.desc()),
-        })
-    })
+    Errno::result(entered).map(drop).map_err(NamespaceError::Enter)
 }
 
 #[cfg(test)]
@@ -314,7 +352,8 @@ mod tests {
     fn settle(captures: &mut Captures, wanted: &BTreeMap<Namespace, Wanted>) {
         let begin = Instant::now();
         loop {
-            assert_eq!(captures.follow(0, wanted), Vec::<String>::new());
+            let failures = captures.follow(0, wanted);
+            assert!(failures.is_empty(), "{failures:?}");
             if captures.settled() {
                 return;
             }
@@ -330,13 +369,13 @@ mod tests {
             Err(error) => return not_run("captures", Needs::root_or_kernel(error.to_string())),
         };
         let mut captures = Captures::new(own);
-        let children = children(MOST + 2);
+        let children = children(MAX_OTHERS + 2);
         let all = wanted(captures.here(), &children.0);
         settle(&mut captures, &all);
-        assert_eq!(captures.namespaces().len(), 1 + MOST);
+        assert_eq!(captures.namespaces().len(), 1 + MAX_OTHERS);
         let refused = || all.keys().filter_map(|&namespace| captures.refused(namespace));
         assert_eq!(refused().count(), 2);
-        assert!(refused().all(|why| why.contains("more than 64")), "{:?}", refused().next());
+        assert!(refused().all(|why| matches!(why, NamespaceError::TooMany)), "{:?}", refused().next());
         let few: BTreeMap<Namespace, Wanted> = all.iter().take(3).map(|(n, w)| (*n, w.clone())).collect();
         settle(&mut captures, &few);
         assert_eq!(captures.namespaces().len(), 4);
@@ -361,6 +400,6 @@ mod tests {
             thread::sleep(Duration::from_millis(5));
             captures.follow(0, &BTreeMap::new());
         }
-        assert_eq!(captures.refused(1), None);
+        assert!(captures.refused(1).is_none());
     }
 }

@@ -77,7 +77,7 @@ struct Connection<S> {
     closed: Option<Closed>,
     /// Time of the last packet or adoption.
     last: u64,
-    /// When the recorder last told of it; 0 for never.
+    /// When it was last adopted; 0 for never.
     adopted: u64,
 }
 

@@ -19,7 +19,7 @@ pub struct Segment<'a> {
     pub destination: Address,
     /// Sequence number of the first payload byte, or of the SYN.
     pub sequence: u32,
-    /// What the sender has received, where it says so.
+    /// The sender has received all bytes before this sequence number, where it says so.
     pub acknowledged: Option<u32>,
     /// Opens the stream.
     pub syn: bool,
@@ -31,8 +31,8 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
     /// The payload's true length.
     pub length: u32,
-    /// Not a byte of the payload was captured, but every byte of the headers: the mark of the
-    /// socket filter (see [`crate::net::filter`]).
+    /// Every byte of the headers was captured and none of the payload: the socket filter left it out
+    /// ([`crate::net::filter`]).
     pub elided: bool,
 }
 

@@ -27,12 +27,12 @@ impl Program {
         self.0.push(sock_filter { code: code as u16, jt: 0, jf: 0, k });
     }
 
-    /// A jump over so many instructions, if the comparison of A with K holds and if not.
+    /// Compares A with K and jumps over `jt` instructions if that holds, else over `jf`.
     pub fn jump(&mut self, comparison: u32, k: u32, jt: u8, jf: u8) {
         self.0.push(sock_filter { code: (BPF_JMP | comparison | BPF_K) as u16, jt, jf, k });
     }
 
-    /// The same with X.
+    /// The same with A and X.
     pub fn jump_x(&mut self, comparison: u32, jt: u8, jf: u8) {
         self.0.push(sock_filter { code: (BPF_JMP | comparison | BPF_X) as u16, jt, jf, k: 0 });
     }
@@ -42,12 +42,12 @@ impl Program {
         self.op(BPF_RET | BPF_K, length);
     }
 
-    /// A = something that the kernel knows of the packet.
+    /// A = a property of the packet that the kernel knows (SKF_AD_...).
     pub(super) fn ancillary(&mut self, what: libc::c_int) {
         self.op(BPF_LD | BPF_W | BPF_ABS, (libc::SKF_AD_OFF + what) as u32);
     }
 
-    /// Ends unless A is one of these.
+    /// Drops the packet unless A is one of these.
     pub(super) fn unless_any(&mut self, values: &[u32]) {
         let start = self.0.len();
         for &value in values {
@@ -59,7 +59,7 @@ impl Program {
         self.land(start);
     }
 
-    /// What follows is for packets with one of the ports at this offset in the TCP header.
+    /// Runs `then` for packets with one of the ports at this offset in the TCP header.
     pub(super) fn ports(&mut self, offset: u32, ports: &[u16], then: impl FnOnce(&mut Program)) {
         self.op(BPF_LD | BPF_H | BPF_IND, offset);
         let start = self.0.len();
@@ -94,7 +94,7 @@ impl Program {
         }
     }
 
-    /// Keeps what opens or ends a connection; drops what has no payload. X is the offset of the TCP
+    /// Passes segments that open or end a connection; drops others without payload. X is the offset of the TCP
     /// header, and then that of the payload.
     pub(super) fn tcp(&mut self) {
         self.op(BPF_LD | BPF_B | BPF_IND, 13);

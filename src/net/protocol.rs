@@ -37,7 +37,7 @@ pub enum Start {
     Opened,
     /// It was joined in mid-stream.
     MidStream,
-    /// The recorder told of it ([`Connections::adopt`](crate::net::connections::Connections::adopt)).
+    /// The recorder knew of it from elsewhere ([`Connections::adopt`](crate::net::connections::Connections::adopt)).
     Adopted,
 }
 

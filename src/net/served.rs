@@ -1,39 +1,39 @@
-//! The servers of a network namespace: on which addresses and ports, and whose they are.
+//! The servers of a network namespace: their addresses, ports and processes.
 //!
 //! Two servers may share a port on two addresses, and an address and port in two namespaces. A connection
-//! belongs to the one whose socket listens on its address, else to the one that listens on all addresses: so does
-//! the kernel choose. Where several processes hold that socket, or several sockets share the place
-//! (SO_REUSEPORT), whose it is can't be told by that.
+//! belongs to the server whose socket listens on its address, else to the one that listens on all addresses, as in
+//! the kernel. Where several processes hold that socket, or several sockets share address and port (SO_REUSEPORT), the
+//! server is unknown.
 
 use crate::linux::sockets::LocalAddress;
 use crate::net::service::{Ports, Service};
 use crate::net::Namespace;
 use iocrec_log::event::Address;
 
-/// The recorder's number of a process.
+/// The recorder's id of a process.
 pub type Owner = u32;
 
 /// A socket that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// On which address; 0 for all.
+    /// Its address; IP address 0 for all.
     pub address: Address,
-    /// The recorded process that holds it; `None`: another one, or several.
+    /// The recorded process that holds it; `None`: another process, or several.
     pub owner: Option<Owner>,
 }
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
-    /// Which namespace.
+    /// The namespace.
     pub namespace: Namespace,
     /// TCP ports of the servers, by protocol.
     pub ports: Ports,
-    /// All sockets that listen on one of them.
+    /// All sockets that listen on these ports.
     pub listeners: Vec<Listener>,
     /// The namespace's own addresses.
     pub local: Vec<LocalAddress>,
-    /// Its packets are taken.
+    /// Its packets are captured.
     pub captured: bool,
 }
 
@@ -43,8 +43,8 @@ impl Served {
         self.local.iter().any(|local| local.has(ip))
     }
 
-    /// Is an end of a connection that was seen elsewhere here, with a server behind it? Each namespace has a loopback of
-    /// its own, which no other one's packets come to.
+    /// Is this end, of a connection captured in another namespace, a server in this one? Loopback addresses never are:
+    /// each namespace has its own.
     pub fn is_home(&self, service: &Service, end: Address) -> bool {
         const LOOPBACK: LocalAddress = LocalAddress { ip: 0x7f00_0000, bits: 8 };
         self.captured && self.ports.has(service, end.port) && !LOOPBACK.has(end.ip) && self.has(end.ip)

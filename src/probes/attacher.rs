@@ -1,13 +1,13 @@
 //! One probe in one process, placed from whichever thread.
 //!
-//! A probe is an event of the kernel's that is bound to a thread, and through that thread to its process's memory: the
-//! kernel writes the breakpoint there and nowhere else, and takes it out where it finds it elsewhere (a child that
-//! was forked). The file is named by the descriptor that was looked through.
+//! A probe is a kernel event that is bound to a thread, and through that thread to the memory of its process: the kernel
+//! writes the breakpoint there and nowhere else, and removes it where it finds it elsewhere (a forked child). The file is
+//! named by the descriptor through which it was inspected.
 //!
-//! The kernel keeps the instruction that it replaces for each place in a file, as long as somebody has a probe there.
-//! Were the file overwritten meanwhile and a second probe placed there, that old instruction would be carried out in
-//! the new code. So what the places of this process's probes held is remembered until the kernel has let go of them,
-//! and a place that holds something else now is refused until then.
+//! For each place in a file the kernel keeps the instruction that the breakpoint replaces, as long as anybody has a probe
+//! there. If the file were overwritten meanwhile and a second probe placed there, that old instruction would be executed
+//! in the new code. So this module remembers what each place held until the kernel has released it, and refuses a place
+//! that now holds something else until then.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -34,23 +34,24 @@ use crate::probes::{deferred_close, removal};
 /// Where a probe goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot {
-    /// The file, as the kernel tells it apart from others.
+    /// The file, by device and inode.
     pub file: FileId,
-    /// Offset in it.
+    /// Offset in the file.
     pub offset: u64,
-    /// The instruction that lies there, and zeroes.
+    /// The instruction there, padded with zeroes.
     pub code: [u8; CODE_WINDOW],
 }
 
-/// How long a place that held something else is waited for: the kernel takes 0.02 to 0.2 s a probe, and an IOC has 13.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for a place that held something else: the kernel takes 0.02 to 0.2 s to remove a probe, and an IOC has
+/// 13.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a probe could not be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeError {
-    /// The process has no thread that lives.
+    /// The process has no live thread.
     Ended,
-    /// The file was overwritten at that place, and the kernel has not let go of what it held before.
+    /// The file was overwritten at that place, and the kernel has not released the old instruction.
     StillHeld,
     /// The offset in the file, or the thread's number, is larger than the kernel's interface takes.
     OutOfRange(u64),
@@ -74,34 +75,34 @@ impl Display for ProbeError {
     }
 }
 
-/// What the places of probes held when they were placed, and how many probes there are.
+/// What each place held when it was probed, and how many probes it has.
 type Places = HashMap<(FileId, u64), ([u8; CODE_WINDOW], usize)>;
 
 /// The places that have probes.
 #[derive(Default)]
 struct Held {
     places: Mutex<Places>,
-    /// One has become free.
+    /// Signalled when a place is released.
     freed: Condvar,
 }
 
-/// Places probes. All copies of one belong together; threads may have one each.
+/// Places probes. Clones share their state, so each thread may have one.
 #[derive(Clone)]
 pub struct Attacher {
     /// One of libbpf's `PROBE_ATTACH_MODE_`s: the default, or that of kernels before 4.17.
     pub(crate) mode: u32,
-    /// The programs. Nothing changes them after they were loaded, so threads may share them.
+    /// The programs. They do not change once loaded, so threads may share them.
     object: Arc<Object>,
     held: Arc<Held>,
 }
 
-/// A probe that is in place; it is taken out when this is dropped, which waits for a grace period of the kernel's.
+/// A probe that is in place. Dropping it removes the probe, which waits for a grace period of the kernel.
 pub struct Probe {
     /// `None` only while it is dropped.
     link: Option<Link>,
     place: (FileId, u64),
     held: Arc<Held>,
-    /// The program must not go before the probe.
+    /// Keeps the program loaded as long as the probe.
     _object: Arc<Object>,
 }
 
@@ -110,8 +111,8 @@ impl Attacher {
         Attacher { mode: libbpf_sys::PROBE_ATTACH_MODE_DEFAULT, object, held: Arc::default() }
     }
 
-    /// Puts a probe into the process of a thread, at a spot in a file that it has mapped. It is hit by all threads of
-    /// the process, until that one ends.
+    /// Places a probe in the process of a thread, at a spot in a file that it has mapped. All threads of the process hit it,
+    /// until that one ends.
     ///
     /// # Errors
     /// Why it is not there.
@@ -125,7 +126,7 @@ impl Attacher {
         self.attach_as(Step::Probe, planned, opened, spot, thread)
     }
 
-    /// The same for iocrec itself, which is tried before any IOC.
+    /// The same for iocrec itself, which is probed before any IOC.
     pub(crate) fn attach_as(
         &self,
         step: Step,
@@ -141,7 +142,7 @@ impl Attacher {
         // a path in /proc/self/fd holds no NUL
         let path = CString::new(opened.path().as_os_str().as_bytes()).unwrap_or_default();
         let thread = i32::try_from(thread).map_err(|_| ProbeError::OutOfRange(thread.into()))?;
-        if step == Step::Probe && opened.identity.is_young() {
+        if step == Step::Probe && opened.identity.is_recent() {
             deferred_close::wait_for_others();
         }
         let _placing = removal::placing();
@@ -186,9 +187,9 @@ impl Attacher {
 }
 
 impl Attacher {
-    /// The kernel's event for a probe, made by a reader process: the kernel reads the file for it and waits for locks
-    /// of every process that has it mapped, which may never end. `None` where it is to be made here: before kernel 4.17, and
-    /// for a probe in iocrec itself.
+    /// Has a reader process create the kernel event for a probe: the kernel reads the file for it and waits for locks of
+    /// every process that has it mapped, which may take for ever. `None` if it is to be created here: before kernel 4.17,
+    /// and for a probe in iocrec itself.
     fn event(&self, opened: &Opened, offset: u64, thread: i32) -> Option<io::Result<OwnedFd>> {
         if self.mode != libbpf_sys::PROBE_ATTACH_MODE_DEFAULT {
             return None;
@@ -205,7 +206,7 @@ impl Attacher {
     }
 }
 
-/// Lets a program be run at an event.
+/// Runs a program at an event.
 fn bound(program: &Program<'_>, event: OwnedFd) -> io::Result<Link> {
     let event = event.into_raw_fd();
     // SAFETY: the program is loaded and its object lives; without options the call takes the defaults.
@@ -227,12 +228,12 @@ fn bound(program: &Program<'_>, event: OwnedFd) -> io::Result<Link> {
 }
 
 impl Held {
-    /// Notes a probe at a place; waits where the place held something else and is not free yet.
+    /// Notes a probe at a place. If the place held something else, waits until it is released.
     fn hold(&self, place: (FileId, u64), code: [u8; CODE_WINDOW]) -> Result<(), ProbeError> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let other = |places: &mut Places| places.get(&place).is_some_and(|(before, _)| *before != code);
         let _wanted = places.get(&place).is_some_and(|(before, _)| *before != code).then(removal::wanted);
-        let waited = self.freed.wait_timeout_while(places, PATIENCE, other);
+        let waited = self.freed.wait_timeout_while(places, RELEASE_TIMEOUT, other);
         let (mut places, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return Err(ProbeError::StillHeld);
@@ -255,7 +256,7 @@ impl Held {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // first the kernel's, so that nobody trusts in a place that is not free
+        // the kernel's probe first: the place is not free before
         drop(self.link.take());
         self.held.release(self.place);
     }
@@ -275,7 +276,7 @@ mod tests {
         let other = held.clone();
         let waiting = std::thread::spawn(move || other.hold(place, [2; CODE_WINDOW]));
         held.release(place);
-        assert!(!waiting.is_finished(), "one is there still");
+        assert!(!waiting.is_finished(), "one probe is still there");
         held.release(place);
         assert_eq!(waiting.join().unwrap(), Ok(()));
         held.release(place);

@@ -1,13 +1,13 @@
-//! Ending without waiting for the kernel to take the probes out.
+//! Ends without waiting for the kernel to remove the probes.
 //!
-//! A probe goes when its last descriptor is closed, and that close waits for a grace period of the kernel's, 20 to
-//! 150 ms each, one probe after the other whoever closes them. A recorder of many IOCs would be there for half a minute
-//! after it has written its log. So the descriptors are left to a child, which has nothing else: no lock, no socket, no
-//! standard streams, no directory. It waits until the recorder is gone, since whoever closes them last is who waits, and ends; the
-//! kernel closes them in its name.
+//! The kernel removes a probe when its last descriptor is closed, and that close waits for a grace period, 20 to 150 ms, one
+//! probe after the other whoever closes them. A recorder of many IOCs would take half a minute to end after it has written
+//! its log. So it leaves the descriptors to a child that has nothing else: no lock, no socket, no standard streams, no
+//! directory. The child waits until the recorder is gone, since whoever closes a descriptor last has to wait, and then ends;
+//! the kernel closes the descriptors on its behalf.
 //!
-//! By then the programs have been told to record nothing ([`crate::bpf::maps::Maps::forget_all`]); what is left to an
-//! IOC until its probe is gone is the probe alone.
+//! By then the programs record nothing any more ([`crate::bpf::maps::Maps::forget_all`]): until a probe is removed, all it
+//! costs an IOC is the probe itself.
 
 use std::ffi::CStr;
 use std::os::fd::RawFd;
@@ -19,23 +19,26 @@ use nix::sys::signal::{signal, SigHandler, Signal};
 use crate::linux::process;
 use crate::probes::stale_events;
 
-/// What people, and other recorders, see the child as.
-const NAME: &CStr = c"iocrec-parting";
+/// The child's name, by which people and other recorders recognize it.
+const NAME: &CStr = c"iocrec-closing";
+/// Its name in earlier versions.
+const OLD_NAME: &str = "iocrec-parting";
 
-/// What `/proc/self/fd` calls the descriptors that hold a probe. Not asked of libbpf: what is being taken out on another
-/// thread is meant too.
+/// How `/proc/self/fd` names descriptors that hold a probe. libbpf is not asked, since probes that another thread is
+/// removing count, too.
 const PROBES: [&str; 2] = ["anon_inode:[perf_event]", "anon_inode:bpf_link"];
-/// Other threads may open a descriptor or two between the look and the fork; they get the lowest numbers there are.
+/// Other threads may open a descriptor or two between listing them and the fork; these get the lowest free numbers.
 const SLACK: RawFd = 16;
-/// Seconds that the child waits for its parent's end, and has for what it does beside closing. Neither takes one.
+/// Seconds that the child waits for its parent to end, and then has for what it does beside closing. Neither takes one
+/// second.
 const LIMIT: u32 = 60;
-/// Looks a second for the parent's end.
+/// Checks a second whether the parent has ended.
 const POLLS: u32 = 100;
 
-/// Leaves every probe of this process to a child. False if there is none, or no child: then they go with this process,
-/// which takes its time.
+/// Leaves all probes of this process to a child. False if there are none, or no child could be made: then the kernel
+/// removes them when this process ends, which takes its time.
 ///
-/// The process must end after it, and take no probe out by itself.
+/// The process must end afterwards, and remove no probe itself.
 pub fn leave_to_child() -> bool {
     let Some((probes, highest)) = descriptors() else { return false };
     if probes.is_empty() {
@@ -43,8 +46,8 @@ pub fn leave_to_child() -> bool {
     }
     let recorder = std::process::id();
     let has_events = stale_events::are_possible();
-    // SAFETY: the child makes system calls on plain numbers. Only where there are events to be removed it allocates,
-    // which both C libraries allow the child of a program with threads; a limit is set before.
+    // SAFETY: the child makes system calls on plain numbers. It allocates only if there are events to remove, which both C
+    // libraries allow the child of a program with threads; a time limit is set before.
     match unsafe { libc::fork() } {
         -1 => false,
         0 => end(&probes, highest, recorder, has_events),
@@ -52,12 +55,13 @@ pub fn leave_to_child() -> bool {
     }
 }
 
-/// Waits until no other recorder's child is there, as long as such a child may take.
+/// Waits until no other recorder's child is left, at most as long as such a child may take.
 pub fn wait_for_others() {
     const PAUSE: Duration = Duration::from_millis(50);
     let under_way = || {
         let pids = process::pids().unwrap_or_default();
-        pids.into_iter().any(|pid| process::thread_name(pid, pid).as_bytes() == NAME.to_bytes())
+        let is_child = |name: &str| name.as_bytes() == NAME.to_bytes() || name == OLD_NAME;
+        pids.into_iter().any(|pid| is_child(&process::thread_name(pid, pid)))
     };
     let begin = Instant::now();
     while under_way() && begin.elapsed() < Duration::from_secs(LIMIT.into()) {
@@ -81,27 +85,27 @@ fn descriptors() -> Option<(Vec<RawFd>, RawFd)> {
     Some((probes, highest))
 }
 
-/// What the child of `recorder` does.
+/// The child of `recorder`.
 fn end(probes: &[RawFd], highest: RawFd, recorder: u32, has_events: bool) -> ! {
-    // a service manager tells all of a service to end; this one does so already
+    // a service manager sends these to all processes of a service; this one is ending already
     for ignored in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         // SAFETY: no handler is installed. It cannot fail: these signals may be ignored.
         let _ = unsafe { signal(ignored, SigHandler::SigIgn) };
     }
     for number in 0..=highest + SLACK {
         if probes.binary_search(&number).is_err() {
-            // SAFETY: nothing of this process uses a descriptor any more; those of the recorder are its own.
+            // SAFETY: nothing in this process uses a descriptor any more; the recorder has its own.
             unsafe { libc::close(number) };
         }
     }
-    // SAFETY: the arguments are constant C strings. The log's file system is not kept from being unmounted; people who
-    // look see what this is.
+    // SAFETY: the arguments are constant C strings. After this the log's file system can be unmounted, and people see what
+    // this process is.
     unsafe {
         libc::chdir(c"/".as_ptr());
         libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
     }
     for _ in 0..LIMIT * POLLS {
-        // SAFETY: no pointers; an interrupted sleep is as good.
+        // SAFETY: no pointers are passed. An interrupted sleep does no harm.
         unsafe {
             if libc::getppid() as u32 != recorder {
                 break;
@@ -117,6 +121,6 @@ fn end(probes: &[RawFd], highest: RawFd, recorder: u32, has_events: bool) -> ! {
         }
         stale_events::remove_of(recorder);
     }
-    // SAFETY: it takes a number and does not return; nothing of the recorder's is flushed a second time.
+    // SAFETY: it takes a number and does not return; it does not flush the recorder's buffers a second time.
     unsafe { libc::_exit(0) }
 }

@@ -1,36 +1,34 @@
-//! How long an x86 instruction is, of those that functions begin with.
+//! Length of the x86 instructions with which functions begin.
 //!
-//! A list of what is allowed, not of what is forbidden: moves, arithmetic, tests, pushes, branches, moves of
-//! numbers of SSE and AVX. Everything else has no length here: prefixes such as `lock`, string instructions,
-//! breakpoints, system instructions, and most of what data look like.
+//! This lists what is allowed: moves, arithmetic, tests, pushes, branches, moves of SSE and AVX. All else has no length
+//! here: prefixes such as `lock`, string instructions, breakpoints, system instructions, and most data.
 //! Tables: Intel SDM volume 2, appendix A ("opcode map").
 
-/// What follows an opcode.
+/// The bytes behind an opcode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Follows {
     /// Nothing.
     Nothing,
-    /// A ModRM byte and what it asks for.
+    /// A ModRM byte, with the SIB byte and displacement that it calls for.
     ModRm,
-    /// The same, and so many bytes of a number.
+    /// The same and an immediate of this size, bytes.
     ModRmAnd(usize),
-    /// So many bytes of a number.
+    /// An immediate of this size, bytes.
     Number(usize),
 }
 
 use Follows::{ModRm, ModRmAnd, Nothing, Number};
 
-/// Bytes of the first instruction of `code`, on 64 bits (`is_64bit`) or 32; `None` if it is none of those that are known here,
-/// or is not whole.
+/// Length of the first instruction of `code`, in bytes; `None` if it is not known here, or is cut off.
 pub fn length(code: &[u8], is_64bit: bool) -> Option<usize> {
     let mut rest = code;
     let (mut short, mut vector, mut long) = (false, false, false);
     while let Some((&prefix, behind)) = rest.split_first() {
         match prefix {
             0x66 if !short => short = true,
-            // of the instructions that are known here SSE's alone have them
+            // of the instructions known here only SSE's have these
             0xf2 | 0xf3 if !vector => vector = true,
-            // fs, gs: the stack protector's number
+            // fs, gs: for the stack protector
             0x64 | 0x65 if rest.len() == code.len() => {}
             _ => break,
         }
@@ -51,7 +49,7 @@ pub fn length(code: &[u8], is_64bit: bool) -> Option<usize> {
         // on 64 bits always VEX, on 32 bits if no memory would be meant (lds, les)
         0xc4 | 0xc5 if !short && !vector && (is_64bit || *rest.first()? >= 0xc0) => {
             let bytes = if opcode == 0xc5 { 1 } else { 2 };
-            // of the three-byte form only the map that the other has (0F)
+            // of the three-byte form only the map that the two-byte form has (0F)
             if opcode == 0xc4 && rest.first()? & 0x1f != 1 {
                 return None;
             }
@@ -72,14 +70,14 @@ pub fn length(code: &[u8], is_64bit: bool) -> Option<usize> {
     (length <= code.len().min(15)).then_some(length)
 }
 
-/// Opcodes of one byte; `next` is the byte behind, `number` how long an immediate number is.
+/// Opcodes of one byte. `next` is the byte behind, `number` the size of an immediate.
 fn one_byte(opcode: u8, next: Option<u8>, number: usize, is_64bit: bool, long: bool) -> Option<Follows> {
-    // bits 3 to 5 of ModRM tell the instruction in groups
+    // in groups bits 3 to 5 of ModRM select the instruction
     let group = next.map(|byte| byte >> 3 & 7);
     Some(match opcode {
         // add, or, adc, sbb, and, sub, xor, cmp
         0x00..=0x3f if opcode & 7 < 4 => {
-            // what zeroes mean (add %al, (%rax)) no function begins with
+            // no function begins with zeroes (add %al, (%rax))
             if opcode == 0 {
                 return None;
             }
@@ -87,7 +85,7 @@ fn one_byte(opcode: u8, next: Option<u8>, number: usize, is_64bit: bool, long: b
         }
         0x00..=0x3f if opcode & 7 == 4 => Number(1),
         0x00..=0x3f if opcode & 7 == 5 => Number(number),
-        // inc, dec of 32 bits
+        // inc, dec in 32-bit code
         0x40..=0x4f if !is_64bit => Nothing,
         // push
         0x50..=0x57 => Nothing,
@@ -106,7 +104,7 @@ fn one_byte(opcode: u8, next: Option<u8>, number: usize, is_64bit: bool, long: b
         0x84 | 0x85 | 0x88..=0x8b | 0x8d => ModRm,
         // nop, cltq, cltd
         0x90 | 0x98 | 0x99 => Nothing,
-        // mov of a place that is told in full, on 32 bits
+        // mov from or to an absolute address, in 32-bit code
         0xa0..=0xa3 if !is_64bit => Number(4),
         0xa8 => Number(1),
         0xa9 => Number(number),
@@ -134,7 +132,7 @@ fn one_byte(opcode: u8, next: Option<u8>, number: usize, is_64bit: bool, long: b
     })
 }
 
-/// Opcodes behind 0F; `vector`: with a prefix that makes them SSE's.
+/// Opcodes behind 0F; `vector`: with a prefix of SSE.
 fn two_bytes(opcode: u8, vector: bool) -> Option<Follows> {
     Some(match opcode {
         // moves, conversions and arithmetic of SSE
@@ -153,7 +151,7 @@ fn two_bytes(opcode: u8, vector: bool) -> Option<Follows> {
     })
 }
 
-/// Bytes of a ModRM byte and what it asks for (32- and 64-bit addresses).
+/// Bytes of a ModRM byte with SIB and displacement (32- and 64-bit addresses).
 fn mod_rm(code: &[u8]) -> Option<usize> {
     let (&mod_rm, rest) = code.split_first()?;
     let (mode, register) = (mod_rm >> 6, mod_rm & 7);

@@ -1,13 +1,13 @@
-//! The instructions that an x86 function begins with, up to the first that the kernel emulates.
+//! Finds the first instruction of an x86 function that the kernel emulates.
 //!
 //! A compiler may test an argument or load a variable before it saves registers: 3.14's `post_event` begins with
-//! `mov scanCtl,%eax; cmp $1,%eax; je`. A probe on the first of these would be single-stepped, one on the jump
-//! is not. It is as good there, if all that is passed over changes neither what the program reads (the arguments, the stack
-//! pointer, the return address) nor the way: then whoever enters the function comes by, and the hit says the same.
+//! `mov scanCtl,%eax; cmp $1,%eax; je`. The kernel would single-step a probe on the first of these, but not one on the
+//! jump. A probe there is just as good if the instructions skipped change neither what the program reads (arguments, stack
+//! pointer, return address) nor the flow of control: then every call passes it, and the hit is the same.
 //!
-//! So only instructions are passed over that are known here, byte by byte, to write nothing but flags or a register
-//! that holds no argument. With any other the looking ends, and the probe goes to the beginning. Each instruction's length
-//! is known exactly, so that no place found is inside of one.
+//! So an instruction is skipped only if it is known here, byte by byte, to write nothing but flags or a register that holds
+//! no argument. At any other the search ends, and the probe goes to the beginning. The length of each instruction skipped
+//! is known exactly, so a place found is never inside an instruction.
 
 /// Registers by their numbers in instructions (Intel SDM 2, table 2-2): rcx, rdx, rsp, rsi, rdi.
 const CX: u8 = 1;
@@ -16,12 +16,12 @@ const SP: u8 = 4;
 const SI: u8 = 6;
 const DI: u8 = 7;
 
-/// Where those of the first arguments are, System V calling convention of x86_64. On i386 they lie on the stack, to
-/// which nothing is written.
+/// Registers of the first arguments, System V calling convention of x86_64. On i386 arguments are on the stack, to which
+/// no skipped instruction writes.
 const ARGUMENTS: [u8; 4] = [DI, SI, DX, CX];
 
-/// Bytes before the first instruction that the kernel emulates; `None` where something else comes before, or too much
-/// that can be passed over. `arguments`: how many must be what they were.
+/// Bytes before the first instruction that the kernel emulates; `None` if an instruction before it cannot be skipped, or
+/// the code ends before. `arguments` is the number of arguments that must be unchanged.
 pub fn emulated(is_64bit: bool, arguments: usize, code: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -29,7 +29,7 @@ pub fn emulated(is_64bit: bool, arguments: usize, code: &[u8]) -> Option<usize> 
         if is_emulated(is_64bit, rest) {
             return Some(at);
         }
-        let Passed { bytes, writes } = passed(is_64bit, rest)?;
+        let Skipped { bytes, writes } = skipped(is_64bit, rest)?;
         let is_kept = |register| {
             let kept = if is_64bit { ARGUMENTS.get(..arguments).unwrap_or(&ARGUMENTS) } else { &[] };
             register == SP || kept.contains(&register)
@@ -42,7 +42,7 @@ pub fn emulated(is_64bit: bool, arguments: usize, code: &[u8]) -> Option<usize> 
 }
 
 /// Does the kernel emulate the instruction? (uprobe setup of arch/x86/kernel/uprobes.c: branches since 3.16, `push`
-/// since 4.16.) Of jumps all but those through registers and memory, of which none begins a function.
+/// since 4.16.) All jumps but those through registers and memory, with which no function begins.
 fn is_emulated(is_64bit: bool, code: &[u8]) -> bool {
     match code {
         // push, and with REX.B push r8..r15
@@ -57,15 +57,15 @@ fn is_emulated(is_64bit: bool, code: &[u8]) -> bool {
     }
 }
 
-/// An instruction that may be passed over.
-struct Passed {
+/// An instruction that may be skipped.
+struct Skipped {
     bytes: usize,
     /// The register that it writes to.
     writes: Option<u8>,
 }
 
-/// What an instruction does, if it is one of those that only compare, or set a register (Intel SDM 2).
-fn passed(is_64bit: bool, code: &[u8]) -> Option<Passed> {
+/// Decodes an instruction that only compares or sets a register (Intel SDM 2); `None` for any other.
+fn skipped(is_64bit: bool, code: &[u8]) -> Option<Skipped> {
     let (rex, code, prefix) = match code {
         [rex @ 0x40..=0x4f, rest @ ..] if is_64bit => (*rex, rest, 1),
         _ => (0, code, 0),
@@ -107,22 +107,22 @@ fn passed(is_64bit: bool, code: &[u8]) -> Option<Passed> {
         _ => return None,
     };
     let bytes = prefix + 1 + bytes;
-    // all of it must have been seen
-    (bytes <= prefix + code.len()).then_some(Passed { bytes, writes })
+    // the whole instruction must be there
+    (bytes <= prefix + code.len()).then_some(Skipped { bytes, writes })
 }
 
-/// Bytes behind the operation, and the register that it sets.
+/// Bytes behind the opcode, and the register that the instruction sets.
 fn set(operands: Operands) -> (usize, Option<u8>) {
     (operands.bytes, Some(operands.register))
 }
 
-/// What an operation's ModRM byte says.
+/// Operands, as the ModRM byte encodes them.
 struct Operands {
     /// Of ModRM, SIB and displacement.
     bytes: usize,
     /// The register operand.
     register: u8,
-    /// The same as part of the operation.
+    /// The same bits as part of the opcode.
     digit: u8,
     /// The other operand; `None`: memory.
     other: Option<u8>,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_matters_is_passed_over() {
+    fn nothing_that_matters_is_skipped() {
         let at = |code: &[u8]| emulated(true, 4, code);
         for (code, why) in [
             (&[0x48, 0x83, 0xec, 0x08, 0x53][..], "sub $8,%rsp"),

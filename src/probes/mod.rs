@@ -1,7 +1,10 @@
-//! Probes in IOCs: which functions, where in them, whether it is safe there, and how they are placed and taken out.
+//! Probes in IOCs: which functions get one, where in them it is safe, how probes are placed and removed, and which tier of
+//! BPF programs serves them.
 //!
-//! [`catalog`] lists the functions and the program of each; `place`, `instruction` and `lead` decide where a probe may stand;
-//! [`probe`] looks at an IOC and places its probes by way of [`attacher`].
+//! [`tiers`] opens the best tier that works here and tries it on this very program (`self_test`). [`catalog`] lists the
+//! functions and the program of each. [`probe`] inspects an IOC's functions and places its probes through [`attacher`];
+//! `place`, `instruction` and `lead` decide where a probe may stand. [`removal`], [`deferred_close`] and [`stale_events`]
+//! clean up.
 
 pub mod attacher;
 pub mod catalog;

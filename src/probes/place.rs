@@ -1,11 +1,10 @@
 //! Where in a function a probe may go, and what it costs there.
 //!
-//! The kernel replaces the probed instruction by a breakpoint and then has to carry it out elsewhere.
-//! Some it can emulate (`push`, `nop`): 0.4 µs a hit. Every other one it single-steps, a second
-//! trap: 15 µs in a virtual machine (measured, kernel 6.18). And a probe on `endbr64`, with which
-//! code built for indirect branch tracking begins, is stepped too, so the probe goes behind it: the
-//! arguments, the stack pointer and the return address are still what they were. So they are behind instructions that
-//! only compare, or set other registers: where such come first, the probe goes behind them (`lead`).
+//! The kernel replaces the probed instruction with a breakpoint and then has to execute it elsewhere. Some instructions it
+//! emulates (`push`, `nop`): 0.4 µs a hit. Every other it single-steps, which is a second trap: 15 µs in a virtual machine
+//! (measured, kernel 6.18). It also single-steps `endbr64`, the first instruction of code built for indirect branch
+//! tracking, so the probe goes behind it: arguments, stack pointer and return address are unchanged there. They are
+//! unchanged, too, behind instructions that only compare or set other registers, so the probe goes behind those (`lead`).
 
 use std::fmt::{self, Display, Formatter};
 
@@ -13,7 +12,7 @@ use object::Architecture;
 
 use crate::probes::{instruction, lead};
 
-/// What the first instruction means for a probe.
+/// Cost of a probe, by the instruction under it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
     /// The kernel emulates the instruction.
@@ -25,22 +24,22 @@ pub enum Cost {
 /// Where to put a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Bytes behind the function's first.
+    /// Bytes from the function's start.
     pub offset: u64,
-    /// Bytes of the instruction there.
+    /// Length of the instruction there.
     pub length: usize,
-    /// What it costs there.
+    /// Cost of a probe there.
     pub cost: Cost,
 }
 
 /// Why no probe may be put at the beginning of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// Its code is for this machine, of which too little is known here.
+    /// Its code is for a machine that is not supported.
     Machine(Architecture),
     /// It is Thumb code.
     Thumb,
-    /// What lies there is not an instruction that compilers begin functions with.
+    /// The bytes there are not an instruction that compilers begin functions with.
     NoFunction,
     /// The code could not be read.
     Unreadable,
@@ -57,11 +56,11 @@ impl Display for Unfit {
     }
 }
 
-/// Where in a function to put the probe of a program that reads so many `arguments`, from the first instructions in code
-/// for `machine`. `offset` is where in its file the function's symbol says that it begins.
+/// Where in a function to put the probe of a program that reads this number of `arguments`. `code` is the function's
+/// beginning, for `machine`; `offset` is that of the function's symbol in its file.
 ///
-/// Only instructions that compilers begin functions with are taken, and that kernels are known to carry out elsewhere
-/// as they would be carried out in place. Data that was taken for a function is most likely none of them.
+/// Accepts only instructions with which compilers begin functions and which kernels execute elsewhere as they would in
+/// place. Data mistaken for a function is most likely none of them.
 ///
 /// # Errors
 /// No probe may be put there.
@@ -76,15 +75,15 @@ pub fn place(machine: Architecture, offset: u64, code: &[u8], arguments: usize) 
     }
 }
 
-/// Kernels take Thumb code for ARM code, accept a probe in it, and overwrite the middle of an instruction: the
-/// process dies or computes wrong values (seen on 4.19, 5.4, 6.1 and 6.12). So Thumb is refused here. The lowest
-/// bit of a function's symbol tells it (ELF for the Arm architecture, 5.5.3); ARM code lies on multiples of four.
+/// Kernels mistake Thumb code for ARM code, accept a probe in it, and overwrite the middle of an instruction: the process
+/// dies or computes wrong values (seen on 4.19, 5.4, 6.1 and 6.12). So Thumb is refused here. It is recognized by the
+/// lowest bit of the function's symbol (ELF for the Arm architecture, 5.5.3); ARM code is aligned to four bytes.
 fn arm(offset: u64, code: &[u8]) -> Result<Place, Unfit> {
     if !offset.is_multiple_of(4) {
         return Err(Unfit::Thumb);
     }
     let first = code.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-    // carried out always (condition AL), and neither a trap nor the undefined space that breakpoints are from
+    // unconditional (AL), and neither a trap nor from the undefined space that breakpoints use
     let (condition, trap) =
         (first >> 28, first & 0x0ff0_00f0 == 0x0120_0070 || first & 0x0ff0_00f0 == 0x07f0_00f0);
     if condition != 0xe || trap {
@@ -113,9 +112,8 @@ fn x86(landing: &[u8], code: &[u8], is_64bit: bool, arguments: usize) -> Result<
     Ok(Place { offset: (begin + passed) as u64, length, cost })
 }
 
-/// Instructions that arm64 kernels simulate are branches and PC-relative ones; all else is stepped, which is
-/// cheaper there than on x86, with no exit from a virtual machine. A landing pad
-/// (`bti c`, `paciasp`) is left alone, so the probe goes behind.
+/// arm64 kernels simulate branches and PC-relative instructions and single-step all others, which is cheaper than on x86:
+/// it takes no exit from a virtual machine. The probe goes behind a landing pad (`bti c`, `paciasp`).
 fn aarch64(code: &[u8]) -> Result<Place, Unfit> {
     /// bti c, bti jc, paciasp (Arm ARM, hint instructions)
     const LANDING: [u32; 3] = [0xd503_245f, 0xd503_24df, 0xd503_233f];
@@ -146,11 +144,11 @@ fn aarch64(code: &[u8]) -> Result<Place, Unfit> {
 /// nop of arm64.
 const NOP: u32 = 0xd503_201f;
 
-/// What an instruction costs there has not been measured.
+/// The cost of instructions there has not been measured.
 fn riscv(code: &[u8]) -> Result<Place, Unfit> {
     let Some(&[low, high]) = code.first_chunk::<2>() else { return Err(Unfit::NoFunction) };
     let first = u16::from_le_bytes([low, high]);
-    // the two lowest bits tell a compressed instruction; 0 is none, ebreak a breakpoint, and 0x73 is SYSTEM
+    // 3 in the two lowest bits: not compressed; 0 is no instruction, 0x9002 is c.ebreak, and 0x73 is SYSTEM
     let (length, bad) = match first & 3 {
         3 => (4, first & 0x1f == 0x1f || first & 0x7f == 0x73),
         _ => (2, first == 0 || first == 0x9002),
@@ -161,7 +159,7 @@ fn riscv(code: &[u8]) -> Result<Place, Unfit> {
     Ok(Place { offset: 0, length, cost: Cost::Emulated })
 }
 
-/// The breakpoint that uprobes of a machine are: its bytes (arch/*/include/asm/uprobes.h).
+/// Bytes of the breakpoint that a uprobe is on a machine (arch/*/include/asm/uprobes.h).
 fn breakpoint(machine: Architecture) -> &'static [u8] {
     match machine {
         Architecture::Aarch64 => &[0xa0, 0x00, 0x20, 0xd4],
@@ -171,19 +169,19 @@ fn breakpoint(machine: Architecture) -> &'static [u8] {
     }
 }
 
-/// How a process's memory compares with its file.
+/// Comparison of a process's memory with its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// It holds the same.
+    /// The same.
     Same,
-    /// It does but for a breakpoint that somebody has there.
+    /// The same except for a breakpoint.
     Breakpoint,
-    /// It holds something else.
+    /// Something else.
     Differs,
 }
 
-/// Compares what the file of a function holds with what a process has in its memory there. Behind the instruction in question
-/// others' breakpoints are none of our business.
+/// Compares a function's code in its file with that in a process's memory. Breakpoints behind the probed instruction do
+/// not matter.
 pub fn compare(machine: Architecture, place: &Place, file: &[u8], memory: &[u8]) -> Memory {
     let begin = place.offset as usize;
     // libraries of 32 bits may have addresses in their code that are filled in when they are loaded

@@ -1,6 +1,6 @@
-//! Probes placed in an IOC, one function after the other, each looked at before.
+//! Probes of an IOC: inspects each function, then places its probe.
 //!
-//! All of this may be done by any thread. The probes of an IOC are in one place ([`Probes`]) and go with it.
+//! Any thread may do this. [`Probes`] owns the probes of an IOC and removes them when it is dropped.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use crate::probes::thread::{self, Thread};
 
 /// Where a function's probe would go.
 pub struct Target<'a> {
-    /// Name of the function in this IOC.
+    /// The function's name in this IOC.
     pub symbol: &'static str,
-    /// What defines it.
+    /// The module that defines it.
     pub module: &'a Module,
-    /// Offset in that file.
+    /// Offset in the module's file.
     pub offset: u64,
-    /// The instruction there, and zeroes.
+    /// The instruction there, padded with zeroes.
     code: [u8; CODE_WINDOW],
-    /// What it costs there.
+    /// Cost of a probe there.
     pub cost: Cost,
 }
 
-/// Looks at a function of an IOC.
+/// Inspects a function of an IOC.
 ///
 /// # Errors
-/// It is left out.
+/// Why it cannot or should not be probed.
 pub fn target<'a>(ioc: &'a IocProcess, spec: &Spec) -> Result<Target<'a>, NotProbed> {
     let symbols = spec.function.symbols();
     let found = symbols.iter().find_map(|&symbol| Some((symbol, ioc.function(symbol)?)));
@@ -45,8 +45,8 @@ pub fn target<'a>(ioc: &'a IocProcess, spec: &Spec) -> Result<Target<'a>, NotPro
     Ok(target)
 }
 
-/// Looks at a place where a function begins: `address` as in the file of its module. `seen` is what was there when the
-/// file's symbols were read. `arguments`: how many of its arguments the program reads.
+/// Inspects the place where a function begins, at `address` as in the file of its module. `seen` is what was there when
+/// the file's symbols were read; `arguments` is the number of its arguments that the program reads.
 fn look<'a>(
     ioc: &IocProcess,
     module: &'a Module,
@@ -72,7 +72,7 @@ fn look<'a>(
     let have = ioc.memory.read_some(here, &mut memory);
     match compare(code_for, &place, &head, memory.get(..have).unwrap_or_default()) {
         Memory::Same => {}
-        // another recorder, perf or bpftrace: the kernel lets all of them have it
+        // another recorder's, perf's or bpftrace's: the kernel shares the place between them
         Memory::Breakpoint if !process::is_debugged(ioc.pid) => {}
         Memory::Breakpoint => return Err(Reason::Debugger),
         Memory::Differs => return Err(Reason::CodeDiffers(module.path.clone())),
@@ -83,11 +83,10 @@ fn look<'a>(
     Ok(Target { symbol, module, offset: offset + place.offset, code, cost: place.cost })
 }
 
-/// Where the probes on the process routines of an IOC's record types go, where its `dbProcess` cannot be found; and
-/// which are left out. Nothing where `dbProcess` is there, or as long as the record types are
-/// not known.
+/// Where to probe the process routines of an IOC's record types, and which of them cannot be probed. Both are empty if
+/// the IOC has a `dbProcess`, and as long as its record types are not known.
 ///
-/// The addresses are what the process has in its memory, so they may be anything.
+/// The addresses come from the process's memory, so they may be anything.
 pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<NotProbed>) {
     let (mut targets, mut left_out) = (Vec::new(), Vec::new());
     let layout = ioc.layout.as_ref().ok().filter(|_| ioc.function("dbProcess").is_none());
@@ -100,7 +99,7 @@ pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<NotProbed>) {
             .extract_if(.., |(_, address)| (module.range.0..module.range.1).contains(address))
             .collect();
         let addresses: Vec<u64> = here.iter().map(|(_, address)| address.wrapping_sub(module.bias)).collect();
-        // what is not looked at further need not be read
+        // code that is not Base's is refused anyway
         let begins = if module.is_of_base() { module.elf.begins(&module.opened, &addresses) } else { None };
         for (at, ((rtype, _), address)) in here.iter().zip(addresses).enumerate() {
             let looked = look(ioc, module, symbol, address, arguments, None).and_then(|target| {
@@ -119,15 +118,15 @@ pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<NotProbed>) {
     (targets, left_out)
 }
 
-/// The probes of an IOC. They are taken out when this is dropped; that takes a second or two, and is not waited for.
+/// The probes of an IOC. Dropping this removes them in the background, which takes a second or two.
 pub struct Probes {
     pid: u32,
-    /// Which thread they hang on.
+    /// The thread that they are bound to.
     thread: Option<Thread>,
     placed: Vec<Placing>,
 }
 
-/// A probe and all that is needed to place it once more.
+/// A probe, and what is needed to place it again.
 struct Placing {
     spec: &'static Spec,
     opened: Arc<Opened>,
@@ -135,22 +134,22 @@ struct Placing {
     probe: Probe,
 }
 
-/// What became of an attempt to place all probes.
+/// The result of placing all probes.
 pub struct Placed {
     /// Those that are in place.
     pub probes: Probes,
-    /// What is not, and why.
+    /// What is not probed, and why.
     pub not_probed: Vec<NotProbed>,
 }
 
-/// How the probes of an IOC are.
+/// State of an IOC's probes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// They are in place; or its process has ended, which is told elsewhere.
+    /// They are in place, or the process has ended (which is detected elsewhere).
     Holds,
-    /// The thread that they hung on has ended; since some time before this look there were no hits, until now.
+    /// The thread that they were bound to had ended, so hits were missing for a while. They are now in place again.
     HeldAnew,
-    /// They cannot be placed again, for this reason.
+    /// The thread that they were bound to has ended, and they could not be placed again.
     Lost(ProbeError),
 }
 
@@ -160,17 +159,17 @@ impl Probes {
         Probes { pid, thread: None, placed: Vec::new() }
     }
 
-    /// How many there are.
+    /// Number of probes.
     pub fn count(&self) -> usize {
         self.placed.len()
     }
 
-    /// Are they in place? Costs a look at one file of /proc, no more.
+    /// Are they in place? Reads one file of /proc.
     pub fn hold(&self) -> bool {
         self.placed.is_empty() || self.thread.is_some_and(|thread| thread.lives())
     }
 
-    /// Places them anew where the thread has ended that they hung on.
+    /// Places them again if the thread that they were bound to has ended.
     pub fn hold_on(&mut self, attacher: &Attacher) -> Hold {
         if self.hold() {
             return Hold::Holds;
@@ -178,7 +177,7 @@ impl Probes {
         let Some(thread) = thread::lasting(self.pid) else { return Hold::Holds };
         for placing in &mut self.placed {
             match attacher.attach(&placing.spec.program, &placing.opened, &placing.spot, thread.tid) {
-                // the old one is not hit any more
+                // the old one is no longer hit
                 Ok(probe) => removal::aside([std::mem::replace(&mut placing.probe, probe)]),
                 Err(reason) => return Hold::Lost(reason),
             }
@@ -215,7 +214,7 @@ impl Drop for Probes {
     }
 }
 
-/// Places those probes of [`routines`] that are not in place; gives back those that could not be placed.
+/// Places those probes of [`routines`] that are not in place yet. Returns those that could not be placed.
 pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probes) -> Vec<NotProbed> {
     let (targets, mut left_out) = routines(ioc);
     for target in targets {
@@ -245,7 +244,7 @@ pub fn attach(attacher: &Attacher, ioc: &IocProcess, puts: bool, process: bool) 
 mod tests {
     use super::*;
 
-    /// A thread of its own looks at processes and places probes.
+    /// Other threads inspect processes and place probes.
     #[test]
     fn any_thread_may_do_it() {
         fn is_sent<T: Send + 'static>() {}

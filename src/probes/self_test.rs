@@ -1,10 +1,10 @@
-//! Whether a tier's programs do here what they are for, tried on ourselves before any IOC is touched.
+//! Tests a tier's programs on this very program before any IOC is touched.
 //!
-//! That programs load says little: kernels accept probes that are never hit, some fail to read the memory of
-//! user space, and in a PID namespace of its own iocrec would never recognize a process. So one function of this very
-//! program is probed and called once, and what comes out of the transport must be what its argument points to: a
-//! record with an alarm and 40 bytes of text, whose form is looked up in the same map as those of IOCs. The probe is
-//! taken out again at once. A tier that fails is refused with a reason.
+//! That programs load says little: kernels accept probes that are never hit, some fail to read the memory of user space,
+//! and in a PID namespace of its own iocrec would never recognize a process. So iocrec probes one function of its own, calls
+//! it once, and checks that the hit holds what the function's argument points to: a record with an alarm and 40 bytes of
+//! text, whose form is looked up in the same map as those of IOCs. Then it removes the probe. A tier that fails is refused
+//! with a reason.
 
 use std::fmt::{self, Display, Formatter};
 use std::hint::black_box;
@@ -30,7 +30,7 @@ use crate::probes::removal;
 pub enum SelfTestError {
     /// This program has 32 bits and the kernel 64.
     Pointers,
-    /// What must be read of this program to probe it could not be.
+    /// Something that must be known of this program to probe it could not be read.
     OwnProgram(String),
     /// Its own function cannot be probed.
     OwnCode(Unfit),
@@ -44,14 +44,14 @@ pub enum SelfTestError {
     PidNamespace,
     /// A hit of another program came.
     OtherProgram,
-    /// The function's argument was not read as it is.
+    /// The function's argument was read wrong.
     Argument {
         /// What it is.
         passed: u64,
         /// What was read.
         read: u64,
     },
-    /// Memory was not read as it is, perhaps for this reason.
+    /// Memory was read wrong, perhaps for this reason.
     Memory(Option<WrongReads>),
 }
 
@@ -94,7 +94,7 @@ impl Display for SelfTestError {
 const UAO: &str = "arm64 kernels before 5.5 don't read a process's memory for BPF on cores with UAO (ARMv8.2, Cortex-A75 and later), \
                    unless they were built without CONFIG_ARM64_UAO";
 
-/// What must be read: 40 bytes, as many as a string of EPICS has.
+/// The value to be read: 40 bytes, the size of an EPICS string.
 const TEXT: [u8; 40] = *b"what iocrec must read of its own memory\0";
 const STATUS: u16 = 17;
 const SEVERITY: u16 = 2;
@@ -102,7 +102,7 @@ const SEVERITY: u16 = 2;
 /// The file that the probed function is in.
 pub const OWN_FILE: &str = "/proc/self/exe";
 
-/// Looks like a record to the programs; as aligned as those are.
+/// What the programs take for a record; aligned as those are.
 #[repr(C, align(16))]
 struct Record {
     rdes: *const u8,
@@ -124,7 +124,7 @@ extern "C" fn complete(record: *const Record) {
 /// Why they cannot be relied on.
 pub fn run(kernel: &mut Kernel) -> Result<(), SelfTestError> {
     if size_of::<usize>() == 4 && !(machine::is_32_bit() && machine::is_named_truly()) {
-        // trying it would be the end of us where such a kernel kills 32-bit processes at a probe (4.15 to 5.3)
+        // x86_64 kernels from 4.15 to 5.3 kill 32-bit processes at a probe, this one, too
         return Err(SelfTestError::Pointers);
     }
     let rdes = [0u8];
@@ -147,7 +147,7 @@ fn layouts(rdes: u64, value: u32) -> Layouts {
     Layouts { process, types: vec![(key, layout)] }
 }
 
-/// Probes [`complete`], calls it and judges what comes out.
+/// Probes [`complete`], calls it and checks the hit.
 fn ask(kernel: &mut Kernel, layouts: &Layouts, record: *const Record) -> Result<(), SelfTestError> {
     let (probe, answer) = attempt(kernel, layouts, record)?;
     removal::aside([probe]);
@@ -194,7 +194,7 @@ fn attempt(
     Ok((probe, answer))
 }
 
-/// Why no hit has come.
+/// Why there was no hit.
 fn no_hit() -> SelfTestError {
     if process::is_first_pid_namespace() {
         SelfTestError::NoHit
@@ -203,7 +203,7 @@ fn no_hit() -> SelfTestError {
     }
 }
 
-/// Is this what the probed call must have brought?
+/// Is this the hit that the call must cause?
 fn judge(head: &Head, body: &Body, record: u64) -> Result<(), SelfTestError> {
     let expected = Some(Raw { dbf: 0, count: 1, bytes: &TEXT });
     let Body::Complete { value, .. } = body else { return Err(SelfTestError::OtherProgram) };
@@ -225,7 +225,7 @@ mod tests {
     use iocrec_log::event::Tier;
     use std::sync::{Mutex, PoisonError};
 
-    /// These tests probe the one function of the one process that they are.
+    /// These tests all probe the same function of this process.
     static ALONE: Mutex<()> = Mutex::new(());
 
     fn hit(status: u16, value: &[u8]) -> Result<(), SelfTestError> {
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(hit(STATUS, &[0; 40]), wrong);
     }
 
-    /// On this very kernel: both tiers' programs pass, and do not where they are told wrong offsets. Nothing stays.
+    /// On this kernel both tiers' programs pass, and fail when they are given wrong offsets. Nothing stays behind.
     #[test]
     fn programs_that_read_other_memory_are_refused() {
         if !is_root() {

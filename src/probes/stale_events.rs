@@ -1,10 +1,10 @@
-//! Uprobe events that dead recorders have left in tracefs.
+//! Stale uprobe events: those that recorders which were killed have left in tracefs.
 //!
-//! Kernels before 4.17 have no PMU for uprobes: there libbpf makes an event in tracefs for each probe, which outlives
-//! its maker when that is killed. The probe behind it does nothing then, but it is a file of the kernel's and a
-//! name that is taken. libbpf puts the maker's PID into the name, so at its start a recorder removes those whose
-//! maker is gone. Other programs' events are recognized by the name alone and never touched while somebody of that
-//! number lives; one that is in use cannot be removed (EBUSY), which is as it should be.
+//! Kernels before 4.17 have no PMU for uprobes. There libbpf makes an event in tracefs for each probe, which outlives its
+//! maker if that is killed. Such an event does nothing, but takes memory and a name in the kernel. libbpf puts the maker's
+//! PID into the name, so a recorder removes at its start all events whose maker is gone. Other programs' events are
+//! recognized by their names and left alone, and so are those of live processes. An event that is in use cannot be removed
+//! (EBUSY), which is as it should be.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -13,20 +13,20 @@ use std::path::Path;
 use crate::linux::kernel::{TRACEFS, UPROBE_EVENTS, UPROBE_PMU};
 use crate::linux::process;
 
-/// Does this kernel have none but such probes?
+/// Does this kernel make probes by such events?
 pub fn are_possible() -> bool {
     !Path::new(UPROBE_PMU).exists()
 }
 
-/// Removes them all.
+/// Removes all of them.
 pub fn remove() {
-    // in another PID namespace the numbers mean other processes
+    // in another PID namespace the PIDs are those of other processes
     if process::is_first_pid_namespace() {
         remove_those(&|maker| !Path::new("/proc").join(maker.to_string()).exists());
     }
 }
 
-/// Removes those of a recorder that is about to end and has no more use for them.
+/// Removes those of a recorder that is about to end.
 pub fn remove_of(recorder: u32) {
     remove_those(&|maker| maker == recorder);
 }
@@ -40,16 +40,16 @@ fn remove_those(dead: &dyn Fn(u32) -> bool) {
 
 fn remove_from(events: &Path, dead: &dyn Fn(u32) -> bool) {
     let Ok(text) = fs::read_to_string(events) else { return };
-    for name in left_over(&text, dead) {
-        // a write that truncates would remove all events of everybody
+    for name in stale(&text, dead) {
+        // opening it with O_TRUNC would remove all events of all programs
         let file = OpenOptions::new().append(true).open(events);
-        // in use after all, or gone meanwhile
+        // it may be in use after all, or gone
         let _ = file.and_then(|mut file| file.write_all(format!("-:{name}\n").as_bytes()));
     }
 }
 
 /// Names, with their group, of events that libbpf made for a process that is `dead`.
-fn left_over<'a>(events: &'a str, dead: &dyn Fn(u32) -> bool) -> Vec<&'a str> {
+fn stale<'a>(events: &'a str, dead: &dyn Fn(u32) -> bool) -> Vec<&'a str> {
     let dead = |name: &&str| {
         let maker =
             name.strip_prefix("uprobes/libbpf_").and_then(|rest| rest.split('_').next()?.parse().ok());
@@ -71,6 +71,6 @@ mod tests {
                       p:uprobes/libbpf_ /x:0x1\n\
                       p:uprobes/libbpf_99999999999_0_x /x:0x1\n\
                       p:mine/libbpf_44_0_x /x:0x1\n";
-        assert_eq!(left_over(events, &|pid| pid != 42), ["uprobes/libbpf_41_0__libdbCore_so_0x1000"]);
+        assert_eq!(stale(events, &|pid| pid != 42), ["uprobes/libbpf_41_0__libdbCore_so_0x1000"]);
     }
 }

@@ -1,32 +1,32 @@
-//! Which thread of a process its probes hang on.
+//! Chooses the thread of a process that its probes are bound to.
 //!
-//! A probe is hit by all threads of a process as long as the thread lives that it is bound to: the kernel knows the
-//! process's memory through that one, and a thread that has ended has none. So one is chosen that will live as long as
-//! its process and does not run often, since the kernel goes through the thread's probes each time that it switches
-//! to it and from it (1.5 µs for 13 of them); and it is looked whether it lives still.
+//! All threads of the process hit a probe as long as the thread lives that it is bound to: the kernel finds the process's
+//! memory through that thread, and a thread that has ended has none. So this chooses one that will live as long as its
+//! process and seldom runs, since at each switch to or from that thread the kernel goes through its probes (1.5 µs for 13
+//! of them), and checks later that it still lives.
 
 use crate::linux::process;
 
-/// Threads of EPICS Base that sleep most of the time and end with the process alone (errlog.c, taskwd.c): the first that
-/// is there is taken. The main thread may end before (epicsThreadExitMain: `softIoc -S`).
+/// Threads of EPICS Base that sleep most of the time and end only with the process (errlog.c, taskwd.c), the preferred one
+/// first. The main thread may end earlier (epicsThreadExitMain: `softIoc -S`).
 const LASTING: [&str; 2] = ["errlog", "taskwd"];
 
-/// A thread, for ever: numbers are used again.
+/// A thread, identified by its start time, too: thread ids are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// The process.
     pub pid: u32,
-    /// The kernel's number of the thread.
+    /// Its thread id.
     pub tid: u32,
-    /// When it began, in the clock ticks of /proc.
+    /// When it began, in clock ticks of /proc.
     start: u64,
 }
 
-/// The thread to hang probes on; `None` if the process has none that lives.
+/// The thread to bind probes to; `None` if the process has no live one.
 pub fn lasting(pid: u32) -> Option<Thread> {
     let mut threads = process::threads(pid);
     threads.sort_unstable_by_key(|&tid| (tid != pid, tid));
-    // that of an IOC without such threads (3.14 does not name its own): the main thread, or the oldest that lives
+    // without such a thread (3.14 does not name its threads) the main one, or the oldest live one
     let rank = |&tid: &u32| {
         let name = process::thread_name(pid, tid);
         LASTING.iter().position(|lasting| name == *lasting).unwrap_or(LASTING.len())
@@ -36,10 +36,10 @@ pub fn lasting(pid: u32) -> Option<Thread> {
     living.first().copied()
 }
 
-/// The thread of that number, if it lives.
+/// The thread with that id, if it lives.
 fn living(pid: u32, tid: u32) -> Option<Thread> {
     let stat = process::text(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    // fields 3 and 22 (proc(5)); the name, field 2, may hold blanks and brackets
+    // fields 3 and 22 (proc(5)); the name, field 2, may hold spaces and brackets
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     let start = fields.nth(18)?.parse().ok()?;
@@ -47,7 +47,7 @@ fn living(pid: u32, tid: u32) -> Option<Thread> {
 }
 
 impl Thread {
-    /// Does it live still?
+    /// Does it still live?
     pub fn lives(&self) -> bool {
         living(self.pid, self.tid) == Some(*self)
     }
@@ -73,13 +73,13 @@ mod tests {
 
     #[test]
     fn a_thread_that_ends() {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("taskwd".into()).spawn(move || {
-            tell.send(nix::unistd::gettid().as_raw() as u32).unwrap();
+            sender.send(nix::unistd::gettid().as_raw() as u32).unwrap();
             let _ = ended.recv();
         });
-        let tid = told.recv().unwrap();
+        let tid = receiver.recv().unwrap();
         let chosen = lasting(std::process::id()).unwrap();
         assert_eq!(chosen.tid, tid, "by its name");
         drop(end);

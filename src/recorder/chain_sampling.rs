@@ -2,8 +2,8 @@
 //!
 //! For `--retain` the rate at which the log grows is compared with the rate at which it would just fill the disk's
 //! share in the time asked for. As long as it is higher, the pause between the chains kept of each record grows;
-//! when it is lower, the pause shrinks. So as little is left out as possible, and there is room for what is never left out
-//! (puts, definitions).
+//! when it is lower, the pause shrinks. So as little is left out as possible, and there is room for puts and definitions,
+//! which are never left out.
 
 use std::time::Duration;
 
@@ -17,8 +17,9 @@ const SHORTEST: u64 = 50_000_000;
 const LONGEST: u64 = 600_000_000_000;
 /// The part of the disk's share that is always there: the oldest segment is deleted whole, a tenth of the share at most.
 const SHARE: f64 = 0.9;
-/// The rate aimed at, as a part of what is allowed, and the lowest that is left as it is.
+/// The rate aimed at, as a part of the allowed rate.
 const AIM: f64 = 0.9;
+/// The lowest part of the allowed rate that needs no change.
 const LOW: f64 = 0.8;
 /// The pause changes by no more than this in one step, since one period may be unlike the next.
 const STEP: f64 = 3.0;
@@ -106,7 +107,7 @@ impl Sampler {
         Some(Change { sampling: self.in_force(), cause, aloud })
     }
 
-    /// The pause that fits, when so much is written of what is allowed.
+    /// The pause that fits a rate, given as a part of the allowed one.
     fn next_pause(&self, of_allowed: f64) -> u64 {
         let pause = match (self.pause, of_allowed) {
             (0, ..=1.0) => return 0,

@@ -1,4 +1,4 @@
-//! Whether the recorder's loop goes round, and what it has put off: `iocrec status` shows it beside the log.
+//! The loop's last round and its oldest backlog, for `iocrec status`.
 //!
 //! The loop writes it, the thread that answers requests reads it. So it is right even of a loop that hangs and can't
 //! say so itself.

@@ -7,7 +7,7 @@ use epics::dbf::Numbering;
 use crate::bpf::hit::{Body, Form, Head};
 use crate::ioc::fields;
 use crate::linux::text::printable;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::threads::{HitPlace, NewThread, Step};
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::value::{dbf, text, value};
@@ -65,7 +65,7 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
             // dbProcessNotify is handed no value: the dbPut inside it is
             let known =
                 |raw| if kind == PutKind::Notify { Value::Unknown } else { value(raw, numbering, false) };
-            // what was read there is the value's, which an acknowledgement is not about
+            // the old value that was read is that of the put's field, not of ACKS or ACKT
             let (requested, old) = match acknowledged {
                 Some(_) => (known(&requested), Value::Unknown),
                 None => match link.zip(numbering.dbf(old.dbf)) {

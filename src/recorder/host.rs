@@ -35,7 +35,7 @@ pub fn name_of(tier: Tier) -> &'static str {
 }
 
 /// A line for the user where the tier is lower than asked for; a reason that two tiers share is given once.
-pub fn lower_tier(wish: TierRequest, choice: &TierChoice) -> Option<String> {
+pub fn lower_tier(request: TierRequest, choice: &TierChoice) -> Option<String> {
     let mut reasons: Vec<(String, &str)> = Vec::new();
     for (tier, reason) in &choice.refused {
         match reasons.last_mut() {
@@ -44,7 +44,7 @@ pub fn lower_tier(wish: TierRequest, choice: &TierChoice) -> Option<String> {
         }
     }
     let reasons: Vec<String> = reasons.iter().map(|(names, reason)| format!("{names}: {reason}")).collect();
-    (!reasons.is_empty() && wish != TierRequest::Only(choice.tier)).then(|| {
+    (!reasons.is_empty() && request != TierRequest::Only(choice.tier)).then(|| {
         format!("recording on the {} tier; refused were {}", name_of(choice.tier), reasons.join("; "))
     })
 }

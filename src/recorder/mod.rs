@@ -1,14 +1,15 @@
-//! The recorder: what the kernel and the network hand over becomes facts in a sink.
+//! The recorder turns hits from the kernel and packets from the network into facts, and hands them to a sink.
 //!
 //! One thread, one [loop](run): it asks the [`sources`] in turn. Other threads look at processes and place probes
-//! ([`crate::inspector`]), so the loop waits for none of that, but for a few words of an IOC's memory now and then, and
-//! never long. IOCs may come and go; the log says what is lost.
+//! ([`crate::inspector`]), so the loop never waits for them. It waits only for short reads of an IOC's memory, and never
+//! long. IOCs may come and go; the log has every loss.
 //!
-//! What is known of each traced process is in the [`registry`], what is known of Channel Access circuits in [`circuits`].
+//! The [`registry`] holds the traced processes, [`circuits`] the Channel Access circuits.
 
 pub mod chain_sampling;
 mod circuits;
 mod context;
+mod env;
 pub mod error;
 mod heartbeat;
 mod hits;
@@ -39,11 +40,11 @@ use crate::net::service::Ports;
 use crate::probes::kernel::Kernel;
 use crate::probes::tiers;
 use crate::recorder::chain_sampling::Sampler;
-use crate::recorder::context::Machine;
+use crate::recorder::env::Machine;
+use crate::recorder::env::Run;
 use crate::recorder::error::StartError;
 use crate::recorder::host::lower_tier;
 use crate::recorder::processes::Processes;
-use crate::recorder::registry::Run;
 use crate::recorder::run::Loop;
 use crate::recorder::sink::Sink;
 use crate::recorder::sources::channel_access::ChannelAccess;
@@ -71,7 +72,7 @@ impl Recorder {
         crate::probes::stale_events::remove();
         let sampler = Sampler::new(options.thin, options.retain);
         let leaves_out = LeavesOut { chains: sampler.leaves_out(), records: !options.selection.is_all() };
-        let (kernel, choice) = tiers::open(options.wish, leaves_out);
+        let (kernel, choice) = tiers::open(options.tier, leaves_out);
         let mut no_packets = None;
         let captures = match Capture::open(&options.interfaces, &Ports::default()) {
             _ if !options.puts => None,
@@ -86,7 +87,7 @@ impl Recorder {
             let probes = choice.refused.last().map(|(_, reason)| reason.clone());
             return Err(StartError::NothingToRecord { packets: no_packets, probes });
         }
-        messages.extend(lower_tier(options.wish, &choice));
+        messages.extend(lower_tier(options.tier, &choice));
         if kernel.is_none() && sampler.leaves_out() {
             messages.push("chains are not sampled: without probes there are none".into());
         }

@@ -10,7 +10,7 @@ use crate::recorder::selection::Selection;
 /// What the user wants recorded, and how.
 pub struct Options {
     /// The tier asked for.
-    pub wish: TierRequest,
+    pub tier: TierRequest,
     /// Interfaces to capture on; `any` for all.
     pub interfaces: Vec<String>,
     /// CA server ports besides those that are found.

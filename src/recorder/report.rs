@@ -10,7 +10,7 @@ use iocrec_log::writer::{State, Status};
 use crate::json::{array, string};
 use crate::linux::clock::{self, iso};
 use crate::recorder::heartbeat::Times;
-use crate::recorder::name_of;
+use crate::recorder::host::name_of;
 use crate::terminal;
 
 /// Nanoseconds between counts.
@@ -77,7 +77,7 @@ impl Report {
         self.counts.hits += u64::from(event.fact.class() == Class::Hit);
         match &event.fact {
             Fact::Complete(_) => self.counts.processed += 1,
-            // of a stripped IOC there is no more: one that was active goes on with what it has begun
+            // a stripped IOC shows only this; a record that was active already counts as one
             Fact::RsetProcess(process) if !process.active => self.counts.processed += 1,
             Fact::CaPut(_) => self.counts.puts.0 += 1,
             Fact::Put(_) => self.counts.puts.1 += 1,

@@ -1,7 +1,7 @@
-//! The loop: every source is asked in turn, some twenty times a second; what was lost, and the wall clock, is noted beside.
+//! The loop: it asks every source in turn, some twenty times a second, and notes losses and the wall clock.
 //!
-//! The order is exact. What an IOC did last comes before its end: all that waits is taken before processes are let go. What
-//! the last hits need to be understood (names of call sites, clients) is waited for at the end, but not long.
+//! The order is exact. An IOC's last facts come before its end: all that wait are taken before processes are let go. At
+//! its end the recorder waits a moment for answers that the last hits need: names of call sites, clients.
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
@@ -9,28 +9,25 @@ use std::time::Duration;
 use iocrec_log::event::{Clock, Event, Fact, Loss};
 use nix::poll::{PollFd, PollFlags};
 
+use crate::bpf::maps::Maps;
 use crate::recorder::circuits::Circuits;
-use crate::recorder::context::{Context, Env, Machine};
+use crate::recorder::context::Context;
+use crate::recorder::env::Run;
+use crate::recorder::env::{Env, Machine};
 use crate::recorder::error::StartError;
 use crate::recorder::options::Options;
-use crate::recorder::registry::{Registry, Run};
+use crate::recorder::registry::Registry;
 use crate::recorder::sink::Sink;
-use crate::recorder::sources::{Lost, Source};
+use crate::recorder::sources::{Lost, Source, ROUND};
 
-use crate::bpf::maps::Maps;
-
-/// How often waiting hits and packets are taken over. The ring holds eight times what a busy IOC (20,000
-/// hits/s of 64 bytes) makes in this time; it wakes the recorder earlier when a quarter has filled.
-pub const ROUND: Duration = Duration::from_millis(50);
 /// How often processes are looked for, nanoseconds: an IOC that starts is seen within this.
 const SURVEY: u64 = 1_000_000_000;
-/// What the start waits for, nanoseconds: that all processes have been looked at. What takes longer is looked at
-/// while others are recorded.
+/// How long the start waits for all processes to be inspected, nanoseconds. The rest are inspected while others are
+/// recorded.
 const START: u64 = 5_000_000_000;
-/// How long the end waits for what the last hits need to be known, nanoseconds: whoever ends the recorder waits a second
-/// at most in all.
+/// How long the end waits for answers, nanoseconds: whoever ends the recorder waits a second at most in all.
 const SETTLE: u64 = 300_000_000;
-/// Time between two looks whether they have.
+/// Time between two rounds while it waits.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Rounds before a look for ended IOCs and at the end: more than the ring holds. Under a load that fills it as
 /// fast there must be an end all the same.
@@ -50,7 +47,7 @@ pub struct Loop {
     maps: Option<Maps>,
     run: Run,
     wall_offset: i64,
-    /// When the counts of what was lost were last looked at: what is new came after it.
+    /// When losses were last counted: new ones came later.
     counted: u64,
     /// Has something new been found since memory was last given back?
     changed: bool,
@@ -124,7 +121,7 @@ impl Loop {
         more
     }
 
-    /// Takes over what waits now, however much comes meanwhile.
+    /// Takes all facts that wait now, however many come meanwhile.
     fn take_all(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) {
         for _ in 0..MAX_ROUNDS {
             if !self.round(sink, messages) {
@@ -133,7 +130,7 @@ impl Loop {
         }
     }
 
-    /// Begins, and waits a while until all is found that is there.
+    /// Begins, and waits a while for every running IOC to be found.
     ///
     /// # Errors
     /// Nothing of what the user asked for can be recorded.
@@ -197,9 +194,9 @@ impl Loop {
         messages.drain(..).for_each(|line| say(&line));
     }
 
-    /// Does what is due each second.
+    /// Does the work of each second.
     fn second(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) {
-        // what an IOC did last comes before its end
+        // an IOC's last facts come before its end
         self.take_all(sink, messages);
         let changed = self.work(sink, messages, |sources, cx| {
             sources.iter_mut().for_each(|source| source.survey(cx));
@@ -207,7 +204,7 @@ impl Loop {
             sources.iter_mut().for_each(|source| source.second(cx));
         });
         self.note_losses(sink);
-        // after a change, and once more when the log's thread has worked on what it brought
+        // after a change, and once more when the log's thread has worked on it
         let changed = changed | std::mem::take(&mut self.changed);
         if changed || self.changed_before {
             give_memory_back();
@@ -215,7 +212,7 @@ impl Loop {
         self.changed_before = changed;
     }
 
-    /// Takes over all that is left, and what it needs to be understood.
+    /// Takes all that is left, with the answers that it needs.
     fn end(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) {
         self.work(sink, messages, |sources, cx| sources.iter_mut().for_each(|source| source.stop(cx)));
         self.take_all(sink, messages);

@@ -1,6 +1,6 @@
-//! What is missing of an IOC's recording, and why: the log's `not_probed`.
+//! Shortfalls of an IOC's recording, and their reasons: the log's `not_probed`.
 //!
-//! Kept as values; the sentences are made where the fact is ([`Shortfalls::lines`]).
+//! They are values; only the fact for the log holds sentences ([`Shortfalls::lines`]).
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::linux::reader::budget::Refused;
 use crate::probes::attacher::ProbeError;
 use crate::probes::not_probed::NotProbed;
 
-/// Something that is missing.
+/// Something that an IOC's recording lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shortfall {
     /// A function, or the whole process, is not probed.
@@ -59,7 +59,7 @@ pub fn not_captured(reason: &str) -> String {
     Shortfall::NotCaptured(reason.into()).to_string()
 }
 
-/// All that is missing of an IOC, in the order in which it was found out.
+/// All shortfalls of an IOC, in the order in which they were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shortfalls(Vec<Shortfall>);
 
@@ -76,7 +76,7 @@ impl Shortfalls {
         }
     }
 
-    /// Adds several, each behind the others though it was among them.
+    /// Adds several at the end; those that were among them move there.
     pub fn renew(&mut self, shortfalls: Vec<Shortfall>) {
         self.0.retain(|old| !shortfalls.contains(old));
         self.0.extend(shortfalls);

@@ -13,8 +13,8 @@ pub trait Sink {
     /// Since when the process that waits longest to be looked at has waited, if any does: `iocrec status` shows it.
     fn inspecting(&mut self, _since: Option<u64>) {}
 
-    /// Takes the definition of a call site whose function and module are yet to be looked up. What is pushed after it may
-    /// refer to it, so a sink that can holds that back until [`Sink::site`] has them, or it takes too long.
+    /// Takes the definition of a call site whose function and module are still unknown. Later events may refer to it, so a
+    /// sink that can holds them back until [`Sink::site`] brings both, or until that takes too long.
     fn await_site(&mut self, time: u64, site: CallSite) {
         self.push(Event { time, fact: iocrec_log::event::Fact::CallSite(site) });
     }

@@ -41,7 +41,7 @@ enum Order {
     Mark {
         /// When it was made, monotonic.
         time: u64,
-        /// What it says.
+        /// Its text.
         text: String,
         /// Where it goes whether that was done: if not, why not.
         outcome: SyncSender<Result<(), MarkError>>,
@@ -248,7 +248,7 @@ impl Store {
         Ok((status, self.notices.try_iter().collect()))
     }
 
-    /// Hands what waits to the writer, if that has room.
+    /// Hands the waiting events to the writer, if that has room.
     fn hand_over(&mut self) {
         if self.waiting.is_empty() {
             return;

@@ -19,10 +19,12 @@ use crate::linux::user::Users;
 use crate::linux::width::Width;
 use crate::probes::tiers::TierRequest;
 use crate::recorder::circuits::Circuits;
-use crate::recorder::context::{Context, Env, Machine};
+use crate::recorder::context::Context;
+use crate::recorder::env::Run;
+use crate::recorder::env::{Env, Machine};
 use crate::recorder::options::Options;
 use crate::recorder::registry::traced_ioc::TracedIoc;
-use crate::recorder::registry::{Registry, Run};
+use crate::recorder::registry::Registry;
 use crate::recorder::selection::Selection;
 use crate::recorder::sink::Sink;
 
@@ -66,7 +68,7 @@ pub struct FakeProcess {
     pub namespace: u64,
 }
 
-/// Processes that there are not.
+/// Processes that tests make up.
 #[derive(Clone, Default)]
 pub struct FakeProcfs(pub Rc<RefCell<HashMap<u32, FakeProcess>>>);
 
@@ -144,7 +146,7 @@ impl Sink for Collected {
 
 pub fn options() -> Options {
     Options {
-        wish: TierRequest::Auto,
+        tier: TierRequest::Auto,
         interfaces: Vec::new(),
         ports: Vec::new(),
         pids: Vec::new(),
@@ -216,7 +218,7 @@ impl Bench {
     }
 }
 
-/// Numbers that no process has.
+/// Pids that no process has.
 pub const PID: u32 = 4_000_000_000;
 pub const OTHER_PID: u32 = PID + 100;
 

@@ -66,7 +66,7 @@ impl Allowance {
 pub struct Cause {
     /// For people.
     pub text: String,
-    /// What kind of pin, which decides what is unpinned first.
+    /// The kind of pin, which decides the order of unpinning.
     pub pin: Pin,
 }
 

@@ -269,7 +269,7 @@ fn only_the_processes_of_a_user() {
 
     let mut wrong = rig.agent(&["watch", "--user", "no-such-user"]);
     assert_eq!(wrong.wait().code(), Some(2));
-    assert!(wrong.errors().contains("--user no-such-user: there is no such user"), "{}", wrong.errors());
+    assert!(wrong.errors().contains("--user no-such-user: no such user"), "{}", wrong.errors());
     let mut none = rig.agent(&["watch", "--user", &USER.to_string(), "--pid", &other.pid_argument()]);
     assert_eq!(none.wait().code(), Some(1));
     assert!(none.errors().contains("whom --user leaves out"), "{}", none.errors());

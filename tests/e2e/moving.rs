@@ -213,7 +213,7 @@ fn a_place_that_cannot_be_used() {
     let other = world.other("first");
     fs::rename(&world.log, &other).expect("it is moved");
     fs::write(&world.log, "").expect("a file");
-    world.put_until_reported("is no directory any more", 1);
+    world.put_until_reported("is no longer a directory", 1);
     wait_until("it reports the pause", || world.recorder.errors().contains("storing paused"));
     fs::remove_file(&world.log).expect("the file goes");
     world.put_until_reported("storing again", 1);

@@ -65,7 +65,7 @@ impl Rig {
         let guard = TURNS.write().unwrap_or_else(PoisonError::into_inner);
         let is_leaving = |process: &fs::DirEntry| {
             let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            name.trim_end() == "iocrec-parting"
+            name.trim_end() == "iocrec-closing"
         };
         wait_until("no recorder's probes are being taken out", || {
             !fs::read_dir("/proc").expect("/proc").flatten().any(|process| is_leaving(&process))

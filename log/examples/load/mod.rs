@@ -1,4 +1,4 @@
-//! Logs that are made up, but shaped like those of real IOCs, for the examples that measure reading.
+//! Synthetic logs, shaped like those of real IOCs, for the examples that measure reading.
 //!
 //! Two loads: [`Load::Mixture`], two scan threads with a thousand records each, half of them noisy, in chains of four,
 //! and a client that puts; [`Load::Losses`], two clients that put as fast as they can while a recorder that gets no CPU
@@ -27,8 +27,7 @@ const CLIENTS: u32 = 2;
 const PUT_TO: u32 = 9000;
 /// Callers: scanList, processTarget, process (of recGblFwdLink), the CA server, dbPutField.
 const SITES: [&str; 5] = ["scanList", "processTarget", "process", "write_action", "dbPutField"];
-/// DBR_DOUBLE.
-const DOUBLE: u16 = 6;
+const DOUBLE: u16 = epics::Dbr::DOUBLE.0;
 
 /// What happens in the log.
 #[derive(Clone, Copy, PartialEq)]
@@ -40,12 +39,12 @@ pub enum Load {
 }
 
 impl Load {
-    /// By its name on a command line.
-    pub fn named(name: &str) -> Result<Load, String> {
+    /// The load of a name on a command line.
+    pub fn named(name: &str) -> Option<Load> {
         match name {
-            "mixture" => Ok(Load::Mixture),
-            "losses" => Ok(Load::Losses),
-            other => Err(format!("no load '{other}': mixture or losses")),
+            "mixture" => Some(Load::Mixture),
+            "losses" => Some(Load::Losses),
+            _ => None,
         }
     }
 }
@@ -156,7 +155,7 @@ fn definitions() -> Vec<Fact> {
     facts
 }
 
-/// A record's processing. `depth`: how many others of the chain are around it.
+/// A record's processing. `depth`: how many others of the chain enclose it.
 fn process(out: &mut Vec<Fact>, thread: u32, record: u32, depth: u32, turn: u64, noise: &mut Noise) {
     let sp = -112 - 480 * i64::from(depth);
     let site = 1 + u32::from(depth > 0);
@@ -230,7 +229,7 @@ fn losses(out: &mut Vec<Fact>, turn: u64, time: u64) {
     }
 }
 
-/// Writes a log of at least so many bytes. Gives the number of events.
+/// Writes a log of at least this many bytes. Returns the number of events.
 pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Error>> {
     let options = Options { max_disk: 2 * bytes + (64 << 20), ..Options::default() };
     let mut writer = Writer::open(Directory::open(directory)?, options, 1)?;

@@ -39,8 +39,17 @@ pub const MAX_HELD: usize = 256 << 20;
 /// Bytes that a definition takes, about: to estimate their number.
 const TYPICAL: usize = 64;
 
-/// Facts in the order of a keyframe: their place, and the events.
-type Part<'a> = ((u16, u16), Box<dyn Iterator<Item = Event> + 'a>);
+/// The part of a keyframe with the definitions of one kind. It is an iterator, but smaller: a pointer to an iterator brings
+/// four functions for each kind into the binary, this brings one.
+trait Part {
+    fn next_event(&mut self) -> Option<Event>;
+}
+
+impl<I: Iterator<Item = Event>> Part for I {
+    fn next_event(&mut self) -> Option<Event> {
+        self.next()
+    }
+}
 
 /// Makes the stores of all definitions, and everything that is done with each of them.
 macro_rules! stores {
@@ -76,14 +85,21 @@ macro_rules! stores {
 
             /// All definitions in the order of a keyframe.
             fn events(&self, now: u64) -> impl Iterator<Item = Event> + '_ {
-                let mut parts: Vec<Part> = vec![$($({
+                let mut parts: Vec<((u16, u16), Box<dyn Part + '_>)> = vec![$($({
                     let events = self.$store.again(now).map(|(time, definition)| {
                         Event { time, fact: Fact::$variant(definition.into()) }
                     });
                     (<$kept>::PLACE.unwrap_or(($number, 0)), Box::new(events))
                 },)?)*];
-                parts.sort_by_key(|(place, _)| *place);
-                parts.into_iter().flat_map(|(_, events)| events)
+                parts.sort_unstable_by_key(|(place, _)| *place);
+                let mut parts = parts.into_iter();
+                let mut part = parts.next();
+                std::iter::from_fn(move || loop {
+                    match part.as_mut()?.1.next_event() {
+                        None => part = parts.next(),
+                        event => return event,
+                    }
+                })
             }
         }
     };
@@ -134,7 +150,7 @@ impl Context {
     /// Something has ended, and what belongs to it.
     fn end(&mut self, ended: Ended) {
         self.in_force.end(ended);
-        // An IOC that ends has everything looked through for what is its own.
+        // When an IOC ends, all definitions are searched for its own.
         match ended {
             Ended::Ioc(_) if self.share.may_look_at(self.held() / TYPICAL) => {}
             Ended::Circuit(_) => {}

@@ -19,7 +19,7 @@ pub(super) struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// May so many more bytes be kept? If not, a definition is refused.
+    /// May this many more bytes be kept? If not, a definition is refused.
     pub fn admits(&mut self, weight: usize) -> bool {
         self.share.earn();
         let all = self.held.saturating_add(weight);
@@ -34,7 +34,7 @@ impl Room<'_> {
     }
 }
 
-/// What is still in force when an IOC has ended: owners of other definitions.
+/// Owners of other definitions that are still in force after an IOC has ended.
 pub(super) struct Owners<'a> {
     pub threads: &'a Table<Thread>,
     pub records: &'a Records,
@@ -90,7 +90,7 @@ impl<T: Definition> Table<T> {
         2 * (size_of::<u32>() + size_of::<T::Kept>()) + index + T::heap(kept)
     }
 
-    /// What is in force under a key.
+    /// The definition in force under a key.
     pub fn get(&self, key: u32) -> Option<&T::Kept> {
         self.map.get(&key)
     }

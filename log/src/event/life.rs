@@ -64,10 +64,10 @@ pub trait Definition: Sized {
     /// It comes into force, in place of `before`, which was in force under its key.
     fn begin(&self, before: Option<&Self::Kept>) -> Begin<Self::Kept>;
 
-    /// The definitions that bring into force what is kept.
+    /// The definitions that bring the kept one into force again.
     fn again(key: u32, kept: &Self::Kept) -> impl Iterator<Item = Self>;
 
-    /// Bytes that what is kept has on the heap.
+    /// Bytes that the kept definition has on the heap.
     fn heap(kept: &Self::Kept) -> usize;
 
     /// The number of its owner (see [`OwnedBy`]).

@@ -1,8 +1,8 @@
-//! Segments that are decoded on threads of their own while others are worked on.
+//! Decodes segments on threads of their own while their caller works on others.
 //!
-//! Promises: what comes is what [`Segment::next_block`] gives, in that order. All of a process's [`Ahead`]s
-//! together use no more threads than it has CPUs (and no more than [`MOST_THREADS`]); each thread holds at most
-//! three blocks, of at most 5 MB. Where no thread is to be had, blocks are decoded when they are asked for.
+//! Promises: blocks come as [`Segment::next_block`] gives them, in the same order. All [`Ahead`]s of a process together use
+//! no more threads than it has CPUs, and no more than [`MAX_THREADS`]; each thread holds at most three blocks, of at most
+//! 5 MB. Where no thread is available, blocks are decoded on demand.
 
 use super::error::{Damage, ReadError};
 use super::segment::{Block, Segment};
@@ -13,9 +13,9 @@ use std::sync::mpsc::{sync_channel, Receiver};
 use std::sync::OnceLock;
 use std::thread;
 
-/// More would hold more blocks in memory (15 MB a thread at the most, 7 MB with blocks as the recorder makes
-/// them) than what is done with the events could keep up with.
-const MOST_THREADS: usize = 4;
+/// More threads would only hold more blocks in memory (15 MB each at most, 7 MB with blocks as the recorder makes them):
+/// work on the events could not keep up.
+const MAX_THREADS: usize = 4;
 /// Blocks that wait to be fetched from a thread.
 const WAITING: usize = 1;
 
@@ -40,13 +40,13 @@ struct Permit;
 
 impl Permit {
     fn get() -> Option<Permit> {
-        static MOST: OnceLock<usize> = OnceLock::new();
-        // With one CPU there is nothing to win.
-        let most = *MOST.get_or_init(|| match thread::available_parallelism() {
-            Ok(count) if count.get() > 1 => count.get().min(MOST_THREADS),
+        static MAX: OnceLock<usize> = OnceLock::new();
+        // With one CPU nothing is gained.
+        let max = *MAX.get_or_init(|| match thread::available_parallelism() {
+            Ok(count) if count.get() > 1 => count.get().min(MAX_THREADS),
             _ => 0,
         });
-        THREADS.fetch_update(Relaxed, Relaxed, |used| (used < most).then_some(used + 1)).ok().map(|_| Permit)
+        THREADS.fetch_update(Relaxed, Relaxed, |used| (used < max).then_some(used + 1)).ok().map(|_| Permit)
     }
 }
 
@@ -57,7 +57,7 @@ impl Drop for Permit {
 }
 
 impl Ahead {
-    /// Opens a segment and begins to decode it. `prepare` may tell it what to [pass over](Segment::only).
+    /// Opens a segment and begins to decode it. `prepare` may make it [skip](Segment::only) blocks.
     ///
     /// # Errors
     /// As [`Segment::open`].
@@ -79,7 +79,7 @@ impl Ahead {
         };
         match thread::Builder::new().name("decode".into()).spawn(work) {
             Ok(_) => Ok(Ahead { header, from: From::Thread(receive) }),
-            // The segment went with the thread that did not come to be.
+            // The closure of the thread that was not made has taken the segment.
             Err(_) => {
                 let mut segment = Segment::open(path)?;
                 prepare(&mut segment);
@@ -88,7 +88,7 @@ impl Ahead {
         }
     }
 
-    /// What the segment says of itself.
+    /// The segment's header.
     pub fn header(&self) -> &SegmentHeader {
         &self.header
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a log, as lines for people.
+//! What can be wrong with a log, and the sentences for it.
 
 use crate::format::VERSION;
 use std::path::PathBuf;
@@ -10,9 +10,9 @@ use std::{error, fmt, io};
 pub enum ReadError {
     /// There is no such file or directory.
     NotFound(PathBuf),
-    /// The system does not let it be read.
+    /// The system refused to read it.
     Io(PathBuf, io::Error),
-    /// Not a file: what it is.
+    /// Not a file, but this.
     NotAFile(PathBuf, &'static str),
     /// A directory without segments.
     NoSegments(PathBuf),
@@ -20,11 +20,11 @@ pub enum ReadError {
     Empty(PathBuf),
     /// Not a segment.
     Foreign(PathBuf),
-    /// A segment that ends within its header.
+    /// A segment that is cut within its header.
     Cut(PathBuf),
-    /// A segment whose header is damaged, both copies.
+    /// A segment with both copies of its header damaged.
     Damaged(PathBuf),
-    /// A segment of a version that is not known here, or with unknown incompatible flags.
+    /// A segment of an unknown version, or with unknown incompatible flags.
     Newer(PathBuf, u16, u32),
 }
 
@@ -85,43 +85,43 @@ impl error::Error for ReadError {
     }
 }
 
-/// A stretch of a segment that gave no events.
+/// A part of a segment that gave no events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
     /// How many bytes; 0 where blocks are missing without a trace.
     pub length: u64,
-    /// How many blocks are known to be gone with it, by the numbers of those around it.
+    /// How many blocks are known to be missing with it, by the numbers of those around it.
     pub blocks: u32,
-    /// The earliest and latest monotonic time of what is gone, where a header tells.
+    /// The earliest and latest monotonic time of what is missing, where a header says.
     pub times: Option<(u64, u64)>,
     /// What is wrong.
     pub cause: Cause,
 }
 
-/// What is wrong with a stretch of a segment.
+/// What is wrong with a part of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// One of the two copies of the segment's header. The other served.
+    /// One of the two copies of the segment's header is damaged. The other was used.
     Header,
-    /// No block, as far as can be told.
+    /// It does not look like a block.
     Garbage,
     /// The file ends within a block: the recorder was writing it, or stopped, or the copy is short.
     Cut,
-    /// A block's body does not have the checksum that its header names.
+    /// A block's body does not have the checksum in its header.
     Checksum,
     /// A block that belongs to another segment.
     Stray,
-    /// A block that was there before.
+    /// A block that came before.
     Repeated,
     /// Blocks are not where they should be.
     Missing,
     /// A block whose checksum is right and whose content makes no sense.
     Content,
-    /// A block that holds what this version does not know; a newer one may.
+    /// A block that this version does not understand; a newer one may.
     Newer,
-    /// More is in it than any recorder would have put into so few bytes; the rest was not read.
+    /// It holds more than any recorder would have put into so few bytes; the rest was not read.
     Inflated {
         /// Events so far.
         events: u64,
@@ -143,12 +143,12 @@ impl fmt::Display for Damage {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Cause::Header => "a copy of the header is damaged, the other served",
+            Cause::Header => "a copy of the header is damaged, the other was used",
             Cause::Garbage => "not a block",
             Cause::Cut => "the file ends within a block",
             Cause::Checksum => "wrong checksum",
             Cause::Stray => "a block of another segment",
-            Cause::Repeated => "a block that was there before",
+            Cause::Repeated => "a block that came before",
             Cause::Missing => "blocks are missing",
             Cause::Content => "right checksum, but no events that make sense",
             Cause::Newer => "written by a newer version",

@@ -1,4 +1,4 @@
-//! Which segments a path stands for.
+//! Finds the segments that a path stands for.
 
 use super::error::ReadError;
 use super::segment::{Limit, Segment};
@@ -15,9 +15,9 @@ pub struct SegmentFile {
     pub path: PathBuf,
     /// Its length in bytes.
     pub size: u64,
-    /// What it says of itself; `None` if it can't be read, and [`Segment::open`] tells why.
+    /// Its header; `None` if it can't be read: then [`Segment::open`] says why.
     pub header: Option<SegmentHeader>,
-    /// How much may be in it. [`find`] gives each its share of what all may have.
+    /// How much it may hold. [`find`] divides the limit for all segments among them.
     pub limit: Limit,
 }
 
@@ -32,17 +32,16 @@ impl SegmentFile {
         Ok(segment)
     }
 
-    /// Does its name say that it is kept when older ones are deleted, and why?
+    /// How its name says that it is pinned.
     pub fn pin(&self) -> Pin {
         let name = self.path.file_name().and_then(|name| SegmentName::parse(name.to_str()?));
         name.map_or(Pin::No, |name| name.pin)
     }
 }
 
-/// Finds the segments that `path` stands for: itself, those in it, and those in directories in it
-/// (one a host). Sorted by run, earliest first, and in a run as they were written; those that can't be
-/// read last. Segments with other names than the recorder gave them are found as long as they end in
-/// `.iocrec`.
+/// Finds the segments that `path` stands for: itself, those in it, and those in directories in it (one for each host).
+/// They are sorted by run, earliest first, and within a run as they were written; those that can't be read come last.
+/// Renamed segments are found as long as their names end in `.iocrec`.
 ///
 /// # Errors
 /// If there is nothing that can be read.
@@ -57,7 +56,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     let mut known: HashSet<_> = identity(path).into_iter().collect();
     let mut is_new = |path: &PathBuf| identity(path).is_none_or(|own| known.insert(own));
     for directory in list(path, &mut files)?.into_iter().filter(&mut is_new) {
-        // Another's directory, or a file system's lost+found: opening it says why, and the others are read.
+        // Somebody else's directory, or a file system's lost+found: opening it says why, and the others are read.
         if list(&directory, &mut files).is_err() {
             files.push(directory);
         }
@@ -72,7 +71,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     for path in files {
         let header = match Segment::open(&path) {
             Ok(segment) => Some(*segment.header()),
-            // The recorder has deleted it since, to make room, or renamed it to keep it.
+            // The recorder has deleted it since, to make room, or renamed it to pin it.
             Err(ReadError::NotFound(_)) if path.symlink_metadata().is_err() => continue,
             Err(error) => {
                 first_error.get_or_insert(error);
@@ -91,7 +90,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     }
 }
 
-/// What is the same for all names of a file: a link to a directory must not have all in it read twice.
+/// The identity of a file under all its names: a link to a directory must not make us read its content twice.
 #[cfg(unix)]
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
@@ -110,7 +109,7 @@ fn unreadable(path: &Path, error: io::Error) -> ReadError {
     }
 }
 
-/// Adds the segments in a directory to `files` and gives the directories in it.
+/// Adds the segments in a directory to `files`. Returns the directories in it.
 fn list(directory: &Path, files: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>, ReadError> {
     let failed = |error| unreadable(directory, error);
     let mut directories = Vec::new();

@@ -1,4 +1,4 @@
-//! One segment, block by block.
+//! Reads one segment, block by block.
 
 use super::error::{Cause, Damage, ReadError};
 use super::window::Window;
@@ -16,43 +16,43 @@ use std::path::{Path, PathBuf};
 /// The events of a block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
     /// Bytes in the file, its header included.
     pub length: u64,
     /// Its number in the segment, from 0.
     pub sequence: u32,
-    /// Does it repeat what was defined earlier in the run, so that the segment can be read alone? If
-    /// the segment before was read to its end, it says nothing new.
+    /// Does it repeat earlier definitions of the run, so that the segment can be read alone? If the segment before was read
+    /// to its end, it holds nothing new.
     pub keyframe: bool,
-    /// Its events. In the order of time, but for definitions, which stand before what was pushed after
-    /// them, and ends, which stand after what was pushed before them.
+    /// Its events, in the order of time, except that definitions stand before everything that was pushed after them, and
+    /// ends after everything that was pushed before them.
     pub events: Vec<Event>,
 }
 
-/// How much may be in a segment before it is said that no recorder has written it.
+/// How much a segment may hold before the reader concludes that no recorder has written it.
 ///
-/// Blocks that are all alike pack to next to nothing: 60 KB can hold 19 million events, and 64 MB as much work as
-/// a year's logs. Real events differ: the fewest bytes that a recorder has been seen to need is 0.23 for each. So there is
-/// some work that is always done, the same for all logs together, and work for each byte that is read.
+/// Blocks that are all alike pack to next to nothing: 60 KB can hold 19 million events, and 64 MB as much work as a year's
+/// logs. Real events differ: no recorder has been seen to need less than 0.23 bytes for each. So some work is always
+/// done, the same for all logs together, and more for each byte that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What may be in it however small it is; `None`: anything.
+    /// Events that it may hold however small it is; `None` for no limit.
     free: Option<u64>,
 }
 
 /// Events that are read however small the logs are: some seconds of work.
 const FREE: u64 = 2_000_000;
-/// And so many for each byte.
+/// Further events for each byte.
 const PER_BYTE: u64 = 32;
-/// Bytes unpacked that count as an event. Most have fewer; what has more is text, and that has to be printed.
+/// Unpacked bytes that count as one event. Most events have fewer; those with more hold text, which has to be printed.
 const BYTES: u32 = 8;
 
 impl Limit {
-    /// None.
+    /// No limit.
     pub const NONE: Limit = Limit { free: None };
 
-    /// That of each of so many files which are read together.
+    /// The limit for each of a number of files that are read together.
     pub fn shared(files: usize) -> Limit {
         Limit { free: Some(FREE / (files as u64).max(1)) }
     }
@@ -66,21 +66,21 @@ pub struct Segment<R = File> {
     unpacker: Unpacker,
     /// Number that the next block should have.
     expected: u32,
-    /// To be given before anything else is read.
+    /// Damage to report before anything else is read.
     pending: VecDeque<Damage>,
     since: u64,
     until: u64,
     ended: bool,
     limit: Limit,
-    /// Bytes of the blocks that were unpacked, what was in them by the limit's measure, and how many events.
+    /// Bytes of the unpacked blocks, their content by the limit's measure, and the number of their events.
     read: (u64, u64, u64),
 }
 
-/// What reading led to.
+/// What was found next.
 enum Found {
     Block(Block),
     Damage(Damage),
-    /// Nothing that was asked for.
+    /// A block that was not asked for.
     Skipped,
 }
 
@@ -88,22 +88,21 @@ impl Segment<File> {
     /// Opens a segment.
     ///
     /// # Errors
-    /// If there is nothing in it that this version can read.
+    /// If this version can read nothing in it.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         Segment::read(open_file(path)?, path)
     }
 }
 
-/// Opens what must be a file. A pipe with such a name would have everybody wait who looks into the directory, and a
-/// device may do whatever it does when it is opened: so neither is opened, and if one is put in a file's place
-/// meanwhile, it is opened without waiting and not read.
+/// Opens a regular file. A pipe with such a name would block whoever reads the directory, and opening a device may have
+/// effects: so neither is opened. If one takes the file's place meanwhile, it is opened without waiting and not read.
 fn open_file(path: &Path) -> Result<File, ReadError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => ReadError::NotFound(path.to_owned()),
         _ => ReadError::Io(path.to_owned(), error),
     };
     let must_be_file = |about: Metadata| match what_else(about.file_type()) {
-        // one in which nothing can be found
+        // a directory that can't be searched
         Some(what) if about.is_dir() => Err(match fs::read_dir(path) {
             Ok(_) => ReadError::NotAFile(path.to_owned(), what),
             Err(error) => failed(error),
@@ -120,7 +119,7 @@ fn open_file(path: &Path) -> Result<File, ReadError> {
     Ok(file)
 }
 
-/// What it is, if it is no file.
+/// The kind of something that is not a regular file.
 fn what_else(kind: FileType) -> Option<&'static str> {
     #[cfg(unix)]
     {
@@ -171,24 +170,23 @@ impl<R: Read + Seek> Segment<R> {
         })
     }
 
-    /// What the segment says of itself.
+    /// The segment's header.
     pub fn header(&self) -> &SegmentHeader {
         &self.header
     }
 
-    /// From now on, passes over blocks that have nothing between two monotonic times (both
-    /// included) and no definitions that something between them could need. Blocks are passed over
-    /// whole: events before and after still come.
+    /// From now on, skips blocks that have nothing between two monotonic times (both included) and no definitions that
+    /// something between them could need. Only whole blocks are skipped, so events before and after still come.
     pub fn only(&mut self, since: u64, until: u64) {
         (self.since, self.until) = (since, until);
     }
 
-    /// From now on, passes over blocks without definitions and ends.
+    /// From now on, skips blocks without definitions and ends.
     pub fn only_definitions(&mut self) {
         self.only(u64::MAX, u64::MAX);
     }
 
-    /// From now on, ends where more is in it than so much, and says so. There is no limit by itself.
+    /// From now on, stops where the segment exceeds a limit, and reports that. By default there is no limit.
     pub fn limit(&mut self, limit: Limit) {
         self.limit = limit;
     }
@@ -204,7 +202,7 @@ impl<R: Read + Seek> Segment<R> {
         may
     }
 
-    /// The next block, or what is in its place; `None` at the end.
+    /// The next block, or the damage in its place; `None` at the end.
     pub fn next_block(&mut self) -> Option<Result<Block, Damage>> {
         loop {
             if let Some(damage) = self.pending.pop_front() {
@@ -239,7 +237,7 @@ impl<R: Read + Seek> Segment<R> {
         };
         let whole = length <= self.window.left();
         if !header.plausible() {
-            // A writer's checksum over lengths that no writer makes: nothing to go by.
+            // A right checksum over lengths that no writer makes: they can't be trusted.
             self.window.pass(BLOCK_HEADER as u64)?;
             return bad(BLOCK_HEADER as u64, 0, Cause::Content);
         }

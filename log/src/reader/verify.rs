@@ -1,13 +1,13 @@
-//! Is a run's log sound, and if not, what is gone?
+//! Checks whether a run's log is sound, and if not, what is missing.
 //!
-//! It is sound if every byte is as it was written and nothing is missing in between. What is no damage: losses
-//! that the recorder noted itself, the oldest segments, which it deletes to stay under its cap, those between kept
-//! (pinned) ones and the oldest that is not kept, which it deletes as well, and a last block that was being written
-//! when it stopped.
+//! It is sound if every byte is as it was written and nothing is missing in between. The following is not damage: losses
+//! that the recorder noted itself; deleted segments, the oldest ones and those between pinned ones and the oldest that is
+//! not pinned, since the recorder deletes them to stay under its cap; and a last block that was being written when the
+//! recorder stopped.
 //!
-//! A file that lost whole blocks at its end looks like one that ended there. The next segment tells how many there
-//! were. Where there is no next one, a segment that does not say itself that it ends here is noted; whether the
-//! recorder was killed or the end is gone, nothing tells.
+//! A file that lost whole blocks at its end looks like one that ended there. The next segment says how many there were.
+//! Without a next one, a segment that does not record its own end is noted: nothing shows whether the recorder was killed
+//! or the end is missing.
 
 use super::ahead::Ahead;
 use super::error::{Cause, Damage};
@@ -19,9 +19,9 @@ use crate::name::Pin;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Findings and losses that are kept of a run, a bound for hostile logs. All are counted.
+/// Findings and losses that are kept of a run; a bound for hostile logs. All are counted.
 const MAX_KEPT: usize = 10_000;
-/// Bytes of the losses' texts, the same.
+/// Bytes of the losses' texts that are kept; a bound, too.
 const MAX_TEXT: usize = 64 << 20;
 
 /// What is wrong in one place.
@@ -29,18 +29,18 @@ const MAX_TEXT: usize = 64 << 20;
 pub struct Finding {
     /// The file.
     pub segment: PathBuf,
-    /// Where in it.
+    /// Offset in it.
     pub offset: u64,
     /// Bytes that gave no events.
     pub length: u64,
-    /// Blocks that are known to be gone.
+    /// Blocks that are known to be missing.
     pub blocks: u32,
-    /// Segments that are gone before this one.
+    /// Segments that are missing before this one.
     pub segments: u32,
     /// What is wrong.
     pub fault: Fault,
-    /// Wall-clock times, ns since 1970 UTC, between which something may be gone; `None` where nothing is, or
-    /// where nothing tells.
+    /// Wall-clock times, ns since 1970 UTC, between which something may be missing; `None` where nothing is, or where it is
+    /// unknown.
     pub from: Option<i64>,
     /// The other end.
     pub to: Option<i64>,
@@ -49,26 +49,26 @@ pub struct Finding {
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// With a stretch of a segment.
+    /// A part of a segment is damaged.
     Damage(Cause),
     /// The file ends within the last block of the run: the recorder was writing it when it stopped.
     Unfinished,
     /// Blocks are missing at the end of the file.
     Short,
-    /// The segment does not say that it ends here, and there is no next one that would tell.
+    /// The segment does not record its end, and there is no next one that would.
     Open,
     /// Segments are missing before this one.
     Segments,
-    /// Segments are missing before this one, and all before them are kept: they made room.
+    /// Segments are missing before this one, and all before them are pinned: they were deleted to make room.
     MadeRoom,
     /// The segment is there twice.
     Twice,
-    /// The segment can't be read; the line says why.
+    /// The segment can't be read, for this reason.
     Unreadable(String),
 }
 
 impl Fault {
-    /// Is the log no worse for it?
+    /// Is the log sound in spite of it?
     pub fn is_harmless(&self) -> bool {
         matches!(self, Fault::Unfinished | Fault::Open | Fault::MadeRoom | Fault::Twice)
     }
@@ -79,14 +79,13 @@ impl fmt::Display for Fault {
         match self {
             Fault::Damage(cause) => cause.fmt(f),
             Fault::Unfinished => f.write_str("the last block was being written when the recorder stopped"),
-            Fault::Short => f.write_str("blocks are missing at its end, by what the next segment says"),
+            Fault::Short => f.write_str("blocks are missing at its end, as the next segment shows"),
             Fault::Open => f.write_str(
-                "nothing says that it ends here: the recorder was writing it, or was stopped without being asked to \
-                 end, or the end is gone",
+                "its end is not recorded: the recorder was writing it, or was killed, or the end is missing",
             ),
             Fault::Segments => f.write_str("segments are missing before this one"),
             Fault::MadeRoom => {
-                f.write_str("segments before this one were deleted to make room; the older ones are kept")
+                f.write_str("segments before this one were deleted to make room; the older ones are pinned")
             }
             Fault::Twice => f.write_str("the segment is there twice; this one was left out"),
             Fault::Unreadable(line) => f.write_str(line),
@@ -97,11 +96,11 @@ impl fmt::Display for Fault {
 /// What was found in a run's segments.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// The host and the recorder, if the log tells.
+    /// The host and the recorder, if the log says.
     pub host: Option<Host>,
     /// Segments that could be read.
     pub segments: usize,
-    /// The number of the first of them in the run: as many were deleted, or not copied.
+    /// The number of the first of them in the run: as many before it were deleted, or not copied.
     pub first_segment: u32,
     /// Bytes of all files.
     pub bytes: u64,
@@ -113,9 +112,9 @@ pub struct Findings {
     pub span: Option<(i64, i64)>,
     /// What is wrong, in the order of the files.
     pub list: Vec<Finding>,
-    /// How many of it there is, kept or not.
+    /// How many findings there are, kept or not.
     pub count: u64,
-    /// Losses that the recorder noted, with the wall-clock times of their begin and end.
+    /// Losses that the recorder noted, with the wall-clock times of their beginning and end.
     pub losses: Vec<(i64, i64, Loss)>,
     /// Bytes of their texts.
     text: usize,
@@ -123,23 +122,23 @@ pub struct Findings {
     context: Context,
     /// The latest monotonic time so far.
     newest: Option<u64>,
-    /// Places in the list of those that don't know yet when what comes after them begins.
+    /// Indices of findings that wait for the time of what comes after them.
     waiting: Vec<usize>,
 }
 
-/// A segment that was read, for what follows.
+/// A segment that was read, to compare the next one with.
 struct Read<'a> {
     path: &'a Path,
     sequence: u32,
-    /// Would its writer have told its end?
-    tells: bool,
-    /// Blocks that it has, those that are known to be gone included.
+    /// Would its writer have recorded its end?
+    records_end: bool,
+    /// Blocks that it has, with those that are known to be missing.
     blocks: u32,
-    /// Where the last of what there is ends.
+    /// Where its last part ends.
     end: u64,
-    /// That is no sound block.
+    /// That part is not a sound block.
     bad_end: bool,
-    /// It says itself that it ends there.
+    /// It records itself that it ends there.
     ended: bool,
 }
 
@@ -147,8 +146,8 @@ struct Read<'a> {
 pub fn verify(files: &[SegmentFile]) -> Findings {
     let mut found = Findings::default();
     let mut before: Option<Read> = None;
-    // The oldest that is not kept goes first, so no other gap is the recorder's.
-    let mut all_kept = true;
+    // The oldest that is not pinned is deleted first, so no other gap is the recorder's.
+    let mut all_pinned = true;
     let last = files.iter().rposition(|file| file.header.is_some());
     for (number, file) in files.iter().enumerate() {
         found.bytes += file.size;
@@ -169,13 +168,13 @@ pub fn verify(files: &[SegmentFile]) -> Findings {
                 let missing = sequence.saturating_sub(before.sequence.saturating_add(1));
                 if missing > 0 {
                     found.nothing_follows(before);
-                    let fault = if all_kept { Fault::MadeRoom } else { Fault::Segments };
+                    let fault = if all_pinned { Fault::MadeRoom } else { Fault::Segments };
                     found.add(&file.path, 0, 0, missing, fault);
                 }
             }
             None => found.first_segment = sequence,
         }
-        all_kept &= file.pin() != Pin::No;
+        all_pinned &= file.pin() != Pin::No;
         found.segments += 1;
         before = Some(found.segment(segment, &file.path, before.as_ref(), Some(number) == last));
     }
@@ -191,7 +190,7 @@ impl Findings {
         !self.harmed
     }
 
-    /// Reads a segment. `last`: there is no other that could be read behind it.
+    /// Reads a segment. `last`: no readable one follows.
     fn segment<'a>(
         &mut self,
         mut segment: Ahead,
@@ -201,10 +200,10 @@ impl Findings {
     ) -> Read<'a> {
         let header = *segment.header();
         let number = Fact::SegmentEnd(SegmentEnd { segment: 0, blocks: 0, last: 0 }).number();
-        let (sequence, tells) = (header.sequence, header.facts > number);
-        let mut read = Read { path, sequence, tells, blocks: 0, end: 0, bad_end: false, ended: false };
+        let (sequence, records_end) = (header.sequence, header.facts > number);
+        let mut read = Read { path, sequence, records_end, blocks: 0, end: 0, bad_end: false, ended: false };
         let alone = before.is_none();
-        let mut untold = before;
+        let mut open = before;
         while let Some(part) = segment.next_block() {
             match part {
                 Ok(block) => {
@@ -213,7 +212,7 @@ impl Findings {
                     for event in &block.events {
                         let Fact::SegmentEnd(ended) = &event.fact else { continue };
                         read.ended |= ended.segment == sequence;
-                        if let Some(before) = untold.take_if(|before| before.sequence == ended.segment) {
+                        if let Some(before) = open.take_if(|before| before.sequence == ended.segment) {
                             self.compare(before, ended);
                         }
                     }
@@ -233,14 +232,14 @@ impl Findings {
         read
     }
 
-    /// A segment that was read had so many blocks when it was closed.
+    /// Compares a segment that was read with its recorded end.
     fn compare(&mut self, read: &Read, ended: &SegmentEnd) {
         let blocks = ended.blocks.saturating_sub(read.blocks);
         if blocks == 0 {
             return;
         }
         if read.bad_end {
-            // They were in what is known to be damaged.
+            // They were in the part that is known to be damaged.
             let at_its_end = self.list.iter_mut().rev().find(|finding| finding.segment == read.path);
             if let Some(finding) = at_its_end {
                 finding.blocks = finding.blocks.saturating_add(blocks);
@@ -250,14 +249,14 @@ impl Findings {
         let wall = |time| self.context.wall(time);
         let (from, to) = (self.newest.and_then(wall), wall(ended.last));
         let (segment, offset, fault) = (read.path.to_owned(), read.end, Fault::Short);
-        let to = to.map(|to| to.max(from.unwrap_or(to))); // what was there may be later than all that is gone
+        let to = to.map(|to| to.max(from.unwrap_or(to))); // what is there may be later than what is missing
         let finding = Finding { segment, offset, length: 0, blocks, segments: 0, fault, from, to };
         self.keep(finding, to.is_none());
     }
 
-    /// There is no segment that would tell how the one that was read ended.
+    /// No segment follows that would say how this one ended.
     fn nothing_follows(&mut self, read: &Read) {
-        if read.tells && !read.ended && !read.bad_end {
+        if read.records_end && !read.ended && !read.bad_end {
             self.add(read.path, read.end, 0, 0, Fault::Open);
         }
     }
@@ -280,8 +279,8 @@ impl Findings {
         self.keep(Finding { segment, offset, length, blocks, segments: 0, fault, from, to }, loses);
     }
 
-    /// Keeps a finding. If it `loses` something, it is not known of what time, but after all that was read so
-    /// far and before what will be.
+    /// Keeps a finding. If it `loses` something, the time of that is unknown, but it is after everything read so far and
+    /// before everything to come.
     fn keep(&mut self, mut finding: Finding, loses: bool) {
         self.count += 1;
         self.harmed |= !finding.fault.is_harmless();
@@ -295,7 +294,7 @@ impl Findings {
         self.list.push(finding);
     }
 
-    /// What comes after the findings that wait for it begins at a monotonic time.
+    /// What comes after the waiting findings begins at a monotonic time.
     fn close(&mut self, time: u64) {
         let to = self.context.wall(time);
         for place in self.waiting.drain(..) {
@@ -320,7 +319,7 @@ impl Findings {
         }
         self.host = self.context.host().cloned().or(self.host.take());
         if block.keyframe && !alone {
-            return; // says when the segment was begun, not when something happened
+            return; // its times say when the segment was begun, not when something happened
         }
         self.events += block.events.len() as u64;
         let times = || block.events.iter().map(|event| event.time);

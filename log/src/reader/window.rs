@@ -1,20 +1,20 @@
-//! A bounded view of a file that moves from its begin to its end.
+//! A bounded view of a file that moves from its beginning to its end.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 /// Bytes asked of the file at once, at least.
 const CHUNK: usize = 64 << 10;
 
-/// The part of a file that is looked at.
+/// The part of a file in view.
 #[derive(Debug)]
 pub(super) struct Window<R> {
     file: R,
     buffer: Vec<u8>,
-    /// What of the buffer has been passed.
+    /// Bytes of the buffer that were passed.
     passed: usize,
     /// Where in the file the rest begins.
     offset: u64,
-    /// The file's length when it was opened. What is written later is not looked at.
+    /// The file's length when it was opened. What is written later is not read.
     length: u64,
 }
 
@@ -29,7 +29,7 @@ impl<R: Read + Seek> Window<R> {
         self.offset
     }
 
-    /// How many bytes are left.
+    /// Bytes left.
     pub fn left(&self) -> u64 {
         self.length.saturating_sub(self.offset)
     }

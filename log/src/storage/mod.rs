@@ -1,5 +1,5 @@
-//! What the writer needs of a disk, and nothing more: so that tests can put a disk in its place that
-//! is full, broken, read-only, or loses its power.
+//! The few things that the writer needs of a disk, so that tests can replace it with one that is full, broken,
+//! read-only, or loses its power.
 
 #[cfg(unix)]
 mod directory;
@@ -17,31 +17,31 @@ pub struct Stored {
     pub name: String,
     /// Its length, bytes.
     pub length: u64,
-    /// Bytes of the disk that it takes, which may be more or (compressed, sparse) fewer.
+    /// Bytes of the disk that it takes: may be more or (compressed, sparse) fewer.
     pub taken: u64,
     /// When it was last written to: wall-clock time, nanoseconds since 1970 UTC.
     pub modified: i64,
 }
 
-/// Files are no longer kept where people look for them.
+/// The files are no longer where people look for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Astray {
-    /// What has happened, in words, with the path.
+    /// What happened, for people, with the path.
     pub reason: String,
-    /// The open file is lost, and with it other files that are missing: nobody can get at them any more.
+    /// The open file is lost, and with it all files that are missing: nobody can reach them any more.
     pub lost: bool,
 }
 
 /// A directory of files, one of them open for appending.
 ///
-/// What a method did survives the end of the process when it returns. It survives a power cut when
-/// [`sync`](Storage::sync) (of bytes) or [`sync_names`](Storage::sync_names) (of everything else) has returned
-/// after it; until then, any part of it may be undone, in any order.
+/// What a method has done when it returns survives the end of the process. It survives a power cut when
+/// [`sync`](Storage::sync) (for bytes) or [`sync_names`](Storage::sync_names) (for everything else) has returned after
+/// it; until then any part of it may be undone, in any order.
 pub trait Storage {
-    /// All files. The writer leaves those alone whose names it would not have given.
+    /// All files. The writer leaves files alone whose names it would not have given.
     fn list(&mut self) -> io::Result<Vec<Stored>>;
 
-    /// Bytes in which the disk gives its space to files.
+    /// Bytes that the disk allocates at once.
     fn unit(&self) -> u64 {
         4096
     }
@@ -52,46 +52,46 @@ pub trait Storage {
     }
 
     /// Makes an empty file and opens it for appending in place of the one before, if any. Fails if
-    /// the name exists. Where the disk can, sets `reserve` bytes aside for it, and fails if there are not as
-    /// many: then writing that many does not fail for want of space.
+    /// the name exists. Where the disk can, preallocates `reserve` bytes, and fails if there are not as
+    /// many: then writing that many does not fail for lack of space.
     fn create(&mut self, name: &str, reserve: u64) -> io::Result<()>;
 
     /// Appends to the open file. After an error any part of `bytes` may have been written.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// On return all that was appended to the open file survives a power cut.
+    /// On return everything appended to the open file survives a power cut.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Closes the open file, if any, and gives back what was set aside for it and not used. After an error the
-    /// file is closed, too.
+    /// Closes the open file, if any, and frees preallocated space that it did not use. After an error the file is closed,
+    /// too.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// Gives back what was set aside for a file, not the open one, whose recorder did not come to it.
+    /// Frees preallocated space of a file, not the open one, whose recorder was killed.
     fn trim(&mut self, name: &str) -> io::Result<()>;
 
-    /// Gives a file another name, which must be free. It stays open if it is the open one.
+    /// Renames a file. The new name must be free. The open file stays open.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
 
     /// Deletes a file, and closes it if it is the open one. On return its space is free.
     fn remove(&mut self, name: &str) -> io::Result<()>;
 
-    /// On return what was created, renamed and removed survives a power cut.
+    /// On return all that was created, renamed and removed survives a power cut.
     fn sync_names(&mut self) -> io::Result<()>;
 
-    /// Looks whether the files are where people look for them: a directory may be deleted or moved, and another one, or
-    /// another file system, be put in its place. `length`: bytes that the open file must have. `None` also where
-    /// that can't be told.
+    /// Checks that the files are where people look for them: a directory may be deleted or moved, and another one, or
+    /// another file system, may take its place. `length`: bytes that the open file must have. `None` if all is well, or if
+    /// that is unknown.
     fn astray(&mut self, _length: u64) -> Option<Astray> {
         None
     }
 
-    /// Goes where people look for the files, after [`astray`](Storage::astray) or an error, and makes that place if it is
-    /// missing. True if it is another one than before. No file is open then.
+    /// Goes to the place where people look for the files, after [`astray`](Storage::astray) or an error, and makes it if it
+    /// is missing. True if it is another one than before. No file is open then.
     fn settle(&mut self) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Wall-clock time, nanoseconds since 1970 UTC: what new segments are named and marked with.
+    /// Wall-clock time, nanoseconds since 1970 UTC, for the names and headers of new segments.
     fn wall_clock(&self) -> i64 {
         nanoseconds_since_1970(SystemTime::now())
     }

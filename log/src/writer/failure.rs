@@ -49,7 +49,7 @@ impl Doing {
 pub(super) enum Failure {
     /// The system refused.
     Io(Doing, io::Error),
-    /// The definitions in force need segments of so many bytes, more than the cap allows.
+    /// The definitions in force need segments of at least `least` bytes, more than the cap allows.
     KeyframeTooBig { least: u64, max_disk: u64 },
     /// The place was taken away; what failed because of it.
     Astray(Astray, Box<Failure>),

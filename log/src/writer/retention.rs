@@ -246,7 +246,7 @@ impl Retention {
     /// Renames files so that their names say how they are pinned. An error leaves the rest for the next time.
     pub fn rename(&mut self, storage: &mut impl Storage) -> io::Result<()> {
         for entry in &mut self.segments {
-            if !entry.name.is_called_otherwise(entry.pin) {
+            if !entry.name.differs_when_pinned(entry.pin) {
                 continue;
             }
             let name = entry.name.pinned(entry.pin);
@@ -265,7 +265,7 @@ impl Retention {
 
     /// Are there files that [must be renamed](Self::rename)?
     pub fn must_rename(&self) -> bool {
-        self.segments.iter().any(|entry| entry.name.is_called_otherwise(entry.pin))
+        self.segments.iter().any(|entry| entry.name.differs_when_pinned(entry.pin))
     }
 
     /// Makes names and deletions survive a power cut.

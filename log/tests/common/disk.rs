@@ -1,4 +1,4 @@
-//! A disk that does what it is told: runs full, fails, loses its power in the midst of anything; and that watches
+//! A disk that obeys: it runs full, fails, loses its power in the middle of anything; and that watches
 //! the cap.
 //!
 //! It keeps apart what programs see and what would survive a power cut: bytes of files sector by sector, and names.

@@ -1,4 +1,4 @@
-//! proptest strategies for everything that a log can say.
+//! proptest strategies for everything that a log can hold.
 
 use iocrec_log::event::*;
 use proptest::collection::vec;
@@ -61,7 +61,7 @@ fn place() -> impl Strategy<Value = (u32, i64, u32)> {
     (id(), any::<i64>(), id())
 }
 
-/// Every sort of fact; the place in the list is the place in the enum, and a test counts them.
+/// Every kind of fact, in the order of their numbers; a test counts them.
 pub fn all() -> Vec<BoxedStrategy<Fact>> {
     let host = (text(), text(), text(), text(), text(), any::<i32>());
     let ioc = (

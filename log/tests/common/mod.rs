@@ -80,7 +80,7 @@ fn is_storage_loss(event: &Event) -> bool {
     matches!(&event.fact, Fact::Loss(loss) if loss.source == iocrec_log::event::LossSource::Storage)
 }
 
-/// A mark that compresses to no less than half, so that logs grow by what is pushed.
+/// A mark that compresses to no less than half, so that logs really grow.
 pub fn noise_mark(time: u64, length: usize, seed: &mut u64) -> Event {
     let mut text = String::with_capacity(length);
     while text.len() < length {

@@ -1,5 +1,5 @@
-//! Changes segments at random: their bytes, or what is in their blocks, with all lengths and checksums made
-//! right again, so that what is behind these is reached.
+//! Changes segments at random: their bytes, or the content of their blocks with all lengths and checksums corrected, so
+//! that the code behind those checks is reached.
 
 use super::chance::{mutate, Random};
 
@@ -57,7 +57,7 @@ impl Pieces {
         out
     }
 
-    /// Changes what is in some of the blocks.
+    /// Changes the content of some blocks.
     pub fn mutate(&mut self, random: &mut Random) {
         for _ in 0..=random.below(3) {
             let number = random.below(self.blocks.len());

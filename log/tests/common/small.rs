@@ -104,7 +104,7 @@ pub const RESERVE: Reserve = |file, bytes| {
     Err(io::Error::last_os_error())
 };
 
-/// Bytes of the disk that a directory and what is in it take, as `du` counts them.
+/// Bytes of the disk that a directory with its content takes, as `du` counts them.
 pub fn du(path: &Path) -> u64 {
     let output = Command::new("du").args(["-s", "--block-size=1"]).arg(path).output().unwrap();
     String::from_utf8_lossy(&output.stdout).split_whitespace().next().unwrap().parse().unwrap()

@@ -43,7 +43,7 @@ const STT_COMMON: u8 = 5;
 /// A defined global symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// Address as in the file: the load bias is to be added.
+    /// Address in the file; add the load bias.
     pub address: u64,
     /// A function (else data).
     pub function: bool,
@@ -56,7 +56,7 @@ struct Segment {
     address: u64,
     offset: u64,
     bytes: u64,
-    /// Size in memory: what is more than `bytes` is zero at first (.bss).
+    /// Size in memory: the part beyond `bytes` is zero at first (.bss).
     memory: u64,
     writable: bool,
     executable: bool,
@@ -73,7 +73,7 @@ pub struct Elf {
     /// Offset and size of .rodata.
     constants: Option<(u64, u64)>,
     symbols: HashMap<&'static str, Symbol>,
-    /// Where it says at which addresses functions begin.
+    /// The tables that show where functions begin.
     unwind: Unwind,
 }
 
@@ -164,17 +164,17 @@ impl Elf {
         self.unwind
     }
 
-    /// Which of some addresses functions begin at, as far as the file tells; `None` if it doesn't.
+    /// For each address, whether a function begins there; `None` if the file has no unwind tables.
     pub fn begins(&self, opened: &Opened, addresses: &[u64]) -> Option<Vec<bool>> {
         self.unwind.begins(&Pieces::of(opened), self.is_64bit, addresses)
     }
 
-    /// A symbol that was asked for and is there.
+    /// A wanted symbol, if the file has it.
     pub fn symbol(&self, name: &str) -> Option<Symbol> {
         self.symbols.get(name).copied()
     }
 
-    /// Where in the file an address lies; `None` for what has no bytes there (.bss).
+    /// Offset of an address in the file; `None` if the file has no bytes for it (.bss).
     pub fn offset(&self, address: u64) -> Option<u64> {
         self.segments.iter().find_map(|segment| {
             let within = address.checked_sub(segment.address)?;
@@ -191,18 +191,18 @@ impl Elf {
         self.segments.iter().find(executable).and_then(|_| self.offset(address))
     }
 
-    /// Where in the file its constants are, and how many bytes: .rodata, which `strip` leaves its name.
+    /// Offset and size of its constants (.rodata, whose name `strip` keeps).
     pub fn constants(&self) -> Option<(u64, u64)> {
         self.constants
     }
 
-    /// Where its variables are in memory, from and to, before the bias is added.
+    /// Address ranges of its variables, without the load bias.
     pub fn variables(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let writable = self.segments.iter().filter(|segment| segment.writable);
         writable.map(|segment| (segment.address, segment.address.saturating_add(segment.memory)))
     }
 
-    /// What is to be added to the file's addresses in a process that has it mapped so.
+    /// The load bias in a process with these mappings of the file.
     pub fn bias<'a>(&self, mut mappings: impl Iterator<Item = &'a Mapping>) -> Option<u64> {
         mappings.find_map(|mapping| {
             let segment =
@@ -220,7 +220,7 @@ pub fn code(opened: &Opened, offset: u64) -> [u8; CODE_WINDOW] {
     code
 }
 
-/// The function that covers an address of the file, local ones included; empty where none does.
+/// Name of the function that covers an address of the file, local ones included; empty if none does.
 pub fn function_at(opened: &Opened, address: u64) -> String {
     let pieces = Pieces::of(opened);
     let Ok(head) = Head::read(&pieces) else { return String::new() };

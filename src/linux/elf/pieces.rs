@@ -20,7 +20,7 @@ impl<'a> Pieces<'a> {
         Pieces { opened, left: Cell::new(MAX_READ) }
     }
 
-    /// Fills the head of `into`; how many bytes.
+    /// Fills the head of `into`; returns the number of bytes.
     pub(super) fn read(&self, into: &mut [u8], offset: u64) -> usize {
         let most = usize::try_from(self.left.get()).unwrap_or(usize::MAX).min(into.len());
         let have = self.opened.read_some(into.get_mut(..most).unwrap_or_default(), offset);
@@ -28,7 +28,7 @@ impl<'a> Pieces<'a> {
         have
     }
 
-    /// That many bytes; `None` if they are not there.
+    /// `N` bytes; `None` if the file ends before.
     pub(super) fn bytes<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         (self.read(&mut bytes, offset) == N).then_some(bytes)

@@ -1,17 +1,17 @@
 //! Where functions begin, from the tables by which a stack is unwound.
 //!
-//! They are in every program and library of today's compilers, also where all symbols were stripped, since exceptions
+//! Today's compilers put these tables into every program and library, and `strip` keeps them, since exceptions
 //! and debuggers need them: `.eh_frame` with a sorted table of its entries (`.eh_frame_hdr`; LSB Core, "Exception
 //! Frames"), on 32-bit ARM `.ARM.exidx` (Exception Handling ABI for the Arm Architecture). A breakpoint must lie
 //! at the beginning of an instruction; where a function begins one does.
 //!
-//! What the tables say is not believed beyond that: the bytes there are looked at as well (`probes/place.rs`).
+//! The tables alone are not trusted: the bytes there are checked as well (`probes/place.rs`).
 
 use crate::linux::elf::pieces::{half, long, word, Pieces};
 
 /// Entries of `.eh_frame` that are looked at where there is no sorted table: large programs have 100,000.
 const MAX_FRAMES: u32 = 1 << 20;
-/// What is read of an entry: its head, and of a CIE its few bytes.
+/// Bytes read of an entry: its head, or a whole CIE.
 const ENTRY: usize = 48;
 
 /// Where a file has such tables: address, offset in the file, bytes.
@@ -26,7 +26,7 @@ pub(super) struct Unwind {
 }
 
 impl Unwind {
-    /// Which of some addresses functions begin at; `None` where no table tells.
+    /// For each address, whether a function begins there; `None` if there is no table.
     pub fn begins(&self, pieces: &Pieces, is_64bit: bool, addresses: &[u64]) -> Option<Vec<bool>> {
         let sorted = || Sorted::eh_frame_hdr(pieces, self.sorted?);
         let arm = || Some(Sorted::exidx(self.arm?));
@@ -43,7 +43,7 @@ impl Unwind {
     }
 }
 
-/// A table of entries of 8 bytes in the order of addresses, the first 4 telling where a function begins.
+/// A table of entries of 8 bytes in the order of addresses, the first 4 being where a function begins.
 struct Sorted {
     /// Offset of the first entry in the file.
     offset: u64,
@@ -178,7 +178,7 @@ fn width(encoding: u8, is_64bit: bool) -> Option<usize> {
     }
 }
 
-/// Where the function of an entry begins; `here` is the address of the number that tells it.
+/// Where the function of an entry begins; `here` is the address of the field that holds it.
 fn begin(entry: &[u8], here: u64, encoding: u8, is_64bit: bool) -> Option<u64> {
     let signed = encoding & 0x08 != 0;
     let number = match (width(encoding, is_64bit)?, signed) {

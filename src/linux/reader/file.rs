@@ -1,8 +1,8 @@
 //! A file that a process has mapped, held by a descriptor that only names it.
 //!
-//! The recorder must hold no descriptor by which such a file can be read: even to close one asks the file system, and
-//! waits for it. So what is read is read by this thread's reader process ([`super`]), or where there is none by a
-//! descriptor for the moment.
+//! The recorder must hold no descriptor by which such a file can be read: even closing one asks the file system and
+//! waits for it. So this thread's reader process ([`super`]) reads the file; where there is none, a descriptor is opened
+//! for each read.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,7 +20,7 @@ pub use crate::linux::reader::shared::ATTRIBUTES;
 use crate::linux::reader::shared::{Request, MAX_DATA};
 use crate::linux::reader::thread::{has_reader, is_inspecting, pid_in, put_path, request, with_data};
 
-/// A file. Cheap to keep: nobody is asked when it is closed.
+/// A file. Cheap to keep: closing it asks no file system.
 #[derive(Debug)]
 pub struct Handle {
     /// Names the file (O_PATH).
@@ -62,7 +62,7 @@ fn line_at(maps: &[u8], address: usize) -> Option<String> {
     lines.find(|line| line.trim_start_matches('0').starts_with(&begin)).map(str::to_string)
 }
 
-/// Reads of a file of /proc at an offset; how many bytes.
+/// Reads a file of /proc at an offset; returns the number of bytes.
 ///
 /// # Errors
 /// It can't be read, or not in time.
@@ -81,10 +81,10 @@ pub fn read_at(path: &Path, into: &mut [u8], offset: u64) -> io::Result<usize> {
 }
 
 impl Handle {
-    /// What a path leads to now, and what that is. Nobody's driver or file server is asked to open anything.
+    /// The file that a path leads to now, and its attributes. No driver or file server is asked to open it.
     ///
     /// # Errors
-    /// It can't be looked at, or not in time.
+    /// It can't be named, or not in time.
     pub fn name(path: &Path) -> io::Result<(Handle, About)> {
         // old ARM processors have no atomic numbers of 64 bits; only the last file of a reader is remembered by its key
         static KEYS: AtomicUsize = AtomicUsize::new(1);
@@ -121,7 +121,7 @@ impl Handle {
             .open(self.path())
     }
 
-    /// Opens it for reading: what it is then.
+    /// Opens it for reading; returns its attributes.
     ///
     /// # Errors
     /// It may not be read, or not in time.
@@ -137,10 +137,10 @@ impl Handle {
         }
     }
 
-    /// What it is now.
+    /// Its attributes now.
     ///
     /// # Errors
-    /// It can't be looked at, or not in time.
+    /// It can't be named, or not in time.
     pub fn about(&self) -> io::Result<About> {
         let path = self.path_for_readers();
         match request(None, Request::Name, |buffer| put_path(buffer, &path)) {
@@ -149,7 +149,7 @@ impl Handle {
         }
     }
 
-    /// Fills the head of `into` from an offset on; how many bytes, 0 at its end.
+    /// Fills the head of `into` from an offset on; returns the number of bytes, 0 at the file's end.
     ///
     /// # Errors
     /// It can't be read, or not in time.
@@ -169,7 +169,7 @@ impl Handle {
         Ok(have)
     }
 
-    /// What mappings of it look like in /proc/PID/maps: the line of one that was made for this, and of a moment.
+    /// The line of /proc/PID/maps for a mapping of this file; makes one for a moment.
     pub fn mapped_line(&self) -> Option<String> {
         if !has_reader() {
             return self.mapped_here();
@@ -198,8 +198,8 @@ impl Handle {
         line_at(&maps.ok()?, at.as_ptr() as usize)
     }
 
-    /// An event of the kernel's that is a probe in this file, made for a thread of a process. `attributes`: a struct
-    /// perf_event_attr, whose path is filled in. `None` on a thread that looks at no process as a whole.
+    /// Opens a perf event that is a probe in this file, for a thread of a process. `attributes`: a struct
+    /// perf_event_attr, whose path is filled in. `None` on a thread that is not inspecting a process.
     ///
     /// # Errors
     /// The kernel refuses, or doesn't answer in time.

@@ -44,11 +44,11 @@ pub enum Request {
     Event,
 }
 
-/// What `Name` and `Open` leave in `data`.
+/// A file's attributes, which `Name` and `Open` leave in `data`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct About {
-    /// As stat(2) tells it.
+    /// Device number, as of stat(2).
     pub device: u64,
     /// Inode.
     pub inode: u64,
@@ -58,7 +58,7 @@ pub struct About {
     pub mode: u64,
     /// When the content was changed, seconds and nanoseconds.
     pub modified: (i64, i64),
-    /// When anything was.
+    /// When content or attributes were changed.
     pub changed: (i64, i64),
 }
 
@@ -85,7 +85,7 @@ pub struct Shared(NonNull<Buffer>);
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// Zeroes. `None` if the system gives no memory.
+    /// A buffer of zeroes. `None` if the system has no memory to spare.
     pub fn new() -> Option<Shared> {
         // SAFETY: a new mapping at no given place.
         let at = unsafe {
@@ -106,7 +106,7 @@ impl Shared {
         self.0.as_ptr()
     }
 
-    /// To be called while the reader process waits for a request.
+    /// The buffer. Use it only while the reader process waits for a request.
     pub fn buffer(&mut self) -> &mut Buffer {
         // SAFETY: mapped, aligned to pages, and any bytes are a Buffer. The other process does not touch it now.
         unsafe { self.0.as_mut() }

@@ -40,7 +40,7 @@ struct Job {
     asked: HashSet<(Address, Address)>,
 }
 
-/// What it has found.
+/// The result of a look.
 struct Look {
     places: Places,
     sockets: HashMap<Namespace, Sockets>,
@@ -59,7 +59,7 @@ impl Look {
             .iter()
             .map(|(&namespace, wanted)| (namespace, sockets::look(wanted.pid, &job.asked)))
             .collect();
-        // Descriptors after sockets: who has accepted one of these has it.
+        // descriptors after sockets: a process that has accepted one of these holds it by now
         let mut owners: HashMap<u64, Option<IocId>> = HashMap::new();
         for &(ioc, pid, _) in &job.places.recorded {
             for inode in sockets::held(&process::directory(pid)).take(MAX_HELD) {
@@ -168,7 +168,7 @@ pub struct EndFinder {
 }
 
 impl EndFinder {
-    /// Where what is recorded lives now.
+    /// Takes the places of the processes that are traced now.
     pub fn set_places(&mut self, places: Places) {
         if places != self.places {
             self.places = places;
@@ -250,7 +250,7 @@ impl EndFinder {
         for circuit in std::mem::take(&mut self.asked) {
             let Some(open) = self.open.get_mut(&circuit) else { continue };
             let [server, client] = look.ends(open.ends.namespace, open.client, open.server);
-            // who has the connection is certain; without one who listens is
+            // the holder of the connection is certain; without one it is the listener
             let listens =
                 || served.iter().find(|served| served.namespace == open.ends.namespace)?.server(open.server);
             let ends = CircuitEnds {

@@ -1,7 +1,6 @@
-//! Channel Access circuits: what their packets say, whose their ends are, what their channels are called, which threads
-//! serve them.
+//! Channel Access circuits: packets, the processes at both ends, names of channels, and the threads that serve them.
 //!
-//! All that comes out of packets passes [`Circuits::hand_over`], where puts to PVs that the user does not want are left out.
+//! All events from packets pass [`Circuits::hand_over`], which leaves out puts to PVs that the user does not want.
 
 pub mod ends;
 pub mod local_clients;
@@ -21,11 +20,11 @@ use crate::recorder::circuits::ends::EndFinder;
 use crate::recorder::circuits::local_clients::LocalClients;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::circuits::server_threads::ServerThreads;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
 
 /// How long after a hit the packets that caused it may come, nanoseconds: the packet ring hands over a
-/// block after some 10 ms. Later than this there are none, and memory is all we have.
+/// block after some 10 ms. After this time only memory can name the circuit.
 const PACKETS_LAG: u64 = 300_000_000;
 
 /// See the module.
@@ -41,7 +40,7 @@ pub struct Circuits {
     places: Places,
     /// Which threads serve them.
     pub server_threads: ServerThreads,
-    /// What came out of packets; filled and emptied again and again.
+    /// Events from packets; filled and emptied again and again.
     events: Vec<Event>,
 }
 
@@ -78,7 +77,7 @@ impl Circuits {
         self.hand_over(env);
     }
 
-    /// Says where what is recorded lives.
+    /// Takes the places of the traced processes.
     pub fn set_places(&mut self, places: Places) {
         self.ends.set_places(places);
     }
@@ -163,7 +162,7 @@ impl Circuits {
         self.server_threads.known.drain(..).for_each(|event| env.sink.push(event));
     }
 
-    /// Hands what came out of packets to the sink, but for puts to PVs that are not wanted.
+    /// Hands the events from packets to the sink, except puts to unwanted PVs.
     pub fn hand_over(&mut self, env: &mut Env<'_>) {
         let selection = &env.options.selection;
         for event in self.events.drain(..) {

@@ -1,4 +1,4 @@
-//! Where what is recorded lives: network namespaces, and the ports that are served there.
+//! The network namespaces of the traced processes, and the ports that they serve there.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::ca;
 use crate::net::captures::Wanted;
 use crate::net::service::Ports;
 use crate::net::Namespace;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
 
 /// See the module.

@@ -1,14 +1,14 @@
 //! Threads of CA servers and the circuits that they serve.
 //!
-//! A thread is known by its first hit, a circuit by its packets or the server's memory; either may come first. So what is
-//! known of one waits here for the other. It outlives its IOC: the packets of its last circuits may come after its end.
+//! A thread is known by its first hit, a circuit by its packets or the server's memory. Either may come first, and waits
+//! here for the other. Threads here outlive their IOC: the packets of its last circuits may come after its end.
 
 use iocrec_log::event::{Address, Event, Fact, ServerThread, ThreadId};
 
 use crate::inspector::Request;
 use crate::ioc::clients::Client;
 use crate::net::Namespace;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::threads::NewThread;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 

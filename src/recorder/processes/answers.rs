@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::inspector::Inspector;
 use crate::linux::reader;
 use crate::linux::reader::budget::Refused;
-use crate::recorder::context::{Context, Env};
-use crate::recorder::processes::Processes;
+use crate::recorder::context::Context;
+use crate::recorder::env::Env;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::shortfall::Shortfall;
 
@@ -41,9 +42,9 @@ impl Answers {
     }
 }
 
-impl Processes {
+impl Answers {
     /// Asks those again that have not answered the loop, and notes who it is.
-    pub(super) fn ask_silent_again(&mut self, cx: &mut Context<'_>, now: u64) {
+    pub(super) fn ask_silent_again(&self, cx: &mut Context<'_>, inspector: &Inspector, now: u64) {
         for (pid, since) in reader::unresponsive() {
             let Some(ioc) = cx.iocs.get_mut(pid) else {
                 reader::mark_responsive(pid);
@@ -51,7 +52,7 @@ impl Processes {
             };
             if !std::mem::replace(&mut ioc.is_stalled, true) {
                 note_unanswered(cx, now, pid, Refused::NoAnswer);
-            } else if self.inspector.has_inspected(pid, since) && self.answers.unanswered(pid).is_none() {
+            } else if inspector.has_inspected(pid, since) && self.unanswered(pid).is_none() {
                 reader::mark_responsive(pid);
                 ioc.is_stalled = false;
             }

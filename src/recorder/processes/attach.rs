@@ -5,62 +5,56 @@ use iocrec_log::event::{Attached, Detached, Fact};
 use crate::bpf::maps::Maps;
 use crate::probes::layouts::layouts;
 use crate::probes::probe::Hold;
-use crate::recorder::context::Env;
-use crate::recorder::processes::adopt::recording;
-use crate::recorder::processes::Processes;
+use crate::recorder::env::Env;
+use crate::recorder::processes::describe::recording;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::shortfall::Shortfall;
 
-impl Processes {
-    /// Begins to take an IOC's hits, if its layout is known and its records are; else notes why not. True if something
-    /// has changed that others adapt to.
-    pub(super) fn begin_to_take_hits(
-        &self,
-        env: &mut Env<'_>,
-        maps: Option<&mut Maps>,
-        ioc: &mut TracedIoc,
-    ) -> bool {
-        let (Some(maps), Some(process)) = (maps, ioc.process.as_ref()) else { return false };
-        if process.unprobed().is_some() {
-            return false;
-        }
-        let mut changed = false;
-        if !ioc.probing.in_maps && (ioc.probing.ready || process.layout.is_err()) {
-            ioc.shortfalls
-                .remove(|shortfall| matches!(shortfall, Shortfall::NoLayout(_) | Shortfall::NotInMaps(_)));
-            let entered = match &process.layout {
-                Ok(layout) => {
-                    let layouts = layouts(ioc.pid, layout, process.abi);
-                    maps.trace(ioc.pid, &layouts).map_err(Shortfall::NotInMaps)
-                }
-                Err(reason) => Err(Shortfall::NoLayout(reason.clone())),
-            };
-            match entered {
-                Ok(()) => {
-                    ioc.probing.in_maps = true;
-                    changed = true;
-                    env.messages.push(recording(&ioc.about));
-                }
-                Err(shortfall) => ioc.shortfalls.add(shortfall),
-            }
-        }
-        if ioc.probing.in_maps && ioc.probing.placed > 0 && !ioc.probing.attached {
-            ioc.probing.attached = true;
-            let from = env.machine.clock.monotonic_of_boot(ioc.start);
-            let cause = if from < self.since {
-                ""
-            } else {
-                "its process had to be found first, and its probes placed"
-            };
-            let now = env.monotonic();
-            let attached = Attached { ioc: ioc.id, from: from.min(now), since: now, cause: cause.into() };
-            env.push(now, Fact::Attached(attached));
-        }
-        changed
+/// Begins to take an IOC's hits, if its layout and its records are known; else notes why not. True if the sources have
+/// something to adapt to. `since` is the recorder's start: nothing before it counts as missed.
+pub(super) fn begin_to_take_hits(
+    env: &mut Env<'_>,
+    maps: Option<&mut Maps>,
+    ioc: &mut TracedIoc,
+    since: u64,
+) -> bool {
+    let (Some(maps), Some(process)) = (maps, ioc.process.as_ref()) else { return false };
+    if process.unprobed().is_some() {
+        return false;
     }
+    let mut changed = false;
+    if !ioc.probing.in_maps && (ioc.probing.ready || process.layout.is_err()) {
+        ioc.shortfalls
+            .remove(|shortfall| matches!(shortfall, Shortfall::NoLayout(_) | Shortfall::NotInMaps(_)));
+        let entered = match &process.layout {
+            Ok(layout) => {
+                let layouts = layouts(ioc.pid, layout, process.abi);
+                maps.trace(ioc.pid, &layouts).map_err(Shortfall::NotInMaps)
+            }
+            Err(reason) => Err(Shortfall::NoLayout(reason.clone())),
+        };
+        match entered {
+            Ok(()) => {
+                ioc.probing.in_maps = true;
+                changed = true;
+                env.messages.push(recording(&ioc.about));
+            }
+            Err(shortfall) => ioc.shortfalls.add(shortfall),
+        }
+    }
+    if ioc.probing.in_maps && ioc.probing.placed > 0 && !ioc.probing.attached {
+        ioc.probing.attached = true;
+        let from = env.machine.clock.monotonic_of_boot(ioc.start);
+        let cause =
+            if from < since { "" } else { "its process had to be found first, and its probes placed" };
+        let now = env.monotonic();
+        let attached = Attached { ioc: ioc.id, from: from.min(now), since: now, cause: cause.into() };
+        env.push(now, Fact::Attached(attached));
+    }
+    changed
 }
 
-/// Notes that an IOC's probes had gone: what it did meanwhile is missing. They were in place at `until`.
+/// Notes that an IOC's probes had gone, and with them its hits. They were last seen in place at `until`.
 pub(super) fn note_hold(env: &mut Env<'_>, now: u64, ioc: &mut TracedIoc, hold: Hold, until: u64) {
     let lost = match hold {
         Hold::Holds => return,

@@ -2,64 +2,70 @@
 
 use iocrec_log::event::{Fact, IocEnd};
 
-use crate::inspector::DATABASE_GONE;
-use crate::recorder::context::{Context, Env};
-use crate::recorder::processes::Processes;
+use crate::inspector::{Inspector, DATABASE_GONE};
+use crate::recorder::context::Context;
+use crate::recorder::env::Env;
+use crate::recorder::processes::answers::Answers;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::sources::hits::note_left_out;
 
-impl Processes {
-    /// Lets those go that have ended. What they did last has been taken.
-    pub(super) fn let_go(&mut self, cx: &mut Context<'_>) {
-        let env = &cx.env;
-        let mut gone: Vec<(u32, Option<&str>)> = Vec::new();
-        for ioc in cx.iocs.iter_mut() {
-            if env.procfs().start(ioc.pid) != Some(ioc.start) || env.procfs().is_zombie(ioc.pid) {
-                ioc.end_noticed = true;
-                gone.push((ioc.pid, None));
-            } else if let Some(why) = became_another(env, ioc) {
-                gone.push((ioc.pid, Some(why)));
-            }
-        }
-        let now = cx.env.now;
-        cx.changed |= !gone.is_empty();
-        for (pid, why) in gone {
-            self.end(cx, now, pid, why);
+/// Lets ended processes go. Their last hits and packets have been taken.
+pub(super) fn let_go(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut Answers) {
+    let env = &cx.env;
+    let mut gone: Vec<(u32, Option<&str>)> = Vec::new();
+    for ioc in cx.iocs.iter_mut() {
+        if env.procfs().start(ioc.pid) != Some(ioc.start) || env.procfs().is_zombie(ioc.pid) {
+            ioc.end_noticed = true;
+            gone.push((ioc.pid, None));
+        } else if let Some(why) = became_another(env, ioc) {
+            gone.push((ioc.pid, Some(why)));
         }
     }
-
-    /// Lets those go whose record database was found to be gone by a hit.
-    pub(super) fn end_those_without_database(&mut self, cx: &mut Context<'_>) {
-        let gone: Vec<u32> = cx.iocs.iter().filter(|ioc| ioc.database_is_gone).map(|ioc| ioc.pid).collect();
-        for pid in gone {
-            let Some(ioc) = cx.iocs.get(pid) else { continue };
-            let why = became_another(&cx.env, ioc).unwrap_or(DATABASE_GONE);
-            let now = cx.env.monotonic();
-            self.end(cx, now, pid, Some(why));
-            cx.changed = true;
-        }
-    }
-
-    /// A process is no longer traced. `why`: it lives on as something else.
-    pub(super) fn end(&mut self, cx: &mut Context<'_>, now: u64, pid: u32, why: Option<&str>) {
-        if !cx.iocs.has(pid) {
-            return;
-        }
-        self.inspector.forget(pid);
-        self.answers.forget(pid);
-        if why.is_some() {
-            self.inspector.add(pid, false);
-        }
-        let left_out = cx.maps.as_mut().map(|maps| maps.forget(pid)).unwrap_or_default();
-        note_left_out(cx, &left_out);
-        let Some(ioc) = cx.iocs.remove(pid, cx.env.run) else { return };
-        let how = why.map_or_else(|| ioc.ending.how(), str::to_string);
-        cx.env.messages.push(format!("{} has ended: {how}", ioc.label()));
-        cx.env.push(now, Fact::IocEnd(IocEnd { ioc: ioc.id, how }));
+    let now = cx.env.now;
+    cx.changed |= !gone.is_empty();
+    for (pid, why) in gone {
+        end(cx, inspector, answers, now, pid, why);
     }
 }
 
-/// Why an IOC is no longer what it was, though its process lives.
+/// Lets those go whose record database was found to be gone by a hit.
+pub(super) fn end_those_without_database(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut Answers) {
+    let gone: Vec<u32> = cx.iocs.iter().filter(|ioc| ioc.database_is_gone).map(|ioc| ioc.pid).collect();
+    for pid in gone {
+        let Some(ioc) = cx.iocs.get(pid) else { continue };
+        let why = became_another(&cx.env, ioc).unwrap_or(DATABASE_GONE);
+        let now = cx.env.monotonic();
+        end(cx, inspector, answers, now, pid, Some(why));
+        cx.changed = true;
+    }
+}
+
+/// Ends the tracing of a process. `why` is given for one that lives on as something else.
+pub(super) fn end(
+    cx: &mut Context<'_>,
+    inspector: &Inspector,
+    answers: &mut Answers,
+    now: u64,
+    pid: u32,
+    why: Option<&str>,
+) {
+    if !cx.iocs.has(pid) {
+        return;
+    }
+    inspector.forget(pid);
+    answers.forget(pid);
+    if why.is_some() {
+        inspector.add(pid, false);
+    }
+    let left_out = cx.maps.as_mut().map(|maps| maps.forget(pid)).unwrap_or_default();
+    note_left_out(cx, &left_out);
+    let Some(ioc) = cx.iocs.remove(pid, cx.env.run) else { return };
+    let how = why.map_or_else(|| ioc.ending.how(), str::to_string);
+    cx.env.messages.push(format!("{} has ended: {how}", ioc.label()));
+    cx.env.push(now, Fact::IocEnd(IocEnd { ioc: ioc.id, how }));
+}
+
+/// Why a traced process counts as ended although it lives: it runs another program.
 pub(super) fn became_another(env: &Env<'_>, ioc: &TracedIoc) -> Option<&'static str> {
     // both are unknown of a process that is just ending
     let image = env.procfs().image(ioc.pid);

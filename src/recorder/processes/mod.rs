@@ -1,12 +1,12 @@
-//! The processes of this machine: which of them are traced, from when to when, and what is found out about them.
+//! The processes of this machine: finds those to trace, and follows each through its life.
 //!
-//! Threads of their own look at them ([`crate::inspector`]) and send reports; this source works on the reports and follows
-//! each traced process through its life: [`adopt`] takes it in, [`ports`] finds where it serves, [`attach`] begins to take
+//! The inspector's threads look at processes ([`crate::inspector`]) and send reports. This source works on the reports: [`adopt`] takes it in, [`ports`] finds where it serves, [`attach`] begins to take
 //! its hits and notes gaps, [`answers`] who does not answer, [`end`] lets it go.
 
 mod adopt;
 mod answers;
 mod attach;
+mod describe;
 mod end;
 mod ports;
 #[cfg(test)]
@@ -25,7 +25,8 @@ use crate::probes::attacher::Attacher;
 use crate::probes::layouts::layouts;
 use crate::recorder::circuits::server_threads::Unknown;
 use crate::recorder::circuits::Circuits;
-use crate::recorder::context::{Context, Env};
+use crate::recorder::context::Context;
+use crate::recorder::env::Env;
 use crate::recorder::error::StartError;
 use crate::recorder::options::Options;
 use crate::recorder::processes::answers::Answers;
@@ -62,7 +63,7 @@ impl Processes {
         }
     }
 
-    /// Sends the inspector what others want to know.
+    /// Sends the inspector the requests of all parts of the recorder.
     fn send_requests(&self, env: &mut Env<'_>) {
         for request in std::mem::take(&mut env.run.requests) {
             let site = if let Request::CallSite { id, .. } = &request { Some(*id) } else { None };
@@ -88,10 +89,10 @@ impl Processes {
         let now = cx.env.monotonic();
         match finding {
             Finding::Ioc { ioc, process, placed, not_probed } => {
-                self.adopt(cx, now, ioc, &process, placed, not_probed);
+                adopt::adopt(cx, &mut self.ports, now, ioc, &process, placed, not_probed);
                 cx.changed = true;
             }
-            Finding::Servers(found) => self.note_ports(cx, now, found),
+            Finding::Servers(found) => self.ports.note(cx, &self.inspector, now, found),
             Finding::CallSite { id, function, file } => cx.env.sink.site(id, function, file),
             Finding::Unanswered(refused) => {
                 self.answers.note(pid, refused, now);
@@ -101,7 +102,7 @@ impl Processes {
                 if let Some(ioc) = cx.iocs.get(pid).filter(|ioc| ioc.start == start) {
                     // another program has another database, too
                     let why = end::became_another(&cx.env, ioc).unwrap_or(DATABASE_GONE);
-                    self.end(cx, now, pid, Some(why));
+                    end::end(cx, &self.inspector, &mut self.answers, now, pid, Some(why));
                     cx.changed = true;
                 }
             }
@@ -110,10 +111,10 @@ impl Processes {
                     self.answers.forget(pid);
                 }
                 let Context { env, iocs, circuits, maps, changed } = cx;
-                // numbers are used again
+                // pids are reused
                 let Some(ioc) = iocs.get_mut(pid).filter(|ioc| ioc.start == start) else { return };
                 *changed |= work_on_traced(env, circuits, maps.as_deref_mut(), now, ioc, finding);
-                *changed |= self.begin_to_take_hits(env, maps.as_deref_mut(), ioc);
+                *changed |= attach::begin_to_take_hits(env, maps.as_deref_mut(), ioc, self.since);
                 ioc.announce(env, now);
             }
         }
@@ -131,7 +132,7 @@ fn work_on_traced(
 ) -> bool {
     match finding {
         Finding::Changed(process) => {
-            adopt::identify(&process, &mut ioc.about);
+            describe::identify(&process, &mut ioc.about);
             if let (Ok(layout), Some(maps), true) = (&process.layout, maps, ioc.probing.in_maps) {
                 if let Err(reason) = maps.extend(ioc.pid, &layouts(ioc.pid, layout, process.abi)) {
                     ioc.shortfalls.add(Shortfall::NoNewTypes(reason));
@@ -211,7 +212,7 @@ impl Source for Processes {
             .filter(|&pid| {
                 is_through || self.answers.unanswered(pid).is_some() || cx.env.procfs().start(pid).is_none()
             })
-            .map(|pid| self.why_not_traced(&cx.env, pid))
+            .map(|pid| adopt::why_not_traced(&cx.env, &self.answers, pid))
             .collect();
         if missing.len() == cx.env.options.pids.len() {
             if let Some(last) = missing.into_iter().next_back() {
@@ -236,7 +237,7 @@ impl Source for Processes {
     fn take(&mut self, cx: &mut Context<'_>) -> bool {
         self.discover(&cx.env);
         self.send_requests(&mut cx.env);
-        self.end_those_without_database(cx);
+        end::end_those_without_database(cx, &self.inspector, &mut self.answers);
         let mut more = true;
         for _ in 0..REPORTS {
             let Some(report) = self.inspector.next_report() else {
@@ -245,12 +246,12 @@ impl Source for Processes {
             };
             self.work_on(cx, report);
         }
-        self.search_ports_if_due(cx);
+        self.ports.search_if_due(cx, &self.inspector);
         more
     }
 
     fn process_ended(&mut self, cx: &mut Context<'_>) {
-        self.let_go(cx);
+        end::let_go(cx, &self.inspector, &mut self.answers);
     }
 
     fn survey(&mut self, cx: &mut Context<'_>) {
@@ -264,7 +265,7 @@ impl Source for Processes {
         } else {
             cx.env.options.pids.iter().copied().collect()
         };
-        self.let_go(cx);
+        end::let_go(cx, &self.inspector, &mut self.answers);
         self.answers.retain(&pids);
         self.ports.retain(&pids, cx.iocs);
         self.inspector.retain(&pids);
@@ -272,8 +273,8 @@ impl Source for Processes {
         pids.iter().filter(|&&pid| pid != std::process::id()).for_each(|&pid| {
             self.inspector.add(pid, false);
         });
-        self.ask_for_ports(cx, now);
-        self.ask_silent_again(cx, now);
+        self.ports.search(cx, &self.inspector, now);
+        self.answers.ask_silent_again(cx, &self.inspector, now);
     }
 
     fn is_through(&self) -> bool {

@@ -1,17 +1,17 @@
-//! Which processes serve Channel Access and PV Access, and on which ports: of IOCs, and of CA servers that are none.
+//! The ports of Channel Access and PV Access servers: of IOCs, and of other CA servers.
 //!
 //! To find the servers means reading all processes' descriptors, so it is done every few seconds; those of IOCs that have
-//! just begun are looked for more often. A server that is not known yet is taken for one that is no IOC when a look at it,
-//! made after it was seen to serve, has found no EPICS Base: what maps Base does so before it serves.
+//! just begun are looked for more often. A new server
+//! counts as no IOC once an inspection made after it began to serve has found no EPICS Base: IOCs map Base before they
+//! serve.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use crate::inspector::{CaServer, Request};
+use crate::inspector::{CaServer, Inspector, Request};
 use crate::ioc::ports;
 use crate::recorder::context::Context;
-use crate::recorder::processes::adopt::{describe, recording};
-use crate::recorder::processes::Processes;
+use crate::recorder::processes::describe::{describe, recording};
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::registry::Registry;
 
@@ -35,7 +35,7 @@ pub struct PortSearch {
 
 impl PortSearch {
     /// A process was found to be an IOC.
-    pub fn is_ioc(&mut self, pid: u32) {
+    pub fn found_ioc(&mut self, pid: u32) {
         self.suspects.remove(&pid);
         self.next = 0;
     }
@@ -51,24 +51,22 @@ impl PortSearch {
         let waits = self.suspects.values().any(|since| since.elapsed() < SUSPECTED);
         !self.is_asked && self.next != 0 && !waits
     }
-}
 
-impl Processes {
     /// Searches at once where that is due.
-    pub(super) fn search_ports_if_due(&mut self, cx: &Context<'_>) {
+    pub fn search_if_due(&mut self, cx: &Context<'_>, inspector: &Inspector) {
         let now = cx.env.monotonic();
-        if self.ports.next <= now {
-            self.ask_for_ports(cx, now);
+        if self.next <= now {
+            self.search(cx, inspector, now);
         }
     }
 
     /// Asks which processes serve, if it is time to.
-    pub(super) fn ask_for_ports(&mut self, cx: &Context<'_>, now: u64) {
-        if self.ports.is_asked {
+    pub fn search(&mut self, cx: &Context<'_>, inspector: &Inspector, now: u64) {
+        if self.is_asked {
             return;
         }
-        let request = if now >= self.ports.next {
-            self.ports.next = now + PERIOD;
+        let request = if now >= self.next {
+            self.next = now + PERIOD;
             let iocs = cx.iocs.iter().filter(|ioc| ioc.process.is_some());
             Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect() })
         } else {
@@ -76,12 +74,12 @@ impl Processes {
                 cx.iocs.iter().filter(|ioc| now < ioc.young_until).map(|ioc| ioc.pid).collect();
             (!young.is_empty()).then_some(Request::ServersAmong { iocs: young })
         };
-        self.ports.is_asked = request.is_some_and(|request| self.inspector.request(request));
+        self.is_asked = request.is_some_and(|request| inspector.request(request));
     }
 
     /// Takes over which servers there are, since when, and what /proc says of those that are no IOCs.
-    pub(super) fn note_ports(&mut self, cx: &mut Context<'_>, now: u64, found: Vec<CaServer>) {
-        self.ports.is_asked = false;
+    pub fn note(&mut self, cx: &mut Context<'_>, inspector: &Inspector, now: u64, found: Vec<CaServer>) {
+        self.is_asked = false;
         for CaServer { server, start, process: about } in found {
             let pid = server.pid;
             let options = cx.env.options;
@@ -92,13 +90,13 @@ impl Processes {
             }
             let is_new = !cx.iocs.has(pid);
             if is_new {
-                // what maps Base does so before it serves: a look after that tells them apart
-                let since = *self.ports.suspects.entry(pid).or_insert_with(Instant::now);
-                let Some(about) = about.filter(|_| self.inspector.has_inspected(pid, since)) else {
-                    self.ports.next = self.ports.next.min(now + SOON);
+                // IOCs map Base before they serve, so an inspection from now on is decisive
+                let since = *self.suspects.entry(pid).or_insert_with(Instant::now);
+                let Some(about) = about.filter(|_| inspector.has_inspected(pid, since)) else {
+                    self.next = self.next.min(now + SOON);
                     continue;
                 };
-                self.ports.suspects.remove(&pid);
+                self.suspects.remove(&pid);
                 let described = describe(&mut cx.env, pid, start, &about);
                 let ioc = TracedIoc::new(&cx.env, described, None);
                 cx.iocs.add(ioc, cx.env.run);
@@ -118,7 +116,7 @@ impl Processes {
             if is_new {
                 cx.env.messages.push(recording(&ioc.about));
             } else if let Some(process) = &ioc.process {
-                self.inspector
+                inspector
                     .request(Request::Clients { ioc: process.clone(), ports: ioc.about.ca_ports.clone() });
             }
         }

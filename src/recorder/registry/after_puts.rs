@@ -1,7 +1,7 @@
-//! What puts came to: fields that are read when the IOC has carried a put out.
+//! Outcomes of puts: fields that are read when the IOC has carried a put out.
 //!
-//! A put's hit is at the entry of a function, so it has what was asked for and what the field held before. Whether the
-//! record took it, and what it made of it, shows in the field afterwards. It is read [`SOON`] after the last put to it,
+//! A put's hit is at the entry of a function, so it has the request and the old value. Whether the
+//! record took it, and how, shows in the field afterwards. It is read [`SOON`] after the last put to it,
 //! and once more [`LATER`] where it may still hold the old value: a put may wait for its record's lock. Only puts from
 //! outside count, not what records write to each other.
 //!
@@ -15,8 +15,8 @@ use epics::limits::MAX_STRING_SIZE;
 use iocrec_log::event::{Fact, FieldId, FieldValue, RecordId, Value};
 
 use crate::ioc::fields;
-use crate::recorder::context::Env;
-use crate::recorder::registry::Owner;
+use crate::recorder::env::Env;
+use crate::recorder::registry::owner::Owner;
 
 /// When a field is read, nanoseconds after the last put to it: dbPut works within microseconds.
 const SOON: u64 = 20_000_000;
@@ -44,7 +44,7 @@ pub struct PutTo {
     pub description: u64,
     /// Thread that carries it out.
     pub tid: u32,
-    /// The record's processing, if it follows, shows what becomes of it: it is to the value field, and that is no array or
+    /// The record's processing, if it follows, shows the outcome: the put is to the value field, and that is no array or
     /// long string, of which the probe reads a part.
     pub shown_by_processing: bool,
     /// It counts only if an earlier hit of the same put was noted.
@@ -62,7 +62,7 @@ struct Due {
 pub struct AfterPuts(HashMap<u64, Vec<Due>>);
 
 impl AfterPuts {
-    /// A put was made; `old` is what its field held.
+    /// Notes a put to a field that held `old`.
     pub fn note(&mut self, env: &mut Env<'_>, to: PutTo, old: Value) {
         let due = Due { next: to.time.saturating_add(SOON), to, old };
         let known = self.0.get_mut(&to.address);
@@ -98,7 +98,7 @@ impl AfterPuts {
         }
     }
 
-    /// Reads what is due. To be called some times a second.
+    /// Does the reads that are due. Call it some times a second.
     pub fn read(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>) {
         let Ok(layout) = &owner.process.layout else {
             self.0.retain(|_, due| {

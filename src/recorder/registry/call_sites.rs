@@ -6,10 +6,10 @@
 use iocrec_log::event::{CallSite, CallSiteId};
 
 use crate::inspector::Request;
-use crate::recorder::context::Env;
+use crate::recorder::env::limits::MAX_CALL_SITES;
+use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
-use crate::recorder::registry::limits::MAX_CALL_SITES;
-use crate::recorder::registry::Owner;
+use crate::recorder::registry::owner::Owner;
 
 /// Those of one IOC, by return address.
 #[derive(Default)]

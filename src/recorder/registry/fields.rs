@@ -6,17 +6,17 @@ use std::collections::hash_map::Entry;
 use iocrec_log::event::{Fact, Field, FieldId, Menu, MenuId};
 
 use crate::ioc::menus;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
+use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::rereads::Reread;
-use crate::recorder::registry::Owner;
 
 /// A field that is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownField {
     /// Its id.
     pub id: FieldId,
-    /// What a put to it makes worth reading again.
+    /// The part of a record to read again after a put to it.
     pub reread: Option<Reread>,
 }
 

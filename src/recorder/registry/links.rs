@@ -6,12 +6,12 @@
 use iocrec_log::event::{Fact, FieldValue, RecordId};
 
 use crate::ioc::fields;
-use crate::recorder::context::Env;
+use crate::recorder::env::limits::{Limits, MAX_LINKS};
+use crate::recorder::env::Env;
 use crate::recorder::registry::fields::Fields;
 use crate::recorder::registry::hash::AddressMap;
-use crate::recorder::registry::limits::{Limits, MAX_LINKS};
+use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::records::Records;
-use crate::recorder::registry::Owner;
 
 /// A record's CP links are written again after this time, nanoseconds, so that they are in every log of some minutes.
 const CP_LINKS_HOLD: u64 = 60_000_000_000;

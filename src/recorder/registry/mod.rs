@@ -1,18 +1,17 @@
-//! What is known of the traced IOCs: each of them, and the ids by which the log knows what is theirs.
+//! The traced IOCs, with the threads, records, fields, call sites and scan lists of each.
 //!
 //! Hits carry addresses. The first hit of each address is the moment to read its name out of the IOC, and
 //! to define it in the log before it is used; after that a hit costs a look-up in a hash map of its IOC.
 //!
-//! All that belongs to one process is in its [`TracedIoc`] and goes with it, in [`Registry::remove`]. What lasts longer
+//! A [`TracedIoc`] holds everything that belongs to one process, and [`Registry::remove`] drops it. State that lasts longer
 //! is in [`Run`].
 
 pub mod after_puts;
 pub mod call_sites;
 pub mod fields;
 pub mod hash;
-pub mod ids;
-pub mod limits;
 pub mod links;
+pub mod owner;
 pub mod records;
 pub mod rereads;
 pub mod scan_lists;
@@ -22,42 +21,13 @@ pub mod threads;
 pub mod traced_ioc;
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
-use iocrec_log::event::IocId;
-
-use crate::inspector::Request;
-use crate::ioc::IocProcess;
 use crate::linux::procfs::Procfs;
+use crate::recorder::env::Run;
 use crate::recorder::registry::hash::AddressMap;
-use crate::recorder::registry::ids::Ids;
-use crate::recorder::registry::limits::Limits;
-use crate::recorder::registry::records::NewRecord;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 
-/// What belongs to the run, and not to any of its processes.
-#[derive(Default)]
-pub struct Run {
-    /// The ids given so far.
-    pub ids: Ids,
-    /// What is used up of what all IOCs share.
-    pub limits: Limits,
-    /// Records that the BPF programs have not been told of; `None` where they need not know any.
-    pub new_records: Option<Vec<NewRecord>>,
-    /// What the inspector is to find out.
-    pub requests: Vec<Request>,
-}
-
-/// An IOC as definitions need it: its id and its process.
-#[derive(Clone, Copy)]
-pub struct Owner<'a> {
-    /// Its id.
-    pub id: IocId,
-    /// Its process, as it was last looked at.
-    pub process: &'a Arc<IocProcess>,
-}
-
-/// The processes that are traced: IOCs, and CA servers that are none. By pid.
+/// The traced processes, IOCs and other CA servers, by pid.
 #[derive(Default)]
 pub struct Registry(AddressMap<u32, Box<TracedIoc>>);
 
@@ -99,7 +69,7 @@ impl Registry {
         self.0.insert(pid, Box::new(ioc));
     }
 
-    /// Forgets a process and all that was its.
+    /// Forgets a process with everything that belongs to it.
     pub fn remove(&mut self, pid: u32, run: &mut Run) -> Option<Box<TracedIoc>> {
         let gone = self.0.remove(&pid)?;
         run.limits.call_sites = run.limits.call_sites.saturating_sub(gone.call_sites.count());

@@ -10,23 +10,12 @@ use std::hash::BuildHasherDefault;
 use iocrec_log::event::{Alias, EnumStrings, Fact, Loss, LossSource, Record, RecordId};
 
 use crate::inspector::FoundRecord;
-use crate::recorder::context::Env;
+use crate::recorder::env::{Env, NewRecord};
 use crate::recorder::registry::hash::{AddressHasher, AddressMap};
-use crate::recorder::registry::Owner;
+use crate::recorder::registry::owner::Owner;
 
 /// Bytes of a record's name without its NUL; the name is the first member of dbCommon.
 const RECORD_NAME: usize = epics::limits::PVNAME_STRINGSZ - 1;
-
-/// A record that the BPF programs need to know of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewRecord {
-    /// Its process.
-    pub pid: u32,
-    /// Address of its dbCommon.
-    pub address: u64,
-    /// Does the user want it?
-    pub wanted: bool,
-}
 
 /// Those of one IOC.
 #[derive(Default)]
@@ -38,7 +27,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// What is known of the record at an address: `None` nothing, `Some(None)` that it is not wanted.
+    /// The record at an address: `None` if it is not known yet, `Some(None)` if it is not wanted.
     pub fn known(&self, address: u64) -> Option<Option<RecordId>> {
         self.ids.get(&address).copied()
     }
@@ -53,7 +42,7 @@ impl Records {
         self.ids.keys().copied().filter(|&record| record <= address).max()
     }
 
-    /// Defines the record that a hit was of, by what its memory says; `None` if it is not wanted.
+    /// Defines the record of a hit by its memory; `None` if it is not wanted.
     pub fn define(
         &mut self,
         env: &mut Env<'_>,
@@ -82,7 +71,7 @@ impl Records {
     ) -> Option<RecordId> {
         let FoundRecord { address, name, rtype, alias, states, node } = found;
         if alias {
-            // of a record that is not wanted, or that was not believed, there is nothing to tie the name to
+            // of a record that is unwanted or was not believed: the log has nothing to tie the name to
             let record = self.id(address)?;
             if self.aliases.insert(node) {
                 env.push(time, Fact::Alias(Alias { record, name }));

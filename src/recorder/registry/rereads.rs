@@ -1,14 +1,14 @@
-//! What a put changes besides its field: the scan list of a record (a put to SCAN, PRIO, EVNT), the enum strings (ZNAM,
-//! ONST ...). It is read again when the IOC has carried the put out.
+//! Side effects of puts: the scan list of a record changes (a put to SCAN, PRIO, EVNT), or its enum strings (ZNAM,
+//! ONST ...). They are read again when the IOC has carried the put out.
 
 use std::collections::HashMap;
 
 use iocrec_log::event::{EnumStrings, Fact, RecordId};
 
 use crate::ioc::layout;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
+use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::scan_lists::ScanLists;
-use crate::recorder::registry::Owner;
 
 /// When it is read, nanoseconds after the put: dbPut works within microseconds, but may wait for the lock of a scan list
 /// that is long.
@@ -16,7 +16,7 @@ const SOON: u64 = 20_000_000;
 /// And once more, in case it did.
 const LATER: u64 = 1_000_000_000;
 
-/// What to read again of a record.
+/// A part of a record that is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reread {
     /// On which scan list it is.
@@ -26,7 +26,7 @@ pub enum Reread {
 }
 
 impl Reread {
-    /// What a put to a field of that name makes worth reading again.
+    /// The part that a put to a field of that name changes, besides the field.
     pub fn after_put_to(field: &str) -> Option<Reread> {
         match field {
             "SCAN" | "PRIO" | "EVNT" => Some(Reread::ScanList),
@@ -60,7 +60,7 @@ impl Rereads {
         due.last = time.saturating_add(LATER);
     }
 
-    /// Reads what is due. To be called some times a second.
+    /// Does the reads that are due. Call it some times a second.
     pub fn read(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>, lists: &mut ScanLists) {
         self.0.retain(|&(address, reread), due| {
             if due.next > now {

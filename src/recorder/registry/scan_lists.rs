@@ -2,15 +2,15 @@
 //!
 //! Records are looked up when they become known, when a put has moved them, and again and again while
 //! their SCAN says that they are on a list and the IOC has not put them there (before iocInit is done). The log
-//! gets what has changed.
+//! gets changes only.
 
 use iocrec_log::event::{Fact, RecordId, RecordScan, ScanList, ScanListId};
 
 use crate::ioc::menus;
 use crate::ioc::scanning::{self, Place};
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
-use crate::recorder::registry::Owner;
+use crate::recorder::registry::owner::Owner;
 
 /// Records that are on no list yet are looked up after 1, 2, 4, 8 s, and then every 8 s, nanoseconds: an event that
 /// does not exist may never come, and an IOC's start may take minutes.
@@ -33,7 +33,7 @@ pub struct ScanLists {
 }
 
 impl ScanLists {
-    /// Looks records up, by ids and addresses; what is new goes to the sink.
+    /// Looks records up, by ids and addresses; changes go to the sink.
     pub fn look(&mut self, env: &mut Env<'_>, time: u64, owner: Owner<'_>, records: &[(RecordId, u64)]) {
         let (id, memory) = (owner.id, &owner.process.memory);
         let layout = owner.process.layout.as_ref().ok();

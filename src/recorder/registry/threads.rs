@@ -1,14 +1,14 @@
-//! The threads that hits come from, and what each is at.
+//! The threads that hits come from, and the record that each processes.
 //!
-//! A thread is defined at its first hit. Of each it is known which record has begun to process there last, so that one
-//! that is not seen to complete is looked at: does PACT or DISA say why?
+//! A thread is defined at its first hit. The last record that began to process there is known, so that one that does not
+//! complete can be read: do PACT or DISA say why?
 
 use iocrec_log::event::{Fact, Thread, ThreadId};
 
 use crate::ioc::threads;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
-use crate::recorder::registry::Owner;
+use crate::recorder::registry::owner::Owner;
 
 /// A thread that is defined.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ struct Begun {
     time: u64,
 }
 
-/// What a hit means for what its thread is at.
+/// What a hit does to the record that its thread processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A record, by its address, begins to process.
@@ -75,7 +75,7 @@ pub struct NewThread {
     pub may_serve_ca: bool,
 }
 
-/// A record whose processing began and was not seen to complete.
+/// A record that began to process and has not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// Its address.

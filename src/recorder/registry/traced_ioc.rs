@@ -14,17 +14,17 @@ use crate::inspector::{FoundRecord, ServedClient};
 use crate::ioc::{scanning, Database, IocProcess};
 use crate::linux::ending::Ending;
 use crate::net::Namespace;
-use crate::recorder::context::Env;
+use crate::recorder::env::Env;
 use crate::recorder::registry::after_puts::{AfterPuts, PutTo};
 use crate::recorder::registry::call_sites::CallSites;
 use crate::recorder::registry::fields::{Fields, KnownField};
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::links::Links;
+use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::records::Records;
 use crate::recorder::registry::rereads::Rereads;
 use crate::recorder::registry::scan_lists::ScanLists;
 use crate::recorder::registry::threads::{HitPlace, KnownThread, NewThread, Step, Threads};
-use crate::recorder::registry::Owner;
 use crate::recorder::shortfall::Shortfalls;
 
 /// How far its probes have come.
@@ -50,9 +50,9 @@ pub struct TracedIoc {
     pub start: u64,
     /// What program it runs, as [`crate::linux::procfs::Procfs::image`] has it.
     pub image: Option<(u64, u64)>,
-    /// What the log's fact about it says, but for what is missing.
+    /// The fact about it for the log, without the shortfalls.
     pub about: Ioc,
-    /// What is missing.
+    /// Shortfalls of its recording.
     pub shortfalls: Shortfalls,
     /// The fact as the log has it.
     announced: Option<Ioc>,
@@ -64,7 +64,7 @@ pub struct TracedIoc {
     pub probing: Probing,
     /// The network namespace that it lives in, or why that is unknown.
     pub namespace: Result<Namespace, Errno>,
-    /// What shows how it ends.
+    /// Shows how it ends.
     pub ending: Ending,
     /// Its end was noticed.
     pub end_noticed: bool,
@@ -86,7 +86,7 @@ pub struct TracedIoc {
     pub links: Links,
     /// Fields to read after puts.
     pub after_puts: AfterPuts,
-    /// What else to read after puts.
+    /// Other parts of records to read after puts.
     pub rereads: Rereads,
     /// Clients read from its memory that the circuits are yet to learn of.
     pub clients: Vec<ServedClient>,
@@ -150,7 +150,7 @@ impl TracedIoc {
         Some(Owner { id: self.id, process: self.process.as_ref()? })
     }
 
-    /// Takes note of a hit on a thread, which is defined at its first.
+    /// Takes note of a hit on a thread. The first one defines the thread.
     pub fn hit(
         &mut self,
         env: &mut Env<'_>,
@@ -240,8 +240,8 @@ impl TracedIoc {
         Some(if severity { severe } else { transient })
     }
 
-    /// A put was made at a time to a field of the record at an address: what it comes to is to be read. `is_inner`: its hit
-    /// is that of `dbPut`, which is there for others' puts, too.
+    /// Notes a put to a field of the record at an address, so that the field is read afterwards. `is_inner`: the hit is
+    /// that of `dbPut`, which other puts call, too.
     #[allow(clippy::too_many_arguments)] // a hit's parts
     pub fn note_put(
         &mut self,
@@ -267,7 +267,7 @@ impl TracedIoc {
         self.after_puts.note(env, to, old.clone());
     }
 
-    /// Reads what is due after puts. To be called some times a second.
+    /// Does the reads that are due after puts. Call it some times a second.
     pub fn read_due(&mut self, env: &mut Env<'_>, now: u64) {
         let Some(process) = &self.process else { return };
         let owner = Owner { id: self.id, process };
@@ -291,7 +291,7 @@ impl TracedIoc {
             let state = layout.and_then(|layout| layout.state(&process.memory, unfinished.address));
             let Some((active, disabled)) = state else { continue };
             if unfinished.returned || active || disabled {
-                // the time after it was read: the hits show what has completed until then
+                // the time after the read: hits show the completions before it
                 let time = env.monotonic();
                 env.push(time, Fact::PactCheck(PactCheck { record, active, disabled }));
             }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use iocrec_log::event::{Fact, LossSource};
 
-use super::{Loop, CLOCK_STEP, ROUND, SETTLE, START};
+use super::{Loop, CLOCK_STEP, SETTLE, START};
 use crate::recorder::context::Context;
+use crate::recorder::env::Run;
 use crate::recorder::error::{NotTraced, StartError};
-use crate::recorder::registry::Run;
-use crate::recorder::sources::{Lost, Source};
+use crate::recorder::sources::{Lost, Source, ROUND};
 use crate::recorder::testing::{machine, options, Collected, FakeClock, FakeProcfs, MILLISECOND, SECOND};
 
 /// What sources were asked, in order.

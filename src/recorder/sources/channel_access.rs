@@ -1,5 +1,4 @@
-//! Channel Access as it passes by: packets of all network namespaces that something is recorded in, and what the sockets
-//! say of whose they are.
+//! Channel Access packets, from the network namespaces of all traced processes, and the owners of the circuits' ends.
 
 use std::os::fd::RawFd;
 
@@ -8,15 +7,15 @@ use iocrec_log::event::LossSource;
 use crate::net::captures::Captures;
 use crate::recorder::circuits::places::Places;
 use crate::recorder::context::Context;
-use crate::recorder::run::ROUND;
 use crate::recorder::shortfall::Shortfall;
+use crate::recorder::sources::ROUND;
 use crate::recorder::sources::{Lost, Source};
 
 /// See the module.
 pub struct ChannelAccess {
     /// `None`: no packets are taken.
     captures: Option<Captures>,
-    /// What was lost up to the end.
+    /// Packets lost up to the end.
     lost: u64,
 }
 
@@ -41,7 +40,8 @@ impl ChannelAccess {
 
     fn capture_places(&mut self, cx: &mut Context<'_>, now: u64) {
         let Some(captures) = &mut self.captures else { return };
-        cx.env.messages.extend(captures.follow(now, &cx.circuits.places().wanted));
+        let failures = captures.follow(now, &cx.circuits.places().wanted);
+        cx.env.messages.extend(failures.iter().map(ToString::to_string));
         cx.circuits.set_captured(&captures.namespaces());
     }
 
@@ -51,15 +51,15 @@ impl ChannelAccess {
         let now = cx.env.now;
         for ioc in cx.iocs.iter_mut() {
             let reason = match &ioc.namespace {
-                Ok(namespace) => captures.refused(*namespace),
-                Err(errno) => Some(errno.desc()),
+                Ok(namespace) => captures.refused(*namespace).map(ToString::to_string),
+                Err(errno) => Some(errno.desc().to_string()),
             };
-            if reason == ioc.shortfalls.not_captured() {
+            if reason.as_deref() == ioc.shortfalls.not_captured() {
                 continue;
             }
             ioc.shortfalls.remove(|shortfall| matches!(shortfall, Shortfall::NotCaptured(_)));
             if let Some(reason) = reason {
-                let shortfall = Shortfall::NotCaptured(reason.into());
+                let shortfall = Shortfall::NotCaptured(reason);
                 cx.env.messages.push(format!("{}: {shortfall}", ioc.label()));
                 ioc.shortfalls.add(shortfall);
             }

@@ -1,9 +1,8 @@
-//! Where facts come from: each source is one thing with one interface, which the loop asks in turn.
+//! Sources of facts, all with one interface. The loop asks them in turn.
 //!
-//! The order of the sources matters. In every round the loop asks all of them, and each finds what those before it have
-//! brought: packets come before hits, since they have the names of channels that puts refer to; hits before what helper
-//! threads have found out of processes, since what an IOC did last comes before its end. A new source goes where its
-//! facts are needed, in [`super::Recorder::new`].
+//! The order matters: in every round, each source finds the results of those before it. Packets come before hits, since
+//! they have the names of channels that puts refer to. Hits come before reports about processes, since an IOC's last hits
+//! come before its end. Add a new source in [`super::Recorder::new`], at the place that its facts need.
 
 pub mod channel_access;
 pub mod hits;
@@ -12,25 +11,30 @@ pub mod sampling;
 pub mod server_threads;
 
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use iocrec_log::event::LossSource;
 
 use crate::recorder::context::Context;
 use crate::recorder::error::StartError;
 
-/// What a source has lost.
+/// How often waiting hits and packets are taken over. The ring holds eight times what a busy IOC (20,000
+/// hits/s of 64 bytes) makes in this time; it wakes the recorder earlier when a quarter has filled.
+pub const ROUND: Duration = Duration::from_millis(50);
+
+/// A loss of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// Where.
     pub source: LossSource,
-    /// How much; nothing is said of 0.
+    /// How much; a loss of 0 is none.
     pub count: u64,
     /// Why.
     pub cause: &'static str,
 }
 
-/// A source of facts. None of its calls may wait for anything but memory, and none may fail: what goes wrong becomes a
-/// message, a loss or a shortfall.
+/// A source of facts. Its calls never fail: an error becomes a message, a loss or a shortfall. They never wait for other
+/// processes, except for bounded reads of their memory.
 pub trait Source {
     /// Descriptors that can be read when there is something to take. They stay open as long as the source is not changed.
     fn descriptors(&self) -> Vec<RawFd> {
@@ -40,48 +44,47 @@ pub trait Source {
     /// Begins: called once, before anything is taken.
     fn begin(&mut self, _cx: &mut Context<'_>) {}
 
-    /// The start is over, and IOCs that come from now on have not been there at first. `is_through`: all that was there has
-    /// been found.
+    /// Ends the start. `is_through`: every IOC that was running has been found.
     ///
     /// # Errors
-    /// What the user asked for cannot be recorded at all.
+    /// Nothing of the user's selection can be recorded.
     fn started(&mut self, _cx: &mut Context<'_>, _is_through: bool) -> Result<(), StartError> {
         Ok(())
     }
 
-    /// Takes over what waits, some twenty times a second. True if there may be more.
+    /// Takes the facts that wait, some twenty times a second. True if there may be more.
     fn take(&mut self, cx: &mut Context<'_>) -> bool;
 
-    /// A traced process has ended: what it did last has been taken.
+    /// A traced process has ended, and its last facts have been taken.
     fn process_ended(&mut self, _cx: &mut Context<'_>) {}
 
-    /// Looks for processes that came and went, each second: what those that went did last has been taken.
+    /// Looks for processes that came and went, each second, after all waiting facts have been taken.
     fn survey(&mut self, _cx: &mut Context<'_>) {}
 
-    /// Adapts to what has become known of traced IOCs: after a change, and each second.
+    /// Adapts to changes of the traced IOCs: after each change, and each second.
     fn adapt(&mut self, _cx: &mut Context<'_>) {}
 
-    /// Does what is to be done each second.
+    /// Does the work of each second.
     fn second(&mut self, _cx: &mut Context<'_>) {}
 
-    /// What was lost since last asked.
+    /// Losses since the last call.
     fn lost(&mut self) -> Vec<Lost> {
         Vec::new()
     }
 
-    /// Has all been found that was there when the recorder began? The start waits for that, for some seconds.
+    /// Has every IOC been found that was running at the start? The start waits for that, for some seconds.
     fn is_through(&self) -> bool {
         true
     }
 
-    /// Has all been answered that was asked for the facts so far? The end waits for that, for a moment.
+    /// Are all requests answered that the facts so far have caused? The end waits for that, for a moment.
     fn is_settled(&self) -> bool {
         true
     }
 
-    /// Nothing new is recorded from now on; what is on its way is still taken.
+    /// Stops recording; facts on their way are still taken.
     fn stop(&mut self, _cx: &mut Context<'_>) {}
 
-    /// Hands over what is left. Nothing is taken after that.
+    /// Hands over the rest. Nothing is taken after that.
     fn finish(&mut self, _cx: &mut Context<'_>) {}
 }

@@ -1,4 +1,4 @@
-//! What is read from traced IOCs' memory at times: fields after puts, scan lists, PACT of records that seem to hang.
+//! Readings of traced IOCs' memory: fields after puts, scan lists, PACT of records that seem to hang.
 
 use crate::recorder::context::Context;
 use crate::recorder::sources::Source;

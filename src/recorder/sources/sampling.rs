@@ -1,4 +1,4 @@
-//! How many chains are kept: tells the BPF programs, and the log.
+//! Chain sampling: hands the number of chains to keep to the BPF programs and the log.
 
 use iocrec_log::event::{ChainSampling, Fact};
 

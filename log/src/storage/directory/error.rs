@@ -7,29 +7,34 @@ use std::{error, fmt};
 /// Why a directory can't be used. Displays as one line that names it and the remedy.
 #[derive(Debug)]
 pub enum DirectoryError {
-    /// It is something else than a directory.
+    /// It is not a directory.
     NotADirectory(PathBuf),
-    /// Another recorder has it.
+    /// Another recorder is using it.
     Locked(PathBuf),
     /// It could not be made, opened or written to.
     Io {
         /// The directory.
         path: PathBuf,
-        /// What was tried: "make", "open", "write to".
+        /// What was attempted: "make", "open", "write to".
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Its [keeper](super::Keeper) refuses it: the line.
-    Refused(String),
+    /// Its [keeper](super::Keeper) refuses it, for this reason. Displays as that.
+    Refused(Box<dyn error::Error + Send + Sync>),
 }
 
 impl DirectoryError {
+    /// A keeper's refusal.
+    pub fn refused(reason: impl Into<Box<dyn error::Error + Send + Sync>>) -> Self {
+        DirectoryError::Refused(reason.into())
+    }
+
     pub(super) fn io(doing: &'static str, path: &Path, source: io::Error) -> Self {
         DirectoryError::Io { path: path.to_owned(), doing, source }
     }
 
-    /// What sort of error of the system it is most like.
+    /// The system's error that it is most like.
     pub(super) fn kind(&self) -> ErrorKind {
         match self {
             DirectoryError::NotADirectory(_) => ErrorKind::NotADirectory,
@@ -61,7 +66,7 @@ impl fmt::Display for DirectoryError {
                 };
                 write!(f, "can't {doing} {}: {source}; {remedy}", path.display())
             }
-            DirectoryError::Refused(line) => f.write_str(line),
+            DirectoryError::Refused(reason) => reason.fmt(f),
         }
     }
 }

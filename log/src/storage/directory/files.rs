@@ -10,10 +10,10 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Mode of a file that is made: the umask may take more away.
+/// Mode of new files; the umask may take more away.
 const MODE: Mode = Mode::from_bits_truncate(0o640);
 
-/// What is to be known of a file.
+/// What the system knows about a file.
 pub(super) struct About {
     /// Its length, bytes.
     pub length: u64,
@@ -25,18 +25,18 @@ pub(super) struct About {
     pub owner: u32,
 }
 
-/// Opens a directory; a symbolic link to one will do.
+/// Opens a directory, or what a symbolic link to one leads to.
 pub(super) fn open_directory(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(path)
 }
 
-/// Makes a file for appending, which must not be there.
+/// Creates a file for appending, which must not exist.
 pub(super) fn create(directory: &File, name: &str) -> io::Result<File> {
     let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
     Ok(openat(directory, name, flags | OFlag::O_CLOEXEC, MODE)?.into())
 }
 
-/// Opens a file for writing that has this one name.
+/// Opens a file for writing that has no other name.
 pub(super) fn open(directory: &File, name: &str) -> io::Result<File> {
     let flags = OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = File::from(openat(directory, name, flags, Mode::empty())?);
@@ -47,9 +47,9 @@ pub(super) fn open(directory: &File, name: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// Gives a file another name, which must be free.
+/// Renames a file. The new name must be free.
 pub(super) fn rename(directory: &File, from: &str, to: &str) -> io::Result<()> {
-    // Only one recorder writes here, so nobody makes it in between.
+    // Only one recorder writes here, so nobody creates it in between.
     match fstatat(directory, to, AtFlags::AT_SYMLINK_NOFOLLOW) {
         Err(Errno::ENOENT) => {}
         Ok(_) => return Err(io::ErrorKind::AlreadyExists.into()),
@@ -63,14 +63,14 @@ pub(super) fn remove(directory: &File, name: &str) -> io::Result<()> {
     Ok(unlinkat(directory, name, UnlinkatFlags::NoRemoveDir)?)
 }
 
-/// Device and inode number of what has a name.
+/// Device and inode number of the file with a name.
 #[allow(clippy::unnecessary_cast, reason = "their types differ between systems")]
 pub(super) fn identity(directory: &File, name: &str) -> io::Result<(u64, u64)> {
     let found = fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
     Ok((found.st_dev as u64, found.st_ino as u64))
 }
 
-/// Shows all files, but for those whose names are no UTF-8, which are not ours.
+/// Shows all files, except those whose names are not UTF-8, which are not ours.
 pub(super) fn each(directory: &File, mut show: impl FnMut(&str, About)) -> io::Result<()> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut entries = Dir::openat(directory, ".", flags, Mode::empty())?;

@@ -1,9 +1,9 @@
-//! A real directory. One recorder at a time: it holds an advisory lock (flock) on the directory
+//! A real directory, for one recorder at a time: it holds an advisory lock (flock) on the directory
 //! itself, which the kernel drops when the process ends, however it ends.
 //!
-//! Files are reached through the directory's descriptor, so that all of them are in one directory, the one that is
-//! locked, whatever happens to its name meanwhile, and no symbolic link leads elsewhere. Whether that still is the directory which the
-//! name stands for is [looked at](Storage::astray) again and again; if not, it is [followed](Storage::settle).
+//! All access goes through the directory's descriptor. So all files are in the directory that is locked, whatever happens
+//! to its name meanwhile, and no symbolic link leads elsewhere. Whether the name still stands for that directory is
+//! [checked](Storage::astray) again and again; if not, the name is [followed](Storage::settle).
 
 mod error;
 mod files;
@@ -20,30 +20,30 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Name of the file made and deleted to see whether the directory can be written to. Not a segment's.
+/// Name of a file that is made and deleted to see whether the directory can be written to. Not a segment's.
 const TRIAL: &str = ".iocrec-trial";
-/// Mode of a directory that is made: a log names users, hosts and what they wrote.
+/// Mode of a new directory: a log names users and hosts, and holds what they wrote.
 const MODE: u32 = 0o750;
 
-/// Bounds of the unit in which a file system is taken to give its space: pages of 4096 bytes everywhere, and
-/// no more than the clusters of a FAT; network file systems call a megabyte a unit and don't mean it.
+/// Bounds of the unit of allocation: pages of 4096 bytes everywhere, and at most the clusters of a FAT. Network file
+/// systems report a megabyte, which is not their unit.
 const UNIT: (u64, u64) = (4096, 65536);
-/// How long a look at the lock may last.
+/// How long another process may hold the lock just to check it.
 const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of a block in `st_blocks`, whatever the file system's own (stat(2)).
 const STAT_BLOCK: u64 = 512;
 
-/// Sets space aside for a file that will have so many bytes, without changing its length. An error of
-/// kind `Unsupported` says that this file system can't.
+/// Preallocates bytes for a file without changing its length. An error of kind `Unsupported` says that the file system
+/// can't.
 pub type Reserve = fn(&File, u64) -> io::Result<()>;
 
-/// Who says whether a directory may be used, and sees to it that no other recorder uses it. The lock goes when
-/// the directory's handle is closed.
+/// Decides whether a directory may be used, and keeps other recorders out. The lock is released when the directory's
+/// handle is closed.
 pub trait Keeper: fmt::Debug + Send {
     /// Checks a directory that was opened, and locks it.
     ///
     /// # Errors
-    /// It must not be used, or somebody else does.
+    /// It must not be used, or somebody else uses it.
     fn admit(&mut self, path: &Path, directory: &File) -> Result<(), DirectoryError>;
 
     /// Called about once a second while it is used.
@@ -58,7 +58,7 @@ impl Keeper for Anyone {
     fn admit(&mut self, path: &Path, directory: &File) -> Result<(), DirectoryError> {
         let locked = match directory.try_lock() {
             Err(TryLockError::WouldBlock) => {
-                // Somebody may only be looking whether it is locked.
+                // Somebody may just be checking the lock.
                 std::thread::sleep(LOOK);
                 directory.try_lock()
             }
@@ -80,9 +80,9 @@ pub struct Directory {
     keeper: Box<dyn Keeper>,
     /// The directory itself: holds the lock, and is synced after names change.
     handle: File,
-    /// Its mode when it was first opened: one that is made in its place gets the same.
+    /// Its mode when it was first opened: a directory made in its place gets the same.
     mode: u32,
-    /// It is another one than that which was last used with success.
+    /// It is not the one that was last used with success.
     other: bool,
     /// The open file and its name.
     open: Option<(String, File)>,
@@ -92,15 +92,15 @@ impl Directory {
     /// Opens a directory for the log. Makes it (mode 0750) if it is missing and its parent exists.
     ///
     /// # Errors
-    /// If it can't be made, is no directory, can't be written to, or is another recorder's.
+    /// If it can't be made, is not a directory, can't be written to, or another recorder uses it.
     pub fn open(path: &Path) -> Result<Self, DirectoryError> {
         Self::open_kept(path, Box::new(Anyone))
     }
 
-    /// The same with somebody else to say whether it may be used.
+    /// The same, with a keeper that decides whether it may be used.
     ///
     /// # Errors
-    /// As of [`open`](Self::open), and what the keeper says.
+    /// As [`open`](Self::open), and those of the keeper.
     pub fn open_kept(path: &Path, mut keeper: Box<dyn Keeper>) -> Result<Self, DirectoryError> {
         let (handle, _) = open(path)?;
         keeper.admit(path, &handle)?;
@@ -118,7 +118,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Sets space aside for files by this: systems do it differently, so it is the caller's.
+    /// Preallocates by calling this function: systems differ, so the caller provides it.
     pub fn reserving(self, reserve: Reserve) -> Self {
         Directory { reserve: Some(reserve), ..self }
     }
@@ -128,8 +128,8 @@ impl Directory {
         &self.path
     }
 
-    /// Permission bits don't tell whether a directory can be written to (root, read-only mounts,
-    /// access control lists); a file does. One left by a crash is in nobody's way.
+    /// Permission bits don't show whether a directory can be written to (root, read-only mounts,
+    /// access control lists); a trial file does. One left behind by a crash does no harm.
     fn try_out(&self) -> io::Result<()> {
         match files::remove(&self.handle, TRIAL) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -153,7 +153,7 @@ impl Directory {
         let reserved = self.reserve.map_or(Ok(()), |reserve| reserve(&file, bytes));
         match reserved {
             Err(error) if error.kind() != io::ErrorKind::Unsupported => {
-                // If it can't be deleted either, the next look at the directory finds it, empty.
+                // If it can't be deleted either, the next listing finds it, empty.
                 let _ = files::remove(&self.handle, name);
                 Err(error)
             }
@@ -161,8 +161,8 @@ impl Directory {
         }
     }
 
-    /// What has happened to the directory, if anything that can be told. `deleted`: the open file was, so it was, too,
-    /// if it is missing (some file systems don't tell of a directory that it was).
+    /// What happened to the directory, if anything did. `deleted`: the open file was deleted, so a missing directory was
+    /// deleted, too (some file systems don't report that of a directory).
     fn moved(&self, deleted: bool) -> Option<String> {
         let path = self.path.display();
         let here = match self.handle.metadata() {
@@ -171,9 +171,9 @@ impl Directory {
         };
         match fs::metadata(&self.path) {
             Ok(found) if is_same(&found, &here) => None,
-            Ok(found) if !found.is_dir() => Some(format!("{path} is no directory any more")),
+            Ok(found) if !found.is_dir() => Some(format!("{path} is no longer a directory")),
             Ok(_) if here.nlink() == 0 || deleted => {
-                Some(format!("{path} was deleted, and made anew by somebody"))
+                Some(format!("{path} was deleted, and somebody made it anew"))
             }
             Ok(found) if found.dev() != here.dev() => {
                 Some(format!("{path} is on another file system now; what was recorded is in the one before"))
@@ -185,12 +185,12 @@ impl Directory {
             Err(error) if is_missing(&error) => {
                 Some(format!("{path} was moved away or unmounted, with what was recorded"))
             }
-            // It can't be told.
+            // Unknown.
             Err(_) => None,
         }
     }
 
-    /// What has happened to the open file, and whether what is in it is lost.
+    /// What happened to the open file, and whether its content is lost.
     fn open_moved(&self, length: u64) -> Option<(String, bool)> {
         let (name, file) = self.open.as_ref()?;
         let about = file.metadata().ok()?;
@@ -211,7 +211,7 @@ impl Directory {
     }
 }
 
-/// Opens a directory, and makes it if it is missing: then it is said so.
+/// Opens a directory, and makes it if it is missing. Returns whether it did.
 fn open(path: &Path) -> Result<(File, bool), DirectoryError> {
     let made = match DirBuilder::new().mode(MODE).create(path) {
         Ok(()) => true,
@@ -233,12 +233,12 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Does the error say that nothing is there?
+/// Does the error say that there is no such file?
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Gives back the space behind a file's end. Its bytes and times stay as they are.
+/// Frees the space behind a file's end. Its bytes and times stay as they are.
 fn trim(file: &File) -> io::Result<()> {
     let about = file.metadata()?;
     let needed = about.len().next_multiple_of(UNIT.0);
@@ -249,16 +249,16 @@ fn trim(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// What a segment's file tells without being read.
+/// What a segment's file shows without being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Bytes of the disk that it takes.
     pub taken: u64,
-    /// Is it kept when older ones are deleted?
-    pub kept: bool,
+    /// Is it pinned, that is, kept when older ones are deleted?
+    pub pinned: bool,
 }
 
-/// The segments in a directory by their names, whoever writes to it.
+/// The segments in a directory, by their names, whoever writes to it.
 ///
 /// # Errors
 /// It can't be listed.
@@ -266,13 +266,13 @@ pub fn segments(path: &Path) -> io::Result<Vec<Segment>> {
     let files = list(&files::open_directory(path)?)?.into_iter();
     let segment = |file: Stored| {
         let name = SegmentName::parse(&file.name)?;
-        Some(Segment { taken: file.taken, kept: name.pin != Pin::No })
+        Some(Segment { taken: file.taken, pinned: name.pin != Pin::No })
     };
     Ok(files.filter_map(segment).collect())
 }
 
-/// The files that are root's, this user's or the directory owner's: where others may make files, too, theirs are not
-/// taken for the recorder's.
+/// The files of root, of this user and of the directory's owner: where others may create files, too, theirs are not taken
+/// for the recorder's.
 fn list(directory: &File) -> io::Result<Vec<Stored>> {
     let owners = [0, geteuid().as_raw(), directory.metadata()?.uid()];
     let mut stored = Vec::new();
@@ -364,11 +364,11 @@ impl Storage for Directory {
         let before = self.handle.metadata();
         let same = handle.metadata().is_ok_and(|about| before.is_ok_and(|before| is_same(&about, &before)));
         if made {
-            // Who could read the one before can read this one. If that can't be done it is narrower.
+            // Whoever could read the one before can read this one. If this fails, fewer people can.
             let _ = handle.set_permissions(Permissions::from_mode(self.mode & 0o7775));
         }
         if same {
-            // After an error a handle may be dead though a new one works: a disk that was gone for a while.
+            // After an error a handle may be dead though a new one works: the disk was away for a while.
             let _ = self.handle.unlock();
         }
         self.keeper.admit(&self.path, &handle).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! The ids that a log gives to what its events refer to. They count from 1 and are never used again within a run.
+//! The ids of a log's definitions. They count from 1, and a run never reuses one.
 
 use iocrec_log::event::{CallSiteId, FieldId, IocId, MenuId, RecordId, ScanListId, ThreadId};
 

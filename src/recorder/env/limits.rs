@@ -1,19 +1,18 @@
-//! What all traced IOCs share: how much is remembered, and how much is read from their memory, whoever makes it
-//! necessary.
+//! Limits that all traced IOCs share: on memory of the recorder, and on reads of IOCs' memory.
 
 /// A program has a handful of places that call the probed functions. Something that jumps in from
 /// everywhere (generated code) is not worth a definition each.
 pub const MAX_CALL_SITES: usize = 4096;
 
-/// Structs of links whose records are remembered, and records whose CP links are: beyond these they are looked up each time.
+/// Links whose records are remembered, and records whose CP links are. Any further ones are looked up each time.
 pub const MAX_LINKS: usize = 100_000;
 
-/// What the traced IOCs have used up of the limits.
+/// Use of the limits by all traced IOCs.
 #[derive(Debug, Default)]
 pub struct Limits {
     /// Call sites that are remembered.
     pub call_sites: usize,
-    /// Links whose record is remembered.
+    /// Remembered links.
     pub link_owners: usize,
     /// Records whose CP links are in the log.
     pub linked_records: usize,

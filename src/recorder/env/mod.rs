@@ -1,0 +1,100 @@
+//! The environment of every part of the recorder, passed as one value: time, options, the machine, the sink of facts, the
+//! list of messages, the state of the run.
+
+pub mod ids;
+pub mod limits;
+
+use std::time::Duration;
+
+use iocrec_log::event::{Event, Fact};
+use nix::poll::PollFd;
+
+use crate::inspector::Request;
+use crate::linux::clock::{self, Clock};
+use crate::linux::procfs::{Proc, Procfs};
+use crate::linux::signals;
+use crate::recorder::env::ids::Ids;
+use crate::recorder::env::limits::Limits;
+use crate::recorder::options::Options;
+use crate::recorder::sink::Sink;
+
+/// The machine that the recorder runs on; tests put another in its place.
+pub struct Machine {
+    /// Its clock.
+    pub clock: Box<dyn Clock>,
+    /// Its processes.
+    pub procfs: Box<dyn Procfs>,
+    /// Has a signal come that ends the recording?
+    pub is_told_to_end: fn() -> bool,
+}
+
+impl Machine {
+    /// The one that this runs on.
+    pub fn this() -> Machine {
+        Machine { clock: Box::new(clock::System), procfs: Box::new(Proc), is_told_to_end: signals::ended }
+    }
+}
+
+/// The environment of every part of the recorder.
+pub struct Env<'a> {
+    /// The monotonic time at which this round of the loop began, nanoseconds.
+    pub now: u64,
+    /// What to add to a monotonic time for nanoseconds since 1970, as the log knows it.
+    pub wall_offset: i64,
+    /// What the user wants.
+    pub options: &'a Options,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// Where facts go.
+    pub sink: &'a mut dyn Sink,
+    /// Lines for people.
+    pub messages: &'a mut Vec<String>,
+    /// Ids, limits and requests of this run.
+    pub run: &'a mut Run,
+}
+
+impl Env<'_> {
+    /// The monotonic time at this very moment, nanoseconds.
+    pub fn monotonic(&self) -> u64 {
+        self.machine.clock.monotonic()
+    }
+
+    /// The machine's processes.
+    pub fn procfs(&self) -> &dyn Procfs {
+        &*self.machine.procfs
+    }
+
+    /// Hands a fact to the sink.
+    pub fn push(&mut self, time: u64, fact: Fact) {
+        self.sink.push(Event { time, fact });
+    }
+
+    /// Lets time pass.
+    pub fn sleep(&self, time: Duration) {
+        self.machine.clock.wait(&mut [] as &mut [PollFd], time);
+    }
+}
+
+/// The state of the run that belongs to none of its processes.
+#[derive(Default)]
+pub struct Run {
+    /// The ids given so far.
+    pub ids: Ids,
+    /// Use of the limits that all IOCs share.
+    pub limits: Limits,
+    /// Records that the BPF programs do not know yet; `None` where they need not know any.
+    pub new_records: Option<Vec<NewRecord>>,
+    /// Requests to the inspector.
+    pub requests: Vec<Request>,
+}
+
+/// A record that the BPF programs need to know of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewRecord {
+    /// Its process.
+    pub pid: u32,
+    /// Address of its dbCommon.
+    pub address: u64,
+    /// Does the user want it?
+    pub wanted: bool,
+}

@@ -1,0 +1,49 @@
+//! What the log and people get to know of a traced process.
+
+use iocrec_log::event::{Ioc, IocId, Linkage};
+
+use crate::inspector::ProcessInfo;
+use crate::ioc::{redact, script, IocProcess};
+use crate::recorder::env::Env;
+
+/// What /proc says of a process that is traced from now on.
+pub(super) fn describe(env: &mut Env<'_>, pid: u32, start: u64, about: &ProcessInfo) -> Ioc {
+    let ProcessInfo { command, exe, cwd, user } = about.clone();
+    let id: IocId = env.run.ids.ioc();
+    Ioc {
+        id,
+        pid,
+        start,
+        name: script::name_of_server(&command, &exe),
+        cwd,
+        exe,
+        command: if env.options.no_command_lines { Vec::new() } else { redact::command(&command) },
+        base_version: String::new(),
+        ca_ports: Vec::new(),
+        linkage: Linkage::Foreign,
+        not_probed: Vec::new(),
+        user,
+        pva_ports: Vec::new(),
+        environment: Vec::new(),
+    }
+}
+
+/// What an IOC says of itself.
+pub(super) fn identify(process: &IocProcess, about: &mut Ioc) {
+    // read while it ended it has none
+    if !process.name.is_empty() {
+        about.name.clone_from(&process.name);
+    }
+    about.base_version.clone_from(&process.base_version);
+    about.environment.clone_from(&process.environment);
+}
+
+/// The line about a process that is recorded from now on.
+pub(super) fn recording(ioc: &Ioc) -> String {
+    let what = match (ioc.linkage, ioc.base_version.as_str()) {
+        (Linkage::Foreign, _) => "a CA server that is not EPICS Base".to_string(),
+        (_, "") => "EPICS Base".to_string(),
+        (_, version) => format!("EPICS Base {version}"),
+    };
+    format!("recording {} (pid {}, {what})", ioc.name, ioc.pid)
+}
