@@ -25,23 +25,26 @@ _iocrec() {
         'record --flush' | \
         'record --sync' | \
         'record --time-step' | \
+        'record --time-resolution' | \
         'record --retain' | \
+        'record --user' | \
         'record --duration' | \
         'record --iface' | \
         'record --port' | \
         'record --pid' | \
-        'record --user' | \
         'record --only' | \
         'record --exclude' | \
         'record --thin' | \
+        'record --max-chains' | \
+        'watch --user' | \
         'watch --duration' | \
         'watch --iface' | \
         'watch --port' | \
         'watch --pid' | \
-        'watch --user' | \
         'watch --only' | \
         'watch --exclude' | \
         'watch --thin' | \
+        'watch --max-chains' | \
         'check --user')
         : # any text
         return
@@ -53,8 +56,8 @@ _iocrec() {
         ;;
     esac
     case $command in
-    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --retain --duration --iface --port --pid --user --only --exclude --no-puts --no-process --thin --no-command-lines --tier' ;;
-    watch) options='--help --duration --iface --port --pid --user --only --exclude --no-puts --no-process --thin --no-command-lines --tier' ;;
+    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --user --duration --iface --port --pid --only --exclude --no-puts --no-process --thin --max-chains --no-command-lines --tier' ;;
+    watch) options='--help --user --duration --iface --port --pid --only --exclude --no-puts --no-process --thin --max-chains --no-command-lines --tier' ;;
     check) options='--help --user --json' ;;
     mark) options='--help --dir' ;;
     status) options='--help --dir --json' ;;
