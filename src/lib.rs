@@ -27,6 +27,7 @@ pub mod cli;
 pub mod commands;
 pub mod control;
 pub mod directory;
+mod failure;
 pub mod inspector;
 pub mod ioc;
 mod json;

@@ -27,6 +27,7 @@ _iocrec() {
         'record --time-step' | \
         'record --time-resolution' | \
         'record --retain' | \
+        'record --user' | \
         'record --duration' | \
         'record --iface' | \
         'record --port' | \
@@ -35,7 +36,7 @@ _iocrec() {
         'record --exclude' | \
         'record --thin' | \
         'record --max-chains' | \
-        'record --user' | \
+        'watch --user' | \
         'watch --duration' | \
         'watch --iface' | \
         'watch --port' | \
@@ -44,7 +45,6 @@ _iocrec() {
         'watch --exclude' | \
         'watch --thin' | \
         'watch --max-chains' | \
-        'watch --user' | \
         'check --user')
         : # any text
         return
@@ -56,8 +56,8 @@ _iocrec() {
         ;;
     esac
     case $command in
-    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --duration --iface --port --pid --only --exclude --no-puts --no-process --thin --max-chains --no-command-lines --tier --user' ;;
-    watch) options='--help --duration --iface --port --pid --only --exclude --no-puts --no-process --thin --max-chains --no-command-lines --tier --user' ;;
+    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --user --duration --iface --port --pid --only --exclude --no-puts --no-process --thin --max-chains --no-command-lines --tier' ;;
+    watch) options='--help --user --duration --iface --port --pid --only --exclude --no-puts --no-process --thin --max-chains --no-command-lines --tier' ;;
     check) options='--help --user --json' ;;
     mark) options='--help --dir' ;;
     status) options='--help --dir --json' ;;

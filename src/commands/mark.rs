@@ -1,31 +1,47 @@
 //! `iocrec mark`: writes an operator's text into the log of the running recorder, which pins the segments around it.
 
-use std::path::Path;
+use iocrec_cli::command;
 
+use super::options::{log_directory, LogDirectory};
+use super::Command;
 use crate::control::{self, AskError, Reply, Request};
+use crate::failure::{Failure, UsageError};
 
 /// Size of the longest mark, bytes.
 const MAX_BYTES: usize = 1000;
 
-/// Writes a mark. On return it is on the disk.
-///
-/// # Errors
-/// It is not: why, in words, and what to do.
-pub fn run(directory: &Path, words: &[String]) -> Result<(), String> {
-    let text = words.join(" ");
-    if text.trim().is_empty() {
-        return Err("a mark needs a text".into());
-    }
-    if text.len() > MAX_BYTES {
-        return Err(format!("a mark of {} bytes is too long; the limit is {MAX_BYTES}", text.len()));
-    }
-    match control::ask(directory, &Request::Mark(text)) {
-        Ok(Reply::Done(_)) => Ok(()),
-        Ok(Reply::Refused(line)) => Err(line),
-        Err(AskError::NotRunning(path)) => Err(format!(
-            "no recorder writes to {}, so there is nothing to mark; start one with iocrec record",
-            path.display()
-        )),
-        Err(error) => Err(error.to_string()),
+command! {
+    /// Write a mark into the log of the running recorder; the segments around it are pinned
+    #[argh(subcommand, name = "mark")]
+    pub struct Mark {
+        /// text of the mark, such as "beam lost"
+        #[argh(positional)]
+        pub text: Vec<String>,
+    } with log_directory: LogDirectory
+}
+
+impl Command for Mark {
+    /// On return the mark is on the disk.
+    fn run(self) -> Result<(), Failure> {
+        if self.text.is_empty() {
+            return Err(UsageError::NoText.into());
+        }
+        let text = self.text.join(" ");
+        if text.trim().is_empty() {
+            return Err(Failure::Failed("a mark needs a text".into()));
+        }
+        if text.len() > MAX_BYTES {
+            let line = format!("a mark of {} bytes is too long; the limit is {MAX_BYTES}", text.len());
+            return Err(Failure::Failed(line));
+        }
+        match control::ask(&self.dir, &Request::Mark(text)) {
+            Ok(Reply::Done(_)) => Ok(()),
+            Ok(Reply::Refused(line)) => Err(Failure::Failed(line)),
+            Err(AskError::NotRunning(path)) => Err(Failure::Failed(format!(
+                "no recorder writes to {}, so there is nothing to mark; start one with iocrec record",
+                path.display()
+            ))),
+            Err(error) => Err(error.into()),
+        }
     }
 }

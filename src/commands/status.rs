@@ -1,33 +1,42 @@
-//! `iocrec status`: is a recorder running on a directory, and how does it do? Where none is, what the directory
-//! holds.
+//! `iocrec status`: asks the recorder of a directory for its status. Where none runs, shows what the directory holds.
 
 use std::path::Path;
 
+use iocrec_cli::command;
 use iocrec_log::storage::segments;
 
+use super::options::{json, log_directory, Json, LogDirectory};
+use super::Command;
 use crate::control::{self, AskError, Reply, Request};
+use crate::failure::Failure;
 use crate::json::string;
 use crate::recorder::report::bytes;
 use crate::terminal;
 
-/// Prints how the recorder does. The error, if there is one, is for people.
-///
-/// # Errors
-/// No recorder is running, or it does not answer.
-pub fn run(directory: &Path, json: bool) -> Result<(), String> {
-    let (text, outcome) = match control::ask(directory, &Request::Status { json }) {
-        Ok(Reply::Done(text)) => (text, Ok(())),
-        Ok(Reply::Refused(line)) => (String::new(), Err(line)),
-        Err(error @ AskError::NotRunning(_)) => (at_rest(directory, json)?, Err(error.to_string())),
-        Err(error) => (String::new(), Err(error.to_string())),
-    };
-    terminal::print(&text);
-    outcome
+command! {
+    /// Show recorder status
+    #[argh(subcommand, name = "status")]
+    pub struct Status {} with log_directory: LogDirectory, json: Json
+}
+
+impl Command for Status {
+    fn run(self) -> Result<(), Failure> {
+        let json = self.json;
+        let outcome = control::ask(&self.dir, &Request::Status { json });
+        let (text, outcome) = match outcome {
+            Ok(Reply::Done(text)) => (text, Ok(())),
+            Ok(Reply::Refused(line)) => (String::new(), Err(Failure::Failed(line))),
+            Err(error @ AskError::NotRunning(_)) => (at_rest(&self.dir, json)?, Err(error.into())),
+            Err(error) => (String::new(), Err(error.into())),
+        };
+        terminal::print(&text);
+        outcome
+    }
 }
 
 /// What is in a directory that no recorder writes to.
-fn at_rest(directory: &Path, json: bool) -> Result<String, String> {
-    let found = segments(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+fn at_rest(directory: &Path, json: bool) -> Result<String, Failure> {
+    let found = segments(directory).map_err(|error| Failure::Failed(format!("{}: {error}", directory.display())))?;
     let taken: u64 = found.iter().map(|segment| segment.taken).sum();
     let kept = found.iter().filter(|segment| segment.pinned);
     let (kept, kept_taken) = kept.fold((0, 0), |(count, sum), segment| (count + 1, sum + segment.taken));

@@ -49,7 +49,7 @@ fn asked_and_answered() {
     let (name, _) = name_of(directory.path()).unwrap();
     for bytes in [&b"nonsense"[..], b"", b"mark \xff", &[b'x'; 10 * MAX_BYTES]] {
         let mut stream = reach(&name).unwrap();
-        // It may stop listening before all is said.
+        // it may stop listening before all is sent
         let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
@@ -84,7 +84,7 @@ fn patiently(directory: &Path) -> String {
     panic!("no answer")
 }
 
-/// Somebody has taken the name first, and lets go of it later.
+/// Somebody has taken the name first, and releases it later.
 #[test]
 fn a_name_that_is_taken() {
     let directory = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ fn a_name_that_is_taken() {
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(patiently(directory.path()), "it is me");
-    assert!(lines.try_recv().is_err(), "it is said once");
+    assert!(lines.try_recv().is_err(), "it is reported once");
 }
 
 /// Another directory comes into its place.

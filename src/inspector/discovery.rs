@@ -1,8 +1,8 @@
 //! Notices new processes at no cost to other processes.
 //!
 //! The kernel's process connector and trace points report each new process at once, but slow down every fork and exec on
-//! the machine (docs/internals/recorder.md has the numbers). /proc/loadavg ends with the process id that was given out last, and
-//! costs one read. While it stays the same no process has started; otherwise all new processes are among the ids since.
+//! the machine (docs/internals/recorder.md has the numbers). /proc/loadavg ends with the process id that was given out last,
+//! and costs one read. While it stays the same no process has started; otherwise all new processes are among the ids since.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

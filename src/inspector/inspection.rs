@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::inspector::known::{Followed, Known};
 use crate::inspector::queue::{Entry, Outcome};
-use crate::inspector::worker::Worker;
-use crate::inspector::{Finding, FoundRecord, ProcessInfo};
+use crate::inspector::report::{Finding, FoundRecord, ProcessInfo, Report};
+use crate::inspector::shared::Common;
 use crate::ioc::records::{self, RecordAt};
-use crate::ioc::{Database, IocProcess};
+use crate::ioc::{Database, Finder, IocProcess};
 use crate::linux::reader::budget::Refused;
 use crate::linux::reader::Inspection;
-use crate::linux::{clock, process};
+use crate::linux::{clock, process, user};
 use crate::probes::attacher::Attacher;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::{self, Hold, Probes};
@@ -28,39 +29,35 @@ const FOLLOW_TIME: Duration = Duration::from_secs(20);
 /// Records in a report: 100 KiB.
 const RECORDS_A_REPORT: usize = 1024;
 
-/// What is remembered of a process between inspections.
-#[derive(Default)]
-pub(super) struct Known {
-    /// Size of its address space at the last inspection, pages.
-    size: Option<u64>,
-    /// It did not answer, and that was reported.
-    unanswered: bool,
-    /// It is an IOC.
-    ioc: Option<Followed>,
+/// What to record of an IOC.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// Users whose processes are recorded.
+    pub users: user::Users,
+    /// Record puts.
+    pub puts: bool,
+    /// Record processing.
+    pub process: bool,
 }
 
-impl Known {
-    /// The next inspection is a whole one, whether or not the size has changed.
-    pub fn forget_size(&mut self) {
-        self.size = None;
+/// What an inspection needs.
+pub(super) struct Tools {
+    pub common: Arc<Common>,
+    /// `None`: the tier has no probes.
+    attacher: Option<Attacher>,
+    scope: Scope,
+    pub finder: Finder,
+}
+
+impl Tools {
+    pub fn new(common: Arc<Common>, attacher: Option<Attacher>, scope: Scope) -> Tools {
+        Tools { common, attacher, scope, finder: Finder::default() }
     }
-}
 
-/// What is remembered of an IOC.
-struct Followed {
-    ioc: IocProcess,
-    /// Number of nodes that its record lists claimed to have when they were last walked.
-    claimed: u64,
-    probes: Probes,
-    /// Monotonic time when its probes were last known to be in place, nanoseconds; 0: they are gone.
-    held: u64,
-    /// Number of record types whose process routines are probed.
-    routines: usize,
-    /// [`Finding::Ready`] was reported.
-    ready: bool,
-}
+    fn report(&self, pid: u32, start: u64, finding: Finding) {
+        self.common.put_report(Report { pid, start, finding });
+    }
 
-impl Worker {
     /// Inspects a process, and puts it back into the queue.
     pub fn inspect(&mut self, mut entry: Entry<Known>) {
         let begin = Instant::now();

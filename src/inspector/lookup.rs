@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::ca::servers::{self, Server};
-use crate::inspector::worker::Worker;
-use crate::inspector::{CaServer, Finding, ProcessInfo, Request, ServedClient};
+use crate::inspector::report::{CaServer, Finding, ProcessInfo, Report, ServedClient};
+use crate::inspector::request::Request;
+use crate::inspector::shared::Common;
 use crate::ioc::clients::{clients, Client};
 use crate::ioc::IocProcess;
 use crate::linux::elf::function_at;
@@ -16,41 +17,38 @@ use crate::linux::{process, sockets};
 const MAX_BYTES: u64 = 96 << 20;
 const MAX_TIME: Duration = Duration::from_secs(1);
 
-impl Worker {
-    /// Answers a request. Where the process cannot be read the answer is empty.
-    pub fn answer(&self, request: Request) {
-        let (pid, start) = request.ioc().map_or((0, 0), |ioc| (ioc.pid, ioc.start));
-        let look = Inspection::begin(pid, MAX_BYTES, MAX_TIME);
-        let finding = match request {
-            Request::Servers { iocs } => {
-                let found = servers::find(&|pid| iocs.contains(&pid)).unwrap_or_default();
-                Finding::Servers(found.into_iter().filter_map(|server| described(server, &iocs)).collect())
-            }
-            Request::ServersAmong { iocs } => {
-                let known = iocs.iter().copied().collect();
-                let found = servers::of(&iocs).into_iter();
-                Finding::Servers(found.filter_map(|server| described(server, &known)).collect())
-            }
-            Request::Clients { ioc, ports } => {
-                let threads = process::threads(pid).into_iter().collect();
-                Finding::Clients(served(pid, clients(&ioc, &threads, None), &ports))
-            }
-            Request::ThreadClients { ioc, thread, tid, time, ports } => {
-                let found = clients(&ioc, &HashSet::from([tid]), Some(tid));
-                Finding::ThreadClients { thread, time, clients: served(pid, found, &ports) }
-            }
-            Request::CallSite { ioc, id, address } => {
-                let (function, file) = call_site(&ioc, address);
-                Finding::CallSite { id, function, file }
-            }
-        };
-        if look.end().is_some() && pid != 0 {
-            self.common.lock().silent.insert(pid);
+/// Answers a request. Where the process cannot be read the answer is empty.
+pub(super) fn answer(common: &Common, request: Request) {
+    let (pid, start) = request.ioc().map_or((0, 0), |ioc| (ioc.pid, ioc.start));
+    let look = Inspection::begin(pid, MAX_BYTES, MAX_TIME);
+    let finding = match request {
+        Request::Servers { iocs } => {
+            let found = servers::find(&|pid| iocs.contains(&pid)).unwrap_or_default();
+            Finding::Servers(found.into_iter().filter_map(|server| described(server, &iocs)).collect())
         }
-        self.report(pid, start, finding);
+        Request::ServersAmong { iocs } => {
+            let known = iocs.iter().copied().collect();
+            let found = servers::of(&iocs).into_iter();
+            Finding::Servers(found.filter_map(|server| described(server, &known)).collect())
+        }
+        Request::Clients { ioc, ports } => {
+            let threads = process::threads(pid).into_iter().collect();
+            Finding::Clients(served(pid, clients(&ioc, &threads, None), &ports))
+        }
+        Request::ThreadClients { ioc, thread, tid, time, ports } => {
+            let found = clients(&ioc, &HashSet::from([tid]), Some(tid));
+            Finding::ThreadClients { thread, time, clients: served(pid, found, &ports) }
+        }
+        Request::CallSite { ioc, id, address } => {
+            let (function, file) = call_site(&ioc, address);
+            Finding::CallSite { id, function, file }
+        }
+    };
+    if look.end().is_some() && pid != 0 {
+        common.lock().silent.insert(pid);
     }
+    common.put_report(Report { pid, start, finding });
 }
-
 /// A server, described by /proc where it is no IOC. `None` if it has ended.
 fn described(server: Server, iocs: &HashSet<u32>) -> Option<CaServer> {
     let start = process::start(server.pid)?;

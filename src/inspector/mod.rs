@@ -7,7 +7,9 @@
 //! |---|---|
 //! | `discovery` | notices new processes without listing /proc |
 //! | `queue` | decides which process is inspected next; users share the threads by time |
-//! | `pool` | the threads, and what they share with the loop |
+//! | `pool` | the inspector as the loop sees it; starts the threads |
+//! | `shared` | what the threads share with each other and with the loop |
+//! | `known` | what is remembered of a process between inspections |
 //! | `worker` | what one thread does: inspections and requests, whichever is due |
 //! | `inspection` | one inspection of a process: is it an IOC? what has become of it? |
 //! | `lookup` | answers requests |
@@ -15,14 +17,17 @@
 
 mod discovery;
 mod inspection;
+mod known;
 mod lookup;
 mod pool;
 mod queue;
 mod report;
 mod request;
+mod shared;
 mod worker;
 
 pub use discovery::{Discovery, Started};
-pub use pool::{Inspector, Scope};
+pub use inspection::Scope;
+pub use pool::Inspector;
 pub use report::{CaServer, Finding, FoundRecord, ProcessInfo, Report, ServedClient, DATABASE_GONE};
 pub use request::Request;

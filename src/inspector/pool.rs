@@ -1,34 +1,21 @@
-//! The inspector's threads, and what they share with the recorder's loop.
+//! The inspector as the recorder's loop sees it.
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Instant;
 
-use crate::inspector::inspection::Known;
-use crate::inspector::queue::{Queue, User};
+use crate::inspector::inspection::{Scope, Tools};
+use crate::inspector::known::Known;
+use crate::inspector::report::Report;
+use crate::inspector::request::Request;
+use crate::inspector::shared::Common;
 use crate::inspector::worker::Worker;
-use crate::inspector::{Report, Request};
+use crate::linux::process;
 use crate::linux::reader::client;
-use crate::linux::{process, user};
 use crate::probes::attacher::Attacher;
 
 /// Number of threads. While one waits for a process, the other goes on.
 const THREADS: usize = 2;
-/// Reports that wait for the loop. A thread that has one more waits until there is room.
-const MAX_REPORTS: usize = 16;
-/// Requests that wait for a thread. One more is refused, and what was asked for stays unknown.
-const MAX_REQUESTS: usize = 1024;
-
-/// What to record of an IOC.
-#[derive(Clone, Debug)]
-pub struct Scope {
-    /// Users whose processes are recorded.
-    pub users: user::Users,
-    /// Record puts.
-    pub puts: bool,
-    /// Record processing.
-    pub process: bool,
-}
 
 /// Inspects processes on threads of its own. The recorder's loop holds this end; no call waits for another process.
 pub struct Inspector {
@@ -36,80 +23,13 @@ pub struct Inspector {
     threads: usize,
 }
 
-/// What the threads and the loop share.
-pub(super) struct Common {
-    state: Mutex<State>,
-    /// Signalled when there is more work.
-    work: Condvar,
-    /// Signalled when a report was taken.
-    room: Condvar,
-}
-
-/// Behind the lock.
-pub(super) struct State {
-    pub queue: Queue<Known>,
-    /// Not yet taken by the loop. (A channel of the standard library costs 10 KiB of code.)
-    reports: VecDeque<Report>,
-    requests: VecDeque<(User, Request)>,
-    /// Requests that are being answered.
-    busy: usize,
-    /// Processes that did not answer: requests about them are refused.
-    pub silent: HashSet<u32>,
-}
-
-impl Common {
-    pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for more work, `limit` at most.
-    pub fn wait<'a>(
-        &self,
-        state: MutexGuard<'a, State>,
-        limit: std::time::Duration,
-    ) -> MutexGuard<'a, State> {
-        self.work.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    /// Hands over a report, as soon as there is room.
-    pub fn report(&self, report: Report) {
-        let is_full = |state: &mut State| state.reports.len() >= MAX_REPORTS;
-        let state = self.room.wait_while(self.lock(), is_full);
-        state.unwrap_or_else(PoisonError::into_inner).reports.push_back(report);
-    }
-}
-
-impl State {
-    /// Takes the waiting request of the user who has cost the least so far.
-    pub fn next_request(&mut self) -> Option<(User, Request)> {
-        let spent = |(_, (user, _)): &(usize, &(User, Request))| self.queue.spent(*user);
-        let (place, _) = (0..).zip(&self.requests).min_by_key(spent)?;
-        let next = self.requests.remove(place)?;
-        self.busy += 1;
-        Some(next)
-    }
-
-    /// A request of this user was answered.
-    pub fn answered(&mut self, user: User, took: std::time::Duration) {
-        self.busy -= 1;
-        self.queue.spend(user, took);
-    }
-}
-
 impl Inspector {
     /// Starts the threads. Without an `attacher` nothing is probed.
     pub fn start(attacher: Option<&Attacher>, scope: &Scope) -> Inspector {
-        let state = State {
-            queue: Queue::new(Instant::now()),
-            reports: VecDeque::new(),
-            requests: VecDeque::new(),
-            busy: 0,
-            silent: HashSet::new(),
-        };
-        let (work, room) = (Condvar::new(), Condvar::new());
-        let common = Arc::new(Common { state: Mutex::new(state), work, room });
+        let common = Arc::new(Common::new());
         let start = |number: usize| {
-            let worker = Worker::new(common.clone(), attacher.cloned(), scope.clone(), number == 0);
+            let tools = Tools::new(common.clone(), attacher.cloned(), scope.clone());
+            let worker = Worker::new(tools, number == 0);
             // if the system refuses both threads, packets alone are recorded
             std::thread::Builder::new().name("inspector".into()).spawn(move || worker.run()).is_ok()
         };
@@ -167,13 +87,13 @@ impl Inspector {
     /// Have all processes been inspected that existed at the start, and all requests been answered?
     pub fn has_finished_start(&self) -> bool {
         let state = self.common.lock();
-        self.threads == 0 || state.queue.has_finished_start() && state.requests.is_empty() && state.busy == 0
+        self.threads == 0 || state.queue.has_finished_start() && state.has_answered()
     }
 
     /// Have all requests been answered, and all reports been taken?
     pub fn is_idle(&self) -> bool {
         let state = self.common.lock();
-        self.threads == 0 || state.requests.is_empty() && state.busy == 0 && state.reports.is_empty()
+        self.threads == 0 || state.has_answered() && state.has_reported()
     }
 
     /// Processes that are added from now on did not exist at the start.
@@ -188,10 +108,9 @@ impl Inspector {
         let is_silent = pid.is_some_and(|pid| {
             state.silent.contains(&pid) || client::stuck() > 0 && !client::may_ask(process::user_id(pid))
         });
-        if is_silent || state.requests.len() >= MAX_REQUESTS || self.threads == 0 {
+        if is_silent || self.threads == 0 || !state.add_request(pid.and_then(process::user_id), request) {
             return false;
         }
-        state.requests.push_back((pid.and_then(process::user_id), request));
         drop(state);
         self.common.work.notify_all();
         true
@@ -199,8 +118,6 @@ impl Inspector {
 
     /// Takes a report, if there is one.
     pub fn next_report(&self) -> Option<Report> {
-        let report = self.common.lock().reports.pop_front()?;
-        self.common.room.notify_one();
-        Some(report)
+        self.common.take_report()
     }
 }

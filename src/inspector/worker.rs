@@ -1,15 +1,13 @@
 //! What one of the inspector's threads does: inspections and requests, whichever is due.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::inspector::inspection::Known;
-use crate::inspector::pool::{Common, Scope};
+use crate::inspector::inspection::Tools;
+use crate::inspector::known::Known;
+use crate::inspector::lookup;
 use crate::inspector::queue::{Entry, User};
-use crate::inspector::{Finding, Report, Request};
-use crate::ioc::Finder;
+use crate::inspector::request::Request;
 use crate::linux::reader::{client, use_reader_process};
-use crate::probes::attacher::Attacher;
 
 /// Longest wait for work, so that the finder's caches are tended.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -20,13 +18,9 @@ const TICK: Duration = Duration::from_secs(1);
 
 /// One thread.
 pub(super) struct Worker {
-    pub common: Arc<Common>,
-    /// `None`: the tier has no probes.
-    pub attacher: Option<Attacher>,
-    pub scope: Scope,
+    tools: Tools,
     /// Answer requests before inspecting processes.
     requests_first: bool,
-    pub finder: Finder,
     ticked: Instant,
 }
 
@@ -37,13 +31,8 @@ enum Job {
 }
 
 impl Worker {
-    pub fn new(
-        common: Arc<Common>,
-        attacher: Option<Attacher>,
-        scope: Scope,
-        requests_first: bool,
-    ) -> Worker {
-        Worker { common, attacher, scope, requests_first, finder: Finder::default(), ticked: Instant::now() }
+    pub fn new(tools: Tools, requests_first: bool) -> Worker {
+        Worker { tools, requests_first, ticked: Instant::now() }
     }
 
     /// Works until the program ends.
@@ -51,24 +40,24 @@ impl Worker {
         use_reader_process();
         loop {
             match self.next_job() {
-                Job::Inspect(entry) => self.inspect(*entry),
+                Job::Inspect(entry) => self.tools.inspect(*entry),
                 Job::Answer(user, request) => {
                     let start = Instant::now();
-                    self.answer(request);
-                    self.common.lock().answered(user, start.elapsed());
+                    lookup::answer(&self.tools.common, request);
+                    self.tools.common.lock().answered(user, start.elapsed());
                 }
             }
             if self.ticked.elapsed() >= TICK {
                 self.ticked = Instant::now();
-                let pids = self.common.lock().queue.pids();
-                self.finder.tick(&pids);
+                let pids = self.tools.common.lock().queue.pids();
+                self.tools.finder.tick(&pids);
             }
         }
     }
 
     /// Waits for a job.
     fn next_job(&self) -> Job {
-        let mut state = self.common.lock();
+        let mut state = self.tools.common.lock();
         loop {
             let now = Instant::now();
             if self.requests_first {
@@ -86,13 +75,8 @@ impl Worker {
                 due.checked_duration_since(now).filter(|wait| !wait.is_zero()).unwrap_or(RETRY)
             };
             let wait = state.queue.next().map_or(LONGEST_WAIT, until_due);
-            state = self.common.wait(state, wait.min(LONGEST_WAIT));
+            state = self.tools.common.wait(state, wait.min(LONGEST_WAIT));
         }
-    }
-
-    /// Reports a finding about a process to the loop.
-    pub fn report(&self, pid: u32, start: u64, finding: Finding) {
-        self.common.report(Report { pid, start, finding });
     }
 }
 

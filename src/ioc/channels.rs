@@ -3,12 +3,11 @@
 //! Every client that uses libca (caget, camonitor, pyepics, an IOC's CA links, a sequencer) keeps an object
 //! of class `nciu` for each channel, and in it the channel's name, both ids and the circuit (`tcpiiu`). The
 //! object begins with the address of its class's virtual table, a number that appears nowhere else, so a
-//! search of the process's heap finds all channels. The members lie where they lie in all of libca from
-//! Base 3.14.12 to 7.0.10 (nciu.h, virtualCircuit.h).
+//! search of the process's heap finds all channels.
 //!
-//! Nothing is stopped or changed: pages that are not in memory (never touched, or swapped out) are passed
-//! over, so that none is brought in. The search is bounded in bytes and time. What it finds is believed if
-//! the circuit's socket is one of the process's, connected to the server that the object names.
+//! Nothing is stopped or changed: pages that are not in memory (never touched, or swapped out) are skipped, so that none is
+//! brought in. The search is bounded in bytes and time. An object is believed if the circuit's socket belongs to the process
+//! and is connected to the server that the object names.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -28,27 +27,26 @@ use crate::linux::sockets::{self, Connection};
 use crate::linux::width::{u32_at, Width};
 use crate::linux::FileId;
 
-/// Virtual tables of `nciu` and `tcpiiu`. An object points behind the table's two first words (Itanium C++
-/// ABI: offset to top, type information).
+/// Virtual tables of `nciu` and `tcpiiu`.
 const CHANNEL_TABLE: &str = "_ZTV4nciu";
 const CIRCUIT_TABLE: &str = "_ZTV6tcpiiu";
 
-/// The sid of a channel that the server has not answered for.
+/// The sid of a channel that no server has answered for.
 const NO_SID: u32 = u32::MAX;
 
-/// Longest name believed: PVs with filters can be long.
+/// Longest name that is believed: PVs with filters can be long.
 const MAX_NAME: usize = 512;
-/// More channels of one process are not read.
+/// Channels that are read of one process.
 const MAX_CHANNELS: usize = 200_000;
-/// Read at once.
+/// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
-/// Read of one process: clients with 100,000 channels have some 100 MB.
+/// Bytes that are read of one process: clients with 100,000 channels have some 100 MB.
 const MAX_BYTES: usize = 256 << 20;
-/// Time for one process: the ring buffers bridge 0.4 s of a busy IOC. Unoptimized builds search ten times
-/// slower and record no busy IOC.
+/// Time for one process: the ring buffers hold 0.4 s of a busy IOC. Unoptimized builds search ten times slower, and record
+/// no busy IOC.
 const MAX_TIME: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 300 });
-/// Page size of x86_64 and most arm64 kernels. With larger pages /proc/PID/pagemap is read past its
-/// meaning, and pages are passed over: channels stay unnamed.
+/// Page size of x86_64 and most arm64 kernels. With larger pages the entries of /proc/PID/pagemap are misread, pages are
+/// skipped, and channels stay unnamed.
 const PAGE: u64 = 4096;
 
 /// A circuit of a client process, with its channels.
@@ -62,29 +60,29 @@ pub struct OpenCircuit {
     pub channels: Vec<ClientChannel>,
 }
 
-/// Reads clients; remembers which files hold libca.
+/// Reads clients. Remembers which files hold libca.
 #[derive(Default)]
 pub struct Libraries {
     files: HashMap<FileId, Option<Elf>>,
 }
 
-/// Where the virtual tables are in a process: what an object's first word may be.
+/// Addresses of the virtual tables in a process: what an object's first word may be.
 #[derive(Clone, Debug, Default)]
 struct Tables {
     channel: Vec<u64>,
     circuit: Vec<u64>,
-    is_32_bit: bool,
+    is_32bit: bool,
 }
 
 impl Libraries {
-    /// The circuits of a process. None if it has no libca, is gone or may not be looked at.
+    /// Returns the circuits of a process; none if it has no libca, has ended or may not be read.
     pub fn circuits(&mut self, pid: u32) -> Vec<OpenCircuit> {
         let mappings = process::mappings(pid).unwrap_or_default();
         let tables = self.tables(pid, &mappings);
         if tables.channel.is_empty() {
             return Vec::new();
         }
-        let memory = Memory::of(pid, if tables.is_32_bit { Width::Bits32 } else { Width::Bits64 });
+        let memory = Memory::of(pid, if tables.is_32bit { Width::Bits32 } else { Width::Bits64 });
         let objects = search(pid, &memory, &process::writable(pid), &tables.channel);
         let connections = sockets::connections(pid);
         let connection = |descriptor| {
@@ -112,7 +110,7 @@ impl Libraries {
                 let table = elf.symbol(name).filter(|symbol| !symbol.function)?;
                 Some(table.address.wrapping_add(bias).wrapping_add(head))
             };
-            tables.is_32_bit |= !elf.is_64bit;
+            tables.is_32bit |= !elf.is_64bit;
             tables.channel.extend(first_word(CHANNEL_TABLE));
             tables.circuit.extend(first_word(CIRCUIT_TABLE));
         }
@@ -120,7 +118,7 @@ impl Libraries {
     }
 }
 
-/// Addresses of the words that are one of `wanted`.
+/// Returns the addresses of the words that are one of `wanted`.
 fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> Vec<u64> {
     let pagemap = process::directory(pid).join("pagemap");
     let end = Instant::now() + MAX_TIME;
@@ -158,7 +156,7 @@ fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> V
     found
 }
 
-/// The runs of pages between two addresses that are in memory: address, length.
+/// The runs of pages between two addresses that are in memory: address and length, bytes.
 fn present(pagemap: &Path, start: u64, stop: u64) -> Vec<(u64, usize)> {
     /// Bit of a /proc/PID/pagemap entry (Documentation/admin-guide/mm/pagemap.rst).
     const PRESENT: u64 = 1 << 63;
@@ -178,7 +176,7 @@ fn present(pagemap: &Path, start: u64, stop: u64) -> Vec<(u64, usize)> {
     runs
 }
 
-/// What the objects say, as far as it is believed. `connection` is that of a descriptor of the process.
+/// Reads the objects, as far as they are believed. `connection` returns the connection of a descriptor of the process.
 fn read(
     memory: &Memory,
     objects: &[u64],
@@ -186,7 +184,7 @@ fn read(
     connection: &dyn Fn(u32) -> Option<Connection>,
 ) -> Vec<OpenCircuit> {
     let mut circuits: HashMap<u64, Option<(Address, Address)>> = HashMap::new();
-    // by the circuit's ends and the sid; `None` where two names claim to be the same channel
+    // by the circuit's ends and the sid; `None` where two names claim the same channel
     let mut channels: BTreeMap<(Address, Address), BTreeMap<u32, Option<ClientChannel>>> = BTreeMap::new();
     for &object in objects {
         let Some((circuit, channel)) = channel(memory, object) else { continue };
@@ -206,38 +204,38 @@ fn read(
     channels.into_iter().map(circuit).collect()
 }
 
-/// An nciu: its circuit's address, and the channel.
+/// Reads an nciu: address of its circuit, and the channel.
 fn channel(memory: &Memory, object: u64) -> Option<(u64, ClientChannel)> {
-    let (at, width) = (CaClient::of(memory.width()), memory.width());
-    let bytes: [u8; CaClient::MAX_BYTES] = memory.head(object, at.channel_bytes)?;
-    let sid = u32_at(&bytes, at.sid);
-    let pv = memory.string(width.pointer(&bytes, at.name), MAX_NAME)?;
-    // a name with other letters would have been escaped with backslashes, which no PV has
+    let (offsets, width) = (CaClient::of(memory.width()), memory.width());
+    let bytes: [u8; CaClient::MAX_BYTES] = memory.head(object, offsets.channel_bytes)?;
+    let sid = u32_at(&bytes, offsets.sid);
+    let pv = memory.string(width.pointer(&bytes, offsets.name), MAX_NAME)?;
+    // other characters have been escaped with backslashes, which no PV has
     let good = !pv.is_empty() && pv.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'\\');
-    let channel = ClientChannel { cid: u32_at(&bytes, at.cid), sid, pv };
-    (good && sid != NO_SID).then(|| (width.pointer(&bytes, at.circuit), channel))
+    let channel = ClientChannel { cid: u32_at(&bytes, offsets.cid), sid, pv };
+    (good && sid != NO_SID).then(|| (width.pointer(&bytes, offsets.circuit), channel))
 }
 
-/// A tcpiiu: the client's end and the server's.
+/// Reads a tcpiiu: the client's end and the server's.
 fn ends(
     memory: &Memory,
     object: u64,
     tables: &Tables,
     connection: &dyn Fn(u32) -> Option<Connection>,
 ) -> Option<(Address, Address)> {
-    let at = CaClient::of(memory.width());
-    let bytes: [u8; CaClient::MAX_BYTES] = memory.head(object, at.circuit_bytes)?;
-    // a channel that looks for its server has a udpiiu in place of it
+    let offsets = CaClient::of(memory.width());
+    let bytes: [u8; CaClient::MAX_BYTES] = memory.head(object, offsets.circuit_bytes)?;
+    // a channel that searches for its server has a udpiiu instead
     if !tables.circuit.contains(&memory.width().pointer(&bytes, 0)) {
         return None;
     }
-    let address = bytes.get(at.server..)?.first_chunk::<8>()?;
+    let address = bytes.get(offsets.server..)?.first_chunk::<8>()?;
     let [family0, family1, port0, port1, ip @ ..] = *address;
     if u16::from_ne_bytes([family0, family1]) != libc::AF_INET as u16 {
         return None;
     }
     let server = Address::new(Ipv4Addr::from(ip), u16::from_be_bytes([port0, port1]));
-    let (first, last) = at.sockets;
+    let (first, last) = offsets.sockets;
     let mut connections = (first..=last).step_by(4).filter_map(|at| connection(u32_at(&bytes, at)));
     let to_server = connections.find(|connection| connection.remote == server)?;
     Some((to_server.local, server))
@@ -257,7 +255,7 @@ mod tests {
     const CIRCUIT: u64 = 0x7f00_1111_3330;
 
     fn tables() -> Tables {
-        Tables { channel: vec![CHANNEL], circuit: vec![CIRCUIT], is_32_bit: false }
+        Tables { channel: vec![CHANNEL], circuit: vec![CIRCUIT], is_32bit: false }
     }
 
     fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
@@ -330,7 +328,7 @@ mod tests {
         image.point_to_string(channel + 52, "T:SP");
         image.point(channel + 56, circuit);
         image.put(channel + 60, &11u32.to_ne_bytes());
-        let tables = Tables { channel: vec![0xf7f0_1110], circuit: vec![0xf7f0_2220], is_32_bit: true };
+        let tables = Tables { channel: vec![0xf7f0_1110], circuit: vec![0xf7f0_2220], is_32bit: true };
         let ranges = [(image.address(0), image.address(PAGE as usize))];
         let objects = search(std::process::id(), &image.memory(), &ranges, &tables.channel);
         assert_eq!(objects, [image.address(channel)]);

@@ -1,11 +1,8 @@
 //! The Channel Access clients of an IOC, read from its server's own tables.
 //!
-//! rsrv keeps a list of its TCP clients, each with its channels (`struct client`, `struct
-//! channel_in_use`, rsrv/server.h). Their layout has been the same from Base 3.14.12 to 7.0.10, but for
-//! the thread (read by searching) and how a channel leads to its name.
-//!
-//! The lists change while they are read, under a lock that we don't take: a node may lead anywhere.
-//! So the walk is bounded and believes a client only if its address is one of an IPv4 socket.
+//! rsrv keeps a list of its TCP clients, each with its channels (`struct client`, `struct channel_in_use`, rsrv/server.h).
+//! The lists may change while they are read, since no lock is taken: a node may lead anywhere. So the walk is bounded, and
+//! a client is believed only if its address is that of an IPv4 socket.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -16,18 +13,18 @@ use iocrec_log::event::Address;
 use crate::ioc::layout::Layout;
 use crate::ioc::module::addresses;
 use crate::ioc::offsets::{CaServer, Generation};
-use crate::ioc::{threads, IocProcess};
+use crate::ioc::process::IocProcess;
+use crate::ioc::threads;
 use crate::linux::memory::Memory;
 use crate::linux::width::{u16_at, u32_at};
 
 /// An ELLLIST: first node, last node, count.
 const LIST_BYTES: usize = 24;
 
-/// More clients than can be, and more channels of all of them than are kept (the decoder has room for
-/// 16,384).
+/// More clients than any IOC has, and more channels than are kept (the decoder has room for 16,384).
 const MAX_CLIENTS: usize = 10_000;
 const MAX_CHANNELS: usize = 100_000;
-/// Longest name believed: PVs with filters can be long, CA allows user and host 512 bytes.
+/// Longest name that is believed: PVs with filters can be long, and CA allows 512 bytes for user and host.
 const MAX_NAME: usize = 512;
 
 /// A client of an IOC.
@@ -35,11 +32,11 @@ const MAX_NAME: usize = 512;
 pub struct Client {
     /// Its address.
     pub address: Address,
-    /// Who it says it is.
+    /// User name that it claims.
     pub user: String,
-    /// Where it says it is.
+    /// Host name that it claims.
     pub host: String,
-    /// Kernel thread of the IOC that serves it, where found.
+    /// Id, in the kernel, of the thread of the IOC that serves it; `None` where not found.
     pub tid: Option<u32>,
     /// Its channels.
     pub channels: Vec<ClientChannel>,
@@ -52,34 +49,34 @@ pub struct ClientChannel {
     pub cid: u32,
     /// The server's id.
     pub sid: u32,
-    /// PV as the client named it.
+    /// Name of the PV, as the client wrote it.
     pub pv: String,
 }
 
-/// The clients now, or only the one that thread `only` serves. Empty where the IOC has no server, or
-/// nothing makes sense.
+/// Reads the clients of an IOC, or only the one that thread `only` serves. `threads` are the ids of the IOC's threads.
+/// Returns none if the IOC has no server, or nothing makes sense.
 pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> Vec<Client> {
     let server = Server {
         memory: &ioc.memory,
         layout: ioc.layout.as_ref().ok(),
         generation: ioc.abi.generation,
         threads,
-        room: Cell::new(MAX_CHANNELS),
+        left: Cell::new(MAX_CHANNELS),
     };
     addresses(&ioc.modules, "clientQ")
         .find(|&list| ioc.memory.pointer(list).is_some_and(|first| first != 0))
         .map_or_else(Vec::new, |list| server.clients(list, only))
 }
 
-/// What the tables are read with.
+/// What the lists are read with.
 struct Server<'a> {
     memory: &'a Memory,
     layout: Option<&'a Layout>,
     generation: Generation,
     /// The process's threads.
     threads: &'a HashSet<u32>,
-    /// So many channels are still read.
-    room: Cell<usize>,
+    /// Channels that may still be read.
+    left: Cell<usize>,
 }
 
 impl Server<'_> {
@@ -92,8 +89,8 @@ impl Server<'_> {
         self.list(&head, MAX_CLIENTS).filter_map(|node| self.client(node, only)).collect()
     }
 
-    /// The nodes of an ELLLIST: each begins with the next one's address. Never more than it claims to
-    /// have, nor than `limit`, nor the first a second time.
+    /// The nodes of an ELLLIST, each of which begins with the next one's address: at most as many as it claims to have, and
+    /// at most `limit`. Ends where the first comes again.
     fn list(&self, head: &[u8], limit: usize) -> impl Iterator<Item = u64> + '_ {
         let width = self.memory.width();
         let first = width.pointer(head, 0);
@@ -103,41 +100,41 @@ impl Server<'_> {
     }
 
     fn client(&self, node: u64, only: Option<u32>) -> Option<Client> {
-        let (at, width) = (self.offsets(), self.memory.width());
-        let bytes: [u8; CaServer::MAX_BYTES] = self.memory.head(node, at.client_bytes)?;
-        if u16_at(&bytes, at.address) != libc::AF_INET as u16 {
+        let (offsets, width) = (self.offsets(), self.memory.width());
+        let bytes: [u8; CaServer::MAX_BYTES] = self.memory.head(node, offsets.client_bytes)?;
+        if u16_at(&bytes, offsets.address) != libc::AF_INET as u16 {
             return None;
         }
-        let port = u16::from_be(u16_at(&bytes, at.address + 2));
-        let ip = Ipv4Addr::from(u32::from_be(u32_at(&bytes, at.address + 4)));
+        let port = u16::from_be(u16_at(&bytes, offsets.address + 2));
+        let ip = Ipv4Addr::from(u32::from_be(u32_at(&bytes, offsets.address + 4)));
         let text = |at| self.memory.string(width.pointer(&bytes, at), MAX_NAME).unwrap_or_default();
-        let tid = at.threads.iter().find_map(|&at| {
-            threads::number(self.memory, self.generation, width.pointer(&bytes, at), self.threads)
+        let tid = offsets.threads.iter().find_map(|&at| {
+            threads::kernel_id(self.memory, self.generation, width.pointer(&bytes, at), self.threads)
         });
         if only.is_some() && tid != only {
             return None;
         }
         let mut channels = Vec::new();
-        for at in at.channels {
-            let nodes = self.list(bytes.get(at..)?, self.room.get());
-            let nodes = nodes.inspect(|_| self.room.set(self.room.get().saturating_sub(1)));
+        for at in offsets.channels {
+            let nodes = self.list(bytes.get(at..)?, self.left.get());
+            let nodes = nodes.inspect(|_| self.left.set(self.left.get().saturating_sub(1)));
             channels.extend(nodes.filter_map(|node| self.channel(node)));
         }
         Some(Client {
             address: Address::new(ip, port),
-            user: text(at.user),
-            host: text(at.host),
+            user: text(offsets.user),
+            host: text(offsets.host),
             tid,
             channels,
         })
     }
 
     fn channel(&self, node: u64) -> Option<ClientChannel> {
-        let (at, width) = (self.offsets(), self.memory.width());
-        let bytes: [u8; CaServer::MAX_BYTES] = self.memory.head(node, at.channel_bytes)?;
+        let (offsets, width) = (self.offsets(), self.memory.width());
+        let bytes: [u8; CaServer::MAX_BYTES] = self.memory.head(node, offsets.channel_bytes)?;
         let pv = if self.generation == Generation::Base314 {
-            let record = self.memory.string(width.pointer(&bytes, at.channel), MAX_NAME)?;
-            let description = width.pointer(&bytes, at.channel + 2 * width.bytes());
+            let record = self.memory.string(width.pointer(&bytes, offsets.channel), MAX_NAME)?;
+            let description = width.pointer(&bytes, offsets.channel + 2 * width.bytes());
             let (_, field, _) = self.layout?.field(self.memory, description)?;
             if field == "VAL" {
                 record
@@ -146,9 +143,9 @@ impl Server<'_> {
             }
         } else {
             // dbChannel begins with the name as the client wrote it
-            self.memory.string(self.memory.pointer(width.pointer(&bytes, at.channel))?, MAX_NAME)?
+            self.memory.string(self.memory.pointer(width.pointer(&bytes, offsets.channel))?, MAX_NAME)?
         };
-        let (cid, sid) = (u32_at(&bytes, at.cid), u32_at(&bytes, at.sid));
+        let (cid, sid) = (u32_at(&bytes, offsets.cid), u32_at(&bytes, offsets.sid));
         (!pv.is_empty()).then_some(ClientChannel { cid, sid, pv })
     }
 }
@@ -240,7 +237,7 @@ mod tests {
                 layout: layout.as_ref(),
                 generation: if self.base_3_14 { Generation::Base314 } else { Generation::Base315 },
                 threads: &threads,
-                room: Cell::new(1000),
+                left: Cell::new(1000),
             };
             server.clients(self.image.address(self.queue), only)
         }

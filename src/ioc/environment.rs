@@ -1,7 +1,6 @@
-//! The live environment of an IOC, and what it says about the IOC's name and version.
+//! The live environment of an IOC, which holds the IOC's name and version.
 //!
-//! Read from the process's memory rather than from /proc/PID/environ, because `epicsEnvSet` in a start-up
-//! script changes only the former.
+//! It is read from the process's memory, since `epicsEnvSet` in a start-up script does not change /proc/PID/environ.
 
 use std::collections::HashMap;
 
@@ -13,7 +12,7 @@ use crate::linux::text::printable;
 
 /// More variables than any environment has.
 const MAX_VARIABLES: u64 = 4096;
-/// Longer ones are left out: none that matters is.
+/// Longer variables are left out; none that matters is.
 const MAX_LENGTH: usize = 1024;
 
 /// Variables by name.
@@ -21,7 +20,7 @@ const MAX_LENGTH: usize = 1024;
 pub struct Environment(HashMap<String, String>);
 
 impl Environment {
-    /// Reads it; from /proc where the live one cannot be found.
+    /// Reads the live environment, or that in /proc where it cannot be found.
     pub fn read(memory: &Memory, modules: &[Module], pid: u32) -> Environment {
         let live = ["environ", "__environ"].iter().find_map(|name| variable(memory, modules, name));
         let variables: Vec<String> = match live {
@@ -42,8 +41,8 @@ impl Environment {
         Environment(pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect())
     }
 
-    /// Could nothing be read? So it is where a process is just ending: even one that is given no variables gets some from
-    /// EPICS Base.
+    /// Could nothing be read? That happens while a process is ending: one that was started without variables gets some
+    /// from EPICS Base.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -52,8 +51,8 @@ impl Environment {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The IOC's name: as st.cmd sets it by custom, else the directory of st.cmd, which by custom
-    /// is called after the IOC, else the program's or the script's name.
+    /// Returns the IOC's name: the variable that st.cmd sets by convention, else the directory of st.cmd, which by
+    /// convention is named after the IOC, else the name of the program or script.
     pub fn ioc_name(&self, command: &[String]) -> String {
         let last = |path: &str| path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_string();
         if let Some(name) = ["IOC", "IOCNAME", "IOC_NAME"].iter().find_map(|name| self.get(name)) {
@@ -68,13 +67,13 @@ impl Environment {
         script::name(command)
     }
 
-    /// Version of EPICS Base, where it has put it there (3.15 and later do).
+    /// Returns the version of EPICS Base, which 3.15 and later put there.
     pub fn base_version(&self) -> Option<String> {
         self.get("EPICS_VERSION_FULL").map(str::to_string)
     }
 
-    /// The variables that say how the IOC serves and uses Channel Access and PV Access, by name: those that are
-    /// [told](redact::is_logged).
+    /// Returns the variables that [may be logged](redact::is_logged), sorted by name: those that configure Channel Access
+    /// and PV Access.
     pub fn logged(&self) -> Vec<(String, String)> {
         let mut logged: Vec<(String, String)> = self
             .0
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_of_an_ioc() {
+    fn variables_that_may_be_logged() {
         let set = [
             ("TOP", "/ioc"),
             ("EPICS_CA_SITE_PASSWORD", "x"),
@@ -107,8 +106,8 @@ mod tests {
             ("EPICS_CA_ADDR_LIST", ""),
         ];
         let variables = set.map(|(name, value)| (name.to_string(), value.to_string()));
-        let told = Environment(variables.into_iter().collect()).logged();
-        let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
+        let logged = Environment(variables.into_iter().collect()).logged();
+        let names: Vec<&str> = logged.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["EPICS_CAS_SERVER_PORT"]);
     }
 

@@ -4,8 +4,8 @@
 //! pointer, with their length beside it, and a link is a structure whose text EPICS Base puts together from parts
 //! (dbStaticLib.c, dbGetString); it is put together here in the same way, so that it reads as caget shows it.
 //!
-//! Nothing is locked, so a value may be half written. Whoever asks must wait until the IOC is done with it, and every
-//! read is bounded by [`MOST`].
+//! No lock is taken, so a value may be half written: the caller must wait until the IOC is done with it. Every read is
+//! bounded by [`MAX_BYTES`].
 
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value::{element, until_nul};
@@ -15,11 +15,11 @@ use crate::ioc::offsets::Link;
 use crate::linux::memory::Memory;
 use crate::linux::width::u16_at;
 
-/// Bytes that are read of a value: what is kept of a message's value (ca::session), so that what was asked for and what
-/// the field holds can be compared.
-pub const MOST: usize = 4096;
-/// A link's text at most, with the name of the PV and its filters.
-const MOST_LINK: usize = 1024;
+/// Bytes that are read of a value: the same number as is kept of a message's value (ca::session), so that the requested
+/// value and the field's can be compared.
+pub const MAX_BYTES: usize = 4096;
+/// Longest text of a link, with the name of the PV and its filters.
+const MAX_LINK: usize = 1024;
 
 /// Kinds of links (link.h): the same numbers in all versions.
 const CONSTANT: u16 = 0;
@@ -29,22 +29,22 @@ const DB_LINK: u16 = 10;
 const CA_LINK: u16 = 11;
 const INST_IO: u16 = 12;
 
-/// The input links of a record for which it is processed when their sources change (CP, CPP): the field's description and
-/// the link's text.
+/// Returns the input links by which a record is processed when their sources change (CP, CPP): address of the field's
+/// description, and the link's text.
 pub fn cp_links(memory: &Memory, layout: &Layout, record: u64) -> Vec<(u64, Value)> {
     let Some(rtype) = layout.type_of(memory, record) else { return Vec::new() };
     let inputs = rtype.inputs(layout.numbering).map(|input| (input, read(memory, layout, record, input)));
     inputs.filter(|(_, link)| matches!(link, Value::Text(text) if is_cp(text))).collect()
 }
 
-/// What the field with this description holds in a record; [`Value::Unknown`] where that can't be read or told.
+/// Reads the field with this description of a record; [`Value::Unknown`] if that is impossible.
 pub fn read(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Value {
     value(memory, layout, record, description).unwrap_or(Value::Unknown)
 }
 
 fn value(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Option<Value> {
     let (rtype, field) = layout.described(memory, description)?;
-    // a record that is of another type by now is another record
+    // if the type has changed, another record is there by now
     if layout.type_of(memory, record)?.address != rtype.address {
         return None;
     }
@@ -59,7 +59,7 @@ fn value(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Opt
         Dbf::InLink | Dbf::OutLink | Dbf::FwdLink => link(memory, layout, at, dbf),
         Dbf::NoAccess => None,
         Dbf::String => {
-            let mut bytes = vec![0; usize::try_from(field.size).ok().filter(|size| *size <= MOST)?];
+            let mut bytes = vec![0; usize::try_from(field.size).ok().filter(|size| *size <= MAX_BYTES)?];
             memory.read(at, &mut bytes).then(|| Value::Text(until_nul(&bytes).to_vec()))
         }
         _ => {
@@ -78,7 +78,7 @@ fn behind_a_pointer(
     record: u64,
 ) -> Option<Option<Value>> {
     let read = |pointer: u16, dbf: Dbf, count: u32| {
-        let whole = (count as usize).min(MOST / dbf.size()) * dbf.size();
+        let whole = (count as usize).min(MAX_BYTES / dbf.size()) * dbf.size();
         let mut bytes = vec![0; whole];
         let from = memory.pointer(record.checked_add(pointer.into())?)?;
         memory.read(from, &mut bytes).then_some(bytes)
@@ -120,8 +120,8 @@ fn link(memory: &Memory, layout: &Layout, at: u64, dbf: Dbf) -> Option<Value> {
     link_text(text(from.filter(|_| is_told))?, kind, u16_at(&bytes, offsets.mask), dbf)
 }
 
-/// What a link was before it was changed, from what a probe has read of its name or text. More than it reads is cut, and
-/// told as cut texts are: by its length.
+/// Returns what a link was before it was changed, from the bytes that a probe has read of its name or text. A text that was
+/// cut is recognized by its length.
 pub fn old_link(bytes: &[u8], (kind, mask): (u16, u16), dbf: Dbf) -> Value {
     let text = until_nul(bytes);
     if bytes.is_empty() || text.len() == bytes.len() && bytes.len() < Dbf::String.size() {
@@ -133,7 +133,7 @@ pub fn old_link(bytes: &[u8], (kind, mask): (u16, u16), dbf: Dbf) -> Value {
     link_text(text.to_vec(), kind, mask, dbf).unwrap_or(Value::Unknown)
 }
 
-/// A link by its name or text, as dbGetString puts it together. None for hardware addresses, which nobody can change
+/// A link from its name or text, as dbGetString puts it together. `None` for hardware addresses, which nobody can change
 /// while the IOC runs.
 fn link_text(mut text: Vec<u8>, kind: u16, mask: u16, dbf: Dbf) -> Option<Value> {
     match kind {
@@ -145,7 +145,7 @@ fn link_text(mut text: Vec<u8>, kind: u16, mask: u16, dbf: Dbf) -> Option<Value>
     Some(Value::Text(text))
 }
 
-/// What stands behind the name in a link, from its `pvlMask` (link.h).
+/// The modifiers behind the name in a link, from its `pvlMask` (link.h).
 fn modifiers(mask: u16, dbf: Dbf) -> String {
     let process = match mask {
         mask if mask & 4 != 0 => " PP",
@@ -161,19 +161,19 @@ fn modifiers(mask: u16, dbf: Dbf) -> String {
     format!("{process}{}", severity.get(usize::from(mask & 3)).copied().unwrap_or_default())
 }
 
-/// Is a link with this text one whose record is processed when its source changes (CP, CPP)?
+/// Does this link process its record when its source changes (CP, CPP)?
 fn is_cp(link: &[u8]) -> bool {
     link.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")
 }
 
-/// What stands before a NUL, which must come.
+/// A string up to its NUL, which must come.
 fn string(memory: &Memory, from: u64) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; MOST_LINK];
+    let mut bytes = vec![0; MAX_LINK];
     let mut have = memory.read_some(from, &mut bytes);
     if have == 0 {
         // a read across the end of a mapping may fail as a whole: up to the end of the page then
         let page = 4096 - (from as usize & 4095);
-        have = memory.read_some(from, bytes.get_mut(..page.min(MOST_LINK))?);
+        have = memory.read_some(from, bytes.get_mut(..page.min(MAX_LINK))?);
     }
     let text = bytes.get(..have)?;
     text.contains(&0).then(|| until_nul(text).to_vec())
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_string_without_an_end_is_none() {
         let memory = Memory::new(std::process::id());
-        let (text, endless) = (b"T:SP\0rest", [b'x'; 2 * MOST_LINK]);
+        let (text, endless) = (b"T:SP\0rest", [b'x'; 2 * MAX_LINK]);
         assert_eq!(string(&memory, text.as_ptr() as u64), Some(b"T:SP".to_vec()));
         assert_eq!(string(&memory, endless.as_ptr() as u64), None);
         assert_eq!(string(&memory, 8), None);

@@ -159,7 +159,7 @@ impl Layout {
         self.base
     }
 
-    /// What has become of the list of record types.
+    /// Compares the list of record types with what was read.
     pub fn compare(&self, memory: &Memory) -> Database {
         let offsets = Offsets::of(memory.width());
         let at = self.base.wrapping_add(offsets.base_types);
@@ -178,7 +178,7 @@ impl Layout {
         self.types.get(&memory.pointer(record.checked_add(self.rdes.into())?)?)
     }
 
-    /// What a record is at: is it active (PACT), and is it disabled (DISA equals DISV)?
+    /// Is a record active (PACT), and is it disabled (DISA equals DISV)?
     pub fn state(&self, memory: &Memory, record: u64) -> Option<(bool, bool)> {
         let fields = self.scanning.as_ref()?;
         let [pact] = memory.bytes(record.checked_add(self.pact.into())?)?;
@@ -254,14 +254,14 @@ impl TypeLayout {
     }
 }
 
-/// The states' texts of a record, read again.
+/// Reads the enum strings of a record again.
 pub fn states_of(memory: &Memory, rtype: &TypeLayout, record: u64) -> Option<Vec<String>> {
     let (offset, count) = rtype.states?;
     let mut bytes = vec![0; count * STATE_BYTES];
     memory.read(record.checked_add(offset.into())?, &mut bytes).then(|| state_texts(&bytes))
 }
 
-/// Texts of states out of their bytes; those at the end that are empty are left out.
+/// Enum strings from their bytes; empty ones at the end are left out.
 pub(super) fn state_texts(bytes: &[u8]) -> Vec<String> {
     let mut texts: Vec<String> =
         bytes.chunks_exact(STATE_BYTES).map(|text| printable(iocrec_log::value::until_nul(text))).collect();

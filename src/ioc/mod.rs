@@ -22,8 +22,6 @@ pub mod fields;
 mod files;
 mod finder;
 pub mod functions;
-#[cfg(test)]
-pub(crate) mod image;
 pub mod layout;
 pub mod menus;
 mod module;
@@ -35,6 +33,8 @@ pub mod redact;
 pub mod scanning;
 pub mod script;
 pub mod stripped;
+#[cfg(test)]
+mod tests;
 pub mod threads;
 mod version;
 
@@ -43,3 +43,5 @@ pub use layout::{Database, Layout, LayoutError};
 pub use module::Module;
 pub use offsets::{Abi, Generation};
 pub use process::{IocProcess, Unprobed};
+#[cfg(test)]
+pub(crate) use tests::image;

@@ -1,21 +1,21 @@
 //! Which of the TCP ports that an IOC listens on serve Channel Access, and which PV Access.
 //!
-//! A listening socket does not say what it is for. Channel Access's port is certain: rsrv keeps it in
-//! `ca_server_port`, also where the wished-for port was taken and it has another. What is left may be PV
-//! Access's if the process also holds the UDP socket on which PV Access servers are searched for; it is
-//! believed where it is the port that the environment says, or the only one left.
+//! A listening socket does not say what it is for. Channel Access's port is certain: rsrv keeps it in `ca_server_port`, also
+//! where the configured port was taken and it got another one. Any other port may be PV Access's if the process also has the
+//! UDP socket on which PV Access servers are searched for; it is believed if the environment names that port, or if it is
+//! the only other one.
 
 use crate::ca::servers::Server;
 use crate::ioc::module::addresses;
-use crate::ioc::IocProcess;
+use crate::ioc::process::IocProcess;
 
 /// Ports of PV Access unless the environment says otherwise (PV Access specification; EPICS_PVA_*).
 const PVA_SERVER: u16 = 5075;
 const PVA_SEARCH: u16 = 5076;
 
-/// The Channel Access ports and the PV Access ports.
+/// Returns the Channel Access ports and the PV Access ports.
 pub fn divide(ioc: &IocProcess, server: &Server) -> (Vec<u16>, Vec<u16>) {
-    // 0 while the server has not started; the program's copy of the variable goes first, as everywhere
+    // 0 while the server has not started; the program's copy of the variable comes first, as everywhere
     let ca_ports: Vec<u16> = addresses(&ioc.modules, "ca_server_port")
         .filter_map(|address| ioc.memory.bytes(address).map(u16::from_ne_bytes))
         .collect();
@@ -30,7 +30,7 @@ pub fn divide(ioc: &IocProcess, server: &Server) -> (Vec<u16>, Vec<u16>) {
     divided(&server.ports, ca_port, searched.then_some(serve.unwrap_or(PVA_SERVER)))
 }
 
-/// `ca_port` is `None` where the IOC does not tell, `pva_port` where it serves no PV Access.
+/// `ca_port` is `None` where unknown, `pva_port` where the IOC serves no PV Access.
 fn divided(ports: &[u16], ca_port: Option<u16>, pva_port: Option<u16>) -> (Vec<u16>, Vec<u16>) {
     let mut left = ports.to_vec();
     let certain: Option<Vec<u16>> =
@@ -41,7 +41,7 @@ fn divided(ports: &[u16], ca_port: Option<u16>, pva_port: Option<u16>) -> (Vec<u
         _ => Vec::new(),
     };
     left.retain(|port| !pva.contains(port));
-    // where nothing is certain each of the rest may serve Channel Access
+    // where nothing is certain each of the others may serve Channel Access
     (certain.unwrap_or(left), pva)
 }
 

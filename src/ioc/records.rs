@@ -1,13 +1,12 @@
-//! The records of an IOC, walked from outside: what `dbl` would list, and aliases.
+//! The records of an IOC: those that `dbl` would list, and aliases.
 //!
-//! Every record type has a list of dbRecordNodes, each with the record's address and name (dbBase.h; the
-//! same from Base 3.14.12 to 7.0.10). Base does not change these lists after iocInit, but nothing is
-//! locked here: a node may lead anywhere, so the walk is bounded by the lists' own counts and by
-//! [`MAX_NODES`], ends where a list runs in a circle, and believes a record only if its RDES leads back to
+//! Every record type has a list of dbRecordNodes, each with the record's address and name (dbBase.h). Base does not change
+//! these lists after iocInit, but no lock is taken here, so a node may lead anywhere. The walk is bounded by the lists' own
+//! counts and by [`MAX_NODES`], and ends where a list runs in a circle. A record is believed only if its RDES leads back to
 //! the type whose list it is on.
 //!
-//! Nodes hang one behind the other and cost a system call each, which the reader process does; what they point to
-//! is read a few hundred at a time. No more than that is held at once, however many records there are.
+//! Each node leads to the next and costs a system call, which the reader process makes. What nodes point to is read a few
+//! hundred at a time, and no more than that is held at once, however many records there are.
 
 use std::fmt;
 
@@ -26,7 +25,7 @@ const NAME_BYTES: usize = epics::limits::PVNAME_STRINGSZ;
 /// Pieces of memory read by one system call (the kernel takes 1024).
 const BATCH: usize = 512;
 
-/// A record, or another name of one.
+/// A record, or an alias of one.
 #[derive(Clone, Debug)]
 pub struct RecordAt<'a> {
     /// Address of its dbCommon.
@@ -37,7 +36,7 @@ pub struct RecordAt<'a> {
     pub rtype: &'a TypeLayout,
     /// The name is an alias.
     pub alias: bool,
-    /// The texts of its states, where its type has such; none for an alias.
+    /// Its enum strings, if its type has such fields; none for an alias.
     pub states: Vec<String>,
     /// Address of its dbRecordNode.
     pub node: u64,
@@ -91,11 +90,10 @@ struct Node {
     alias: bool,
 }
 
-/// Hands over all records, type by type in the IOC's order, and of each type those that are no aliases before
-/// those that are.
+/// Passes all records to `hand`, type by type in the IOC's order, and of each type the aliases last.
 ///
 /// # Errors
-/// What did not make sense, in words; the records before that have been handed over.
+/// A list does not make sense. The records before that have been passed on.
 pub fn walk(memory: &Memory, layout: &Layout, hand: &mut dyn FnMut(RecordAt<'_>)) -> Result<(), WalkError> {
     let mut types: Vec<&TypeLayout> = layout.types.values().collect();
     types.sort_by_key(|rtype| rtype.address);
@@ -129,7 +127,7 @@ fn nodes(
     *left -= count;
     let mut batch = Vec::with_capacity(BATCH.min(count));
     let mut next = width.pointer(&list, 0);
-    // a node passed before, of which there is a new one at each power of two: a circle leads to it again
+    // a node passed before, replaced at each power of two: a circle leads to it again
     let mut passed = 0;
     let mut index = 0;
     while index < count {
@@ -163,7 +161,7 @@ fn nodes(
     Ok(())
 }
 
-/// Hands over those of a batch of nodes whose records are what they should be.
+/// Passes on those of a batch of nodes whose records are believed.
 fn believed(
     memory: &Memory,
     layout: &Layout,
@@ -184,7 +182,7 @@ fn believed(
             .map(|bytes| bytes.map(u64::from_ne_bytes))
             .collect(),
     };
-    // a record's own name stands in the record, an alias's elsewhere
+    // a record has its own name in it, aliases are elsewhere
     let place = |node: &Node| if node.alias { node.name } else { node.record };
     let names = memory.each::<NAME_BYTES>(nodes.iter().map(place));
     let mut states = states(memory, rtype, nodes).into_iter();
@@ -203,7 +201,7 @@ fn believed(
     }
 }
 
-/// The texts of the states of a batch of records; nothing where their type has none.
+/// The enum strings of a batch of records; nothing if their type has none.
 fn states(memory: &Memory, rtype: &TypeLayout, nodes: &[Node]) -> Vec<Vec<String>> {
     let Some((offset, count)) = rtype.states else { return Vec::new() };
     let places = nodes.iter().map(|node| node.record.wrapping_add(offset.into()));

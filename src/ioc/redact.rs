@@ -1,20 +1,19 @@
-//! Which of an IOC's command line goes into a log, and which variables of its environment.
+//! Removes secrets from an IOC's command line, and selects the variables of its environment that may be logged.
 //!
-//! A log is copied to other machines and read by other people than may look into /proc here. So of a command line the
-//! words are kept, but not what follows `password`, `token`, `secret` or `key`, whatever is written around those, not
-//! the password in a URL, and no program text. It errs on the side of leaving out: `--monkey=7` loses its 7. What does not say
-//! that it is a secret (`-p hunter2`) can't be told from the rest; `--no-command-lines` leaves all out.
+//! A log is copied to other machines and read by people who may not look into /proc here. So of a command line the words
+//! are kept, except what follows `password`, `token`, `secret` or `key`, in whatever notation, the password in a URL, and
+//! program text. When in doubt a value is removed: `--monkey=7` loses its 7. A secret that is not marked as one
+//! (`-p hunter2`) cannot be recognized; `--no-command-lines` leaves out everything.
 
-/// In place of what is left out.
-pub const HIDDEN: &str = "***";
+/// Stands for what was removed.
+pub const REMOVED: &str = "***";
 
-/// What the value behind is secret of, in small letters.
+/// Names, in lower case, whose value is secret: wherever they occur in a word.
 const SECRETS: [&str; 4] = ["password", "token", "secret", "key"];
-/// The same where they stand alone or end a word: too short to be looked for inside of words.
+/// The same, but only as a whole part of a word: too short to be searched for within words.
 const SHORT_SECRETS: [&str; 5] = ["passwd", "passphrase", "pwd", "pass", "credentials"];
 
-/// Variables that go into the log: those that EPICS Base and its PV Access document for how an IOC serves and
-/// finds PVs. None of them holds a secret (`EPICS_PVA*_TLS_KEYCHAIN`, which may, is not among them).
+/// Variables that may be logged: those that EPICS Base and its PV Access document for how an IOC serves and finds PVs. None of them holds a secret (`EPICS_PVA*_TLS_KEYCHAIN`, which may, is not among them).
 pub const VARIABLES: [&str; 38] = [
     "EPICS_CAS_AUTO_BEACON_ADDR_LIST",
     "EPICS_CAS_BEACON_ADDR_LIST",
@@ -56,7 +55,7 @@ pub const VARIABLES: [&str; 38] = [
     "EPICS_PVA_SERVER_PORT",
 ];
 
-/// May a variable go into the log?
+/// May a variable be logged?
 pub fn is_logged(name: &str) -> bool {
     VARIABLES.contains(&name)
 }
@@ -68,11 +67,11 @@ pub fn command(words: &[String]) -> Vec<String> {
     let mut hide_next = false;
     for (place, word) in words.iter().enumerate() {
         if code == Some(place) {
-            redacted.push(HIDDEN.to_owned());
+            redacted.push(REMOVED.to_owned());
             continue;
         }
         if std::mem::take(&mut hide_next) && !word.starts_with("--") {
-            redacted.push(HIDDEN.to_owned());
+            redacted.push(REMOVED.to_owned());
             continue;
         }
         let (kept, next) = if place == 0 { (in_text(word), false) } else { argument(word) };
@@ -131,13 +130,13 @@ fn in_text(word: &str) -> String {
         let name = before.trim_end_matches([' ', '"', '\'']);
         let name =
             name.rsplit([' ', '"', '\'', ',', ';', '&', '?', '{', '(', '\t', '\n']).next().unwrap_or(name);
-        // parts of PV names stand before colons, too, and `key` is in names of makers and places
+        // PV names have colons, too, and `key` occurs in names of manufacturers and places
         let of_pv = separator == ":" && !value.starts_with([' ', '"', '\'']);
         if is_secret(name) && !(of_pv && is_only_like_key(name)) {
             let (quote, length) = value_of(value);
             text.push_str(quote);
             if length > quote.len() {
-                text.push_str(HIDDEN);
+                text.push_str(REMOVED);
             }
             rest = &value[length..];
         }
@@ -156,7 +155,7 @@ fn value_of(text: &str) -> (&str, usize) {
             return (&text[..blanks + 1], blanks + 1 + end);
         }
     }
-    // a secret may hold anything; only where it is one of several in a word a comma or & can be told to end it
+    // a secret may contain anything but these
     let end = inner.find([' ', '&', '\t', '\n']).unwrap_or(inner.len());
     (&text[..blanks], blanks + end)
 }
@@ -165,9 +164,9 @@ fn value_of(text: &str) -> (&str, usize) {
 fn without_password(authority: &str) -> String {
     match authority.rsplit_once('@') {
         Some((who, host)) => match who.split_once(':') {
-            Some((user, _)) => format!("{user}:{HIDDEN}@{host}"),
+            Some((user, _)) => format!("{user}:{REMOVED}@{host}"),
             // a token alone, as for git; a user's name alone is lost with it
-            None => format!("{HIDDEN}@{host}"),
+            None => format!("{REMOVED}@{host}"),
         },
         None => authority.to_owned(),
     }
@@ -256,9 +255,9 @@ mod tests {
         assert!(VARIABLES.is_sorted());
         assert!(VARIABLES.iter().all(|name| !is_secret(name)));
         let guide = include_str!("../../docs/operating.md");
-        let told: Vec<&str> =
+        let documented: Vec<&str> =
             guide.split_ascii_whitespace().filter(|word| word.starts_with("EPICS_")).collect();
-        assert_eq!(told, VARIABLES, "the operating guide lists them");
+        assert_eq!(documented, VARIABLES, "the operating guide lists them");
         assert!(
             !is_logged("EPICS_PVAS_TLS_KEYCHAIN") && !is_logged("EPICS_CA_PASSWORD") && !is_logged("TOP")
         );

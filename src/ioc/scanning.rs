@@ -1,9 +1,9 @@
-//! On which scan list a record is, read from outside (dbScan.c).
+//! The scan list that a record is on (dbScan.c).
 //!
 //! A record whose SCAN is not Passive has in SPVT a scan_element, which points to a scan_list and back to the
-//! record. A scan list is part of the structure of what it waits for, and that has the CALLBACK by which a
-//! callback thread is asked to process the list. That CALLBACK is what `callbackRequest` is called with, so it ties
-//! the request to the records that it processes.
+//! record. A scan list is part of a larger structure, which has the CALLBACK by which a callback thread is asked to
+//! process the list. `callbackRequest` is called with that CALLBACK, so it ties the request to the records that it
+//! processes.
 //!
 //! | list of | Base | the CALLBACK |
 //! |---|---|---|
@@ -12,9 +12,8 @@
 //! | an event | 3.14 | right before the scan_list (event_scan_list) |
 //! | an event | from 3.15 on | event_list: three CALLBACKs, three scan_lists, next, the name |
 //!
-//! Compared in the sources of 3.14.12.8, 3.15.5, 3.15.9, 3.16.1, 3.16.2 and 7.0.2 to 7.0.10: the layouts differ by
-//! the width of pointers alone. Nothing is believed that does not fit: an element must point back to its record, a
-//! CALLBACK must have a priority that there is and a user pointer that leads to its list.
+//! Nothing is believed that does not fit: an element must point back to its record, a CALLBACK must have a valid priority
+//! and a user pointer that leads to its list.
 
 use iocrec_log::event::ScanKind;
 
@@ -34,7 +33,7 @@ const MAX_EVENT: usize = epics::limits::MAX_STRING_SIZE;
 /// Records that are read by one system call, as for their names.
 pub const BATCH: usize = 512;
 
-/// What is known of a record's scanning.
+/// Where a record is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// SCAN is Passive.
@@ -46,14 +45,14 @@ pub enum Place {
         /// SCAN.
         scan: u16,
     },
-    /// SCAN says that it is on a list, and it is on none: the IOC has not got so far, or there is no such event.
+    /// SCAN is not Passive, but it is on no list: iocInit has not reached it, or there is no such event.
     None,
 }
 
 /// A scan list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListAt {
-    /// What it waits for.
+    /// What triggers it.
     pub kind: ScanKind,
     /// The period as SCAN has it, the event's name or number; empty for I/O Intr.
     pub name: String,
@@ -61,12 +60,12 @@ pub struct ListAt {
     pub callback: u64,
 }
 
-/// Where records are, by three system calls for all as long as all can be read. `None`: it could not be told.
+/// Finds out where records are scanned. Takes three system calls for all, if all can be read. `None`: it could not be read.
 pub fn places(memory: &Memory, fields: &Scanning, records: &[u64]) -> Vec<Option<Place>> {
     let (offsets, width) = (Scan::of(memory.width()), memory.width());
     let scans = memory.each::<2>(records.iter().map(|record| record.wrapping_add(fields.scan.offset.into())));
     let scans: Vec<Option<u16>> = scans.into_iter().map(|scan| scan.map(u16::from_ne_bytes)).collect();
-    // what is yet to be looked up: the record's number in the list, its address, SCAN
+    // to be looked up: the record's index, its address, SCAN
     let scanned: Vec<(usize, u64, u16)> = (0..)
         .zip(records.iter().zip(&scans))
         .filter_map(|(number, (record, scan))| Some((number, *record, scan.filter(|scan| *scan != PASSIVE)?)))
@@ -104,7 +103,7 @@ fn pointers(memory: &Memory, addresses: impl Iterator<Item = u64>) -> Vec<Option
     bytes.into_iter().map(|bytes| bytes.map(|bytes| width.pointer(&bytes, 0))).collect()
 }
 
-/// The list of a record that is on one; `None` if it does not make sense. `periods` are the choices of menuScan.
+/// Describes the list that a record is on; `None` if it does not make sense. `periods` are the choices of menuScan.
 pub fn list(
     memory: &Memory,
     layout: &Layout,
@@ -135,8 +134,8 @@ fn callback(memory: &Memory, address: u64) -> Option<(u64, u64)> {
     (priority < PRIORITIES).then(|| (priority, memory.width().pointer(&bytes, offsets.user)))
 }
 
-/// The CALLBACK of a list that it stands right before. Its user is itself in 3.14; later the ioscan_head, which has
-/// such a pair for each priority behind its first pointer.
+/// The CALLBACK right before a list. In 3.14 its user pointer leads to itself, later to the ioscan_head, which has such a
+/// pair for each priority behind its first pointer.
 fn right_before(memory: &Memory, list: u64) -> Option<u64> {
     let offsets = Scan::of(memory.width());
     let at = list.checked_sub(offsets.callback_bytes)?;

@@ -1,20 +1,20 @@
-//! What Python runs, by its command line: a script, a module, or a text.
+//! Reads Python's command line: which script, module or program text it runs.
 
-/// What there is to run.
+/// What Python runs.
 #[derive(Debug, PartialEq, Eq)]
 enum Runs<'a> {
     Script(&'a str),
     Module(&'a str),
-    /// A program text, and which word it begins in.
+    /// A program text, and the index of the word that it begins in.
     Text(usize),
 }
 
-/// Is it Python, by the name of the program?
+/// Is the program Python, by its name?
 fn is_python(program: &str) -> bool {
     program.rsplit('/').next().is_some_and(|name| name.starts_with("python") || name.starts_with("pypy"))
 }
 
-/// Goes through the options as Python does: letters may stand together, and `c`, `m`, `W`, `X` take what is left of the word, or the
+/// Parses the options as Python does: letters may be combined, and `c`, `m`, `W` and `X` take the rest of the word, or the
 /// next word (Python's manual, "Command line and environment").
 fn runs(words: &[String]) -> Option<Runs<'_>> {
     let (program, words) = words.split_first()?;
@@ -48,7 +48,7 @@ fn runs(words: &[String]) -> Option<Runs<'_>> {
     None
 }
 
-/// Which word of a command line is a program text, or ends in one.
+/// Returns the index of the word of a command line that is a program text, or ends in one.
 pub fn code(words: &[String]) -> Option<usize> {
     match runs(words) {
         Some(Runs::Text(place)) => Some(place),
@@ -56,8 +56,8 @@ pub fn code(words: &[String]) -> Option<usize> {
     }
 }
 
-/// What a process is called after by its command line: its program, and where that is Python, the script or module, if it
-/// runs one. Empty where there is no command line.
+/// Returns the name of a process by its command line: the script or module that Python runs, else the program. Empty if
+/// there is no command line.
 pub fn name(words: &[String]) -> String {
     let last = |path: &str| path.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_string();
     match runs(words) {
@@ -67,7 +67,7 @@ pub fn name(words: &[String]) -> String {
     }
 }
 
-/// What a server that is not EPICS Base is called after: the script or module, or the program file.
+/// Returns the name of a server that is not EPICS Base: the script or module, else the program file.
 pub fn name_of_server(words: &[String], exe: &str) -> String {
     if let Some(Runs::Script(_) | Runs::Module(_)) = runs(words) {
         return name(words);

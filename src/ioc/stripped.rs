@@ -1,12 +1,10 @@
-//! IOCs without the symbols by which others are found: EPICS Base in a program that exports nothing (as 3.14 links
-//! programs) and was stripped.
+//! Stripped IOCs: EPICS Base in a program that exports nothing (as 3.14 links programs) and has no symbol table.
 //!
-//! That a program has Base in it is told by the iocsh commands that Base registers, whose names lie among its
-//! constants. Where its record database is, is found by looking at everything that a global variable of the program
-//! points to: a dbBase begins with lists of menus and record types that claim to have some, and then the
-//! whole of it must make sense ([`Layout::read`]).
+//! A program holds Base if the names of the iocsh commands that Base registers are among its constants. Its record database
+//! is found by following all of its global variables: a dbBase begins with a list of menus and one of record types, neither
+//! of them empty, and all of it must make sense ([`Layout::read`]).
 //!
-//! Both are bounded: in what is read of a program and of its variables, and in how many places are looked at closely.
+//! Both searches are bounded: in the bytes of the program and of its variables, and in the places that are read closely.
 
 use crate::ioc::layout::Layout;
 use crate::linux::elf::Elf;
@@ -15,23 +13,23 @@ use crate::linux::opened::Opened;
 use crate::linux::process;
 use crate::linux::width::u32_at;
 
-/// iocsh commands of every Base from 3.14 to 7.0 (dbStaticIocRegister.c, dbIocRegister.c, iocInit's), without
-/// the NUL behind them, so that this program's own constants are not taken for Base's.
+/// iocsh commands of every Base from 3.14 to 7.0 (dbStaticIocRegister.c, dbIocRegister.c, that of iocInit). They are
+/// searched for with a NUL behind them, so that this program's own constants are not mistaken for Base's.
 const COMMANDS: [&str; 3] = ["dbLoadDatabase", "dbLoadRecords", "iocInit"];
-/// Constants of a program that are read: Base has 200 kB, large programs some MB.
+/// Bytes of a program's constants that are read: Base has 200 kB, large programs some MB.
 const MAX_CONSTANTS: u64 = 16 << 20;
-/// Variables of a program that are read: Base has 60 kB.
+/// Bytes of a program's variables that are read: Base has 60 kB.
 const MAX_VARIABLES: u64 = 64 << 20;
-/// Read at once.
+/// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 /// Places that are read by one system call.
 const BATCH: usize = 512;
-/// Places that look like a dbBase at first sight and are read further: there is one, known by a few names.
+/// Places that look like a dbBase and are read completely: there is one, with a few variables that point to it.
 const MAX_TRIED: usize = 64;
 /// More menus and record types than there are: Base brings 20 and 35.
 const MAX_LISTED: u32 = 2000;
 
-/// Has a program EPICS Base in it? Reads its constants.
+/// Does a program hold EPICS Base? Reads its constants.
 pub fn has_base(opened: &Opened, elf: &Elf) -> bool {
     let Some((offset, bytes)) = elf.constants() else { return false };
     let longest = COMMANDS.iter().map(|name| name.len() + 1).max().unwrap_or(0);
@@ -60,8 +58,8 @@ fn holds(text: &[u8], name: &str) -> bool {
     false
 }
 
-/// Looks for the variable that points to the record database among those of a program, `variables` being where
-/// they are in the process; its address.
+/// Searches the variables of a program for the one that points to the record database. `variables` are their address
+/// ranges in the process. Returns the address of the variable.
 pub fn find_base(pid: u32, memory: &Memory, variables: &[(u64, u64)]) -> Option<u64> {
     let heap = process::writable(pid);
     let width = memory.width().bytes();
@@ -99,7 +97,7 @@ fn within(ranges: &[(u64, u64)], address: u64) -> bool {
     before.checked_sub(1).and_then(|last| ranges.get(last)).is_some_and(|range| address < range.1)
 }
 
-/// Those of some variables that point to what begins as a dbBase: `menuList` and `recordTypeList`, two
+/// Returns those of some variables that point to the beginning of a dbBase: `menuList` and `recordTypeList`, two
 /// ELLLISTs.
 fn promising(memory: &Memory, places: &[(u64, u64)]) -> Vec<u64> {
     let width = memory.width();

@@ -1,37 +1,36 @@
-//! Threads of an IOC: an epicsThreadId's number in the kernel, and in Base 3.14 its name.
+//! Threads of an IOC: the kernel's id of an epicsThreadId, and in Base 3.14 the thread's name.
 //!
-//! From Base 3.15 on the kernel knows the name of each thread, and the structure behind an epicsThreadId (`struct
-//! epicsThreadOSD`, osi/os/posix) holds its number in the kernel. Base 3.14 tells the kernel nothing, and its
-//! structure has only the C library's handle, a pthread_t, which is the address of a structure with that number. All
-//! of its threads are on a list, whose nodes the structures begin with: from one of them, that of a CA server's
-//! thread, one gets to all.
+//! Since Base 3.15 the kernel knows the name of each thread, and the structure behind an epicsThreadId (`struct
+//! epicsThreadOSD`, osi/os/posix) holds the kernel's id. Base 3.14 does not name its threads, and its structure has only
+//! the C library's handle, a pthread_t: the address of a structure that holds the id. All threads are on a list whose nodes
+//! begin these structures, so one of them, a CA server's thread, leads to all.
 //!
-//! The list changes while it is read, under a lock that is not taken. So the walk is bounded, and a number is believed only
-//! if the process has such a thread.
+//! The list may change while it is read, since no lock is taken. So the walk is bounded, and an id is believed only if the
+//! process has such a thread.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::ioc::module::addresses;
 use crate::ioc::offsets::{Generation, Thread};
-use crate::ioc::IocProcess;
+use crate::ioc::process::IocProcess;
 use crate::linux::memory::Memory;
 use crate::linux::width::u32_at;
 
-/// Members of an epicsThreadOSD of 3.15 and later that may hold the kernel's number (seen at 24 and 32).
-const NUMBER_BYTES: usize = 96;
+/// Bytes of an epicsThreadOSD of 3.15 and later in which the kernel's id is searched for.
+const ID_BYTES: usize = 96;
 /// More threads than an IOC has.
-const MOST_THREADS: usize = 2000;
+const MAX_THREADS: usize = 2000;
 /// Names given to epicsThreadCreate are short.
-const MOST_NAME: usize = 60;
+const MAX_NAME: usize = 60;
 
-/// The kernel's number of a thread by its epicsThreadId: one of `threads`, those of the process.
-pub fn number(memory: &Memory, generation: Generation, id: u64, threads: &HashSet<u32>) -> Option<u32> {
+/// Returns the kernel's id of the thread with an epicsThreadId: one of `threads`, the ids of the process's threads.
+pub fn kernel_id(memory: &Memory, generation: Generation, id: u64, threads: &HashSet<u32>) -> Option<u32> {
     if generation == Generation::Base314 {
         let at = Thread::of(memory.width()).handle as u64;
         return by_handle(memory, memory.pointer(id.checked_add(at)?)?, threads);
     }
-    let bytes: [u8; NUMBER_BYTES] = memory.bytes(id)?;
-    (0..NUMBER_BYTES).step_by(4).map(|at| u32_at(&bytes, at)).find(|tid| threads.contains(tid))
+    let bytes: [u8; ID_BYTES] = memory.bytes(id)?;
+    (0..ID_BYTES).step_by(4).map(|at| u32_at(&bytes, at)).find(|tid| threads.contains(tid))
 }
 
 fn by_handle(memory: &Memory, handle: u64, threads: &HashSet<u32>) -> Option<u32> {
@@ -41,36 +40,36 @@ fn by_handle(memory: &Memory, handle: u64, threads: &HashSet<u32>) -> Option<u32
     })
 }
 
-/// Names of a Base 3.14 IOC's threads, by the kernel's numbers. Empty where Base names its threads itself, where no CA
-/// server runs, or nothing makes sense.
+/// Returns the names of a Base 3.14 IOC's threads by their ids. Empty if Base names its threads itself, no CA server runs,
+/// or nothing makes sense.
 pub fn names(ioc: &IocProcess, threads: &HashSet<u32>) -> HashMap<u32, String> {
     if !ioc.abi.is_3_14() {
         return HashMap::new();
     }
-    // the client that takes searches over UDP is there as long as the server is
+    // the client that takes searches over UDP exists as long as the server
     let one = addresses(&ioc.modules, "prsrv_cast_client").chain(addresses(&ioc.modules, "clientQ"));
     one.map(|variable| names_from(&ioc.memory, variable, threads))
         .find(|names| !names.is_empty())
         .unwrap_or_default()
 }
 
-/// The same, of the list that the thread is on which serves the client that a variable points to.
+/// The same for the list with the thread that serves the client that a variable points to.
 fn names_from(memory: &Memory, variable: u64, threads: &HashSet<u32>) -> HashMap<u32, String> {
     let offsets = Thread::of(memory.width());
     let first = memory
         .pointer(variable)
         .and_then(|client| memory.pointer(client.checked_add(offsets.of_client as u64)?))
-        .filter(|&first| number(memory, Generation::Base314, first, threads).is_some());
+        .filter(|&first| kernel_id(memory, Generation::Base314, first, threads).is_some());
     let mut names = HashMap::new();
-    // forwards from it, then backwards
+    // from it to the end, then to the beginning
     for link in [0, memory.width().bytes()] {
         let mut at = first.unwrap_or_default();
-        for _ in 0..MOST_THREADS {
+        for _ in 0..MAX_THREADS {
             let node: Option<[u8; Thread::MAX_BYTES]> = memory.head(at, offsets.bytes);
             let Some(node) = node.filter(|_| at != 0) else { break };
             let width = memory.width();
             let tid = by_handle(memory, width.pointer(&node, offsets.handle), threads);
-            let name = memory.string(width.pointer(&node, offsets.name), MOST_NAME);
+            let name = memory.string(width.pointer(&node, offsets.name), MAX_NAME);
             if let (Some(tid), Some(name)) = (tid, name.filter(|name| !name.is_empty())) {
                 names.entry(tid).or_insert(name);
             }

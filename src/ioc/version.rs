@@ -1,25 +1,25 @@
-//! Base's version from its code, for IOCs whose environment does not tell it (3.14, and IOCs that have not come
-//! so far yet).
+//! Base's version from its code, for IOCs whose environment does not have it (3.14, and IOCs that have not reached
+//! iocInit).
 //!
-//! Base prints `EPICS R7.0.8.1` (EPICS_VERSION_STRING) at iocInit; the text lies among the constants of
-//! libdbCore, of 3.14's libmiscIoc, or of the program. Where it is not (the wheels of PyPI), the name of the
-//! library file may tell.
+//! At iocInit, Base prints `EPICS R7.0.8.1` (EPICS_VERSION_STRING). The string is among the constants of libdbCore, of
+//! 3.14's libmiscIoc, or of the program. Where it is missing (the wheels of PyPI), the file name of the library may have
+//! the version.
 
 use crate::ioc::module::Module;
 use crate::linux::opened::Opened;
 
 /// Prints Base's version: the file that defines it holds the version as a string (3.14: libmiscIoc).
 pub const CORE_RELEASE: &str = "coreRelease";
-/// What the text begins with.
-const MARK: &[u8] = b"EPICS R";
-/// Longest version believed: "7.0.8.1-DEV" and the like.
-const LONGEST: usize = 32;
-/// Read of one file at most: a static IOC with all drivers has some 50 MB.
-const MOST: u64 = 64 << 20;
-/// Read at once.
+/// Beginning of the string.
+const PREFIX: &[u8] = b"EPICS R";
+/// Longest version that is believed, such as "7.0.8.1-DEV".
+const MAX_LENGTH: usize = 32;
+/// Bytes that are read of one file: a static IOC with all drivers has some 50 MB.
+const MAX_BYTES: u64 = 64 << 20;
+/// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 
-/// The version that an IOC's modules tell; empty where none does.
+/// Returns the version of an IOC's Base; empty where unknown.
 pub fn of(modules: &[Module]) -> String {
     let knows = |module: &&Module| module.elf.symbol(CORE_RELEASE).is_some();
     let text = modules.iter().filter(knows).find_map(|module| in_file(&module.opened));
@@ -34,11 +34,11 @@ pub fn of(modules: &[Module]) -> String {
 }
 
 fn in_file(opened: &Opened) -> Option<String> {
-    let overlap = MARK.len() + LONGEST;
+    let overlap = PREFIX.len() + MAX_LENGTH;
     let mut bytes = vec![0; CHUNK + overlap];
-    for at in (0..MOST).step_by(CHUNK) {
+    for at in (0..MAX_BYTES).step_by(CHUNK) {
         let have = opened.read_some(&mut bytes, at);
-        // what begins in the last bytes is whole in the next
+        // a string that is cut here is whole in the next chunk
         if let Some(version) = in_bytes(bytes.get(..have)?) {
             return Some(version);
         }
@@ -49,15 +49,15 @@ fn in_file(opened: &Opened) -> Option<String> {
     None
 }
 
-/// `EPICS R` and digits, dots, letters, minus, up to a NUL: the version.
+/// The version: what follows `EPICS R`, digits, dots, letters and minus, up to anything else.
 fn in_bytes(bytes: &[u8]) -> Option<String> {
     let mut rest = bytes;
     loop {
-        let at = rest.windows(MARK.len()).position(|window| window == MARK)?;
-        rest = rest.get(at + MARK.len()..)?;
+        let at = rest.windows(PREFIX.len()).position(|window| window == PREFIX)?;
+        rest = rest.get(at + PREFIX.len()..)?;
         let end = rest
             .iter()
-            .take(LONGEST)
+            .take(MAX_LENGTH)
             .position(|byte| !matches!(byte, b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'.' | b'-' | b'_'));
         let text = end.and_then(|end| std::str::from_utf8(rest.get(..end)?).ok());
         if let Some(version) = text.filter(|text| text.starts_with(|letter: char| letter.is_ascii_digit())) {

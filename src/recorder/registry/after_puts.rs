@@ -6,7 +6,7 @@
 //! outside count, not what records write to each other.
 //!
 //! Promises: at most [`MAX_A_SECOND`] puts a second, of all IOCs, cost one or two reads each, which are bounded
-//! ([`fields::MOST`]); for each of the others the log gets an unknown value. A value carries the time after it was read;
+//! ([`fields::MAX_BYTES`]); for each of the others the log gets an unknown value. A value carries the time after it was read;
 //! one whose reading was held up is read anew.
 
 use std::collections::HashMap;

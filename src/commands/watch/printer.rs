@@ -1,12 +1,13 @@
-//! `iocrec watch`: the same events as a log would get, a line each, as they happen.
+//! Turns events into lines.
 //!
-//! A put's line waits a moment for what belongs to it: the hit inside the IOC (old value) and the answer
-//! (status). What has not come by then is not shown; the log, and `iocreplay`, would tell. That a put without callback got
-//! to the IOC's function is no status: the record may yet refuse it. That its record is processed for it is.
+//! A put's line waits a moment for the two events that complete it: the hit inside the IOC (old value) and the server's
+//! answer (status). What has not come by then is not shown; `iocreplay` would find it in a log. If a put without callback
+//! has reached the IOC's function, that is no status yet, since the record may refuse it. If its record is processed for
+//! it, the status is ok.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, Write};
+use std::io::Write;
 
 use epics::alarm::severity_name;
 use epics::{eca, Dbr, Pv};
@@ -19,40 +20,40 @@ use iocrec_log::event::{
 use iocrec_log::value::{from_channel_access, text};
 
 use crate::recorder::sink::Sink;
-use crate::terminal;
 
-/// How long a WRITE waits for its hit or its ERROR, and a hit for its packet. Packets are handed over up to
-/// 50 ms after they came; and a busy IOC takes its time.
+/// How long a WRITE waits for its hit or its ERROR, and a hit for its packet, nanoseconds. Packets are handed over up to
+/// 50 ms after they arrive, and a busy IOC takes its time.
 const WAIT_WRITE: u64 = 250_000_000;
-/// How long a WRITE_NOTIFY waits for its answer: longer processing is shown as still busy.
+/// How long a WRITE_NOTIFY waits for its answer, nanoseconds. Longer processing is shown as still busy.
 const WAIT_NOTIFY: u64 = 1_000_000_000;
-/// A hit is later than its packet, but their clocks are read a little apart.
+/// A hit is later than its packet, but their clocks may differ by this, nanoseconds.
 const CLOCK_ERROR: u64 = 1_000_000;
+
 /// A put on the network whose line is not yet printed.
 struct Waiting {
     time: u64,
     put: CaPut,
     circuit: Circuit,
-    /// Whose that is, as far as it was known when the put came.
+    /// The processes at its ends, as far as known when the put came.
     ends: Option<CircuitEnds>,
-    /// Empty where not known.
+    /// Empty where unknown.
     pv: String,
     old: Option<Value>,
     status: Option<Cow<'static, str>>,
-    /// Where it is carried out, once that was seen.
+    /// The hit that carries it out, once that was seen.
     inside: Option<(ThreadId, RecordId)>,
 }
 
-/// A put inside an IOC that may be one of those.
+/// A put inside an IOC, which may be one on the network.
 struct Inside {
     time: u64,
-    /// The record's name, and its other names.
+    /// The record's name and aliases.
     names: Vec<String>,
     name: String,
     thread: String,
-    /// Its record is processed for it, so it was taken.
-    taken: bool,
-    /// Whose thread.
+    /// Its record is processed for it, so it was accepted.
+    accepted: bool,
+    /// The IOC that the thread belongs to.
     ioc: Option<IocId>,
     circuit: Option<CircuitId>,
     notify: bool,
@@ -60,8 +61,8 @@ struct Inside {
 }
 
 impl Inside {
-    /// Is this where a put on the network has got to?
-    fn is(&self, waiting: &Waiting, context: &Context) -> bool {
+    /// Does this carry out a put on the network?
+    fn carries_out(&self, waiting: &Waiting, context: &Context) -> bool {
         let place = match self.circuit {
             Some(circuit) => waiting.circuit.id == circuit,
             None => {
@@ -76,21 +77,21 @@ impl Inside {
     }
 }
 
-/// Prints lines.
-pub struct Watch<W: Write> {
+/// Prints events as lines.
+pub struct Printer<W: Write> {
     out: Lines<W>,
     context: Context,
     waiting: VecDeque<Waiting>,
     inside: VecDeque<Inside>,
-    /// Threads that are inside a put with callback, and its record.
+    /// Threads inside a put with callback, and the record that is put to.
     notifying: HashMap<ThreadId, RecordId>,
     failed: bool,
 }
 
-impl<W: Write> Watch<W> {
-    /// Onto `out`.
-    pub fn new(out: Lines<W>) -> Watch<W> {
-        Watch {
+impl<W: Write> Printer<W> {
+    /// Prints to `out`.
+    pub fn new(out: Lines<W>) -> Printer<W> {
+        Printer {
             out,
             context: Context::default(),
             waiting: VecDeque::new(),
@@ -101,10 +102,10 @@ impl<W: Write> Watch<W> {
     }
 
     fn line(&mut self, line: &str) {
-        // every line is to be seen at once, also through a pipe
+        // a line must be visible at once, also through a pipe
         let done = self.out.line(format_args!("{line}")).and_then(|()| self.out.flush());
         if done.is_err() && !std::mem::replace(&mut self.failed, true) {
-            // nobody reads any more: end as if told to
+            // nobody reads any more: end as at SIGINT
             crate::linux::signals::end_now();
         }
     }
@@ -117,7 +118,7 @@ impl<W: Write> Watch<W> {
         self.context.thread(id).map_or("?", |thread| &thread.name)
     }
 
-    /// A put inside an IOC: part of one on the network, or one of its own.
+    /// Takes a put inside an IOC: it carries out one on the network, or is one of its own.
     fn put(&mut self, time: u64, put: Put) {
         let notify = match put.kind {
             PutKind::Notify => {
@@ -125,7 +126,7 @@ impl<W: Write> Watch<W> {
                 return;
             }
             PutKind::PutField => false,
-            // the value of a put with callback; others come from links or belong to a dbPutField
+            // the value of a put with callback; other dbPuts come from links or belong to a dbPutField
             PutKind::Put if self.notifying.remove(&put.thread) == Some(put.record) => true,
             PutKind::Put => return,
         };
@@ -139,14 +140,14 @@ impl<W: Write> Watch<W> {
         let mut names = vec![record];
         names.extend(self.context.aliases(put.record).iter().map(|alias| alias.to_string()));
         let ioc = self.context.thread(put.thread).map(|thread| thread.ioc);
-        self.inside.push_back(Inside { time, names, name, thread, taken: false, ioc, circuit, notify, put });
+        self.inside.push_back(Inside { time, names, name, thread, accepted: false, ioc, circuit, notify, put });
     }
 
-    /// A record is processed: for the put to it in that thread, which `dbPutField` then has taken.
+    /// A record is processed: `dbPutField` has accepted the put to it in that thread.
     fn process(&mut self, thread: ThreadId, record: RecordId) {
         let own = |inside: &&mut Inside| inside.put.thread == thread && inside.put.record == record;
         if let Some(inside) = self.inside.iter_mut().rev().find(own) {
-            inside.taken = true;
+            inside.accepted = true;
             return;
         }
         let own = |waiting: &&mut Waiting| waiting.inside == Some((thread, record));
@@ -155,10 +156,10 @@ impl<W: Write> Watch<W> {
         }
     }
 
-    /// Puts together what belongs together.
+    /// Joins puts on the network with the puts inside IOCs that carry them out.
     fn join(&mut self) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.old.is_none()) {
-            let Some(place) = self.inside.iter().position(|inside| inside.is(waiting, &self.context)) else {
+            let Some(place) = self.inside.iter().position(|inside| inside.carries_out(waiting, &self.context)) else {
                 continue;
             };
             let Some(inside) = self.inside.remove(place) else { continue };
@@ -167,7 +168,7 @@ impl<W: Write> Watch<W> {
             if waiting.pv.is_empty() {
                 waiting.pv = inside.name;
             }
-            if !inside.notify && inside.taken {
+            if !inside.notify && inside.accepted {
                 waiting.status.get_or_insert_with(|| "ok".into());
             }
         }
@@ -206,7 +207,7 @@ impl<W: Write> Watch<W> {
         let Waiting { put, circuit, pv, .. } = waiting;
         let value = from_channel_access(put.dbr, put.count, &put.payload);
         let value = match (Dbr(put.dbr), &value) {
-            // no values, but what is done with the record's alarm (db_access.h)
+            // these carry no value, but acknowledge the record's alarm (db_access.h)
             (Dbr::PUT_ACKT, _) => format!("ACKT={}", text(&value)),
             (Dbr::PUT_ACKS, Value::Int(severity)) => {
                 let severity = u16::try_from(*severity).ok().and_then(severity_name);
@@ -221,7 +222,7 @@ impl<W: Write> Watch<W> {
                 line += &format!(" {name}={known}");
             }
         }
-        // whose process has which end, where that is known
+        // the processes at both ends, where known
         let ends = self.context.circuit_ends(circuit.id).copied().or(waiting.ends);
         for (name, ioc) in
             [("ioc", ends.and_then(|ends| ends.server)), ("by_ioc", ends.and_then(|ends| ends.client))]
@@ -240,7 +241,7 @@ impl<W: Write> Watch<W> {
     }
 }
 
-impl<W: Write> Sink for Watch<W> {
+impl<W: Write> Sink for Printer<W> {
     fn push(&mut self, event: Event) {
         self.context.apply(event.time, &event.fact);
         match event.fact {
@@ -262,7 +263,7 @@ impl<W: Write> Sink for Watch<W> {
             Fact::CaAnswer(answer) => self.answer(&answer),
             Fact::Put(put) => self.put(event.time, put),
             Fact::Process(process) => self.process(process.thread, process.record),
-            // where dbProcess cannot be found; what goes on had begun before the put
+            // where dbProcess cannot be found; an active record began before the put
             Fact::RsetProcess(process) if !process.active => self.process(process.thread, process.record),
             Fact::Complete(complete) => {
                 let severity = severity_name(complete.severity).unwrap_or("?");
@@ -308,11 +309,6 @@ impl<W: Write> Sink for Watch<W> {
     }
 }
 
-/// Onto standard output.
-pub fn on_stdout() -> Watch<io::Stdout> {
-    Watch::new(terminal::standard_output())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,7 +317,7 @@ mod tests {
     /// The lines of these, at a circuit, a channel and a record that are known.
     fn seen(facts: impl IntoIterator<Item = Fact>) -> String {
         let mut printed = Vec::new();
-        let mut watch = Watch::new(Lines::new(&mut printed));
+        let mut printer = Printer::new(Lines::new(&mut printed));
         let address = Address { ip: 0x7f00_0001, port: 5064 };
         let (client, server, origin) = (address, address, Origin::Opened);
         let (user, host) = ("ann".into(), String::new());
@@ -338,10 +334,10 @@ mod tests {
             Fact::ServerThread(thread),
         ];
         for fact in known.into_iter().chain(facts) {
-            watch.push(Event { time: 1, fact });
+            printer.push(Event { time: 1, fact });
         }
-        watch.tick(2 * WAIT_NOTIFY);
-        drop(watch);
+        printer.tick(2 * WAIT_NOTIFY);
+        drop(printer);
         String::from_utf8(printed).unwrap()
     }
 

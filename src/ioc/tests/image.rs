@@ -1,6 +1,5 @@
-//! Memory of an IOC that never was, for tests: a block of our own, laid out as EPICS Base would, whose
-//! pointers point into it. The offsets are written out once more here, so that the tests can tell if those of the
-//! code are changed.
+//! Memory of an IOC for tests: a block of our own that is laid out as EPICS Base would, with pointers into itself. The
+//! offsets are written out once more here, so that the tests notice when those of the code change.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +7,7 @@ use iocrec_log::event::Linkage;
 
 use crate::ioc::layout::Layout;
 use crate::ioc::offsets::{Abi, Generation};
-use crate::ioc::IocProcess;
+use crate::ioc::process::IocProcess;
 use crate::linux::memory::Memory;
 use crate::linux::width::Width;
 
@@ -28,7 +27,7 @@ pub struct Image {
 impl Image {
     /// Empty, at an address that fits into a pointer of that width.
     pub fn new(width: Width) -> Image {
-        // From the first place again after so many: those of long ago are gone.
+        // begins again after PLACES: the first are free by then
         const FIRST: usize = 0x2000_0000;
         const PLACES: usize = 1000;
         static NEXT: AtomicUsize = AtomicUsize::new(0);

@@ -1,0 +1,178 @@
+//! What `iocrec check` finds out.
+
+use std::fmt;
+
+use iocrec_log::event::{Host, Linkage, TierChoice};
+
+use crate::ioc::functions::Function;
+use crate::ioc::records::WalkError;
+use crate::ioc::{redact, LayoutError, Refusal};
+use crate::linux::reader::budget;
+use crate::linux::{process, user};
+use crate::net::capture::CaptureError;
+use crate::net::captures::NamespaceError;
+use crate::probes::not_probed::NotProbed;
+
+/// All of it.
+pub struct Found {
+    pub host: Host,
+    pub tier: TierChoice,
+    /// Why packets cannot be captured.
+    pub no_packets: Option<CaptureError>,
+    /// IOCs and servers that would be recorded.
+    pub iocs: Vec<FoundIoc>,
+    /// Processes that would not be.
+    pub not_recorded: Vec<NotRecorded>,
+}
+
+/// A process that is an IOC or a server, or looks like one, and would not be recorded.
+pub struct NotRecorded {
+    pub pid: u32,
+    /// Its command line, without secrets.
+    pub command: String,
+    pub user: String,
+    pub reason: Reason,
+}
+
+/// Why a process would not be recorded.
+pub enum Reason {
+    /// `--user` leaves out its user.
+    OtherUser,
+    /// It does not answer, or costs too much.
+    Unanswered(budget::Refused),
+    /// It looks like an IOC, but is none.
+    NoIoc(String),
+}
+
+impl From<&Refusal> for Reason {
+    fn from(refusal: &Refusal) -> Reason {
+        Reason::NoIoc(refusal.to_string())
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::OtherUser => f.write_str("it is of a user whom --user leaves out"),
+            Reason::Unanswered(refused) => refused.fmt(f),
+            Reason::NoIoc(refusal) => f.write_str(refusal),
+        }
+    }
+}
+
+impl NotRecorded {
+    pub fn new(pid: u32, reason: Reason) -> NotRecorded {
+        let command = redact::command(&process::command(pid)).join(" ");
+        NotRecorded { pid, command, user: user::user(pid), reason }
+    }
+
+    /// A process that does not answer: only what the kernel knows of it.
+    pub fn unanswered(pid: u32, why: budget::Refused) -> NotRecorded {
+        let user = process::user_id(pid).map(|user| user.to_string()).unwrap_or_default();
+        NotRecorded { pid, command: process::thread_name(pid, pid), user, reason: Reason::Unanswered(why) }
+    }
+}
+
+/// An IOC, or another server of Channel Access.
+pub struct FoundIoc {
+    pub pid: u32,
+    pub name: String,
+    /// Empty where unknown.
+    pub base_version: String,
+    pub linkage: Linkage,
+    pub ca_ports: Vec<u16>,
+    pub pva_ports: Vec<u16>,
+    pub user: String,
+    pub records: Result<Records, NoRecords>,
+    pub probes: Vec<Probe>,
+    pub not_probed: Vec<NotProbed>,
+    /// Why the packets of its network namespace cannot be captured, if that is another one than ours.
+    pub no_packets: Option<NamespaceError>,
+}
+
+/// The record database of an IOC.
+pub struct Records {
+    /// Number of record types.
+    pub types: usize,
+    /// Number of records that were found.
+    pub records: usize,
+    /// Why there may be more.
+    pub unread: Option<WalkError>,
+}
+
+/// Why nothing is known of the records.
+pub enum NoRecords {
+    /// They cannot be read.
+    Layout(LayoutError),
+    /// It is no IOC.
+    NotBase,
+}
+
+impl fmt::Display for NoRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoRecords::Layout(error) => error.fmt(f),
+            NoRecords::NotBase => f.write_str("not EPICS Base: puts are taken from packets"),
+        }
+    }
+}
+
+/// A probe that would be placed.
+pub enum Probe {
+    /// In a function.
+    Function {
+        function: Function,
+        /// Its name in this IOC.
+        symbol: &'static str,
+        /// It would be single-stepped.
+        slow: bool,
+    },
+    /// In the process routines of record types.
+    Routines {
+        /// Number of record types.
+        types: usize,
+        /// Number of them that would be single-stepped.
+        slow: usize,
+    },
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Probe::Function { symbol, slow: false, .. } => f.write_str(symbol),
+            Probe::Function { symbol, slow: true, .. } => write!(f, "{symbol} (single-stepped: slow)"),
+            Probe::Routines { types, slow: 0 } => write!(f, "process routines of {types} record types"),
+            Probe::Routines { types, slow } => {
+                write!(f, "process routines of {types} record types ({slow} single-stepped: slow)")
+            }
+        }
+    }
+}
+
+impl FoundIoc {
+    /// Takes away the probes, since the tier has none.
+    pub fn remove_probes(&mut self) {
+        self.probes.clear();
+        self.not_probed = vec![NotProbed::PacketTier];
+    }
+
+    /// What would be recorded, for people. `packets`: they can be captured in our own network namespace.
+    pub fn recorded(&self, packets: bool) -> String {
+        let packets = packets && self.no_packets.is_none();
+        let has = |is_it: fn(&Probe) -> bool| self.records.is_ok() && self.probes.iter().any(is_it);
+        let puts = has(|probe| {
+            use Function::{DbProcessNotify, DbPut, DbPutField};
+            matches!(probe, Probe::Function { function: DbPut | DbPutField | DbProcessNotify, .. })
+        });
+        let routines = has(|probe| matches!(probe, Probe::Routines { .. }));
+        let mut what = Vec::new();
+        what.extend((puts && !routines).then_some("puts and processing inside the IOC"));
+        what.extend((puts && routines).then_some("puts inside the IOC"));
+        what.extend(routines.then_some("which records begin to process"));
+        what.extend((packets && !self.ca_ports.is_empty()).then_some("puts by packets"));
+        if what.is_empty() {
+            what.push("nothing but that it is there");
+        }
+        what.join(", ")
+    }
+}

@@ -1,0 +1,27 @@
+//! `iocrec check`: what this machine allows, and the IOCs that run on it. Changes nothing.
+
+mod finding;
+mod report;
+mod survey;
+
+use iocrec_cli::command;
+
+use super::options::{by_user, json, ByUser, Json};
+use super::Command;
+use crate::failure::Failure;
+use crate::terminal;
+
+command! {
+    /// Report which tier this machine allows, with reasons, and which IOCs run on it
+    #[argh(subcommand, name = "check")]
+    pub struct Check {} with by_user: ByUser, json: Json
+}
+
+impl Command for Check {
+    fn run(self) -> Result<(), Failure> {
+        let users = ByUser::from(&self).users()?;
+        let found = survey::machine(&users)?;
+        terminal::print(&if self.json { report::json(&found) } else { report::text(&found) });
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! Looks at this machine and its processes for `iocrec check`.
+
+use std::time::{Duration, Instant};
+
+use iocrec_log::event::{Linkage, Tier};
+
+use super::finding::{Found, FoundIoc, NoRecords, NotRecorded, Probe, Reason, Records};
+use crate::bpf::maps::LeavesOut;
+use crate::bpf;
+use crate::probes::tiers::{self, TierRequest};
+use crate::ca::servers::{self, Server};
+use crate::failure::Failure;
+use crate::ioc::{ports, records, redact, Finder, IocProcess};
+use crate::linux::process;
+use crate::linux::reader::{self, budget, Inspection};
+use crate::linux::user::{self, Users};
+use crate::net::capture::Capture;
+use crate::net::captures;
+use crate::net::service::Ports;
+use crate::probes::catalog::CATALOG;
+use crate::probes::not_probed::NotProbed;
+use crate::probes::place::Cost;
+use crate::probes::probe;
+use crate::recorder::host;
+
+/// What a look at a process may cost, as in the inspector.
+const LOOK_BYTES: u64 = 96 << 20;
+const LOOK_TIME: Duration = Duration::from_secs(5);
+/// What all looks at processes that do not answer may cost together.
+const UNANSWERED_TIME: Duration = Duration::from_secs(10);
+
+/// Surveys this machine. Processes of other users than these count as not recorded.
+pub fn machine(users: &Users) -> Result<Found, Failure> {
+    reader::use_reader_process();
+    bpf::raise_limits();
+    let (_, tier) = tiers::open(TierRequest::Auto, LeavesOut::default());
+    let no_packets = Capture::open(&["any".into()], &Ports::default()).err();
+    let (found, mut not_recorded) = find(users)?;
+    let is_ioc = |pid| found.iter().any(|ioc: &IocProcess| ioc.pid == pid);
+    let mut servers = look(0, || servers::find(&is_ioc).unwrap_or_default());
+    servers.retain(|server| {
+        let is_wanted = is_ioc(server.pid) || users.have(server.pid);
+        if !is_wanted && not_recorded.iter().all(|other| other.pid != server.pid) {
+            not_recorded.push(NotRecorded::new(server.pid, Reason::OtherUser));
+        }
+        is_wanted
+    });
+    let mut iocs: Vec<FoundIoc> = found
+        .iter()
+        .map(|ioc| {
+            let server = servers.iter().find(|server| server.pid == ioc.pid);
+            let ports = server.map(|server| look(ioc.pid, || ports::divide(ioc, server)));
+            look(ioc.pid, || describe(ioc, ports.unwrap_or_default()))
+        })
+        .collect();
+    if no_packets.is_none() {
+        let here = process::namespace(std::process::id());
+        for ioc in iocs.iter_mut().filter(|ioc| process::namespace(ioc.pid) != here) {
+            ioc.no_packets = captures::try_in(ioc.pid).err();
+        }
+    }
+    if tier.tier == Tier::Packet {
+        iocs.iter_mut().for_each(FoundIoc::remove_probes);
+    }
+    // those that have ended meanwhile are no concern
+    let lives = |ioc: &IocProcess| process::start(ioc.pid) == Some(ioc.start);
+    iocs.retain(|line| found.iter().any(|ioc| ioc.pid == line.pid && lives(ioc)));
+    iocs.extend(servers.into_iter().filter(|server| !is_ioc(server.pid)).map(foreign));
+    Ok(Found { host: host()?, tier, no_packets, iocs, not_recorded })
+}
+
+/// The IOCs of these users, and processes that look like IOCs and are not recorded. Those that ended meanwhile, or are
+/// hidden from us, are in neither.
+fn find(users: &Users) -> Result<(Vec<IocProcess>, Vec<NotRecorded>), Failure> {
+    let (mut found, mut not_recorded) = (Vec::new(), Vec::new());
+    let mut finder = Finder::default();
+    let mut unanswered = Duration::ZERO;
+    for pid in process::pids()?.into_iter().filter(|&pid| pid != std::process::id()) {
+        let begin = Instant::now();
+        finder.allow_constants();
+        let inspection =
+            (unanswered < UNANSWERED_TIME).then(|| Inspection::begin(pid, LOOK_BYTES, LOOK_TIME));
+        let ioc = inspection.as_ref().map(|_| finder.look(pid));
+        if let Some(why) = inspection.map_or(Some(budget::Refused::TooManyStuck), Inspection::end) {
+            unanswered += begin.elapsed();
+            not_recorded.push(NotRecorded::unanswered(pid, why));
+            continue;
+        }
+        let reason = match ioc {
+            Some(Ok(Some(ioc))) if users.have(pid) => {
+                found.push(ioc);
+                None
+            }
+            Some(Ok(Some(_))) => Some(Reason::OtherUser),
+            _ => finder.why_refused(pid).map(Reason::from),
+        };
+        not_recorded.extend(reason.map(|reason| look(pid, || NotRecorded::new(pid, reason))));
+    }
+    Ok((found, not_recorded))
+}
+
+/// Looks at a process within the limits. What they refuse is missing.
+fn look<T>(pid: u32, work: impl FnOnce() -> T) -> T {
+    let inspection = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
+    let found = work();
+    let _ = inspection.end();
+    found
+}
+
+fn describe(ioc: &IocProcess, (ca_ports, pva_ports): (Vec<u16>, Vec<u16>)) -> FoundIoc {
+    let (probes, not_probed) = probes(ioc);
+    let records = ioc.layout.as_ref().map_err(|error| NoRecords::Layout(error.clone())).map(|layout| {
+        let mut records = 0;
+        let walked = records::walk(&ioc.memory, layout, &mut |record| records += usize::from(!record.alias));
+        Records { types: layout.types.len(), records, unread: walked.err() }
+    });
+    FoundIoc {
+        pid: ioc.pid,
+        name: ioc.name.clone(),
+        base_version: ioc.base_version.clone(),
+        linkage: ioc.linkage,
+        ca_ports,
+        pva_ports,
+        user: user::user(ioc.pid),
+        records,
+        probes,
+        not_probed,
+        no_packets: None,
+    }
+}
+
+/// The probes that an IOC would get, and those that it would not.
+fn probes(ioc: &IocProcess) -> (Vec<Probe>, Vec<NotProbed>) {
+    if let Some(reason) = ioc.unprobed() {
+        return (Vec::new(), vec![NotProbed::Process(reason)]);
+    }
+    let (mut probes, mut not_probed) = (Vec::new(), Vec::new());
+    if ioc.is_stripped() {
+        not_probed.push(NotProbed::Stripped);
+    } else {
+        for spec in &CATALOG {
+            match probe::target(ioc, spec) {
+                Ok(target) => probes.push(Probe::Function {
+                    function: spec.function,
+                    symbol: target.symbol,
+                    slow: target.cost == Cost::Stepped,
+                }),
+                Err(reason) => not_probed.push(reason),
+            }
+        }
+    }
+    let (routines, no_routines) = probe::routines(ioc);
+    if !routines.is_empty() {
+        let slow = routines.iter().filter(|target| target.cost == Cost::Stepped).count();
+        probes.push(Probe::Routines { types: routines.len(), slow });
+    }
+    not_probed.extend(no_routines);
+    (probes, not_probed)
+}
+
+/// A server that is no IOC.
+fn foreign(server: Server) -> FoundIoc {
+    FoundIoc {
+        pid: server.pid,
+        name: look(server.pid, || redact::command(&process::command(server.pid)).join(" ")),
+        base_version: String::new(),
+        linkage: Linkage::Foreign,
+        ca_ports: server.ports,
+        pva_ports: Vec::new(),
+        user: look(server.pid, || user::user(server.pid)),
+        records: Err(NoRecords::NotBase),
+        probes: Vec::new(),
+        not_probed: Vec::new(),
+        no_packets: None,
+    }
+}

@@ -1,0 +1,120 @@
+//! Options that several commands share. Each is written here, once; a command names the groups that it takes
+//! (`iocrec_cli::command!`).
+
+use iocrec_cli::option_group;
+
+use crate::failure::{Failure, UsageError};
+use crate::linux::user::Users;
+use crate::recorder;
+use crate::recorder::chain_sampling::Retain;
+use crate::recorder::selection::Selection;
+
+option_group! { $
+    /// What is recorded, and how.
+    pub struct Capture as capture {
+        /// end after this time, such as 30s (default: at SIGINT or SIGTERM)
+        #[argh(option, arg_name = "time", from_str_fn(crate::commands::values::duration))]
+        duration: Option<std::time::Duration>,
+
+        /// capture packets on this interface of iocrec's own network namespace; repeatable (default: any)
+        #[argh(option, arg_name = "name")]
+        iface: Vec<String>,
+
+        /// TCP port of a CA server, in addition to those of local servers, which are found automatically; repeatable
+        #[argh(option, arg_name = "port")]
+        port: Vec<u16>,
+
+        /// only this process; repeatable (default: all IOCs, including those that start later)
+        #[argh(option, arg_name = "pid")]
+        pid: Vec<u32>,
+
+        /// only records and PVs whose names match, such as 'SR:*'; repeatable
+        #[argh(option, arg_name = "glob")]
+        only: Vec<String>,
+
+        /// no records and PVs whose names match; repeatable
+        #[argh(option, arg_name = "glob")]
+        exclude: Vec<String>,
+
+        /// leave out puts
+        #[argh(switch)]
+        no_puts: bool,
+
+        /// leave out processing
+        #[argh(switch)]
+        no_process: bool,
+
+        /// keep at most this number of process chains a second for each record that starts them; puts and what they
+        /// cause are always kept. Also --max-chains
+        #[argh(option, arg_name = "n", from_str_fn(crate::commands::values::chains))]
+        thin: Option<u32>,
+
+        /// leave out the command lines of IOCs; by default only what looks like a secret is removed
+        #[argh(switch)]
+        no_command_lines: bool,
+
+        /// tier to use: auto, ring, perf or packet (default: auto, the best that works here)
+        #[argh(
+            option,
+            arg_name = "tier",
+            default = "crate::probes::tiers::TierRequest::Auto",
+            from_str_fn(crate::commands::values::tier)
+        )]
+        tier: crate::probes::tiers::TierRequest,
+    }
+}
+
+impl Capture {
+    /// As the recorder wants it.
+    pub fn options(self, users: Users, retain: Option<Retain>) -> recorder::Options {
+        let Capture { iface, .. } = self;
+        recorder::Options {
+            tier: self.tier,
+            interfaces: if iface.is_empty() { vec!["any".into()] } else { iface },
+            ports: self.port,
+            pids: self.pid,
+            users,
+            selection: Selection::new(&self.only, &self.exclude),
+            no_command_lines: self.no_command_lines,
+            puts: !self.no_puts,
+            process: !self.no_process,
+            duration: self.duration,
+            thin: self.thin,
+            retain,
+        }
+    }
+}
+
+option_group! { $
+    /// Users whose processes are looked at.
+    pub struct ByUser as by_user {
+        /// only processes of this user, a name or an id; repeatable (default: all users)
+        #[argh(option, arg_name = "user")]
+        user: Vec<String>,
+    }
+}
+
+impl ByUser {
+    /// Looks the users up.
+    pub fn users(&self) -> Result<Users, Failure> {
+        Users::named(&self.user).map_err(|error| UsageError::Value(error.to_string()).into())
+    }
+}
+
+option_group! { $
+    /// The log.
+    pub struct LogDirectory as log_directory {
+        /// directory of the log
+        #[argh(option, arg_name = "dir")]
+        dir: std::path::PathBuf,
+    }
+}
+
+option_group! { $
+    /// Text or JSON.
+    pub struct Json as json {
+        /// write JSON instead of text
+        #[argh(switch)]
+        json: bool,
+    }
+}

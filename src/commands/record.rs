@@ -1,0 +1,155 @@
+//! `iocrec record`: records IOCs into a log directory.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use iocrec_cli::command;
+use iocrec_log::storage::Directory;
+use iocrec_log::writer::{self, Writer};
+use nix::errno::Errno;
+use nix::fcntl::{fallocate, FallocateFlags};
+
+use super::options::{by_user, capture, ByUser, Capture};
+use super::values::{duration, size, time_step};
+use super::{recording, Command};
+use crate::control::{self, Reply};
+use crate::directory::Guard;
+use crate::failure::Failure;
+use crate::linux::signals::{self, HangUp};
+use crate::recorder::chain_sampling::Retain;
+use crate::recorder::report::Report;
+use crate::recorder::store::Store;
+use crate::recorder::triggers::Triggers;
+use crate::terminal::complain;
+
+/// Default of `--time-step`, nanoseconds. A probe takes 400 ns and more, so smaller differences do not come from the IOC;
+/// they would be half of the log (docs/benchmarks.md).
+const TIME_STEP: u64 = 256;
+
+command! {
+    /// Record IOCs into a log directory, to be read with iocreplay
+    #[argh(subcommand, name = "record")]
+    pub struct Record {
+        /// directory of the log; created if it does not exist
+        #[argh(option, arg_name = "dir")]
+        pub dir: std::path::PathBuf,
+
+        /// maximum size of the log, such as 64M; the oldest segments are deleted first (default: 64M)
+        #[argh(option, arg_name = "size", default = "64 << 20", from_str_fn(size))]
+        pub max_disk: u64,
+
+        /// delete segments older than this, such as 30d; pinned ones stay (default: no limit)
+        #[argh(option, arg_name = "time", from_str_fn(duration))]
+        pub max_age: Option<Duration>,
+
+        /// time to keep before a mark or another trigger when older segments are deleted (default: 5m)
+        #[argh(option, arg_name = "time", default = "Duration::from_secs(300)", from_str_fn(duration))]
+        pub pin_before: Duration,
+
+        /// time to keep after it (default: 1m)
+        #[argh(option, arg_name = "time", default = "Duration::from_secs(60)", from_str_fn(duration))]
+        pub pin_after: Duration,
+
+        /// percentage of the log that pinned segments may take, at most 75; the oldest are deleted first (default: 25; 0
+        /// pins nothing)
+        #[argh(option, arg_name = "percent", default = "25")]
+        pub pin_share: u8,
+
+        /// pin the segments around MAJOR and INVALID alarms of records whose names match; repeatable. Those around the
+        /// death of an IOC are always pinned
+        #[argh(option, arg_name = "glob")]
+        pub pin_on: Vec<String>,
+
+        /// pin the segments around puts from outside to PVs or records whose names match; repeatable
+        #[argh(option, arg_name = "glob")]
+        pub pin_on_put: Vec<String>,
+
+        /// longest time that an event stays in memory, where a crash of the recorder would lose it (default: 1s)
+        #[argh(option, arg_name = "time", default = "Duration::from_secs(1)", from_str_fn(duration))]
+        pub flush: Duration,
+
+        /// longest time until an event survives a power cut (default: 5s)
+        #[argh(option, arg_name = "time", default = "Duration::from_secs(5)", from_str_fn(duration))]
+        pub sync: Duration,
+
+        /// round times down to multiples of this, at most 1ms, which makes the log smaller; values that are no power of
+        /// two in ns are lowered to one (default: 256ns; 1ns does not round). Also --time-resolution
+        #[argh(option, arg_name = "time", default = "TIME_STEP", from_str_fn(time_step))]
+        pub time_step: u64,
+
+        /// leave out as many process chains as needed for --max-disk to hold this time span, such as 24h
+        #[argh(option, arg_name = "time", from_str_fn(duration))]
+        pub retain: Option<Duration>,
+    } with by_user: ByUser, capture: Capture
+}
+
+impl Command for Record {
+    fn run(self) -> Result<(), Failure> {
+        let users = ByUser::from(&self).users()?;
+        let directory = Directory::open_kept(&self.dir, Box::new(Guard::new(complain)))?.reserving(reserve);
+        let options = writer::Options {
+            max_disk: self.max_disk,
+            max_age: self.max_age,
+            pin_before: self.pin_before,
+            pin_after: self.pin_after,
+            pin_share: self.pin_share,
+            flush: self.flush,
+            sync: self.sync,
+            time_step: self.time_step,
+            ..writer::Options::default()
+        };
+        let run = run_id().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;
+        let writer = Writer::open(directory, options, run)?;
+        recording::limit_privileges(is_foreign(&self.dir));
+        let report = Report::new(self.dir.to_string_lossy().into_owned(), self.max_disk);
+        let triggers = Triggers::new(&self.pin_on, &self.pin_on_put);
+        let no_thread = |error| Failure::Failed(format!("no thread for the log: {error}"));
+        let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
+        let (answerer, notices) = (store.answerer(), store.notices());
+        let answer = move |request| match answerer.answer(request) {
+            Ok(text) => Reply::Done(text),
+            Err(error) => Reply::Refused(error.to_string()),
+        };
+        let warn = move |line| _ = notices.try_send(line);
+        control::serve(&self.dir, answer, warn).map_err(no_thread)?;
+        let retain = self.retain.map(|time| Retain { max_disk: self.max_disk, time });
+        signals::catch(HangUp::IsIgnored);
+        let outcome = recording::record(Capture::from(&self).options(users, retain), &mut store);
+        let (status, lines) = store.close()?;
+        lines.iter().for_each(|line| complain(line));
+        recording::end(outcome?);
+        match &status.state {
+            writer::State::Ok => Ok(()),
+            writer::State::Paused { reason } => {
+                Err(Failure::Failed(format!("{} events were not stored: {reason}", status.lost)))
+            }
+        }
+    }
+}
+
+/// Does the log's directory belong to another user, or its parent, where it may have to be created again?
+fn is_foreign(path: &Path) -> bool {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let owners = [path, parent].map(|path| std::fs::metadata(path).map(|metadata| metadata.uid()));
+    owners.into_iter().flatten().any(|owner| owner != nix::unistd::geteuid().as_raw())
+}
+
+/// Preallocates a segment.
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    let bytes = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::Unsupported)?;
+    match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, bytes) {
+        // from file systems that cannot preallocate: UBIFS, JFFS2, old FAT
+        Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Err(io::ErrorKind::Unsupported.into()),
+        outcome => Ok(outcome?),
+    }
+}
+
+/// A random id, by which the segments of one run belong together.
+fn run_id() -> io::Result<u128> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u128::from_ne_bytes(bytes))
+}

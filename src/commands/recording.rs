@@ -1,0 +1,45 @@
+//! What `record` and `watch` have in common: privileges, the recorder's run, its end.
+
+use iocrec_log::event::Tier;
+
+use crate::bpf;
+use crate::failure::{Failure, UsageError};
+use crate::linux::privileges;
+use crate::probes::deferred_close;
+use crate::probes::tiers::TierRequest;
+use crate::recorder::holding::Holding;
+use crate::recorder::sink::Sink;
+use crate::recorder::{Options, Recorder};
+use crate::terminal::complain;
+
+/// Drops the privileges that recording does not need. Must be called before there is a second thread. `foreign_log`: the
+/// log's directory may belong to another user, so that its permissions must not count.
+pub fn limit_privileges(foreign_log: bool) {
+    // the last call that needs CAP_SYS_RESOURCE
+    bpf::raise_limits();
+    if let Err(error) = privileges::limit(foreign_log.then_some(privileges::DAC_OVERRIDE)) {
+        complain(&format!("capabilities that are not needed could not be dropped: {error}"));
+    }
+}
+
+/// Records until the end. Returns the recorder, whose events must be stored before it is [dropped](end).
+pub fn record(options: Options, sink: &mut dyn Sink) -> Result<Recorder, Failure> {
+    match (options.puts, options.process, options.tier) {
+        (false, false, _) => return Err(UsageError::NothingToRecord.into()),
+        (false, _, TierRequest::Only(Tier::Packet)) => return Err(UsageError::NoPutsInPacketTier.into()),
+        _ => {}
+    }
+    let sink = &mut Holding::new(sink);
+    let (mut recorder, lines) = Recorder::new(options, sink)?;
+    lines.iter().for_each(|line| complain(line));
+    recorder.run(sink, &mut complain);
+    Ok(recorder)
+}
+
+/// Ends a recorder, all of whose events are stored. Removing its probes takes seconds, so a child does it if possible.
+pub fn end(recorder: Recorder) {
+    if deferred_close::leave_to_child() {
+        // to remove the probes here, too, would mean to wait for it
+        std::mem::forget(recorder);
+    }
+}

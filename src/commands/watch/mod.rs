@@ -1,0 +1,34 @@
+//! `iocrec watch`: prints the events that a log would get, one line each, as they happen.
+
+mod printer;
+
+use iocrec_cli::command;
+
+use super::options::{by_user, capture, ByUser, Capture};
+use super::{recording, Command};
+use crate::failure::Failure;
+use crate::linux::signals::{self, HangUp};
+use crate::recorder::sink::Sink;
+use crate::terminal;
+use printer::Printer;
+
+command! {
+    /// Print puts and processing as they happen, one line each; writes no log
+    #[argh(subcommand, name = "watch")]
+    pub struct Watch {} with by_user: ByUser, capture: Capture
+}
+
+impl Command for Watch {
+    fn run(self) -> Result<(), Failure> {
+        let users = ByUser::from(&self).users()?;
+        let options = Capture::from(&self).options(users, None);
+        recording::limit_privileges(false);
+        signals::catch(HangUp::Ends);
+        let mut printer = Printer::new(terminal::standard_output());
+        let recorder = recording::record(options, &mut printer)?;
+        // what still waits for more is printed as it is
+        printer.tick(u64::MAX);
+        recording::end(recorder);
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! What the inspector's threads share with each other and with the recorder's loop.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::inspector::known::Known;
+use crate::inspector::queue::{Queue, User};
+use crate::inspector::report::Report;
+use crate::inspector::request::Request;
+
+/// Reports that wait for the loop. A thread that has one more waits until there is room.
+const MAX_REPORTS: usize = 16;
+/// Requests that wait for a thread. One more is refused, and what was asked for stays unknown.
+const MAX_REQUESTS: usize = 1024;
+
+/// All of it.
+pub(super) struct Common {
+    state: Mutex<State>,
+    /// Signalled when there is more work.
+    pub work: Condvar,
+    /// Signalled when a report was taken.
+    room: Condvar,
+}
+
+/// Behind the lock.
+pub(super) struct State {
+    pub queue: Queue<Known>,
+    /// Not yet taken by the loop. (A channel of the standard library costs 10 KiB of code.)
+    reports: VecDeque<Report>,
+    requests: VecDeque<(User, Request)>,
+    /// Requests that are being answered.
+    busy: usize,
+    /// Processes that did not answer: requests about them are refused.
+    pub silent: HashSet<u32>,
+}
+
+impl Common {
+    pub fn new() -> Common {
+        let state = State {
+            queue: Queue::new(Instant::now()),
+            reports: VecDeque::new(),
+            requests: VecDeque::new(),
+            busy: 0,
+            silent: HashSet::new(),
+        };
+        Common { state: Mutex::new(state), work: Condvar::new(), room: Condvar::new() }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for more work, `limit` at most.
+    pub fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
+        self.work.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Hands over a report, as soon as there is room.
+    pub fn put_report(&self, report: Report) {
+        let is_full = |state: &mut State| state.reports.len() >= MAX_REPORTS;
+        let state = self.room.wait_while(self.lock(), is_full);
+        state.unwrap_or_else(PoisonError::into_inner).reports.push_back(report);
+    }
+
+    /// Takes a report, if there is one.
+    pub fn take_report(&self) -> Option<Report> {
+        let report = self.lock().reports.pop_front()?;
+        self.room.notify_one();
+        Some(report)
+    }
+}
+
+impl State {
+    /// Adds a request; false if too many wait.
+    pub fn add_request(&mut self, user: User, request: Request) -> bool {
+        let has_room = self.requests.len() < MAX_REQUESTS;
+        if has_room {
+            self.requests.push_back((user, request));
+        }
+        has_room
+    }
+
+    /// Have all requests been answered?
+    pub fn has_answered(&self) -> bool {
+        self.requests.is_empty() && self.busy == 0
+    }
+
+    /// Have all reports been taken?
+    pub fn has_reported(&self) -> bool {
+        self.reports.is_empty()
+    }
+
+    /// Takes the waiting request of the user who has cost the least so far.
+    pub fn next_request(&mut self) -> Option<(User, Request)> {
+        let spent = |(_, (user, _)): &(usize, &(User, Request))| self.queue.spent(*user);
+        let (place, _) = (0..).zip(&self.requests).min_by_key(spent)?;
+        let next = self.requests.remove(place)?;
+        self.busy += 1;
+        Some(next)
+    }
+
+    /// A request of this user was answered.
+    pub fn answered(&mut self, user: User, took: Duration) {
+        self.busy -= 1;
+        self.queue.spend(user, took);
+    }
+}

@@ -1,0 +1,3 @@
+//! What the tests of this room share: [`image`], memory laid out as EPICS Base would.
+
+pub(crate) mod image;
