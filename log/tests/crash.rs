@@ -79,7 +79,7 @@ proptest! {
     }
 }
 
-const BEAT: u64 = SECOND / 10;
+const STEP: u64 = SECOND / 10;
 const FLUSH: u64 = SECOND;
 const SYNC: u64 = 5 * SECOND;
 
@@ -106,7 +106,7 @@ const STEPS: u32 = 105;
 fn script() -> Vec<[Event; 3]> {
     let mut seed = 11;
     let step = |step: u32| {
-        let time = SECOND + u64::from(step + 1) * BEAT;
+        let time = SECOND + u64::from(step + 1) * STEP;
         let record = Record { id: step, ioc: 1, address: time, name: format!("r{step}"), rtype: "ai".into() };
         let record = Event { time, fact: Fact::Record(record) };
         [record, noise_mark(time, 4000, &mut seed), noise_mark(time, 4000, &mut seed)]
@@ -125,7 +125,7 @@ fn record(script: &[[Event; 3]], options: &Options, stop: Option<u64>) -> (Disk,
     }
     let mut at = Moment { now: SECOND, ..Moment::default() };
     for (step, events) in script.iter().enumerate() {
-        at.now += BEAT;
+        at.now += STEP;
         disk.set_wall((1_700_000_000 * SECOND + at.now) as i64);
         let before = at.clone();
         for event in events {
@@ -164,7 +164,7 @@ fn check(disk: &Disk, at: &Moment, all: &[Event], interval: u64, small: bool, co
     };
     let places: Vec<usize> = read.iter().map(place).collect();
     assert!(places.windows(2).all(|pair| pair[0] < pair[1]), "{context}: out of order or twice");
-    let due = at.events.iter().filter(|event| event.time + interval + BEAT < at.now).count();
+    let due = at.events.iter().filter(|event| event.time + interval + STEP < at.now).count();
     if small {
         // More is due than the cap lets be kept; a segment of the newest is always there.
         let newest = places.iter().filter(|place| **place + 80 >= at.events.len()).count();

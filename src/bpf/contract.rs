@@ -1,30 +1,27 @@
-//! The contract between the BPF programs (bpf/) and the agent: names, numbers, and the layout of every byte that both
-//! touch.
+//! The contract between the programs of bpf/ioc.bpf.c and the agent: names, numbers, and the layout of every byte that
+//! both touch. Another object has one of its own, in the room that it is for.
 //!
-//! This is the contract of bpf/ioc.bpf.c. Another object gets one of its own in the room that it is for.
-//!
-//! Each struct here has the name of its counterpart in bpf/hits.h beside it, with the same members in the same order. All
-//! members are naturally aligned and there is no padding, so that every compiler lays them out alike: that is asserted
-//! here when it is compiled, there by `_Static_assert`, and between the two sides by `tests/bpf/contract.rs`, which
-//! compares all of this with the types in the compiled objects. To change the contract, change both sides and run
-//! `cargo test -p iocrec --test bpf`.
+//! Each struct here has a counterpart in bpf/hits.h with the same members in the same order. All members are naturally
+//! aligned and there is no padding, so every compiler lays them out alike. Constant assertions check that here,
+//! `_Static_assert`s there, and `tests/bpf/contract.rs` compares both sides by the types in the compiled objects. To change
+//! the contract, change both sides and run `cargo test -p iocrec --test bpf`.
 //!
 //! Numbers are in the byte order of the machine: programs and agent run on the same one.
 
 use crate::bpf::shared::{shared, shared_enum, Enum, Program, Shared, Struct};
 
-/// The programs are those of bpf/ioc.bpf.c.
+/// The object's name.
 pub const OBJECT: &str = "ioc";
 
 /// Bytes of a scalar string field or of an element of DBR_STRING (MAX_STRING_SIZE of epicsTypes.h).
 pub const STRING_BYTES: usize = 40;
-/// Bytes of a CA link's target that are carried.
+/// Bytes of a CA link's target that a hit carries.
 pub const NAME_BYTES: usize = 64;
 /// Bytes of a scalar value.
 pub const SCALAR_BYTES: usize = 8;
-/// Bytes of an array that are carried, in the ring tier.
+/// Bytes of an array that a hit carries in the ring tier.
 pub const ARRAY_BYTES_RING: usize = 400;
-/// The same in the perf tier, whose hits lie on the stack of a BPF program.
+/// The same in the perf tier, where a program builds hits on its stack.
 pub const ARRAY_BYTES_PERF: usize = 152;
 /// `hit.dbf` where there is no value.
 pub const NO_VALUE: u8 = 0xff;
@@ -32,10 +29,10 @@ pub const NO_VALUE: u8 = 0xff;
 pub const NO_LINK: u16 = 0xffff;
 /// `process_layout.link_record` where links do not point back to their record.
 pub const NO_OFFSET: u32 = 0xffff_ffff;
-/// What a number is multiplied by to find its place in an array (Knuth's multiplicative hash); the upper bits count.
+/// Factor of the hash by which a number finds its place in an array (Knuth's multiplicative hash; the upper bits count).
 pub const PLACE_FACTOR: u32 = 0x9e37_79b1;
 
-/// The numbers above as C has them, but for the size of arrays.
+/// The numbers above by their names in C, except the bytes of an array.
 pub const NUMBERS: &[(&str, u32)] = &[
     ("STRING_BYTES", STRING_BYTES as u32),
     ("NAME_BYTES", NAME_BYTES as u32),

@@ -1,6 +1,6 @@
 //! Parses the events that the BPF programs send.
 //!
-//! Their layout is that of [`contract`](crate::bpf::contract). A sample may be longer than the event: perf buffers pad to
+//! Their layout is that of [`contract`]. A sample may be longer than the event: perf buffers pad to
 //! 8 bytes less 4. No sample, however malformed, panics.
 
 use std::mem::offset_of;

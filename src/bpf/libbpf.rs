@@ -5,7 +5,7 @@ use std::io;
 
 use libbpf_rs::PrintLevel;
 
-use crate::bpf::refusal::Failure;
+use crate::bpf::failure::Failure;
 
 thread_local! {
     /// The first line of its first complaint.

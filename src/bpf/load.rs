@@ -7,8 +7,10 @@ use std::ptr::NonNull;
 use iocrec_log::event::Tier;
 use libbpf_rs::{libbpf_sys, AsRawLibbpf, Object, OpenObject};
 
+use crate::bpf::diagnosis::diagnose;
+use crate::bpf::failure::Step;
 use crate::bpf::objects::{self, NoObject};
-use crate::bpf::refusal::{Refusal, Step};
+use crate::bpf::refusal::Refusal;
 use crate::bpf::{libbpf, user_reads};
 use crate::linux::{machine, version};
 
@@ -29,6 +31,8 @@ impl Display for LoadError {
         }
     }
 }
+
+impl std::error::Error for LoadError {}
 
 /// Loads the object that was compiled from `bpf/NAME.bpf.c` for this kernel and that tier. `prepare` may change sizes of
 /// its maps before they are made.
@@ -58,7 +62,7 @@ pub fn load(
     });
     loaded.map_err(|failure| {
         let step = if libbpf::was_at_programs() { Step::Program } else { Step::Maps(tier) };
-        LoadError::Refused(Refusal::find(step, failure))
+        LoadError::Refused(diagnose(step, failure))
     })
 }
 

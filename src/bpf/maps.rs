@@ -1,6 +1,6 @@
 //! What the BPF programs are given, and what they note, in maps: processes, record types, records.
 //!
-//! The layout of keys and values is that of [`contract`](crate::bpf::contract). The programs know nothing before
+//! The layout of keys and values is that of [`contract`]. The programs know nothing before
 //! [`Maps::trace`], and nothing of a process is left after [`Maps::forget`].
 
 use std::collections::{HashMap, HashSet};

@@ -8,6 +8,8 @@
 
 mod batch;
 pub mod contract;
+pub mod diagnosis;
+pub mod failure;
 pub mod hit;
 pub(crate) mod libbpf;
 pub mod limits;

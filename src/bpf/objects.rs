@@ -45,6 +45,8 @@ impl Display for NoObject {
     }
 }
 
+impl std::error::Error for NoObject {}
+
 /// libelf reads the object's tables in place, so they must be aligned as their largest member is.
 const ALIGNED: usize = 8;
 

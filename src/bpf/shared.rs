@@ -1,16 +1,16 @@
-//! What a contract between BPF programs and the agent is written with: structs and enums that stand in C, too.
+//! Structs and enums that BPF programs in C and the agent share.
 //!
-//! A contract is declared with `shared!` and `shared_enum!`. They make types, and descriptions of them by which a test
-//! compares the two sides.
+//! `shared!` and `shared_enum!` declare the Rust side. They make types, and descriptions of these types with which a test
+//! compares them to the C side.
 
-/// Where a member of a struct lies.
+/// A member of a struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Its name in C.
     pub name: &'static str,
-    /// From the beginning of the struct, bytes.
+    /// Offset in the struct, bytes.
     pub offset: usize,
-    /// Bytes.
+    /// Size, bytes.
     pub size: usize,
 }
 
@@ -19,31 +19,33 @@ pub struct Member {
 pub struct Struct {
     /// Its name in C.
     pub name: &'static str,
-    /// Bytes.
+    /// Size, bytes.
     pub size: usize,
-    /// All of them, in their order.
+    /// All members in order.
     pub members: &'static [Member],
 }
 
 /// A struct that C and Rust share.
 ///
 /// # Safety
-/// Its bytes are all members' (no padding), and any bytes are a value of it. `shared!` sees to the first and is used for
-/// plain numbers, arrays of bytes and other shared structs only.
+/// It has no padding, and any bytes are a valid value. `shared!` asserts the first; use it only with numbers, arrays of
+/// bytes and other shared structs.
 pub unsafe trait Shared: Copy {
-    /// What it consists of.
+    /// Its members.
     const MEMBERS: &'static [Member];
 
     /// Its bytes.
     fn bytes(&self) -> &[u8] {
+        // evaluates the assertion in it
+        const { _ = Self::MEMBERS };
         // SAFETY: a reference to it is valid for that many bytes, which are all initialized: there is no padding.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
     }
 
-    /// The value that the bytes begin with; `None` if they are too few.
+    /// The value at the start of `bytes`; `None` if these are too few.
     fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..size_of::<Self>())?;
-        // SAFETY: that many bytes are there, need not be aligned, and any bytes are a value.
+        // SAFETY: that many bytes are there, they need not be aligned, and any bytes are a value.
         Some(unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
     }
 

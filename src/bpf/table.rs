@@ -30,6 +30,8 @@ impl Display for MapError {
     }
 }
 
+impl std::error::Error for MapError {}
+
 /// A map with keys `K` and values `V`.
 pub struct Table<K, V> {
     name: &'static str,

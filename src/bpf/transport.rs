@@ -17,9 +17,11 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use crate::bpf::batch::Batch;
 use crate::bpf::contract::{self, map};
+use crate::bpf::diagnosis::diagnose;
+use crate::bpf::failure::Step;
 use crate::bpf::libbpf;
 use crate::bpf::perf_buffer::PerfBuffer;
-use crate::bpf::refusal::{Refusal, Step};
+use crate::bpf::refusal::Refusal;
 use crate::bpf::ring::{Consumed, Ring};
 use crate::bpf::table::{map_of, Table};
 use crate::linux::clock;
@@ -77,7 +79,7 @@ impl Transport {
     /// # Errors
     /// One is missing, or the kernel gives no mapping or no descriptor.
     pub fn open(object: &Object, tier: Tier) -> Result<Transport, Refusal> {
-        let refused = |step| move |error: io::Error| Refusal::find(step, error.into());
+        let refused = |step| move |error: io::Error| diagnose(step, error.into());
         let batch = Rc::new(RefCell::new(Batch::default()));
         // before libbpf makes one of its own: so ENOSYS later on is that of perf_event_open()
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
@@ -96,7 +98,7 @@ impl Transport {
                 })
             }
         });
-        let buffer = buffer.map_err(|failure| Refusal::find(Step::Buffers, failure))?;
+        let buffer = buffer.map_err(|failure| diagnose(Step::Buffers, failure))?;
         // A ring itself is readable as soon as there is a single hit; through epoll it is when the programs say so.
         for buffer in buffer.fds() {
             let added = epoll.add(buffer, EpollEvent::new(EpollFlags::EPOLLIN, 0));

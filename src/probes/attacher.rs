@@ -21,8 +21,10 @@ use std::time::Duration;
 
 use libbpf_rs::{libbpf_sys, AsRawLibbpf, Link, Object, Program};
 
+use crate::bpf::diagnosis::diagnose;
+use crate::bpf::failure::Step;
 use crate::bpf::libbpf;
-use crate::bpf::refusal::{Refusal, Step};
+use crate::bpf::refusal::Refusal;
 use crate::bpf::shared::Program as Planned;
 use crate::linux::elf::CODE_WINDOW;
 use crate::linux::kernel::UPROBE_PMU;
@@ -74,6 +76,8 @@ impl Display for ProbeError {
         }
     }
 }
+
+impl std::error::Error for ProbeError {}
 
 /// What each place held when it was probed, and how many probes it has.
 type Places = HashMap<(FileId, u64), ([u8; CODE_WINDOW], usize)>;
@@ -180,7 +184,7 @@ impl Attacher {
             }),
             Err(failure) => {
                 self.held.release((file, offset));
-                Err(ProbeError::Kernel(Refusal::find(step, failure)))
+                Err(ProbeError::Kernel(diagnose(step, failure)))
             }
         }
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use iocrec_log::event::Tier;
 
 use crate::bpf::contract;
+use crate::bpf::diagnosis::diagnose;
+use crate::bpf::failure::{Failure, Step};
 use crate::bpf::load::{load, LoadError};
 use crate::bpf::maps::{self, LeavesOut, Maps};
-use crate::bpf::refusal::{Failure, Refusal, Step};
 use crate::bpf::transport::Transport;
 use crate::probes::attacher::Attacher;
 
@@ -27,7 +28,7 @@ impl Kernel {
         let object = load(contract::OBJECT, tier, size)?;
         let transport = Transport::open(&object, tier).map_err(LoadError::Refused)?;
         let maps = Maps::open(&object, leaves_out)
-            .map_err(|error| LoadError::Refused(Refusal::find(Step::Maps(tier), Failure::from(error))))?;
+            .map_err(|error| LoadError::Refused(diagnose(Step::Maps(tier), Failure::from(error))))?;
         Ok(Kernel { attacher: Attacher::new(Arc::new(object)), transport, maps })
     }
 

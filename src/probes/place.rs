@@ -56,6 +56,8 @@ impl Display for Unfit {
     }
 }
 
+impl std::error::Error for Unfit {}
+
 /// Where in a function to put the probe of a program that reads this number of `arguments`. `code` is the function's
 /// beginning, for `machine`; `offset` is that of the function's symbol in its file.
 ///

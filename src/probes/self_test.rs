@@ -8,15 +8,18 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::hint::black_box;
+use std::io;
 use std::mem::offset_of;
 use std::path::Path;
 
 use crate::bpf::contract::{Form, ProcessLayout, TypeKey, ValueLayout, REC_GBL_FWD_LINK};
+use crate::bpf::failure::{Failure, Step};
 use crate::bpf::hit::{parse, Body, Head, Raw};
 use crate::bpf::maps::Layouts;
-use crate::bpf::refusal::{Step, LOCKED_DOWN};
+use crate::bpf::refusal::LOCKED_DOWN;
 use crate::bpf::shared::Shared;
 use crate::bpf::table::MapError;
+use crate::linux::elf::ElfError;
 use crate::linux::kernel::{wrong_reads, WrongReads};
 use crate::linux::opened::Opened;
 use crate::linux::{elf, machine, process};
@@ -30,8 +33,12 @@ use crate::probes::removal;
 pub enum SelfTestError {
     /// This program has 32 bits and the kernel 64.
     Pointers,
-    /// Something that must be known of this program to probe it could not be read.
-    OwnProgram(String),
+    /// This file of its own could not be read; the errno.
+    OwnFile(&'static str, i32),
+    /// Its own program is not an ELF file.
+    OwnElf(ElfError),
+    /// Its own function is in none of its mappings.
+    NotMapped,
     /// Its own function cannot be probed.
     OwnCode(Unfit),
     /// The probe could not be placed.
@@ -61,7 +68,11 @@ impl Display for SelfTestError {
             SelfTestError::Pointers => {
                 f.write_str("a 32-bit iocrec can place no probes on a 64-bit kernel: use the 64-bit one")
             }
-            SelfTestError::OwnProgram(why) => f.write_str(why),
+            SelfTestError::OwnFile(path, errno) => {
+                write!(f, "{path}: {}", io::Error::from_raw_os_error(*errno))
+            }
+            SelfTestError::OwnElf(why) => write!(f, "{OWN_FILE}: {why}"),
+            SelfTestError::NotMapped => write!(f, "iocrec does not find itself in {OWN_MAPPINGS}"),
             SelfTestError::OwnCode(why) => write!(f, "iocrec: {why}"),
             SelfTestError::Probe(why) => why.fmt(f),
             SelfTestError::Map(why) => why.fmt(f),
@@ -91,6 +102,8 @@ impl Display for SelfTestError {
     }
 }
 
+impl std::error::Error for SelfTestError {}
+
 const UAO: &str = "arm64 kernels before 5.5 don't read a process's memory for BPF on cores with UAO (ARMv8.2, Cortex-A75 and later), \
                    unless they were built without CONFIG_ARM64_UAO";
 
@@ -100,7 +113,9 @@ const STATUS: u16 = 17;
 const SEVERITY: u16 = 2;
 
 /// The file that the probed function is in.
-pub const OWN_FILE: &str = "/proc/self/exe";
+const OWN_FILE: &str = "/proc/self/exe";
+/// Its mappings.
+const OWN_MAPPINGS: &str = "/proc/self/maps";
 
 /// What the programs take for a record; aligned as those are.
 #[repr(C, align(16))]
@@ -160,16 +175,16 @@ fn attempt(
     layouts: &Layouts,
     record: *const Record,
 ) -> Result<(Probe, Result<(), SelfTestError>), SelfTestError> {
-    let own = SelfTestError::OwnProgram;
+    let unread = |path| move |error: io::Error| SelfTestError::OwnFile(path, Failure::from(error).errno);
     let function = black_box(complete as extern "C" fn(*const Record));
     let address = function as usize as u64;
     let pid = std::process::id();
-    let maps = process::mappings(pid).map_err(|error| own(format!("/proc/self/maps: {error}")))?;
+    let maps = process::mappings(pid).map_err(unread(OWN_MAPPINGS))?;
     let mapping = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address));
-    let mapping = mapping.ok_or_else(|| own("iocrec does not find itself in /proc/self/maps".into()))?;
-    let opened = Opened::named(Path::new(OWN_FILE)).map_err(|error| own(format!("{OWN_FILE}: {error}")))?;
+    let mapping = mapping.ok_or(SelfTestError::NotMapped)?;
+    let opened = Opened::named(Path::new(OWN_FILE)).map_err(unread(OWN_FILE))?;
     let offset = address - mapping.start + mapping.offset;
-    let elf = elf::Elf::read(&opened, &[]).map_err(|why| own(why.to_string()))?;
+    let elf = elf::Elf::read(&opened, &[]).map_err(SelfTestError::OwnElf)?;
     let code = elf::code(&opened, offset);
     // this program reads more than the others do
     let program = REC_GBL_FWD_LINK;

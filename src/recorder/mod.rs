@@ -1,10 +1,10 @@
 //! The recorder turns hits from the kernel and packets from the network into facts, and hands them to a sink.
 //!
-//! One thread, one [loop](run): it asks the [`sources`] in turn. Other threads look at processes and place probes
+//! One thread, one loop (`run`): it asks the `sources` in turn. Other threads look at processes and place probes
 //! ([`crate::inspector`]), so the loop never waits for them. It waits only for short reads of an IOC's memory, and never
 //! long. IOCs may come and go; the log has every loss.
 //!
-//! The [`registry`] holds the traced processes, [`circuits`] the Channel Access circuits.
+//! The `registry` holds the traced processes, `circuits` the Channel Access circuits.
 
 pub mod chain_sampling;
 mod circuits;

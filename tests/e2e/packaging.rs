@@ -190,7 +190,13 @@ fn manual_pages_say_what_help_says() {
             let section = page.split_once(&format!("\n.Ss {command}\n"));
             let section = section.unwrap_or_else(|| panic!("{name}.1 has no section {command}")).1;
             let section = section.split("\n.S").next().expect("a beginning");
-            assert_eq!(options_named(section), has, "{name} {command}: the page, --help");
+            // Other names of options are in the help of the option.
+            let other_names: BTreeSet<String> = options_named(section).difference(&has).cloned().collect();
+            let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            let in_help = |name: &String| words.to_lowercase().contains(&format!("also {name}"));
+            assert!(other_names.iter().all(in_help), "{name} {command}: {other_names:?} is not in --help");
+            let all: BTreeSet<String> = has.union(&other_names).cloned().collect();
+            assert_eq!(options_named(section), all, "{name} {command}: the page, --help");
             let missing: Vec<_> = has.difference(&explained).collect();
             assert!(missing.is_empty(), "{name}.1 does not explain {missing:?}");
         }

@@ -188,7 +188,12 @@ fn list(
             page.push_str(&format!(" , Fl -{}{value}", alias.trim_start_matches('-')));
         }
         page.push('\n');
-        prose(page, option.description);
+        // The other names stand above.
+        let aliases = program.aliases(option.long);
+        let help = aliases.fold(option.description.to_owned(), |help, alias| {
+            help.replace(&format!(" (also {alias})"), "").replace(&format!(" Also {alias}"), "")
+        });
+        prose(page, &help);
         if let Some((_, text)) = more.remove(option.long) {
             text.iter().for_each(|line| page.push_str(&format!("{line}\n")));
         }

@@ -23,11 +23,11 @@ pub use self::clocks::Clocks;
 pub use self::records::{RecordRef, Records};
 pub use self::table::{Latest, Table};
 use self::table::{Owners, Room, Store};
+use crate::event::definitions::*; // all of them: the table of facts names them
 use crate::event::life::Ended;
 use crate::event::{
-    for_each_fact, Alias, Attached, CallSite, CallSiteId, ChainSampling, Channel, ChannelId, Circuit,
-    CircuitEnds, CircuitId, EnumStrings, Event, Fact, Field, FieldId, Host, Ioc, IocId, Menu, MenuId,
-    RecordId, RecordScan, ScanList, ScanListId, ServerThread, Thread, ThreadId, TierChoice,
+    for_each_fact, CallSiteId, ChannelId, CircuitId, Event, Fact, FieldId, IocId, MenuId, RecordId,
+    ScanListId, ThreadId,
 };
 use std::sync::Arc;
 
@@ -313,7 +313,6 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Record;
 
     fn record(id: u32, name: String) -> Fact {
         Fact::Record(Record { id, ioc: 1, address: 0, rtype: format!("type{id}"), name })

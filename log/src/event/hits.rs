@@ -56,7 +56,7 @@ pub enum PutKind {
 pub struct Put {
     /// Thread.
     pub thread: ThreadId,
-    /// Stack pointer, relative to [`Thread::stack`]: a lower one is a deeper frame.
+    /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack): a lower one is a deeper frame.
     pub sp: i64,
     /// Who called.
     pub site: CallSiteId,
@@ -76,12 +76,12 @@ pub struct Put {
     pub old: Value,
 }
 
-/// `dbProcess` entered, or a process routine ([`Fact::RsetProcess`]).
+/// `dbProcess` entered, or a process routine ([`Fact::RsetProcess`](super::Fact::RsetProcess)).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// Thread.
     pub thread: ThreadId,
-    /// Stack pointer, relative to [`Thread::stack`].
+    /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack).
     pub sp: i64,
     /// Who called.
     pub site: CallSiteId,
@@ -96,7 +96,7 @@ pub struct Process {
 pub struct Complete {
     /// Thread; another than that of the [`Process`] for an asynchronous record.
     pub thread: ThreadId,
-    /// Stack pointer, relative to [`Thread::stack`].
+    /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack).
     pub sp: i64,
     /// Who called.
     pub site: CallSiteId,
@@ -134,7 +134,7 @@ pub enum CauseKind {
 pub struct Cause {
     /// Thread.
     pub thread: ThreadId,
-    /// Stack pointer, relative to [`Thread::stack`].
+    /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack).
     pub sp: i64,
     /// Who called.
     pub site: CallSiteId,
@@ -151,7 +151,7 @@ pub struct Cause {
 pub struct CaLinkPut {
     /// Thread.
     pub thread: ThreadId,
-    /// Stack pointer, relative to [`Thread::stack`].
+    /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack).
     pub sp: i64,
     /// Who called.
     pub site: CallSiteId,

@@ -197,7 +197,7 @@ pub enum Outcome {
     Waiting,
     /// Done.
     Completed(Completed),
-    /// All that was recorded is that the record type's process routine was entered: the IOC has no symbols that
+    /// All that was recorded is that `rset->process` was entered: the IOC has no symbols that
     /// would show what called it, or when it returned.
     Entered {
         /// The record was active already, and went on with what it had begun.

@@ -1,4 +1,4 @@
-//! The words that numbers stand for: states, menus' choices, device supports, alarms.
+//! What numbers stand for: enum strings, menus' choices, device supports, alarms.
 
 use iocrec_log::context::Context;
 use iocrec_log::event::{Dbf, Field, FieldId, RecordId, Value};

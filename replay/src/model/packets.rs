@@ -314,7 +314,7 @@ impl Packets {
     }
 
     /// Learns which circuit `thread` serves from a hit in it, if messages on one circuit only fit.
-    /// Tells whether it is news.
+    /// Returns whether that is new.
     pub fn learn(&mut self, chains: &OpenChains, context: &Context, thread: ThreadId, hit: SpanRef) -> bool {
         let hit = Hit::of(chains, hit).filter(|_| self.circuit(thread).is_none());
         let Some(hit) = hit else { return false };

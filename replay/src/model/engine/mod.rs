@@ -116,12 +116,12 @@ impl Engine {
             self.sweep(out);
         }
         match event.fact {
-            Fact::ServerThread(serves) => self.packets.bind(serves.thread, serves.circuit),
+            Fact::ServerThread(server) => self.packets.bind(server.thread, server.circuit),
             Fact::CaPut(put) => self.message(time, put),
             Fact::CaAnswer(answer) => self.answer(time, &answer),
             Fact::Put(put) => self.put(time, put),
             Fact::Process(process) => self.process(time, process),
-            Fact::RsetProcess(process) => self.routine(time, process),
+            Fact::RsetProcess(process) => self.rset_process(time, process),
             Fact::Complete(complete) => self.complete(time, complete),
             Fact::Cause(cause) => self.cause(time, cause),
             Fact::CaLinkPut(put) => self.link(time, put),
@@ -130,7 +130,7 @@ impl Engine {
                 let list = scanned.list.and_then(|list| context.scan_list(list));
                 self.requests.place(scanned.record, list);
             }
-            Fact::PactCheck(inspected) => self.inspected(time, inspected),
+            Fact::PactCheck(check) => self.pact_check(time, check),
             Fact::FieldValue(held) => self.field_value(time, held),
             // Requests may be among what is missing: what is left of them would be taken for others'.
             Fact::Loss(Loss { source: LossSource::Hits, since, .. }) => {

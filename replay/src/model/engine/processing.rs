@@ -136,7 +136,7 @@ impl Engine {
 
     /// A process routine. Without the hits of `dbProcess` and of its callers nothing shows which frames of the
     /// thread still live, so it is a chain of its own.
-    pub(super) fn routine(&mut self, time: u64, process: Process) {
+    pub(super) fn rset_process(&mut self, time: u64, process: Process) {
         let outcome = Outcome::Entered { again: process.active };
         let (record, trigger) = (process.record, Trigger::Unknown);
         let kind = SpanKind::Process(ProcessSpan {
@@ -440,16 +440,16 @@ impl Engine {
     }
 
     /// The recorder has looked at a record that it had not seen to complete.
-    pub(super) fn inspected(&mut self, _time: u64, inspected: PactCheck) {
-        let Some(&at) = self.open.get(&inspected.record) else { return };
+    pub(super) fn pact_check(&mut self, _time: u64, check: PactCheck) {
+        let Some(&at) = self.open.get(&check.record) else { return };
         let Some(Span { kind: SpanKind::Process(process), .. }) = self.chains.span_mut(at) else { return };
-        process.outcome = match (inspected.active, inspected.disabled) {
+        process.outcome = match (check.active, check.disabled) {
             (true, _) => Outcome::Waiting,
             (false, true) => Outcome::Disabled,
             (false, false) => Outcome::Skipped,
         };
-        if !inspected.active {
-            self.open.remove(&inspected.record);
+        if !check.active {
+            self.open.remove(&check.record);
             self.chains.release(at); // its completion
         }
     }
