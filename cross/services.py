@@ -266,7 +266,7 @@ def examine(service, console, place, replay):
         "the log has losses:",
         info["runs"],
     )
-    cut_off = replay(["verify"], log).count("nothing says that it ends here")
+    cut_off = replay(["verify"], log).count("its end is not recorded")
     must(cut_off == 1, cut_off, "runs are cut off; expected one, which was killed")
     must(
         read("program.txt") == "/usr/bin/iocrec\n",

@@ -20,9 +20,6 @@
 
 pub mod bpf;
 pub mod ca;
-#[cfg(test)]
-#[path = "../log/tests/common/chance.rs"]
-mod chance;
 pub mod cli;
 pub mod commands;
 pub mod control;

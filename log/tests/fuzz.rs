@@ -3,12 +3,12 @@
 
 mod common;
 
-use common::chance::{fuzz, mutate, Random};
 use common::mutate::Pieces;
 use common::{bytes, read_segment};
 use iocrec_log::context::Context;
 use iocrec_log::format::FIRST_BLOCK;
 use iocrec_log::reader::{Block, Cause, Damage};
+use iocrec_testing::chance::{fuzz, mutate, Random};
 use std::collections::HashSet;
 use std::path::Path;
 

@@ -1,15 +1,13 @@
 //! What the model makes of logs that nobody would write: golden segments whose blocks were changed at random
 //! and have right checksums, several of them together. A fixed number of times here, longer with `make fuzz`.
 
-#[path = "../../log/tests/common/chance.rs"]
-mod chance;
 #[path = "../../log/tests/common/mutate.rs"]
 mod mutate;
 
-use chance::{fuzz, Random};
 use iocrec_log::context::Budget;
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{find, verify};
+use iocrec_testing::chance::{fuzz, Random};
 use iocreplay::model::putlog::each_put;
 use iocreplay::model::replay::Replay;
 use iocreplay::model::source::{group, Source};

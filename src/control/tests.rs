@@ -13,7 +13,7 @@ use nix::sys::socket::{socket, AddressFamily, SockFlag, SockType, UnixAddr};
 use super::name::{name_of, other_names, reach};
 use super::request::TIMEOUT;
 use super::*;
-use crate::chance::{fuzz, mutate, Random};
+use iocrec_testing::chance::{fuzz, mutate, Random};
 
 /// A recorder has it open: as long as it runs, no other directory gets the number.
 fn hold(directory: &Path) {

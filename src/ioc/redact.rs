@@ -175,7 +175,7 @@ fn without_password(authority: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::{fuzz, mutate, Random};
+    use iocrec_testing::chance::{fuzz, mutate, Random};
 
     fn redacted(line: &[&str]) -> Vec<String> {
         command(&line.iter().map(ToString::to_string).collect::<Vec<_>>())

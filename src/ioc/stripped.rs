@@ -116,10 +116,10 @@ fn promising(memory: &Memory, places: &[(u64, u64)]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::{fuzz, mutate, Random};
     use crate::ioc::image::Image;
     use crate::linux::elf::image::small;
     use crate::linux::width::Width;
+    use iocrec_testing::chance::{fuzz, mutate, Random};
 
     #[test]
     fn names_with_an_end() {

@@ -1,10 +1,10 @@
 //! Circuits as clients and servers of EPICS have them, whose packets were changed at random: bytes of headers and of
 //! messages, cut, left out, sent again, out of order. A fixed number of times here, longer with `make fuzz`.
 
-use crate::chance::{fuzz, mutate, Random};
 use crate::wire::*;
 use iocrec::ca::{Decoder, Limits, SeedChannel};
 use iocrec_log::event::{Address, CaPut, Event, Fact};
+use iocrec_testing::chance::{fuzz, mutate, Random};
 use std::collections::HashSet;
 
 /// A packet and when it came.

@@ -1,7 +1,5 @@
 //! Channel Access from packets to facts: hand-made and random bytes, the socket filter, and real packets on loopback.
 
-#[path = "../../log/tests/common/chance.rs"]
-mod chance;
 mod messages;
 #[path = "../rig/not_run.rs"]
 mod not_run;

@@ -193,7 +193,7 @@ fn manual_pages_say_what_help_says() {
             // Other names of options are in the help of the option.
             let other_names: BTreeSet<String> = options_named(section).difference(&has).cloned().collect();
             let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
-            let in_help = |name: &String| words.contains(&format!("(also {name})"));
+            let in_help = |name: &String| words.to_lowercase().contains(&format!("also {name}"));
             assert!(other_names.iter().all(in_help), "{name} {command}: {other_names:?} is not in --help");
             let all: BTreeSet<String> = has.union(&other_names).cloned().collect();
             assert_eq!(options_named(section), all, "{name} {command}: the page, --help");

@@ -190,8 +190,9 @@ fn list(
         page.push('\n');
         // The other names stand above.
         let aliases = program.aliases(option.long);
-        let help = aliases
-            .fold(option.description.to_owned(), |help, alias| help.replace(&format!(" (also {alias})"), ""));
+        let help = aliases.fold(option.description.to_owned(), |help, alias| {
+            help.replace(&format!(" (also {alias})"), "").replace(&format!(" Also {alias}"), "")
+        });
         prose(page, &help);
         if let Some((_, text)) = more.remove(option.long) {
             text.iter().for_each(|line| page.push_str(&format!("{line}\n")));

@@ -1,7 +1,6 @@
 //! What the tests of the log share.
 #![allow(dead_code)] // each test program uses its own part
 
-pub mod chance;
 pub mod disk;
 pub mod facts;
 pub mod mutate;

@@ -1,7 +1,7 @@
 //! Changes segments at random: their bytes, or the content of their blocks with all lengths and checksums corrected, so
 //! that the code behind those checks is reached.
 
-use super::chance::{mutate, Random};
+use iocrec_testing::chance::{mutate, Random};
 
 const HEADERS: usize = 160;
 const BLOCK_HEADER: usize = 52;

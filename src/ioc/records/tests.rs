@@ -1,11 +1,11 @@
 //! The walk over records, on images of an IOC's memory.
 
 use super::*;
-use crate::chance::{fuzz, Random};
 use crate::ioc::image::{FieldLine, Image, ROOM};
 use crate::ioc::layout::states_of;
 use crate::ioc::menus::menu;
 use crate::linux::width::Width;
+use iocrec_testing::chance::{fuzz, Random};
 use proptest::prelude::*;
 
 /// A name, its type, whether it is an alias, and the texts of its states.

@@ -1,12 +1,12 @@
 //! Files as linkers make them, this very program, and files that were changed at random.
 
-use crate::chance::{fuzz, mutate, Random};
 use crate::linux::elf::image::small;
 use crate::linux::elf::pieces::Pieces;
 use crate::linux::elf::unwind::Unwind;
 use crate::linux::elf::{code, function_at, Elf, ElfError};
 use crate::linux::opened::Opened;
 use crate::linux::process::mappings;
+use iocrec_testing::chance::{fuzz, mutate, Random};
 
 #[no_mangle]
 extern "C" fn iocrec_elf_test_function() -> u32 {

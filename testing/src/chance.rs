@@ -1,12 +1,13 @@
-//! Chance for tests: numbers that depend on a seed alone, tests that are run over and over with others, and bytes
-//! changed at random. The other crates' tests take this file in as well.
+//! Random numbers that depend on a seed alone, tests that are repeated with many seeds, and bytes changed at random.
 
 use std::time::{Duration, Instant};
 
-/// splitmix64: what it gives depends on the seed alone.
+/// A splitmix64 generator, with its seed.
 pub struct Random(pub u64);
 
 impl Random {
+    /// The next number.
+    #[allow(clippy::should_implement_trait)] // it never ends
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -15,13 +16,14 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// A number below `limit`; 0 if that is 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }
 }
 
-/// Runs a test so many times, each with its own random numbers; with FUZZ_SECONDS in the environment, for so long
-/// and with other numbers each time. Says which numbers it were when the test panics.
+/// Runs a test `times` times, each with random numbers of its own. With FUZZ_SECONDS in the environment, runs it for
+/// that long, with other numbers each time. If the test panics, prints the seed, which FUZZ_SEED repeats.
 pub fn fuzz(times: u64, mut test: impl FnMut(&mut Random)) {
     struct Tell(u64);
     impl Drop for Tell {

@@ -1,0 +1,3 @@
+//! Random input for the tests of all crates. Nothing that is shipped depends on it.
+
+pub mod chance;
