@@ -75,7 +75,8 @@ fn an_ioc_in_a_network_of_its_own() {
     // From here on this thread, and so the recorder, is in another.
     let Some(rig) = Rig::new("attach-network") else { return };
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
-    rig.wait_until_recording(&mut client, "ONE:SP", "probe");
+    // its packets as well: they are captured there
+    rig.wait_until_recording(&mut client, "ONE:SP", "both");
     assert!(recorder.stop().success(), "{}", recorder.errors());
     let put = rig.puts(&["--pv", "ONE:SP"]).pop().expect("a put");
     assert_eq!(put["client"], json!(address), "{put}");
