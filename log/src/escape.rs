@@ -1,34 +1,34 @@
 //! Text from outside, on its way to a terminal, a file or another program.
 //!
-//! Names, users, hosts, paths, command lines and the kernel's messages are other people's bytes. A line feed in them makes
-//! two lines out of one, an escape moves the cursor or changes the window's title, a bidirectional control shows the rest
-//! backwards, and a zero-width space makes two names look the same. So nothing of theirs is printed as it is: this module
-//! alone decides what may be printed, and both programs print through it.
+//! Names, users, hosts, paths, command lines and kernel messages come from outside. A line feed in them makes two lines
+//! out of one, an escape moves the cursor or changes the window's title, a bidirectional control shows the rest
+//! backwards, and a zero-width space makes two names look the same. So none of them is printed unchecked: this module
+//! alone decides which characters may be printed, and both programs print through it.
 //!
-//! **Lines of text** are written with [`Lines`], which can only print a line feed to end a line. (That is why it is not a
+//! **Lines of text** are written with [`Lines`], which prints a line feed only to end a line. (So it is not a
 //! [`Write`]: `writeln!` to it does not compile.) clippy.toml forbids both programs to use standard output or standard
-//! error elsewhere. Characters that may not be shown are escaped:
+//! error elsewhere. Characters that must not be shown are escaped:
 //!
 //! | character | shown as |
 //! |---|---|
 //! | line feed, carriage return, tab | `\n` `\r` `\t` |
 //! | the other control characters of ASCII, and DEL | `\x1b` |
-//! | a byte that is not UTF-8 (they come in as such, see [`push_lossy`](crate::value::push_lossy)) | `\x80` to `\xff` |
+//! | a byte that is not UTF-8 (already escaped by [`push_lossy`](crate::value::push_lossy)) | `\x80` to `\xff` |
 //! | everything else that [`is_unsafe`] | `\u{85}` `\u{202e}` |
 //!
-//! A backslash stays as it is, since names, paths and values contain them, and so that escaping twice is escaping once.
-//! So a name with the four letters `\x1b` in it looks like one with an escape. Where that matters use JSON, which keeps
+//! A backslash is not escaped: names, paths and values contain them, and escaping twice must equal escaping once. So a
+//! name with the four characters `\x1b` in it looks like one with an escape. Where that matters, use JSON, which keeps
 //! them apart.
 //!
-//! **JSON** keeps every value as it is: unsafe characters stand as `\u202e` ([`push_json`]), which every parser decodes.
+//! **JSON** preserves every value: [`push_json`] writes unsafe characters as `\u202e`, which every parser decodes.
 
 use std::fmt::{self, Arguments, Display, Write as _};
 use std::io::{self, Write};
 
-/// Must this character be escaped on its way to a terminal? Unsafe are characters that control a terminal (Unicode
-/// category Cc: C0, DEL, C1), those that change how others are shown or show nothing themselves (Cf: bidirectional
-/// controls, zero-width characters, byte order mark, tags; and blank letters and marks), and line and paragraph separators
-/// (Zl, Zp).
+/// Whether this character must be escaped on its way to a terminal. Three kinds are unsafe: characters that control a
+/// terminal (Unicode category Cc: C0, DEL, C1); characters that change the display of others or show nothing themselves
+/// (Cf: bidirectional controls, zero-width characters, byte order mark, tags; and blank letters and marks); and line
+/// and paragraph separators (Zl, Zp).
 pub fn is_unsafe(letter: char) -> bool {
     match letter {
         ' '..='~' => false,
@@ -44,12 +44,12 @@ pub fn is_unsafe(letter: char) -> bool {
         '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}' => true,
         '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}' => true,
         '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => true,
-        // noncharacters: terminals show whatever their fonts have there
+        // noncharacters: their display depends on the terminal's font
         _ => (letter as u32) & 0xfffe == 0xfffe,
     }
 }
 
-/// Can the text be shown as it is?
+/// Whether the text can be shown unchanged.
 pub fn is_safe(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~')) || !text.chars().any(is_unsafe)
 }
@@ -62,7 +62,7 @@ pub fn push(out: &mut String, text: &str) {
     text.chars().for_each(|letter| push_letter(out, letter));
 }
 
-/// Appends a letter as [`push`] does.
+/// Appends a character as [`push`] does.
 pub fn push_letter(out: &mut String, letter: char) {
     // writing to a String cannot fail
     let _ = match letter {
@@ -75,7 +75,7 @@ pub fn push_letter(out: &mut String, letter: char) {
     };
 }
 
-/// A text that displays escaped, as by [`push`].
+/// Text that is displayed escaped, as by [`push`].
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a>(pub &'a str);
 
@@ -90,13 +90,14 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Appends `text` as the content of a JSON string, without quotes (RFC 8259, section 7). Nothing in it [`is_unsafe`].
+/// Appends `text` as the content of a JSON string, without quotes (RFC 8259, section 7). No character of the result
+/// [`is_unsafe`].
 pub fn push_json(out: &mut String, text: &str) {
     for letter in text.chars() {
         match letter {
             '"' | '\\' => out.extend(['\\', letter]),
             _ if !is_unsafe(letter) => out.push(letter),
-            // beyond the first 65536 a letter is two numbers of UTF-16
+            // a character above U+FFFF is two UTF-16 units
             _ => letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(out, "\\u{unit:04x}")),
         }
     }
@@ -108,17 +109,17 @@ pub struct Lines<W> {
     out: W,
     /// The line so far, not escaped.
     raw: String,
-    /// The line escaped, where that differs.
+    /// The escaped line, if it differs.
     shown: String,
 }
 
 impl<W: Write> Lines<W> {
-    /// Writes to `out`.
+    /// Lines that are written to `out`.
     pub fn new(out: W) -> Self {
         Lines { out, raw: String::new(), shown: String::new() }
     }
 
-    /// Adds to the line; nothing is written yet.
+    /// Adds to the line. Nothing is written yet.
     pub fn add(&mut self, part: Arguments) {
         // fails only if a Display implementation does
         let _ = self.raw.write_fmt(part);
@@ -127,7 +128,7 @@ impl<W: Write> Lines<W> {
     /// Adds to the line and ends it.
     ///
     /// # Errors
-    /// As writing to `out`. The line is lost.
+    /// Those of writing to `out`. The line is lost.
     pub fn line(&mut self, part: Arguments) -> io::Result<()> {
         self.add(part);
         self.end()
@@ -136,7 +137,7 @@ impl<W: Write> Lines<W> {
     /// Ends the line.
     ///
     /// # Errors
-    /// As [`Lines::line`].
+    /// Those of [`Lines::line`].
     pub fn end(&mut self) -> io::Result<()> {
         let written = if is_safe(&self.raw) {
             self.raw.push('\n');
@@ -154,22 +155,22 @@ impl<W: Write> Lines<W> {
     /// Flushes `out`.
     ///
     /// # Errors
-    /// As writing.
+    /// Those of flushing `out`.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// Where the lines go: for output that is not lines of text and is safe by itself (JSON).
+    /// The writer below, for output that is not lines of text and is safe by itself (JSON).
     pub fn below(&mut self) -> &mut W {
         &mut self.out
     }
 }
 
-/// Lines that are collected, for an answer of many lines.
+/// Lines collected in memory, for an answer of many lines.
 impl Lines<Vec<u8>> {
     /// Everything that was written.
     pub fn into_text(self) -> String {
-        // of Strings only
+        // only Strings were written
         String::from_utf8(self.out).unwrap_or_default()
     }
 }

@@ -1,5 +1,5 @@
-//! The bytes of a segment's and of a block's header, as documented in docs/format.md and asserted here at compile time. All
-//! numbers are little endian.
+//! The bytes of segment and block headers, as documented in docs/format.md; their lengths are asserted here at compile
+//! time. All numbers are little endian.
 
 use crate::event::Fact;
 
@@ -11,26 +11,26 @@ pub const BLOCK_MAGIC: [u8; 4] = [0xB7, 0x4C, 0x0F, 0xE3];
 pub const VERSION: u16 = 1;
 /// Incompatible flags that this crate understands: none yet.
 pub const KNOWN_INCOMPATIBLE: u32 = 0;
-/// Compatible flags that hold a number: log2 of the time resolution in nanoseconds.
+/// Bits of the compatible flags that hold a number: log2 of the time resolution in nanoseconds.
 pub const TIME_BITS: u32 = 0x3F;
 /// Length of a segment's header.
 pub const SEGMENT_HEADER: usize = 80;
-/// Copies of the header at a segment's beginning, so that one flipped bit costs nothing.
+/// Copies of the header at the start of a segment, so that one flipped bit does no harm.
 pub const HEADER_COPIES: usize = 2;
-/// Where a segment's first block begins.
+/// Offset of a segment's first block.
 pub const FIRST_BLOCK: usize = SEGMENT_HEADER * HEADER_COPIES;
 /// Length of a block's header.
 pub const BLOCK_HEADER: usize = 52;
-/// Bytes of an unpacked body at most. Bounds what a reader allocates.
+/// Maximum size of an unpacked body, in bytes. Bounds a reader's memory.
 pub const MAX_RAW: usize = 256 << 10;
-/// Bytes of a body in the file at most: what zstd makes of `MAX_RAW` bytes of noise.
+/// Maximum size of a body in the file, in bytes: zstd's output for `MAX_RAW` bytes of noise.
 pub const MAX_STORED: usize = MAX_RAW + (MAX_RAW >> 8) + 64;
-/// Events in a block at most. Bounds what a reader allocates for them.
+/// Maximum number of events in a block. Bounds a reader's memory for them.
 pub const MAX_EVENTS: u32 = 32 << 10;
 /// log2 of zstd's window: no block looks back further than its own start, so this bounds the memory
 /// that a decoder needs.
 pub const WINDOW_LOG: u32 = 18;
-/// How many kinds of facts this version knows; a segment says how many its writer knew.
+/// Number of kinds of facts that this version knows. A segment states the number that its writer knew.
 pub const FACTS: u16 = Fact::KINDS.len() as u16;
 
 const _: () = {
@@ -46,7 +46,7 @@ const _: () = {
 pub struct SegmentHeader {
     /// Version of the format.
     pub version: u16,
-    /// How many kinds of facts the writer knew.
+    /// Number of kinds of facts that the writer knew.
     pub facts: u16,
     /// Flags that a reader may ignore.
     pub compatible: u32,
@@ -54,14 +54,14 @@ pub struct SegmentHeader {
     pub incompatible: u32,
     /// Random number of the recorder's run.
     pub run: u128,
-    /// Boot id of the host (the UUID's bytes); zero where it was not known yet.
+    /// Boot id of the host (the UUID's bytes); zero if it was not known yet.
     pub boot_id: [u8; 16],
-    /// CLOCK_MONOTONIC when the segment was begun, nanoseconds.
+    /// CLOCK_MONOTONIC at the start of the segment, nanoseconds.
     pub created: u64,
-    /// Wall-clock time when the segment was begun, nanoseconds since 1970 UTC.
+    /// Wall-clock time at the start of the segment, nanoseconds since 1970 UTC.
     pub created_wall: i64,
-    /// Number of the segment in its run, from 0. A missing number is a segment that was deleted, or
-    /// that could not be written.
+    /// Number of the segment in its run, from 0. A missing number means that a segment was deleted
+    /// or could not be written.
     pub sequence: u32,
 }
 
@@ -115,7 +115,7 @@ impl<const N: usize> Bytes<N> {
         self.used = end;
         self
     }
-    /// The header, its last four bytes a CRC-32 of those before.
+    /// The header; its last four bytes are the CRC-32 of the bytes before them.
     fn sealed(self) -> [u8; N] {
         debug_assert_eq!(self.used + 4, N);
         let crc = crc32fast::hash(&self.bytes[..N - 4]);
@@ -136,7 +136,7 @@ pub(crate) fn tag_of(header: &[u8; SEGMENT_HEADER]) -> u32 {
 }
 
 impl SegmentHeader {
-    /// Nanoseconds of which all times are multiples: 1, 2, 4 ...
+    /// The time resolution, nanoseconds: 1, 2, 4 ... All times are multiples of it.
     pub fn time_step(&self) -> u64 {
         1 << (self.compatible & TIME_BITS)
     }
@@ -187,35 +187,35 @@ impl SegmentHeader {
 
 /// The block belongs to the keyframe.
 pub(crate) const FLAG_KEYFRAME: u16 = 1;
-/// The block holds definitions or ends of them, so a reader that searches for a time must not skip it.
+/// The block holds definitions or their ends, so a reader must not skip it when it searches for a time.
 pub(crate) const FLAG_DEFINES: u16 = 2;
-/// The body: all times, then all facts. No longer written.
+/// Body encoding: all times, then all facts. No longer written.
 pub(crate) const ENCODING_TIMES_FACTS: u16 = 1;
-/// The body: by columns.
+/// Body encoding: by columns.
 pub(crate) const ENCODING_COLUMNS: u16 = 2;
 
 /// A block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
-    /// The CRC-32 of the segment's header, by which a block from elsewhere is recognized.
+    /// The CRC-32 of the segment's header. It exposes a block from another segment.
     pub tag: u32,
     /// Number of the block in its segment, from 0.
     pub sequence: u32,
     /// `FLAG_*`.
     pub flags: u16,
-    /// How the body is encoded: `ENCODING_*`.
+    /// Encoding of the body: `ENCODING_*`.
     pub encoding: u16,
-    /// Bytes of the body when unpacked.
+    /// Size of the unpacked body, in bytes.
     pub raw: u32,
-    /// Bytes of the body in the file.
+    /// Size of the body in the file, in bytes.
     pub stored: u32,
-    /// Events in it.
+    /// Number of events in the block.
     pub count: u32,
-    /// Earliest time in it.
+    /// Earliest time in the block.
     pub first: u64,
-    /// Latest time in it.
+    /// Latest time in the block.
     pub last: u64,
-    /// CRC-32 of the body in the file.
+    /// CRC-32 of the body as stored in the file.
     pub body_crc: u32,
 }
 
@@ -256,7 +256,7 @@ impl BlockHeader {
         })
     }
 
-    /// Would a writer write such lengths?
+    /// Whether a writer could have written these lengths.
     pub fn plausible(&self) -> bool {
         self.raw as usize <= MAX_RAW && self.stored as usize <= MAX_STORED && self.count <= MAX_EVENTS
     }

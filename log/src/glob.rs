@@ -1,23 +1,23 @@
-//! Shell patterns for record, PV and host names: `*`, `?`, `[a-z]`, `[!x]`. Here because they must mean the same to the
-//! recorder and the reader.
+//! Shell patterns for record, PV and host names: `*`, `?`, `[a-z]`, `[!x]`. They are here because they must
+//! mean the same to the recorder and the reader.
 //!
-//! A pattern without any of these matches only itself. Matching takes at most as many steps as the lengths of pattern
-//! and text multiplied.
+//! A pattern without any of these matches only itself. The steps of a match are at most the product of the lengths of
+//! pattern and text.
 
 /// A pattern.
 pub struct Glob(Vec<char>);
 
 impl Glob {
-    /// Makes a pattern of what the user wrote.
+    /// Makes a pattern from the user's text.
     pub fn new(pattern: &str) -> Self {
         Glob(pattern.chars().collect())
     }
 
-    /// Does all of `text` match?
+    /// Whether all of `text` matches.
     pub fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
         let (mut p, mut t) = (0, 0);
-        // Where to continue after the last `*`: its place, and the text that it has not consumed.
+        // The point to return to after the last `*`: its position, and the start of the text that it has not consumed.
         let mut star: Option<(usize, usize)> = None;
         while let Some(&c) = text.get(t) {
             let step = match self.0.get(p) {
@@ -47,7 +47,8 @@ impl Glob {
         self.0.iter().skip(p).all(|&c| c == '*')
     }
 
-    /// Matches the set that begins at `p`. Returns its length in the pattern. A `[` that is never closed stands for itself.
+    /// Matches the set that begins at `p`. Returns its length in the pattern. A `[` that is never closed matches
+    /// itself.
     fn set(&self, p: usize, c: char) -> Option<usize> {
         let inside = self.0.get(p + 1..)?;
         let negated = inside.first() == Some(&'!');

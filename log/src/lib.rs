@@ -1,16 +1,16 @@
-//! The log of the flight recorder for EPICS IOCs: what it holds, how it is written, how it is read.
+//! The log of the flight recorder for EPICS IOCs: its contents, its writer and its reader.
 //!
 //! A log is a directory of *segments*. A segment begins with a header and a *keyframe*, the
 //! definitions in force at that moment, and goes on with *blocks*, each a compressed batch of
-//! [events](event). Every segment can be read alone. docs/format.md has the bytes.
+//! [events](event). Every segment can be read alone. docs/format.md documents the bytes.
 //!
 //! - [`event`]: the facts that a log can hold;
-//! - [`context`]: the definitions in force, for writing keyframes and for looking up numbers;
-//! - [`escape`]: how text from outside is shown;
-//! - [`storage`]: the few things that a writer needs of a disk, and a real directory that provides them;
-//! - [`writer`]: events to segments, under a hard cap on disk use. Its module page is the contract about
-//!   what a crash can cost;
-//! - [`reader`]: segments to events, whatever happened to the file.
+//! - [`context`]: the definitions in force, for writing keyframes and looking up numbers;
+//! - [`escape`]: safe display of text from outside;
+//! - [`storage`]: the few operations that a writer needs of a disk, and a real directory that provides them;
+//! - [`writer`]: turns events into segments, under a hard cap on disk use. Its module page is the contract on the
+//!   cost of a crash;
+//! - [`reader`]: turns segments into events, whatever happened to the file.
 //!
 //! ```
 //! use iocrec_log::event::{Event, Fact};

@@ -1,37 +1,38 @@
 //! Names of segment files: `20260131T235959Z-0000000042.iocrec`, and for pinned segments
 //! `20260131T235959Z-0000000042-mark.iocrec`.
 //!
-//! The time is when the file was begun, UTC, for people. The number counts all files that were ever in the directory and
-//! makes names unique. The order of names is always the order of creation: when the wall clock has jumped back (or the
-//! box has none that survives a power cut), a new name repeats the time of the newest file, and only the number rises.
+//! The time, for people, is the start of the file in UTC. The number counts all files that were ever in the directory
+//! and makes names unique. The order of names is always the order of creation: if the wall clock has jumped back (or
+//! the box has no clock that survives a power cut), a new name repeats the time of the newest file, and only the number
+//! rises.
 
 use std::fmt;
 
-/// Ending of a segment's name.
+/// Suffix of a segment's name.
 pub(crate) const SUFFIX: &str = ".iocrec";
-/// Digits of the number: enough for a segment a second for 300 years.
+/// Digits of the number: enough for one segment per second for 300 years.
 const DIGITS: usize = 10;
 /// 9999-12-31T23:59:59Z, the last time that a name can hold.
 const LAST_SECOND: u64 = 253_402_300_799;
 const DAY: u64 = 86_400;
 
-/// Whether, and why, a segment is pinned: kept when older ones are deleted to make room.
+/// Whether and why a segment is pinned, that is, kept when older ones are deleted to free space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pin {
     /// Not pinned: deleted when it is the oldest.
     #[default]
     No,
-    /// Pinned for something that the recorder noticed by itself.
+    /// Pinned for an event that the recorder noticed by itself.
     Auto,
-    /// The same, for the death of an IOC: lesser pins are removed before it. Its file has the name of an
-    /// [`Auto`](Pin::Auto) pin, so the next run takes it for one.
+    /// The same, for the death of an IOC: lesser pins are removed before it. Its file is named like that of an
+    /// [`Auto`](Pin::Auto) pin, so the next run treats it as one.
     Death,
     /// Pinned for an operator's mark.
     Mark,
 }
 
 impl Pin {
-    /// The ending of the name behind the number.
+    /// The part of the name after the number.
     fn suffix(self) -> &'static str {
         match self {
             Pin::No => "",
@@ -41,18 +42,18 @@ impl Pin {
     }
 }
 
-/// A segment file's name. Ordered as the names are.
+/// A segment file's name. It sorts as the name's text does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentName {
     /// The time as the decimal number YYYYMMDDhhmmss.
     stamp: u64,
     number: u64,
-    /// How it is pinned.
+    /// Its pin.
     pub pin: Pin,
 }
 
 impl SegmentName {
-    /// The name of a file begun now, after `newest`. `wall` is nanoseconds since 1970 UTC.
+    /// The name of a file that begins now, after `newest`. `wall` is nanoseconds since 1970 UTC.
     pub fn next(newest: Option<SegmentName>, wall: i64) -> Self {
         let now = stamp(wall);
         match newest {
@@ -65,22 +66,22 @@ impl SegmentName {
         }
     }
 
-    /// The same file's name when it is pinned so.
+    /// The same file's name with this pin.
     pub fn pinned(self, pin: Pin) -> Self {
         SegmentName { pin, ..self }
     }
 
-    /// Would the file have another name if it were pinned so?
+    /// Whether this pin would give the file another name.
     pub fn differs_when_pinned(&self, pin: Pin) -> bool {
         self.pin.suffix() != pin.suffix()
     }
 
-    /// The part that identifies a file and never changes, in the order of names.
+    /// The part that identifies a file and never changes. It sorts as names do.
     pub fn order(&self) -> (u64, u64) {
         (self.stamp, self.number)
     }
 
-    /// Reads a name; `None` if the recorder would not have given it.
+    /// Parses a name. `None` if the recorder would not have given it.
     pub fn parse(name: &str) -> Option<Self> {
         let (stamp, number) = name.strip_suffix(SUFFIX)?.split_once('-')?;
         let (number, pin) = match number.split_once('-') {
@@ -107,7 +108,7 @@ impl fmt::Display for SegmentName {
     }
 }
 
-/// A wall-clock time as YYYYMMDDhhmmss in decimal; times outside 1970-9999 as the nearest inside.
+/// A wall-clock time as the decimal number YYYYMMDDhhmmss. Times outside 1970-9999 are clamped.
 fn stamp(wall: i64) -> u64 {
     let seconds = (wall.max(0) as u64 / 1_000_000_000).min(LAST_SECOND);
     let (mut day, second) = (seconds / DAY, seconds % DAY);
@@ -172,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the clock does, names are unique and sort in the order in which they were given.
+        /// Whatever the clock does, names are unique and sort in the order of creation.
         #[test]
         fn sorted_and_unique(walls in proptest::collection::vec((any::<i64>(), 0..3), 1..20)) {
             let mut newest: Option<SegmentName> = None;

@@ -1,6 +1,6 @@
-//! Values: their elements, how Channel Access carries them, and how they are shown to people.
+//! Values: their elements, their form in Channel Access, and their display for people.
 //!
-//! Here because the recorder's `watch` and the reader must show a value in the same way.
+//! They are here because the recorder's `watch` and the reader must show a value in the same way.
 
 use crate::escape::push_letter;
 use crate::event::{Array, Dbf, Value};
@@ -9,11 +9,11 @@ use epics::limits::MAX_STRING_SIZE;
 use epics::Dbr;
 use std::fmt::Write;
 
-/// Elements of an array that a line of text shows.
+/// Number of array elements that a line of text shows.
 const SHOWN: usize = 8;
 
-/// The value in the payload of a WRITE: `dbr` and `count` of the request, payload big endian. `Unknown` if there is no such
-/// type, or if the payload is too short.
+/// The value in the payload of a WRITE: `dbr` and `count` of the request, payload big endian. `Unknown` if the type is
+/// invalid or the payload is too short.
 pub fn from_channel_access(dbr: u16, count: u32, payload: &[u8]) -> Value {
     let dbr = Dbr(dbr);
     let (Some(dbf), Some(offset)) = (dbr.put_element(), dbr.value_offset()) else {
@@ -65,8 +65,8 @@ fn sign_extended(bits: u64, size: usize) -> i64 {
     ((bits << unused) as i64) >> unused
 }
 
-/// `number` as an integer field of that type holds it: its lowest bytes. [`Dbf::UInt64`] does not fit an `i64`, and comes
-/// back as it is.
+/// `number` as an integer field of type `dbf` holds it: its lowest bytes. [`Dbf::UInt64`] does not fit an `i64`; such a
+/// number is returned unchanged.
 pub fn wrapped(number: i64, dbf: Dbf) -> i64 {
     let unused = 64 - 8 * dbf.size().clamp(1, 8);
     match dbf.kind() {
@@ -76,7 +76,7 @@ pub fn wrapped(number: i64, dbf: Dbf) -> i64 {
     }
 }
 
-/// The elements of an array that the log holds.
+/// The elements of an array, as far as the log holds them.
 pub fn elements(array: &Array) -> impl Iterator<Item = Value> + '_ {
     let present = usize::try_from(array.count).unwrap_or(usize::MAX);
     array.bytes.chunks_exact(array.dbf.size()).take(present).filter_map(|bytes| element(array.dbf, bytes))
@@ -87,7 +87,7 @@ pub fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|&b| b == 0).next().unwrap_or_default()
 }
 
-/// Appends bytes as text: UTF-8 as it is, other bytes as `\xNN`.
+/// Appends bytes as text: UTF-8 unchanged, other bytes as `\xNN`.
 pub fn push_lossy(out: &mut String, bytes: &[u8]) {
     for chunk in bytes.utf8_chunks() {
         out.push_str(chunk.valid());
@@ -97,8 +97,8 @@ pub fn push_lossy(out: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Appends `value` for people: text in quotes and escaped, arrays as their first elements and their
-/// length (`50 of 256` where the log holds only so many), `?` where not known.
+/// Appends `value` for people: text quoted and escaped; arrays as their first elements and their length (`50 of 256` if
+/// the log holds only the first 50); `?` if it is unknown.
 pub fn push_text(out: &mut String, value: &Value) {
     match value {
         Value::Unknown => out.push('?'),
@@ -130,7 +130,7 @@ pub fn push_text(out: &mut String, value: &Value) {
             let held = elements(array).count();
             let _ = match usize::try_from(array.count) == Ok(held) {
                 true => write!(out, "] ({held})"),
-                // the log has only the first of them
+                // the log holds only the first elements
                 false => write!(out, "] ({held} of {})", array.count),
             };
         }
@@ -138,7 +138,7 @@ pub fn push_text(out: &mut String, value: &Value) {
     }
 }
 
-/// Appends a number with the fewest digits that give the same number in its own type.
+/// Appends a number with the fewest digits that identify it in its own type.
 fn push_number(out: &mut String, value: &Value) {
     let _ = match value {
         Value::Int(v) => write!(out, "{v}"),
@@ -153,7 +153,7 @@ fn push_number(out: &mut String, value: &Value) {
     };
 }
 
-/// Is this number more readable without an exponent?
+/// Whether this number is more readable without an exponent.
 fn plain(v: f64) -> bool {
     v == 0.0 || (1e-5..1e15).contains(&v.abs())
 }

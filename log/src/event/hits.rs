@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 /// A WRITE or WRITE_NOTIFY message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaPut {
-    /// The circuit it came on.
+    /// The circuit that it came on.
     pub circuit: CircuitId,
     /// The channel that had this SID at that time; its name may be empty.
     pub channel: ChannelId,
-    /// WRITE_NOTIFY (with callback)?
+    /// Whether it was a WRITE_NOTIFY (with callback).
     pub notify: bool,
     /// DBR type of the request, by the protocol's number ([`epics::Dbr`]).
     pub dbr: u16,
@@ -28,22 +28,22 @@ pub struct CaPut {
 /// The server's answer to a put.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaAnswer {
-    /// The circuit it came on.
+    /// The circuit that it came on.
     pub circuit: CircuitId,
     /// The put's request id.
     pub ioid: u32,
-    /// Answer to a WRITE_NOTIFY; else the ERROR that a WRITE can provoke.
+    /// Whether it answers a WRITE_NOTIFY; if not, it is the ERROR that a WRITE can provoke.
     pub notify: bool,
     /// ECA status code ([`epics::eca`]).
     pub status: u32,
-    /// Text of an ERROR message; else empty.
+    /// Text of an ERROR message; empty for other answers.
     pub text: String,
 }
 
-/// Which function a put was seen in.
+/// The function in which a put was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PutKind {
-    /// `dbPut`: only writes the field. Every put gets here, except those to link fields.
+    /// `dbPut`: only writes the field. Every put gets here, except puts to link fields.
     Put,
     /// `dbPutField`: a put from outside (CA WRITE, `dbpf`), which processes the record if due.
     PutField,
@@ -56,21 +56,21 @@ pub enum PutKind {
 pub struct Put {
     /// Thread.
     pub thread: ThreadId,
-    /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack): a lower one is a deeper frame.
+    /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack). The lower, the deeper the frame.
     pub sp: i64,
-    /// Who called.
+    /// The caller.
     pub site: CallSiteId,
-    /// Function.
+    /// The function.
     pub kind: PutKind,
-    /// Record put to.
+    /// Target record.
     pub record: RecordId,
-    /// Field put to, where known.
+    /// Target field, where known.
     pub field: Option<FieldId>,
     /// Type of the request (the type of `requested`).
     pub dbf: Dbf,
     /// Element count of the request.
     pub count: u32,
-    /// The value asked for.
+    /// The requested value.
     pub requested: Value,
     /// The field's value before.
     pub old: Value,
@@ -83,26 +83,26 @@ pub struct Process {
     pub thread: ThreadId,
     /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack).
     pub sp: i64,
-    /// Who called.
+    /// The caller.
     pub site: CallSiteId,
     /// Record.
     pub record: RecordId,
-    /// The record was active (PACT set) already: this call will do nothing.
+    /// Whether the record was already active (PACT set); if so, this call does nothing.
     pub active: bool,
 }
 
 /// `recGblFwdLink` entered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Complete {
-    /// Thread; another than that of the [`Process`] for an asynchronous record.
+    /// Thread; for an asynchronous record, not the thread of its [`Process`].
     pub thread: ThreadId,
     /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack).
     pub sp: i64,
-    /// Who called.
+    /// The caller.
     pub site: CallSiteId,
     /// Record.
     pub record: RecordId,
-    /// Value of the record's value field now.
+    /// Current value of the record's value field.
     pub value: Value,
     /// Alarm severity ([`epics::alarm`]).
     pub severity: u16,
@@ -110,7 +110,7 @@ pub struct Complete {
     pub status: u16,
 }
 
-/// Which function asked.
+/// The function that asked for processing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CauseKind {
     /// `callbackRequest`.
@@ -129,20 +129,20 @@ pub enum CauseKind {
     PostEvent,
 }
 
-/// Processing asked for.
+/// A request for processing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     /// Thread.
     pub thread: ThreadId,
     /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack).
     pub sp: i64,
-    /// Who called.
+    /// The caller.
     pub site: CallSiteId,
-    /// Function.
+    /// The function.
     pub kind: CauseKind,
-    /// The pointer that joins cause and effect: a CALLBACK, scan list or event.
+    /// The pointer that links cause and effect: to a CALLBACK, scan list or event.
     pub object: u64,
-    /// The record that it will process, where the arguments name one.
+    /// The record to be processed, where the arguments name one.
     pub record: Option<RecordId>,
 }
 
@@ -153,9 +153,9 @@ pub struct CaLinkPut {
     pub thread: ThreadId,
     /// Stack pointer, relative to [`Thread::stack`](super::Thread::stack).
     pub sp: i64,
-    /// Who called.
+    /// The caller.
     pub site: CallSiteId,
-    /// Record that the link belongs to, where known.
+    /// The link's record, where known.
     pub record: Option<RecordId>,
     /// Target PV as the link names it.
     pub pv: String,
@@ -167,26 +167,26 @@ pub struct CaLinkPut {
     pub value: Value,
 }
 
-/// The state of a record some time after it had begun to process, when it was not seen to complete.
+/// The state of a record some time after it began to process, if it was not seen to complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PactCheck {
     /// The record.
     pub record: RecordId,
-    /// PACT is set: it has not completed yet.
+    /// Whether PACT is set: the record has not completed yet.
     pub active: bool,
-    /// DISA equals DISV: it is disabled.
+    /// Whether DISA equals DISV: the record is disabled.
     pub disabled: bool,
 }
 
-/// A field's value as it was read from the IOC's memory: some time after a put to it, as the outcome of the put. Without a
-/// put to the field in the last seconds: a link through which the record is processed when its source changes (CP); all
-/// such links of a record have the same time.
+/// A field's value, read from the IOC's memory some time after a put to the field: the outcome of the put. If there was
+/// no put to the field in the last seconds, the field is a link that processes the record when its source changes (CP).
+/// All such links of a record have the same time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldValue {
     /// The record.
     pub record: RecordId,
     /// The field.
     pub field: FieldId,
-    /// Its value at the time of the event; [`Value::Unknown`] where it could not be read.
+    /// Its value at the time of the event; [`Value::Unknown`] if it could not be read.
     pub value: Value,
 }

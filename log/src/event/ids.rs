@@ -1,4 +1,4 @@
-//! Numbers that definitions give to what lasts. One recorder run gives them out, and they mean nothing outside of it.
+//! Numbers that definitions assign to lasting things. One recorder run assigns them; they mean nothing outside it.
 
 /// Number of an [`Ioc`](super::Ioc).
 pub type IocId = u32;

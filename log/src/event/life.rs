@@ -1,15 +1,15 @@
-//! How a definition lives: it comes into force, is repeated in the keyframe of each segment, is replaced, and ends.
+//! The life of a definition: it comes into force, is repeated in the keyframe of each segment, is replaced, and ends.
 //!
-//! Each definition describes its own life ([`Definition`]); the [`context`](crate::context) carries it out for all of them
-//! in the same way.
+//! Each definition describes its own life ([`Definition`]). The [`context`](crate::context) treats all of them in the
+//! same way.
 
 use super::ids::*;
 use std::mem::size_of;
 
-/// What has ended, along with everything that belongs to it.
+/// The thing that has ended, along with everything that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// An IOC: its process.
+    /// The process of an IOC.
     Ioc(IocId),
     /// The recording of an IOC's hits.
     Recording(IocId),
@@ -19,31 +19,31 @@ pub enum Ended {
     Channel(ChannelId),
 }
 
-/// What a definition belongs to: it ends with its owner.
+/// The owner of a definition. The definition ends with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnedBy {
-    /// The run. It ends by its own end only, if it has one.
+    /// The run. The definition ends only by an end of its own, if it has one.
     Run,
-    /// An IOC: that of [`Definition::owner`].
+    /// The IOC of [`Definition::owner`].
     Ioc,
-    /// The record that is its key.
+    /// The record whose number is its key.
     Record,
-    /// A circuit: that of [`Definition::owner`].
+    /// The circuit of [`Definition::owner`].
     Circuit,
-    /// The thread that is its key, and the circuit of [`Definition::owner`].
+    /// The thread whose number is its key, and the circuit of [`Definition::owner`].
     ThreadAndCircuit,
 }
 
-/// What a definition does to what was in force under its key.
+/// Effect of a definition on the one in force under its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begin<K> {
-    /// This is in force now.
+    /// This one is in force now.
     Keep(K),
     /// Nothing changes.
     AsBefore,
-    /// Nothing is in force under this key any more.
+    /// Nothing is in force under this key any longer.
     End,
-    /// It can't be kept: no recorder would have written it.
+    /// The definition is invalid: no recorder would have written it.
     Refuse,
 }
 
@@ -53,21 +53,21 @@ pub trait Definition: Sized {
     type Kept: Clone + std::fmt::Debug;
     /// Its owner.
     const OWNED_BY: OwnedBy;
-    /// Its place in a keyframe. By default definitions stand in the order of their numbers; those with a place stand behind
-    /// the fact with its first number, in the order of its second. Whatever a definition refers to must stand before it.
-    /// (Keyframes had such an order first, and stay as they were.)
+    /// Its place in a keyframe. Without one, a definition is sorted by its fact's number. With one, it follows the fact
+    /// that the first number names; the second number orders those that follow the same fact. Whatever a definition
+    /// refers to must come before it. (The first keyframes had this order, and keyframes must not change.)
     const PLACE: Option<(u16, u16)> = None;
 
     /// The number under which it is kept.
     fn key(&self) -> u32;
 
-    /// It comes into force, in place of `before`, which was in force under its key.
+    /// Brings it into force in place of `before`, which was in force under its key.
     fn begin(&self, before: Option<&Self::Kept>) -> Begin<Self::Kept>;
 
     /// The definitions that bring the kept one into force again.
     fn again(key: u32, kept: &Self::Kept) -> impl Iterator<Item = Self>;
 
-    /// Bytes that the kept definition has on the heap.
+    /// Heap memory of the kept definition, in bytes.
     fn heap(kept: &Self::Kept) -> usize;
 
     /// The number of its owner (see [`OwnedBy`]).
@@ -75,13 +75,13 @@ pub trait Definition: Sized {
         0
     }
 
-    /// The key of the definition that ends by itself, without regard to owners.
+    /// The key of the definition that `ended` ends directly, not through an owner.
     fn ended_by(_: Ended) -> Option<u32> {
         None
     }
 }
 
-/// A definition that is kept as it is, as most are.
+/// A definition that is kept whole, as most are.
 pub trait Whole: Clone + std::fmt::Debug {
     /// See [`Definition::OWNED_BY`].
     const OWNED_BY: OwnedBy;
@@ -135,8 +135,8 @@ impl<T: Whole> Definition for T {
     }
 }
 
-/// Bytes that an allocation takes, as measured (tests/memory.rs), including what the allocator adds, or many small things
-/// would take twice what they may. None for no bytes.
+/// Bytes that an allocation takes, as measured (tests/memory.rs). This includes the allocator's overhead; without it,
+/// many small objects would take twice their allowance. 0 for no bytes.
 pub fn allocated(bytes: usize) -> usize {
     const LEAST: usize = 32;
     const STEP: usize = 16;
@@ -146,13 +146,13 @@ pub fn allocated(bytes: usize) -> usize {
     }
 }
 
-/// Bytes that a list of texts takes.
+/// Bytes that a list of strings takes.
 pub(crate) fn texts<T: AsRef<str>>(texts: &[T]) -> usize {
     let each = texts.iter().map(|text| allocated(text.as_ref().len()));
     allocated(size_of_val(texts)) + each.sum::<usize>()
 }
 
-/// A definition of which there is one for the whole run: the latest is in force.
+/// A definition that exists once per run: the latest is in force.
 pub trait Single: Clone {
     /// See [`Definition::PLACE`].
     const PLACE: Option<(u16, u16)> = None;

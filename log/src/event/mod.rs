@@ -1,21 +1,22 @@
-//! The events of a log: what the recorder noted, as facts.
+//! The events of a log: facts that the recorder noted.
 //!
-//! An [`Event`] is a time and a [`Fact`]. Each fact is of a [`Class`]. *Definitions* ([`Host`], [`Ioc`], [`Thread`],
-//! [`Record`], [`Field`], [`CallSite`], [`Circuit`], [`Channel`] ...) give a number to something that lasts; a later
+//! An [`Event`] is a time and a [`Fact`]. Each fact has a [`Class`]. *Definitions* ([`Host`], [`Ioc`], [`Thread`],
+//! [`Record`], [`Field`], [`CallSite`], [`Circuit`], [`Channel`] ...) assign a number to something that lasts; a later
 //! definition with the same number replaces the earlier one. *Ends* put definitions out of force. *Hits* ([`CaPut`],
-//! [`Put`], [`Process`] ...) say that something happened, and refer to definitions by their numbers. *Notes* ([`Loss`],
-//! the operator's mark ...) are for people. The recorder interprets nothing that a reader could interpret later.
+//! [`Put`], [`Process`] ...) record that something happened, and refer to definitions by their numbers. *Notes*
+//! ([`Loss`], the operator's mark ...) are for people. The recorder interprets nothing that a reader could interpret
+//! later.
 //!
-//! One recorder run gives out the numbers, and they mean nothing outside of it. Every segment of a run repeats the
+//! One recorder run assigns the numbers, and they mean nothing outside it. Every segment of a run repeats the
 //! definitions that are in force when it begins, so that it can be read alone.
 //!
 //! Promises of the encoding (postcard, see docs/format.md): variants are only ever added at the end of an enum, and the
 //! members of a struct never change, so logs of every version stay readable.
 //!
-//! **A new fact** is its struct in [`definitions`], [`hits`] or [`notes`], a row at the end of the table in `table.rs`,
-//! and a row in docs/format.md; a definition also says there how it lives ([`Definition`]). The rest follows: its number,
-//! keyframes, what ends it, `iocreplay info`. Then the agent needs a source for it, and the reader a use. The tests ask
-//! for a strategy that makes it (tests/common/facts.rs) and for a golden segment (tests/golden.rs).
+//! **To add a fact**, write its struct in [`definitions`], [`hits`] or [`notes`], and add a row at the end of the table
+//! in `table.rs` and a row in docs/format.md. For a definition, also implement [`Definition`] beside its struct. The
+//! rest follows: its number, keyframes, its end, `iocreplay info`. Then the agent needs a source for it, and the reader
+//! a use. The tests demand a strategy that makes it (tests/common/facts.rs) and a golden segment (tests/golden.rs).
 
 pub mod definitions;
 pub mod hits;
@@ -36,12 +37,12 @@ pub use value::*;
 
 use serde::{Deserialize, Serialize};
 
-/// A fact and when it was seen.
+/// A fact and the time at which it was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Nanoseconds of the host's CLOCK_MONOTONIC (since boot, not counting sleep). [`Clock`] facts
     /// tie it to the calendar.
     pub time: u64,
-    /// What was seen.
+    /// The fact.
     pub fact: Fact,
 }

@@ -3,16 +3,16 @@
 use super::ids::*;
 use serde::{Deserialize, Serialize};
 
-/// Where something was lost.
+/// The place where something was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LossSource {
     /// Hits, between the kernel and the recorder.
     Hits,
     /// Packets, between the kernel and the recorder.
     Packets,
-    /// Bytes of a circuit: a gap in what was captured, or not Channel Access.
+    /// Bytes of a circuit: a gap in the captured stream, or bytes that are not Channel Access.
     Stream,
-    /// Something whose name could not be read from the IOC's memory.
+    /// Things whose names could not be read from the IOC's memory.
     Names,
     /// Events that could not be stored.
     Storage,
@@ -21,29 +21,29 @@ pub enum LossSource {
 /// Something was not recorded. No loss is silent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loss {
-    /// Where.
+    /// Where it was lost.
     pub source: LossSource,
-    /// How much: hits, packets, bytes (Stream) or events.
+    /// Number of hits, packets, bytes (Stream) or events lost.
     pub count: u64,
-    /// Monotonic time before which none of it was lost.
+    /// Monotonic time before which nothing of it was lost.
     pub since: u64,
     /// Why, for people.
     pub cause: String,
 }
 
-/// Chains that were left out because of chain sampling ([`ChainSampling`](crate::event::ChainSampling)): always whole
+/// Chains that chain sampling ([`ChainSampling`](crate::event::ChainSampling)) left out. It always leaves out whole
 /// chains, and never those that puts from outside began.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainsLeftOut {
-    /// The record that they began with.
+    /// The record with which they began.
     pub record: RecordId,
-    /// How many.
+    /// Number of chains.
     pub count: u64,
     /// Monotonic time at which the first of them began; the last began before the time of this event.
     pub since: u64,
 }
 
-/// The segments of a span of time are kept from now on when older ones are deleted to make room.
+/// From now on the segments of a time span are kept when older ones are deleted to free space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
     /// Beginning of the span, monotonic.
@@ -54,20 +54,20 @@ pub struct Pinned {
     pub cause: String,
 }
 
-/// Pinned segments had more than their share of the disk, so the oldest of them are pinned no longer.
+/// Pinned segments exceeded their share of the disk, so the oldest of them are no longer pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unpinned {
-    /// How many.
+    /// Number of segments.
     pub segments: u32,
 }
 
-/// A segment of this run was closed: everything written to it is on the disk, and nothing more will be written. The segment
-/// says so itself in its last block, if there was room; so does the keyframe of the next segment.
+/// A segment of this run was closed: everything written to it is on disk, and nothing more will be written. The last
+/// block of the segment records this, if it had room; so does the keyframe of the next segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentEnd {
     /// Its number in the run.
     pub segment: u32,
-    /// How many blocks it has.
+    /// Number of its blocks.
     pub blocks: u32,
     /// The latest time in it, monotonic.
     pub last: u64,

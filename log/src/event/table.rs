@@ -1,4 +1,4 @@
-//! The one table of facts: the number, the name and the class of each, and where a definition is kept.
+//! The one table of facts: the number, name and class of each, and the store of each definition.
 
 use super::definitions::*;
 use super::hits::*;
@@ -7,54 +7,54 @@ use super::life::Ended;
 use super::notes::*;
 use serde::{Deserialize, Serialize};
 
-/// How facts are sorted, and whom they are for.
+/// The class of a fact: its bearing on order and loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Gives a number its meaning: must come before what was pushed after it.
+    /// Gives a number its meaning. It must stay before all facts that were pushed after it.
     Definition,
-    /// Takes a number's meaning away: must come after what was pushed before it.
+    /// Takes a number's meaning away. It must stay after all facts that were pushed before it.
     End,
-    /// Something happened. Hits come by the thousand, and the recorder may drop them when the disk is too slow.
+    /// Something happened. Hits come in thousands, and the recorder may drop them if the disk is too slow.
     Hit,
-    /// Something happened that people should know of. Never dropped.
+    /// Something happened that people should know about. Never dropped.
     Note,
-    /// About the log itself, by its writer.
+    /// The writer's report on the log itself.
     Storage,
 }
 
 impl Class {
-    /// Does the order of such a fact and others matter to what numbers mean?
+    /// Whether the meaning of numbers depends on the order of such a fact among others.
     pub fn defines(self) -> bool {
         matches!(self, Class::Definition | Class::End)
     }
 }
 
-/// What all facts of one kind have in common.
+/// Properties of all facts of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The number in a log: the place of its variant in [`Fact`].
+    /// The number in a log: the index of its variant in [`Fact`].
     pub number: u16,
     /// The name of its variant in [`Fact`], as in docs/format.md.
     pub variant: &'static str,
-    /// The name in JSON, as `iocreplay info` counts it. Never changes, even where the variant got a better name since.
+    /// The name in JSON, as in the counts of `iocreplay info`. It never changes, even if the variant is renamed.
     pub name: &'static str,
     /// Its class.
     pub class: Class,
 }
 
-/// Hands the table to a macro. Rows: number, variant and content, name in JSON, class; for a definition also the name and
-/// type of what keeps those in force (see [`context`](crate::context)). Rows are only ever added at the end.
+/// Passes the table to a macro. Columns: number, variant and content, name in JSON, class; for a definition also the
+/// name and type of its store in the [`context`](crate::context). Add rows only at the end.
 macro_rules! for_each_fact {
     ($macro:ident) => {
         $macro! {
             /// The machine that the recorder runs on.
             0 Host(Host) "host" Definition in host: Latest<Host>;
-            /// What the wall clock showed.
+            /// The reading of the wall clock.
             1 Clock(Clock) "clock" Definition in clocks: Clocks;
-            /// How the recorder watches, and why not better.
+            /// The tier in use, and the reasons against better ones.
             2 Tier(TierChoice) "tier" Definition in tier: Latest<TierChoice>;
             /// An IOC, or another process that serves Channel Access.
-            /// (Boxed, since it is twice as large as any other fact, and readers hold hundreds of thousands of facts.)
+            /// (Boxed, because it is twice as large as any other fact and readers hold hundreds of thousands of facts.)
             3 Ioc(Box<Ioc>) "ioc" Definition in iocs: Table<Ioc>;
             /// An IOC has ended.
             4 IocEnd(IocEnd) "ioc_end" End;
@@ -68,7 +68,7 @@ macro_rules! for_each_fact {
             8 CallSite(CallSite) "site" Definition in call_sites: Table<CallSite>;
             /// A Channel Access circuit: one TCP connection.
             9 Circuit(Circuit) "circuit" Definition in circuits: Table<Circuit>;
-            /// A circuit was closed; its channels with it.
+            /// A circuit was closed, and its channels with it.
             10 CircuitEnd(CircuitId) "circuit_end" End;
             /// A channel on a circuit.
             11 Channel(Channel) "channel" Definition in channels: Table<Channel>;
@@ -92,7 +92,7 @@ macro_rules! for_each_fact {
             20 CaLinkPut(CaLinkPut) "ca_link_put" Hit;
             /// Something was lost.
             21 Loss(Loss) "loss" Note;
-            /// The operator's note.
+            /// An operator's note.
             22 Mark(String) "mark" Note;
             /// An alias of a record.
             23 Alias(Alias) "alias" Definition in aliases: Table<Alias>;
@@ -106,16 +106,16 @@ macro_rules! for_each_fact {
             27 RecordScan(RecordScan) "scanned" Definition in record_scans: Table<RecordScan>;
             /// The recorder looked at the PACT of a record that was not seen to complete.
             28 PactCheck(PactCheck) "inspected" Hit;
-            /// How many chains are kept from now on (chain sampling).
+            /// Number of chains that are kept from now on (chain sampling).
             29 ChainSampling(ChainSampling) "thinning" Definition in chain_sampling: Latest<ChainSampling>;
-            /// Chains that were left out by chain sampling.
+            /// Chains that chain sampling left out.
             30 ChainsLeftOut(ChainsLeftOut) "thinned" Note;
             /// A record type's process routine (`rset->process`) was entered, in an IOC whose `dbProcess` cannot be
-            /// found. `active`: the record was active already, so it goes on with what it has begun.
+            /// found. `active`: the record was already active, so it continues what it has begun.
             31 RsetProcess(Process) "routine" Hit;
-            /// Segments are pinned: kept when older ones are deleted.
+            /// Segments are pinned, that is, kept when older ones are deleted.
             32 Pinned(Pinned) "pinned" Storage;
-            /// Segments are pinned no longer.
+            /// Segments are no longer pinned.
             33 Unpinned(Unpinned) "unpinned" Storage;
             /// A segment was closed in good order.
             34 SegmentEnd(SegmentEnd) "ended" Storage;
@@ -123,7 +123,7 @@ macro_rules! for_each_fact {
             35 Attached(Attached) "attached" Definition in attached: Table<Attached>;
             /// An IOC's hits are no longer recorded, though it lives.
             36 Detached(Detached) "detached" End;
-            /// Which recorded processes the ends of a circuit belong to.
+            /// The recorded processes at the ends of a circuit.
             37 CircuitEnds(CircuitEnds) "circuit_ends" Definition in circuit_ends: Table<CircuitEnds>;
             /// A field's value some time after a put.
             38 FieldValue(FieldValue) "field_value" Hit;
@@ -132,18 +132,18 @@ macro_rules! for_each_fact {
 }
 pub(crate) use for_each_fact;
 
-/// Makes [`Fact`] and what it says of each kind.
+/// Makes [`Fact`] and the properties of its kinds.
 macro_rules! fact {
     ($($(#[$doc:meta])* $number:literal $variant:ident($content:ty) $name:literal $class:ident
         $(in $store:ident: $kept:ty)?;)*) => {
-        /// Everything that a log can say.
+        /// Any fact that a log can hold.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub enum Fact {
             $($(#[$doc])* $variant($content),)*
         }
 
         impl Fact {
-            /// All kinds, by their numbers.
+            /// All kinds, in the order of their numbers.
             pub const KINDS: &'static [Kind] = &[
                 $(Kind { number: $number, variant: stringify!($variant), name: $name, class: Class::$class },)*
             ];
@@ -172,7 +172,7 @@ impl Fact {
         &Fact::KINDS[usize::from(self.number())]
     }
 
-    /// What it ends, if it is an end.
+    /// The thing that it ends, if it is an end.
     pub fn ended(&self) -> Option<Ended> {
         match self {
             Fact::IocEnd(end) => Some(Ended::Ioc(end.ioc)),
@@ -184,7 +184,7 @@ impl Fact {
     }
 }
 
-// The number of a kind is the place of its variant, which serde encodes.
+// The number of a kind is the index of its variant, which serde encodes.
 const _: () = {
     let mut place = 0;
     while place < Fact::KINDS.len() {

@@ -3,10 +3,10 @@
 pub use epics::Dbf;
 use serde::{Deserialize, Serialize};
 
-/// A value as it lay in memory, in the field's or the request's own type.
+/// A value as found in memory, in the type of its field or request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Value {
-    /// It is not known.
+    /// The value is not known.
     Unknown,
     /// An integer, enum or menu index.
     Int(i64),
@@ -16,7 +16,7 @@ pub enum Value {
     Float(f32),
     /// A 64-bit float.
     Double(f64),
-    /// A string up to its NUL, any bytes.
+    /// The bytes of a string before its NUL; they may have any encoding.
     Text(Vec<u8>),
     /// An array.
     Array(Array),
@@ -27,7 +27,7 @@ pub enum Value {
 pub struct Array {
     /// Type of an element.
     pub dbf: Dbf,
-    /// How many elements the array really has.
+    /// Number of elements in the whole array.
     pub count: u32,
     /// The first elements, little endian, each whole (strings: 40 bytes each).
     pub bytes: Vec<u8>,

@@ -1,8 +1,8 @@
-//! Decodes segments on threads of their own while their caller works on others.
+//! Decodes segments on threads of their own while the caller works on other segments.
 //!
-//! Promises: blocks come as [`Segment::next_block`] gives them, in the same order. All [`Ahead`]s of a process together use
-//! no more threads than it has CPUs, and no more than [`MAX_THREADS`]; each thread holds at most three blocks, of at most
-//! 5 MB. Where no thread is available, blocks are decoded on demand.
+//! Promises: blocks are those of [`Segment::next_block`], in the same order. All [`Ahead`]s of a process together use
+//! no more threads than it has CPUs, and no more than [`MAX_THREADS`]. Each thread holds at most three blocks, of at
+//! most 5 MB each. If no thread is available, blocks are decoded on demand.
 
 use super::error::{Damage, ReadError};
 use super::segment::{Block, Segment};
@@ -13,13 +13,13 @@ use std::sync::mpsc::{sync_channel, Receiver};
 use std::sync::OnceLock;
 use std::thread;
 
-/// More threads would only hold more blocks in memory (15 MB each at most, 7 MB with blocks as the recorder makes them):
-/// work on the events could not keep up.
+/// Maximum number of threads. More would only hold more blocks in memory (15 MB per thread at most, 7 MB with the
+/// recorder's blocks): work on the events could not keep up.
 const MAX_THREADS: usize = 4;
-/// Blocks that wait to be fetched from a thread.
+/// Number of blocks that wait to be fetched from a thread.
 const WAITING: usize = 1;
 
-/// Threads that decode now, in all of the process.
+/// Number of threads in the whole process that are decoding.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 type Found = Result<Block, Damage>;
@@ -41,7 +41,7 @@ struct Permit;
 impl Permit {
     fn get() -> Option<Permit> {
         static MAX: OnceLock<usize> = OnceLock::new();
-        // With one CPU nothing is gained.
+        // One CPU gains nothing.
         let max = *MAX.get_or_init(|| match thread::available_parallelism() {
             Ok(count) if count.get() > 1 => count.get().min(MAX_THREADS),
             _ => 0,
@@ -60,7 +60,7 @@ impl Ahead {
     /// Opens a segment and begins to decode it. `prepare` may make it [skip](Segment::only) blocks.
     ///
     /// # Errors
-    /// As [`Segment::open`].
+    /// Those of [`Segment::open`].
     pub fn open(path: &Path, prepare: impl Fn(&mut Segment)) -> Result<Self, ReadError> {
         let mut segment = Segment::open(path)?;
         prepare(&mut segment);
@@ -73,13 +73,13 @@ impl Ahead {
             let _permit = permit;
             while let Some(found) = segment.next_block() {
                 if send.send(found).is_err() {
-                    return; // nobody wants the rest
+                    return; // the reader is gone
                 }
             }
         };
         match thread::Builder::new().name("decode".into()).spawn(work) {
             Ok(_) => Ok(Ahead { header, from: From::Thread(receive) }),
-            // The closure of the thread that was not made has taken the segment.
+            // The closure of the thread that was not started has taken the segment.
             Err(_) => {
                 let mut segment = Segment::open(path)?;
                 prepare(&mut segment);
@@ -93,7 +93,7 @@ impl Ahead {
         &self.header
     }
 
-    /// As [`Segment::next_block`].
+    /// Like [`Segment::next_block`].
     pub fn next_block(&mut self) -> Option<Found> {
         match &mut self.from {
             From::Thread(receive) => receive.recv().ok(),

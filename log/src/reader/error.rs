@@ -1,24 +1,23 @@
-//! What can be wrong with a log, and the sentences for it.
+//! The faults of a log, and their messages.
 
 use crate::format::VERSION;
 use std::path::PathBuf;
 use std::{error, fmt, io};
 
-/// Why a log or a segment can't be read at all. Displays as one line that names the file and the
-/// remedy.
+/// The reason why a log or a segment can't be read at all. Displays as one line that names the file and the remedy.
 #[derive(Debug)]
 pub enum ReadError {
     /// There is no such file or directory.
     NotFound(PathBuf),
     /// The system refused to read it.
     Io(PathBuf, io::Error),
-    /// Not a file, but this.
+    /// Not a regular file, but of this kind.
     NotAFile(PathBuf, &'static str),
     /// A directory without segments.
     NoSegments(PathBuf),
-    /// A file of no length.
+    /// An empty file.
     Empty(PathBuf),
-    /// Not a segment.
+    /// A file that is not a segment.
     Foreign(PathBuf),
     /// A segment that is cut within its header.
     Cut(PathBuf),
@@ -90,40 +89,40 @@ impl error::Error for ReadError {
 pub struct Damage {
     /// Its offset in the file.
     pub offset: u64,
-    /// How many bytes; 0 where blocks are missing without a trace.
+    /// Its length in bytes; 0 where blocks are missing without a trace.
     pub length: u64,
-    /// How many blocks are known to be missing with it, by the numbers of those around it.
+    /// Number of blocks known to be missing with it, from the numbers of the blocks around it.
     pub blocks: u32,
-    /// The earliest and latest monotonic time of what is missing, where a header says.
+    /// The earliest and latest monotonic time of the missing events, where a header states them.
     pub times: Option<(u64, u64)>,
-    /// What is wrong.
+    /// The fault.
     pub cause: Cause,
 }
 
-/// What is wrong with a part of a segment.
+/// The fault of a part of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// One of the two copies of the segment's header is damaged. The other was used.
     Header,
-    /// It does not look like a block.
+    /// The bytes are not a block.
     Garbage,
     /// The file ends within a block: the recorder was writing it, or stopped, or the copy is short.
     Cut,
-    /// A block's body does not have the checksum in its header.
+    /// A block's body does not match the checksum in its header.
     Checksum,
     /// A block that belongs to another segment.
     Stray,
-    /// A block that came before.
+    /// A block that already came.
     Repeated,
     /// Blocks are not where they should be.
     Missing,
-    /// A block whose checksum is right and whose content makes no sense.
+    /// A block whose checksum is right but whose content makes no sense.
     Content,
-    /// A block that this version does not understand; a newer one may.
+    /// A block that this version does not understand. A newer one may.
     Newer,
-    /// It holds more than any recorder would have put into so few bytes; the rest was not read.
+    /// The segment holds more than any recorder would have put into its bytes. The rest was not read.
     Inflated {
-        /// Events so far.
+        /// Number of events so far.
         events: u64,
     },
     /// The system could not read on.

@@ -1,4 +1,4 @@
-//! Finds the segments that a path stands for.
+//! Finds the segments that a path denotes.
 
 use super::error::ReadError;
 use super::segment::{Limit, Segment};
@@ -8,43 +8,43 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// A file that is a segment, or by its name should be.
+/// A file that is a segment, or should be one by its name.
 #[derive(Clone, Debug)]
 pub struct SegmentFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Its length in bytes.
     pub size: u64,
-    /// Its header; `None` if it can't be read: then [`Segment::open`] says why.
+    /// Its header; `None` if it can't be read. [`Segment::open`] gives the reason.
     pub header: Option<SegmentHeader>,
-    /// How much it may hold. [`find`] divides the limit for all segments among them.
+    /// Limit on its content. [`find`] divides the limit for all segments among them.
     pub limit: Limit,
 }
 
 impl SegmentFile {
-    /// Opens it, to be read up to its limit.
+    /// Opens the segment for reading up to its limit.
     ///
     /// # Errors
-    /// As [`Segment::open`].
+    /// Those of [`Segment::open`].
     pub fn open(&self) -> Result<Segment, ReadError> {
         let mut segment = Segment::open(&self.path)?;
         segment.limit(self.limit);
         Ok(segment)
     }
 
-    /// How its name says that it is pinned.
+    /// Its pin, according to its name.
     pub fn pin(&self) -> Pin {
         let name = self.path.file_name().and_then(|name| SegmentName::parse(name.to_str()?));
         name.map_or(Pin::No, |name| name.pin)
     }
 }
 
-/// Finds the segments that `path` stands for: itself, those in it, and those in directories in it (one for each host).
-/// They are sorted by run, earliest first, and within a run as they were written; those that can't be read come last.
-/// Renamed segments are found as long as their names end in `.iocrec`.
+/// Finds the segments that `path` denotes: the file itself, or the segments in the directory and its subdirectories
+/// (one for each host). They are sorted by run, earliest first, and within a run in the order of writing; those that
+/// can't be read come last. Renamed segments are found if their names end in `.iocrec`.
 ///
 /// # Errors
-/// If there is nothing that can be read.
+/// If there is nothing readable.
 pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     let about = fs::metadata(path).map_err(|error| unreadable(path, error))?;
     if !about.is_dir() {
@@ -56,7 +56,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     let mut known: HashSet<_> = identity(path).into_iter().collect();
     let mut is_new = |path: &PathBuf| identity(path).is_none_or(|own| known.insert(own));
     for directory in list(path, &mut files)?.into_iter().filter(&mut is_new) {
-        // Somebody else's directory, or a file system's lost+found: opening it says why, and the others are read.
+        // Another user's directory, or lost+found: opening it gives the reason, and the others are read.
         if list(&directory, &mut files).is_err() {
             files.push(directory);
         }
@@ -71,7 +71,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     for path in files {
         let header = match Segment::open(&path) {
             Ok(segment) => Some(*segment.header()),
-            // The recorder has deleted it since, to make room, or renamed it to pin it.
+            // The recorder has since deleted it to free space, or renamed it to pin it.
             Err(ReadError::NotFound(_)) if path.symlink_metadata().is_err() => continue,
             Err(error) => {
                 first_error.get_or_insert(error);
@@ -90,7 +90,7 @@ pub fn find(path: &Path) -> Result<Vec<SegmentFile>, ReadError> {
     }
 }
 
-/// The identity of a file under all its names: a link to a directory must not make us read its content twice.
+/// The identity of a file under any of its names, so that a link to a directory does not cause it to be read twice.
 #[cfg(unix)]
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

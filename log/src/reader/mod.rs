@@ -1,11 +1,11 @@
 //! Reads segments, whatever happened to them.
 //!
-//! What it promises for any bytes at all: no panic; less than 16 MiB of memory for each open segment; time in proportion
-//! to the file's length; every event was written as it is read (three checksums and the segment's tag protect it); every
-//! part of the file that gives no events is reported as [`Damage`], in order. A damaged block costs only that block.
+//! Promises for any input: no panic; less than 16 MiB of memory for each open segment; time in proportion to the file's
+//! length; every event is read as it was written (three checksums and the segment's tag protect it); every part of the
+//! file that gives no events is reported as [`Damage`], in order. A damaged block costs only that block.
 //!
-//! [`find()`] finds the segments that a path stands for; [`Segment`] reads one; [`Ahead`] reads one on a thread of its own,
-//! while its caller works on others; [`verify()`] checks whether a run's log is sound.
+//! [`find()`] finds the segments that a path denotes; [`Segment`] reads one; [`Ahead`] reads one on a thread of its
+//! own, while its caller works on others; [`verify()`] checks that a run's log is sound.
 
 mod ahead;
 mod error;

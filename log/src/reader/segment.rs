@@ -18,41 +18,41 @@ use std::path::{Path, PathBuf};
 pub struct Block {
     /// Its offset in the file.
     pub offset: u64,
-    /// Bytes in the file, its header included.
+    /// Its length in the file in bytes, header included.
     pub length: u64,
     /// Its number in the segment, from 0.
     pub sequence: u32,
-    /// Does it repeat earlier definitions of the run, so that the segment can be read alone? If the segment before was read
-    /// to its end, it holds nothing new.
+    /// Whether it repeats earlier definitions of the run, so that the segment can be read alone. If the segment before
+    /// was read to its end, it holds nothing new.
     pub keyframe: bool,
-    /// Its events, in the order of time, except that definitions stand before everything that was pushed after them, and
-    /// ends after everything that was pushed before them.
+    /// Its events, in the order of time, except that definitions come before everything that was pushed after them, and
+    /// ends come after everything that was pushed before them.
     pub events: Vec<Event>,
 }
 
-/// How much a segment may hold before the reader concludes that no recorder has written it.
+/// Limit on a segment's content. Beyond it, the reader concludes that no recorder wrote the segment.
 ///
-/// Blocks that are all alike pack to next to nothing: 60 KB can hold 19 million events, and 64 MB as much work as a year's
-/// logs. Real events differ: no recorder has been seen to need less than 0.23 bytes for each. So some work is always
-/// done, the same for all logs together, and more for each byte that is read.
+/// Uniform blocks compress to almost nothing: 60 KB can hold 19 million events, and 64 MB can hold as much work as a
+/// year's logs. Real events differ: no recorder has been seen to need less than 0.23 bytes per event. So the limit is a
+/// fixed amount of work for all logs together, plus some for each byte that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Events that it may hold however small it is; `None` for no limit.
+    /// Number of events that a segment of any size may hold; `None` for no limit.
     free: Option<u64>,
 }
 
-/// Events that are read however small the logs are: some seconds of work.
+/// Number of events that are read from logs of any size: some seconds of work.
 const FREE: u64 = 2_000_000;
-/// Further events for each byte.
+/// Number of further events for each byte.
 const PER_BYTE: u64 = 32;
-/// Unpacked bytes that count as one event. Most events have fewer; those with more hold text, which has to be printed.
+/// Unpacked bytes that count as one event. Most events have fewer; those with more hold text, which must be printed.
 const BYTES: u32 = 8;
 
 impl Limit {
     /// No limit.
     pub const NONE: Limit = Limit { free: None };
 
-    /// The limit for each of a number of files that are read together.
+    /// The limit for each of `files` files that are read together.
     pub fn shared(files: usize) -> Limit {
         Limit { free: Some(FREE / (files as u64).max(1)) }
     }
@@ -72,15 +72,15 @@ pub struct Segment<R = File> {
     until: u64,
     ended: bool,
     limit: Limit,
-    /// Bytes of the unpacked blocks, their content by the limit's measure, and the number of their events.
+    /// Bytes of the unpacked blocks, their work as the limit measures it, and the number of their events.
     read: (u64, u64, u64),
 }
 
-/// What was found next.
+/// The next thing in the file.
 enum Found {
     Block(Block),
     Damage(Damage),
-    /// A block that was not asked for.
+    /// A block that the caller does not want.
     Skipped,
 }
 
@@ -88,14 +88,14 @@ impl Segment<File> {
     /// Opens a segment.
     ///
     /// # Errors
-    /// If this version can read nothing in it.
+    /// If this version can read nothing of it.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         Segment::read(open_file(path)?, path)
     }
 }
 
-/// Opens a regular file. A pipe with such a name would block whoever reads the directory, and opening a device may have
-/// effects: so neither is opened. If one takes the file's place meanwhile, it is opened without waiting and not read.
+/// Opens a regular file. Opening a pipe would block the reader, and opening a device may have side effects, so neither
+/// is opened. If one takes the file's place meanwhile, it is opened without waiting and is not read.
 fn open_file(path: &Path) -> Result<File, ReadError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => ReadError::NotFound(path.to_owned()),
@@ -142,10 +142,10 @@ fn what_else(kind: FileType) -> Option<&'static str> {
 }
 
 impl<R: Read + Seek> Segment<R> {
-    /// Reads a segment from anywhere; `path` is for messages.
+    /// Reads a segment from any source; `path` is for messages.
     ///
     /// # Errors
-    /// As [`Segment::open`].
+    /// Those of [`Segment::open`].
     pub fn read(file: R, path: &Path) -> Result<Self, ReadError> {
         let failed = |error| ReadError::Io(path.to_owned(), error);
         let mut window = Window::new(file).map_err(failed)?;
@@ -175,8 +175,8 @@ impl<R: Read + Seek> Segment<R> {
         &self.header
     }
 
-    /// From now on, skips blocks that have nothing between two monotonic times (both included) and no definitions that
-    /// something between them could need. Only whole blocks are skipped, so events before and after still come.
+    /// From now on, skips blocks that hold neither events between two monotonic times (inclusive) nor definitions that
+    /// such events could need. Only whole blocks are skipped, so some earlier and later events still come.
     pub fn only(&mut self, since: u64, until: u64) {
         (self.since, self.until) = (since, until);
     }
@@ -186,12 +186,12 @@ impl<R: Read + Seek> Segment<R> {
         self.only(u64::MAX, u64::MAX);
     }
 
-    /// From now on, stops where the segment exceeds a limit, and reports that. By default there is no limit.
+    /// From now on, stops where the segment exceeds `limit`, and reports it. By default there is no limit.
     pub fn limit(&mut self, limit: Limit) {
         self.limit = limit;
     }
 
-    /// Is a block still within the limit? Counts it.
+    /// Counts a block. Returns whether it is still within the limit.
     fn may_unpack(&mut self, header: &BlockHeader, length: u64) -> bool {
         let (bytes, work, events) = &mut self.read;
         *bytes += length;
@@ -237,7 +237,7 @@ impl<R: Read + Seek> Segment<R> {
         };
         let whole = length <= self.window.left();
         if !header.plausible() {
-            // A right checksum over lengths that no writer makes: they can't be trusted.
+            // The checksum is right, but no writer makes such lengths: they can't be trusted.
             self.window.pass(BLOCK_HEADER as u64)?;
             return bad(BLOCK_HEADER as u64, 0, Cause::Content);
         }
@@ -268,7 +268,7 @@ impl<R: Read + Seek> Segment<R> {
         }
         let bytes = self.window.look(length as usize)?;
         let Some(body) = bytes.get(BLOCK_HEADER..length as usize) else {
-            self.ended = true; // the file was cut while it was read
+            self.ended = true; // the file was truncated while it was read
             return bad(length, 1, Cause::Cut);
         };
         let outcome = if crc32fast::hash(body) != header.body_crc {
@@ -315,7 +315,7 @@ impl<R: Read + Seek> Segment<R> {
                     self.window.pass(1)?;
                 }
                 Some(distance) => self.window.pass(distance as u64)?,
-                // The last bytes may be the first of the magic.
+                // The last bytes may begin the magic.
                 None if bytes.len() >= BLOCK_HEADER => {
                     let distance = bytes.len() - (BLOCK_MAGIC.len() - 1);
                     self.window.pass(distance as u64)?;
@@ -339,7 +339,7 @@ fn block_header(bytes: &[u8]) -> Result<BlockHeader, BadHeader> {
     BlockHeader::decode(header)
 }
 
-/// Reads the header from its two copies. Gives its tag and the copies that are damaged.
+/// Reads the header from its two copies. Also returns its tag and the damaged copies.
 fn read_header(head: &[u8], path: PathBuf) -> Result<(SegmentHeader, u32, VecDeque<Damage>), ReadError> {
     let copy = |number: usize| -> Result<(SegmentHeader, u32), BadHeader> {
         let bytes =

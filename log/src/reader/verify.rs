@@ -1,13 +1,13 @@
-//! Checks whether a run's log is sound, and if not, what is missing.
+//! Checks that a run's log is sound, and finds what is missing if it is not.
 //!
-//! It is sound if every byte is as it was written and nothing is missing in between. The following is not damage: losses
-//! that the recorder noted itself; deleted segments, the oldest ones and those between pinned ones and the oldest that is
-//! not pinned, since the recorder deletes them to stay under its cap; and a last block that was being written when the
+//! A log is sound if every byte is as it was written and nothing is missing in between. The following is not damage:
+//! losses that the recorder noted itself; segments that the recorder deleted to stay under its cap (the oldest ones,
+//! and those between pinned ones and the oldest that is not pinned); and a last block that was being written when the
 //! recorder stopped.
 //!
-//! A file that lost whole blocks at its end looks like one that ended there. The next segment says how many there were.
-//! Without a next one, a segment that does not record its own end is noted: nothing shows whether the recorder was killed
-//! or the end is missing.
+//! A file that lost whole blocks at its end looks like one that ended there. The next segment states the number of
+//! blocks. If there is no next segment, a segment that does not record its own end is noted: nothing shows whether the
+//! recorder was killed or the end is missing.
 
 use super::ahead::Ahead;
 use super::error::{Cause, Damage};
@@ -19,34 +19,34 @@ use crate::name::Pin;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Findings and losses that are kept of a run; a bound for hostile logs. All are counted.
+/// Maximum number of findings, and of losses, that are kept for a run; a bound for hostile logs. All are counted.
 const MAX_KEPT: usize = 10_000;
-/// Bytes of the losses' texts that are kept; a bound, too.
+/// Maximum size of the losses' texts that are kept, in bytes; also a bound.
 const MAX_TEXT: usize = 64 << 20;
 
-/// What is wrong in one place.
+/// A fault in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The file.
+    /// The segment's file.
     pub segment: PathBuf,
-    /// Offset in it.
+    /// Offset in the file.
     pub offset: u64,
-    /// Bytes that gave no events.
+    /// Number of bytes that gave no events.
     pub length: u64,
-    /// Blocks that are known to be missing.
+    /// Number of blocks known to be missing.
     pub blocks: u32,
-    /// Segments that are missing before this one.
+    /// Number of segments missing before this one.
     pub segments: u32,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
-    /// Wall-clock times, ns since 1970 UTC, between which something may be missing; `None` where nothing is, or where it is
-    /// unknown.
+    /// Start of the time span in which something may be missing: wall clock, ns since 1970 UTC. `None` if nothing is
+    /// missing, or if the time is unknown.
     pub from: Option<i64>,
-    /// The other end.
+    /// End of the span, likewise.
     pub to: Option<i64>,
 }
 
-/// What is wrong.
+/// A fault of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A part of a segment is damaged.
@@ -55,20 +55,20 @@ pub enum Fault {
     Unfinished,
     /// Blocks are missing at the end of the file.
     Short,
-    /// The segment does not record its end, and there is no next one that would.
+    /// The segment does not record its end, and no next one does.
     Open,
     /// Segments are missing before this one.
     Segments,
-    /// Segments are missing before this one, and all before them are pinned: they were deleted to make room.
+    /// Segments are missing before this one, and all before them are pinned: they were deleted to free space.
     MadeRoom,
-    /// The segment is there twice.
+    /// The segment exists twice.
     Twice,
     /// The segment can't be read, for this reason.
     Unreadable(String),
 }
 
 impl Fault {
-    /// Is the log sound in spite of it?
+    /// Whether the log is sound in spite of it.
     pub fn is_harmless(&self) -> bool {
         matches!(self, Fault::Unfinished | Fault::Open | Fault::MadeRoom | Fault::Twice)
     }
@@ -93,60 +93,60 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What was found in a run's segments.
+/// The results of a check of a run's segments.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// The host and the recorder, if the log says.
+    /// The host and the recorder, if the log names them.
     pub host: Option<Host>,
-    /// Segments that could be read.
+    /// Number of readable segments.
     pub segments: usize,
-    /// The number of the first of them in the run: as many before it were deleted, or not copied.
+    /// The number of the first of them in the run. That many segments before it were deleted or not copied.
     pub first_segment: u32,
-    /// Bytes of all files.
+    /// Size of all files, in bytes.
     pub bytes: u64,
-    /// Blocks that are sound.
+    /// Number of sound blocks.
     pub blocks: u64,
-    /// Events in them, without those that a keyframe repeats.
+    /// Number of events in them, without those that a keyframe repeats.
     pub events: u64,
     /// Wall-clock times of the first and the last of them.
     pub span: Option<(i64, i64)>,
-    /// What is wrong, in the order of the files.
+    /// The findings, in the order of the files.
     pub list: Vec<Finding>,
-    /// How many findings there are, kept or not.
+    /// Number of findings, kept or not.
     pub count: u64,
     /// Losses that the recorder noted, with the wall-clock times of their beginning and end.
     pub losses: Vec<(i64, i64, Loss)>,
-    /// Bytes of their texts.
+    /// Size of their texts, in bytes.
     text: usize,
     harmed: bool,
     context: Context,
     /// The latest monotonic time so far.
     newest: Option<u64>,
-    /// Indices of findings that wait for the time of what comes after them.
+    /// Indices of findings that wait for the time of the next event.
     waiting: Vec<usize>,
 }
 
-/// A segment that was read, to compare the next one with.
+/// A segment that was read, for comparison with the next one.
 struct Read<'a> {
     path: &'a Path,
     sequence: u32,
-    /// Would its writer have recorded its end?
+    /// Whether its writer would have recorded its end.
     records_end: bool,
-    /// Blocks that it has, with those that are known to be missing.
+    /// Number of its blocks, including those known to be missing.
     blocks: u32,
-    /// Where its last part ends.
+    /// Offset of the end of its last part.
     end: u64,
-    /// That part is not a sound block.
+    /// Whether that part is not a sound block.
     bad_end: bool,
-    /// It records itself that it ends there.
+    /// Whether it records its own end.
     ended: bool,
 }
 
-/// Reads a run's segments, which are in order.
+/// Checks a run's segments, which must be in order.
 pub fn verify(files: &[SegmentFile]) -> Findings {
     let mut found = Findings::default();
     let mut before: Option<Read> = None;
-    // The oldest that is not pinned is deleted first, so no other gap is the recorder's.
+    // The recorder deletes the oldest segment that is not pinned, so it causes no other gaps.
     let mut all_pinned = true;
     let last = files.iter().rposition(|file| file.header.is_some());
     for (number, file) in files.iter().enumerate() {
@@ -185,12 +185,12 @@ pub fn verify(files: &[SegmentFile]) -> Findings {
 }
 
 impl Findings {
-    /// Is every byte as it was written, and nothing missing in between?
+    /// Whether every byte is as it was written and nothing is missing in between.
     pub fn is_sound(&self) -> bool {
         !self.harmed
     }
 
-    /// Reads a segment. `last`: no readable one follows.
+    /// Checks a segment. `last`: no readable segment follows.
     fn segment<'a>(
         &mut self,
         mut segment: Ahead,
@@ -239,7 +239,7 @@ impl Findings {
             return;
         }
         if read.bad_end {
-            // They were in the part that is known to be damaged.
+            // The missing blocks were in the part that is known to be damaged.
             let at_its_end = self.list.iter_mut().rev().find(|finding| finding.segment == read.path);
             if let Some(finding) = at_its_end {
                 finding.blocks = finding.blocks.saturating_add(blocks);
@@ -249,12 +249,12 @@ impl Findings {
         let wall = |time| self.context.wall(time);
         let (from, to) = (self.newest.and_then(wall), wall(ended.last));
         let (segment, offset, fault) = (read.path.to_owned(), read.end, Fault::Short);
-        let to = to.map(|to| to.max(from.unwrap_or(to))); // what is there may be later than what is missing
+        let to = to.map(|to| to.max(from.unwrap_or(to))); // existing events may be later than missing ones
         let finding = Finding { segment, offset, length: 0, blocks, segments: 0, fault, from, to };
         self.keep(finding, to.is_none());
     }
 
-    /// No segment follows that would say how this one ended.
+    /// No segment follows that would record the end of this one.
     fn nothing_follows(&mut self, read: &Read) {
         if read.records_end && !read.ended && !read.bad_end {
             self.add(read.path, read.end, 0, 0, Fault::Open);
@@ -279,8 +279,8 @@ impl Findings {
         self.keep(Finding { segment, offset, length, blocks, segments: 0, fault, from, to }, loses);
     }
 
-    /// Keeps a finding. If it `loses` something, the time of that is unknown, but it is after everything read so far and
-    /// before everything to come.
+    /// Keeps a finding. If it `loses` events, their times are unknown, but lie after everything read so far and before
+    /// everything to come.
     fn keep(&mut self, mut finding: Finding, loses: bool) {
         self.count += 1;
         self.harmed |= !finding.fault.is_harmless();
@@ -294,7 +294,7 @@ impl Findings {
         self.list.push(finding);
     }
 
-    /// What comes after the waiting findings begins at a monotonic time.
+    /// Ends the spans of the waiting findings: the events after them begin at this monotonic time.
     fn close(&mut self, time: u64) {
         let to = self.context.wall(time);
         for place in self.waiting.drain(..) {
@@ -319,7 +319,7 @@ impl Findings {
         }
         self.host = self.context.host().cloned().or(self.host.take());
         if block.keyframe && !alone {
-            return; // its times say when the segment was begun, not when something happened
+            return; // its times are those of the segment's start, not of events
         }
         self.events += block.events.len() as u64;
         let times = || block.events.iter().map(|event| event.time);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Bytes asked of the file at once, at least.
+/// Minimum number of bytes to read from the file at once.
 const CHUNK: usize = 64 << 10;
 
 /// The part of a file in view.
@@ -10,11 +10,11 @@ const CHUNK: usize = 64 << 10;
 pub(super) struct Window<R> {
     file: R,
     buffer: Vec<u8>,
-    /// Bytes of the buffer that were passed.
+    /// Number of bytes of the buffer that were passed.
     passed: usize,
-    /// Where in the file the rest begins.
+    /// Offset in the file of the rest.
     offset: u64,
-    /// The file's length when it was opened. What is written later is not read.
+    /// The file's length when it was opened. Bytes written later are not read.
     length: u64,
 }
 
@@ -29,12 +29,12 @@ impl<R: Read + Seek> Window<R> {
         self.offset
     }
 
-    /// Bytes left.
+    /// Number of bytes left.
     pub fn left(&self) -> u64 {
         self.length.saturating_sub(self.offset)
     }
 
-    /// The next bytes: `count` of them, or more, or fewer if the file ends.
+    /// The next bytes: at least `count`, or fewer if the file ends.
     pub fn look(&mut self, count: usize) -> io::Result<&[u8]> {
         if self.buffer.len() - self.passed < count {
             self.buffer.drain(..self.passed);
@@ -44,13 +44,13 @@ impl<R: Read + Seek> Window<R> {
             let there = (missing as u64).min(self.length.saturating_sub(end));
             let got = (&mut self.file).take(there).read_to_end(&mut self.buffer)?;
             if (got as u64) < there {
-                self.length = end + got as u64; // cut while it is read
+                self.length = end + got as u64; // truncated while it is read
             }
         }
         Ok(self.buffer.get(self.passed..).unwrap_or(&[]))
     }
 
-    /// Passes over bytes, at most to the end.
+    /// Skips bytes, at most to the end.
     pub fn pass(&mut self, count: u64) -> io::Result<()> {
         let count = count.min(self.left());
         let here = (self.buffer.len() - self.passed) as u64;

@@ -1,5 +1,5 @@
-//! The few things that the writer needs of a disk, so that tests can replace it with one that is full, broken,
-//! read-only, or loses its power.
+//! The few operations that the writer needs of a disk. Tests can replace the disk with one that is full, broken or
+//! read-only, or that loses its power.
 
 #[cfg(unix)]
 mod directory;
@@ -17,31 +17,31 @@ pub struct Stored {
     pub name: String,
     /// Its length, bytes.
     pub length: u64,
-    /// Bytes of the disk that it takes: may be more or (compressed, sparse) fewer.
+    /// Bytes that it takes on the disk: may be more than its length, or (compressed, sparse) fewer.
     pub taken: u64,
-    /// When it was last written to: wall-clock time, nanoseconds since 1970 UTC.
+    /// Time of the last write: wall clock, nanoseconds since 1970 UTC.
     pub modified: i64,
 }
 
-/// The files are no longer where people look for them.
+/// A report that the files are no longer where people look for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Astray {
-    /// What happened, for people, with the path.
+    /// The cause, for people, with the path.
     pub reason: String,
-    /// The open file is lost, and with it all files that are missing: nobody can reach them any more.
+    /// Whether the open file is lost, and with it all missing files: nobody can reach them any longer.
     pub lost: bool,
 }
 
 /// A directory of files, one of them open for appending.
 ///
-/// What a method has done when it returns survives the end of the process. It survives a power cut when
-/// [`sync`](Storage::sync) (for bytes) or [`sync_names`](Storage::sync_names) (for everything else) has returned after
-/// it; until then any part of it may be undone, in any order.
+/// When a method returns, its effect survives the end of the process. The effect survives a power cut once a later call
+/// of [`sync`](Storage::sync) (for bytes) or [`sync_names`](Storage::sync_names) (for everything else) has returned;
+/// until then any part of it may be undone, in any order.
 pub trait Storage {
-    /// All files. The writer leaves files alone whose names it would not have given.
+    /// All files. The writer leaves files alone if their names are not of its own form.
     fn list(&mut self) -> io::Result<Vec<Stored>>;
 
-    /// Bytes that the disk allocates at once.
+    /// The disk's unit of allocation, in bytes.
     fn unit(&self) -> u64 {
         4096
     }
@@ -51,9 +51,9 @@ pub trait Storage {
         self.unit()
     }
 
-    /// Makes an empty file and opens it for appending in place of the one before, if any. Fails if
-    /// the name exists. Where the disk can, preallocates `reserve` bytes, and fails if there are not as
-    /// many: then writing that many does not fail for lack of space.
+    /// Makes an empty file and opens it for appending, in place of any open one. Fails if the name exists. Preallocates
+    /// `reserve` bytes if the disk supports it, and fails if there is not enough space. Writing that many bytes then
+    /// does not fail for lack of space.
     fn create(&mut self, name: &str, reserve: u64) -> io::Result<()>;
 
     /// Appends to the open file. After an error any part of `bytes` may have been written.
@@ -62,11 +62,11 @@ pub trait Storage {
     /// On return everything appended to the open file survives a power cut.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Closes the open file, if any, and frees preallocated space that it did not use. After an error the file is closed,
-    /// too.
+    /// Closes the open file, if any, and frees preallocated space that it did not use. The file is closed even on
+    /// error.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// Frees preallocated space of a file, not the open one, whose recorder was killed.
+    /// Frees preallocated space of a file whose recorder was killed. Not for the open file.
     fn trim(&mut self, name: &str) -> io::Result<()>;
 
     /// Renames a file. The new name must be free. The open file stays open.
@@ -78,15 +78,15 @@ pub trait Storage {
     /// On return all that was created, renamed and removed survives a power cut.
     fn sync_names(&mut self) -> io::Result<()>;
 
-    /// Checks that the files are where people look for them: a directory may be deleted or moved, and another one, or
-    /// another file system, may take its place. `length`: bytes that the open file must have. `None` if all is well, or if
-    /// that is unknown.
+    /// Checks that the files are where people look for them: a directory may be deleted or moved, and another directory
+    /// or file system may take its place. `length`: minimum length of the open file, bytes. `None` if all is well or
+    /// the state is unknown.
     fn astray(&mut self, _length: u64) -> Option<Astray> {
         None
     }
 
-    /// Goes to the place where people look for the files, after [`astray`](Storage::astray) or an error, and makes it if it
-    /// is missing. True if it is another one than before. No file is open then.
+    /// Moves to the place where people look for the files, after [`astray`](Storage::astray) or an error. Makes it if
+    /// it is missing. Returns whether the place is a new one. No file is open afterwards.
     fn settle(&mut self) -> io::Result<bool> {
         Ok(false)
     }
@@ -97,7 +97,7 @@ pub trait Storage {
     }
 }
 
-/// Zero for times before 1970.
+/// A time as nanoseconds since 1970 UTC; 0 for earlier times.
 fn nanoseconds_since_1970(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! Puts events into batches and writes batches as blocks. What can't be stored is counted as lost.
+//! Puts events into batches and writes batches as blocks. Events that can't be stored are counted as lost.
 
 use super::failure::{Doing, Failure};
 use super::{State, Writer};
@@ -6,7 +6,7 @@ use crate::event::{Event, Fact};
 use crate::storage::Storage;
 
 impl<S: Storage> Writer<S> {
-    /// Encodes an event and makes room for it in the batch and on disk. `false` if it is lost.
+    /// Encodes an event and makes room for it in the batch and on disk. Returns `false` if it is lost.
     pub(super) fn can_take(&mut self, event: &Event) -> bool {
         if self.status.state != State::Ok {
             return false;
@@ -57,7 +57,7 @@ impl<S: Storage> Writer<S> {
             return;
         }
         self.lose(pushed, first);
-        // Definitions may be lost with it, so the next event needs a segment with a new keyframe.
+        // Definitions may be lost with the batch, so the next event needs a segment with a new keyframe.
         match outcome {
             Err(failure) => self.pause(failure),
             Ok(_) => {

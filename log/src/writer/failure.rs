@@ -1,9 +1,9 @@
-//! Why something could not be stored, and the sentences for it.
+//! The reasons why something could not be stored, and their messages.
 
 use crate::storage::Astray;
 use std::{fmt, io};
 
-/// What was being done.
+/// The action that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     PackDefinitions,
@@ -38,25 +38,25 @@ impl Doing {
         }
     }
 
-    /// Makes a failure of an error: for `map_err`.
+    /// Makes a failure from an error, for `map_err`.
     pub fn failed(self, error: io::Error) -> Failure {
         Failure::Io(self, error)
     }
 }
 
-/// Why something could not be stored. Displays as a line without an end.
+/// The reason why something could not be stored. Displays as a line without a line feed.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The system refused.
     Io(Doing, io::Error),
     /// The definitions in force need segments of at least `least` bytes, more than the cap allows.
     KeyframeTooBig { least: u64, max_disk: u64 },
-    /// The place was taken away; what failed because of it.
+    /// The place was taken away, which caused this failure.
     Astray(Astray, Box<Failure>),
 }
 
 impl Failure {
-    /// Is the file system full?
+    /// Whether the file system is full.
     pub fn is_full(&self) -> bool {
         match self {
             Failure::Io(_, error) => {

@@ -1,35 +1,35 @@
 //! Writes events into segments.
 //!
-//! What it promises, as long as [`Writer::tick`] is called several times within a flush interval:
+//! Promises, provided that [`Writer::tick`] is called several times within a flush interval:
 //!
 //! - **A crash of the recorder** (kill -9, out of memory) costs the events pushed since the last flush
 //!   ([`Options::flush`], 1 s) and nothing else. **A power cut** costs the events since the last sync
 //!   ([`Options::sync`], 5 s) and nothing else. This holds whatever the disk kept of unsynced data: any part, in any
-//!   order, torn at any sector, and likewise of created, renamed and deleted files. It assumes that a sector of 512 bytes
-//!   is written as a whole, and that a disk that reports a sync has synced.
-//! - **The cap** ([`Options::max_disk`]): the directory never takes more of the disk, as `du` counts it, not for a
-//!   moment. This includes all segments, those of earlier runs and the open one, in whole units of the disk (4096 bytes),
-//!   and their entries in the directory. Room is made before anything is written, and a deletion has reached the disk
-//!   before its room is used. The open segment is preallocated where the disk can do that. Files whose names the recorder
-//!   would not have given are neither counted nor touched.
+//!   order, torn at any sector, and likewise for created, renamed and deleted files. It assumes that a sector of 512
+//!   bytes is written atomically, and that a disk that reports a sync has synced.
+//! - **The cap** ([`Options::max_disk`]): the directory never takes more of the disk, as `du` counts it, not even for a
+//!   moment. This includes all segments, those of earlier runs and the open one, in whole units of the disk (4096
+//!   bytes), and their entries in the directory. Space is freed before anything is written, and a deletion has reached
+//!   the disk before its space is used. The open segment is preallocated where the disk supports it. Files whose names
+//!   the recorder would not have given are neither counted nor touched.
 //! - **Retention**: the oldest segment that is not pinned is deleted first. Pinned segments have a share of the cap
 //!   ([`Options::pin_share`]); beyond it the oldest are unpinned, those of operators' marks last.
-//! - **Errors of the disk are states**, not failures: the writer pauses, counts what it can't store, and comes back by
-//!   itself, in a new segment that says how much is missing. After an error it never goes on in the same segment, and it
-//!   never changes or repairs what is written. If others have filled the file system, it first deletes its own oldest
-//!   segments that are not pinned, one at a time.
-//! - **A directory that is deleted, moved or replaced** is noticed within a second, and followed (`place.rs`): nothing is
-//!   written where nobody would find it, and what is missing is counted.
+//! - **Errors of the disk are states**, not failures: the writer pauses, counts the events that it can't store, and
+//!   resumes by itself, in a new segment that records the loss. After an error it never continues in the same segment,
+//!   and it never changes or repairs written data. If others have filled the file system, it first deletes its own
+//!   oldest segments that are not pinned, one at a time.
+//! - **A directory that is deleted, moved or replaced** is noticed within a second and followed (`place.rs`): nothing
+//!   is written where nobody would find it, and missing events are counted.
 //! - **Every event pushed is counted** once, in [`Status::stored`] or [`Status::lost`], as soon as its batch is written
-//!   or given up. The writer's own notes count as stored, too, except for losses.
-//! - **A segment can be read alone**: before its first event it holds the definitions that were in force (a keyframe), so
-//!   deleting older segments takes nothing that it needs.
-//! - **The length of a closed segment is recorded twice**: in its own last block, where there was room, and in the
-//!   keyframe of the next segment. So blocks that a file loses at its end are missed.
+//!   or given up. The writer's own notes also count as stored, except for losses.
+//! - **A segment can be read alone**: before its first event it holds the definitions that were in force (a keyframe),
+//!   so it does not depend on older segments.
+//! - **The length of a closed segment is recorded twice**: in its own last block, if there was room, and in the
+//!   keyframe of the next segment. So a reader notices when a file has lost blocks at its end.
 //!
-//! Memory, beside the context, at the default level and 20,000 hits/s: 0.7 MiB for packing (0.2 MiB of it zstd's) and
+//! Memory besides the context, at the default level and 20,000 hits/s: 0.7 MiB for packing (0.2 MiB of it zstd's) and
 //! 0.6 MiB for a batch (24 bytes an event, and its templates); at 100 hits/s a tenth of that. While a keyframe is
-//! written, its packed bytes.
+//! written, its packed bytes are added.
 
 mod blocks;
 mod failure;
@@ -60,9 +60,9 @@ use segment::Open;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Nanoseconds between searches for segments that are too old.
+/// Interval between searches for segments that are too old, nanoseconds.
 const AGE_INTERVAL: u64 = 10_000_000_000;
-/// Notices that wait to be taken; if there are more, the oldest are dropped.
+/// Maximum number of notices that wait to be taken; the oldest are dropped.
 const MAX_NOTICES: usize = 16;
 
 /// Writes the log of one run.
@@ -76,48 +76,49 @@ pub struct Writer<S: Storage> {
     encoded: Encoded,
     retention: Retention,
     open: Option<Open>,
-    /// The last segment that was closed, all of it on the disk.
+    /// The last segment that was closed with all of it on disk.
     ended: Option<SegmentEnd>,
-    /// The last segment that was abandoned after an error, until it was searched for.
+    /// The last segment that was abandoned after an error, until the writer looks for it.
     abandoned: Option<Abandoned>,
     /// Number of the next segment in this run.
     next_segment: u32,
-    /// The newest name that was tried or found.
+    /// The newest name tried or found.
     newest: Option<SegmentName>,
     status: Status,
-    /// The latest time that a caller passed.
+    /// The latest time passed by a caller.
     now: u64,
-    /// When the batch got its first event.
+    /// Time at which the batch got its first event.
     batch_since: u64,
     last_sync: u64,
     losses: Losses,
-    /// The file system was full before a segment had its first block.
+    /// Whether the file system was full before a segment had its first block.
     cramped: bool,
-    /// When to try again, and how long to wait after that.
+    /// Time of the next attempt to store.
     retry_at: u64,
+    /// Time to wait after that attempt.
     retry_after: u64,
-    /// When storing last began.
+    /// Time at which storing last resumed.
     resumed: u64,
-    /// When to search again for segments that are too old.
+    /// Time of the next search for segments that are too old.
     age_at: u64,
-    /// When to check the place again.
+    /// Time of the next check of the place.
     place_at: u64,
-    /// When to report again that segments are deleted early.
+    /// Time of the next possible report that segments are deleted early.
     early_line_at: u64,
-    /// The time in which segments are pinned from their beginning.
+    /// The time span in which new segments are pinned from the start.
     window: Option<Window>,
-    /// Marks that came while nothing could be stored, with their times.
+    /// Marks that came while storing was paused, with their times.
     waiting_marks: VecDeque<(u64, String)>,
-    /// Notes about what the writer did, to be written.
+    /// Notes on the writer's own actions, still to be written.
     notes: Vec<Fact>,
-    /// When to try again to rename files.
+    /// Time of the next attempt to rename files.
     rename_at: u64,
     notices: VecDeque<String>,
 }
 
 impl<S: Storage> Writer<S> {
     /// Begins a run. `run` is a random number that distinguishes its segments from those of other runs. Deletes
-    /// the oldest segments if the directory holds more than the cap; writes nothing yet.
+    /// the oldest segments if the directory exceeds the cap. Writes nothing yet.
     ///
     /// # Errors
     /// If the options can't work, or the directory can't be listed or brought below the cap.
@@ -164,8 +165,8 @@ impl<S: Storage> Writer<S> {
         Ok(writer)
     }
 
-    /// Takes an event. Push definitions before anything that refers to them, and ends after it. Times may be out of order
-    /// by any amount, but only the events of a block are sorted.
+    /// Takes an event. Push definitions before the facts that refer to them, and ends after those. Times may be out of
+    /// order by any amount, but events are sorted only within a block.
     pub fn push(&mut self, event: Event) {
         if self.now == 0 {
             (self.now, self.last_sync) = (event.time, event.time);
@@ -179,8 +180,8 @@ impl<S: Storage> Writer<S> {
         self.take_stock();
     }
 
-    /// Does what is due at a monotonic time: ends a block, syncs, tries again after an error. Call
-    /// it several times within a flush interval.
+    /// Performs the actions due at a monotonic time: ends a block, syncs, tries again after an error. Call it several
+    /// times within a flush interval.
     pub fn tick(&mut self, now: u64) {
         if self.now == 0 {
             self.last_sync = now;
@@ -209,7 +210,7 @@ impl<S: Storage> Writer<S> {
                 self.end_block();
             }
             if now.saturating_sub(self.last_sync) >= nanoseconds(self.options.sync) {
-                // With the events that are still in memory, or a power cut would cost both intervals.
+                // Include the events that are still in memory, or a power cut would cost both intervals.
                 self.end_block();
                 self.sync();
             }
@@ -246,12 +247,12 @@ impl<S: Storage> Writer<S> {
         &self.context
     }
 
-    /// How the writer is doing.
+    /// The state of the writer.
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// A line about a change of [`Status::state`] or of retention, each once.
+    /// Takes the next line about a change of [`Status::state`] or of retention. Each line comes once.
     pub fn take_notice(&mut self) -> Option<String> {
         self.notices.pop_front()
     }
@@ -263,12 +264,12 @@ impl<S: Storage> Writer<S> {
         self.notices.push_back(line);
     }
 
-    /// The disk that it writes to.
+    /// The disk that the writer writes to.
     pub fn storage(&self) -> &S {
         &self.storage
     }
 
-    /// Bytes that packing holds now: zstd's tables and the buffers.
+    /// Current memory of packing, in bytes: zstd's tables and the buffers.
     pub fn packing_memory(&mut self) -> usize {
         self.packer.memory()
     }

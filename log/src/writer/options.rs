@@ -1,4 +1,4 @@
-//! What a user can set, and why it may not work.
+//! The writer's options, their checks, and the errors that can result.
 
 use std::time::Duration;
 use std::{error, fmt, io};
@@ -9,38 +9,37 @@ pub const MIN_SEGMENT: u64 = 32 << 10;
 pub const MIN_DISK: u64 = 128 << 10;
 /// Units of the disk in the smallest cap: the directory, and for two segments one and a half beside their bytes.
 const UNITS_IN_MIN_DISK: u64 = 4;
-/// The largest share of the cap that pins may have, percent: new events must have room.
+/// The largest share of the cap that pins may have, percent: new events need room.
 const MAX_PIN_SHARE: u8 = 75;
-/// The coarsest step of times: 2^20 ns, a millisecond. Coarser ones would save nothing more.
+/// log2 of the coarsest step of times: 2^20 ns, a millisecond. Coarser steps would save nothing more.
 const MAX_TIME_BITS: u32 = 20;
-/// The largest segment that is chosen by default, bytes: larger ones lose more at once when the oldest is deleted, and
-/// save nothing.
+/// The largest default segment, bytes. Larger ones lose more at once when the oldest is deleted, and save nothing.
 const MAX_SEGMENT: u64 = 8 << 20;
 
-/// How to write.
+/// Options of a writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of the disk that the directory and all segments in it may take together.
+    /// Bytes that the directory and all its segments may take on the disk together.
     pub max_disk: u64,
-    /// Segments whose last event is older are deleted, unless they are pinned.
+    /// Segments are deleted when their last event is older, unless they are pinned.
     pub max_age: Option<Duration>,
-    /// How long an event may stay in memory: kill -9 loses this much.
+    /// Maximum time that an event stays in memory: kill -9 loses this much.
     pub flush: Duration,
-    /// How long a block may stay unsynced: a power cut loses this much.
+    /// Maximum time that a block stays unsynced: a power cut loses this much.
     pub sync: Duration,
-    /// Bytes of a segment; `None` for a sixteenth of `max_disk`, between 32 KiB and 8 MiB. Segments are smaller where two
-    /// would not fit, and larger where their keyframe needs it.
+    /// Size of a segment in bytes; `None` for a sixteenth of `max_disk`, between 32 KiB and 8 MiB. Segments are smaller
+    /// if two would not fit, and larger if their keyframe needs it.
     pub segment: Option<u64>,
-    /// A pin keeps this much of the time before its moment,
+    /// Time before its moment that a pin keeps.
     pub pin_before: Duration,
-    /// and this much of the time after it.
+    /// Time after its moment that a pin keeps.
     pub pin_after: Duration,
     /// Percent of `max_disk` that pinned segments may take, at most 75; 0 pins nothing.
     pub pin_share: u8,
     /// Times are rounded down to multiples of this many nanoseconds, or of the next smaller power of two; 1 or 0 keeps
-    /// them as they are. The bits left out are noise that does not pack: 1.1 bytes of a hit (docs/benchmarks.md).
+    /// them unrounded. The bits left out are noise that does not compress: 1.1 bytes per hit (docs/benchmarks.md).
     pub time_step: u64,
-    /// Compression level of zstd. Binaries of cross/build have only the search of level 1, and use it at any level.
+    /// Compression level of zstd. Binaries from cross/build have only the search of level 1, and use it at any level.
     pub level: i32,
 }
 
@@ -72,7 +71,7 @@ impl Options {
         self.time_step.checked_ilog2().unwrap_or(0).min(MAX_TIME_BITS)
     }
 
-    /// Checks that they can work. `unit`: bytes that the disk allocates at once.
+    /// Checks that the options can work. `unit`: the disk's unit of allocation, bytes.
     pub(super) fn check(&self, unit: u64) -> Result<(), WriteError> {
         let least = MIN_DISK.max(2 * MIN_SEGMENT + UNITS_IN_MIN_DISK * unit);
         if self.max_disk < least {
@@ -88,12 +87,12 @@ impl Options {
     }
 }
 
-/// Why a writer can't begin. Displays as one line with the remedy.
+/// The reason why a writer can't start. Displays as one line with the remedy.
 #[derive(Debug)]
 pub enum WriteError {
-    /// `max_disk` is less than can work: what was asked for and the least that can.
+    /// `max_disk` is too small: the requested size and the minimum.
     DiskTooSmall(u64, u64),
-    /// `segment` is less than can work.
+    /// `segment` is too small.
     SegmentSize(u64),
     /// `pin_share` leaves too little for new events.
     PinShare(u8),
@@ -133,12 +132,12 @@ impl fmt::Display for WriteError {
     }
 }
 
-/// Why a mark is not in the log.
+/// The reason why a mark is not in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MarkError {
-    /// It waits until events can be stored again. Displays as the reason why they can't.
+    /// The mark waits until events can be stored again. Displays as the reason why they can't.
     Waits {
-        /// That of [`State::Paused`](super::State::Paused).
+        /// The reason of [`State::Paused`](super::State::Paused).
         reason: String,
     },
 }

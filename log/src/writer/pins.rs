@@ -1,9 +1,9 @@
-//! Pins: segments around a mark, or around something that the recorder noticed, are kept when older ones are deleted.
+//! Pins: segments around a mark, or around an event that the recorder noticed, are kept when older ones are deleted.
 //!
-//! The name of a pinned segment's file says so: a pin outlives the recorder, and costs a rename and no rewriting. Segments
-//! that were written to in the time before the pin are renamed. Those that are begun in the time after it have such
-//! names from the beginning; when that time is over the open segment is ended, so that little else is kept with it. A
-//! rename that fails (on a read-only disk, say) is tried again.
+//! The file name of a segment shows its pin, so a pin outlives the recorder and costs a rename but no rewriting.
+//! Segments that were written to in the time before the pin are renamed. Segments that begin in the time after it have
+//! such names from the start; when that time is over, the open segment is ended so that little else is kept with it. A
+//! rename that fails (on a read-only disk, for example) is tried again.
 
 use super::failure::Doing;
 use super::{nanoseconds, MarkError, State, Writer};
@@ -11,17 +11,16 @@ use crate::event::{Event, Fact, Pinned, Unpinned};
 use crate::name::Pin;
 use crate::storage::Storage;
 
-/// Nanoseconds between attempts to rename files after an error.
+/// Interval between attempts to rename files after an error, nanoseconds.
 const RENAME_INTERVAL: u64 = 10_000_000_000;
-/// Marks that wait for a disk.
+/// Maximum number of marks that wait for the disk.
 const MAX_WAITING_MARKS: usize = 64;
-/// Pinned segments may take as much as this many, however small the share: fewer would keep nothing of the time
-/// before.
+/// Number of segments that may be pinned however small the share: fewer would keep nothing of the time before the pin.
 const MIN_KEPT: u64 = 2;
-/// Bytes of a cause that the log repeats, at most.
+/// Maximum length of a cause in the log, bytes.
 const MAX_CAUSE: usize = 200;
 
-/// The time in which segments are pinned from their beginning.
+/// The time span in which new segments are pinned from the start.
 #[derive(Debug)]
 pub(super) struct Window {
     until: u64,
@@ -29,7 +28,7 @@ pub(super) struct Window {
 }
 
 impl<S: Storage> Writer<S> {
-    /// Pins the segments around a moment, as long as there is room for them in the pins' share. `cause` is for people.
+    /// Pins the segments around a moment, as far as the pins' share has room for them. `cause` is for people.
     pub fn pin(&mut self, pin: Pin, time: u64, cause: &str) {
         if self.share() == 0 || pin == Pin::No {
             return;
@@ -54,7 +53,7 @@ impl<S: Storage> Writer<S> {
     /// Writes an operator's mark, pins the segments around it, and makes all of it survive a power cut.
     ///
     /// # Errors
-    /// It can't be stored now. This run stores it as soon as that is possible.
+    /// If it can't be stored now. This run stores it as soon as possible.
     pub fn mark(&mut self, time: u64, text: &str) -> Result<(), MarkError> {
         self.now = self.now.max(time);
         self.look_at_place();
@@ -92,7 +91,7 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Bytes of the disk that pinned segments may take.
+    /// Bytes that pinned segments may take on the disk.
     pub(super) fn share(&self) -> u64 {
         let share = self.options.max_disk / 100 * u64::from(self.options.pin_share);
         if share == 0 {
@@ -115,7 +114,7 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Renames files that wait for it, and ends the time in which segments are pinned from their beginning.
+    /// Renames files that wait for it, and ends the time span in which new segments are pinned from the start.
     pub(super) fn tend_pins(&mut self) {
         if self.window.as_ref().is_some_and(|window| self.now >= window.until) {
             self.window = None;
@@ -126,14 +125,14 @@ impl<S: Storage> Writer<S> {
         }
         if let Err(error) = self.retention.rename(&mut self.storage) {
             self.rename_at = self.now.saturating_add(RENAME_INTERVAL);
-            // If the disk can't be written to at all, another line says so.
+            // If the disk can't be written to at all, another line reports it.
             if self.status.state == State::Ok {
                 self.say(format!("{}; it is tried again", Doing::RenamePinned.failed(error)));
             }
         }
     }
 
-    /// Puts notes about what was done into the batch.
+    /// Puts the notes on the writer's actions into the batch.
     pub(super) fn write_notes(&mut self) {
         for fact in std::mem::take(&mut self.notes) {
             self.push(Event { time: self.now, fact });

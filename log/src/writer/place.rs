@@ -1,11 +1,10 @@
 //! Checks that the log is still where people look for it.
 //!
 //! A directory may be deleted, moved, or covered by another file system while it is written to, and so may the open
-//! segment. The system goes on accepting what is written, and nobody will find it. So the writer checks the place once a
-//! second, at its end, and before it answers a mark. Events of this run in files that are missing count as lost from then
-//! on; a segment that was moved away is ended in good order where it is. Then recording goes on in a new segment at the
-//! place that was asked for, which is made again if it is missing. A place that can't be used is a state, like a failing
-//! disk.
+//! segment. The system still accepts writes, but nobody will find the data. So the writer checks the place once a
+//! second, at its end, and before it answers a mark. This run's events in missing files count as lost from then on; a
+//! segment that was moved away is properly ended where it is. Then recording continues in a new segment at the
+//! requested place, which is made again if it is missing. A place that can't be used is a state, like a failing disk.
 
 use super::failure::{Doing, Failure};
 use super::segment::Open;
@@ -14,20 +13,20 @@ use crate::name::SegmentName;
 use crate::storage::{Astray, Storage};
 use std::io;
 
-/// Nanoseconds between checks.
+/// Interval between checks, nanoseconds.
 const LOOK_INTERVAL: u64 = 1_000_000_000;
 
-/// A segment that could not be ended in good order.
+/// A segment that could not be properly ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Abandoned {
     name: SegmentName,
-    /// Bytes written to it.
+    /// Number of bytes written to it.
     length: u64,
-    /// Events in it that were not synced: how many, and since when.
+    /// The unsynced events in it: their number and earliest time.
     doubtful: (u64, u64),
 }
 
-/// Events that are missing: how many, and since when.
+/// Missing events: their number and earliest time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missing {
     pub count: u64,
@@ -44,20 +43,20 @@ impl Missing {
 }
 
 impl<S: Storage> Writer<S> {
-    /// Checks the place if it is time to.
+    /// Checks the place if a check is due.
     pub(super) fn watch_place(&mut self) {
         if self.now >= self.place_at {
             self.look_at_place();
         }
     }
 
-    /// Checks the place, and follows it to where people look for it.
+    /// Checks the place. Moves to where people look for it if it has changed.
     pub(super) fn look_at_place(&mut self) {
         self.place_at = self.now.saturating_add(LOOK_INTERVAL);
         let length = self.open.map_or(0, |open| open.written());
         let Some(astray) = self.storage.astray(length) else { return };
         if self.status.state != State::Ok {
-            // The place has changed while the writer waited: it may work now.
+            // The place changed while the writer waited: it may work now.
             self.retry_at = self.now;
             return;
         }
@@ -80,7 +79,7 @@ impl<S: Storage> Writer<S> {
     /// Ends the open segment, and counts missing events.
     fn leave(&mut self, astray: &Astray) {
         if !astray.lost {
-            // Everything stored is where it was moved to.
+            // All stored events are where the directory was moved to.
             self.end_block();
             if self.status.state == State::Ok {
                 self.end_segment_or_pause();
@@ -94,7 +93,7 @@ impl<S: Storage> Writer<S> {
         self.losses.because(&astray.reason);
     }
 
-    /// Checks the open segment before it is closed: the last moment to notice that it is missing.
+    /// Checks the open segment before it is closed: the last opportunity to notice that it is missing.
     pub(super) fn look_at_end(&mut self) {
         let Some(open) = self.open else { return };
         let Some(astray) = self.storage.astray(open.written()).filter(|astray| astray.lost) else { return };
@@ -104,7 +103,7 @@ impl<S: Storage> Writer<S> {
         self.losses.because(&astray.reason);
     }
 
-    /// Counts the events that this run has stored in missing segments, and in one that is there but spoilt.
+    /// Counts the events that this run has stored in missing segments, and in one that exists but is spoilt.
     fn count_missing(&mut self, spoilt: Option<SegmentName>) {
         let spoilt = spoilt.map(|name| name.to_string());
         let (missing, reported) = match self.storage.list() {
@@ -114,7 +113,7 @@ impl<S: Storage> Writer<S> {
             }
             // the directory itself was deleted
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.retention.take_missing(|_| false),
-            // Unknown: what was synced may be there.
+            // Unknown: the synced events may exist.
             Err(_) => (Missing::default(), Missing::default()),
         };
         let retention = &self.retention;
@@ -127,7 +126,7 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Goes to the place where people look for the log, and lists it.
+    /// Moves to the place where people look for the log, and lists it.
     pub(super) fn settle(&mut self) -> Result<(), Failure> {
         if self.storage.astray(0).is_some_and(|astray| astray.lost) {
             self.count_missing(None);
@@ -135,12 +134,12 @@ impl<S: Storage> Writer<S> {
         let moved = self.storage.settle().map_err(|error| Doing::OpenDirectory.failed(error))?;
         self.look_again()?;
         if moved {
-            // Space that other recorders had preallocated there.
+            // Frees space that other recorders had preallocated there.
             let trimmed = self.retention.trim(&mut self.storage);
             trimmed.map_err(|error| Doing::ListDirectory.failed(error))?;
         }
         if let Some(Abandoned { name, length, doubtful: (count, since) }) = self.abandoned.take() {
-            // Missing, or shorter than written: a disk that lost it, or another disk.
+            // Missing, or shorter than written: the disk lost it, or this is another disk.
             if moved || self.retention.length_of(name).is_none_or(|found| found < length) {
                 let mut missing = Missing::default();
                 missing.add(count, since);
@@ -150,7 +149,7 @@ impl<S: Storage> Writer<S> {
         Ok(())
     }
 
-    /// Counts events that were stored and are missing now as lost.
+    /// Counts stored events that are now missing as lost.
     fn unstore(&mut self, missing: Missing) {
         if let Some(since) = missing.since {
             self.status.stored = self.status.stored.saturating_sub(missing.count);
@@ -158,7 +157,7 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Remembers the open segment, which can't be ended in good order.
+    /// Remembers the open segment, which can't be properly ended.
     pub(super) fn note_abandoned(&mut self, open: &Open) {
         let Some(name) = self.retention.newest() else { return };
         let doubtful = open.doubtful();

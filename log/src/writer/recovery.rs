@@ -1,16 +1,16 @@
-//! When the disk fails: storing pauses, and begins again in a new segment.
+//! Recovery from disk failures: storing pauses, and resumes in a new segment.
 
 use super::failure::{Doing, Failure};
 use super::{State, Writer};
 use crate::storage::Storage;
 
-/// Nanoseconds until the first attempt to store again. It may pack all definitions, 20 ms for 10,000 records on a small
-/// box.
+/// Time until the first attempt to store again, nanoseconds. The attempt may pack all definitions, which takes 20 ms
+/// for 10,000 records on a small box.
 pub(super) const FIRST_RETRY: u64 = 1_000_000_000;
-/// Nanoseconds between attempts at most: the pause doubles each time.
+/// Maximum interval between attempts, nanoseconds. The pause doubles each time.
 const LAST_RETRY: u64 = 30_000_000_000;
-/// After this many nanoseconds without an error the next one counts as new. Before, attempts and the lines about them get
-/// rarer and rarer.
+/// Time without an error after which the next one counts as new, nanoseconds. Until then, attempts and the lines about
+/// them become ever rarer.
 const CALM: u64 = 60_000_000_000;
 impl<S: Storage> Writer<S> {
     pub(super) fn end_segment_or_pause(&mut self) {
@@ -22,20 +22,20 @@ impl<S: Storage> Writer<S> {
     /// Stops storing.
     pub(super) fn pause(&mut self, failure: Failure) {
         let full = failure.is_full();
-        // A place that was taken away fails in many ways; say first that it was taken away.
+        // A place that was taken away fails in many ways, so the message begins with that.
         let astray = if self.status.state == State::Ok { self.storage.astray(0) } else { None };
         let is_astray = astray.is_some();
         let reason = match astray {
             Some(astray) => Failure::Astray(astray, Box::new(failure)).to_string(),
             None => failure.to_string(),
         };
-        // There may be room for a segment's beginning, but not for its first block.
+        // There may be room for the start of a segment, but not for its first block.
         self.cramped = full && self.open.is_some_and(|open| open.fresh);
         self.abandon_segment();
         if self.status.state == State::Ok && self.now.saturating_sub(self.resumed) >= CALM {
             self.retry_after = FIRST_RETRY;
         }
-        // A new segment may help at once: the oldest is deleted for it.
+        // A new segment may work at once: the oldest is deleted for it.
         let soon = (full && self.status.state == State::Ok && self.retry_after == FIRST_RETRY) || is_astray;
         self.retry_at = if soon { self.now } else { self.now.saturating_add(self.retry_after) };
         self.retry_after = (2 * self.retry_after).min(LAST_RETRY);
@@ -62,7 +62,7 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Makes room on a file system that had none for a segment's first block.
+    /// Frees space on a file system that had none for a segment's first block.
     pub(super) fn uncramp(&mut self) -> Result<(), Failure> {
         if std::mem::take(&mut self.cramped) {
             self.drop_early()?;
@@ -70,7 +70,7 @@ impl<S: Storage> Writer<S> {
         Ok(())
     }
 
-    /// Lists what really is on the disk: after an error the writer can't know.
+    /// Lists the actual contents of the directory: after an error the writer can't know them.
     pub(super) fn look_again(&mut self) -> Result<(), Failure> {
         self.retention.look(&mut self.storage).map_err(|error| Doing::ListDirectory.failed(error))?;
         self.newest = self.newest.max(self.retention.newest());

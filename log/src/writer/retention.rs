@@ -1,8 +1,8 @@
-//! Retention: the segments in the directory, the cap on them, which are pinned, and which are too old.
+//! Retention: the segments in the directory, the cap on them, their pins and their age.
 //!
-//! The account is of what `du` shows, not of lengths: a segment counts with its length (or what is preallocated for it)
-//! in whole units of the disk, and one unit more for its entry in the directory and the list of its extents. The
-//! directory's own size counts, too. The account is never less than what is on the disk.
+//! The account follows `du`, not lengths: a segment counts with its length (or its preallocated space) in whole units
+//! of the disk, plus one unit for its directory entry and its list of extents. The directory's own size also counts.
+//! The account is never less than the actual use of the disk.
 
 use super::place::Missing;
 use crate::clock::can_be_right;
@@ -22,7 +22,7 @@ enum Moment {
 }
 
 impl Moment {
-    /// Nanoseconds since then; `None` if unknown.
+    /// Nanoseconds since that moment; `None` if unknown.
     fn age(self, now: u64, wall: i64) -> Option<u64> {
         match self {
             Moment::Monotonic(then) => Some(now.saturating_sub(then)),
@@ -35,14 +35,14 @@ impl Moment {
 /// A segment in the directory.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// Its name on the disk.
+    /// Its current file name.
     name: SegmentName,
-    /// How it should be pinned. Its file is renamed when the disk allows it.
+    /// Its intended pin. Its file is renamed when the disk allows it.
     pin: Pin,
     length: u64,
-    /// Bytes of the disk that count for it.
+    /// Bytes of disk space counted for it.
     taken: u64,
-    /// When it was last written to, at the latest.
+    /// The latest possible time of its last write.
     ended: Moment,
     /// Pushed events that this run has stored in it.
     stored: Missing,
@@ -56,11 +56,11 @@ pub(super) struct Retention {
     segments: VecDeque<Entry>,
     cap: u64,
     unit: u64,
-    /// Bytes that the directory itself takes.
+    /// Bytes that the directory itself takes on the disk.
     own: u64,
     sums: Sums,
     deleted: u64,
-    /// Are there names and deletions that a power cut would undo?
+    /// Whether there are names or deletions that a power cut would undo.
     unsynced: bool,
 }
 
@@ -69,11 +69,11 @@ pub(super) struct Retention {
 pub(super) struct Sums {
     /// Length, bytes.
     pub length: u64,
-    /// Bytes of the disk that count for them.
+    /// Bytes of disk space counted for them.
     pub taken: u64,
-    /// How many are pinned.
+    /// Number of pinned segments.
     pub pinned: usize,
-    /// Bytes that count for those.
+    /// Bytes counted for pinned segments.
     pub pinned_taken: u64,
 }
 
@@ -83,7 +83,7 @@ impl Retention {
         Retention { segments, cap, unit, own: unit, sums, deleted: 0, unsynced: false }
     }
 
-    /// After any change.
+    /// Computes the sums again. Call it after any change.
     fn recount(&mut self) {
         self.sums = self.segments.iter().fold(Sums::default(), |sums, entry| {
             let pinned = entry.pin != Pin::No;
@@ -96,17 +96,17 @@ impl Retention {
         });
     }
 
-    /// Bytes of the disk that count for a segment of that length.
+    /// Bytes of disk space counted for a segment of this length.
     pub fn cost(&self, length: u64) -> u64 {
         length.checked_next_multiple_of(self.unit).unwrap_or(u64::MAX).saturating_add(self.unit)
     }
 
-    /// The longest that a segment can be that takes no more than `room`.
+    /// Maximum length of a segment that takes no more than `room`.
     pub fn longest(&self, room: u64) -> u64 {
         (room / self.unit).saturating_sub(1) * self.unit
     }
 
-    /// Bytes that segments may take, all together.
+    /// Bytes that all segments may take together.
     pub fn room(&self) -> u64 {
         self.cap.saturating_sub(self.own)
     }
@@ -139,7 +139,7 @@ impl Retention {
     pub fn trim(&mut self, storage: &mut impl Storage) -> io::Result<()> {
         let mut trimmed = false;
         for entry in self.segments.iter().filter(|entry| entry.taken > self.cost(entry.length)) {
-            // If it can't be freed, it counts as it is.
+            // Space that can't be freed still counts.
             trimmed |= storage.trim(&entry.name.to_string()).is_ok();
         }
         if trimmed {
@@ -148,8 +148,8 @@ impl Retention {
         Ok(())
     }
 
-    /// Deletes segments until there is room for `more` bytes. With `open`, the newest stays. `Ok(false)` if that can't be
-    /// enough; then nothing is deleted.
+    /// Deletes segments until there is room for `more` bytes. With `open`, the newest stays. Returns `Ok(false)`, and
+    /// deletes nothing, if that can't be enough.
     pub fn make_room(&mut self, storage: &mut impl Storage, more: u64, open: bool) -> io::Result<bool> {
         let stays = if open { self.segments.back().map_or(0, |entry| entry.taken) } else { 0 };
         if stays.saturating_add(more) > self.room() {
@@ -160,12 +160,12 @@ impl Retention {
                 break;
             }
         }
-        self.sync(storage)?; // or a power cut would bring them back beside what comes in their place
+        self.sync(storage)?; // or a power cut would bring them back beside their replacement
         Ok(true)
     }
 
-    /// Deletes the oldest segment that is not pinned; with `pinned`, the oldest of all if there is none. Returns the bytes
-    /// that it took. With `open`, the newest stays. To be [synced](Self::sync).
+    /// Deletes the oldest segment that is not pinned; with `pinned`, the oldest of all if all are pinned. Returns the
+    /// bytes that it took. With `open`, the newest stays. [Sync](Self::sync) afterwards.
     pub fn drop_one(
         &mut self,
         storage: &mut impl Storage,
@@ -227,7 +227,7 @@ impl Retention {
     }
 
     /// Unpins segments until the pinned ones take no more than `share`: first the oldest that the recorder pinned by
-    /// itself, then the oldest with deaths of IOCs, then the oldest marked ones. Returns how many.
+    /// itself, then the oldest with deaths of IOCs, then the oldest marked ones. Returns their number.
     pub fn unpin(&mut self, share: u64) -> u32 {
         let (mut taken, mut count) = (self.sums.pinned_taken, 0);
         for pin in [Pin::Auto, Pin::Death, Pin::Mark] {
@@ -243,7 +243,7 @@ impl Retention {
         count
     }
 
-    /// Renames files so that their names say how they are pinned. An error leaves the rest for the next time.
+    /// Renames files so that their names show their pins. An error leaves the rest for the next time.
     pub fn rename(&mut self, storage: &mut impl Storage) -> io::Result<()> {
         for entry in &mut self.segments {
             if !entry.name.differs_when_pinned(entry.pin) {
@@ -263,7 +263,7 @@ impl Retention {
         self.sync(storage)
     }
 
-    /// Are there files that [must be renamed](Self::rename)?
+    /// Whether there are files that [must be renamed](Self::rename).
     pub fn must_rename(&self) -> bool {
         self.segments.iter().any(|entry| entry.name.differs_when_pinned(entry.pin))
     }
@@ -277,7 +277,7 @@ impl Retention {
         Ok(())
     }
 
-    /// Adds a new segment, for which bytes are preallocated.
+    /// Adds a new segment with `reserved` preallocated bytes.
     pub fn add(&mut self, name: SegmentName, reserved: u64, now: u64) {
         let (pin, taken) = (name.pin, self.cost(reserved));
         self.segments.push_back(Entry {
@@ -293,22 +293,22 @@ impl Retention {
         self.recount();
     }
 
-    /// The newest segment has `count` more pushed events, the earliest of the time `first`.
+    /// The newest segment got `count` more pushed events. `first` is the time of the earliest.
     pub fn stored(&mut self, count: u64, first: u64) {
         if let Some(newest) = self.segments.back_mut() {
             newest.stored.add(count, first);
         }
     }
 
-    /// The newest segment reports that `count` events are lost, since that time.
+    /// The newest segment reports that `count` events were lost since this time.
     pub fn reported(&mut self, count: u64, since: u64) {
         if let Some(newest) = self.segments.back_mut() {
             newest.reported.add(count, since);
         }
     }
 
-    /// Takes segments that are missing off the account: the events that this run has stored in them, and the losses that
-    /// they reported.
+    /// Takes missing segments off the account. Returns the events that this run stored in them and the losses that they
+    /// reported.
     pub fn take_missing(&mut self, is_there: impl Fn(&str) -> bool) -> (Missing, Missing) {
         let (mut stored, mut reported) = (Missing::default(), Missing::default());
         self.segments.retain(|entry| {
@@ -323,13 +323,13 @@ impl Retention {
         (stored, reported)
     }
 
-    /// Length of a segment when the directory was last listed.
+    /// Length of a segment at the last listing of the directory.
     pub fn length_of(&self, name: SegmentName) -> Option<u64> {
         let found = self.segments.iter().find(|entry| entry.name.order() == name.order());
         found.map(|entry| entry.length)
     }
 
-    /// The newest segment is longer by `bytes`.
+    /// The newest segment grew by `bytes`.
     pub fn grow(&mut self, bytes: u64) {
         let Some(mut entry) = self.segments.pop_back() else { return };
         entry.length = entry.length.saturating_add(bytes);
@@ -343,12 +343,12 @@ impl Retention {
         self.segments.push_back(entry);
     }
 
-    /// How much more the newest segment would take with `length` bytes in it.
+    /// Further bytes that the newest segment would take with a length of `length`.
     pub fn growth(&self, length: u64) -> u64 {
         self.cost(length).saturating_sub(self.segments.back().map_or(0, |entry| entry.taken))
     }
 
-    /// The newest segment is closed. `freed`: its unused preallocated space is free.
+    /// The newest segment was closed. `freed`: its unused preallocated space was freed.
     pub fn finish(&mut self, now: u64, freed: bool) {
         let Some(mut entry) = self.segments.pop_back() else { return };
         if freed {
@@ -369,7 +369,7 @@ impl Retention {
         self.segments.back().map(|entry| entry.name)
     }
 
-    /// Is the newest segment pinned?
+    /// Whether the newest segment is pinned.
     pub fn newest_is_pinned(&self) -> bool {
         self.segments.back().is_some_and(|entry| entry.pin != Pin::No)
     }
@@ -378,7 +378,7 @@ impl Retention {
         self.sums
     }
 
-    /// Bytes of the disk that count for everything.
+    /// Bytes of disk space counted in all.
     pub fn taken(&self) -> u64 {
         self.sums.taken.saturating_add(self.own)
     }

@@ -1,4 +1,4 @@
-//! The open segment: when a new one is due, what it begins with, and the room for it.
+//! The open segment: its start, its keyframe, its space on the disk, and its end.
 
 use super::failure::{Doing, Failure};
 use super::{nanoseconds, Writer, MIN_SEGMENT};
@@ -9,22 +9,23 @@ use crate::name::{Pin, SegmentName};
 use crate::storage::Storage;
 use std::io;
 
-/// Bytes of a batch before it is packed: those of the most events that it may hold, if their values are noise.
+/// Size of a batch before it is packed, bytes: that of the maximum number of events if their values are noise.
 /// Definitions, which are larger, fill it sooner.
 const BATCH: u64 = 128 << 10;
-/// A batch may be this part of a segment, where segments are small.
+/// If segments are small, a batch may take this fraction of one.
 const BATCHES_IN_SEGMENT: u64 = 4;
-/// A segment is ended when the room left would hold less than this part of a full batch.
+/// A segment is ended when the room left is less than this fraction of a full batch.
 const REST: u64 = 4;
-/// A segment holds at least this many times its keyframe, so that keyframes don't fill the disk.
+/// Minimum ratio of a segment to its keyframe, so that keyframes don't fill the disk.
 const KEYFRAMES_IN_SEGMENT: u64 = 4;
-/// A segment that has lasted as long as a pin is ended, so that pins are not much longer than asked for; but only if it
-/// holds this many times its keyframe, and this many bytes, so that new keyframes cost no more than an eighth.
+/// A segment that has lasted as long as a pin is ended, so that pins are not much longer than requested; but only if it
+/// holds this many times its keyframe, so that new keyframes cost no more than an eighth.
 const KEYFRAMES_BEFORE_ROTATION: u64 = 8;
+/// Such a segment must also hold this many bytes.
 const MIN_BEFORE_ROTATION: u64 = 128 << 10;
-/// With a maximum age, segments last no longer than this part of it, since they are deleted whole.
+/// With a maximum age, segments last no longer than this fraction of it, because they are deleted whole.
 const SEGMENTS_IN_AGE: u64 = 8;
-/// Nanoseconds between lines about a file system that others have filled, which may go on for days.
+/// Interval between lines about a file system that others have filled, nanoseconds. That state may last for days.
 const LINE_INTERVAL: u64 = 3_600_000_000_000;
 
 /// The segment that is being written.
@@ -34,47 +35,47 @@ pub(super) struct Open {
     sequence: u32,
     /// CRC-32 of its header.
     pub tag: u32,
-    /// Bytes in it.
+    /// Its length, bytes.
     size: u64,
-    /// Bytes of its headers and keyframe.
+    /// Length of its headers and keyframe, bytes.
     keyframe: u64,
-    /// When it was begun.
+    /// Time at which it began.
     begun: u64,
-    /// Bytes that room has been made for.
+    /// Length for which there is space, bytes.
     limit: u64,
     /// Number of its next block.
     pub next_block: u32,
     /// The latest time in it.
     last: u64,
-    /// Does it hold nothing but its keyframe?
+    /// Whether it holds nothing but its keyframe.
     pub fresh: bool,
-    /// Does it hold bytes that were not synced?
+    /// Whether it holds bytes that were not synced.
     unsynced: bool,
-    /// Bytes that the disk has taken for certain.
+    /// Number of bytes that the disk has certainly accepted.
     written: u64,
-    /// Events pushed in it that were not synced, and the time of the earliest.
+    /// Number of pushed events in it that were not synced, and the time of the earliest.
     doubtful: (u64, u64),
 }
 
 impl Open {
-    /// A block was appended; the latest time in it.
+    /// A block was appended. `last` is the latest time in it.
     pub fn appended(&mut self, last: Option<u64>) {
         self.next_block = self.next_block.saturating_add(1);
         self.last = self.last.max(last.unwrap_or(0));
     }
 
-    /// Events pushed are in a block that was appended.
+    /// Pushed events are in a block that was appended.
     pub fn stored(&mut self, count: u64, first: u64) {
         let since = if self.doubtful.0 == 0 { first } else { self.doubtful.1.min(first) };
         self.doubtful = (self.doubtful.0.saturating_add(count), since);
     }
 
-    /// Bytes that the disk has taken for certain.
+    /// Number of bytes that the disk has certainly accepted.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Events pushed that a power cut would cost, and the time of the earliest.
+    /// Number of pushed events that a power cut would cost, and the time of the earliest.
     pub fn doubtful(&self) -> (u64, u64) {
         self.doubtful
     }
@@ -85,7 +86,7 @@ impl Open {
 }
 
 impl<S: Storage> Writer<S> {
-    /// Bytes that a batch may grow to: no more than fits into the open segment.
+    /// Maximum size of a batch, bytes: no more than fits into the open segment.
     pub(super) fn batch_limit(&self) -> usize {
         let full = self.full_batch();
         let limit = match &self.open {
@@ -95,14 +96,14 @@ impl<S: Storage> Writer<S> {
         limit as usize
     }
 
-    /// Bytes that a batch should have.
+    /// Intended size of a batch, bytes.
     fn full_batch(&self) -> u64 {
         (self.segment_size() / BATCHES_IN_SEGMENT).min(BATCH)
     }
 
-    /// Opens a segment, if need be, that has room for a block with an event of `length` bytes. `Ok(false)` if there can
-    /// never be room for it. Call it only while the batch is empty: a new segment's keyframe must hold the definitions
-    /// before the first event of its first block.
+    /// Opens a segment, if necessary, that has room for a block with an event of `length` bytes. Returns `Ok(false)` if
+    /// there can never be room for it. Call it only while the batch is empty: a new segment's keyframe must hold the
+    /// definitions before the first event of its first block.
     pub(super) fn prepare(&mut self, length: usize) -> Result<bool, Failure> {
         let need = (length + MAX_TIME).max((self.full_batch() / REST) as usize);
         let bound = Packer::bound(need);
@@ -117,7 +118,7 @@ impl<S: Storage> Writer<S> {
         self.extend(bound)
     }
 
-    /// Makes room for `more` bytes in the open segment, beyond its limit if need be.
+    /// Makes room for `more` bytes in the open segment, beyond its limit if necessary.
     pub(super) fn extend(&mut self, more: u64) -> Result<bool, Failure> {
         let Some(open) = &mut self.open else { return Ok(false) };
         let limit = open.size + more;
@@ -132,17 +133,17 @@ impl<S: Storage> Writer<S> {
         Ok(true)
     }
 
-    /// The most bytes that a segment may have.
+    /// Maximum size of a segment, bytes.
     fn largest(&self) -> u64 {
         self.retention.longest(self.retention.room() / 2)
     }
 
-    /// Bytes that a segment should have: few enough to leave room for another.
+    /// Intended size of a segment, bytes: small enough to leave room for another.
     pub(super) fn segment_size(&self) -> u64 {
         self.options.segment_size().min(self.largest())
     }
 
-    /// Ends the open segment, if there is one: says so in it, syncs and closes it.
+    /// Ends the open segment, if there is one: records the end in it, syncs and closes it.
     pub(super) fn end_segment(&mut self) -> Result<(), Failure> {
         let ended = self.append_end();
         self.sync_open()?;
@@ -150,13 +151,12 @@ impl<S: Storage> Writer<S> {
         self.close_segment();
         match ended {
             Ok(()) => Ok(()),
-            // All events are safe, so the next segment can be tried. Only the length is unknown.
+            // All events are safe, so try the next segment. Only the length is unknown.
             Err(_) => self.look_again(),
         }
     }
 
-    /// Appends the end of the open segment, if there is room. Nothing is deleted for it: without it the log is complete,
-    /// too.
+    /// Appends the end of the open segment, if there is room. Deletes nothing for it: the log is complete without it.
     fn append_end(&mut self) -> Result<(), Failure> {
         let Some(open) = &self.open else { return Ok(()) };
         let (tag, number) = (open.tag, open.next_block);
@@ -174,7 +174,7 @@ impl<S: Storage> Writer<S> {
         Ok(())
     }
 
-    /// A block with nothing but the end of a segment.
+    /// Packs a block with nothing but the end of a segment.
     fn pack_end(&mut self, end: SegmentEnd, tag: u32, number: u32, keyframe: bool) -> io::Result<Vec<u8>> {
         let (mut encoded, mut batch) = (Encoded::default(), Batch::default());
         let event = Event { time: self.now, fact: Fact::SegmentEnd(end) };
@@ -195,7 +195,7 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Should a new segment be begun though there is room in this one?
+    /// Whether to begin a new segment although this one has room.
     pub(super) fn should_rotate(&self) -> bool {
         let Some(open) = self.open.as_ref().filter(|open| !open.fresh) else { return false };
         let age = self.now.saturating_sub(open.begun);
@@ -261,8 +261,8 @@ impl<S: Storage> Writer<S> {
                 Err(failure) if failure.is_full() => failure,
                 Err(failure) => return Err(failure),
             };
-            // Others may have filled the file system. First delete the oldest of our own, as if the cap were that much
-            // lower; no more than a segment's worth at a time, or whoever fills the disk gets everything.
+            // Others may have filled the file system. First delete our own oldest segments, as if the cap were that
+            // much lower; but no more than a segment's worth at a time, or those who fill the disk get everything.
             if dropped < cost {
                 let freed = self.drop_early()?;
                 dropped += freed;
@@ -270,7 +270,7 @@ impl<S: Storage> Writer<S> {
                     continue;
                 }
             }
-            // Then make do with what is left.
+            // Then make do with the space left.
             let floor = least.max(MIN_SEGMENT.min(limit));
             if limit <= floor {
                 return Err(failure);
@@ -279,7 +279,7 @@ impl<S: Storage> Writer<S> {
         }
     }
 
-    /// Creates a segment with its first bytes. Leaves no file behind if that fails.
+    /// Creates a segment with its first bytes. Leaves no file behind on failure.
     fn create(&mut self, wall: i64, open: Open, head: &[u8]) -> Result<(), Failure> {
         let pin = self.window.as_ref().map_or(Pin::No, |window| window.pin);
         let name = SegmentName::next(self.newest, wall).pinned(pin);
@@ -296,8 +296,8 @@ impl<S: Storage> Writer<S> {
         begun
     }
 
-    /// Closes the open segment after an error, and deletes it if it is empty, or every attempt on a full disk would leave a
-    /// piece of a segment.
+    /// Closes the open segment after an error. Deletes it if it holds nothing but its keyframe, or every attempt on a
+    /// full disk would leave a piece of a segment.
     pub(super) fn abandon_segment(&mut self) {
         if let Some(open) = self.open {
             self.note_abandoned(&open);
@@ -329,13 +329,13 @@ impl<S: Storage> Writer<S> {
     /// Adds the blocks of a keyframe to a segment's first bytes. Returns their number.
     fn add_keyframe(&mut self, head: &mut Vec<u8>, tag: u32) -> Result<u32, Failure> {
         let packing = |error| Doing::PackDefinitions.failed(error);
-        // Not the writer's own: that holds the event for which the segment is begun.
+        // Not the writer's own: that holds the event for which the segment begins.
         let mut encoded = Encoded::default();
         let mut batch = Batch::default();
         let mut blocks = 0;
         if let Some(ended) = self.ended {
-            // In a block of its own: a reader that doesn't know this fact loses the block, but no definitions. And
-            // first, since a reader that comes from the segment before must know if that was complete.
+            // In a block of its own, so that a reader that doesn't know this fact loses no definitions. And first,
+            // because a reader that comes from the segment before must know whether that was complete.
             let block = self.pack_end(ended, tag, blocks, true).map_err(packing)?;
             head.extend_from_slice(&block);
             self.packer.reuse(block);
@@ -344,7 +344,7 @@ impl<S: Storage> Writer<S> {
         let limit = self.full_batch() as usize;
         for event in self.context.events(self.now) {
             if !encoded.set(&event.fact) {
-                continue; // it was not stored when it was pushed either
+                continue; // it was too large to be stored when it was pushed, too
             }
             if !batch.is_empty() && !batch.has_room(event.time, encoded.len(), limit) {
                 self.packer.pack_onto(head, &mut batch, tag, blocks).map_err(packing)?;
@@ -366,10 +366,10 @@ impl<S: Storage> Writer<S> {
         Failure::KeyframeTooBig { least, max_disk: self.options.max_disk }
     }
 
-    /// Appends to the open segment. The room must have been made.
+    /// Appends to the open segment. There must be room.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        // Counted before it is tried: after an error any part of it may be in the file.
+        // Counted before the attempt: after an error any part of it may be in the file.
         open.size += bytes.len() as u64;
         open.unsynced = true;
         self.retention.grow(bytes.len() as u64);
@@ -400,8 +400,8 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
     Some(number.to_be_bytes())
 }
 
-/// The most bytes that a body may have so that its block fits into `room` bytes.
+/// Maximum size of a body whose block fits into `room` bytes.
 fn max_raw(room: u64) -> u64 {
-    // zstd adds 1/256 of its size and some bytes to noise.
+    // For noise zstd adds 1/256 of its size and some bytes.
     room.saturating_sub(Packer::bound(0)).saturating_sub(room / 128)
 }

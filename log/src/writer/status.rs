@@ -1,46 +1,46 @@
-//! How a writer is doing.
+//! The state of a writer.
 
 /// Whether events are being stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// They are.
+    /// Events are stored.
     #[default]
     Ok,
-    /// They are not, and are counted as lost until it works again.
+    /// Events are not stored. They are counted as lost until storing works again.
     Paused {
-        /// Why, for people.
+        /// The reason, for people.
         reason: String,
     },
 }
 
-/// How a writer is doing. Counts only rise, except those of what is on the disk.
+/// The state of a writer. Counts only rise, except those of the disk's contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Events pushed that are in a written block, without those that are known to be missing since.
+    /// Number of pushed events in written blocks, without those known to have gone missing since.
     pub stored: u64,
-    /// Events pushed that are not in the log, and never will be.
+    /// Number of pushed events that are not in the log and never will be.
     pub lost: u64,
-    /// Bytes written by this run.
+    /// Number of bytes written by this run.
     pub written: u64,
-    /// Length of all segments in the directory, those of earlier runs included.
+    /// Length of all segments in the directory, those of earlier runs included, bytes.
     pub on_disk: u64,
-    /// Bytes of the disk that they and the directory take, with what is preallocated for the open one. Never less than
-    /// they really take, and never more than the cap.
+    /// Bytes that they and the directory take on the disk, with the space preallocated for the open segment. Never less
+    /// than they really take, and never more than the cap.
     pub taken: u64,
     /// Number of segments in the directory.
     pub segments: usize,
-    /// How many of them are pinned.
+    /// Number of pinned ones among them.
     pub pinned: usize,
-    /// Bytes of the disk that pinned segments take.
+    /// Bytes that pinned segments take on the disk.
     pub pinned_taken: u64,
-    /// Bytes of the disk that pinned segments may take.
+    /// Bytes that pinned segments may take on the disk.
     pub pinned_share: u64,
-    /// Segments that were deleted to make room, or because they were too old.
+    /// Number of segments that were deleted to free space, or because they were too old.
     pub deleted: u64,
-    /// Those of them that were deleted because the file system was full, not the log.
+    /// Number of them that were deleted because the file system, not the log, was full.
     pub deleted_early: u64,
-    /// Marks that wait in memory until storing is possible.
+    /// Number of marks that wait in memory until storing is possible.
     pub waiting_marks: usize,
-    /// Are events being stored?
+    /// Whether events are being stored.
     pub state: State,
 }

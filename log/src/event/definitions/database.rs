@@ -1,4 +1,4 @@
-//! Records, and what belongs to a database.
+//! Records and the other parts of a database.
 
 use crate::event::ids::*;
 use crate::event::life::{allocated, texts, Begin, Definition, OwnedBy, Whole};
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 pub struct Record {
     /// Its number.
     pub id: RecordId,
-    /// Whose record.
+    /// Its IOC.
     pub ioc: IocId,
     /// Address of its dbCommon in the IOC.
     pub address: u64,
-    /// Name. Bytes that are not UTF-8 stand as `\xNN`.
+    /// Name. Bytes that are not UTF-8 are written as `\xNN`.
     pub name: String,
     /// Record type (`ao`, `calc` ...); empty where not known.
     pub rtype: String,
 }
 
-/// Another name of a record, an alias.
+/// An alias of a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alias {
     /// The record.
@@ -29,12 +29,12 @@ pub struct Alias {
     pub name: String,
 }
 
-/// Aliases of a record; a bound for hostile logs, since each is compared with all.
+/// Maximum number of a record's aliases: a bound for hostile logs, since each alias is compared with all others.
 const MAX_ALIASES: usize = 1000;
 
-/// Kept are all aliases of a record: a further one is added to them.
+/// All aliases of a record are kept together; a new one is added to them.
 impl Definition for Alias {
-    /// Small, since many records have one.
+    /// Compact, because many records have aliases.
     type Kept = Box<[Box<str>]>;
     const OWNED_BY: OwnedBy = OwnedBy::Record;
     const PLACE: Option<(u16, u16)> = Some((6, 1));
@@ -63,17 +63,17 @@ impl Definition for Alias {
     }
 }
 
-/// A record's enum strings, as they were when they were read.
+/// A record's enum strings at the time they were read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnumStrings {
     /// A bi, bo, mbbi or mbbo record, or one of a similar type.
     pub record: RecordId,
-    /// The enum string of each value, from 0 on (ZNAM and ONAM, ZRST to FFST), without empty ones at the end.
+    /// The enum string of each value, from 0 up (ZNAM and ONAM, ZRST to FFST), without empty ones at the end.
     pub states: Vec<String>,
 }
 
 impl Definition for EnumStrings {
-    /// Small, since many records have some.
+    /// Compact, because many records have enum strings.
     type Kept = Box<[Box<str>]>;
     const OWNED_BY: OwnedBy = OwnedBy::Record;
     const PLACE: Option<(u16, u16)> = Some((6, 2));
@@ -100,7 +100,7 @@ impl Definition for EnumStrings {
 pub struct Field {
     /// Its number.
     pub id: FieldId,
-    /// Whose.
+    /// Its IOC.
     pub ioc: IocId,
     /// Record type.
     pub rtype: String,
@@ -108,8 +108,7 @@ pub struct Field {
     pub name: String,
     /// Type of the field.
     pub dbf: Dbf,
-    /// The texts of its values: the menu of a MENU field, the record type's device supports for a
-    /// DEVICE field.
+    /// The texts of its values: the menu of a MENU field; for a DEVICE field, the record type's device supports.
     pub menu: Option<MenuId>,
 }
 
@@ -134,11 +133,11 @@ impl Whole for Field {
 pub struct Menu {
     /// Its number.
     pub id: MenuId,
-    /// Whose.
+    /// Its IOC.
     pub ioc: IocId,
-    /// Its name (`menuScan` ...); the record type's for device supports.
+    /// Its name (`menuScan` ...); for device supports, the name of the record type.
     pub name: String,
-    /// The text of each value, from 0 on.
+    /// The text of each value, from 0 up.
     pub choices: Vec<String>,
 }
 
@@ -159,7 +158,7 @@ impl Whole for Menu {
     }
 }
 
-/// What a [`ScanList`] waits for.
+/// The trigger of a [`ScanList`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScanKind {
     /// A period.
@@ -170,20 +169,20 @@ pub enum ScanKind {
     IoInterrupt,
 }
 
-/// A list of records that an IOC processes one after the other (scan_list of dbScan.c): of a period, or of an
-/// event or a device support's IOSCANPVT and a priority.
+/// A list of records that an IOC processes one after the other (scan_list of dbScan.c). There is one for each period,
+/// and one for each priority of an event or of a device support's IOSCANPVT.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScanList {
     /// Its number.
     pub id: ScanListId,
-    /// Whose.
+    /// Its IOC.
     pub ioc: IocId,
-    /// What it waits for.
+    /// Its trigger.
     pub kind: ScanKind,
-    /// The period as SCAN has it (`.1 second`), the event's name or number; empty for I/O Intr.
+    /// The period as in SCAN (`.1 second`), or the event's name or number; empty for I/O Intr.
     pub name: String,
-    /// Address of the CALLBACK that has it processed: [`Cause::object`](crate::event::Cause::object) of the
-    /// `callbackRequest` that asks for that. 0 for a period.
+    /// Address of the CALLBACK that processes it: [`Cause::object`](crate::event::Cause::object) of the
+    /// `callbackRequest` that asks for it. 0 for a period.
     pub callback: u64,
 }
 
@@ -203,17 +202,17 @@ impl Whole for ScanList {
     }
 }
 
-/// The list that a record is on, as it was when it was read.
+/// The list that a record was on at the time it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordScan {
     /// The record.
     pub record: RecordId,
-    /// Its list; none if it is on a list no longer.
+    /// Its list; none if it is no longer on a list.
     pub list: Option<ScanListId>,
 }
 
 impl Definition for RecordScan {
-    /// The list alone, since every record that is scanned has one.
+    /// Only the list, because every scanned record has one.
     type Kept = ScanListId;
     const OWNED_BY: OwnedBy = OwnedBy::Record;
 

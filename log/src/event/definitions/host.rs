@@ -1,9 +1,9 @@
-//! The machine, and how the recorder watches it.
+//! The machine, and the recorder's way of watching it.
 
 use crate::event::life::Single;
 use serde::{Deserialize, Serialize};
 
-/// The machine and the recorder's run on it. There is one for each run, repeated at the head of each segment.
+/// The machine and the recorder's run on it. Each run has one, and every segment repeats it at its head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Host name.
@@ -12,17 +12,17 @@ pub struct Host {
     pub kernel: String,
     /// Machine, as `uname -m`.
     pub arch: String,
-    /// /proc/sys/kernel/random/boot_id: monotonic times of one boot can be compared.
+    /// /proc/sys/kernel/random/boot_id. Monotonic times are comparable within one boot.
     pub boot_id: String,
     /// Version of the recorder.
     pub recorder: String,
-    /// Seconds east of UTC of the host's local time when the run began.
+    /// Offset of the host's local time from UTC at the start of the run, seconds east.
     pub utc_offset: i32,
 }
 
 impl Single for Host {}
 
-/// A pair of clocks read together: `time` of the event and this.
+/// The wall clock, read together with the monotonic clock in `time` of the event.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Clock {
     /// Nanoseconds since 1970-01-01 UTC, by CLOCK_REALTIME.
@@ -40,7 +40,7 @@ pub enum Tier {
     Packet,
 }
 
-/// The tier in use and why better ones are not.
+/// The tier in use, and the reasons against better ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TierChoice {
     /// The tier in use.
@@ -51,11 +51,11 @@ pub struct TierChoice {
 
 impl Single for TierChoice {}
 
-/// How many of the chains that begin with the same record are kept. A chain is everything that a `dbProcess` sets off on
-/// its thread if no recorded function has called it, and the completion of its asynchronous records.
+/// Number of chains that are kept of those that begin with the same record. A chain is everything that a `dbProcess`
+/// that no recorded function has called sets off on its thread, and the completion of its asynchronous records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainSampling {
-    /// This many in each window; 0 if none is left out.
+    /// Number of chains kept in each window; 0 if none is left out.
     pub chains: u32,
     /// Length of the window, nanoseconds.
     pub window: u64,

@@ -12,7 +12,7 @@ pub struct Ioc {
     pub id: IocId,
     /// Process id in the recorder's pid namespace.
     pub pid: u32,
-    /// Start of the process, nanoseconds after boot (/proc/PID/stat, field 22).
+    /// Start time of the process, nanoseconds after boot (/proc/PID/stat, field 22).
     pub start: u64,
     /// Name: the environment's IOC or IOCNAME, else the start-up script's or program's name.
     pub name: String,
@@ -26,16 +26,16 @@ pub struct Ioc {
     pub base_version: String,
     /// TCP ports on which it serves Channel Access.
     pub ca_ports: Vec<u16>,
-    /// Where its record code is.
+    /// Source of its record code.
     pub linkage: Linkage,
-    /// Probes that are not in place, or why there are none, for people.
+    /// Probes that are not in place, or the reason why there are none, for people.
     pub not_probed: Vec<String>,
-    /// User that the process runs as: the name, else the number.
+    /// User that the process runs as: the name, or the number if there is no name.
     pub user: String,
     /// TCP ports on which it serves PV Access.
     pub pva_ports: Vec<u16>,
-    /// Environment variables, as they are now, that say what it is (IOC, TOP, ARCH, ENGINEER, LOCATION,
-    /// IOCSH_STARTUP_SCRIPT) and how it serves Channel Access and PV Access (EPICS_CA*, EPICS_PVA*): name and value.
+    /// Environment variables, with their current values, that describe it (IOC, TOP, ARCH, ENGINEER, LOCATION,
+    /// IOCSH_STARTUP_SCRIPT) or its Channel Access and PV Access (EPICS_CA*, EPICS_PVA*): name and value.
     pub environment: Vec<(String, String)>,
 }
 
@@ -67,23 +67,23 @@ impl Whole for Ioc {
     }
 }
 
-/// Where an IOC's record code comes from.
+/// Source of an IOC's record code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Linkage {
     /// A shared libdbCore (3.14: libdbIoc).
     Shared,
     /// The executable itself.
     Static,
-    /// No EPICS Base in it.
+    /// None: it does not contain EPICS Base.
     Foreign,
 }
 
 /// The end of an IOC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IocEnd {
-    /// Which.
+    /// The IOC.
     pub ioc: IocId,
-    /// How it ended, for people; empty where not known.
+    /// The manner of its end, for people; empty where not known.
     pub how: String,
 }
 
@@ -92,7 +92,7 @@ pub struct IocEnd {
 pub struct Thread {
     /// Its number.
     pub id: ThreadId,
-    /// Whose thread.
+    /// Its IOC.
     pub ioc: IocId,
     /// Kernel thread id.
     pub tid: u32,
@@ -118,16 +118,16 @@ impl Whole for Thread {
     }
 }
 
-/// A caller of a probed function, from the return address.
+/// A caller of a probed function, found from the return address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallSite {
     /// Its number; never 0.
     pub id: CallSiteId,
-    /// Whose code.
+    /// Its IOC.
     pub ioc: IocId,
     /// Return address.
     pub address: u64,
-    /// Function that the address lies in; empty where no symbol covers it.
+    /// Function that contains the address; empty where no symbol covers it.
     pub function: String,
     /// File name of the library or program.
     pub module: String,
@@ -149,16 +149,16 @@ impl Whole for CallSite {
     }
 }
 
-/// An IOC's hits are recorded from `since` on. Nothing was seen of it between `from` and `since`: a gap.
+/// An IOC's hits are recorded from `since` on. Between `from` and `since` is a gap: nothing was seen of the IOC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attached {
-    /// Which.
+    /// The IOC.
     pub ioc: IocId,
     /// Beginning of the gap, monotonic: the start of its process, or the last time at which its hits were recorded.
     pub from: u64,
-    /// End of the gap, monotonic: its probes were in place and its hits taken.
+    /// End of the gap, monotonic: from then on its probes were in place and its hits were taken.
     pub since: u64,
-    /// Why there was a gap, for people; empty where the process is older than the recorder's run.
+    /// Why there was a gap, for people; empty if the process is older than the recorder's run.
     pub cause: String,
 }
 
@@ -181,10 +181,10 @@ impl Whole for Attached {
     }
 }
 
-/// An IOC's hits are no longer recorded from `since` on, though it lives: until the next [`Attached`], or its end.
+/// From `since` on an IOC's hits are no longer recorded, though it lives. Lasts until the next [`Attached`] or its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Detached {
-    /// Which.
+    /// The IOC.
     pub ioc: IocId,
     /// Monotonic time since which hits may be missing.
     pub since: u64,

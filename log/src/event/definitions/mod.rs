@@ -1,6 +1,6 @@
-//! Definitions, and their ends: what gives a number its meaning, and what takes it away.
+//! Definitions, which give numbers their meaning, and their ends, which take it away.
 //!
-//! Each says beside its struct how it lives ([`Definition`](super::Definition)).
+//! Each describes its life ([`Definition`](super::Definition)) beside its struct.
 
 mod database;
 mod host;

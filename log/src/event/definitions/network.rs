@@ -8,14 +8,14 @@ use std::net::Ipv4Addr;
 /// An IPv4 TCP address (Channel Access in EPICS Base is IPv4 only).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Address {
-    /// The IP address as a number, first byte highest.
+    /// The IP address as a number; its first byte is the most significant.
     pub ip: u32,
     /// Port.
     pub port: u16,
 }
 
 impl Address {
-    /// From an address and a port.
+    /// Makes an address from its parts.
     pub fn new(ip: Ipv4Addr, port: u16) -> Self {
         Address { ip: ip.into(), port }
     }
@@ -36,13 +36,13 @@ pub struct Circuit {
     pub client: Address,
     /// The server's end.
     pub server: Address,
-    /// The user that the client claims to be; empty where not (yet) seen.
+    /// The user name that the client claims; empty if not (yet) seen.
     pub user: String,
-    /// The host that the client claims to be; empty where not (yet) seen.
+    /// The host name that the client claims; empty if not (yet) seen.
     pub host: String,
-    /// The client's CA minor version; 0 where not seen.
+    /// The client's CA minor version; 0 if not seen.
     pub minor: u16,
-    /// How the recorder came to know it.
+    /// The way it became known.
     pub origin: Origin,
 }
 
@@ -65,18 +65,18 @@ impl Whole for Circuit {
     }
 }
 
-/// How a circuit or channel became known.
+/// The way a circuit or channel became known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// Seen opening on the network.
+    /// Its opening was seen on the network.
     Opened,
-    /// It was open already when the recorder came: joined mid-stream.
+    /// It was already open when the recorder started: joined mid-stream.
     MidStream,
     /// Read from the memory of the server or client.
     Memory,
 }
 
-/// A channel. CID and SID are per circuit and are used again.
+/// A channel. CIDs and SIDs are local to their circuit and are reused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Channel {
     /// Its number.
@@ -87,13 +87,13 @@ pub struct Channel {
     pub cid: Option<u32>,
     /// The server's id, once known.
     pub sid: Option<u32>,
-    /// PV as the client named it; empty where never seen.
+    /// PV as the client named it; empty if never seen.
     pub pv: String,
     /// Native DBR type of the channel ([`epics::Dbr`]), where seen.
     pub dbr: Option<u16>,
     /// Native element count, where seen.
     pub count: Option<u32>,
-    /// How it became known.
+    /// The way it became known.
     pub origin: Origin,
 }
 
@@ -120,7 +120,7 @@ impl Whole for Channel {
     }
 }
 
-/// A thread of a server, and the circuit that it serves.
+/// A server's thread and the circuit that it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerThread {
     /// A CAS-client thread.
@@ -155,13 +155,13 @@ impl Definition for ServerThread {
     }
 }
 
-/// Which recorded processes the ends of a circuit belong to: those that hold the sockets, in their network namespace.
-/// Addresses and ports alone are not enough to know.
+/// The recorded processes at the ends of a circuit: those that hold the sockets, in their network namespace. Addresses
+/// and ports alone do not identify them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CircuitEnds {
     /// The circuit.
     pub circuit: CircuitId,
-    /// Inode number of the network namespace that it was seen in (`/proc/PID/ns/net`); 0 where not known.
+    /// Inode number of the network namespace in which it was seen (`/proc/PID/ns/net`); 0 where not known.
     pub namespace: u64,
     /// The process that serves it, if it is recorded and was found.
     pub server: Option<IocId>,

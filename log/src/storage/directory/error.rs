@@ -1,10 +1,10 @@
-//! Why a directory can't be used.
+//! The reasons why a directory can't be used.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::{error, fmt};
 
-/// Why a directory can't be used. Displays as one line that names it and the remedy.
+/// The reason why a directory can't be used. Displays as one line that names the directory and the remedy.
 #[derive(Debug)]
 pub enum DirectoryError {
     /// It is not a directory.
@@ -15,12 +15,12 @@ pub enum DirectoryError {
     Io {
         /// The directory.
         path: PathBuf,
-        /// What was attempted: "make", "open", "write to".
+        /// The failed action: "make", "open", "write to".
         doing: &'static str,
         /// The system's error.
         source: io::Error,
     },
-    /// Its [keeper](super::Keeper) refuses it, for this reason. Displays as that.
+    /// Its [keeper](super::Keeper) refuses it for this reason. Displays as the reason.
     Refused(Box<dyn error::Error + Send + Sync>),
 }
 
@@ -34,7 +34,7 @@ impl DirectoryError {
         DirectoryError::Io { path: path.to_owned(), doing, source }
     }
 
-    /// The system's error that it is most like.
+    /// The kind of system error that comes closest.
     pub(super) fn kind(&self) -> ErrorKind {
         match self {
             DirectoryError::NotADirectory(_) => ErrorKind::NotADirectory,

@@ -1,4 +1,4 @@
-//! Files by their name in an open directory. No symbolic link is followed, and nothing is waited for.
+//! Files, by name, in an open directory. No function follows a symbolic link or waits.
 
 use nix::dir::Dir;
 use nix::errno::Errno;
@@ -10,39 +10,39 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Mode of new files; the umask may take more away.
+/// Mode of new files. The umask may remove further bits.
 const MODE: Mode = Mode::from_bits_truncate(0o640);
 
-/// What the system knows about a file.
+/// The system's data on a file.
 pub(super) struct About {
     /// Its length, bytes.
     pub length: u64,
-    /// Blocks of 512 bytes that it takes.
+    /// Number of 512-byte blocks that it takes.
     pub blocks: u64,
-    /// When it was last written to: nanoseconds since 1970 UTC.
+    /// Time of the last write, nanoseconds since 1970 UTC.
     pub modified: i64,
-    /// Its owner's number.
+    /// User id of its owner.
     pub owner: u32,
 }
 
-/// Opens a directory, or what a symbolic link to one leads to.
+/// Opens a directory. `path` itself may be a symbolic link to it.
 pub(super) fn open_directory(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECTORY.bits()).open(path)
 }
 
-/// Creates a file for appending, which must not exist.
+/// Creates a file for appending. It must not exist.
 pub(super) fn create(directory: &File, name: &str) -> io::Result<File> {
     let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW;
     Ok(openat(directory, name, flags | OFlag::O_CLOEXEC, MODE)?.into())
 }
 
-/// Opens a file for writing that has no other name.
+/// Opens a file for writing. It must not have another name.
 pub(super) fn open(directory: &File, name: &str) -> io::Result<File> {
     let flags = OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = File::from(openat(directory, name, flags, Mode::empty())?);
     let about = file.metadata()?;
     if !about.is_file() || about.nlink() != 1 {
-        return Err(io::Error::other("it is no file of the recorder's own"));
+        return Err(io::Error::other("it is not one of the recorder's own files"));
     }
     Ok(file)
 }
@@ -70,7 +70,7 @@ pub(super) fn identity(directory: &File, name: &str) -> io::Result<(u64, u64)> {
     Ok((found.st_dev as u64, found.st_ino as u64))
 }
 
-/// Shows all files, except those whose names are not UTF-8, which are not ours.
+/// Passes all files to `show`, except those whose names are not UTF-8: they are not the recorder's.
 pub(super) fn each(directory: &File, mut show: impl FnMut(&str, About)) -> io::Result<()> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut entries = Dir::openat(directory, ".", flags, Mode::empty())?;

@@ -1,9 +1,9 @@
-//! A real directory, for one recorder at a time: it holds an advisory lock (flock) on the directory
-//! itself, which the kernel drops when the process ends, however it ends.
+//! A real directory, for one recorder at a time: the recorder holds an advisory lock (flock) on the directory itself,
+//! which the kernel releases whenever and however the process ends.
 //!
-//! All access goes through the directory's descriptor. So all files are in the directory that is locked, whatever happens
-//! to its name meanwhile, and no symbolic link leads elsewhere. Whether the name still stands for that directory is
-//! [checked](Storage::astray) again and again; if not, the name is [followed](Storage::settle).
+//! All access goes through the directory's descriptor. So all files are in the locked directory, whatever happens to
+//! its name meanwhile, and no symbolic link leads elsewhere. The name is [checked](Storage::astray) repeatedly; if it
+//! denotes another directory, the recorder [follows](Storage::settle) the name.
 
 mod error;
 mod files;
@@ -20,37 +20,38 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Name of a file that is made and deleted to see whether the directory can be written to. Not a segment's.
+/// Name of a file that is made and deleted to test that the directory is writable. Not a segment's name.
 const TRIAL: &str = ".iocrec-trial";
-/// Mode of a new directory: a log names users and hosts, and holds what they wrote.
+/// Mode of a new directory. It is not world-readable because a log names users and hosts and holds the values they
+/// wrote.
 const MODE: u32 = 0o750;
 
-/// Bounds of the unit of allocation: pages of 4096 bytes everywhere, and at most the clusters of a FAT. Network file
-/// systems report a megabyte, which is not their unit.
+/// Bounds of the unit of allocation: at least a page of 4096 bytes, at most a FAT cluster. Network file systems report
+/// a megabyte, which is not their unit.
 const UNIT: (u64, u64) = (4096, 65536);
-/// How long another process may hold the lock just to check it.
+/// Time for which another process may hold the lock just to check it.
 const LOOK: Duration = Duration::from_millis(50);
-/// Bytes of a block in `st_blocks`, whatever the file system's own (stat(2)).
+/// Size of a block in `st_blocks`, in bytes, whatever the file system's block size (stat(2)).
 const STAT_BLOCK: u64 = 512;
 
-/// Preallocates bytes for a file without changing its length. An error of kind `Unsupported` says that the file system
+/// Preallocates bytes for a file without changing its length. An error of kind `Unsupported` means that the file system
 /// can't.
 pub type Reserve = fn(&File, u64) -> io::Result<()>;
 
 /// Decides whether a directory may be used, and keeps other recorders out. The lock is released when the directory's
 /// handle is closed.
 pub trait Keeper: fmt::Debug + Send {
-    /// Checks a directory that was opened, and locks it.
+    /// Checks and locks an open directory.
     ///
     /// # Errors
-    /// It must not be used, or somebody else uses it.
+    /// If it must not be used, or somebody else uses it.
     fn admit(&mut self, path: &Path, directory: &File) -> Result<(), DirectoryError>;
 
-    /// Called about once a second while it is used.
+    /// Called about once a second while the directory is in use.
     fn tend(&mut self, _directory: &File) {}
 }
 
-/// Takes any directory that is not locked.
+/// Admits any directory that is not locked.
 #[derive(Debug)]
 struct Anyone;
 
@@ -80,9 +81,9 @@ pub struct Directory {
     keeper: Box<dyn Keeper>,
     /// The directory itself: holds the lock, and is synced after names change.
     handle: File,
-    /// Its mode when it was first opened: a directory made in its place gets the same.
+    /// Its mode when it was first opened. A directory made in its place gets the same mode.
     mode: u32,
-    /// It is not the one that was last used with success.
+    /// Whether it is not the one that was last used successfully.
     other: bool,
     /// The open file and its name.
     open: Option<(String, File)>,
@@ -97,10 +98,10 @@ impl Directory {
         Self::open_kept(path, Box::new(Anyone))
     }
 
-    /// The same, with a keeper that decides whether it may be used.
+    /// The same, with a keeper that decides whether the directory may be used.
     ///
     /// # Errors
-    /// As [`open`](Self::open), and those of the keeper.
+    /// Those of [`open`](Self::open), and those of the keeper.
     pub fn open_kept(path: &Path, mut keeper: Box<dyn Keeper>) -> Result<Self, DirectoryError> {
         let (handle, _) = open(path)?;
         keeper.admit(path, &handle)?;
@@ -118,12 +119,12 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Preallocates by calling this function: systems differ, so the caller provides it.
+    /// Preallocates with this function. Systems differ, so the caller provides it.
     pub fn reserving(self, reserve: Reserve) -> Self {
         Directory { reserve: Some(reserve), ..self }
     }
 
-    /// The directory's path, as it was given.
+    /// The directory's path as given.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -137,7 +138,7 @@ impl Directory {
         }
         match files::create(&self.handle, TRIAL) {
             Ok(_) => files::remove(&self.handle, TRIAL),
-            // A full file system is a state that the recorder waits out.
+            // The recorder waits until a full file system has space again.
             Err(error) if error.kind() == io::ErrorKind::StorageFull => Ok(()),
             Err(error) => Err(error),
         }
@@ -161,8 +162,8 @@ impl Directory {
         }
     }
 
-    /// What happened to the directory, if anything did. `deleted`: the open file was deleted, so a missing directory was
-    /// deleted, too (some file systems don't report that of a directory).
+    /// What happened to the directory, if anything. `deleted`: the open file was deleted, so a missing directory was
+    /// deleted too (some file systems don't report the deletion of a directory).
     fn moved(&self, deleted: bool) -> Option<String> {
         let path = self.path.display();
         let here = match self.handle.metadata() {
@@ -211,13 +212,13 @@ impl Directory {
     }
 }
 
-/// Opens a directory, and makes it if it is missing. Returns whether it did.
+/// Opens a directory, and makes it if it is missing. Also returns whether it was made.
 fn open(path: &Path) -> Result<(File, bool), DirectoryError> {
     let made = match DirBuilder::new().mode(MODE).create(path) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) if path.is_dir() => {
-            drop(error); // a mount point on a read-only parent, say
+            drop(error); // for example, a mount point on a read-only parent
             false
         }
         Err(error) => return Err(DirectoryError::io("make", path, error)),
@@ -233,12 +234,12 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// Does the error say that there is no such file?
+/// Whether the error means that there is no such file.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Frees the space behind a file's end. Its bytes and times stay as they are.
+/// Frees the space behind a file's end. Its bytes and times do not change.
 fn trim(file: &File) -> io::Result<()> {
     let about = file.metadata()?;
     let needed = about.len().next_multiple_of(UNIT.0);
@@ -249,19 +250,19 @@ fn trim(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// What a segment's file shows without being read.
+/// Facts about a segment's file that can be had without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Bytes of the disk that it takes.
+    /// Bytes that it takes on the disk.
     pub taken: u64,
-    /// Is it pinned, that is, kept when older ones are deleted?
+    /// Whether it is pinned, that is, kept when older ones are deleted.
     pub pinned: bool,
 }
 
-/// The segments in a directory, by their names, whoever writes to it.
+/// The segments in a directory, recognized by name, whoever writes to it.
 ///
 /// # Errors
-/// It can't be listed.
+/// If it can't be listed.
 pub fn segments(path: &Path) -> io::Result<Vec<Segment>> {
     let files = list(&files::open_directory(path)?)?.into_iter();
     let segment = |file: Stored| {
@@ -271,8 +272,8 @@ pub fn segments(path: &Path) -> io::Result<Vec<Segment>> {
     Ok(files.filter_map(segment).collect())
 }
 
-/// The files of root, of this user and of the directory's owner: where others may create files, too, theirs are not taken
-/// for the recorder's.
+/// The files of root, of this user and of the directory's owner. Files of others are never taken for the recorder's,
+/// even where others may create files.
 fn list(directory: &File) -> io::Result<Vec<Stored>> {
     let owners = [0, geteuid().as_raw(), directory.metadata()?.uid()];
     let mut stored = Vec::new();
@@ -364,11 +365,11 @@ impl Storage for Directory {
         let before = self.handle.metadata();
         let same = handle.metadata().is_ok_and(|about| before.is_ok_and(|before| is_same(&about, &before)));
         if made {
-            // Whoever could read the one before can read this one. If this fails, fewer people can.
+            // Those who could read the old directory can read this one. If this fails, fewer people can.
             let _ = handle.set_permissions(Permissions::from_mode(self.mode & 0o7775));
         }
         if same {
-            // After an error a handle may be dead though a new one works: the disk was away for a while.
+            // After an error, if the disk was away for a while, a handle may be dead although a new one works.
             let _ = self.handle.unlock();
         }
         self.keeper.admit(&self.path, &handle).map_err(failed)?;
