@@ -1,4 +1,4 @@
-//! Events on their way into a block: taken apart as they come, sorted when the block is made.
+//! Events on their way into a block: split when pushed, sorted when the block is made.
 
 use super::layout::COLUMNS;
 use super::predict::WHOLE;
@@ -8,46 +8,46 @@ use crate::format::MAX_RAW;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Measured with real IOCs (benches/size): half as many cost 2 % more disk with constant values and 5 % more with noisy
-/// ones, since each block names anew what is hit; twice as many would hold 400 KiB more. At 20,000 hits/s this is close
-/// to what a flush interval of 1 s brings.
+/// Maximum number of events in a batch. Measured with real IOCs (benches/size): half as many cost 2 % more disk with
+/// constant values and 5 % more with noisy ones, because each block repeats its templates; twice as many would hold 400
+/// KiB more. At 20,000 hits/s this is close to the number of events in a flush interval of 1 s.
 const MAX_BATCH_EVENTS: usize = 16 << 10;
 
-/// The most bytes that the parts of an event can need in a block: its shape's number, its time, a number with the byte
-/// that says how it is stored.
+/// Maximum sizes of the parts of an event in a block, bytes: the number of its shape, its time, and a number with the
+/// byte for its encoding.
 const MAX_SHAPE: usize = 3;
-/// To be added to [`Encoded::len`].
+/// Add this to [`Encoded::len`].
 pub(crate) const MAX_TIME: usize = 9;
 const MAX_NUMBER: usize = 9;
 /// A new shape: the number of its template, and its record.
 const MAX_NEW_SHAPE: usize = 3 + 5;
-/// A new template: its skeleton. The longest is a put's, as a test checks.
+/// A new template: its skeleton. The longest is that of a put, as a test checks.
 const MAX_TEMPLATE: usize = 64;
 /// The lengths of the columns.
 const MAX_LENGTHS: usize = 4 * COLUMNS;
-/// The most bytes of a fact that is stored whole.
+/// Maximum size of a fact that is stored whole, bytes.
 const MAX_WHOLE: usize = MAX_RAW - MAX_LENGTHS - MAX_SHAPE - MAX_TIME;
-/// Times that lie less than this apart have differences that need no more than [`NEAR_TIME`] bytes.
+/// Times less than this apart have differences that need no more than [`NEAR_TIME`] bytes.
 const NEAR: u64 = 1 << 36;
 const NEAR_TIME: usize = 5;
 
-/// What an event usually needs, to estimate a batch's size: a shape as predicted, a time some microseconds later, and a
-/// number of which some bytes are new.
+/// Usual sizes of the parts of an event, to estimate a batch's size, bytes: a predicted shape and a time some
+/// microseconds later, and a number with some new bytes.
 const USUAL_EVENT: usize = 3;
 const USUAL_NUMBER: usize = 4;
 const USUAL_NEW_SHAPE: usize = 2;
 
-/// An event taken apart, not yet in a batch. Kept by the writer to use its memory again.
+/// An event that is split but not yet in a batch. The writer keeps it to reuse its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Encoded {
     /// `None` for a fact that is stored whole.
     hit: Option<(Template, Rest)>,
-    /// The whole fact, or those of a hit's values that are no numbers.
+    /// The whole fact, or those of a hit's values that are not numbers.
     bytes: Vec<u8>,
 }
 
 impl Encoded {
-    /// Takes a fact apart. `false` if it can't be stored in any block.
+    /// Splits a fact. Returns `false` if it can't be stored in any block.
     pub fn set(&mut self, fact: &Fact) -> bool {
         self.bytes.clear();
         self.hit = Template::of(fact, &mut self.bytes);
@@ -56,12 +56,12 @@ impl Encoded {
         }
         let fits = self.len() <= MAX_WHOLE;
         if !fits {
-            self.bytes = Vec::new(); // don't keep the memory of an exceptionally large one
+            self.bytes = Vec::new(); // don't keep the memory of an exceptionally large fact
         }
         fits
     }
 
-    /// The most bytes that it can need in a block, without its time.
+    /// Maximum size in a block without the time, bytes.
     pub fn len(&self) -> usize {
         let hit = if self.hit.is_some() { MAX_NEW_SHAPE + MAX_TEMPLATE + 2 * MAX_NUMBER } else { 0 };
         MAX_SHAPE + hit + self.bytes.len()
@@ -73,7 +73,7 @@ impl Encoded {
 pub(super) struct Entry {
     pub time: u64,
     pub shape: u32,
-    /// Where in `Batch::more` there is more of it; `NO_MORE` if this is all.
+    /// Index of its remainder in `Batch::more`; `NO_MORE` if there is none.
     more: u32,
     /// The first number.
     number: u64,
@@ -81,27 +81,27 @@ pub(super) struct Entry {
 
 const NO_MORE: u32 = u32::MAX;
 
-/// More of an event.
+/// The remainder of an event.
 #[derive(Clone, Copy, Debug)]
 struct More {
     number: u64,
-    /// Where in `Batch::bytes`.
+    /// Start of its bytes in `Batch::bytes`.
     start: u32,
     length: u32,
 }
 
-/// Numbers given to things.
+/// Numbers by thing.
 type Table<T> = HashMap<T, u32, BuildHasherDefault<Mix>>;
 
-/// A cheap hash: it is computed twice for each event. Whoever could make numbers collide could as well make more events,
-/// and a table lasts no longer than its block.
+/// A cheap hash: it is computed twice for each event. An attacker who could make numbers collide could just as well
+/// make more events, and a table lasts no longer than its block.
 #[derive(Default)]
 struct Mix(u64);
 
 impl Mix {
     fn mix(&mut self, number: u64) {
-        // An odd number without pattern (2^64 divided by the golden ratio); the rotation brings the high bits,
-        // which depend on all that went in, to where the table looks.
+        // An odd number without pattern (2^64 divided by the golden ratio). The rotation moves the high bits, which
+        // depend on all input, to the position that the table uses.
         self.0 = (self.0.rotate_left(26) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }
@@ -130,7 +130,7 @@ impl Hasher for Mix {
     }
 }
 
-/// Events that will be a block.
+/// Events that will become a block.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(super) entries: Vec<Entry>,
@@ -139,13 +139,13 @@ pub(crate) struct Batch {
     /// In the order in which they were first pushed.
     pub(super) templates: Vec<Template>,
     template_numbers: Table<Template>,
-    /// Template and record; the shape's number is one more than the place, since 0 is [`WHOLE`].
+    /// Template and record. A shape's number is one more than its index, because 0 is [`WHOLE`].
     pub(super) shapes: Vec<(u32, u32)>,
     shape_numbers: Table<(u32, u32)>,
     /// The entries that are definitions or ends.
     defining: Vec<(u32, Class)>,
     span: Option<(u64, u64)>,
-    /// Bytes that shapes, numbers and facts need at most, and what everything usually needs.
+    /// Maximum size of shapes, numbers and facts, and the usual size of everything, bytes.
     max_size: usize,
     usual_size: usize,
 }
@@ -159,17 +159,17 @@ impl Batch {
         self.entries.len() as u32
     }
 
-    /// Does it hold definitions or ends?
+    /// Whether it holds definitions or ends.
     pub fn defines(&self) -> bool {
         !self.defining.is_empty()
     }
 
-    /// Would the body stay below `limit` bytes (roughly), and the block within the format's bounds, with one more event
-    /// of this time and [length](Encoded::len)?
+    /// Whether there is room for one more event of this time and [length](Encoded::len): the body must stay below
+    /// `limit` bytes (roughly), and the block within the format's bounds.
     pub fn has_room(&self, time: u64, length: usize, limit: usize) -> bool {
         let (first, last) = self.span_with(time);
         let times = if last - first < NEAR {
-            // Only next to a definition or an end can time go back.
+            // Times can decrease only next to a definition or an end.
             NEAR_TIME * self.entries.len() + MAX_TIME * self.defining.len()
         } else {
             MAX_TIME * self.entries.len()
@@ -256,25 +256,25 @@ impl Batch {
         (self.max_size, self.usual_size) = (0, 0);
     }
 
-    /// The earliest time in it.
+    /// The earliest time in the batch.
     pub fn first(&self) -> Option<u64> {
         self.span.map(|(first, _)| first)
     }
 
-    /// The latest time in it.
+    /// The latest time in the batch.
     pub fn last(&self) -> Option<u64> {
         self.span.map(|(_, last)| last)
     }
 
-    /// Rounds times down to multiples of 2^`bits` ns. Their order stays.
+    /// Rounds times down to multiples of 2^`bits` ns. Their order does not change.
     pub(super) fn round_times(&mut self, bits: u32) {
         let round = |time: u64| time >> bits << bits;
         self.entries.iter_mut().for_each(|entry| entry.time = round(entry.time));
         self.span = self.span.map(|(first, last)| (round(first), round(last)));
     }
 
-    /// Sorts the entries as they are stored: by time, but a definition stands before everything that came after it, and
-    /// an end after everything that came before it. To be called once.
+    /// Sorts the entries for storage: by time, but a definition comes before everything that was pushed after it, and
+    /// an end after everything that was pushed before it. Call it only once.
     pub(super) fn arrange(&mut self) {
         if self.defining.is_empty() {
             self.entries.sort_by_key(|entry| entry.time);
@@ -286,10 +286,10 @@ impl Batch {
                 *entry = class;
             }
         }
-        // Sorted by their times, definitions by an earlier one.
+        // Sort by the entries' times, but definitions by an earlier time.
         let mut keyed: Vec<(u64, Class, Entry)> =
             self.entries.drain(..).zip(classes).map(|(entry, class)| (entry.time, class, entry)).collect();
-        // An end is never passed, so what lies between two ends is sorted by itself.
+        // No entry passes an end, so the entries between two ends are sorted by themselves.
         for run in keyed.chunk_by_mut(|(_, before, _), _| *before != Class::End) {
             let ends = run.last().is_some_and(|(_, last, _)| *last == Class::End);
             let (movable, _) = run.split_at_mut(run.len() - usize::from(ends));
@@ -303,7 +303,7 @@ impl Batch {
             movable.sort_by_key(|(key, _, _)| *key);
         }
         self.entries.extend(keyed.into_iter().map(|(_, _, entry)| entry));
-        self.defining.truncate(1); // their places are wrong now; that there are some still holds
+        self.defining.truncate(1); // their places are wrong now, but the batch still holds some
     }
 }
 

@@ -1,7 +1,7 @@
-//! Encoding 2 of a body: events by columns. docs/format.md has the bytes.
+//! Encoding 2 of a body: events by columns. docs/format.md documents the bytes.
 //!
-//! What a column holds is alike, so it packs better than whole events would; what is as
-//! [predicted](super::predict) costs nothing or a zero.
+//! The contents of a column are similar, so they compress better than whole events; a correct
+//! [prediction](super::predict) costs nothing or a zero.
 
 use super::batch::Batch;
 use super::layout::*;
@@ -11,10 +11,10 @@ use super::varint;
 use crate::event::Event;
 use crate::format::BlockHeader;
 
-/// How a number is stored: 0 to 2 refer to the numbers before, from here on it is a difference.
+/// The lowest code of a difference. Codes 0 to 2 refer to earlier numbers.
 const DIFFERENCE: u8 = 3;
 
-/// The writer of columns. Keeps its memory for the next block.
+/// Writes columns. Keeps its memory for the next block.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     columns: [Vec<u8>; COLUMNS],
@@ -23,11 +23,11 @@ pub(super) struct Columns {
     numbers: Pasts,
 }
 
-/// The owner of all templates: [`Order`] needs one.
+/// The owner of all templates, because [`Order`] needs one.
 const TEMPLATES_OWNER: super::template::Owner = super::template::Owner::Thread(0);
 
 impl Columns {
-    /// The columns of a batch that is arranged. `None` if the batch contradicts itself, which can't be.
+    /// The columns of an arranged batch. `None` if the batch contradicts itself, which can't happen.
     pub fn fill(&mut self, batch: &Batch) -> Option<&[Vec<u8>; COLUMNS]> {
         self.columns.iter_mut().for_each(Vec::clear);
         self.define(batch)?;
@@ -52,7 +52,7 @@ impl Columns {
         Some(&self.columns)
     }
 
-    /// Templates and shapes.
+    /// Writes templates and shapes.
     fn define(&mut self, batch: &Batch) -> Option<()> {
         let mut sp = 0;
         for template in &batch.templates {
@@ -89,8 +89,8 @@ impl Columns {
         self.numbers.came(hit, numbers, values);
     }
 
-    /// A difference that is not zero: where its first and last bytes that are not zero stand, and the bytes
-    /// from the one to the other.
+    /// Writes a nonzero difference: the positions of its first and last nonzero bytes, and the bytes from one to the
+    /// other.
     fn put_difference(&mut self, difference: u64) {
         let length = (71 - difference.leading_zeros()) as u8 / 8;
         let zeros = (difference.trailing_zeros() / 8) as u8;
@@ -108,14 +108,14 @@ impl Columns {
         &mut self.columns[column]
     }
 
-    /// Bytes that it holds.
+    /// Its memory, bytes.
     pub fn memory(&self) -> usize {
         let columns: usize = self.columns.iter().map(Vec::capacity).sum();
         columns + self.order.memory() + self.template_order.memory() + self.numbers.memory()
     }
 }
 
-/// The reader of columns. Keeps its memory for the next block.
+/// Reads columns. Keeps its memory for the next block.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     order: Order,
@@ -125,7 +125,7 @@ pub(super) struct Reader {
     shapes: Vec<(u32, u32)>,
 }
 
-/// The rest of a body's columns.
+/// The unread rest of a body's columns.
 struct Left<'a>([&'a [u8]; COLUMNS]);
 
 impl<'a> Left<'a> {

@@ -1,12 +1,12 @@
-//! Blocks: batches of events, made and taken apart.
+//! Blocks: packing and unpacking batches of events.
 //!
-//! A [`Batch`] takes events in the order in which they come and takes each apart at once, so that it costs a tenth of
-//! what the events themselves would. It is packed into a block in the order of time. That order has one exception, on
-//! which a reader can rely: a definition stands before everything that came after it, and an end after everything that
-//! came before it, whatever their times say. So a reader never meets a number that is not defined.
+//! A [`Batch`] takes events in the order of arrival and splits each at once, so that it costs a tenth of the events'
+//! own memory. It is packed into a block in the order of time. That order has one exception, on which a reader can
+//! rely: a definition comes before everything that was pushed after it, and an end after everything that was pushed
+//! before it, whatever their times. So a reader never meets an undefined number.
 //!
-//! Bodies are written by columns (encoding 2). Those that were once written event by event (encoding 1) stay readable. A
-//! block can be read without any other.
+//! Bodies are written by columns (encoding 2). Old bodies, written event by event (encoding 1), stay readable. Each
+//! block can be read alone.
 
 mod batch;
 mod columns;
@@ -28,12 +28,12 @@ use layout::COLUMNS;
 use std::io;
 use zstd::zstd_safe::{compress_bound, CParameter};
 
-/// A column of at least this size is packed by itself: it gets an entropy table of its own, and noise is kept apart
-/// from the rest. This costs some 15 bytes a frame and saves 4 % (chain of constants) to 8 % (noise).
+/// Minimum size of a column that is packed by itself, bytes: it gets an entropy table of its own, and noise is kept
+/// apart from the rest. This costs about 15 bytes per frame and saves 4 % (chain of constants) to 8 % (noise).
 const OWN_FRAME: usize = 1 << 10;
 
 /// Packs batches into blocks. Keeps zstd's tables, the columns of a block and two buffers from one block to the next
-/// (examples/throughput.rs prints how much they take).
+/// (examples/throughput.rs prints their size).
 pub(crate) struct Packer {
     zstd: zstd::bulk::Compressor<'static>,
     columns: Columns,
@@ -50,13 +50,13 @@ impl Packer {
         Ok(Packer { zstd, columns: Columns::default(), raw: Vec::new(), spare: Vec::new(), time_bits })
     }
 
-    /// The most bytes that a block with a body of `raw` bytes takes in the file.
+    /// Maximum size in the file of a block with a body of `raw` bytes.
     pub fn bound(raw: usize) -> u64 {
         (BLOCK_HEADER + bound(raw)) as u64
     }
 
-    /// Makes a block of a batch: header and body. The batch keeps its events, in another order. Hand the block back with
-    /// [`Packer::reuse`].
+    /// Makes a block, header and body, from a batch. The batch keeps its events, in another order. Return the block
+    /// with [`Packer::reuse`].
     pub fn pack(
         &mut self,
         batch: &mut Batch,
@@ -65,7 +65,7 @@ impl Packer {
         keyframe: bool,
     ) -> io::Result<Vec<u8>> {
         batch.arrange();
-        // Only now, since their order depends on the times as they were.
+        // Only now, because the order depends on the exact times.
         batch.round_times(self.time_bits);
         let columns = self.columns.fill(batch).ok_or(io::ErrorKind::InvalidData)?;
         let columns_length: usize = columns.iter().map(Vec::len).sum();
@@ -125,16 +125,16 @@ impl Packer {
         self.spare = block;
     }
 
-    /// Bytes that it holds now.
+    /// Its current memory, bytes.
     pub fn memory(&mut self) -> usize {
         let zstd = self.zstd.context_mut().sizeof();
         zstd + self.columns.memory() + self.raw.capacity() + self.spare.capacity()
     }
 }
 
-/// The most bytes that zstd makes of `raw` bytes, in as many frames as there are columns and one between each.
+/// Maximum size of zstd's output for `raw` bytes, with a frame for each column and one between each two.
 fn bound(raw: usize) -> usize {
-    /// What a frame adds to bytes that it can't pack: a header of at most 14 bytes, and 3 for each piece.
+    /// Overhead of a frame for incompressible bytes: a header of at most 14 bytes, and 3 for each piece.
     const FRAME: usize = 32;
     compress_bound(raw) + 2 * COLUMNS * FRAME
 }
@@ -154,7 +154,7 @@ fn add_frame(
     Ok(length)
 }
 
-/// Appends a frame to those that a block has. Returns its length.
+/// Appends a frame to a block. Returns the frame's length.
 fn compress(
     zstd: &mut zstd::bulk::Compressor,
     from: &[u8],
@@ -178,7 +178,7 @@ impl Unpacker {
         Ok(Unpacker { zstd, columns: columns::Reader::default(), raw: Vec::new() })
     }
 
-    /// Can it unpack blocks of this encoding?
+    /// Whether it can unpack blocks of this encoding.
     pub fn knows(encoding: u16) -> bool {
         matches!(encoding, ENCODING_TIMES_FACTS | ENCODING_COLUMNS)
     }

@@ -1,27 +1,27 @@
-//! Predicts what comes next from what came before in the same block. Writer and reader make the same predictions, so
-//! what is as predicted need not be stored.
+//! Predicts the next shapes and numbers from earlier ones in the same block. Writer and reader make the same
+//! predictions, so a correct prediction need not be stored.
 
 use super::template::{Number, Owner};
 use std::collections::BTreeMap;
 
-/// Shapes in a block are numbered from 1; 0 is what every block has: a fact stored whole.
+/// The shape of a fact that is stored whole. Every block has it; other shapes are numbered from 1.
 pub(super) const WHOLE: u32 = 0;
 /// No shape, no owner.
 const NONE: u32 = u32::MAX;
-/// Threads (or circuits) that are followed at a time: as many as hit at once on a usual box, which has
+/// Number of threads (or circuits) that are followed at a time: the number that hit at once on a usual box, which has
 /// two to four CPUs.
 const FOLLOWED: usize = 4;
 
-/// How a shape follows others.
+/// A shape and its predicted successor.
 #[derive(Clone, Debug)]
 struct Shape {
     owner: u32,
-    /// The shape that came after it the last time.
+    /// The shape that last came after it.
     next: u32,
     seen: bool,
 }
 
-/// The order of shapes: in a thread, each is mostly followed by the one that followed it before.
+/// The order of shapes: in a thread, each is mostly followed by the same shape as the last time.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     shapes: Vec<Shape>,
@@ -30,23 +30,23 @@ pub(super) struct Order {
     owners: BTreeMap<Owner, u32>,
     /// The owners that came last, the latest first.
     recent: [u32; FOLLOWED],
-    /// The lowest number that was not seen yet, or one below it.
+    /// The lowest number not yet seen, or one below it.
     fresh: u32,
 }
 
-/// How a shape is stored.
+/// The encoding of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The one that followed the last time in the thread that hit before, or in the one before that ...
+    /// The one that followed the last time in the latest thread (rank 0), or in the thread before it ...
     Next(usize),
-    /// The lowest number that was not seen before.
+    /// The lowest number not seen before.
     Fresh,
     /// By its number.
     Number(u32),
 }
 
 impl Step {
-    /// As a number: 0 and 2 to 4 for `Next`, 1 for `Fresh`, 5 and more for numbers.
+    /// The step as a number: 0 and 2 to 4 for `Next`, 1 for `Fresh`, 5 and more for numbers.
     pub fn code(self) -> u64 {
         match self {
             Step::Next(0) => 0,
@@ -80,7 +80,7 @@ impl Order {
         self.fresh = 1;
     }
 
-    /// The next number stands for a shape of this owner.
+    /// Assigns the next number to a shape of this owner.
     pub fn add(&mut self, owner: Owner) {
         let new = self.last.len() as u32;
         let owner = *self.owners.entry(owner).or_insert(new);
@@ -97,7 +97,7 @@ impl Order {
         (next != NONE).then_some(next)
     }
 
-    /// How to store that `shape` comes now.
+    /// The encoding of `shape` as the next one.
     pub fn step(&self, shape: u32) -> Step {
         for rank in 0..FOLLOWED {
             if self.predicted(rank) == Some(shape) {
@@ -111,7 +111,7 @@ impl Order {
         }
     }
 
-    /// The shape that comes now; `None` if there is no such shape.
+    /// The next shape; `None` if there is no such shape.
     pub fn shape(&self, step: Step) -> Option<u32> {
         let shape = match step {
             Step::Next(rank) => self.predicted(rank)?,
@@ -121,7 +121,7 @@ impl Order {
         ((shape as usize) < self.shapes.len()).then_some(shape)
     }
 
-    /// `shape` has come. Returns whether it came for the first time.
+    /// Notes that `shape` came. Returns whether it came for the first time.
     pub fn came(&mut self, shape: u32) -> bool {
         let Some(this) = self.shapes.get_mut(shape as usize) else { return false };
         let first = !std::mem::replace(&mut this.seen, true);
@@ -145,7 +145,7 @@ impl Order {
         first
     }
 
-    /// Bytes that it holds, without the few owners.
+    /// Its memory without the few owners, bytes.
     pub fn memory(&self) -> usize {
         self.shapes.capacity() * size_of::<Shape>() + self.last.capacity() * size_of::<u32>()
     }
@@ -158,14 +158,14 @@ pub(super) struct Past {
     older: u64,
 }
 
-/// How a number is stored.
+/// The encoding of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coded {
-    /// It is the last one.
+    /// It equals the last one.
     Last,
-    /// It is as much more than the last one as that was more than the one before.
+    /// It continues the step from the one before the last to the last.
     Onward,
-    /// It is the one before the last.
+    /// It equals the one before the last.
     Older,
     /// By its difference from the last one.
     Difference(u64),
@@ -178,11 +178,11 @@ impl Past {
         }
         let (last, older) = (f64::from_bits(self.last), f64::from_bits(self.older));
         let onward = last + (last - older);
-        // Which bits a NaN has depends on the machine.
+        // The bits of a NaN depend on the machine.
         (!onward.is_nan()).then(|| onward.to_bits())
     }
 
-    /// How to store `value`.
+    /// The encoding of `value`.
     pub fn code(self, number: Number, value: u64) -> Coded {
         if value == self.last {
             Coded::Last
@@ -195,7 +195,7 @@ impl Past {
         }
     }
 
-    /// The value that was stored so; `None` if no value could have been.
+    /// The value with this encoding; `None` if no value has it.
     pub fn value(self, number: Number, coded: Coded) -> Option<u64> {
         Some(match coded {
             Coded::Last => self.last,
@@ -218,8 +218,8 @@ pub(super) struct Hit {
     pub first: bool,
 }
 
-/// The numbers of hits: like those of the last hit of the same shape, or, if that is the first, of the last
-/// hit with the same template.
+/// Past numbers of hits. A hit is compared with the last hit of the same shape or, if it is the first of its shape,
+/// with the last hit with the same template.
 #[derive(Debug, Default)]
 pub(super) struct Pasts {
     shapes: Vec<[Past; 2]>,
@@ -228,7 +228,7 @@ pub(super) struct Pasts {
 }
 
 impl Pasts {
-    /// Forgets everything, and makes room for a number of shapes, [`WHOLE`] included, and of templates.
+    /// Forgets everything, and makes room for these numbers of shapes, [`WHOLE`] included, and templates.
     pub fn begin(&mut self, shapes: usize, templates: usize) {
         self.shapes.clear();
         self.shapes.resize(shapes, Default::default());
@@ -246,7 +246,7 @@ impl Pasts {
         own.copied().unwrap_or_default()
     }
 
-    /// What the first or second number of a hit is compared with.
+    /// The past with which a number of a hit is compared.
     pub fn past(&self, hit: Hit, number: Number) -> Past {
         let [first, second] = self.own(hit);
         match number {
@@ -258,7 +258,7 @@ impl Pasts {
         }
     }
 
-    /// A hit had these values.
+    /// Notes the values of a hit.
     pub fn came(&mut self, hit: Hit, numbers: [Number; 2], values: [u64; 2]) {
         let mut own = self.own(hit);
         for ((past, number), value) in own.iter_mut().zip(numbers).zip(values) {
@@ -276,7 +276,7 @@ impl Pasts {
         }
     }
 
-    /// Bytes that it holds.
+    /// Its memory, bytes.
     pub fn memory(&self) -> usize {
         (self.shapes.capacity() + self.templates.capacity()) * size_of::<[Past; 2]>()
     }

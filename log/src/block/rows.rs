@@ -1,4 +1,4 @@
-//! Encoding 1 of a body, from the time before columns: all times, then all facts.
+//! Encoding 1 of a body, which predates columns: all times, then all facts.
 
 use super::template::take_postcard;
 use super::varint;
@@ -13,7 +13,7 @@ pub(super) fn read(header: &BlockHeader, body: &[u8]) -> Option<Vec<Event>> {
     }
     let mut times = body;
     let mut time = header.first;
-    // A fact has at least a byte, as has a time.
+    // A fact has at least one byte, and so has a time.
     let mut events = Vec::with_capacity((header.count as usize).min(body.len() / 2));
     for _ in 0..header.count {
         time = time.wrapping_add(varint::unzigzag(varint::take(&mut times)?) as u64);

@@ -1,17 +1,16 @@
-//! Hits taken apart: into a *template*, which holds everything that hits of one kind from one place in the code
-//! have in common, a record, and numbers.
+//! Splits hits into a *template* (the common part of all hits of one kind from one place in the code), a record, and
+//! numbers.
 //!
-//! A running IOC hits the same few places again and again. So a block holds each template once
-//! ([`Template::skeleton`]) and each pair of template and record once (a *shape*), and an event is little more
-//! than the number of its shape.
+//! A running IOC hits the same few places repeatedly. So a block holds each template once ([`Template::skeleton`]) and
+//! each pair of template and record once (a *shape*), and an event is little more than the number of its shape.
 //!
-//! Facts without a template are stored whole: new ones need nothing here.
+//! Facts without a template are stored whole. New facts need no code here.
 
 use crate::event::{
     CaAnswer, CaPut, Cause, CauseKind, Complete, Dbf, Fact, FieldId, Process, Put, PutKind, Value,
 };
 
-/// Where in the code of an IOC.
+/// A place in the code of an IOC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     thread: u32,
@@ -19,20 +18,20 @@ pub(super) struct Place {
     site: u32,
 }
 
-/// How a value is kept.
+/// The storage of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Class {
-    /// Not at all: it is unknown.
+    /// None: the value is unknown.
     Unknown,
     Int,
     UInt,
     Float,
     Double,
-    /// Text or array: as postcard.
+    /// Postcard, for text or an array.
     Bytes,
 }
 
-/// A hit without its record and its own numbers: values, pointers, request numbers.
+/// A hit without its record and its own numbers (values, pointers, request numbers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Template {
     Process {
@@ -74,25 +73,25 @@ pub(super) enum Template {
     },
 }
 
-/// Whose hits follow each other: a thread's, or a circuit's.
+/// The owner of a sequence of hits: a thread or a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
     Thread(u32),
     Circuit(u32),
 }
 
-/// What a number of a hit is, and so what it is compared with.
+/// The kind of a number of a hit, and so the past with which it is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Number {
     /// There is no such number.
     None,
-    /// The hit's own first value: with those of its shape. As a 64-bit float, or as an integer.
+    /// The hit's first value: compared with those of its shape, as a 64-bit float or an integer.
     First { double: bool },
-    /// The second value, with those of its shape.
+    /// The second value: compared with those of its shape.
     Second { double: bool },
-    /// The value before the first one: with the first value of the hit before.
+    /// The old value that the first one replaces: compared with the first value of the previous hit.
     Before { double: bool },
-    /// A client's request: with the requests before, whatever their shape.
+    /// A client's request: compared with earlier requests of any shape.
     Request,
 }
 
@@ -116,14 +115,14 @@ pub(super) struct Rest {
     pub numbers: [u64; 2],
 }
 
-/// Of the types in a client's put, the only one that is a 64-bit float.
+/// The only type in a client's put that is a 64-bit float.
 const DBR_DOUBLE: u16 = epics::Dbr::DOUBLE.0;
-/// Two empty texts, and an empty payload, as postcard: these stand for [`Class::Bytes`] in a skeleton.
+/// Two empty texts, and an empty payload, as postcard: placeholders for [`Class::Bytes`] in a skeleton.
 const NO_TEXTS: &[u8] = &[5, 0, 5, 0];
 const NO_PAYLOAD: &[u8] = &[0];
 
 impl Template {
-    /// Takes a fact apart, and appends values that are not numbers to `bytes`. `None`, with nothing appended, if such
+    /// Splits a fact, and appends values that are not numbers to `bytes`. Returns `None` and appends nothing if such
     /// facts are stored whole.
     pub fn of(fact: &Fact, bytes: &mut Vec<u8>) -> Option<(Template, Rest)> {
         let place = |thread, sp, site| Place { thread, sp, site };
@@ -175,8 +174,8 @@ impl Template {
         Some((template, Rest { record, numbers }))
     }
 
-    /// The fact of which this is the template. Takes values that are not numbers off the front of `bytes`. `None` if
-    /// they are missing, or if the fact can't have such a number.
+    /// The fact with this template. Takes values that are not numbers off the front of `bytes`. `None` if they are
+    /// missing, or if the fact can't have such a number.
     pub fn fact(&self, rest: Rest, bytes: &mut &[u8]) -> Option<Fact> {
         let Rest { record, numbers: [first, second] } = rest;
         Some(match *self {
@@ -208,8 +207,8 @@ impl Template {
         })
     }
 
-    /// The template as a fact: what it leaves open is zero or empty, and its stack pointer is the difference from `sp`,
-    /// which is then set to its own.
+    /// The template as a fact. Everything that the template leaves open is zero or empty. The stack pointer is the
+    /// difference from `sp`, which is then set to the template's own.
     pub fn skeleton(&self, sp: &mut i64) -> Option<Fact> {
         let mut template = *self;
         if let Some(place) = template.place() {
@@ -221,7 +220,7 @@ impl Template {
         template.fact(Rest { record: 0, numbers: [0, 0] }, &mut { bytes })
     }
 
-    /// The template that a skeleton stands for.
+    /// The template with this skeleton.
     pub fn of_skeleton(fact: &Fact, sp: &mut i64) -> Option<Template> {
         let (mut template, _) = Template::of(fact, &mut Vec::new())?;
         if let Some(place) = template.place() {
@@ -241,7 +240,7 @@ impl Template {
         }
     }
 
-    /// The thread or circuit whose hits these are.
+    /// The owner of these hits.
     pub fn owner(&self) -> Owner {
         match *self {
             Template::Process { place, .. }
@@ -252,7 +251,7 @@ impl Template {
         }
     }
 
-    /// What its numbers are.
+    /// The kinds of its numbers.
     pub fn numbers(&self) -> [Number; 2] {
         let double = |class| class == Class::Double;
         let first = |class| match class {
@@ -280,7 +279,7 @@ impl Template {
     }
 }
 
-/// A value's number, if it has one, or its bytes.
+/// Takes a value's number, if it has one, or its bytes.
 fn take_value(value: &Value, number: &mut u64, bytes: &mut Vec<u8>) -> Class {
     match value {
         Value::Unknown => Class::Unknown,
@@ -325,7 +324,7 @@ pub(super) fn append(thing: &impl serde::Serialize, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Takes a thing off the front of `bytes`.
+/// Takes a value in postcard off the front of `bytes`.
 pub(super) fn take_postcard<T: serde::de::DeserializeOwned>(bytes: &mut &[u8]) -> Option<T> {
     let (thing, rest) = postcard::take_from_bytes(bytes).ok()?;
     *bytes = rest;

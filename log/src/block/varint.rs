@@ -1,6 +1,7 @@
-//! Numbers of variable length, as in postcard: seven bits in each byte, lowest first, the high bit set in all but the last.
+//! Numbers of variable length, as in postcard: seven bits in each byte, lowest first; the high bit is set in all but
+//! the last.
 
-/// Small numbers of either sign become small numbers: 0, -1, 1, -2 ... become 0, 1, 2, 3 ...
+/// Maps small numbers of either sign to small numbers: 0, -1, 1, -2 ... become 0, 1, 2, 3 ...
 pub(super) fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)) as u64
 }
@@ -19,7 +20,7 @@ pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Takes a number off the front; `None` if it is cut, or too large for 64 bits.
+/// Takes a number off the front; `None` if it is truncated or too large for 64 bits.
 pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {

@@ -1,20 +1,20 @@
-//! Limits what definitions cost a reader: memory, and work when an IOC ends.
+//! Limits the cost of definitions for a reader: memory, and work when an IOC ends.
 //!
-//! Logs are hostile until they have been read, and many are read at once: the runs of a directory share one budget. It
-//! grows with the bytes on the disk, so that many hosts can be read together, and yet a small file can't unpack to
-//! something huge. A recorder's own context has no limit but [`MAX_HELD`](super::MAX_HELD).
+//! Logs count as hostile until they have been read, and many are read at once: the runs of a directory share one
+//! budget. It grows with the size of the logs, so that many hosts can be read together, yet a small file can't unpack
+//! to something huge. A recorder's own context has no limit but [`MAX_HELD`](super::MAX_HELD).
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// Bytes that definitions may take however small the logs are: four times the definitions of a big site's box (100,000
-/// records and 50,000 channels take 20 MiB).
+/// Bytes that the definitions of logs of any size may take: four times those of a big site's box (100,000 records and
+/// 50,000 channels take 20 MiB).
 const BASE: usize = 80 << 20;
-/// Further bytes for each byte on the disk.
+/// Number of further bytes for each byte of the logs.
 const PER_BYTE: usize = 2;
-/// Definitions that may be looked at when IOCs and circuits end: to begin with, and more for each fact that is applied.
-/// When an IOC ends, all definitions are searched for its own; a log with many definitions and many ends would take for
-/// ever. An IOC that restarts defines more than it has ended.
+/// Number of definitions that may be examined when IOCs and circuits end: at the start, and in addition for each
+/// applied fact. When an IOC ends, all definitions are searched for its own; a log with many definitions and many ends
+/// would take for ever. An IOC that restarts defines more than it has ended.
 const BASE_WORK: usize = 500_000_000;
 const WORK_PER_FACT: usize = 64;
 
@@ -23,12 +23,12 @@ const WORK_PER_FACT: usize = 64;
 pub struct Budget {
     max_held: usize,
     held: AtomicUsize,
-    /// Old ARM processors have no atomic numbers of 64 bits; 4,000,000,000 will do.
+    /// Old ARM processors have no 64-bit atomics; a maximum of 4,000,000,000 is enough.
     work: AtomicUsize,
 }
 
 impl Budget {
-    /// For logs that have this many bytes on the disk.
+    /// Makes a budget for logs of this size, in bytes.
     pub fn new(bytes: u64) -> Arc<Budget> {
         let max_held =
             BASE.saturating_add(PER_BYTE.saturating_mul(usize::try_from(bytes).unwrap_or(usize::MAX)));
@@ -48,7 +48,7 @@ impl Share {
         Share { of: Some(Arc::clone(budget)), taken: 0 }
     }
 
-    /// Takes this many bytes in all, if the budget has them; fewer than before is always possible.
+    /// Sets the total to `all` bytes, if the budget has them. Fewer than before always succeeds.
     pub fn take(&mut self, all: usize) -> bool {
         let Some(budget) = &self.of else { return true };
         let others = budget.held.load(Relaxed).saturating_sub(self.taken);
@@ -60,7 +60,7 @@ impl Share {
         true
     }
 
-    /// A fact was applied.
+    /// Notes that a fact was applied.
     pub fn earn(&self) {
         if let Some(budget) = &self.of {
             let work = budget.work.load(Relaxed).saturating_add(WORK_PER_FACT);
@@ -68,7 +68,7 @@ impl Share {
         }
     }
 
-    /// May this many definitions be looked at?
+    /// Takes the work of examining this many definitions, if the budget has it.
     pub fn may_look_at(&self, count: usize) -> bool {
         let Some(budget) = &self.of else { return true };
         let left = budget.work.load(Relaxed).checked_sub(count);
@@ -76,7 +76,7 @@ impl Share {
     }
 }
 
-/// A copy has no part of the budget.
+/// A copy has no share of the budget.
 impl Clone for Share {
     fn clone(&self) -> Self {
         Share::default()

@@ -1,18 +1,18 @@
-//! Pairs of monotonic and wall time, and what time it was by them.
+//! Pairs of monotonic and wall time, and the conversion between the two.
 
 use super::store::{Admission, Store};
 use crate::clock::can_be_right;
 use crate::event::Clock;
 use std::collections::VecDeque;
 
-/// How many pairs of clocks are remembered. The recorder notes one every few seconds to minutes, and
-/// events are looked up near to when they were written, so a few are enough; 64 cost 1 KiB.
+/// Number of remembered pairs of clocks. The recorder notes one every few seconds to minutes, and lookups concern
+/// events written at about the same time, so a few are enough; 64 cost 1 KiB.
 const MAX_CLOCKS: usize = 64;
 
 /// The latest pairs.
 #[derive(Clone, Debug, Default)]
 pub struct Clocks {
-    /// In the order in which they were noted: those that can be right, if there are any, else all.
+    /// In the order of noting: those that can be right, if there are any; otherwise all.
     pairs: VecDeque<(u64, i64)>,
 }
 

@@ -1,16 +1,14 @@
-//! The definitions in force: which number stands for what, at one moment of a log.
+//! The definitions in force: the meanings of numbers at one moment of a log.
 //!
-//! The writer keeps one to begin each segment with (a keyframe); a reader feeds one with the events
-//! that it reads and looks numbers up in it. Both get the same answers, since both apply the same
-//! facts in the same order.
+//! The writer keeps a context to begin each segment with a keyframe. A reader feeds a context with the events that it
+//! reads and looks numbers up in it. Both get the same answers, because both apply the same facts in the same order.
 //!
-//! How a definition lives is described beside its struct ([`Definition`](crate::event::Definition)); here are the stores
-//! that the table of facts names.
+//! The life of a definition is described beside its struct ([`Definition`](crate::event::Definition)). This module
+//! holds the stores that the table of facts names.
 //!
-//! Promises: numbers are keys of maps, never indices, so no number makes it allocate; what it
-//! holds is bounded by [`MAX_HELD`] whatever is applied; a keyframe made from [`Context::events`] and
-//! applied to an empty context gives the same answers. 10,000 records cost about half a MiB
-//! (tests/memory.rs measures).
+//! Promises: numbers are keys of maps, never indices, so no number causes a large allocation; [`MAX_HELD`] bounds the
+//! memory whatever is applied; a keyframe made from [`Context::events`] and applied to an empty context gives the same
+//! answers. 10,000 records cost about half a MiB (as measured by tests/memory.rs).
 
 mod budget;
 mod clocks;
@@ -32,16 +30,16 @@ use crate::event::{
 };
 use std::sync::Arc;
 
-/// Bytes of definitions, roughly, that a context holds at most. Beyond it new definitions are left out and counted as
-/// refused: a hostile log or a flood of channels must not take the machine's memory. A big site's box (100,000 records,
-/// 50,000 channels) needs about 20 MiB.
+/// Approximate maximum size of the definitions in a context, bytes. Beyond it new definitions are left out and counted
+/// as refused: a hostile log or a flood of channels must not take the machine's memory. A big site's box (100,000
+/// records, 50,000 channels) needs about 20 MiB.
 pub const MAX_HELD: usize = 256 << 20;
 
-/// Bytes that a definition takes, about: to estimate their number.
+/// Approximate size of a definition, bytes, to estimate their number.
 const TYPICAL: usize = 64;
 
-/// The part of a keyframe with the definitions of one kind. It is an iterator, but smaller: a pointer to an iterator brings
-/// four functions for each kind into the binary, this brings one.
+/// The part of a keyframe with the definitions of one kind. This is an iterator with less code: a pointer to a real
+/// iterator adds four functions per kind to the binary, this adds one.
 trait Part {
     fn next_event(&mut self) -> Option<Event>;
 }
@@ -52,7 +50,7 @@ impl<I: Iterator<Item = Event>> Part for I {
     }
 }
 
-/// Makes the stores of all definitions, and everything that is done with each of them.
+/// Makes the stores of all definitions, and the operations on them.
 macro_rules! stores {
     ($($(#[$doc:meta])* $number:literal $variant:ident($content:ty) $name:literal $class:ident
         $(in $store:ident: $kept:ty)?;)*) => {
@@ -120,9 +118,9 @@ impl Owners for (Table<Thread>, Records) {
 /// The definitions in force.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Bytes that it may hold: [`MAX_HELD`], less in tests.
+    /// Maximum size in bytes: [`MAX_HELD`], less in tests.
     limit: usize,
-    /// Its part of what a reader's contexts may hold.
+    /// Its share of the budget of a reader's contexts.
     share: Share,
     in_force: InForce,
     refused: u64,
@@ -144,8 +142,8 @@ impl Context {
         Context { limit, share: Share::default(), in_force: InForce::default(), refused: 0 }
     }
 
-    /// Applies a fact: a definition comes into force, an end puts definitions out of force, anything
-    /// else changes nothing. `time` is the event's.
+    /// Applies a fact: a definition comes into force, an end puts definitions out of force, any other fact changes
+    /// nothing. `time` is the event's.
     pub fn apply(&mut self, time: u64, fact: &Fact) {
         if !fact.class().defines() {
             return;
@@ -159,7 +157,7 @@ impl Context {
         self.in_force.begin(time, fact, &mut admission);
     }
 
-    /// Something has ended, and what belongs to it.
+    /// Ends something, and everything that belongs to it.
     fn end(&mut self, ended: Ended) {
         self.in_force.end(ended);
         // When an IOC ends, all definitions are searched for its own.
@@ -168,7 +166,7 @@ impl Context {
             Ended::Circuit(_) => {}
             Ended::Ioc(_) | Ended::Recording(_) | Ended::Channel(_) => return,
         }
-        // What owns others ends first; it has no such owner itself.
+        // Owners end first; they have no such owners themselves.
         let none = (Table::default(), Records::default());
         let mut threads = std::mem::take(&mut self.in_force.threads);
         let mut records = std::mem::take(&mut self.in_force.records);
@@ -180,8 +178,8 @@ impl Context {
         self.share.take(self.held());
     }
 
-    /// The definitions in force as events that make a context with the same answers: nothing refers forward. All
-    /// have the time `now`, but for the latest pair of clocks, which keeps its own.
+    /// The definitions in force as events that make a context with the same answers. None refers forward. All have the
+    /// time `now`, except the latest pair of clocks, which keeps its own.
     pub fn events(&self, now: u64) -> impl Iterator<Item = Event> + '_ {
         self.in_force.events(now)
     }
@@ -192,7 +190,7 @@ impl Context {
         self.events(0).map(|event| event.fact)
     }
 
-    /// All definitions in force, by kind. The methods below are shortcuts for the most common questions.
+    /// All definitions in force, by kind. The methods below are shortcuts for the most common lookups.
     pub fn in_force(&self) -> &InForce {
         &self.in_force
     }
@@ -207,12 +205,12 @@ impl Context {
         self.in_force.tier.get()
     }
 
-    /// How many chains are kept, if the log says.
+    /// The chain sampling, if the log states it.
     pub fn chain_sampling(&self) -> Option<&ChainSampling> {
         self.in_force.chain_sampling.get()
     }
 
-    /// All IOCs, by their number.
+    /// All IOCs, in the order of their numbers.
     pub fn iocs(&self) -> impl Iterator<Item = &Ioc> + '_ {
         self.in_force.iocs.values()
     }
@@ -232,12 +230,12 @@ impl Context {
         self.in_force.records.get(id)
     }
 
-    /// All records, by their number.
+    /// All records, in the order of their numbers.
     pub fn records(&self) -> impl Iterator<Item = RecordRef<'_>> + '_ {
         self.in_force.records.iter()
     }
 
-    /// The record that has this alias in an IOC. Looks through all aliases, of which there are few.
+    /// The record that has this alias in an IOC. Searches all aliases, of which there are few.
     pub fn by_alias(&self, ioc: IocId, name: &str) -> Option<RecordRef<'_>> {
         let aliases = self.in_force.aliases.iter();
         let named = aliases.filter(|(_, names)| names.iter().any(|alias| **alias == *name));
@@ -249,7 +247,7 @@ impl Context {
         self.in_force.aliases.get(record).map_or(&[], |names| names)
     }
 
-    /// A record's enum strings, by the values for which they stand.
+    /// A record's enum strings, indexed by value.
     pub fn enum_strings(&self, record: RecordId) -> &[Box<str>] {
         self.in_force.enum_strings.get(record).map_or(&[], |strings| strings)
     }
@@ -294,24 +292,24 @@ impl Context {
         self.in_force.server_threads.get(thread).copied()
     }
 
-    /// Since when an IOC's hits are recorded; `None` while they are not, and in logs that don't say.
+    /// Start of the recording of an IOC's hits; `None` while they are not recorded, and in logs that don't state it.
     pub fn attached(&self, ioc: IocId) -> Option<&Attached> {
         self.in_force.attached.get(ioc)
     }
 
-    /// Which processes the ends of an open circuit belong to, where that is known.
+    /// The processes at the ends of an open circuit, where known.
     pub fn circuit_ends(&self, circuit: CircuitId) -> Option<&CircuitEnds> {
         self.in_force.circuit_ends.get(circuit)
     }
 
-    /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time: by the latest pair of clocks
-    /// noted at or before it, else by the earliest; pairs of a wall clock that was never set don't count where there are
+    /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time: by the latest pair of clocks noted at or
+    /// before it, or else by the earliest pair. Pairs of a wall clock that was never set count only if there are no
     /// others. `None` before the first pair is known.
     pub fn wall(&self, time: u64) -> Option<i64> {
         self.in_force.clocks.wall(time)
     }
 
-    /// How many definitions were left out because of [`MAX_HELD`] or a [`Budget`].
+    /// Number of definitions that were left out because of [`MAX_HELD`] or a [`Budget`].
     pub fn refused(&self) -> u64 {
         self.refused
     }

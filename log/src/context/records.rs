@@ -1,8 +1,8 @@
-//! The records of a context, packed: there are more of them than of anything else.
+//! The records of a context, packed, because records are the most numerous definitions.
 //!
-//! A record costs 24 bytes and the bytes of its name. Records lie in a list in the order of their numbers, with all names
-//! in one text and all types in one list. The recorder gives out numbers in rising order; records whose numbers come
-//! late go into a tree beside the list, so no order of numbers makes it slow.
+//! A record costs 24 bytes and the bytes of its name. Records are in a list in the order of their numbers, with all
+//! names in one string and all types in one list. The recorder assigns numbers in rising order. Records whose numbers
+//! come late are kept in a tree beside the list, so no order of numbers makes it slow.
 
 use super::budget::Share;
 use super::store::{Admission, Owners, Store};
@@ -11,12 +11,12 @@ use crate::event::{IocId, Record, RecordId};
 use std::collections::BTreeMap;
 use std::mem::size_of;
 
-/// A record, as [`Context::record`](super::Context::record) gives it.
+/// A record, as returned by [`Context::record`](super::Context::record).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordRef<'a> {
     /// Its number.
     pub id: RecordId,
-    /// Whose record.
+    /// Its IOC.
     pub ioc: IocId,
     /// Address of its dbCommon in the IOC.
     pub address: u64,
@@ -38,15 +38,15 @@ impl From<RecordRef<'_>> for Record {
     }
 }
 
-/// A record as it is kept.
+/// A record as kept.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     address: u64,
     id: RecordId,
     ioc: IocId,
-    /// Where its name begins in `names`.
+    /// Start of its name in `names`.
     name: u32,
-    /// Bytes of its name.
+    /// Length of its name, bytes.
     length: u16,
     /// Index in `types`.
     rtype: u16,
@@ -54,9 +54,9 @@ struct Kept {
 
 const _: () = assert!(size_of::<Kept>() == 24);
 
-/// Bytes of a record in the tree, with its share of the nodes.
+/// Size of a record in the tree, with its share of the nodes, bytes.
 const LATE: usize = 2 * size_of::<Kept>();
-/// Names of records that have ended are cleared away when they take more bytes than this, and more than half of all.
+/// Names of ended records are freed when they take more than this many bytes and more than half of all bytes.
 const MAX_UNUSED: usize = 4096;
 
 /// All records.
@@ -65,10 +65,10 @@ pub struct Records {
     in_order: Vec<Kept>,
     late: BTreeMap<RecordId, Kept>,
     names: String,
-    /// Bytes of `names` that belong to no record any more.
+    /// Number of bytes of `names` that no longer belong to a record.
     unused: usize,
-    /// Names of record types, each once, and the way back to their index. An IOC has some tens of them; they never
-    /// shrink.
+    /// Names of record types, each once; `type_index` gives their indices. An IOC has some tens of them; they are never
+    /// freed.
     types: Vec<Box<str>>,
     type_index: BTreeMap<Box<str>, u16>,
     types_weight: usize,
@@ -104,8 +104,8 @@ impl Store for Records {
 }
 
 impl Records {
-    /// How many more bytes a record would cost at most; `None` if no IOC has such a record: its name is longer than
-    /// 64 KiB, or it has one type too many.
+    /// Maximum cost of a further record, bytes; `None` if no IOC has such a record: its name is longer than 64 KiB, or
+    /// it has one type too many.
     fn cost(&self, record: &Record) -> Option<usize> {
         u16::try_from(record.name.len()).ok()?;
         u32::try_from(self.names.len() + record.name.len()).ok()?;
@@ -119,7 +119,7 @@ impl Records {
         Some(LATE + record.name.len() + rtype)
     }
 
-    /// Keeps a record for which [`Records::cost`] gave a cost.
+    /// Keeps a record for which [`Records::cost`] returned a cost.
     pub(super) fn put(&mut self, record: &Record) {
         let (Ok(length), Ok(name)) = (u16::try_from(record.name.len()), u32::try_from(self.names.len()))
         else {
@@ -158,12 +158,12 @@ impl Records {
         self.kept(id).and_then(|kept| self.record(kept))
     }
 
-    /// Is there such a record?
+    /// Whether there is such a record.
     pub fn contains(&self, id: RecordId) -> bool {
         self.kept(id).is_some()
     }
 
-    /// All, by their number.
+    /// All records, in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = RecordRef<'_>> + '_ {
         let (mut in_order, mut late) = (self.in_order.iter().peekable(), self.late.values().peekable());
         let next = move || match (in_order.peek(), late.peek()) {
@@ -174,7 +174,7 @@ impl Records {
         std::iter::from_fn(next).filter_map(|kept| self.record(kept))
     }
 
-    /// An IOC has ended, and its records with it.
+    /// Drops the records of an IOC that has ended.
     pub(super) fn drop_ioc(&mut self, ioc: IocId) {
         self.in_order.retain(|kept| kept.ioc != ioc);
         self.late.retain(|_, kept| kept.ioc != ioc);
@@ -195,7 +195,7 @@ impl Records {
         Some(RecordRef { id, ioc, address, name, rtype: self.types.get(usize::from(rtype))? })
     }
 
-    /// Clears names away that belong to no record any more.
+    /// Frees names that no longer belong to a record.
     fn pack(&mut self) {
         let length = |kept: &Kept| usize::from(kept.length);
         let needed = self.in_order.iter().chain(self.late.values()).map(length).sum();
@@ -223,13 +223,13 @@ impl Records {
     }
 }
 
-/// Bytes that the name of a type costs: it stands in a list and in a tree.
+/// Cost of the name of a type, bytes: it is in a list and in a tree.
 fn type_weight(rtype: &str) -> usize {
     2 * allocated(rtype.len()) + size_of::<Box<str>>() + 2 * size_of::<(Box<str>, u16)>()
 }
 
-/// Makes room for `more`, and for an eighth of what is there: doubling would leave unused a good part of the memory that
-/// the recorder may take.
+/// Makes room for `more`, and at least for an eighth of the present length: doubling would leave much of the recorder's
+/// memory limit unused.
 fn make_room(more: usize, length: usize, capacity: usize, reserve: impl FnOnce(usize)) {
     if capacity - length < more {
         reserve(more.max(length / 8));

@@ -1,22 +1,22 @@
-//! What a keeper of definitions does, whatever their kind: let them come into force, repeat them, end them.
+//! The operations of a store of definitions of any kind: bring them into force, repeat them, end them.
 
 use super::budget::Share;
 use crate::event::life::Ended;
 use crate::event::{RecordId, ThreadId};
 
-/// What decides if another definition may be kept.
+/// Decides whether another definition may be kept.
 pub(super) struct Admission<'a> {
-    /// Bytes that all definitions of the context take.
+    /// Size of all definitions of the context, bytes.
     pub held: usize,
-    /// Bytes that they may take.
+    /// Maximum of that size.
     pub limit: usize,
     pub share: &'a mut Share,
-    /// How many were refused so far.
+    /// Number of definitions refused so far.
     pub refused: &'a mut u64,
 }
 
 impl Admission<'_> {
-    /// May this many more bytes be kept? If not, a definition is refused.
+    /// Returns whether this many more bytes may be kept. If not, counts a refused definition.
     pub fn admits(&mut self, weight: usize) -> bool {
         self.share.earn();
         let all = self.held.saturating_add(weight);
@@ -31,12 +31,12 @@ impl Admission<'_> {
     }
 }
 
-/// What is still in force after an IOC has ended, of what owns other definitions.
+/// The owners of other definitions that are still in force after an IOC has ended.
 pub(super) trait Owners {
-    /// Is this thread?
+    /// Whether this thread is in force.
     fn has_thread(&self, thread: ThreadId) -> bool;
 
-    /// Is this record?
+    /// Whether this record is in force.
     fn has_record(&self, record: RecordId) -> bool;
 }
 
@@ -47,20 +47,20 @@ pub(super) trait Store: Default {
     /// See [`Definition::PLACE`].
     const PLACE: Option<(u16, u16)> = None;
 
-    /// A definition comes into force at a time, if there is room.
+    /// Brings a definition into force at a time, if there is room.
     fn begin(&mut self, time: u64, definition: &Self::Of, admission: &mut Admission);
 
-    /// Bytes that the definitions take.
+    /// Size of the definitions, bytes.
     fn weight(&self) -> usize {
         0
     }
 
-    /// The definitions in force, by their keys, each with the time `now` or one of its own.
+    /// The definitions in force, in the order of their keys, each with the time `now` or its own.
     fn again(&self, now: u64) -> impl Iterator<Item = (u64, Self::Of)>;
 
-    /// Ends the definition that ends by itself. Costs little, whatever is kept.
+    /// Ends the definition that `Ended` names directly. Costs little, however many are kept.
     fn end(&mut self, _: Ended) {}
 
-    /// Ends what belongs to something that has ended. May look at all that is kept.
+    /// Ends the definitions whose owner has ended. May examine all that are kept.
     fn end_owned(&mut self, _: Ended, _: &dyn Owners, _: &Share) {}
 }

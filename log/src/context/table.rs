@@ -1,4 +1,4 @@
-//! Definitions in force, of one kind: by their keys, or the latest.
+//! The definitions of one kind in force: by key, or only the latest.
 
 use super::budget::Share;
 use super::store::{Admission, Owners, Store};
@@ -7,13 +7,13 @@ use crate::event::{ChannelId, CircuitId, Definition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::size_of;
 
-/// Definitions by their keys, and what they weigh. A tree and not a hash table: in order for keyframes,
-/// no doubling of all it holds when it grows, and no numbers that can be chosen to collide.
+/// Definitions by their keys, and their weight. A tree, not a hash table: it is ordered for keyframes, does not double
+/// its memory when it grows, and has no collisions that chosen numbers could cause.
 #[derive(Clone, Debug)]
 pub struct Table<T: Definition> {
     map: BTreeMap<u32, T::Kept>,
     weight: usize,
-    /// Where a circuit owns them: circuit and key, so that the end of a circuit need not look at all of them.
+    /// Circuit and key of those that a circuit owns, so that the end of a circuit need not examine all of them.
     of_circuit: BTreeSet<(CircuitId, ChannelId)>,
 }
 
@@ -26,7 +26,7 @@ impl<T: Definition> Default for Table<T> {
 impl<T: Definition> Table<T> {
     const BY_CIRCUIT: bool = matches!(T::OWNED_BY, OwnedBy::Circuit);
 
-    /// Bytes that a definition takes, its place in a tree included: nodes are half full when keys rise.
+    /// Size of a definition, its place in a tree included, bytes. Nodes are half full when keys rise.
     fn weight_of(kept: &T::Kept) -> usize {
         let index = if Self::BY_CIRCUIT { 2 * size_of::<(CircuitId, ChannelId)>() } else { 0 };
         2 * (size_of::<u32>() + size_of::<T::Kept>()) + index + T::heap(kept)
@@ -37,12 +37,12 @@ impl<T: Definition> Table<T> {
         self.map.get(&key)
     }
 
-    /// All, by their keys.
+    /// All definitions, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T::Kept)> {
         self.map.iter().map(|(&key, kept)| (key, kept))
     }
 
-    /// All without their keys, in the order of these.
+    /// All definitions without their keys, in the order of the keys.
     pub fn values(&self) -> impl Iterator<Item = &T::Kept> {
         self.map.values()
     }
@@ -75,7 +75,7 @@ impl<T: Definition> Table<T> {
         });
     }
 
-    /// Of those that a circuit owns.
+    /// Ends the definitions that a circuit owns.
     fn end_of_circuit(&mut self, circuit: CircuitId) {
         let whole = (circuit, ChannelId::MIN)..=(circuit, ChannelId::MAX);
         let ended: Vec<u32> = self.of_circuit.range(whole).map(|&(_, key)| key).collect();
@@ -129,7 +129,7 @@ impl<T: Definition> Store for Table<T> {
     }
 }
 
-/// The latest definition of a kind of which one is in force for the whole run. There is always room for it.
+/// The latest definition of a kind that has one in force for the whole run. There is always room for it.
 #[derive(Clone, Debug)]
 pub struct Latest<T>(Option<T>);
 
