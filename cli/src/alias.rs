@@ -1,15 +1,15 @@
-//! Other names of options.
+//! Aliases of options.
 
-/// Another name of an option.
+/// An alias of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// The other name, such as `--max-chains`.
+    /// The alias, such as `--max-chains`.
     pub alias: &'static str,
     /// The name that argh knows, such as `--thin`.
     pub option: &'static str,
 }
 
-/// Replaces aliases by the names that argh knows. What follows `--` stays as it is.
+/// Replaces aliases with the names that argh knows. Arguments after `--` are not changed.
 pub fn resolve<'a>(arguments: &[&'a str], aliases: &'static [Alias]) -> Vec<&'a str> {
     let mut only_operands = false;
     let mut one = |argument: &&'a str| {

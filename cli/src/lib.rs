@@ -1,10 +1,11 @@
-//! What the command lines of `iocrec` and `iocreplay` share: options written once for several commands, and other names
-//! of options. The command lines themselves are argh's; this adds what argh can't do, and nothing that runs but
-//! [`alias::resolve`].
+//! Shared parts of the command lines of `iocrec` and `iocreplay`: options defined once for several commands, and
+//! aliases of options. argh parses the command lines; this crate adds features that argh lacks. Its only code at run
+//! time is [`alias::resolve`].
 //!
 //! # A new command
-//! Options that it alone has stand in its struct; those that others have, too, are groups, which follow `with`. A group is
-//! an [`option_group!`]; its struct holds the values, and comes from the command with `From`:
+//! Put options that only this command has into its struct. Options that other commands share are groups; name them
+//! after `with`. Define a group with [`option_group!`]. Its struct holds the values; make it from the command with
+//! `From`:
 //!
 //! ```
 //! use iocrec_cli::{command, option_group};
@@ -34,24 +35,24 @@
 //! assert_eq!(LogDirectory::from(&status).dir, "/var/log/iocrec");
 //! ```
 //!
-//! In another module, import the group's macro as well as its struct: `use super::options::{log_directory, LogDirectory}`.
-//! Positional arguments of a group come after those of the command.
+//! In another module, import the group's macro as well as its struct: `use super::options::{log_directory,
+//! LogDirectory}`. Positional arguments of a group come after those of the command.
 //!
-//! # Another name of an option
-//! argh knows none. Give the program one table of [`alias::Alias`]es, let the arguments pass through [`alias::resolve`]
+//! # An alias of an option
+//! argh has no aliases. Give the program one table of [`alias::Alias`]es, pass the arguments through [`alias::resolve`]
 //! before argh sees them, and name the alias in the option's help.
 //!
 //! # Help, manual pages, shell completions
-//! `command!` derives argh's `ArgsInfo`, from which crate `iocrec-pages` makes manual pages and completions.
+//! `command!` derives argh's `ArgsInfo`, from which the crate `iocrec-pages` makes manual pages and completions.
 
 pub mod alias;
 
-/// Defines a group of options that several commands share: a struct, and a macro by which [`command!`] adds its fields to
-/// a command. The `$` at the beginning is needed since macros can't write one by themselves.
+/// Defines a group of options that several commands share: a struct, and a macro with which [`command!`] adds its
+/// fields to a command. The leading `$` is necessary because a macro can't produce one by itself.
 ///
-/// A field is as argh has it: its help, its `#[argh(...)]`, its name and type (a plain type, `Option` or `Vec` of one).
-/// Types and functions are looked up where the command is: write their full paths, as in `Option<std::path::PathBuf>` and
-/// `from_str_fn(crate::options::size)`.
+/// Write a field as for argh: its help, its `#[argh(...)]`, its name and type (a plain type, or `Option` or `Vec` of
+/// one). Types and functions are resolved in the command's module, so write full paths, as in
+/// `Option<std::path::PathBuf>` and `from_str_fn(crate::options::size)`.
 #[macro_export]
 macro_rules! option_group {
     ($dollar:tt
@@ -85,11 +86,11 @@ macro_rules! option_group {
     };
 }
 
-/// Defines a command: a struct of argh's with its own options and those of the groups that follow `with`, each as
+/// Defines a command: an argh struct with its own options and those of the groups after `with`. Write each group as
 /// `macro: Struct` of an [`option_group!`].
 #[macro_export]
 macro_rules! command {
-    // The command as it is written.
+    // The command as written.
     (
         $(#[$($attribute:tt)*])*
         $vis:vis struct $Command:ident { $($own:tt)* }
@@ -97,11 +98,11 @@ macro_rules! command {
     ) => {
         $crate::command! { @next [$($($group: $Group),+)?] [$(#[$($attribute)*])*] [$vis] $Command [$($own)*] [] }
     };
-    // The next group is asked for its fields.
+    // Ask the next group for its fields.
     (@next [$group:ident: $Group:ident $(, $($rest:tt)*)?] $($state:tt)*) => {
         $group! { $Group [$($($rest)*)?] $($state)* }
     };
-    // It has given them.
+    // The group has returned them.
     (
         @group [$( { $($attribute:tt)* } $field:ident { $($type:tt)* } )*]
         $Group:ident [$($rest:tt)*] $attributes:tt $vis:tt $Command:ident [$($fields:tt)*] [$($groups:tt)*]
@@ -112,7 +113,7 @@ macro_rules! command {
             [$($groups)* { $Group $($field)* }]
         }
     };
-    // All are there.
+    // All fields are collected.
     (
         @next [] [$($attributes:tt)*] [$vis:vis] $Command:ident [$($fields:tt)*]
         [$( { $Group:ident $($field:ident)* } )*]

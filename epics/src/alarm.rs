@@ -1,5 +1,5 @@
-//! Alarm severities and statuses (alarm.h; menuAlarmSevr.dbd, menuAlarmStat.dbd): the same in all versions of Base
-//! from 3.14 on.
+//! Alarm severities and statuses (alarm.h; menuAlarmSevr.dbd, menuAlarmStat.dbd). They are the same in all versions of
+//! Base from 3.14 on.
 
 /// No alarm.
 pub const NO_ALARM: u16 = 0;
@@ -10,10 +10,10 @@ pub const MAJOR: u16 = 2;
 /// The value is not valid.
 pub const INVALID: u16 = 3;
 
-/// By their numbers.
+/// Names of severities, in the order of their numbers.
 const SEVERITIES: [&str; 4] = ["NO_ALARM", "MINOR", "MAJOR", "INVALID"];
 
-/// By their numbers.
+/// Names of statuses, in the order of their numbers.
 const STATUSES: [&str; 22] = [
     "NO_ALARM",
     "READ",

@@ -1,27 +1,28 @@
-//! Types of record fields (DBF, dbFldTypes.h), and how the versions of Base number them.
+//! Types of record fields (DBF, dbFldTypes.h), and their numbers in the versions of Base.
 
 use crate::limits::MAX_STRING_SIZE;
 
-/// How the bytes of an element are to be read.
+/// The interpretation of an element's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Text up to its NUL.
     Text,
     /// An integer in two's complement.
     Signed,
-    /// An integer without a sign: also the index of an enum string, a menu's choice or a device support.
+    /// An unsigned integer; also the index of an enum string, a menu choice or a device support.
     Unsigned,
-    /// IEEE 754.
+    /// An IEEE 754 number.
     Float,
 }
 
-/// Writes the type, and what its rows say of each variant.
+/// Makes the type, and the properties of each variant from its row.
 macro_rules! field_types {
     ($($variant:ident, $kind:ident, $size:expr, $request:literal;)*) => {
-        /// A field's type. What dbPut and dbPutField are handed is of one of these, too, and named `DBR_...` there.
+        /// A field's type. The values passed to dbPut and dbPutField also have one of these types, named `DBR_...`
+        /// there.
         ///
-        /// Logs hold the place of a variant (feature `serde`), so new ones are added at the end, whatever their number
-        /// in Base is.
+        /// Logs hold the index of a variant (feature `serde`), so add new ones at the end, whatever their number in
+        /// Base.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         #[allow(missing_docs)] // the names are Base's
@@ -30,21 +31,21 @@ macro_rules! field_types {
         }
 
         impl Dbf {
-            /// Bytes of one element; never 0.
+            /// Size of one element, bytes; never 0.
             pub const fn size(self) -> usize {
                 match self {
                     $(Dbf::$variant => $size,)*
                 }
             }
 
-            /// How an element's bytes are to be read.
+            /// The interpretation of an element's bytes.
             pub const fn kind(self) -> Kind {
                 match self {
                     $(Dbf::$variant => Kind::$kind,)*
                 }
             }
 
-            /// The name of a request of this type inside the IOC (dbAddr.h, dbFldTypes.h): menus and device supports
+            /// The name of a request of this type inside the IOC (dbAddr.h, dbFldTypes.h). Menus and device supports
             /// are put as enums, links as strings.
             pub const fn request_name(self) -> &'static str {
                 match self {
@@ -55,7 +56,7 @@ macro_rules! field_types {
     };
 }
 
-// variant, kind, bytes of an element, name of a request
+// variant, kind, size of an element, name of a request
 field_types! {
     String, Text, MAX_STRING_SIZE, "DBR_STRING";
     Char, Signed, 1, "DBR_CHAR";
@@ -78,39 +79,39 @@ field_types! {
 }
 
 impl Dbf {
-    /// Is a field of this type a link?
+    /// Whether a field of this type is a link.
     pub const fn is_link(self) -> bool {
         matches!(self, Dbf::InLink | Dbf::OutLink | Dbf::FwdLink)
     }
 
-    /// Is it a plain number? Enums, menus and device supports are not: their numbers stand for texts.
+    /// Whether it is a plain number. Enums, menus and device supports are not: their numbers stand for texts.
     pub const fn is_number(self) -> bool {
         !matches!(self.kind(), Kind::Text) && !self.stands_for_text() && !matches!(self, Dbf::NoAccess)
     }
 
-    /// Is it the index of a text: of an enum string, a menu's choice or a device support?
+    /// Whether it is the index of a text: of an enum string, a menu choice or a device support.
     pub const fn stands_for_text(self) -> bool {
         matches!(self, Dbf::Enum | Dbf::Menu | Dbf::Device)
     }
 
-    /// Do such a field's own bytes hold its value? Not those of links and NOACCESS fields, which hold structures and
-    /// pointers.
+    /// Whether the field's own bytes hold its value. Those of links and NOACCESS fields do not: they hold structures
+    /// and pointers.
     pub const fn holds_value(self) -> bool {
         !self.is_link() && !matches!(self, Dbf::NoAccess)
     }
 }
 
-/// How a version of Base numbers the types of fields.
+/// The numbers that versions of Base assign to field types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbering {
     /// Before Base 3.16.1: without 64-bit integers.
     Before3161,
-    /// Since then.
+    /// Since Base 3.16.1.
     Since3161,
 }
 
 impl Numbering {
-    /// In the order of their numbers (`dbfType` of dbFldTypes.h).
+    /// The types, in the order of their numbers (`dbfType` of dbFldTypes.h).
     const fn types(self) -> &'static [Dbf] {
         use Dbf::*;
         match self {
@@ -125,14 +126,14 @@ impl Numbering {
         }
     }
 
-    /// The type with this number; none if the version has no such number.
+    /// The type with this number; `None` if the version has no such number.
     pub fn dbf(self, number: u16) -> Option<Dbf> {
         self.types().get(usize::from(number)).copied()
     }
 
-    /// Is a request with this number no put of a value, but one of those that acknowledge alarms? False: DBR_PUT_ACKT,
-    /// which says whether transient alarms must be acknowledged; true: DBR_PUT_ACKS, which acknowledges. Base
-    /// numbers them from DBR_ENUM on (dbFldTypes.h), like the field types MENU and DEVICE, which no request has.
+    /// The kind of a request that acknowledges alarms instead of putting a value; `None` for other requests. False:
+    /// DBR_PUT_ACKT, which sets whether transient alarms must be acknowledged; true: DBR_PUT_ACKS, which acknowledges.
+    /// Base numbers them after DBR_ENUM (dbFldTypes.h), like the field types MENU and DEVICE, which no request has.
     pub fn acknowledges(self, number: u16) -> Option<bool> {
         match self.dbf(number) {
             Some(Dbf::Menu) => Some(false),

@@ -1,6 +1,6 @@
-//! Types of Channel Access requests (DBR, db_access.h): the numbers of the protocol.
+//! Types of Channel Access requests (DBR, db_access.h), by their numbers in the protocol.
 //!
-//! Inside an IOC other numbers are in use, those of [`dbf`](crate::dbf).
+//! Inside an IOC other numbers are used: those of [`dbf`](crate::dbf).
 
 use crate::dbf::Dbf;
 use crate::limits::MAX_STRING_SIZE;
@@ -17,18 +17,18 @@ impl Dbr {
     pub const PUT_ACKT: Dbr = Dbr(35);
     /// Acknowledges an alarm, up to a severity.
     pub const PUT_ACKS: Dbr = Dbr(36);
-    /// The highest there is, `DBR_CLASS_NAME`.
+    /// The highest type, `DBR_CLASS_NAME`.
     pub const LAST: Dbr = Dbr(TYPES.len() as u16 - 1);
-    /// The highest native type: what a channel is of.
+    /// The highest native type of a channel.
     pub const LAST_NATIVE: Dbr = Dbr::DOUBLE;
 }
 
-/// What db_access.h says of a type.
+/// Properties of a type in db_access.h.
 struct Type {
     name: &'static str,
     /// The type of its elements inside an IOC.
     element: Dbf,
-    /// Bytes before the first element.
+    /// Offset of the first element, bytes.
     offset: usize,
 }
 
@@ -36,7 +36,8 @@ const fn row(name: &'static str, element: Dbf, offset: usize) -> Type {
     Type { name, element, offset }
 }
 
-/// By their numbers. The offset is `dbr_value_offset`: status, time, limits and units of the STS, TIME, GR and CTRL forms. CHAR is an epicsUInt8 in the protocol, whatever the field is.
+/// The types, in the order of their numbers. The offset is `dbr_value_offset`: status, time, limits and units of the
+/// STS, TIME, GR and CTRL forms. CHAR is an epicsUInt8 in the protocol, whatever the field's type.
 static TYPES: [Type; 39] = [
     row("DBR_STRING", Dbf::String, 0),
     row("DBR_SHORT", Dbf::Short, 0),
@@ -84,28 +85,28 @@ impl Dbr {
         TYPES.get(usize::from(self.0))
     }
 
-    /// The type of its elements inside an IOC; none if there is no type with this number.
+    /// The type of its elements inside an IOC; `None` if there is no type with this number.
     pub fn element(self) -> Option<Dbf> {
         Some(self.row()?.element)
     }
 
-    /// The type of a put's elements; none if a put can't be of this type: DBR_STSACK_STRING and DBR_CLASS_NAME are for
-    /// reading only.
+    /// The type of a put's elements; `None` if a put can't be of this type: DBR_STSACK_STRING and DBR_CLASS_NAME are
+    /// only for reading.
     pub fn put_element(self) -> Option<Dbf> {
         self.element().filter(|_| self <= Dbr::PUT_ACKS)
     }
 
-    /// Bytes before the first element (`dbr_value_offset`).
+    /// Offset of the first element, bytes (`dbr_value_offset`).
     pub fn value_offset(self) -> Option<usize> {
         Some(self.row()?.offset)
     }
 
-    /// Bytes of an element (`dbr_value_size`).
+    /// Size of an element, bytes (`dbr_value_size`).
     pub fn value_size(self) -> Option<usize> {
         Some(self.row()?.element.size())
     }
 
-    /// Its name; none if there is no type with this number.
+    /// Its name; `None` if there is no type with this number.
     pub fn name(self) -> Option<&'static str> {
         Some(self.row()?.name)
     }

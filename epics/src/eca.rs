@@ -1,22 +1,22 @@
 //! Channel Access status codes (ECA, caerr.h).
 //!
-//! A code is a message's number shifted left by three bits, and a severity in these bits (`DEFMSG`). Like EPICS itself
-//! (`CA_EXTRACT_MSG_NO`), we find a message by its number alone.
+//! A code is a message's number shifted left by three bits, with a severity in these bits (`DEFMSG`). Like EPICS itself
+//! (`CA_EXTRACT_MSG_NO`), this module finds a message by its number alone.
 
 use std::borrow::Cow;
 
-/// How bad it is (`CA_K_...`).
+/// The severity of a message (`CA_K_...`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Not done.
     Warning = 0,
     /// Done.
     Success = 1,
-    /// Failed; the program can go on.
+    /// Failed; the program can continue.
     Error = 2,
     /// Done, with a remark.
     Info = 3,
-    /// Failed; the program can't go on.
+    /// Failed; the program can't continue.
     Fatal = 6,
 }
 
@@ -29,7 +29,7 @@ pub const NOWTACCESS: u32 = code(47, Warning);
 /// The highest code that a message of this table can have.
 pub const MAX_CODE: u32 = (MESSAGES.len() as u32 - 1) << 3 | 7;
 
-/// Names and severities, by the messages' numbers.
+/// Names and severities, in the order of the messages' numbers.
 static MESSAGES: [(&str, Severity); 61] = [
     ("ECA_NORMAL", Success),
     ("ECA_MAXIOC", Error),
@@ -94,7 +94,7 @@ static MESSAGES: [(&str, Severity); 61] = [
     ("ECA_UNRESPTMO", Warning),
 ];
 
-/// `DEFMSG`.
+/// Makes a code, like `DEFMSG`.
 const fn code(number: u32, severity: Severity) -> u32 {
     number << 3 | severity as u32
 }
@@ -108,7 +108,7 @@ pub fn name(code: u32) -> Option<&'static str> {
     message(code).map(|(name, _)| *name)
 }
 
-/// How bad Base takes the message of `code` to be.
+/// The severity of `code`'s message in Base.
 pub fn severity(code: u32) -> Option<Severity> {
     message(code).map(|(_, severity)| *severity)
 }

@@ -1,13 +1,13 @@
-//! What EPICS Base defines and every program of ours needs: once, for the agent, the log and the reader.
+//! Definitions of EPICS Base that the agent, the log and the reader share.
 //!
-//! - [`dbf`]: types of record fields, and how each version of Base numbers them;
+//! - [`dbf`]: types of record fields, and their numbers in each version of Base;
 //! - [`dbr`]: types of Channel Access requests;
 //! - [`eca`]: Channel Access status codes;
 //! - [`alarm`]: alarm severities and statuses;
 //! - [`pv`]: PV names and the texts of links;
 //! - [`limits`]: the sizes of strings and names.
 //!
-//! Each is one table: a new type or code is one row. Nothing here reads, allocates without need, or depends on an
+//! Each is one table: a new type or code is one row. Nothing here performs I/O, allocates needlessly, or depends on an
 //! operating system. The optional feature `serde` makes [`Dbf`] serialisable.
 
 pub mod alarm;

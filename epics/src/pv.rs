@@ -1,17 +1,17 @@
 //! PV names as clients write them (`REC`, `REC.FIELD`, `REC.FIELD$`, `REC.FIELD{filters}`), and the texts of links.
 
-/// A PV name taken apart; borrows from it.
+/// The parts of a PV name, borrowed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pv<'a> {
     /// Record or alias.
     pub record: &'a str,
-    /// Field; `VAL` where the name gives none.
+    /// Field; `VAL` if the name gives none.
     pub field: &'a str,
 }
 
 impl<'a> Pv<'a> {
-    /// Takes `name` apart. Record names hold neither `.` nor `{` (EPICS forbids both in them since
-    /// they mean just this).
+    /// Splits `name`. Record names contain neither `.` nor `{`: EPICS forbids both in them because they separate the
+    /// parts.
     pub fn new(name: &'a str) -> Self {
         let (record, rest) = match name.find(['.', '{']) {
             Some(at) => name.split_at(at),

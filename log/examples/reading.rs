@@ -1,9 +1,9 @@
-//! How fast a log is read, on one thread and on all, and how much memory that takes.
+//! Measures the speed and memory of reading a log, on one thread and on all threads.
 //!
 //!     cargo run --release -p iocrec-log --example reading [MEGABYTES [mixture|losses]]
 //!
-//! Writes a log of that size (1,000 MB by default) into a temporary directory. Prints Markdown; the peaks of memory are each
-//! stage's own. benches/reading measures iocreplay with such a log.
+//! Writes a log of that size (1,000 MB by default) into a temporary directory. Prints Markdown, with the peak memory of
+//! each stage. benches/reading measures iocreplay with such a log.
 
 mod load;
 
@@ -14,16 +14,16 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Segments opened ahead of the one whose events are counted.
+/// Number of segments open at a time: the one whose events are counted, and those ahead of it.
 const AHEAD: usize = 4;
 
-/// Resets the peak of the process's memory.
+/// Resets the peak memory of the process.
 fn forget_peak() {
-    // 5: "reset the peak resident set size", proc(5). Without it, peaks are those since the start.
+    // 5: "reset the peak resident set size", proc(5). Without it, peaks count from the start of the process.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// The peak of the process's memory, in MiB.
+/// Peak memory of the process, MiB.
 fn peak() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -31,7 +31,7 @@ fn peak() -> String {
     kibibytes.map_or_else(|| "not known".into(), |size| format!("{:.1}", size / 1024.0))
 }
 
-/// A line of the table.
+/// Prints a row of the table.
 fn row(what: &str, events: u64, megabytes: u64, begun: Instant) {
     let seconds = begun.elapsed().as_secs_f64();
     let (rate, speed) = (events as f64 / seconds / 1e6, megabytes as f64 / seconds);

@@ -1,11 +1,10 @@
-//! How fast the log is written and read, and what a process hit costs on disk.
+//! Measures the speed of writing and reading the log, and the disk space of a process hit.
 //!
 //!     cargo run --release -p iocrec-log --example throughput [LEVEL]
 //!
-//! The load is synthetic, but shaped like a real one: records scanned ten times a second in chains of four,
-//! microseconds apart with jitter; half of their values noisy doubles, a quarter counters, a quarter
-//! constant. A process hit is two events (dbProcess and recGblFwdLink entered). Bytes are all those
-//! on disk, headers and keyframes included.
+//! The load is synthetic but realistic: records are scanned ten times a second in chains of four, microseconds apart
+//! with jitter; half of their values are noisy doubles, a quarter counters, a quarter constant. A process hit is two
+//! events (dbProcess and recGblFwdLink entered). The bytes include headers and keyframes.
 
 #[allow(dead_code)] // the other examples write whole logs with it
 mod load;
@@ -26,7 +25,7 @@ fn below(noise: &mut Noise, limit: u64) -> u64 {
     noise.next() % limit
 }
 
-/// A reading with electrical noise: all bits of the fraction are random, except the upper ones.
+/// A reading with electrical noise: all bits of the fraction except the upper ones are random.
 fn reading(noise: &mut Noise, about: f64) -> f64 {
     about * (1.0 + (noise.next() as f64 / u64::MAX as f64 - 0.5) * 1e-3)
 }
@@ -62,7 +61,7 @@ fn definitions(records: u32) -> Vec<Fact> {
     facts
 }
 
-/// One scan of all records: events in the order of time.
+/// One scan of all records. The events are in the order of time.
 fn scan(out: &mut Vec<Event>, mut time: u64, records: u32, turn: u64, noise: &mut Noise) {
     for head in (0..records).step_by(CHAIN as usize) {
         for depth in 0..CHAIN {

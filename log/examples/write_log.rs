@@ -1,8 +1,8 @@
-//! Writes a synthetic log, to measure what reads it (benches/reading).
+//! Writes a synthetic log, to measure its readers (benches/reading).
 //!
 //!     cargo run --release -p iocrec-log --example write_log DIR MEGABYTES mixture|losses
 //!
-//! Prints how many events it holds.
+//! Prints the number of its events.
 
 mod load;
 

@@ -9,7 +9,7 @@ pub fn completion(program: &Program) -> String {
     let name = program.name;
     let commands: Vec<&str> = program.commands().iter().map(|command| command.name).collect();
     let (mut names, mut files) = (String::new(), Vec::new());
-    // What completes a value, and the commands and options that have such a value.
+    // The completion of a value, and the commands and options with such a value.
     let mut values: Vec<(String, Vec<String>)> = Vec::new();
     for command in program.commands() {
         let mut all = vec!["--help".to_owned()];
@@ -74,7 +74,7 @@ fn spelled(program: &Program, option: &FlagInfo) -> Vec<String> {
     names.chain(program.aliases(option.long).map(str::to_owned)).collect()
 }
 
-/// What completes a value; `None` if there is none.
+/// The completion of a value; `None` if there is no value.
 fn value(value: &Value) -> Option<String> {
     Some(match value {
         Value::None => return None,

@@ -45,7 +45,7 @@ pub fn completion(program: &Program) -> String {
     text
 }
 
-/// Within single quotes.
+/// Escapes text for use within single quotes.
 fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\'', "\\'")
 }

@@ -1,8 +1,8 @@
-//! Manual pages and shell completions, made from what argh knows of the programs' options (`ArgsInfo`), so that they
-//! can't say anything else than `--help`.
+//! Manual pages and shell completions, made from argh's data on the programs' options (`ArgsInfo`), so that they always
+//! agree with `--help`.
 //!
-//! `make pages` writes [`all`] of them; a test compares them with what is in the repository. Nothing here is linked into
-//! either program.
+//! `make pages` writes [`all`] of them; a test compares them with the files in the repository. Neither program links
+//! this crate.
 
 pub mod bash;
 pub mod fish;
@@ -15,21 +15,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file that is made.
+/// A generated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Where it stands, from the repository's root.
+    /// Its path, relative to the repository's root.
     pub path: PathBuf,
-    /// What is in it.
+    /// Its content.
     pub text: String,
 }
 
-/// Why pages can't be made.
+/// The reason why pages can't be made.
 #[derive(Debug)]
 pub enum Error {
     /// A template can't be read.
     Template(PathBuf, io::Error),
-    /// A template asks for something that there is not.
+    /// A template is invalid.
     Page(PathBuf, man::Error),
 }
 
@@ -44,7 +44,7 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// All pages of both programs. `root`: the repository, where the templates of the manual pages are.
+/// Makes all pages of both programs. `root`: the repository, which holds the templates of the manual pages.
 ///
 /// # Errors
 /// If a template can't be read or used.
@@ -64,7 +64,7 @@ pub fn all(root: &Path) -> Result<Vec<Page>, Error> {
     Ok(pages)
 }
 
-/// The repository that this crate is in.
+/// The repository of this crate.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -1,31 +1,31 @@
-//! Manual pages: mdoc, from a template that has everything but the options.
+//! Manual pages in mdoc, made from a template that has everything but the options.
 //!
 //! Lines of a template that begin with `@` are replaced:
 //!
-//! - `@generated`: a comment that the page is made, and from what;
+//! - `@generated`: a comment that names the sources of the page;
 //! - `@usage`: the commands in short, for SYNOPSIS;
-//! - `@synopsis COMMAND`: the command with all of its options;
+//! - `@synopsis COMMAND`: the command with all its options;
 //! - `@options COMMAND` to `@end`: the list of the options that no other command has;
-//! - `@shared` to `@end`: the list of those that several have, word for word.
+//! - `@shared` to `@end`: the list of the options that several commands share verbatim.
 //!
-//! Within a list, a line with an option's name begins text of the template's that is added to the option's own.
+//! Within a list, a line with an option's name starts text that is added to the option's help.
 
 use super::program::{is_optional, options, Program};
 use argh::{CommandInfoWithArgs, FlagInfo, FlagInfoKind, Optionality, PositionalInfo};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Columns of a line of text.
+/// Maximum width of a line of text, columns.
 const WIDTH: usize = 80;
 
-/// What is wrong with a template, and in which line.
+/// A fault of a template, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// No such directive.
+    /// An unknown directive.
     Directive(usize, String),
-    /// No such command.
+    /// An unknown command.
     Command(usize, String),
-    /// No such option in this list.
+    /// An option that is not in this list.
     Option(usize, String),
     /// A list without `@end`.
     NoEnd(usize),
@@ -44,10 +44,10 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The manual page of a program.
+/// Makes the manual page of a program.
 ///
 /// # Errors
-/// If the template asks for something that there is not.
+/// If the template is invalid.
 pub fn page(program: &Program, template: &str) -> Result<String, Error> {
     let mut page = String::new();
     let mut lines = (1..).zip(template.lines());
@@ -92,10 +92,10 @@ pub fn page(program: &Program, template: &str) -> Result<String, Error> {
     Ok(page)
 }
 
-/// What the template adds to the options of a list: by option, the lines and where they begin.
+/// The template's additions to the options of a list: by option, the line number and the lines.
 type More<'a> = BTreeMap<&'a str, (usize, Vec<&'a str>)>;
 
-/// Reads it, up to `@end`.
+/// Reads the additions, up to `@end`.
 fn more<'a>(lines: &mut impl Iterator<Item = (usize, &'a str)>, begin: usize) -> Result<More<'a>, Error> {
     let mut more = More::new();
     let mut option = None;
@@ -117,7 +117,7 @@ fn more<'a>(lines: &mut impl Iterator<Item = (usize, &'a str)>, begin: usize) ->
     Err(Error::NoEnd(begin))
 }
 
-/// The command in a line: what it requires, `options` for the rest, its operands.
+/// Writes the short form of a command: its required options, `options` for the rest, and its operands.
 fn usage(page: &mut String, name: &str, command: &CommandInfoWithArgs) {
     page.push_str(&format!(".Nm\n.Cm {name}\n"));
     for option in options(command).filter(|option| !is_optional(&option.optionality)) {
@@ -147,7 +147,7 @@ fn synopsis(page: &mut String, name: &str, command: &CommandInfoWithArgs) {
     command.positionals.iter().for_each(|operand| page.push_str(&format!(".{}\n", positional(operand))));
 }
 
-/// An option with its value, as `Fl -dir Ar DIR`.
+/// An option with its value, such as `Fl -dir Ar DIR`.
 fn flag(option: &FlagInfo) -> String {
     let long = option.long.trim_start_matches('-');
     let name = match option.short {
@@ -166,7 +166,7 @@ fn positional(operand: &PositionalInfo) -> String {
     format!("Ar {}{dots}", operand.name.to_uppercase())
 }
 
-/// A list of options, each with what its help says and what the template adds.
+/// Writes a list of options, each with its help and the template's addition.
 fn list(
     page: &mut String,
     program: &Program,
@@ -188,7 +188,7 @@ fn list(
             page.push_str(&format!(" , Fl -{}{value}", alias.trim_start_matches('-')));
         }
         page.push('\n');
-        // The other names stand above.
+        // The heading above already names the aliases.
         let aliases = program.aliases(option.long);
         let help = aliases.fold(option.description.to_owned(), |help, alias| {
             help.replace(&format!(" (also {alias})"), "").replace(&format!(" Also {alias}"), "")
@@ -207,7 +207,7 @@ fn list(
     }
 }
 
-/// Help as sentences of a manual page: each begins with a capital letter, on a line of its own, and ends with a period.
+/// Writes help as sentences of a manual page. Each starts with a capital letter on its own line and ends with a period.
 fn prose(page: &mut String, help: &str) {
     let mut text = help.trim().to_owned();
     if !text.ends_with(['.', '?', '!']) {
@@ -230,7 +230,7 @@ fn prose(page: &mut String, help: &str) {
             line.push(' ');
         }
         line.push_str(&escaped(word, line.is_empty()));
-        // A sentence ends: roff sets the space behind it.
+        // End the line after a sentence: roff sets the space.
         if word.ends_with(['.', '?', '!']) && !matches!(word, "e.g." | "i.e.") {
             end_line(page, &mut line);
         }
@@ -246,7 +246,7 @@ fn end_line(page: &mut String, line: &mut String) {
     }
 }
 
-/// The option that a word names, and punctuation behind it as mdoc has it: `--thin,` is `thin` and ` ,`.
+/// The option that a word names, and the punctuation after it in mdoc's form: `--thin,` gives `thin` and ` ,`.
 fn option_named(word: &str) -> Option<(&str, String)> {
     let name = word.strip_prefix("--")?;
     let end = name.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(name.len());
@@ -256,7 +256,7 @@ fn option_named(word: &str) -> Option<(&str, String)> {
     (!name.is_empty() && is_punctuation).then_some((name, after))
 }
 
-/// A word of text; at the beginning of a line, a period or quote is none of roff's.
+/// Escapes a word of text. At the start of a line, roff must not take a period or quote for a request.
 fn escaped(word: &str, begins_line: bool) -> String {
     let word = word.replace('\\', "\\e").replace('-', if word.starts_with('-') { "\\-" } else { "-" });
     match begins_line && word.starts_with(['.', '\'']) {

@@ -1,4 +1,4 @@
-//! What there is to know of a program's command line.
+//! Descriptions of the programs' command lines.
 
 use argh::{ArgsInfo, CommandInfoWithArgs, FlagInfo, FlagInfoKind, Optionality, SubCommandInfo};
 use iocrec_cli::alias::Alias;
@@ -7,19 +7,19 @@ use iocreplay::output::{puts, traces};
 
 /// A program.
 pub struct Program {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// Its options and commands.
     pub info: CommandInfoWithArgs,
-    /// Other names of options.
+    /// Aliases of options.
     pub aliases: &'static [Alias],
-    /// Values that an option can have: command, option, values.
+    /// Options with a fixed set of values.
     pub choices: Vec<Choice>,
 }
 
-/// Values that an option can have.
+/// The fixed set of values of an option.
 pub struct Choice {
-    /// The command; `None`: every command that has the option.
+    /// The command; `None` for every command that has the option.
     pub command: Option<&'static str>,
     /// The option.
     pub option: &'static str,
@@ -27,10 +27,10 @@ pub struct Choice {
     pub values: Vec<&'static str>,
 }
 
-/// What an option's value is.
+/// The kind of an option's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// It has none.
+    /// The option has no value.
     None,
     /// One of these.
     OneOf(Vec<&'static str>),
@@ -73,24 +73,24 @@ impl Program {
         &self.info.commands
     }
 
-    /// The command of that name.
+    /// The command with this name.
     pub fn command(&self, name: &str) -> Option<&CommandInfoWithArgs> {
         self.commands().iter().find(|command| command.name == name).map(|command| &command.command)
     }
 
-    /// Other names of an option.
+    /// Aliases of an option.
     pub fn aliases<'a>(&'a self, option: &'a str) -> impl Iterator<Item = &'static str> + 'a {
         self.aliases.iter().filter(move |alias| alias.option == option).map(|alias| alias.alias)
     }
 
-    /// Is the option one that several commands share, word for word?
+    /// Whether several commands share the option verbatim.
     pub fn is_shared(&self, option: &FlagInfo) -> bool {
         let same = |other: &&FlagInfo| other.long == option.long && other.description == option.description;
         self.commands().iter().filter(|command| options(&command.command).any(|other| same(&other))).count()
             > 1
     }
 
-    /// What the value of a command's option is.
+    /// The kind of value of a command's option.
     pub fn value(&self, command: &str, option: &FlagInfo) -> Value {
         let FlagInfoKind::Option { arg_name } = option.kind else { return Value::None };
         let chosen = |choice: &&Choice| {
@@ -110,20 +110,20 @@ pub fn options(command: &CommandInfoWithArgs) -> impl Iterator<Item = &FlagInfo<
     command.flags.iter().filter(|flag| flag.long != "--help" && !flag.hidden)
 }
 
-/// Are the last arguments of a command files?
+/// Whether the last arguments of a command are files.
 pub fn takes_files(command: &CommandInfoWithArgs) -> bool {
     command.positionals.iter().any(|positional| positional.name == "log")
 }
 
-/// May it be left out?
+/// Whether the option may be left out.
 pub fn is_optional(optionality: &Optionality) -> bool {
     !matches!(optionality, Optionality::Required)
 }
 
-/// A description as a sentence begins: the completions' way, short and without a period.
+/// The start of a description, for completions: short and without a period.
 pub fn summary(description: &str) -> String {
     let description = description.trim();
-    // The first sentence, or what stands before an explanation.
+    // The first sentence, or the part before an explanation.
     let end = [". ", "; ", ": ", " (", ", e.g."].iter().filter_map(|mark| description.find(mark)).min();
     description
         .get(..end.unwrap_or(description.len()))

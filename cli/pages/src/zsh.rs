@@ -46,7 +46,7 @@ _{name} "$@"
     )
 }
 
-/// An option as `_arguments` has it.
+/// An option in the form of `_arguments`.
 fn argument(program: &Program, command: &str, option: &FlagInfo) -> String {
     let mut names: Vec<String> = option.short.map(|short| format!("-{short}")).into_iter().collect();
     names.push(option.long.to_owned());
@@ -73,7 +73,7 @@ fn argument(program: &Program, command: &str, option: &FlagInfo) -> String {
     }
 }
 
-/// Within single quotes.
+/// Escapes text for use within single quotes.
 fn quoted(text: &str) -> String {
     text.replace('\'', "'\\''")
 }

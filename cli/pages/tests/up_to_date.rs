@@ -1,4 +1,4 @@
-//! The manual pages and completions in the repository are those that the programs' options make, and shells take them.
+//! The manual pages and completions in the repository match the programs' options, and shells accept them.
 
 use iocrec_cli::alias::Alias;
 use iocrec_pages::program::{options, Program, Value};
@@ -15,7 +15,7 @@ fn pages_are_those_that_would_be_made_now() {
     }
 }
 
-/// What the program's help does not say, nobody finds out.
+/// Users learn of aliases and choices only from the help.
 #[test]
 fn help_names_aliases_and_choices() {
     for program in [Program::iocrec(), Program::iocreplay()] {
@@ -49,13 +49,13 @@ fn help_names_aliases_and_choices() {
                     .iter()
                     .any(|command| options(&command.command).any(|other| other.long == name))
             };
-            assert!(known(option), "{alias} stands for {option}, which is no option");
+            assert!(known(option), "{alias} stands for {option}, which is not an option");
             assert!(!known(alias), "{alias} is an option of its own");
         }
     }
 }
 
-/// What bash offers for a command line whose last word is being typed.
+/// Bash's suggestions for a command line whose last word is being typed.
 fn offered(program: &str, words: &[&str]) -> Vec<String> {
     let script = root().join(format!("packaging/completions/{program}.bash"));
     let run = format!(
@@ -85,7 +85,7 @@ fn bash_completes_commands_options_and_values() {
     assert_eq!(offered("iocrec", &["iocrec", "status", "--"]), ["--help", "--dir", "--json"]);
 }
 
-/// Where these shells are not installed, their scripts are not looked at.
+/// Scripts of shells that are not installed are not checked.
 #[test]
 fn other_shells_take_their_scripts() {
     for (shell, file) in

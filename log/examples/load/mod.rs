@@ -1,8 +1,8 @@
 //! Synthetic logs, shaped like those of real IOCs, for the examples that measure reading.
 //!
-//! Two loads: [`Load::Mixture`], two scan threads with a thousand records each, half of them noisy, in chains of four,
-//! and a client that puts; [`Load::Losses`], two clients that put as fast as they can while a recorder that gets no CPU
-//! loses nine tenths of the hits, so that most messages wait for hits that never come.
+//! There are two loads. [`Load::Mixture`]: two scan threads with a thousand records each, half of them noisy, in chains
+//! of four, and a client that puts. [`Load::Losses`]: two clients that put as fast as they can while a recorder that
+//! gets no CPU loses nine tenths of the hits, so that most messages wait for hits that never come.
 
 use iocrec_log::event::{
     Address, CaAnswer, CaPut, CallSite, Channel, Circuit, Clock, Complete, Dbf, Event, Fact, Field, Host,
@@ -29,17 +29,17 @@ const PUT_TO: u32 = 9000;
 const SITES: [&str; 5] = ["scanList", "processTarget", "process", "write_action", "dbPutField"];
 const DOUBLE: u16 = epics::Dbr::DOUBLE.0;
 
-/// What happens in the log.
+/// The contents of the log.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Load {
-    /// Scanning, and a put now and then.
+    /// Scanning, with an occasional put.
     Mixture,
-    /// A flood of puts, and few of their hits.
+    /// A flood of puts, with few of their hits.
     Losses,
 }
 
 impl Load {
-    /// The load of a name on a command line.
+    /// The load with this name on the command line.
     pub fn named(name: &str) -> Option<Load> {
         match name {
             "mixture" => Some(Load::Mixture),
@@ -155,7 +155,7 @@ fn definitions() -> Vec<Fact> {
     facts
 }
 
-/// A record's processing. `depth`: how many others of the chain enclose it.
+/// Processes a record. `depth`: the number of other records of the chain around it.
 fn process(out: &mut Vec<Fact>, thread: u32, record: u32, depth: u32, turn: u64, noise: &mut Noise) {
     let sp = -112 - 480 * i64::from(depth);
     let site = 1 + u32::from(depth > 0);
@@ -169,14 +169,14 @@ fn process(out: &mut Vec<Fact>, thread: u32, record: u32, depth: u32, turn: u64,
     out.push(Fact::Complete(Complete { thread, sp, site, record, value, severity: 0, status: 0 }));
 }
 
-/// A put's message.
+/// Sends the message of a put.
 fn message(out: &mut Vec<Fact>, client: u32, notify: bool, ioid: u32) {
     let (circuit, channel, payload) = (client + 1, client + 1, f64::from(ioid).to_be_bytes().to_vec());
     let (dbr, count, length) = (DOUBLE, 1, 8);
     out.push(Fact::CaPut(CaPut { circuit, channel, notify, dbr, count, ioid, length, payload }));
 }
 
-/// What a put does in the IOC.
+/// Carries out a put in the IOC.
 fn carried_out(out: &mut Vec<Fact>, client: u32, notify: bool, ioid: u32) {
     let (thread, record) = (SERVER_THREAD + client, PUT_TO + client);
     let (old, new) = (Value::Double(f64::from(ioid) - 1.0), Value::Double(f64::from(ioid)));
@@ -206,7 +206,7 @@ fn mixture(out: &mut Vec<Fact>, turn: u64, noise: &mut Noise) {
     out.push(Fact::CaAnswer(CaAnswer { circuit: 1, ioid, notify, status: 1, text: String::new() }));
 }
 
-/// 4,000 puts, and of every tenth what it does in the IOC.
+/// 4,000 puts; in every tenth turn also their effects in the IOC.
 fn losses(out: &mut Vec<Fact>, turn: u64, time: u64) {
     const PUTS: u32 = 2000;
     let seen = turn.is_multiple_of(10);
