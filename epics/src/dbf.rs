@@ -84,7 +84,7 @@ impl Dbf {
         matches!(self, Dbf::InLink | Dbf::OutLink | Dbf::FwdLink)
     }
 
-    /// Whether it is a plain number. Enums, menus and device supports are not: their numbers stand for texts.
+    /// Whether it is a plain number. Enums, menus and device supports are not: their numbers represent texts.
     pub const fn is_number(self) -> bool {
         !matches!(self.kind(), Kind::Text) && !self.stands_for_text() && !matches!(self, Dbf::NoAccess)
     }

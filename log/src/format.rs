@@ -65,7 +65,7 @@ pub struct SegmentHeader {
     pub sequence: u32,
 }
 
-/// Why bytes are not a header.
+/// The reason why bytes are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadHeader {
     /// They don't begin with the magic.

@@ -1,7 +1,7 @@
 //! The log of the flight recorder for EPICS IOCs: its contents, its writer and its reader.
 //!
 //! A log is a directory of *segments*. A segment begins with a header and a *keyframe*, the
-//! definitions in force at that moment, and goes on with *blocks*, each a compressed batch of
+//! definitions in force at that moment, and continues with *blocks*, each a compressed batch of
 //! [events](event). Every segment can be read alone. docs/format.md documents the bytes.
 //!
 //! - [`event`]: the facts that a log can hold;

@@ -15,15 +15,15 @@ use std::error::Error;
 use std::path::Path;
 
 const SECOND: u64 = 1_000_000_000;
-/// Records of a scan thread.
+/// Number of records per scan thread.
 const SCANNED: u32 = 1000;
-/// Records of a chain.
+/// Number of records per chain.
 const CHAIN: u32 = 4;
-/// The scan threads, and the first of those that serve clients.
+/// The scan threads, and the first of the threads that serve clients.
 const SCAN_THREADS: [u32; 2] = [1, 2];
 const SERVER_THREAD: u32 = 3;
 const CLIENTS: u32 = 2;
-/// The first of the records that clients put to.
+/// The first of the records to which clients put.
 const PUT_TO: u32 = 9000;
 /// Callers: scanList, processTarget, process (of recGblFwdLink), the CA server, dbPutField.
 const SITES: [&str; 5] = ["scanList", "processTarget", "process", "write_action", "dbPutField"];

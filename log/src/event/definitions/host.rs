@@ -29,7 +29,7 @@ pub struct Clock {
     pub wall: i64,
 }
 
-/// How events leave the kernel.
+/// The path on which events leave the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tier {
     /// Uprobes through one BPF ring buffer.
@@ -52,7 +52,7 @@ pub struct TierChoice {
 impl Single for TierChoice {}
 
 /// Number of chains that are kept of those that begin with the same record. A chain is everything that a `dbProcess`
-/// that no recorded function has called sets off on its thread, and the completion of its asynchronous records.
+/// sets off on its thread if no recorded function called it, and the completion of its asynchronous records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainSampling {
     /// Number of chains kept in each window; 0 if none is left out.
