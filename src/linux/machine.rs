@@ -9,7 +9,7 @@ pub fn name() -> String {
     nix::sys::utsname::uname().map(|name| name.machine().to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The architecture of the kernel. `None` for one that is not supported.
+/// The architecture of the kernel; `None` if it is not supported.
 pub fn architecture() -> Option<Architecture> {
     match name().as_str() {
         "x86_64" => Some(Architecture::X86_64),
@@ -22,12 +22,12 @@ pub fn architecture() -> Option<Architecture> {
     }
 }
 
-/// Is the kernel a 32-bit one? False for a machine that is not supported.
+/// Whether the kernel is a 32-bit one. False for an unsupported machine.
 pub fn is_32_bit() -> bool {
     architecture().and_then(|machine| machine.address_size()) == Some(AddressSize::U32)
 }
 
-/// Does uname name the kernel's own machine? (`linux32` makes a 64-bit kernel claim to be a 32-bit one.)
+/// Whether uname names the kernel's own machine. (`linux32` makes a 64-bit kernel claim to be a 32-bit one.)
 pub fn is_named_truly() -> bool {
     /// Bits of the personality that name the system, and 32-bit Linux among them (linux/personality.h).
     const SYSTEM: i32 = 0xff;
