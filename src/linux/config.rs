@@ -42,7 +42,7 @@ impl Config {
 
     /// The setting of an option, by its full name.
     pub fn get(&self, option: &str) -> Setting {
-        // an option whose dependencies are not met is not mentioned at all
+        // an option with unmet dependencies is not mentioned at all
         let value = self.0.lines().find_map(|line| line.strip_prefix(option)?.strip_prefix('='));
         match value {
             Some("y" | "m") => Setting::On,

@@ -314,7 +314,7 @@ mod tests {
 
     static SERVICE: Service = Service { name: "test", rule: |_, _| () };
 
-    /// The client's end of a connection joined mid-stream, if it can be determined.
+    /// Processes, each with a network namespace of its own.
     struct Children(Vec<Child>);
 
     impl Drop for Children {

@@ -5,8 +5,8 @@
 //! packet's end drops the packet. The filter passes:
 //!
 //! - IPv4 TCP from or to one of the ports, whatever the IP options. Fragments without ports are
-//!   dropped; their bytes count as a gap when the stream goes on.
-//! - on the loopback interface each packet once (the kernel shows it twice: going out, coming in);
+//!   dropped; their bytes count as a gap when the stream continues.
+//! - on the loopback interface each packet once (the kernel shows it twice: outgoing and incoming);
 //! - no bare acknowledgements: a later segment acknowledges the same.
 //!
 //! Each protocol adds a [`Rule`](crate::net::service::Rule) for segments from its servers' ports. A rule may cut a

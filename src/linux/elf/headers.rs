@@ -6,9 +6,9 @@ use object::Architecture;
 
 use crate::linux::elf::pieces::{half, long, word, Pieces};
 
-/// Segments to read: linkers make 13.
+/// Most segments to read: linkers make 13.
 const MAX_SEGMENTS: u64 = 256;
-/// Sections to read: linkers make 40, or some thousands with -ffunction-sections.
+/// Most sections to read: linkers make 40, or some thousands with -ffunction-sections.
 const MAX_SECTIONS: u64 = 16384;
 
 // Numbers and names from ELF (System V ABI, chapters 4 and 5; the processor supplements).
