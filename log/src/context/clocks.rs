@@ -1,6 +1,6 @@
 //! Pairs of monotonic and wall time, and what time it was by them.
 
-use super::table::{Room, Store};
+use super::store::{Admission, Store};
 use crate::clock::can_be_right;
 use crate::event::Clock;
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ impl Clocks {
 impl Store for Clocks {
     type Of = Clock;
 
-    fn begin(&mut self, time: u64, clock: &Clock, _: &mut Room) {
+    fn begin(&mut self, time: u64, clock: &Clock, _: &mut Admission) {
         match self.pairs.back().map(|&(_, held)| can_be_right(held)) {
             Some(true) if !can_be_right(clock.wall) => return,
             Some(false) if can_be_right(clock.wall) => self.pairs.clear(),

@@ -15,14 +15,15 @@
 mod budget;
 mod clocks;
 mod records;
+mod store;
 mod table;
 
 pub use self::budget::Budget;
 use self::budget::Share;
 pub use self::clocks::Clocks;
 pub use self::records::{RecordRef, Records};
+use self::store::{Admission, Owners, Store};
 pub use self::table::{Latest, Table};
-use self::table::{Owners, Room, Store};
 use crate::event::definitions::*; // all of them: the table of facts names them
 use crate::event::life::Ended;
 use crate::event::{
@@ -67,10 +68,10 @@ macro_rules! stores {
                 0 $($(+ self.$store.weight())?)*
             }
 
-            /// A definition comes into force, if there is room.
-            fn begin(&mut self, time: u64, fact: &Fact, room: &mut Room) {
+            /// A definition comes into force, if it is admitted.
+            fn begin(&mut self, time: u64, fact: &Fact, admission: &mut Admission) {
                 match fact {
-                    $($(Fact::$variant(definition) => <$kept>::begin(&mut self.$store, time, definition, room),)?)*
+                    $($(Fact::$variant(definition) => <$kept>::begin(&mut self.$store, time, definition, admission),)?)*
                     _ => {}
                 }
             }
@@ -79,7 +80,7 @@ macro_rules! stores {
                 $($(self.$store.end(ended);)?)*
             }
 
-            fn end_owned(&mut self, ended: Ended, owners: &Owners, share: &Share) {
+            fn end_owned(&mut self, ended: Ended, owners: &dyn Owners, share: &Share) {
                 $($(self.$store.end_owned(ended, owners, share);)?)*
             }
 
@@ -105,6 +106,16 @@ macro_rules! stores {
     };
 }
 for_each_fact!(stores);
+
+impl Owners for (Table<Thread>, Records) {
+    fn has_thread(&self, thread: ThreadId) -> bool {
+        self.0.get(thread).is_some()
+    }
+
+    fn has_record(&self, record: RecordId) -> bool {
+        self.1.contains(record)
+    }
+}
 
 /// The definitions in force.
 #[derive(Clone, Debug)]
@@ -143,8 +154,9 @@ impl Context {
             return self.end(ended);
         }
         let held = self.in_force.weight();
-        let mut room = Room { held, limit: self.limit, share: &mut self.share, refused: &mut self.refused };
-        self.in_force.begin(time, fact, &mut room);
+        let mut admission =
+            Admission { held, limit: self.limit, share: &mut self.share, refused: &mut self.refused };
+        self.in_force.begin(time, fact, &mut admission);
     }
 
     /// Something has ended, and what belongs to it.
@@ -157,15 +169,14 @@ impl Context {
             Ended::Ioc(_) | Ended::Recording(_) | Ended::Channel(_) => return,
         }
         // What owns others ends first; it has no such owner itself.
-        let none = Owners { threads: &Table::default(), records: &Records::default() };
+        let none = (Table::default(), Records::default());
         let mut threads = std::mem::take(&mut self.in_force.threads);
         let mut records = std::mem::take(&mut self.in_force.records);
         threads.end_owned(ended, &none, &self.share);
         records.end_owned(ended, &none, &self.share);
-        let owners = Owners { threads: &threads, records: &records };
+        let owners = (threads, records);
         self.in_force.end_owned(ended, &owners, &self.share);
-        self.in_force.threads = threads;
-        self.in_force.records = records;
+        (self.in_force.threads, self.in_force.records) = owners;
         self.share.take(self.held());
     }
 

@@ -5,7 +5,7 @@
 //! late go into a tree beside the list, so no order of numbers makes it slow.
 
 use super::budget::Share;
-use super::table::{Owners, Room, Store};
+use super::store::{Admission, Owners, Store};
 use crate::event::life::{allocated, Ended};
 use crate::event::{IocId, Record, RecordId};
 use std::collections::BTreeMap;
@@ -77,11 +77,11 @@ pub struct Records {
 impl Store for Records {
     type Of = Record;
 
-    fn begin(&mut self, _: u64, record: &Record, room: &mut Room) {
+    fn begin(&mut self, _: u64, record: &Record, admission: &mut Admission) {
         match self.cost(record) {
-            Some(cost) if room.admits(cost) => self.put(record),
+            Some(cost) if admission.admits(cost) => self.put(record),
             Some(_) => {}
-            None => room.refuse(),
+            None => admission.refuse(),
         }
     }
 
@@ -96,7 +96,7 @@ impl Store for Records {
         self.iter().map(move |record| (now, record.into()))
     }
 
-    fn end_owned(&mut self, ended: Ended, _: &Owners, _: &Share) {
+    fn end_owned(&mut self, ended: Ended, _: &dyn Owners, _: &Share) {
         if let Ended::Ioc(ioc) = ended {
             self.drop_ioc(ioc);
         }

@@ -1,69 +1,11 @@
 //! Definitions in force, of one kind: by their keys, or the latest.
 
 use super::budget::Share;
-use super::records::Records;
+use super::store::{Admission, Owners, Store};
 use crate::event::life::{Begin, Ended, OwnedBy, Single};
-use crate::event::{ChannelId, CircuitId, Definition, Thread};
+use crate::event::{ChannelId, CircuitId, Definition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::size_of;
-
-/// What decides if another definition may be kept.
-pub(super) struct Room<'a> {
-    /// Bytes that all definitions of the context take.
-    pub held: usize,
-    /// Bytes that they may take.
-    pub limit: usize,
-    pub share: &'a mut Share,
-    /// How many were refused so far.
-    pub refused: &'a mut u64,
-}
-
-impl Room<'_> {
-    /// May this many more bytes be kept? If not, a definition is refused.
-    pub fn admits(&mut self, weight: usize) -> bool {
-        self.share.earn();
-        let all = self.held.saturating_add(weight);
-        let fits = all <= self.limit && self.share.take(all);
-        *self.refused += u64::from(!fits);
-        fits
-    }
-
-    /// Refuses a definition.
-    pub fn refuse(&mut self) {
-        *self.refused += 1;
-    }
-}
-
-/// Owners of other definitions that are still in force after an IOC has ended.
-pub(super) struct Owners<'a> {
-    pub threads: &'a Table<Thread>,
-    pub records: &'a Records,
-}
-
-/// Keeps the definitions of a kind.
-pub(super) trait Store: Default {
-    /// The definition.
-    type Of;
-    /// See [`Definition::PLACE`].
-    const PLACE: Option<(u16, u16)> = None;
-
-    /// A definition comes into force at a time, if there is room.
-    fn begin(&mut self, time: u64, definition: &Self::Of, room: &mut Room);
-
-    /// Bytes that the definitions take.
-    fn weight(&self) -> usize {
-        0
-    }
-
-    /// The definitions in force, by their keys, each with the time `now` or one of its own.
-    fn again(&self, now: u64) -> impl Iterator<Item = (u64, Self::Of)>;
-
-    /// Ends the definition that ends by itself. Costs little, whatever is kept.
-    fn end(&mut self, _: Ended) {}
-
-    /// Ends what belongs to something that has ended. May look at all that is kept.
-    fn end_owned(&mut self, _: Ended, _: &Owners, _: &Share) {}
-}
 
 /// Definitions by their keys, and what they weigh. A tree and not a hash table: in order for keyframes,
 /// no doubling of all it holds when it grows, and no numbers that can be chosen to collide.
@@ -147,13 +89,13 @@ impl<T: Definition> Store for Table<T> {
     type Of = T;
     const PLACE: Option<(u16, u16)> = T::PLACE;
 
-    fn begin(&mut self, _: u64, definition: &T, room: &mut Room) {
+    fn begin(&mut self, _: u64, definition: &T, admission: &mut Admission) {
         let key = definition.key();
         match definition.begin(self.get(key)) {
-            Begin::Keep(kept) if room.admits(Self::weight_of(&kept)) => self.put(key, kept),
+            Begin::Keep(kept) if admission.admits(Self::weight_of(&kept)) => self.put(key, kept),
             Begin::Keep(_) | Begin::AsBefore => {}
             Begin::End => self.take(key),
-            Begin::Refuse => room.refuse(),
+            Begin::Refuse => admission.refuse(),
         }
     }
 
@@ -171,12 +113,12 @@ impl<T: Definition> Store for Table<T> {
         }
     }
 
-    fn end_owned(&mut self, ended: Ended, owners: &Owners, share: &Share) {
+    fn end_owned(&mut self, ended: Ended, owners: &dyn Owners, share: &Share) {
         match (T::OWNED_BY, ended) {
             (OwnedBy::Ioc, Ended::Ioc(ioc)) => self.keep(|_, kept| T::owner(kept) != ioc),
-            (OwnedBy::Record, Ended::Ioc(_)) => self.keep(|record, _| owners.records.contains(record)),
+            (OwnedBy::Record, Ended::Ioc(_)) => self.keep(|record, _| owners.has_record(record)),
             (OwnedBy::ThreadAndCircuit, Ended::Ioc(_)) => {
-                self.keep(|thread, _| owners.threads.get(thread).is_some());
+                self.keep(|thread, _| owners.has_thread(thread));
             }
             (OwnedBy::ThreadAndCircuit, Ended::Circuit(circuit)) if share.may_look_at(self.map.len()) => {
                 self.keep(|_, kept| T::owner(kept) != circuit);
@@ -208,7 +150,7 @@ impl<T: Single> Store for Latest<T> {
     type Of = T;
     const PLACE: Option<(u16, u16)> = T::PLACE;
 
-    fn begin(&mut self, _: u64, definition: &T, _: &mut Room) {
+    fn begin(&mut self, _: u64, definition: &T, _: &mut Admission) {
         self.0 = Some(definition.clone());
     }
 
