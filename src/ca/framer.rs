@@ -30,8 +30,8 @@ const TRUSTED_AFTER: u32 = 32;
 const PROOF: u32 = 4;
 /// Evidence that suffices if a message ends where its segment ends.
 const PROOF_AT_END: u32 = 2;
-/// Most messages to hold back until a framing is confirmed. Blank messages beyond that number are not held: they are no
-/// evidence and carry no information.
+/// Maximum number of messages held back until a framing is confirmed. Blank messages beyond it are not held: they are
+/// no evidence and carry no information.
 const MAX_HELD: usize = 8;
 
 /// Receives the messages: time, header, first bytes of the payload.

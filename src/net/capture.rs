@@ -134,7 +134,7 @@ impl Capture {
             sll_halen: 0,
             sll_addr: [0; 8],
         };
-        // SAFETY: the address lives until the call returns, and the size is its own.
+        // SAFETY: the address lives until the call returns, and its size is passed.
         let bound = unsafe {
             libc::bind(
                 socket.as_raw_fd(),
@@ -301,7 +301,7 @@ impl Ring {
             return false;
         }
         // SAFETY: the kernel does not write to a block that it has handed over until it gets it back below; we write
-        // only the status, and not while reading it through this slice.
+        // only the status, which is no longer read through this slice by then.
         let bytes = unsafe { std::slice::from_raw_parts(block.cast_const(), BLOCK) };
         packets(bytes, f);
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);

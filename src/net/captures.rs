@@ -7,10 +7,10 @@
 //! Interfaces that the user names are those of the recorder's own namespace. In other namespaces all interfaces are
 //! captured, since names mean something else there.
 //!
-//! Memory: the recorder's own namespace has a ring of 2 MiB; the first `FEW` others have 512 KiB each, further ones 256
-//! KiB; more than [`MAX_OTHERS`] are refused. So eight containers take 4 MiB, and any number at most 18 MiB. A socket
-//! keeps its namespace alive, so it is closed with the last IOC there. Opening and closing wait for the kernel (some 10
-//! ms), so helper threads do both.
+//! Memory: the recorder's own namespace has a ring of 2 MiB; the first `FEW` others have 512 KiB each, and further ones
+//! 256 KiB; more than [`MAX_OTHERS`] are refused. So eight containers take 4 MiB, and any number at most 18 MiB. A
+//! socket keeps its namespace alive, so it is closed with the last IOC there. Opening and closing wait for the kernel
+//! (some 10 ms), so helper threads do both.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -29,12 +29,12 @@ use crate::net::capture::{Capture, CaptureError, Packet, BLOCKS};
 use crate::net::service::Ports;
 use crate::net::Namespace;
 
-/// Other namespaces whose rings have four blocks: no packet is lost while the recorder drains them every 160 ms.
+/// Number of other namespaces with rings of four blocks: no packet is lost while the recorder drains them every 160 ms.
 const FEW: usize = 8;
 /// Blocks of their rings; the rings of further namespaces have half as many and must be drained every 80 ms.
 const BLOCKS_OF_FEW: usize = BLOCKS / 4;
 const BLOCKS_OF_MORE: usize = BLOCKS / 8;
-/// Most other namespaces to capture: a machine with IOCs in more containers has the processors for several recorders.
+/// Maximum number of other namespaces: a machine with IOCs in more containers has the processors for several recorders.
 pub const MAX_OTHERS: usize = 64;
 /// Time until a refused namespace is tried again, nanoseconds: memory or descriptors may have been short.
 const RETRY: u64 = 10_000_000_000;

@@ -26,7 +26,7 @@ use libc::{
 /// as small as 10 KiB (on 32-bit machines): enough for 16 messages of Channel Access.
 pub const DEPTHS: [usize; 3] = [96, 16, 0];
 
-/// Most ports: as many as fit beside the deepest rule.
+/// Maximum number of ports: as many as fit beside the deepest rule.
 pub const MAX_PORTS: usize = 256;
 
 /// Builds the filter for these ports and, if any are given, only these interfaces. `depth` is the number of messages

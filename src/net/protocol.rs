@@ -76,7 +76,7 @@ pub trait Protocol {
     const SERVICE: &'static Service;
     /// State of one connection.
     type Connection;
-    /// The collection of events.
+    /// Receives the events.
     type Output;
 
     /// A connection became known.
@@ -136,7 +136,7 @@ pub trait Protocol {
 
 /// A protocol's decoder, as the recorder drives it beside those of other protocols. `Output` takes all their events.
 pub trait Decoder {
-    /// The collection of events.
+    /// Receives the events.
     type Output;
 
     /// Sets the servers of each network namespace whose packets are captured.

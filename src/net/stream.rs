@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-/// Segments further than this from the expected sequence number do not belong to the known stream. It is more than any
+/// Segments further than this from the expected sequence number do not belong to the known stream. Larger than any
 /// window in use on machines of control systems.
 const MAX_DISTANCE: i32 = 64 << 20;
 

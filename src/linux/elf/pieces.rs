@@ -6,7 +6,7 @@ use crate::linux::opened::Opened;
 
 /// Bytes of one read.
 pub(super) const CHUNK: usize = 64 << 10;
-/// Most bytes to read of one file: a static IOC with all drivers and debug information has 20 MB of symbols.
+/// Maximum number of bytes read of one file: a static IOC with all drivers and debug information has 20 MB of symbols.
 const MAX_READ: u64 = 128 << 20;
 
 /// A file that is read piece by piece, up to a limit.

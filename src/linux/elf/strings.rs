@@ -2,7 +2,7 @@
 
 use crate::linux::elf::pieces::{Pieces, CHUNK};
 
-/// Most matches in a string table: a name is there once, or twice if it also ends another.
+/// Maximum number of matches in a string table: a name is there once, or twice if it also ends another.
 pub(super) const MAX_MATCHES: usize = 4096;
 /// Offsets of the `wanted` names in a string table (offset and size in the file), sorted.
 pub(super) fn find(pieces: &Pieces, names: (u64, u64), wanted: &[&'static str]) -> Vec<(u32, &'static str)> {

@@ -9,7 +9,7 @@
 
 use crate::linux::elf::pieces::{half, long, word, Pieces};
 
-/// Most entries of `.eh_frame` to look at if there is no sorted table: large programs have 100,000.
+/// Maximum number of `.eh_frame` entries read if there is no sorted table: large programs have 100,000.
 const MAX_FRAMES: u32 = 1 << 20;
 /// Bytes to read of an entry: its head, or a whole CIE.
 const ENTRY: usize = 48;

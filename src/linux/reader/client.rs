@@ -15,9 +15,9 @@ use crate::linux::reader::budget::Refused;
 use crate::linux::reader::child;
 use crate::linux::reader::shared::{Buffer, Request, Shared};
 
-/// Most stuck readers.
+/// Maximum number of stuck readers.
 const MAX_STUCK: usize = 8;
-/// Most stuck readers that were reading processes of one user.
+/// Maximum number of stuck readers that were reading processes of one user.
 const MAX_STUCK_OF_USER: usize = 2;
 /// Extra time for a reader that is runnable but got no CPU: a busy machine is no fault of the process.
 const STARVATION_ALLOWANCE: Duration = Duration::from_secs(2);

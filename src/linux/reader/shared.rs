@@ -5,9 +5,9 @@
 
 use std::ptr::NonNull;
 
-/// Most bytes in one read.
+/// Maximum number of bytes in one read.
 pub const MAX_DATA: usize = 128 << 10;
-/// Most ranges of memory in one read (UIO_MAXIOV, the kernel's limit).
+/// Maximum number of memory ranges in one read (UIO_MAXIOV, the kernel's limit).
 pub const MAX_IOVECS: usize = 1024;
 /// Longest path: /proc/PID/... or map_files with two addresses.
 pub const MAX_PATH: usize = 256;
