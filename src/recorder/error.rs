@@ -1,4 +1,4 @@
-//! Why a recorder cannot begin.
+//! Reasons why a recorder cannot start.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use crate::net::capture::CaptureError;
 /// Nothing can be recorded at all, or nothing of what the user asked for.
 #[derive(Debug)]
 pub enum StartError {
-    /// The kernel does not say what machine this is.
+    /// The kernel does not identify the machine.
     Host(HostError),
     /// An interface that the user named cannot be captured.
     Capture(CaptureError),
-    /// There are neither packets nor probes; why, as far as known.
+    /// There are neither packets nor probes; the reasons, as far as known.
     NothingToRecord {
-        /// Why no packets.
+        /// Why there are no packets.
         packets: Option<CaptureError>,
-        /// Why no probes.
+        /// Why there are no probes.
         probes: Option<String>,
     },
     /// No process that the user asked for can be recorded; this is the last of them.
@@ -33,15 +33,15 @@ pub enum StartError {
 /// Why a process that the user asked for is not recorded.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotTraced {
-    /// It does not answer, or costs too much to look at.
+    /// It does not answer, or costs too much to inspect.
     DoesNotAnswer(Refused),
-    /// There is none.
+    /// It does not exist.
     NoProcess,
-    /// It is another user's, by name, whom `--user` leaves out.
+    /// It belongs to another user, named here, whom `--user` leaves out.
     OtherUser(String),
-    /// It is no IOC and no CA server.
+    /// It is neither an IOC nor a CA server.
     NoIoc {
-        /// Its command line, made fit to be shown.
+        /// Its command line, made safe to show.
         command: String,
     },
 }
