@@ -25,8 +25,8 @@ use crate::recorder::store::Store;
 use crate::recorder::triggers::Triggers;
 use crate::terminal::complain;
 
-/// Default of `--time-step`, nanoseconds. A probe takes 400 ns and more, so smaller differences do not come from the IOC;
-/// they would be half of the log (docs/benchmarks.md).
+/// Default of `--time-step`, nanoseconds. A probe takes 400 ns and more, so smaller differences do not come from the
+/// IOC; they would be half of the log (docs/benchmarks.md).
 const TIME_STEP: u64 = 256;
 
 command! {
@@ -130,7 +130,7 @@ impl Command for Record {
     }
 }
 
-/// Does the log's directory belong to another user, or its parent, where it may have to be created again?
+/// Whether the log's directory, or its parent, where it may have to be created again, belongs to another user.
 fn is_foreign(path: &Path) -> bool {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let owners = [path, parent].map(|path| std::fs::metadata(path).map(|metadata| metadata.uid()));
@@ -141,13 +141,13 @@ fn is_foreign(path: &Path) -> bool {
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     let bytes = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::Unsupported)?;
     match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, bytes) {
-        // from file systems that cannot preallocate: UBIFS, JFFS2, old FAT
+        // file systems that cannot preallocate: UBIFS, JFFS2, old FAT
         Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Err(io::ErrorKind::Unsupported.into()),
         outcome => Ok(outcome?),
     }
 }
 
-/// A random id, by which the segments of one run belong together.
+/// A random id that the segments of one run share.
 fn run_id() -> io::Result<u128> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
