@@ -1,4 +1,4 @@
-//! The protocols above TCP that are decoded from packets. Each is a room of its own; here they are listed.
+//! The protocols above TCP that are decoded from packets. Each has a room of its own; this is the list.
 //!
 //! All share one capture, so each packet goes to one decoder: the first that serves its port, else the first in the
 //! list, which may recognize it by its content.

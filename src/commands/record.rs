@@ -75,8 +75,8 @@ command! {
         #[argh(option, arg_name = "time", default = "Duration::from_secs(5)", from_str_fn(duration))]
         pub sync: Duration,
 
-        /// round times down to multiples of this, at most 1ms, which makes the log smaller; values that are no power of
-        /// two in ns are lowered to one (default: 256ns; 1ns does not round). Also --time-resolution
+        /// round times down to multiples of this, at most 1ms, which makes the log smaller; values that are not a power
+        /// of two in ns are lowered to one (default: 256ns; 1ns does not round). Also --time-resolution
         #[argh(option, arg_name = "time", default = "TIME_STEP", from_str_fn(time_step))]
         pub time_step: u64,
 
@@ -106,7 +106,7 @@ impl Command for Record {
         recording::limit_privileges(is_foreign(&self.dir));
         let report = Report::new(self.dir.to_string_lossy().into_owned(), self.max_disk);
         let triggers = Triggers::new(&self.pin_on, &self.pin_on_put);
-        let no_thread = |error| Failure::Failed(format!("no thread for the log: {error}"));
+        let no_thread = |error| Failure::Failed(format!("cannot start the log's thread: {error}"));
         let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
         let (answerer, notices) = (store.answerer(), store.notices());
         let answer = move |request| match answerer.answer(request) {

@@ -103,7 +103,7 @@ impl Guard {
     ) -> Result<Vec<String>, LockError> {
         let who: Vec<String> = strangers.iter().map(ToString::to_string).collect();
         let mut line = format!(
-            "{} is locked by {}, which is no recorder: recording goes on without that lock",
+            "{} is locked by {}, which is not a recorder; recording continues without that lock",
             path.display(),
             who.join(" and ")
         );

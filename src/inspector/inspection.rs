@@ -225,7 +225,7 @@ impl Tools {
         }
     }
 
-    /// Where `dbProcess` has no symbol, probes the process routines of record types. Types get theirs during iocInit.
+    /// If `dbProcess` has no symbol, probes the process routines of record types. Types get theirs during iocInit.
     fn probe_routines(&self, pid: u32, start: u64, followed: &mut Followed, attacher: &Attacher) {
         let ioc = &followed.ioc;
         let layout = ioc.layout.as_ref().ok().filter(|_| ioc.function("dbProcess").is_none());

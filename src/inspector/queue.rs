@@ -68,7 +68,7 @@ pub struct Entry<T> {
     /// State kept between inspections.
     pub known: T,
     added: Instant,
-    /// When the last inspection began.
+    /// Start of the last inspection.
     inspected: Option<Instant>,
     due: Instant,
     pause: Duration,

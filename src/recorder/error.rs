@@ -58,17 +58,17 @@ impl fmt::Display for StartError {
             }
             StartError::NotTraced { pid, reason } => match reason {
                 NotTraced::DoesNotAnswer(refused) => {
-                    write!(f, "process {pid} does not answer: {refused}; it is tried again")
+                    write!(f, "process {pid} does not answer: {refused}; iocrec tries again")
                 }
                 NotTraced::NoProcess => {
-                    write!(f, "there is no process {pid}; iocrec check lists the IOCs there are")
+                    write!(f, "there is no process {pid}; iocrec check lists the running IOCs")
                 }
                 NotTraced::OtherUser(user) => {
-                    write!(f, "process {pid} is of the user {user}, whom --user leaves out")
+                    write!(f, "process {pid} belongs to user {user}, whom --user leaves out")
                 }
                 NotTraced::NoIoc { command } => write!(
                     f,
-                    "process {pid} ({command}) is no IOC and no CA server; iocrec check lists those there are"
+                    "process {pid} ({command}) is neither an IOC nor a CA server; iocrec check lists those"
                 ),
             },
         }

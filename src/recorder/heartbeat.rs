@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Times as of [`crate::linux::clock::monotonic`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// When the loop last completed a round; `None` before the first, while it looks for IOCs.
+    /// Time of the loop's last round; `None` before the first, while it looks for IOCs.
     pub looped: Option<u64>,
     /// Since when the oldest process has waited for inspection, if any waits.
     pub inspecting: Option<u64>,

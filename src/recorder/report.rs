@@ -135,7 +135,7 @@ impl Report {
     fn looped(&self, now: u64, times: Times) -> String {
         match times.looped {
             Some(last) if now.saturating_sub(last) > HANGS => {
-                format!("HANGS: it last took over what waits {} ago", age(now, last))
+                format!("HANGS: last round {} ago", age(now, last))
             }
             Some(last) => format!("{} ago", age(now, last)),
             None => format!("not yet: it has looked for IOCs for {}", age(now, self.began.0)),
@@ -187,7 +187,7 @@ impl Report {
         );
         line("loop", format_args!("{}", self.looped(now, times)));
         if let Some(since) = times.inspecting {
-            line("waiting", format_args!("a process has waited to be looked at for {}", age(now, since)));
+            line("waiting", format_args!("a process has waited for inspection for {}", age(now, since)));
         }
         match self.trouble(now) {
             None => line("storing", format_args!("yes")),
@@ -397,8 +397,8 @@ mod tests {
         assert_eq!(json(fine)["loop_age"], 0.05);
         let hangs = Times { looped: Some(180 * SECOND), inspecting: Some(170 * SECOND) };
         let text = report.text(200 * SECOND, hangs);
-        assert!(text.contains("loop      HANGS: it last took over what waits 20 s ago\n"), "{text}");
-        assert!(text.contains("waiting   a process has waited to be looked at for 30 s\n"), "{text}");
+        assert!(text.contains("loop      HANGS: last round 20 s ago\n"), "{text}");
+        assert!(text.contains("waiting   a process has waited for inspection for 30 s\n"), "{text}");
         assert_eq!((&json(hangs)["loop_age"], &json(hangs)["inspection_age"]), (&20.0.into(), &30.0.into()));
     }
 

@@ -48,7 +48,7 @@ pub struct Loop {
     maps: Option<Maps>,
     run: Run,
     wall_offset: i64,
-    /// When losses were last counted: new ones are later.
+    /// Time of the last count of losses: new ones are later.
     counted: u64,
     /// Whether anything new has been found since memory was last given back.
     changed: bool,

@@ -76,7 +76,7 @@ pub struct Triggers {
     alarms: Vec<Glob>,
     puts: Vec<Glob>,
     records: HashMap<RecordId, Seen>,
-    /// When each cause last pinned.
+    /// Time of each cause's last pin.
     last: HashMap<String, u64>,
     allowance: Allowance,
     left_out: u64,

@@ -53,7 +53,7 @@ impl From<&Refusal> for Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::OtherUser => f.write_str("it is of a user whom --user leaves out"),
+            Reason::OtherUser => f.write_str("it belongs to a user whom --user leaves out"),
             Reason::Unanswered(refused) => refused.fmt(f),
             Reason::NoIoc(refusal) => f.write_str(refusal),
         }
@@ -156,7 +156,7 @@ impl FoundIoc {
         self.not_probed = vec![NotProbed::PacketTier];
     }
 
-    /// What would be recorded, for people. `packets`: whether they can be captured in our own network namespace.
+    /// Facts that would be recorded, for people. `packets`: whether they can be captured in our own network namespace.
     pub fn recorded(&self, packets: bool) -> String {
         let packets = packets && self.no_packets.is_none();
         let has = |is_it: fn(&Probe) -> bool| self.records.is_ok() && self.probes.iter().any(is_it);
@@ -171,7 +171,7 @@ impl FoundIoc {
         what.extend(routines.then_some("which records begin to process"));
         what.extend((packets && !self.ca_ports.is_empty()).then_some("puts by packets"));
         if what.is_empty() {
-            what.push("nothing but that it is there");
+            what.push("only that it exists");
         }
         what.join(", ")
     }

@@ -1,5 +1,5 @@
-//! The environment of every part of the recorder, passed as one value: time, options, the machine, the sink of facts, the
-//! list of messages, the state of the run.
+//! The environment of every part of the recorder, passed as one value: time, options, the machine, the sink of facts,
+//! the list of messages, the state of the run.
 
 pub mod ids;
 pub mod limits;

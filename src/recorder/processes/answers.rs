@@ -64,11 +64,11 @@ impl Answers {
 pub(super) fn note_unanswered(cx: &mut Context<'_>, now: u64, pid: u32, refused: Refused) {
     let env = &mut cx.env;
     let Some(ioc) = cx.iocs.get_mut(pid) else {
-        env.messages.push(format!("process {pid} is not looked at: {refused}; it is tried again"));
+        env.messages.push(format!("process {pid} is not inspected: {refused}; iocrec tries again"));
         return;
     };
     let shortfall = Shortfall::Unanswered(refused);
-    env.messages.push(format!("{}: {shortfall}; it is tried again", ioc.label()));
+    env.messages.push(format!("{}: {shortfall}; iocrec tries again", ioc.label()));
     ioc.shortfalls.add(shortfall);
     ioc.announce(env, now);
 }

@@ -224,7 +224,7 @@ impl Source for Processes {
         }
         if !is_through {
             cx.env.messages.push(
-                "not all processes have been looked at yet; IOCs are recorded as they are found".into(),
+                "not all processes have been inspected yet; IOCs are recorded as they are found".into(),
             );
         } else if cx.iocs.is_empty() {
             cx.env.messages.push(

@@ -193,7 +193,7 @@ fn a_start_without_what_was_asked_for_says_why() {
     let found = bed.found();
     bed.report(1, found);
     assert!(bed.processes.started(&mut bed.bench.context(), true).is_ok(), "one of the two is there");
-    let line = format!("there is no process {OTHER_PID}; iocrec check lists the IOCs there are");
+    let line = format!("there is no process {OTHER_PID}; iocrec check lists the running IOCs");
     assert_eq!(bed.bench.messages.last(), Some(&line));
     // a process that takes long to inspect may be an IOC, but one that has ended is not
     bed.bench.options.pids = vec![PID + 1];
