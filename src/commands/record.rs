@@ -53,8 +53,8 @@ command! {
         #[argh(option, arg_name = "time", default = "Duration::from_secs(60)", from_str_fn(duration))]
         pub pin_after: Duration,
 
-        /// percentage of the log that pinned segments may take, at most 75; the oldest are deleted first (default: 25; 0
-        /// pins nothing)
+        /// percentage of the log that pinned segments may take, at most 75; the oldest are deleted first (default: 25;
+        /// 0 pins nothing)
         #[argh(option, arg_name = "percent", default = "25")]
         pub pin_share: u8,
 

@@ -175,8 +175,8 @@ impl<T> Queue<T> {
         self.waiting.get(&pid)?.inspected
     }
 
-    /// Takes the next process to inspect. `may_ask` says whether a process of a user may be read; its second argument is
-    /// true for an IOC that has answered so far.
+    /// Takes the next process to inspect. `may_ask` says whether a process of a user may be read; its second argument
+    /// is true for an IOC that has answered so far.
     pub fn take(&mut self, now: Instant, may_ask: impl Fn(User, bool) -> bool) -> Option<Entry<T>> {
         let more = now.saturating_duration_since(self.filled).as_secs_f64() * INSPECTIONS_A_SECOND;
         self.tokens = (self.tokens + more).min(BURST);
@@ -261,7 +261,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The end of a pause. Pauses of seconds end together, so that a machine with many processes is woken once a second.
+    /// The end of a pause. Pauses of seconds end together, so a machine with many processes is woken once a second.
     fn time_after(&self, pause: Duration, now: Instant) -> Instant {
         let end = now + pause;
         if pause < SECOND {

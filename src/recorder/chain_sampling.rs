@@ -21,7 +21,7 @@ const SHARE: f64 = 0.9;
 const AIM: f64 = 0.9;
 /// Lowest part of the allowed rate that needs no change.
 const LOW: f64 = 0.8;
-/// The pause changes by no more than this in one step, since one period may be unlike the next.
+/// Largest factor by which one step changes the pause, since one period may differ from the next.
 const STEP: f64 = 3.0;
 /// Least time between two messages for people, nanoseconds.
 const MESSAGE_PERIOD: u64 = 60_000_000_000;

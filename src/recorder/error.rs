@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use crate::linux::reader::budget::Refused;
 use crate::net::capture::CaptureError;
 
-/// Nothing can be recorded at all, or nothing of what the user asked for.
+/// Nothing can be recorded at all, or nothing of the user's selection.
 #[derive(Debug)]
 pub enum StartError {
     /// The kernel does not identify the machine.

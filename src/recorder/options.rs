@@ -13,9 +13,9 @@ pub struct Options {
     pub tier: TierRequest,
     /// Interfaces to capture on; `any` for all.
     pub interfaces: Vec<String>,
-    /// CA server ports besides those that are found.
+    /// CA server ports in addition to those found.
     pub ports: Vec<u16>,
-    /// Only these processes; all where empty.
+    /// Only these processes; all if empty.
     pub pids: Vec<u32>,
     /// Users whose processes are recorded.
     pub users: Users,

@@ -180,7 +180,7 @@ impl EndFinder {
         }
     }
 
-    /// Notes the circuits in what goes into the log.
+    /// Notes circuits in an event on its way into the log.
     pub fn notice(&mut self, event: &Event) {
         match &event.fact {
             Fact::Circuit(circuit) => {

@@ -3,8 +3,8 @@
 //! Hits carry addresses. The first hit of each address reads its name from the IOC and defines it in the log before its
 //! first use; after that a hit costs a look-up in a hash map of its IOC.
 //!
-//! A [`TracedIoc`] holds everything that belongs to one process, and [`Registry::remove`] drops it. State that lasts longer
-//! is in [`Run`].
+//! A [`TracedIoc`] holds everything that belongs to one process, and [`Registry::remove`] drops it. State that lasts
+//! longer is in [`Run`].
 
 pub mod after_puts;
 pub mod call_sites;

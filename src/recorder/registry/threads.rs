@@ -1,4 +1,4 @@
-//! The threads that hits come from, and the record that each processes.
+//! The threads that hits come from, and the record that each one processes.
 //!
 //! A thread is defined at its first hit. The last record that began to process on it is remembered, so that a record
 //! that does not complete can be read: PACT or DISA may say why.
