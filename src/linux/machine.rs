@@ -1,6 +1,6 @@
-//! The machine that the running kernel is built for, from uname.
+//! Machines by their names and numbers: the one that the running kernel is built for, from uname, and those of ELF files.
 //!
-//! A 32-bit program may run on a 64-bit kernel, so this need not be the machine that the program was built for.
+//! A 32-bit program may run on a 64-bit kernel, so the kernel's need not be the machine that the program was built for.
 
 use object::{AddressSize, Architecture};
 
@@ -19,6 +19,27 @@ pub fn architecture() -> Option<Architecture> {
         // armv5tel, armv6l, armv7l ...
         arm if arm.starts_with("arm") => Some(Architecture::Arm),
         _ => None,
+    }
+}
+
+/// The architecture of an ELF file, by its `e_machine` and class; `Unknown` for one that is not supported.
+pub fn of_elf(number: u16, is_64bit: bool) -> Architecture {
+    // System V ABI, chapter 4, and the processor supplements, with their names there
+    const EM_386: u16 = 3;
+    const EM_ARM: u16 = 40;
+    const EM_X86_64: u16 = 62;
+    const EM_AARCH64: u16 = 183;
+    const EM_RISCV: u16 = 243;
+    match (number, is_64bit) {
+        (EM_386, false) => Architecture::I386,
+        (EM_X86_64, true) => Architecture::X86_64,
+        (EM_X86_64, false) => Architecture::X86_64_X32,
+        (EM_ARM, false) => Architecture::Arm,
+        (EM_AARCH64, true) => Architecture::Aarch64,
+        (EM_AARCH64, false) => Architecture::Aarch64_Ilp32,
+        (EM_RISCV, true) => Architecture::Riscv64,
+        (EM_RISCV, false) => Architecture::Riscv32,
+        _ => Architecture::Unknown,
     }
 }
 

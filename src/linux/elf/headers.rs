@@ -5,18 +5,12 @@ use std::fmt;
 use object::Architecture;
 
 use crate::linux::elf::pieces::{half, long, word, Pieces};
+use crate::linux::machine;
 
 /// Segments that are read: linkers make 13.
 const MAX_SEGMENTS: u64 = 256;
 /// Sections that are read: linkers make 40, with -ffunction-sections some thousands.
 const MAX_SECTIONS: u64 = 16384;
-
-// The numbers of ELF (System V ABI, chapters 4 and 5; the processor supplements), with their names there.
-const EM_386: u16 = 3;
-const EM_ARM: u16 = 40;
-const EM_X86_64: u16 = 62;
-const EM_AARCH64: u16 = 183;
-const EM_RISCV: u16 = 243;
 
 /// Why a file can't be read as ELF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,17 +87,7 @@ impl Head {
                 word(bytes, bits32).into()
             }
         };
-        let machine = match (half(&head, 18), is_64bit) {
-            (EM_386, false) => Architecture::I386,
-            (EM_X86_64, true) => Architecture::X86_64,
-            (EM_X86_64, false) => Architecture::X86_64_X32,
-            (EM_ARM, false) => Architecture::Arm,
-            (EM_AARCH64, true) => Architecture::Aarch64,
-            (EM_AARCH64, false) => Architecture::Aarch64_Ilp32,
-            (EM_RISCV, true) => Architecture::Riscv64,
-            (EM_RISCV, false) => Architecture::Riscv32,
-            _ => Architecture::Unknown,
-        };
+        let machine = machine::of_elf(half(&head, 18), is_64bit);
         let (program, section) = (pick(32, 56), pick(40, 64));
         if usize::from(half(&head, pick(42, 54))) != program {
             return Err(ElfError::HeaderSize);
