@@ -344,7 +344,7 @@ impl<S: Storage> Writer<S> {
         let limit = self.full_batch() as usize;
         for event in self.context.events(self.now) {
             if !encoded.set(&event.fact) {
-                continue; // it was too large to be stored when it was pushed, too
+                continue; // it was too large when it was pushed, too
             }
             if !batch.is_empty() && !batch.has_room(event.time, encoded.len(), limit) {
                 self.packer.pack_onto(head, &mut batch, tag, blocks).map_err(packing)?;
