@@ -42,7 +42,7 @@ impl fmt::Display for ReadError {
             }
             ReadError::NotAFile(path, what) => write!(
                 f,
-                "{} is {what}, not a file; name a segment (.iocrec) that is one, or copy what it holds into one",
+                "{} is {what}, not a file; name a segment file (.iocrec), or copy the data into one",
                 path.display()
             ),
             ReadError::NoSegments(path) => write!(
@@ -147,9 +147,9 @@ impl fmt::Display for Cause {
             Cause::Cut => "the file ends within a block",
             Cause::Checksum => "wrong checksum",
             Cause::Stray => "a block of another segment",
-            Cause::Repeated => "a block that came before",
+            Cause::Repeated => "a repeated block",
             Cause::Missing => "blocks are missing",
-            Cause::Content => "right checksum, but no events that make sense",
+            Cause::Content => "the checksum is right, but the content makes no sense",
             Cause::Newer => "written by a newer version",
             Cause::Inflated { events } => {
                 return write!(

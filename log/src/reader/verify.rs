@@ -87,7 +87,7 @@ impl fmt::Display for Fault {
             Fault::MadeRoom => {
                 f.write_str("segments before this one were deleted to make room; the older ones are pinned")
             }
-            Fault::Twice => f.write_str("the segment is there twice; this one was left out"),
+            Fault::Twice => f.write_str("the segment exists twice; this one was left out"),
             Fault::Unreadable(line) => f.write_str(line),
         }
     }

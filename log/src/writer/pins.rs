@@ -127,7 +127,7 @@ impl<S: Storage> Writer<S> {
             self.rename_at = self.now.saturating_add(RENAME_INTERVAL);
             // If the disk can't be written to at all, another line reports it.
             if self.status.state == State::Ok {
-                self.say(format!("{}; it is tried again", Doing::RenamePinned.failed(error)));
+                self.say(format!("{}; it will be tried again", Doing::RenamePinned.failed(error)));
             }
         }
     }
