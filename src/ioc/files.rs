@@ -38,7 +38,7 @@ impl MappedFile<'_> {
         if opened::is_still_mapped(pid, self.code) && opened.is_of(self.code) {
             Ok(opened)
         } else {
-            Err(io::Error::other("what was opened is not what is mapped"))
+            Err(io::Error::other("the opened file is not the one that is mapped"))
         }
     }
 

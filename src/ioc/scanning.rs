@@ -60,8 +60,8 @@ pub struct ListAt {
     pub callback: u64,
 }
 
-/// Finds where records are scanned. Takes three system calls in total if all can be read. `None` if one could not be
-/// read.
+/// Finds where records are scanned. Takes three system calls in total if all can be read. `None` for a record that
+/// could not be read.
 pub fn places(memory: &Memory, fields: &Scanning, records: &[u64]) -> Vec<Option<Place>> {
     let (offsets, width) = (Scan::of(memory.width()), memory.width());
     let scans = memory.each::<2>(records.iter().map(|record| record.wrapping_add(fields.scan.offset.into())));

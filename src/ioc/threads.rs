@@ -54,7 +54,7 @@ pub fn names(ioc: &IocProcess, threads: &HashSet<u32>) -> HashMap<u32, String> {
         .unwrap_or_default()
 }
 
-/// The same for the list with the thread that serves the client at a variable.
+/// The same for the list of the thread that serves a client; `variable` points to that client.
 fn names_from(memory: &Memory, variable: u64, threads: &HashSet<u32>) -> HashMap<u32, String> {
     let offsets = Thread::of(memory.width());
     let first = memory
