@@ -79,7 +79,7 @@ impl Embedded {
 /// The object of this name for a kernel.
 ///
 /// # Errors
-/// There is none.
+/// There is no such object.
 pub(super) fn find(name: &str, machine: &str, tier: Tier) -> Result<Unpacked, NoObject> {
     let fits = |object: &&Embedded| {
         object.name == name && object.machines.iter().any(|begin| machine.starts_with(begin))

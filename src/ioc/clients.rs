@@ -54,7 +54,7 @@ pub struct ClientChannel {
 }
 
 /// Reads the clients of an IOC, or only the one that thread `only` serves. `threads` are the ids of the IOC's threads.
-/// Returns none if the IOC has no server, or nothing makes sense.
+/// Returns none if the IOC has no server, or the data is implausible.
 pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> Vec<Client> {
     let server = Server {
         memory: &ioc.memory,

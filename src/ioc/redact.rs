@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(redacted(&["ioc", "password:", "hunter2"]), ["ioc", "password:", "***"]);
         assert_eq!(redacted(&["ioc", "--db-token=", "hunter2"]), ["ioc", "--db-token=", "***"]);
         assert_eq!(redacted(&["ioc", "--password", "-hunter2"]), ["ioc", "--password", "***"]);
-        // an option of its own follows, or nothing
+        // a separate option follows, or nothing
         assert_eq!(redacted(&["ioc", "--no-password", "--port=1"]), ["ioc", "--no-password", "--port=1"]);
         assert_eq!(redacted(&["ioc", "--password"]), ["ioc", "--password"]);
     }

@@ -55,7 +55,7 @@ pub enum ProbeError {
     Ended,
     /// The file was overwritten at that place, and the kernel has not released the old instruction.
     StillHeld,
-    /// The offset in the file, or the thread's number, is larger than the kernel's interface takes.
+    /// The offset in the file, or the thread's number, is too large for the kernel's interface.
     OutOfRange(u64),
     /// The objects have no program of that name.
     NoProgram(&'static str),

@@ -41,9 +41,9 @@ pub enum Reason {
     OtherMachine(Architecture),
     /// The process has no code at its address.
     NoCode,
-    /// This file holds other code than when its symbols were read.
+    /// This file has changed since its symbols were read.
     CodeChanged(String),
-    /// The process's memory holds other code than this file.
+    /// The code in the process's memory differs from this file.
     CodeDiffers(String),
     /// A debugger has a breakpoint there.
     Debugger,

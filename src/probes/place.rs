@@ -151,7 +151,7 @@ const NOP: u32 = 0xd503_201f;
 fn riscv(code: &[u8]) -> Result<Place, Unfit> {
     let Some(&[low, high]) = code.first_chunk::<2>() else { return Err(Unfit::NoFunction) };
     let first = u16::from_le_bytes([low, high]);
-    // 3 in the two lowest bits: not compressed; 0 is no instruction, 0x9002 is c.ebreak, and 0x73 is SYSTEM
+    // 3 in the two lowest bits: not compressed; 0 is not an instruction, 0x9002 is c.ebreak, and 0x73 is SYSTEM
     let (length, bad) = match first & 3 {
         3 => (4, first & 0x1f == 0x1f || first & 0x7f == 0x73),
         _ => (2, first == 0 || first == 0x9002),

@@ -33,7 +33,7 @@ use crate::probes::removal;
 pub enum SelfTestError {
     /// This program is 32-bit and the kernel 64-bit.
     Pointers,
-    /// This file of its own could not be read; the errno.
+    /// This file in /proc about itself could not be read; the errno.
     OwnFile(&'static str, i32),
     /// Its own program is not an ELF file.
     OwnElf(ElfError),

@@ -182,7 +182,7 @@ fn what_does_not_fit_is_not_believed() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever the memory holds, nothing panics, and each record gets an answer.
+    /// Whatever the memory holds, nothing panics, and each record gets a result.
     #[test]
     fn any_bytes_are_survived(changes in prop::collection::vec((0..ROOM, any::<u64>()), 0..60)) {
         let mut ioc = ioc(Width::Bits64);
