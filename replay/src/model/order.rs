@@ -32,7 +32,7 @@ const MAX_COPIES: usize = 1000;
 /// Puts that a link can have made, and later puts of the link, that are checked for each put of a link: more than are
 /// under way at a time, few enough for a flood of them.
 const MAX_UNDER_WAY: usize = 256;
-/// Links that write to one PV and are told apart.
+/// Links to one PV that are distinguished.
 const MAX_SENDERS: usize = 16;
 /// Limit of the spans held, a chain itself counted as one, about 150 MB; also of the links' puts that are remembered. A
 /// record that takes half a minute to complete holds up 600,000 where 10,000 are processed per second.
