@@ -6,7 +6,7 @@ use crate::time::duration;
 use serde::Serialize;
 use std::io;
 
-/// Writes what was found, for people.
+/// Writes the summaries as text.
 pub fn text(out: &mut Out, runs: &[RunSummary]) -> io::Result<()> {
     for (number, run) in runs.iter().enumerate() {
         if number > 0 {
@@ -125,7 +125,7 @@ fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
     }
 }
 
-/// Writes what was found as one JSON object.
+/// Writes the summaries as one JSON object.
 pub fn json(out: &mut Out, runs: &[RunSummary]) -> io::Result<()> {
     #[derive(Serialize)]
     struct All<'a> {
