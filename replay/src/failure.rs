@@ -92,7 +92,7 @@ impl fmt::Display for UsageError {
                 let conflict = match conflict {
                     Conflict::IsSegment => "would overwrite a log",
                     Conflict::InDirectory => "is in the directory of a log",
-                    Conflict::NamedLikeSegment => "would be taken for a part of a log by its name",
+                    Conflict::NamedLikeSegment => "has a name that makes it part of a log",
                 };
                 write!(f, "-o {} {conflict}; name another file", file.display())
             }

@@ -91,7 +91,7 @@ impl Held {
         if let (Some(since), Some(until)) = (filter.since, filter.until) {
             if since >= until {
                 let [since, until] = [since, until].map(|time| zone.format(time, 3));
-                return Some(format!("no time is from {since} on and before {until}"));
+                return Some(format!("the time range is empty: {since} is not before {until}"));
             }
         }
         let (first, last) = self.span?;
@@ -135,10 +135,10 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Records => "no record matches",
             };
             let all = match filter.pv.is_some() || filter.ioc.is_some() || filter.host.is_some() {
-                true => " all that is asked for at once",
+                true => " all filters at once",
                 false => " at that time",
             };
-            format!("{nothing}{all}; leave something out, or see iocreplay info")
+            format!("{nothing}{all}; leave a filter out, or see iocreplay info")
         })
 }
 
@@ -155,11 +155,11 @@ impl Held {
                  says why)"
             }
             Kind::Chains if !self.processing && !self.puts => {
-                "these logs hold no processing and no puts: nothing happened, or it was not to be recorded \
+                "these logs hold no processing and no puts: nothing happened, or recording was off \
                  (--no-process, --no-puts)"
             }
             Kind::Puts if !self.puts => {
-                "these logs hold no puts: nobody wrote to a PV, or they were not to be recorded (--no-puts)"
+                "these logs hold no puts: nobody wrote to a PV, or recording was off (--no-puts)"
             }
             _ => return None,
         };
@@ -180,7 +180,7 @@ fn no_pv(pattern: &Pattern, logs: &Logs) -> Option<String> {
         return None;
     }
     Some(match suggest::nearest(&names, text.trim_matches('*')).as_slice() {
-        [] => format!("no PV or record matches '{text}'; iocreplay records shows those there are"),
+        [] => format!("no PV or record matches '{text}'; list names with iocreplay records"),
         nearby => format!("no PV or record matches '{text}'; did you mean {}?", nearby.join(", ")),
     })
 }
@@ -199,8 +199,8 @@ fn none_of(kind: &str, pattern: &Option<Pattern>, names: &BTreeSet<String>) -> O
     listed.truncate(MAX_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(match listed.as_slice() {
-        [] => format!("no {kind} matches '{text}': these logs know none"),
-        listed => format!("no {kind} matches '{text}'; there is {}{more}", listed.join(", ")),
+        [] => format!("no {kind} matches '{text}': these logs have none"),
+        listed => format!("no {kind} matches '{text}'; these logs have {}{more}", listed.join(", ")),
     })
 }
 
@@ -256,13 +256,13 @@ impl fmt::Display for NoChange {
                     Narrowed::No => write!(f, "{time}; try more segments"),
                     Narrowed::ToTime => write!(f, " at that time{time}; try another --at, or more segments"),
                     Narrowed::ToPlace => {
-                        write!(f, "{time} by what is asked for; leave out --ioc or --host")
+                        write!(f, "{time} by that IOC or host; leave out --ioc or --host")
                     }
                 }
             }
             NoChange::Unknown { pv, suggestions } if suggestions.is_empty() => write!(
                 f,
-                "no record or PV '{pv}' in these logs; see iocreplay records, or puts --all, for those there are"
+                "no record or PV '{pv}' in these logs; list names with iocreplay records or puts --all"
             ),
             NoChange::Unknown { pv, suggestions } => {
                 write!(f, "no record or PV '{pv}' in these logs; did you mean {}?", suggestions.join(", "))

@@ -64,11 +64,11 @@ pub struct Ambiguity {
 impl fmt::Display for Ambiguity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match self.taken {
-            Taken::First => "comes twice: the first is taken",
-            Taken::Second => "comes twice: the second is taken",
-            Taken::Change => "is left out by the clocks: the moment is taken when they change",
+            Taken::First => "occurs twice: taking the first",
+            Taken::Second => "occurs twice: taking the second",
+            Taken::Change => "is skipped by the clocks: taking the moment of the change",
         };
-        write!(f, "{} {how}, {}; add the offset to mean another", self.text, self.moment)
+        write!(f, "{} {how}, {}; add an offset to choose another", self.text, self.moment)
     }
 }
 
@@ -78,7 +78,7 @@ pub struct NotATime(pub String);
 
 impl fmt::Display for NotATime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is not a time; write 2026-01-31T12:00:00, with +01:00 or Z if need be", self.0)
+        write!(f, "'{}' is not a time; write 2026-01-31T12:00:00, with +01:00 or Z if needed", self.0)
     }
 }
 
@@ -268,9 +268,9 @@ mod tests {
             assert_eq!(last.ambiguity.is_some(), text.contains("02:30"), "{text}");
         }
         let note = zone.parse("2026-10-25T02:30", Boundary::End).unwrap().ambiguity.unwrap().to_string();
-        assert!(note.contains("comes twice: the second is taken, 2026-10-25T02:30:00+01:00"), "{note}");
+        assert!(note.contains("occurs twice: taking the second, 2026-10-25T02:30:00+01:00"), "{note}");
         let note = zone.parse("2026-03-29T02:30", Boundary::Start).unwrap().ambiguity.unwrap().to_string();
-        assert!(note.contains("when they change, 2026-03-29T03:00:00+02:00"), "{note}");
+        assert!(note.contains("the moment of the change, 2026-03-29T03:00:00+02:00"), "{note}");
         // Printed times are read back, on both sides of the change.
         for hour in 0..4 {
             let time = utc("2026-10-24T23:30") + hour * HOUR;

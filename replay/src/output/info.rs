@@ -43,7 +43,7 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
         _ => line!(out, "time      nothing happened")?,
     }
     if let Some(set) = &run.clock_set {
-        line!(out, "clock     was not set before {set}: earlier times are reckoned back from it")?;
+        line!(out, "clock     was not set before {set}: earlier times are computed back from it")?;
     }
     add!(out, "segments  {}, {} bytes", run.segments, run.bytes);
     if run.missing_segments > 0 {
@@ -93,7 +93,7 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
             0 => line!(out, "thinning  all chains are kept ({cause})")?,
             _ => line!(
                 out,
-                "thinning  {chains} {} in {} kept of those that a record begins ({cause})",
+                "thinning  keeps {chains} {} per record in {} ({cause})",
                 if *chains == 1 { "chain" } else { "chains" },
                 duration(*window)
             )?,

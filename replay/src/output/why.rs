@@ -373,7 +373,7 @@ fn step(chain: &Chain, number: usize, span: &Span, link: Option<&str>, zone: &Zo
             step.what = "ca_link";
             step.record = link.record.map(|record| record_name(&context, record)).unwrap_or_default();
             step.value = value::json(&link.value);
-            let of = if step.record.is_empty() { "a record that is not known" } else { &step.record };
+            let of = if step.record.is_empty() { "an unknown record" } else { &step.record };
             step.text = format!("CA link of {of} writes {} to {}", value::text(&link.value), link.pv);
         }
     }
@@ -431,16 +431,14 @@ impl Answer {
                 // A single write without a known value before may well have been a change.
                 let (what, remark) = match (self.before_known && self.values_unknown == 0, count) {
                     (true, _) => ("did not change in these logs", String::new()),
-                    (false, 1) => {
-                        ("may have changed in these logs", ", what it held before is not known".into())
-                    }
+                    (false, 1) => ("may have changed in these logs", ", its value before is unknown".into()),
                     (false, _) if self.values_unknown > 0 => (
                         "is not known to have changed in these logs",
-                        format!(", {} times with a value that is not known", self.values_unknown),
+                        format!(", {} times with an unknown value", self.values_unknown),
                     ),
                     (false, _) => (
                         "may have changed in these logs with the first of these, and not since",
-                        ", what it held before that is not known".into(),
+                        ", its value before them is unknown".into(),
                     ),
                 };
                 let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };

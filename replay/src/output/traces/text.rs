@@ -174,7 +174,7 @@ fn describe_put(text: &mut String, context: &Context, put: &PutSpan) {
 
 fn describe_link(text: &mut String, context: &Context, link: &LinkSpan) {
     let record = link.record.map(|record| record_name(context, record));
-    let _ = write!(text, "CA link {} -> ", record.as_deref().unwrap_or("of a record that is not known"));
+    let _ = write!(text, "CA link {} -> ", record.as_deref().unwrap_or("of an unknown record"));
     value::push_text(text, &link.value);
     let _ = write!(text, " to {}", link.pv);
 }

@@ -50,7 +50,7 @@ pub fn cause(chain: &Chain, link: Option<&str>) -> String {
             Trigger::Once | Trigger::CpLink => "scanOnce (CP link, or put while active)".to_owned(),
             Trigger::Pini => "PINI".to_owned(),
             Trigger::Shell => "dbtr in the IOC shell".to_owned(),
-            Trigger::Completion => "completion of what began earlier".to_owned(),
+            Trigger::Completion => "completion of earlier processing".to_owned(),
             _ => match root.thread.map(|thread| caller::role(&context, thread)) {
                 Some(Role::PvaServer) => "PVA client".to_owned(),
                 _ if thread.is_empty() => "unknown".to_owned(),
