@@ -110,7 +110,7 @@ pub struct PutSpan {
     pub after: Option<Box<After>>,
     /// Whether `dbPut` was reached, which writes the field unless it refuses.
     pub wrote: bool,
-    /// When it was, in monotonic time. The record is locked then, so its puts were carried out in this order.
+    /// Monotonic time of that. The record is locked then, so its puts were carried out in this order.
     pub written: Option<u64>,
     /// Not a put: `dbProcessNotify` was asked to process the record and to write nothing (a record with `Async Soft
     /// Channel` reads this way).

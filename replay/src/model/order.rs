@@ -24,7 +24,7 @@ const SECOND: i64 = crate::time::SECOND as i64;
 const LINK_WAIT: i64 = SECOND;
 /// Largest difference between the clocks of two hosts. NTP on a control network keeps to milliseconds.
 const HOST_SKEW: i64 = SECOND / 10;
-/// Largest disorder of times on one host: hits and packets are timed in different places of the kernel.
+/// Limit of disorder among times on one host: hits and packets are timed in different places of the kernel.
 const OWN_SKEW: i64 = SECOND / 1000;
 /// Puts to one PV that are searched for a copy of another: more than a client can make in [`HOST_SKEW`] if it waits for
 /// each, few enough for a flood of them.

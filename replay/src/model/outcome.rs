@@ -7,7 +7,7 @@
 //!   `dbProcessNotify` does so in any case from 3.15 on, so there it proves nothing.
 //! - `dbPutField` and `dbProcessNotify` that never reach `dbPut` have refused (DISP), except for link fields.
 //! - The CA server answers a WRITE only to refuse it. The absence of a refusal is not enough: it may not have been
-//! captured. Together with a field that holds the requested value, or that has changed, it is.
+//!   captured. Together with a field that holds the requested value, or that has changed, it is.
 //! - A number written to the value of a record whose VAL has no special processing can't be refused.
 //! - A field has changed to the requested value, while nothing else wrote to it or processed its record.
 //!

@@ -129,7 +129,7 @@ impl Requests {
         self.served.get(&callback).copied()
     }
 
-    /// Notes a request for a scan. `last`: last time that the thread was seen which last worked through this list.
+    /// Notes a request for a scan. `last`: time when the thread that last worked through this list was last seen.
     pub fn push(&mut self, request: Request, last: Option<u64>) {
         if self.count >= MAX_PENDING {
             self.clear();

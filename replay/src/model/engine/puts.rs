@@ -281,7 +281,7 @@ impl Engine {
         }
     }
 
-    /// Retries to join the waiting hits.
+    /// Tries again to join the waiting hits.
     pub(super) fn retry_hits(&mut self, last: bool) {
         for (thread, time, at, overdue) in self.packets.take_hits(self.now, last) {
             self.join(thread, time, at, overdue);
