@@ -17,7 +17,11 @@ impl Dbr {
     pub const PUT_ACKT: Dbr = Dbr(35);
     /// Acknowledges an alarm, up to a severity.
     pub const PUT_ACKS: Dbr = Dbr(36);
-    /// The highest there is, `DBR_CLASS_NAME`.
+    /// A string with its alarm, and whether that must be acknowledged; for reading only.
+    pub const STSACK_STRING: Dbr = Dbr(37);
+    /// The name of the record's type; for reading only.
+    pub const CLASS_NAME: Dbr = Dbr(38);
+    /// The highest there is.
     pub const LAST: Dbr = Dbr(TYPES.len() as u16 - 1);
     /// The highest native type: what a channel is of.
     pub const LAST_NATIVE: Dbr = Dbr::DOUBLE;
@@ -92,7 +96,7 @@ impl Dbr {
     /// The type of a put's elements; none if a put can't be of this type: DBR_STSACK_STRING and DBR_CLASS_NAME are for
     /// reading only.
     pub fn put_element(self) -> Option<Dbf> {
-        self.element().filter(|_| self <= Dbr::PUT_ACKS)
+        self.element().filter(|_| !matches!(self, Dbr::STSACK_STRING | Dbr::CLASS_NAME))
     }
 
     /// Bytes before the first element (`dbr_value_offset`).

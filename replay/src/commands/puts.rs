@@ -20,7 +20,7 @@ command! {
     /// IOCs.
     #[argh(subcommand, name = "puts")]
     pub struct Puts {
-        /// output format: text (default) or jsonl
+        /// output format: text (default) or jsonl (a JSON object for each put)
         #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
         pub format: &'static Format<PutLine>,
         /// also show puts of database links and CA links
