@@ -58,7 +58,7 @@ impl fmt::Display for StartError {
             }
             StartError::NotTraced { pid, reason } => match reason {
                 NotTraced::DoesNotAnswer(refused) => {
-                    write!(f, "process {pid} does not answer: {refused}; iocrec tries again")
+                    write!(f, "process {pid} does not answer: {refused}")
                 }
                 NotTraced::NoProcess => {
                     write!(f, "there is no process {pid}; iocrec check lists the running IOCs")
