@@ -1,8 +1,8 @@
 //! Compiles each bpf/NAME.bpf.c with clang for each kernel that the binary may meet, and leaves the objects in OUT_DIR,
-//! packed, with a table of them (objects.rs), to be embedded by src/bpf/objects.rs.
+//! packed, with a table of them (objects.rs), for src/bpf/objects.rs to embed.
 //!
-//! For the tests (tests/bpf) it compiles them for all kernels, with the types of the contract in them, and leaves a table
-//! of these, too (objects_of_all.rs).
+//! For the tests (tests/bpf) it also compiles them for all kernels, including the types of the contract, and leaves a
+//! table of these objects (objects_of_all.rs).
 //!
 //! Runs again only when bpf/, this file or $CLANG changes.
 
@@ -10,9 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Where the programs are.
+/// Directory of the programs.
 const SOURCES: &str = "bpf";
-/// How their files' names end.
+/// Suffix of their file names.
 const SUFFIX: &str = ".bpf.c";
 
 fn main() -> ExitCode {
@@ -32,7 +32,7 @@ fn variable(name: &str) -> Result<String, String> {
     std::env::var(name).map_err(|e| format!("{name}: {e}"))
 }
 
-/// The buffers that hits go through, and with them the kernels that the programs are for.
+/// The kind of buffers for hits, which determines the kernels that the programs serve.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tier {
     /// A ring buffer: kernel 5.8 and later.
@@ -49,7 +49,7 @@ impl Tier {
         }
     }
 
-    /// As the agent names it.
+    /// Its name in the agent.
     fn variant(self) -> &'static str {
         match self {
             Tier::Ring => "Tier::Ring",
@@ -60,17 +60,17 @@ impl Tier {
     fn options(self) -> &'static [&'static str] {
         match self {
             Tier::Ring => &["-mcpu=v2", "-DIOCREC_RING"],
-            // v1: jumps newer than that need kernel 4.14 (JLT) or 5.1 (JMP32)
+            // v1: newer jumps need kernel 4.14 (JLT) or 5.1 (JMP32)
             Tier::Perf => &["-mcpu=v1"],
         }
     }
 }
 
-/// A kernel that a binary may meet, and the tiers that it may have there.
+/// A kernel on which a binary may run, and the tiers available there.
 struct Kernel {
-    /// As bpf/registers.h names it.
+    /// Its name in bpf/registers.h.
     registers: &'static str,
-    /// What `uname -m` begins with there.
+    /// Prefixes of `uname -m` there.
     machines: &'static [&'static str],
     tiers: &'static [Tier],
 }
@@ -91,7 +91,7 @@ fn build() -> Result<(), String> {
     let out = PathBuf::from(variable("OUT_DIR")?);
     let compiler = Compiler::find()?;
     let names = names()?;
-    // Which programs are right depends on the kernel that runs, not on the binary.
+    // The right programs depend on the running kernel, not on the binary.
     let kernels: &[Kernel] = match variable("CARGO_CFG_TARGET_ARCH")?.as_str() {
         "x86_64" => &[X86_64],
         "x86" => &[I386, X86_64_FROM_32],
@@ -134,7 +134,7 @@ fn each(kernels: &[Kernel]) -> impl Iterator<Item = (&Kernel, Tier)> {
     kernels.iter().flat_map(|kernel| kernel.tiers.iter().map(move |&tier| (kernel, tier)))
 }
 
-/// The names of all objects, in order.
+/// Names of all objects, in order.
 fn names() -> Result<Vec<String>, String> {
     let failed = |error| format!("{SOURCES}: {error}");
     let mut names = Vec::new();
@@ -150,12 +150,12 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// clang, and where it finds headers.
+/// clang and its header directories.
 struct Compiler {
     clang: String,
-    /// bpf_helpers.h of the very libbpf that is linked.
+    /// Directory of bpf_helpers.h, from the same libbpf that is linked.
     libbpf: String,
-    /// <asm/types.h>: Debian keeps it in a directory a machine. Any machine's serves, since BPF is a target of its own.
+    /// Directory of <asm/types.h>: Debian has one for each machine. Any of them serves, since BPF is a separate target.
     multiarch: String,
 }
 
@@ -197,14 +197,14 @@ impl Compiler {
         if status.success() {
             Ok(())
         } else {
-            Err(format!("{clang} could not compile {source}; its messages stand above"))
+            Err(format!("{clang} could not compile {source}; see its messages above"))
         }
     }
 }
 
-/// Packs an object (RFC 1951); the packed file, and the object's size.
+/// Packs an object (RFC 1951); returns the packed file and the object's size.
 fn pack(object: &Path) -> Result<(PathBuf, usize), String> {
-    /// As small as it gets: it takes 30 ms.
+    /// The best compression: it takes 30 ms.
     const LEVEL: u8 = 10;
     let failed = |path: &Path, error| format!("{}: {error}", path.display());
     let bytes = fs::read(object).map_err(|error| failed(object, error))?;
@@ -214,7 +214,7 @@ fn pack(object: &Path) -> Result<(PathBuf, usize), String> {
     Ok((packed, bytes.len()))
 }
 
-/// Drops the DWARF, most of the bytes; BTF stays. Without llvm-strip the objects are only larger.
+/// Drops the DWARF, which is most of the bytes; BTF stays. Without llvm-strip the objects are merely larger.
 fn strip(object: &Path) {
     let done = Command::new("llvm-strip").arg("-g").arg(object).status();
     if !matches!(done, Ok(status) if status.success()) {

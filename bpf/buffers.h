@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * The buffers through which hits go to the agent: OPEN makes room for one, SEND hands it over. The perf tier has no
- * room of its own for hits: they are built on the stack.
+ * The buffers through which hits go to the agent: OPEN reserves space for one, SEND hands it over. The perf tier
+ * reserves no space in its buffers: hits are built on the stack.
  */
 #ifndef IOCREC_BUFFERS_H
 #define IOCREC_BUFFERS_H
@@ -11,9 +11,9 @@
 #include "puts.h"
 
 /*
- * Puts matter more than processing: a buffer of their own keeps a flood of processing from pushing them out. It is for
+ * Puts matter more than processing: their own buffer keeps a flood of processing from pushing them out. It is for
  * puts from outside (dbPutField, dbProcessNotify, and the dbPut inside them). Puts by records' links are as frequent as
- * processing, so they go with that: `outside` says which.
+ * processing, so they share its buffer: `outside` distinguishes them.
  */
 
 #ifdef IOCREC_RING
@@ -38,7 +38,7 @@ struct {
 	__type(value, __u64);
 } lost SEC(".maps");
 
-/* The agent polls every 50 ms; it is woken only if a quarter of a ring fills before. */
+/* The agent polls every 50 ms; it is woken earlier only if a quarter of a ring is full. */
 #define WAKE_AT (1 << 17)
 #define WAKE_AT_PUTS (PUTS_BYTES / 4)
 
@@ -57,8 +57,8 @@ INLINE int count_lost(__u32 sort)
 		return count_lost(LOST_PROCESSING)
 
 /*
- * A put that does not fit its own ring may use the other. Puts from outside may fill both. Others, among them those of a
- * PVAccess server, get an eighth of the puts' ring, so that a flood of links' puts pushes none out.
+ * A put that does not fit its own ring may use the other. Puts from outside may fill both. Others, among them those of
+ * a PVAccess server, get an eighth of the puts' ring, so that a flood of links' puts pushes none out.
  */
 INLINE void *room_for_put(__u64 bytes, int outside)
 {
@@ -80,8 +80,8 @@ INLINE void *room_for_put(__u64 bytes, int outside)
 		return count_lost((outside) ? LOST_PUTS : LOST_PROCESSING)
 
 /*
- * Processing of the very record that was put to shows the put's outcome. If it does not fit, it may use the puts' ring up
- * to three eighths: room for 500 puts remains in any case.
+ * Processing of the record that a put wrote to shows the put's outcome. If it does not fit, it may use the puts' ring
+ * up to three eighths: room for 500 puts remains in any case.
  */
 #define OPEN_OF_PUT(type, name, regs, id, record) \
 	struct type *name = bpf_ringbuf_reserve(&hits, sizeof(*name), 0); \
@@ -92,8 +92,8 @@ INLINE void *room_for_put(__u64 bytes, int outside)
 		return count_lost(LOST_PROCESSING)
 
 /*
- * Notes the time, and returns whether to wake the agent. Checking how full the ring is costs as much as the rest, so it is
- * done only for the hits of one microsecond in 16.
+ * Notes the time, and returns whether to wake the agent. Checking how full the ring is costs as much as the rest, so it
+ * is done only for the hits of one microsecond in 16.
  */
 INLINE __u64 now(struct hit *hit)
 {
@@ -115,7 +115,7 @@ INLINE __u64 now_of_put(struct hit *hit)
 #define SEND(regs, name, hit) bpf_ringbuf_submit(name, now(hit))
 #define SEND_PUT(regs, name, hit, outside) bpf_ringbuf_submit(name, now_of_put(hit))
 
-/* Reads up to ARRAY_BYTES; returns how many. */
+/* Reads up to ARRAY_BYTES; returns the number read. */
 INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
 {
 	if (bytes > ARRAY_BYTES)
@@ -139,14 +139,14 @@ struct {
 	__uint(value_size, sizeof(__u32));
 } puts SEC(".maps");
 
-/* Free room is not known here, so a hit that does not fit its own buffer is lost. */
+/* Free space is unknown here, so a hit that does not fit its own buffer is lost. */
 #define OPEN(type, name) \
 	struct type name##_event = {}; \
 	struct type *name = &name##_event
 #define OPEN_PUT(type, name, outside) OPEN(type, name)
 #define OPEN_OF_PUT(type, name, regs, id, record) OPEN(type, name)
 
-/* 4.4 does not know BPF_F_CURRENT_CPU (4.7) */
+/* 4.4 lacks BPF_F_CURRENT_CPU (4.7) */
 #define SEND_INTO(map, regs, name, hit) \
 	((hit)->time = bpf_ktime_get_ns(), \
 	 bpf_perf_event_output(regs, map, bpf_get_smp_processor_id(), name, sizeof(*name)))
@@ -160,7 +160,7 @@ INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
 		bytes = ARRAY_BYTES;
 	if (bpf_probe_read_user(into, ARRAY_BYTES, from) == 0)
 		return bytes;
-	/* the array ends just before memory that is not there */
+	/* the array ends just before unmapped memory */
 	if (bytes > STRING_BYTES)
 		bytes = STRING_BYTES;
 	if (bpf_probe_read_user(into, STRING_BYTES, from) == 0)
@@ -173,8 +173,8 @@ INLINE __u32 read_array(__u8 *into, const void *from, __u64 bytes)
 #endif
 
 /*
- * Fills a hit's head except the alarm and the time. The time is noted last: reading the clock waits for all reads before
- * it, so it is cheapest there. `id` is bpf_get_current_pid_tgid().
+ * Fills a hit's head except the alarm and the time. The time is noted last: reading the clock waits for all earlier
+ * reads, so it is cheapest there. `id` is bpf_get_current_pid_tgid().
  */
 INLINE void begin(struct hit *hit, struct pt_regs *regs, __u64 id, __u16 kind, __u64 object)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * Chain sampling and selection: which hits are left out. Those of chains beyond the number that a record may begin in a
- * given time (--max-chains, --retain), and those of records that are not wanted (--only, --exclude).
+ * Chain sampling and selection of hits. Left out are hits of chains beyond the number that a record may begin in a
+ * given time (--max-chains, --retain), and hits of unwanted records (--only, --exclude).
  *
- * A chain is all that happens below a dbProcess that was not called from anything recorded on its thread. It is kept or
- * left out as a whole: what its thread does in deeper frames, by their stack pointers, and the later completion of its
- * asynchronous records with what follows from that. A put from outside is never left out, nor what happens below it, nor
- * what it asks scanOnce to process.
+ * A chain is all activity below a dbProcess that was not called from anything recorded on its thread. It is kept or
+ * left out completely: the activity of its thread in deeper frames, by their stack pointers, and the later completion
+ * of its asynchronous records with its consequences. A put from outside is never left out, nor is any activity below
+ * it, nor any processing that it requests from scanOnce.
  *
  * When in doubt (a map is full, a record is new) the hit is kept.
  */
@@ -32,7 +32,7 @@ struct {
 	__type(value, struct thread_state);
 } threads SEC(".maps");
 
-/* Least time between two hits that report chains of a record that were left out, ns. */
+/* Shortest time between two hits that report left-out chains of a record, ns. */
 #define THINNED_PAUSE 10000000000
 
 INLINE struct record_state *state_of(__u64 id, __u64 record)
@@ -59,8 +59,8 @@ INLINE struct thread_state *thread_of(__u64 id)
 }
 
 /*
- * Is a hit below the outermost known frame of its thread? That frame may have returned long ago, and the hit have come
- * another way that is deeper: then its return address has been overwritten.
+ * Whether a hit is below the outermost known frame of its thread. That frame may have returned long ago, and the hit
+ * may have come through other, deeper frames: then the frame's return address has been overwritten.
  */
 INLINE int is_below(struct thread_state *thread, struct pt_regs *regs, __u64 id)
 {
@@ -83,7 +83,7 @@ INLINE void enter(struct thread_state *thread, struct pt_regs *regs, __u64 id, i
 	thread->by_put = by_put;
 }
 
-/* Does a chain that begins now exceed the limit? */
+/* Whether a chain that begins now exceeds the limit. */
 INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, struct record_state *state,
 		       __u64 id, __u64 record)
 {
@@ -91,7 +91,7 @@ INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, str
 	__u64 since = time - state->window;
 
 	if (since >= process->window) {
-		/* windows follow each other without a gap if they can, so that jitter of a scan costs no chain */
+		/* windows follow each other without a gap if possible, so that scan jitter costs no chain */
 		state->window = since < 2 * process->window ? state->window + process->window : time;
 		state->chains = 0;
 	}
@@ -114,7 +114,7 @@ INLINE int is_too_many(struct pt_regs *regs, struct process_layout *process, str
 	return 0;
 }
 
-/* Without chain sampling. */
+/* Whether a record is unwanted; for use without chain sampling. */
 INLINE int is_unwanted(__u64 id, __u64 record)
 {
 	struct record_state *state = state_of(id, record);
@@ -152,7 +152,7 @@ INLINE int process_left_out(struct pt_regs *regs, struct process_layout *process
 		enter(thread, regs, id, left_out, by_put);
 		state->exempt = 0;
 	}
-	/* an active record does nothing, and has yet to complete what it did before */
+	/* an active record does nothing, and has yet to complete its previous processing */
 	bpf_probe_read_user(&active, 1, (void *)(record + process->pact));
 	if (!active)
 		state->open = left_out ? OPEN_LEFT_OUT : by_put ? OPEN_BY_PUT : OPEN_KEPT;
@@ -213,8 +213,8 @@ INLINE int put_left_out(struct pt_regs *regs, struct process_layout *process, __
 }
 
 /*
- * A request to do something later. `record` is the record that it names, or an address that may be one; `once`: it is
- * scanOnce, which will process that record.
+ * A request for later work. `record` is the record that it names, or an address that may be one; `once` marks scanOnce,
+ * which will process that record.
  */
 INLINE int request_left_out(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record,
 			    int once)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * What the programs hand to the agent, and what the agent gives them: the contract, whose other side is
- * src/bpf/contract.rs.
+ * Data from the programs to the agent and back: the contract, whose other side is src/bpf/contract.rs.
  *
- * Every member is naturally aligned and there is no padding, so that the layout is the same for every compiler. The sizes
- * are asserted on both sides, and a test compares all of it (cargo test -p iocrec --test bpf).
+ * Every member is naturally aligned and there is no padding, so that the layout is the same for every compiler. The
+ * sizes are asserted on both sides, and a test compares everything (cargo test -p iocrec --test bpf).
  */
 #ifndef IOCREC_HITS_H
 #define IOCREC_HITS_H
@@ -33,8 +32,8 @@ enum kind {
  * without its options), so the target of a CA link is cut here. */
 #define NAME_BYTES 64
 /*
- * How much of an array is carried. caPutLog prints the first 400 bytes. The perf tier's event lies on
- * the 512-byte BPF stack, twice an array and 72 bytes of header beside what is looked up before.
+ * Bytes of an array in a hit. caPutLog prints the first 400 bytes. The perf tier's event lies on
+ * the 512-byte BPF stack: two arrays and a header of 72 bytes, besides the data looked up before.
  */
 #ifdef IOCREC_RING
 #define ARRAY_BYTES 400
@@ -59,9 +58,9 @@ struct hit {
 
 #define NO_VALUE 0xff
 
-/* Entries of map `lost`, which the ring tier has: hits that found no room. */
+/* Entries of map `lost`, which the ring tier has: hits lost for lack of room. */
 enum lost {
-	LOST_PROCESSING = 0, /* links' puts with it */
+	LOST_PROCESSING = 0, /* includes links' puts */
 	LOST_PUTS = 1,
 	LOST_SORTS,
 };
@@ -69,7 +68,7 @@ enum lost {
 struct complete {
 	struct hit hit;
 	__u32 count; /* elements; 1 for a scalar */
-	__u32 bytes; /* of value that were read */
+	__u32 bytes; /* bytes of value that were read */
 	__u8 value[8];
 };
 
@@ -132,7 +131,7 @@ struct cause {
 /* Chains that were left out; sent with a later one that is kept. */
 struct thinned {
 	struct hit hit; /* object: the record that they began with */
-	__u64 since;    /* when the first of them began */
+	__u64 since;    /* start of the first of them */
 	__u64 count;
 };
 
@@ -152,20 +151,21 @@ struct process_layout {
 	__u32 stat;         /* in dbCommon: STAT; SEVR follows it at stat + 2 */
 	__u32 pact;         /* in dbCommon */
 	__u32 notify_chan;  /* in processNotify: dbChannel *; 3.14: in putNotify: DBADDR * */
-	__u32 chan_address; /* in dbChannel: the DBADDR; 0: notify_chan leads to the DBADDR itself */
-	__u32 link_record;  /* in struct link: dbCommon *; NO_OFFSET: it has none */
+	__u32 chan_address; /* in dbChannel: the DBADDR; 0 if notify_chan leads to the DBADDR itself */
+	__u32 link_record;  /* in struct link: dbCommon *; NO_OFFSET if there is none */
 	__u32 link_pvname;  /* in struct link: char * */
-	__u32 no_int64;     /* 1: field types are numbered as before Base 3.16.1 */
-	__u64 window;       /* of the chains of each record `chains` are kept in this time, ns */
-	__u32 chains;       /* 0: all */
-	__u32 selects;      /* 1: some records are not wanted, and map `records` has them */
+	__u32 no_int64;     /* 1 if field types are numbered as before Base 3.16.1 */
+	__u64 window;       /* time in which `chains` of each record's chains are kept, ns */
+	__u32 chains;       /* 0 for all */
+	__u32 selects;      /* 1 if some records are unwanted; map `records` has them */
 };
 
 #define NO_OFFSET 0xffffffff
 
 /*
- * Both maps are hash tables, which have room for all entries. In front of each stands an array in which a key has one
- * place: a look-up there costs a third of one in the hash table. An entry whose place is taken is in the hash table only.
+ * Both maps are hash tables, which have room for all entries. In front of each is an array in which a key has one
+ * place: a look-up there costs a third of one in the hash table. An entry whose place is taken is only in the hash
+ * table.
  *
  * The layout comes first: before 4.10 nothing may be added to a pointer into a map's value, so the address of a later
  * member could not be passed on.
@@ -201,7 +201,7 @@ enum form {
 	FORM_SCALAR = 1, /* up to 8 bytes at `value` */
 	FORM_STRING = 2, /* 40 bytes at `value` */
 	FORM_ARRAY = 3,  /* pointer at `value`, element count at `nord`, menuFtype index at `ftvl` */
-	FORM_TEXT = 4,   /* the same with elements of type `dbf`, which are a string */
+	FORM_TEXT = 4,   /* the same with elements of type `dbf`, which form a string */
 };
 
 struct value_layout {
@@ -222,7 +222,7 @@ struct type_place {
 #define TYPE_PLACE(rdes, pid) PLACE((__u32)((rdes) >> 4) ^ (__u32)(pid), TYPE_BITS)
 
 /*
- * Where the programs note the types of records that they have seen, so that RDES need not be read again: a record's
+ * The programs' cache of the types of records that they have seen, so that RDES need not be read again: a record's
  * address, whose lowest four bits are zero, above the place of its type.
  */
 #define RECORD_PLACE(record) PLACE((__u32)((record) >> 4), RECORD_BITS)
@@ -236,18 +236,18 @@ struct record_key {
 
 enum open {
 	OPEN_KEPT = 0,
-	OPEN_LEFT_OUT = 1, /* it is being processed, in a chain that is left out */
-	OPEN_BY_PUT = 2,   /* it is being processed because of a put */
+	OPEN_LEFT_OUT = 1, /* being processed, in a chain that is left out */
+	OPEN_BY_PUT = 2,   /* being processed because of a put */
 };
 
 struct record_state {
-	__u64 window;   /* when the window began in which chains are counted */
-	__u64 since;    /* when the first chain was left out that the agent has not been sent */
-	__u64 left_out; /* how many since */
+	__u64 window;   /* start of the window in which chains are counted */
+	__u64 since;    /* time of the first chain left out that has not been reported to the agent */
+	__u64 left_out; /* number left out since */
 	__u32 chains;   /* kept in this window */
 	__u8 unwanted;
 	__u8 open;      /* enum open */
-	__u8 exempt;    /* a put has caused what it will do next */
+	__u8 exempt;    /* a put has caused its next processing */
 	__u8 unused;
 };
 
@@ -262,8 +262,8 @@ struct thread_state {
 };
 
 /*
- * The put from outside that a thread executes (array `put_places`, by thread id): what it does in deeper frames to the
- * record that was put to is part of that put. Another thread may have taken the place; then the put is not known.
+ * The put from outside that a thread executes (array `put_places`, by thread id): its activity in deeper frames on the
+ * record that the put writes to is part of that put. Another thread may have taken the place; then the put is unknown.
  */
 struct put_place {
 	__u64 sp;
@@ -291,8 +291,8 @@ _Static_assert(sizeof(struct value_layout) == 32, "value_layout");
 
 #ifdef IOCREC_CONTRACT
 /*
- * For the test of the contract (tests/bpf/contract.rs): a type that neither a map nor a program's arguments name is in
- * the object's BTF only if a variable has it.
+ * For the test of the contract (tests/bpf/contract.rs): a type that is named by neither a map nor a program's arguments
+ * is in the object's BTF only if a variable has it.
  */
 enum numbers {
 	NUMBER_STRING_BYTES = STRING_BYTES,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 /*
- * Entry probes on EPICS Base: each notes the thread, its stack pointer and caller, the record, and the values that would
- * be gone later. There are no return probes: the reader rebuilds the calls from the stack pointers.
+ * Entry probes on EPICS Base: each notes the thread, its stack pointer and caller, the record, and the values that
+ * would be lost later. There are no return probes: the reader reconstructs the calls from the stack pointers.
  *
- * Compiled once for each tier. With IOCREC_RING events are written in place into a ring buffer (kernel 5.8). Without it they
- * are built on the stack and go through perf buffers, by the rules of kernel 4.4: no global data (5.2), no loops (5.3), no
- * calls between programs (4.16), no kernel BTF; buffers for helpers of constant size, on the stack, and zeroed before.
- * libbpf replaces bpf_probe_read_user (5.5) with bpf_probe_read where the kernel lacks it.
+ * Compiled once for each tier. With IOCREC_RING events are written in place into a ring buffer (kernel 5.8). Without it
+ * they are built on the stack and go through perf buffers, by the rules of kernel 4.4: no global data (5.2), no loops
+ * (5.3), no calls between programs (4.16), no kernel BTF; buffers for helpers of constant size, on the stack, and
+ * zeroed before. libbpf replaces bpf_probe_read_user (5.5) with bpf_probe_read if the kernel lacks it.
  *
- * A read that fails leaves zeroes, and the event says how many bytes it holds: a wrong pointer costs a value, never more.
+ * A failed read leaves zeroes, and the event holds its number of valid bytes: a wrong pointer costs a value, never
+ * more.
  */
 #include "program.h"
 #include "hits.h"
@@ -18,7 +19,7 @@
 #include "buffers.h"
 #include "chains.h"
 
-/* DBADDR: the same in every Base from 3.14 on (dbAddr.h) */
+/* DBADDR: the same in every Base since 3.14 (dbAddr.h) */
 struct db_address {
 	__pointer record;
 	__pointer pfield;
@@ -59,7 +60,7 @@ SEC("uprobe") int process_routine(struct pt_regs *regs)
 }
 
 /*
- * STAT and SEVR, which are side by side both in the record and in the hit. Read in place: a copy would cost more than the
+ * STAT and SEVR, which are adjacent both in the record and in the hit. Read in place: a copy would cost more than the
  * read.
  */
 INLINE void read_alarm(struct hit *hit, struct process_layout *process, __u64 record)
@@ -68,7 +69,7 @@ INLINE void read_alarm(struct hit *hit, struct process_layout *process, __u64 re
 			    (void *)(record + process->stat));
 }
 
-/* For a record type that is not known: without a value. */
+/* For an unknown record type: without a value. */
 INLINE int completes(struct pt_regs *regs, struct process_layout *process, __u64 id, __u64 record)
 {
 	OPEN(complete, complete);
@@ -91,7 +92,7 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 	if ((process->chains || process->selects) && completion_left_out(regs, process, id, record))
 		return 0;
 	layout = value_of(process, id, record);
-	/* on a way of its own: see program.h */
+	/* on a separate path: see program.h */
 	if (!layout)
 		return completes(regs, process, id, record);
 	COMPARED(layout);
@@ -140,7 +141,7 @@ SEC("uprobe") int rec_gbl_fwd_link(struct pt_regs *regs)
 	return 0;
 }
 
-/* Of a DBF type, in the numbering of the process: INLINK, OUTLINK or FWDLINK? */
+/* Whether a DBF type, in the numbering of the process, is INLINK, OUTLINK or FWDLINK. */
 INLINE int is_link(struct process_layout *process, __s16 dbf)
 {
 	__u16 first = process->no_int64 ? 12 : 14;
@@ -149,8 +150,8 @@ INLINE int is_link(struct process_layout *process, __s16 dbf)
 }
 
 /*
- * The text of a link before it is changed: dbPutField frees it. The agent assembles it from its parts and the link's kind.
- * Offsets are those of link.h in pointers, the same for 4 and 8 bytes.
+ * The text of a link before it is changed: dbPutField frees it. The agent assembles it from its parts and the link's
+ * kind. Offsets are those of link.h in units of pointers, the same for 4 and 8 bytes.
  */
 INLINE void read_link(struct put *put, struct process_layout *process, __u64 link)
 {

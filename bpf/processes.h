@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * The processes that are recorded; hits of any other are ignored.
+ * The recorded processes; hits of any other are ignored.
  */
 #ifndef IOCREC_PROCESSES_H
 #define IOCREC_PROCESSES_H
@@ -33,7 +33,7 @@ INLINE struct process_layout *traced(__u64 id)
 	return bpf_map_lookup_elem(&processes, &pid);
 }
 
-/* Nothing may stand between the look-up and the comparison: see program.h. (On i386 reading an argument is a call.) */
+/* Nothing may come between the look-up and the comparison: see program.h. (On i386 reading an argument is a call.) */
 #define TRACED(process, id) \
 	struct process_layout *process = traced(id); \
 	if (!process) \

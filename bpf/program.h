@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * What every program needs: the kernel's types and helpers, registers, and the rules of old verifiers.
+ * Common to all programs: the kernel's types and helpers, registers, and the rules of old verifiers.
  */
 #ifndef IOCREC_PROGRAM_H
 #define IOCREC_PROGRAM_H
@@ -12,10 +12,10 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /*
- * Kernel 4.4 does not notice that a pointer has been compared with NULL if the compiler spilled it to the stack before. To
- * 4.4 a NULL from the stack is an arbitrary number, to 4.9 even one in a register. So every pointer that is looked up is
- * compared at once; NULL takes a path of its own, and any other pointer is COMPARED: copied without the compiler's
- * knowledge, so that all its copies from here on, in other registers or on the stack, come from the register that was
+ * Kernel 4.4 does not notice that a pointer has been compared with NULL if the compiler spilled it to the stack before.
+ * To 4.4 a NULL from the stack is an arbitrary number, to 4.9 even one in a register. So every pointer looked up is
+ * compared at once; NULL takes a separate path, and any other pointer is COMPARED: copied without the compiler's
+ * knowledge, so that all its later copies, in other registers or on the stack, come from the register that was
  * compared.
  */
 #define COMPARED(pointer) __asm__ volatile("%0 = %1" : "=r"(pointer) : "r"(pointer))

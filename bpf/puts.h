@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * Which put from outside a thread carries out.
+ * The put from outside that each thread carries out.
  */
 #ifndef IOCREC_PUTS_H
 #define IOCREC_PUTS_H
@@ -29,8 +29,8 @@ INLINE void note_put(struct pt_regs *regs, __u64 id, __u64 record)
 }
 
 /*
- * Is this hit part of a put from outside to that record? (The put may have returned, but then its thread puts to that
- * record only from outside.)
+ * Whether this hit is part of a put from outside to the record. (The put may have returned, but then its thread puts to
+ * that record only from outside.)
  */
 INLINE int is_of_put(struct pt_regs *regs, __u64 id, __u64 record)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * Registers of the traced thread as a uprobe program sees them (struct pt_regs of the running kernel), and the C calling
- * convention on top. Only what is used is declared, with explicit widths: `long` is always 64 bits in a BPF object,
- * whatever it is in the kernel.
+ * Registers of the traced thread as a uprobe program sees them (struct pt_regs of the running kernel), and the C
+ * calling convention on top. Only the members used are declared, with explicit widths: `long` is always 64 bits in a
+ * BPF object, whatever it is in the kernel.
  *
- * __pointer is a pointer, __long a `long` of the probed processes, which have the kernel's own width. (A 32-bit process on
+ * __pointer is a pointer, __long a `long` of the probed processes, which have the kernel's width. (A 32-bit process on
  * a 64-bit kernel is not probed.)
  */
 #ifndef IOCREC_REGISTERS_H
@@ -23,7 +23,7 @@ struct pt_regs {
 #define ARGUMENT3(regs) ((regs)->dx)
 #define ARGUMENT4(regs) ((regs)->cx)
 #define STACK_POINTER(regs) ((regs)->sp)
-/* The caller's address was just pushed by `call`; a probe behind endbr64 still finds it there. */
+/* `call` has just pushed the caller's address; a probe after endbr64 still finds it there. */
 #define RETURN_ADDRESS(into, regs) bpf_probe_read_user(into, sizeof(__u64), (void *)(regs)->sp)
 /* The word at the stack pointer of a frame that was entered earlier. */
 #define AT_STACK_POINTER(into, sp) bpf_probe_read_user(into, sizeof(__u64), (void *)(sp))
@@ -41,7 +41,7 @@ struct pt_regs {
 #define ARGUMENT4(r) ((r)->regs[3])
 #define STACK_POINTER(r) ((r)->sp)
 #define RETURN_ADDRESS(into, r) (*(into) = (r)->regs[30], 0)
-/* At entry the return address is in a register; where the function saves it is not known. */
+/* At entry the return address is in a register; the place where the function saves it is unknown. */
 #define AT_STACK_POINTER(into, sp) (-1)
 
 #elif defined(__TARGET_ARCH_riscv)
@@ -95,7 +95,7 @@ static inline __attribute__((always_inline)) __u32 stack_word(struct pt_regs *re
 #define ARGUMENT4(regs) stack_word(regs, 4)
 #define STACK_POINTER(regs) ((regs)->sp)
 #define RETURN_ADDRESS(into, regs) (*(into) = stack_word(regs, 0), 0)
-/* the low half of what is zero before */
+/* the low half of a variable that is zero before */
 #define AT_STACK_POINTER(into, sp) bpf_probe_read_user(into, sizeof(__u32), (void *)(sp))
 
 #else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
 /*
- * Where the records of a process have their values, by record type.
+ * The locations of values in the records of a process, by record type.
  */
 #ifndef IOCREC_VALUES_H
 #define IOCREC_VALUES_H

@@ -1,4 +1,4 @@
-//! The command line of iocrec: reads the arguments and runs the command.
+//! The command line of iocrec: parses the arguments and runs the command.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,12 +16,12 @@ pub static ALIASES: &[Alias] = &[
     Alias { alias: "--time-resolution", option: "--time-step" },
 ];
 
-/// What argh knows of the command line: for the manual page and the completions (crate iocrec-pages).
+/// argh's description of the command line, for the manual page and the completions (crate iocrec-pages).
 pub fn args_info() -> CommandInfoWithArgs {
     Arguments::get_args_info()
 }
 
-/// Runs the program with these arguments, the program's name not among them.
+/// Runs the program with these arguments, which do not include the program's name.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     failure::exit(parse(arguments).and_then(|request| match request {
         Request::Command(command) => command.run(),
@@ -32,7 +32,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }))
 }
 
-/// What the arguments ask for.
+/// The request in the arguments.
 #[derive(Debug)]
 enum Request {
     /// Run a command.
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// A better name stands beside one that has landed, and does the same.
+    /// A better name stays beside a released one, and does the same.
     #[test]
     fn options_have_other_names() {
         let record = |words: &[&str]| {

@@ -1,4 +1,4 @@
-//! How the program ends: the one place for exit codes.
+//! Ends the program: the only place for exit codes.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,18 +11,18 @@ use crate::terminal::complain;
 pub enum Failure {
     /// Usage error: exit code 2.
     Usage(UsageError),
-    /// It could not be done, for this reason: exit code 1.
+    /// The command failed for this reason: exit code 1.
     Failed(String),
 }
 
-/// What is wrong with the command line.
+/// An error in the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum UsageError {
     /// An argument is not UTF-8.
     NotUtf8(OsString),
     /// argh rejects it, for this reason.
     Rejected(String),
-    /// A value of an option makes no sense, for this reason.
+    /// A value of an option is not valid, for this reason.
     Value(String),
     /// Nothing would be recorded: neither puts nor processing.
     NothingToRecord,

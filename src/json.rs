@@ -2,12 +2,12 @@
 
 use iocrec_log::escape::push_json;
 
-/// A JSON array; its values are JSON already.
+/// A JSON array of values that are JSON already.
 pub fn array(values: impl Iterator<Item = String>) -> String {
     format!("[{}]", values.collect::<Vec<_>>().join(","))
 }
 
-/// A JSON string. Control characters stand as `\uXXXX`.
+/// A JSON string. Control characters are written as `\uXXXX`.
 pub fn string(text: &str) -> String {
     let mut json = String::from("\"");
     push_json(&mut json, text);

@@ -1,8 +1,8 @@
 //! iocrec, the flight recorder for EPICS IOCs: the agent.
 //!
-//! It watches running IOCs from outside and writes facts into a log; `iocreplay` reasons about them later.
-//! Facts take one way: from [`bpf`] (hits of uprobes) and [`ca`] (packets) through [`recorder`], which numbers and
-//! names, to a sink: the log of crate `iocrec-log`, or the terminal (`iocrec watch`).
+//! It watches running IOCs from outside and writes facts into a log; `iocreplay` reasons about them later. Facts flow
+//! one way: from [`bpf`] (hits of uprobes) and [`ca`] (packets) through [`recorder`], which numbers and names them, to
+//! a sink: the log of crate `iocrec-log`, or the terminal (`iocrec watch`).
 //!
 //! The rooms, each of which uses only those above it:
 //!

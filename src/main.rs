@@ -1,4 +1,4 @@
-//! The program iocrec; everything is in the library beside it.
+//! The program iocrec; all its code is in the library beside it.
 
 use std::process::ExitCode;
 

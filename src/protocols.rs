@@ -1,7 +1,7 @@
-//! The protocols above TCP that are decoded from packets. Each is a room of its own; here they are listed.
+//! The protocols above TCP that are decoded from packets. Each has a room of its own; this is the list.
 //!
-//! All share one capture, so each packet goes to one decoder: the first whose server's port it has, else the first of
-//! the list, which may know it by its content.
+//! All share one capture, so each packet goes to one decoder: the first that serves its port, else the first in the
+//! list, which may recognize it by its content.
 
 use iocrec_log::event::Event;
 
@@ -50,8 +50,8 @@ impl Protocols {
         }
     }
 
-    /// Sets the servers of each captured network namespace. Connections in namespaces that are not among them any more
-    /// are closed.
+    /// Sets the servers of each captured network namespace. Connections in namespaces that are no longer among them are
+    /// closed.
     pub fn set_served(&mut self, now: u64, served: &[Served], out: &mut Vec<Event>) {
         for decoder in self.all() {
             decoder.set_served(now, served.to_vec(), out);
@@ -65,14 +65,14 @@ impl Protocols {
         }
     }
 
-    /// Does the work that is due by time alone. Call it some times a second.
+    /// Does the work that is due by time alone. Call this some times a second.
     pub fn tick(&mut self, now: u64, out: &mut Vec<Event>) {
         for decoder in self.all() {
             decoder.tick(now, out);
         }
     }
 
-    /// Gives up all waiting and reports every loss, when recording ends.
+    /// Gives up all waiting and reports every loss when recording ends.
     pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
         for decoder in self.all() {
             decoder.finish(now, out);

@@ -11,7 +11,7 @@ pub fn standard_output() -> Lines<io::Stdout> {
     Lines::new(io::stdout())
 }
 
-/// Prints lines that were made with [`Lines`], or JSON. A closed pipe is no error.
+/// Prints lines that were made with [`Lines`], or JSON. A closed pipe is not an error.
 pub fn print(text: &str) {
     let mut out = standard_output();
     let _ = text.lines().try_for_each(|line| out.line(format_args!("{line}"))).and_then(|()| out.flush());
@@ -26,7 +26,7 @@ pub fn complain(line: &str) {
 /// Lines that are sent together: the reply to a client of the control socket.
 pub type Page = Lines<Vec<u8>>;
 
-/// No lines yet.
+/// An empty page.
 pub fn page() -> Page {
     Lines::new(Vec::new())
 }

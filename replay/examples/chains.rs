@@ -1,4 +1,4 @@
-//! What makes records process, and how much each cause sets off.
+//! Causes of record processing, and the number of records that each processes.
 //!
 //! `cargo run -p iocreplay --example chains -- LOG...`
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
 
-/// What set a chain off, in a word.
+/// Name of a chain's cause.
 fn cause(chain: &Chain) -> &'static str {
     match chain.root().map(|root| &root.kind) {
         Some(SpanKind::Put(_)) => "put",
@@ -18,7 +18,7 @@ fn cause(chain: &Chain) -> &'static str {
     }
 }
 
-/// Of each cause: chains, and records that they processed.
+/// For each cause, the number of chains and of records that they processed.
 pub fn causes(logs: &Logs) -> BTreeMap<&'static str, (usize, usize)> {
     let mut causes: BTreeMap<&'static str, (usize, usize)> = BTreeMap::new();
     for chain in logs.chains(&Filter::default()) {

@@ -1,4 +1,4 @@
-//! Which record is processed how often, and the highest alarm severity that it had: straight from the events.
+//! Number of times that each record was processed, and its highest alarm severity: directly from the events.
 //!
 //! `cargo run -p iocreplay --example events -- LOG...`
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
 
-/// Of each record: how often it completed, and its highest severity.
+/// For each record, the number of completions and the highest severity.
 pub fn completions(logs: &Logs) -> BTreeMap<String, (u64, u16)> {
     let mut records: BTreeMap<String, (u64, u16)> = BTreeMap::new();
     for event in logs.events() {

@@ -1,4 +1,4 @@
-//! Who wrote to which PV: the put log of some IOCs as a program sees it.
+//! Writers of PVs: the put log of some IOCs as a program sees it.
 //!
 //! `cargo run -p iocreplay --example puts -- LOG...`
 
@@ -7,7 +7,7 @@ use iocreplay::{Filter, Logs};
 use std::error::Error;
 use std::path::PathBuf;
 
-/// A line for each put from outside of the IOCs.
+/// Returns a line for each put from outside the IOCs.
 pub fn lines(logs: &Logs) -> Vec<String> {
     let filter = Filter::default();
     let line = |put: iocreplay::PutLine| {

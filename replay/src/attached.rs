@@ -1,8 +1,8 @@
-//! From when to when IOCs were recorded, and when they ran unseen.
+//! Times during which IOCs were recorded, and during which they ran unseen.
 //!
-//! The recorder notes since when it has an IOC's hits, and the last moment before that which was covered (its start, or the
-//! last hit that it had). The time between was not seen: a gap, as a loss is. Logs of older recorders have neither, and show
-//! no gaps.
+//! The recorder notes the time from which it has an IOC's hits, and the last moment before it that was covered (the
+//! IOC's start, or its last hit). The time between was not seen: a gap, like a loss. Logs of older recorders have
+//! neither, and show no gaps.
 
 use crate::time::Zone;
 use iocrec_log::context::Context;
@@ -10,17 +10,17 @@ use iocrec_log::event::{Fact, IocId};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Spans of one IOC that are kept; a bound for hostile logs.
+/// Spans kept of one IOC; a bound for hostile logs.
 const MAX_SPANS: usize = 100;
-/// IOCs whose spans are kept, the same.
+/// IOCs whose spans are kept; likewise.
 const MAX_IOCS: usize = 10_000;
-/// Bytes of a cause that are kept, the same.
+/// Bytes kept of a cause; likewise.
 const MAX_CAUSE: usize = 200;
 
-/// A span of time in which an IOC's hits were recorded, and the gap before it; wall clock.
+/// A span of time in which an IOC's hits were recorded, and the gap before it, in wall-clock time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Span {
-    /// Monotonic, so that what segments repeat is known again.
+    /// Monotonic time, to recognize a span that a later segment repeats.
     since: u64,
     unseen: Option<i64>,
     from: Option<i64>,
@@ -29,30 +29,30 @@ struct Span {
     until: String,
 }
 
-/// Those of all IOCs.
+/// The spans of all IOCs.
 #[derive(Default)]
 pub struct Spans(BTreeMap<IocId, Vec<Span>>);
 
-/// From when to when an IOC was recorded, as JSON.
+/// A span of time in which an IOC was recorded, as JSON.
 #[derive(Serialize)]
 pub struct Attached {
     from: Option<String>,
-    /// `None`: to its end, or the log's.
+    /// `None` for the end of the IOC or of the log.
     to: Option<String>,
 }
 
-/// When an IOC ran unseen, as JSON.
+/// A span of time in which an IOC ran unseen, as JSON.
 #[derive(Serialize)]
 pub struct Gap {
-    /// Of whom.
+    /// Name of the IOC.
     pub ioc: String,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// Since its start, or the last hit that was recorded.
+    /// Start of the IOC, or its last recorded hit.
     pub from: Option<String>,
-    /// Until its hits were recorded; `None`: to its end, or the log's.
+    /// First time with recorded hits; `None` for the end of the IOC or of the log.
     pub to: Option<String>,
-    /// Why.
+    /// The reason.
     pub cause: String,
 }
 
@@ -95,14 +95,14 @@ impl Spans {
         }
     }
 
-    /// From when to when an IOC was recorded.
+    /// The times during which an IOC was recorded.
     pub fn attached(&self, ioc: IocId, zone: &Zone) -> Vec<Attached> {
         let time = |wall: Option<i64>| wall.map(|wall| zone.format(wall, 3));
         let spans = self.0.get(&ioc).into_iter().flatten();
         spans.map(|span| Attached { from: time(span.from), to: time(span.to) }).collect()
     }
 
-    /// When an IOC ran unseen while a recorder ran.
+    /// The times during which an IOC ran unseen while a recorder ran.
     pub fn gaps(&self, ioc: IocId, name: &str, pid: u32, zone: &Zone) -> Vec<Gap> {
         let time = |wall: Option<i64>| wall.map(|wall| zone.format(wall, 3));
         let gap = |from, to, cause: &str| Gap {
@@ -115,7 +115,7 @@ impl Spans {
         let spans = self.0.get(&ioc).map(Vec::as_slice).unwrap_or_default();
         let before = spans.iter().filter(|span| !span.cause.is_empty());
         let mut gaps: Vec<Gap> = before.map(|span| gap(span.unseen, span.from, &span.cause)).collect();
-        // one that ended it, and nothing was recorded any more
+        // recording stopped in the last span and never resumed
         let last = spans.last().filter(|span| !span.until.is_empty());
         gaps.extend(last.map(|span| gap(span.to, None, &span.until)));
         gaps
@@ -123,20 +123,20 @@ impl Spans {
 }
 
 impl Attached {
-    /// For people.
+    /// The span as text.
     pub fn text(&self) -> String {
         span(self.from.as_deref(), self.to.as_deref())
     }
 }
 
 impl Gap {
-    /// For people.
+    /// The gap as text.
     pub fn text(&self) -> String {
         span(self.from.as_deref(), self.to.as_deref())
     }
 }
 
-/// `TIME to TIME`, with words where there is none.
+/// `TIME to TIME`, with words for unknown times.
 fn span(from: Option<&str>, to: Option<&str>) -> String {
     format!("{} to {}", from.unwrap_or("an unknown time"), to.unwrap_or("the end"))
 }

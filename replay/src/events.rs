@@ -5,18 +5,18 @@ use crate::model::source::{Item, Source};
 use iocrec_log::event::Event;
 use std::rc::Rc;
 
-/// An event, and the run that it belongs to.
+/// An event and its run.
 pub struct RunEvent {
     /// Wall-clock time, nanoseconds since 1970 UTC.
     pub time: i64,
-    /// What happened, with its monotonic time.
+    /// The event, with its monotonic time.
     pub event: Event,
-    /// The run, which has the definitions that the event's numbers refer to. They are those in force at this event only
-    /// as long as the next one has not been asked for.
+    /// The run, with the definitions that the event's numbers refer to. They are those in effect at this event only
+    /// until the next one is read.
     pub run: Rc<Run>,
 }
 
-/// The events of logs in the order of time. Definitions don't come by themselves: they come into force in the run.
+/// The events of logs in order of time. Definitions are not returned as events: they take effect in the run.
 pub struct Events {
     sources: Vec<Source>,
 }

@@ -1,4 +1,4 @@
-//! How the program ends: the one place for exit codes.
+//! The end of the program: the one place for exit codes.
 
 use crate::nothing_found::NoChange;
 use crate::terminal::Terminal;
@@ -9,66 +9,66 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Why a command stopped.
+/// The reason why a command stopped.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was called wrongly.
+    /// The command line was wrong.
     Usage(UsageError),
     /// The answer can't be written.
     Output {
-        /// To this file; `None`: standard output.
+        /// The file; `None` for standard output.
         file: Option<PathBuf>,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// `why` found no change.
     NoChange(NoChange),
-    /// It was reported already, or is the answer itself.
+    /// The failure was already reported, or is the answer itself.
     Reported,
 }
 
-/// What is wrong with the command line.
+/// Errors in the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum UsageError {
     /// An argument is not UTF-8.
     NotUtf8(OsString),
     /// argh rejects it, for this reason.
     Rejected(String),
-    /// No log is named.
+    /// No log was given.
     NoLog {
         /// The command.
         command: &'static str,
-        /// What stands before the logs.
+        /// Operands before the logs.
         operands: &'static str,
     },
-    /// A log stands where the PV should.
+    /// A log was given in place of the PV.
     LogBeforePv {
         /// That log.
         log: String,
-        /// The PV, if there is something that can be one.
+        /// The PV, if one of the other operands can be one.
         pv: String,
         /// The other logs.
         others: Vec<String>,
     },
-    /// A time is not one.
+    /// A text is not a valid time.
     Time(NotATime),
     /// The output would be written to a log.
     OutputInLog {
-        /// The file that `-o` names.
+        /// The file given with `-o`.
         file: PathBuf,
-        /// What it would do.
+        /// The conflict.
         conflict: Conflict,
     },
 }
 
-/// What a file has to do with a log.
+/// Conflict of an output file with a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflict {
     /// It is a segment.
     IsSegment,
     /// It is in a log's directory.
     InDirectory,
-    /// It is called like a segment.
+    /// It is named like a segment.
     NamedLikeSegment,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for UsageError {
                 let conflict = match conflict {
                     Conflict::IsSegment => "would overwrite a log",
                     Conflict::InDirectory => "is in the directory of a log",
-                    Conflict::NamedLikeSegment => "would be taken for a part of a log by its name",
+                    Conflict::NamedLikeSegment => "has a name that makes it part of a log",
                 };
                 write!(f, "-o {} {conflict}; name another file", file.display())
             }
@@ -117,12 +117,12 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// The answer can't be written to this file, or to standard output.
+    /// Failure to write the answer to this file, or to standard output.
     pub fn output(error: io::Error, file: Option<&Path>) -> Self {
         Failure::Output { file: file.map(Path::to_owned), error }
     }
 
-    /// The same, with the file that the answer is written to.
+    /// Adds the file that the answer is written to.
     pub fn to(self, to: Option<&Path>) -> Self {
         match self {
             Failure::Output { file: None, error } => Failure::output(error, to),

@@ -1,4 +1,4 @@
-//! Which chains and puts are asked for.
+//! Selection of chains and puts.
 
 use crate::model::chain::{Chain, Span, SpanKind};
 use crate::model::putlog::{ioc_of_span, PutLine};
@@ -14,12 +14,12 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The pattern as it was written.
+    /// The pattern as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Does it match all of the name?
+    /// Whether it matches the whole name.
     pub fn matches(&self, name: &str) -> bool {
         self.glob.matches(name)
     }
@@ -31,7 +31,7 @@ impl From<&str> for Pattern {
     }
 }
 
-/// Which chains and puts to give; by default all. Times are nanoseconds since 1970 UTC.
+/// Selects chains and puts; by default all. Times are nanoseconds since 1970 UTC.
 ///
 /// ```
 /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
@@ -46,9 +46,9 @@ impl From<&str> for Pattern {
 /// ```
 #[derive(Default)]
 pub struct Filter {
-    /// Wall-clock time of the first that is wanted.
+    /// Earliest wall-clock time, inclusive.
     pub since: Option<i64>,
-    /// Wall-clock time after the last that is wanted.
+    /// Latest wall-clock time, exclusive.
     pub until: Option<i64>,
     /// PVs and records.
     pub pv: Option<Pattern>,
@@ -59,12 +59,12 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Is the time asked for?
+    /// Whether the time is selected.
     pub fn time(&self, wall: i64) -> bool {
         self.since.is_none_or(|since| wall >= since) && self.until.is_none_or(|until| wall < until)
     }
 
-    /// Is the put asked for?
+    /// Whether the put is selected.
     pub fn put(&self, put: &PutLine) -> bool {
         let is = |glob: &Option<Pattern>, name: &Option<String>| {
             glob.as_ref().is_none_or(|glob| glob.matches(name.as_deref().unwrap_or_default()))
@@ -80,8 +80,8 @@ impl Filter {
             && self.pv.as_ref().is_none_or(pv)
     }
 
-    /// Is the chain asked for? It is whole or not at all: by when it began, and by any record, PV, IOC
-    /// or host in it or in a chain that its CA links led to.
+    /// Whether the chain is selected, as a unit: by the time when it began, and by any record, PV, IOC or host in it or
+    /// in a chain that its CA links led to.
     pub fn chain(&self, chain: &Chain) -> bool {
         let began = chain.root().map_or(0, |root| chain.run.wall(root.start));
         self.time(began)
@@ -96,7 +96,7 @@ impl Filter {
     }
 }
 
-/// Is there such a span in the chain, or in one that its CA links led to?
+/// Whether the chain, or one that its CA links led to, has a wanted span.
 fn any(chain: &Chain, wanted: &impl Fn(&Chain, &Span) -> bool) -> bool {
     chain.spans.iter().any(|span| {
         wanted(chain, span)
@@ -107,7 +107,7 @@ fn any(chain: &Chain, wanted: &impl Fn(&Chain, &Span) -> bool) -> bool {
     })
 }
 
-/// Does the pattern match the record, or the record and field?
+/// Whether the pattern matches the record, or the record and field.
 fn names(glob: &Pattern, record: &str, field: Option<&str>) -> bool {
     glob.matches(record) || field.is_some_and(|field| glob.matches(&format!("{record}.{field}")))
 }

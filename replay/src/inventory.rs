@@ -1,8 +1,8 @@
-//! What there was: the IOCs of a run and their records.
+//! Inventory of a run: its IOCs and their records.
 //!
-//! An IOC that has ended, and its records, are still there: what a run defined is kept here beyond its end, within the
-//! bound that definitions have everywhere ([`Budget`](iocrec_log::context::Budget)), since the ends themselves are not
-//! applied.
+//! An IOC that has ended is still listed, with its records: the inventory does not apply ends, and keeps all
+//! definitions of a run within the bound that applies to definitions everywhere
+//! ([`Budget`](iocrec_log::context::Budget)).
 
 use crate::attached::Spans;
 use crate::filter::{Filter, Pattern};
@@ -15,16 +15,16 @@ use iocrec_log::event::{Fact, Ioc, IocId};
 use iocrec_log::reader::SegmentFile;
 use std::collections::BTreeMap;
 
-/// How an IOC ended.
+/// End of an IOC.
 #[derive(Clone, Debug, Default)]
 pub struct End {
-    /// When, by the wall clock, nanoseconds since 1970 UTC; where known.
+    /// Wall-clock time, nanoseconds since 1970 UTC; if known.
     pub wall: Option<i64>,
-    /// How: its exit status, or the signal that killed it. Empty where not known.
+    /// The exit status, or the signal that killed it. Empty if unknown.
     pub how: String,
 }
 
-/// The definitions of a run, and when its IOCs ended.
+/// The definitions of a run, and the ends of its IOCs.
 ///
 /// ```
 /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
@@ -43,12 +43,12 @@ pub struct End {
 pub struct Inventory {
     context: Context,
     ended: BTreeMap<IocId, End>,
-    /// From when to when they were recorded.
+    /// Times during which they were recorded.
     spans: Spans,
 }
 
 impl Inventory {
-    /// Reads a run's definitions. What can't be read is reported; what can is there.
+    /// Reads a run's definitions. Reports the parts that can't be read, and returns the rest.
     pub fn read(files: &[SegmentFile], notices: &Notices) -> Inventory {
         let context = Context::sharing(&logs::budget(files));
         let mut found = Inventory { context, ..Inventory::default() };
@@ -71,7 +71,7 @@ impl Inventory {
         found
     }
 
-    /// Takes a fact in.
+    /// Takes a fact.
     pub fn take(&mut self, time: u64, fact: &Fact) {
         self.spans.take(time, fact, &self.context);
         match fact {
@@ -90,17 +90,17 @@ impl Inventory {
         &self.context
     }
 
-    /// Name of the host, where known.
+    /// Name of the host, if known.
     pub fn host(&self) -> Option<&str> {
         self.context.host().map(|host| host.name.as_str())
     }
 
-    /// How an IOC ended; `None` if it was not seen to end.
+    /// The end of an IOC; `None` if it was not seen to end.
     pub fn end(&self, ioc: IocId) -> Option<&End> {
         self.ended.get(&ioc)
     }
 
-    /// From when to when IOCs were recorded.
+    /// The times during which IOCs were recorded.
     pub fn spans(&self) -> &Spans {
         &self.spans
     }
@@ -124,7 +124,7 @@ impl Inventory {
         })
     }
 
-    /// Is this host asked for?
+    /// Whether the filter selects this host.
     fn is_host_wanted(&self, filter: &Filter) -> bool {
         matches(&filter.host, self.host().unwrap_or_default())
     }

@@ -1,12 +1,12 @@
-//! Reads logs of iocrec, the flight recorder for EPICS IOCs, and reasons about what was recorded: who wrote to a PV, why a
-//! record processed, what that set off. Needs neither root, nor Linux, nor the host that was recorded.
+//! Reads logs of iocrec, the flight recorder for EPICS IOCs, and explains the recorded events: who wrote to a PV, why a
+//! record processed, and what that set off. Needs neither root, nor Linux, nor the recorded host.
 //!
-//! [`Logs`] opens logs and gives what is in them, in the order of time, without holding more than a bounded part in memory:
+//! [`Logs`] opens logs and returns their contents in order of time, with only a bounded part in memory:
 //!
-//! - [`Logs::events`]: events as they were recorded, with the definitions in force;
+//! - [`Logs::events`]: events as recorded, with the definitions in effect;
 //! - [`Logs::chains`]: process chains, each a tree of spans, across threads, IOCs and hosts;
 //! - [`Logs::puts`]: the put log;
-//! - [`inventory`] and [`summary`]: which IOCs and records there were, and what is missing.
+//! - [`inventory`] and [`summary`]: the IOCs and records, and what is missing.
 //!
 //! ```
 //! # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
@@ -19,8 +19,8 @@
 //! # Ok::<(), iocreplay::OpenError>(())
 //! ```
 //!
-//! A log is hostile until it has been read: any bytes are read without a panic and in bounded memory. Names and texts are
-//! given as they were recorded; escape them ([`iocrec_log::escape`]) before a terminal gets them.
+//! Logs are untrusted input: any bytes are read without a panic and in bounded memory. Names and texts are returned as
+//! recorded; escape them ([`iocrec_log::escape`]) before you write them to a terminal.
 //!
 //! Runnable examples are in `replay/examples`. The program is [`program`] with its [`commands`] and [`output`] formats.
 

@@ -1,4 +1,4 @@
-//! Logs that were opened: which segments belong to which run, and what can be asked of them.
+//! Opened logs: the segments of each run, and the queries on them.
 
 use crate::chains::Chains;
 use crate::events::Events;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How logs are opened.
+/// Options for opening logs.
 ///
 /// ```
 /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
@@ -34,7 +34,7 @@ pub struct OpenOptions {
 /// No log could be opened.
 #[derive(Debug)]
 pub struct OpenError {
-    /// Why, for each path or segment. Those were reported as notices, too.
+    /// The reason for each path or segment. These were reported as notices, too.
     pub reasons: Vec<ReadError>,
 }
 
@@ -50,26 +50,26 @@ impl std::fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 impl OpenOptions {
-    /// Reads each segment up to the limit, and keeps notices to itself.
+    /// Reads each segment up to the limit, and reports no notices.
     pub fn new() -> Self {
         OpenOptions::default()
     }
 
-    /// Reads on where there are far more events in a segment than any recorder writes into so few bytes. Memory stays
-    /// bounded; time does not.
+    /// Keeps reading a segment with far more events than any recorder writes into so few bytes. Memory stays bounded;
+    /// time does not.
     pub fn no_limit(mut self, no_limit: bool) -> Self {
         self.no_limit = no_limit;
         self
     }
 
-    /// Hands what has to be reported beside the answer to `handler`: damage, gaps, limits that were reached.
+    /// Passes notices to `handler`: damage, gaps, limits that were reached.
     pub fn on_notice(mut self, handler: impl Fn(&Notice) + 'static) -> Self {
         self.notices = Notices::to(handler);
         self
     }
 
-    /// Opens logs: segments, directories of segments, or directories of such directories. What can't be read is reported;
-    /// what can is opened.
+    /// Opens logs: segments, directories of segments, or directories of such directories. Reports what can't be read,
+    /// and opens the rest.
     ///
     /// # Errors
     /// If nothing can be read.
@@ -100,9 +100,9 @@ impl OpenOptions {
     }
 }
 
-/// Logs that were opened, of any number of recorders and hosts.
+/// Opened logs, of any number of recorders and hosts.
 pub struct Logs {
-    /// The segments of each run, in order; the runs by when they began.
+    /// The segments of each run, in order; the runs sorted by their start.
     runs: Vec<Vec<SegmentFile>>,
     notices: Rc<Notices>,
 }
@@ -123,32 +123,32 @@ impl Logs {
         OpenOptions::new().open(paths)
     }
 
-    /// The same logs, to be read once more: what has to be reported was reported the first time.
+    /// The same logs, for another pass: notices were reported in the first.
     pub fn without_notices(&self) -> Logs {
         Logs { runs: self.runs.clone(), notices: Rc::default() }
     }
 
-    /// The segments of each recorder's run, in order; the runs by when they began.
+    /// The segments of each recorder's run, in order; the runs sorted by their start.
     pub fn runs(&self) -> &[Vec<SegmentFile>] {
         &self.runs
     }
 
-    /// Could all be read so far? What is read later may turn out to be damaged.
+    /// Whether everything could be read so far. Parts read later may turn out to be damaged.
     pub fn is_complete(&self) -> bool {
         !self.notices.failed()
     }
 
-    /// Where notices go.
+    /// The receiver of notices.
     pub fn notices(&self) -> &Rc<Notices> {
         &self.notices
     }
 
-    /// One pass over all segments, run by run, as they are on the disk.
+    /// One pass over all segments, run by run, in the order on disk.
     pub fn scan(&self, blocks: Blocks) -> Scan {
         Scan::new(self.runs.iter().flatten(), blocks)
     }
 
-    /// All events of all runs in the order of time.
+    /// All events of all runs in order of time.
     ///
     /// ```
     /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
@@ -179,8 +179,7 @@ impl Logs {
         Chains::new(self.replay(filter), filter)
     }
 
-    /// The puts that match, in the order of time: those from outside of the IOCs, unless
-    /// [`Puts::with_links`] asks for all.
+    /// The puts that match, in order of time: those from outside the IOCs, unless [`Puts::with_links`] adds the others.
     ///
     /// ```
     /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
@@ -196,7 +195,7 @@ impl Logs {
         Puts::new(self.replay(filter), filter)
     }
 
-    /// All chains of the filter's time.
+    /// All chains in the filter's time range.
     pub fn replay(&self, filter: &Filter) -> Replay {
         Replay::new(self.sources(filter.since), filter.until.unwrap_or(i64::MAX), &self.notices)
     }
@@ -208,12 +207,12 @@ impl Logs {
     }
 }
 
-/// What the definitions in these files may take.
+/// The memory budget for the definitions in these files.
 pub fn budget<'a>(files: impl IntoIterator<Item = &'a SegmentFile>) -> Arc<Budget> {
     Budget::new(files.into_iter().map(|file| file.size).sum())
 }
 
-/// What may be in each of the files that are read together.
+/// Sets the limits of the files that are read together.
 fn set_limit(files: &mut [SegmentFile], no_limit: bool) {
     let limit = if no_limit { Limit::NONE } else { Limit::shared(files.len()) };
     files.iter_mut().for_each(|file| file.limit = limit);
@@ -224,20 +223,20 @@ fn set_limit(files: &mut [SegmentFile], no_limit: bool) {
 pub struct Unreadable {
     /// Its path.
     pub path: PathBuf,
-    /// Why, and what to do.
+    /// The reason, and the remedy.
     pub reason: ReadError,
 }
 
-/// Everything that was found in logs, to be verified.
+/// Everything found in logs, for verification.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// All files of all runs, each with the number of its run: the same segment twice if it is there twice.
+    /// All files of all runs, each run with its number: a segment that exists twice is listed twice.
     pub runs: Vec<(u128, Vec<SegmentFile>)>,
-    /// What can't be read at all.
+    /// Logs and files that can't be read at all.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// Finds everything in these logs, also what can't be read.
+/// Finds everything in these logs, including what can't be read.
 pub fn find_all(paths: &[PathBuf], no_limit: bool) -> Found {
     let mut unreadable = Vec::new();
     let mut files = Vec::new();
@@ -247,7 +246,7 @@ pub fn find_all(paths: &[PathBuf], no_limit: bool) -> Found {
             Err(reason) => unreadable.push(Unreadable { path: path.clone(), reason }),
         }
     }
-    // As often as they are named, a file is one.
+    // A file named several times counts once.
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files.dedup_by(|a, b| a.path == b.path);
     set_limit(&mut files, no_limit);

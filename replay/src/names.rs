@@ -2,7 +2,7 @@
 
 use iocrec_log::event::{Linkage, LossSource, Tier};
 
-/// How a run watched its IOCs.
+/// Name of the way in which a run watched its IOCs.
 pub fn tier_name(tier: Tier) -> &'static str {
     match tier {
         Tier::Ring => "ring",
@@ -11,7 +11,7 @@ pub fn tier_name(tier: Tier) -> &'static str {
     }
 }
 
-/// Where an IOC's record code is, in a word.
+/// Name of the place of an IOC's record code.
 pub fn linkage_name(linkage: Linkage) -> &'static str {
     match linkage {
         Linkage::Shared => "shared",
@@ -20,7 +20,7 @@ pub fn linkage_name(linkage: Linkage) -> &'static str {
     }
 }
 
-/// What was lost, in a word.
+/// Name of the source of a loss.
 pub fn source_name(source: LossSource) -> &'static str {
     match source {
         LossSource::Hits => "hits",

@@ -1,7 +1,7 @@
-//! Why there is nothing to show: a line for the user instead of silence.
+//! Explanations of empty results: a line for the user instead of silence.
 //!
-//! Compares the request with what the logs hold: hosts, IOCs, PVs (with names that may have been meant), the time that
-//! they span, or anything of the kind at all. The logs are read once more for this, so only when nothing was found.
+//! Compares the request with the contents of the logs: hosts, IOCs, PVs (with suggestions), the time that they span, or
+//! whether they hold anything of the kind. This reads the logs again, so it is done only if nothing was found.
 
 use crate::filter::{Filter, Pattern};
 use crate::logs::Logs;
@@ -13,16 +13,16 @@ use iocrec_log::event::{Fact, Tier};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Names of hosts and IOCs that are listed.
+/// Names of hosts and IOCs listed.
 const MAX_LISTED: usize = 5;
-/// Those that are remembered, and bytes of one; bounds for hostile logs.
+/// Names remembered, and bytes of one; bounds for hostile logs.
 const MAX_NAMES: usize = 1000;
 const MAX_LENGTH: usize = 1000;
 
-/// What was looked for.
+/// Kinds of items to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Puts from outside of the IOCs, or all.
+    /// Puts, from outside the IOCs or all.
     Puts,
     /// Process chains.
     Chains,
@@ -32,21 +32,21 @@ pub enum Kind {
     Records,
 }
 
-/// What the logs hold.
+/// Contents of the logs.
 #[derive(Default)]
 pub struct Held {
     hosts: BTreeSet<String>,
     iocs: BTreeSet<String>,
-    /// Wall-clock times of the first and the last that happened.
+    /// Wall-clock times of the first and the last event.
     span: Option<(i64, i64)>,
     puts: bool,
     processing: bool,
-    /// All that was recorded was recorded without probes.
+    /// Whether everything was recorded without probes.
     packets_only: bool,
 }
 
 impl Held {
-    /// Looks through the logs. What can't be read was reported when they were read for the answer.
+    /// Looks through the logs. Parts that can't be read were reported when they were read for the answer.
     pub fn look(logs: &Logs) -> Held {
         let mut held = Held { packets_only: true, ..Held::default() };
         for run in logs.runs() {
@@ -80,7 +80,7 @@ impl Held {
         }
     }
 
-    /// What of the filter these logs don't have; `None` if each part of it by itself fits something.
+    /// The part of the filter that nothing in these logs matches; `None` if each part by itself matches something.
     pub fn lacks(&self, filter: &Filter, zone: &Zone) -> Option<String> {
         if let Some(line) = none_of("host", &filter.host, &self.hosts) {
             return Some(line);
@@ -91,7 +91,7 @@ impl Held {
         if let (Some(since), Some(until)) = (filter.since, filter.until) {
             if since >= until {
                 let [since, until] = [since, until].map(|time| zone.format(time, 3));
-                return Some(format!("no time is from {since} on and before {until}"));
+                return Some(format!("the time range is empty: {since} is not before {until}"));
             }
         }
         let (first, last) = self.span?;
@@ -102,7 +102,7 @@ impl Held {
         })
     }
 
-    /// The time that the logs hold, in words.
+    /// The time span of the logs as text.
     pub fn time(&self, zone: &Zone) -> Option<String> {
         self.span.map(|(first, last)| between(first, last, zone))
     }
@@ -118,7 +118,7 @@ fn between(first: i64, last: i64, zone: &Zone) -> String {
     format!("{} to {}", zone.format(first, 3), zone.format(last, 3))
 }
 
-/// Why nothing was found, in a line. `only_links`: there would be puts with `--all`.
+/// Explains in a line why nothing was found. `only_links`: `--all` would show puts.
 pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone: &Zone) -> String {
     let held = Held::look(logs);
     held.lacks(filter, zone)
@@ -135,15 +135,15 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
                 Kind::Records => "no record matches",
             };
             let all = match filter.pv.is_some() || filter.ioc.is_some() || filter.host.is_some() {
-                true => " all that is asked for at once",
+                true => " all filters at once",
                 false => " at that time",
             };
-            format!("{nothing}{all}; leave something out, or see iocreplay info")
+            format!("{nothing}{all}; leave a filter out, or see iocreplay info")
         })
 }
 
 impl Held {
-    /// Is there nothing of the kind, whatever is asked for?
+    /// Says so if the logs hold nothing of the kind, whatever the filter.
     fn nothing_of(&self, kind: Kind) -> Option<String> {
         let line = match kind {
             Kind::Iocs if self.iocs.is_empty() => "no IOC ran while these logs were recorded",
@@ -155,11 +155,11 @@ impl Held {
                  says why)"
             }
             Kind::Chains if !self.processing && !self.puts => {
-                "these logs hold no processing and no puts: nothing happened, or it was not to be recorded \
+                "these logs hold no processing and no puts: nothing happened, or recording was off \
                  (--no-process, --no-puts)"
             }
             Kind::Puts if !self.puts => {
-                "these logs hold no puts: nobody wrote to a PV, or they were not to be recorded (--no-puts)"
+                "these logs hold no puts: nobody wrote to a PV, or recording was off (--no-puts)"
             }
             _ => return None,
         };
@@ -167,11 +167,11 @@ impl Held {
     }
 }
 
-/// No PV has a name that matches the pattern.
+/// Says so if no PV's name matches the pattern.
 fn no_pv(pattern: &Pattern, logs: &Logs) -> Option<String> {
     let names = suggest::names(logs);
     let text = pattern.text();
-    // A pattern may name a field as well, which the names do not.
+    // A pattern may include a field, which the names do not.
     let of_record = text.rsplit_once('.').map(|(record, _)| Pattern::from(record));
     let is_there = |name: &String| {
         pattern.matches(name) || of_record.as_ref().is_some_and(|record| record.matches(name))
@@ -180,12 +180,12 @@ fn no_pv(pattern: &Pattern, logs: &Logs) -> Option<String> {
         return None;
     }
     Some(match suggest::nearest(&names, text.trim_matches('*')).as_slice() {
-        [] => format!("no PV or record matches '{text}'; iocreplay records shows those there are"),
+        [] => format!("no PV or record matches '{text}'; list names with iocreplay records"),
         nearby => format!("no PV or record matches '{text}'; did you mean {}?", nearby.join(", ")),
     })
 }
 
-/// No host, or no IOC, has a name that matches.
+/// Says so if no host or IOC has a name that matches.
 fn none_of(kind: &str, pattern: &Option<Pattern>, names: &BTreeSet<String>) -> Option<String> {
     let pattern = pattern.as_ref()?;
     if names.iter().any(|name| pattern.matches(name)) {
@@ -199,40 +199,40 @@ fn none_of(kind: &str, pattern: &Option<Pattern>, names: &BTreeSet<String>) -> O
     listed.truncate(MAX_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(match listed.as_slice() {
-        [] => format!("no {kind} matches '{text}': these logs know none"),
-        listed => format!("no {kind} matches '{text}'; there is {}{more}", listed.join(", ")),
+        [] => format!("no {kind} matches '{text}': these logs have none"),
+        listed => format!("no {kind} matches '{text}'; these logs have {}{more}", listed.join(", ")),
     })
 }
 
-/// Why `why` has no answer.
+/// The reason why `why` has no answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoChange {
-    /// The logs have nothing of the host, IOC or time that was asked for.
+    /// The logs hold nothing of the requested host, IOC or time.
     NothingAskedFor {
         /// The PV.
         pv: String,
-        /// What they don't have.
+        /// The missing part.
         lacks: String,
     },
     /// The record is known, but was neither processed nor written.
     Never {
         /// The PV.
         pv: String,
-        /// The time that the logs hold.
+        /// The time span of the logs.
         time: Option<String>,
-        /// What else was asked for.
+        /// The restriction besides the PV.
         narrowed: Narrowed,
     },
     /// The PV is not in the logs.
     Unknown {
         /// The PV.
         pv: String,
-        /// Names that may have been meant.
+        /// Similar names.
         suggestions: Vec<String>,
     },
 }
 
-/// What was asked for besides the PV.
+/// Restriction of a query besides the PV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Narrowed {
     /// Nothing.
@@ -256,13 +256,13 @@ impl fmt::Display for NoChange {
                     Narrowed::No => write!(f, "{time}; try more segments"),
                     Narrowed::ToTime => write!(f, " at that time{time}; try another --at, or more segments"),
                     Narrowed::ToPlace => {
-                        write!(f, "{time} by what is asked for; leave out --ioc or --host")
+                        write!(f, "{time} by that IOC or host; leave out --ioc or --host")
                     }
                 }
             }
             NoChange::Unknown { pv, suggestions } if suggestions.is_empty() => write!(
                 f,
-                "no record or PV '{pv}' in these logs; see iocreplay records, or puts --all, for those there are"
+                "no record or PV '{pv}' in these logs; list names with iocreplay records or puts --all"
             ),
             NoChange::Unknown { pv, suggestions } => {
                 write!(f, "no record or PV '{pv}' in these logs; did you mean {}?", suggestions.join(", "))

@@ -1,7 +1,7 @@
-//! What has to be reported beside the answer: logs that can't be read, damage, gaps, limits that were reached.
+//! Notices: reports beside the answer about logs that can't be read, damage, gaps, and limits reached.
 //!
-//! A [`Notice`] holds the facts; its `Display` is the sentence. [`Notices`] hands each to whoever opened the logs and
-//! remembers whether anything could not be read.
+//! A [`Notice`] holds the facts; its `Display` is the sentence. [`Notices`] passes each to the handler of whoever
+//! opened the logs, and remembers whether anything could not be read.
 
 use iocrec_log::reader::{Cause, Damage, ReadError};
 use std::cell::{Cell, RefCell};
@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Reports of damage in one file; a hostile or badly damaged one could fill the screen.
+/// Damage reports per file; a hostile or badly damaged file could fill the screen.
 const MAX_REPORTS: usize = 5;
 
-/// Something that the reader of a log should know.
+/// Something that the reader of a log needs to know.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice {
@@ -22,48 +22,48 @@ pub enum Notice {
     Damaged {
         /// The segment.
         segment: PathBuf,
-        /// Where and why.
+        /// The place and the cause.
         damage: Damage,
     },
-    /// More parts of a segment can't be read; they are not reported one by one.
+    /// More parts of a segment can't be read, and are not reported individually.
     MoreDamage {
         /// The segment.
         segment: PathBuf,
     },
     /// Segments of a run are missing.
     MissingSegments {
-        /// How many.
+        /// Number of segments.
         count: u32,
         /// The segment that follows them.
         before: PathBuf,
     },
-    /// A segment has lost what was at its end.
+    /// The end of a segment is missing.
     Truncated {
         /// The segment that follows it.
         before: PathBuf,
     },
-    /// Definitions were left out: they would take more memory than logs of this size may.
+    /// Definitions were left out: they would exceed the memory allowed for logs of this size.
     DefinitionsLeftOut {
-        /// How many.
+        /// Number of definitions.
         count: u64,
     },
-    /// More runs overlap than are read at a time.
+    /// More runs overlap than are read at once.
     RunsOverlap {
-        /// How many are read at a time.
+        /// Number of runs read at once.
         limit: usize,
     },
     /// Chains came after others that began later.
     ChainsOutOfOrder {
-        /// How many.
+        /// Number of chains.
         count: u64,
     },
 }
 
 impl Notice {
-    /// Does it mean that something could not be read?
+    /// Whether it means that something could not be read.
     pub fn is_failure(&self) -> bool {
         match self {
-            // A spare copy of the header, or a block twice, costs nothing.
+            // A damaged copy of the header, or a repeated block, costs nothing.
             Notice::Damaged { damage, .. } => !matches!(damage.cause, Cause::Header | Cause::Repeated),
             Notice::Unreadable(_)
             | Notice::MoreDamage { .. }
@@ -87,7 +87,7 @@ impl fmt::Display for Notice {
                         f,
                         "{segment} is cut: {damage}; all before is read (copy it again if the original is longer)"
                     ),
-                    // The cause names what is not read.
+                    // The cause states what is not read.
                     Cause::Inflated { .. } => write!(f, "{segment}: {}", damage.cause),
                     _ => write!(f, "{segment} is damaged {damage}; the rest is read"),
                 }
@@ -124,10 +124,10 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Who wants to know of notices.
+/// A receiver of notices.
 type Handler = Box<dyn Fn(&Notice)>;
 
-/// Hands notices on and remembers whether anything could not be read.
+/// Passes notices on and remembers whether anything could not be read.
 #[derive(Default)]
 pub struct Notices {
     handler: Option<Handler>,
@@ -136,12 +136,12 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Hands each notice to `handler`.
+    /// Passes each notice to `handler`.
     pub fn to(handler: impl Fn(&Notice) + 'static) -> Self {
         Notices { handler: Some(Box::new(handler)), ..Notices::default() }
     }
 
-    /// Was there anything that could not be read?
+    /// Whether anything could not be read.
     pub fn failed(&self) -> bool {
         self.failed.get()
     }
@@ -156,7 +156,7 @@ impl Notices {
         }
     }
 
-    /// Reports that a part of a segment can't be read; of each segment the first few parts.
+    /// Reports a part of a segment that can't be read; only the first few parts of each segment.
     pub fn damage(&self, segment: &Path, damage: Damage) {
         let mut reports = self.reports.borrow_mut();
         let count = reports.entry(segment.to_owned()).or_default();
@@ -169,7 +169,7 @@ impl Notices {
         }
     }
 
-    /// Reports that definitions were left out, if any.
+    /// Reports the number of definitions left out, if any.
     pub fn definitions_left_out(&self, count: u64) {
         if count > 0 {
             self.report(&Notice::DefinitionsLeftOut { count });

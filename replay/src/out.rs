@@ -1,8 +1,8 @@
-//! Output: the edge at which text from outside is made harmless.
+//! Output: the place where text from outside is escaped.
 //!
-//! An [`Out`] takes lines and JSON, and nothing else, so no output can forget it: names, users, hosts, paths and all else
-//! that a log holds are hostile until they have passed here. [`iocrec_log::escape`] has the rules. It is no
-//! [`Write`], so `writeln!` to it does not compile; `line!` and `add!` take its place.
+//! An [`Out`] takes lines and JSON, and nothing else, so no output can bypass it: names, users, hosts, paths and
+//! everything else in a log is hostile until it has passed through here. [`iocrec_log::escape`] has the rules. `Out`
+//! does not implement [`Write`], so `writeln!` to it does not compile; use `line!` and `add!` instead.
 
 use iocrec_log::escape::{push_json, Lines};
 use serde::Serialize;
@@ -15,7 +15,7 @@ macro_rules! line {
     ($out:expr) => { $out.end() };
     ($out:expr, $($part:tt)*) => { $out.line(format_args!($($part)*)) };
 }
-/// Adds to a line that `line!` ends.
+/// Adds to a line; end it with `line!`.
 macro_rules! add {
     ($out:expr, $($part:tt)*) => { $out.add(format_args!($($part)*)) };
 }
@@ -25,7 +25,7 @@ pub(crate) use {add, line};
 pub struct Out<'a>(Lines<&'a mut dyn Write>);
 
 impl<'a> Out<'a> {
-    /// Onto `below`.
+    /// Writes to `below`.
     pub fn new(below: &'a mut dyn Write) -> Self {
         Out(Lines::new(below))
     }
@@ -45,25 +45,25 @@ impl<'a> Out<'a> {
         self.0.end()
     }
 
-    /// A JSON object on a line of its own.
+    /// Writes a JSON object on a line of its own.
     pub fn json(&mut self, object: &impl Serialize) -> io::Result<()> {
         object.serialize(&mut Serializer::with_formatter(self.0.below(), Compact))?;
         self.end()
     }
 
-    /// A JSON object for people as well.
+    /// Writes a JSON object over several lines, for people as well.
     pub fn pretty_json(&mut self, object: &impl Serialize) -> io::Result<()> {
         object.serialize(&mut Serializer::with_formatter(self.0.below(), Pretty(PrettyFormatter::new())))?;
         self.end()
     }
 
-    /// Passes on what is written.
+    /// Flushes the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
 }
 
-/// A part of a string in which `"`, `\` and control characters of ASCII have been seen to.
+/// Writes a part of a string in which `"`, `\` and ASCII control characters are already escaped.
 fn fragment<W: ?Sized + Write>(writer: &mut W, part: &str) -> io::Result<()> {
     if iocrec_log::escape::is_safe(part) {
         return writer.write_all(part.as_bytes());
@@ -73,7 +73,7 @@ fn fragment<W: ?Sized + Write>(writer: &mut W, part: &str) -> io::Result<()> {
     writer.write_all(escaped.as_bytes())
 }
 
-/// JSON on a line.
+/// JSON on one line.
 struct Compact;
 
 impl Formatter for Compact {
@@ -85,7 +85,7 @@ impl Formatter for Compact {
 /// JSON on many lines.
 struct Pretty<'a>(PrettyFormatter<'a>);
 
-/// Methods that lay JSON out as serde_json does.
+/// Methods that lay out JSON as serde_json does.
 macro_rules! laid_out {
     ($($name:ident($($argument:ident: $kind:ty)?)),* $(,)?) => {
         $(fn $name<W: ?Sized + Write>(&mut self, writer: &mut W $(, $argument: $kind)?) -> io::Result<()> {

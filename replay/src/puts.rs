@@ -1,7 +1,7 @@
-//! The put log, one put after the other.
+//! The put log, one put at a time.
 //!
-//! Chains come in the order in which they began; the puts in them are later than that, so they wait until no earlier one
-//! can come.
+//! Chains come in the order in which they began; their puts are later than that, so they wait until no earlier put can
+//! come.
 
 use crate::filter::Filter;
 use crate::model::chain::Chain;
@@ -9,12 +9,12 @@ use crate::model::putlog::{each_put, PutLine};
 use crate::model::replay::Replay;
 use std::collections::{BTreeMap, HashMap};
 
-/// The puts of logs that match a filter, in the order of time.
+/// The puts of logs that match a filter, in order of time.
 pub struct Puts<'a> {
     replay: Replay,
     filter: &'a Filter,
     with_links: bool,
-    /// The chain whose puts are the next to wait, and when it began: all that is earlier can be given.
+    /// The next chain to take puts from, and when it began: all earlier puts can be returned.
     chain: Option<(i64, Chain)>,
     waiting: BTreeMap<(i64, u64), PutLine>,
     order: PutOrder,
@@ -34,14 +34,14 @@ impl<'a> Puts<'a> {
         }
     }
 
-    /// Also the puts of database links and of CA links that were recorded, and what Python code sets in the IOC that it
+    /// Adds the recorded puts of database links and CA links, and values that Python code sets in the IOC that it
     /// hosts.
     pub fn with_links(mut self) -> Self {
         self.with_links = true;
         self
     }
 
-    /// Takes the puts of a chain in.
+    /// Takes the puts of a chain.
     fn take(&mut self, began: i64, chain: &Chain) {
         each_put(chain, self.with_links, &mut |put| {
             if self.filter.put(&put) {
@@ -75,19 +75,19 @@ impl Iterator for Puts<'_> {
     }
 }
 
-/// Records that were put to whose last places are remembered, before those that no longer matter are forgotten.
+/// Records whose last place is remembered before those that no longer matter are forgotten.
 const MAX_RECORDS: usize = 10_000;
 
-/// Where puts stand in the order, one behind the other.
+/// Order of puts.
 ///
-/// Chains come for each record in the order in which the puts that they begin with were carried out; the message of one
-/// may be older than that of another that was carried out before. Then it stands behind the other all the same, or their
-/// old values would contradict each other. Holds the last place of each record that was put to, by IOC and record.
+/// The chains of a record come in the order in which their initial puts were carried out; the message of one may be
+/// older than that of another carried out before it. The later one still follows, or their old values would contradict
+/// each other. Holds the last place of each record that was put to, by IOC and record.
 #[derive(Default)]
 struct PutOrder(HashMap<(Option<String>, Option<String>), i64>);
 
 impl PutOrder {
-    /// The time by which the line of a put stands in the order, in a chain that began then.
+    /// The time that determines the place of a put from a chain that began at `began`.
     fn place(&mut self, began: i64, put: &PutLine) -> i64 {
         if put.time != began {
             return put.time;

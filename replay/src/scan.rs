@@ -1,31 +1,31 @@
-//! One pass over segments, one after the other: the only loop in which the reader opens segments.
+//! One pass over segments: the only loop in which the reader opens segments.
 //!
-//! What comes is in order: a segment's header, then its blocks and its damage. What the parts mean is the caller's; a
-//! scan neither reports nor skips anything. A scan of whole runs decodes some segments ahead, on other threads; one of a
-//! single segment, of which only the first blocks may be wanted, does not.
+//! Parts come in order: a segment's header, then its blocks and its damage. The caller interprets them; a scan neither
+//! reports nor skips anything. A scan of whole runs decodes some segments ahead, on other threads; a scan of a single
+//! segment, of which only the first blocks may be wanted, does not.
 
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{Ahead, Block, Damage, ReadError, Segment, SegmentFile};
 use std::collections::VecDeque;
 
-/// Segments that are opened ahead of the one that is worked on.
+/// Segments opened ahead of the current one.
 const AHEAD: usize = 4;
 
-/// Which blocks to read.
+/// The blocks to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
-    /// All.
+    /// All blocks.
     All,
-    /// Those with definitions.
+    /// Blocks with definitions.
     Definitions,
-    /// Those that may hold events at this monotonic time or later, and those with definitions.
+    /// Blocks that may hold events at this monotonic time or later, and blocks with definitions.
     Since(u64),
 }
 
-/// What a scan comes to next.
+/// The next part of a scan.
 #[derive(Debug)]
 pub enum Part {
-    /// A segment begins.
+    /// The start of a segment.
     Segment(SegmentHeader),
     /// A segment can't be opened.
     Unreadable(ReadError),
@@ -35,11 +35,11 @@ pub enum Part {
     Damage(Damage),
 }
 
-/// A segment that is open.
+/// An open segment.
 enum Open {
     /// Decoded on another thread.
     Ahead(Ahead),
-    /// Decoded when asked.
+    /// Decoded on demand.
     Here(Box<Segment>),
 }
 
@@ -49,22 +49,21 @@ pub struct Scan {
     blocks: Blocks,
     opened: VecDeque<(Result<Ahead, ReadError>, SegmentFile)>,
     segment: Option<Open>,
-    /// The one that the last part belongs to.
+    /// The segment of the last part.
     file: Option<SegmentFile>,
 }
 
 impl Scan {
-    /// A pass over these segments, in this order, up to the limit of each. Nothing is opened before the first part is
-    /// asked for.
+    /// Scans these segments, in this order, up to the limit of each. Opens nothing before the first part is requested.
     pub fn new<'a>(files: impl IntoIterator<Item = &'a SegmentFile>, blocks: Blocks) -> Self {
         let files = files.into_iter().cloned().collect();
         Scan { files, blocks, opened: VecDeque::new(), segment: None, file: None }
     }
 
-    /// A pass over one segment that is decoded only as far as it is asked for.
+    /// Scans one segment, decoding it only as far as requested.
     ///
     /// # Errors
-    /// As [`Segment::open`].
+    /// See [`Segment::open`].
     pub fn one(file: &SegmentFile, blocks: Blocks) -> Result<Self, ReadError> {
         let mut segment = Segment::open(&file.path)?;
         prepare(&mut segment, file, blocks);
@@ -72,7 +71,7 @@ impl Scan {
         Ok(Scan { segment, file: Some(file.clone()), ..Scan::new([], blocks) })
     }
 
-    /// The segment that the last part belongs to; `None` before the first.
+    /// The segment of the last part; `None` before the first.
     pub fn file(&self) -> Option<&SegmentFile> {
         self.file.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Names that the user may have meant.
+//! Suggestions for misspelled names.
 
 use crate::logs::Logs;
 use crate::scan::{Blocks, Part};
@@ -6,13 +6,13 @@ use epics::Pv;
 use iocrec_log::event::Fact;
 use std::collections::BTreeSet;
 
-/// Names that are suggested.
+/// Limit of suggested names.
 const MAX_SUGGESTIONS: usize = 5;
-/// Names that are compared at most, and bytes of one; bounds for hostile logs. PVs have some tens.
+/// Limit of names compared, and of the bytes of one; bounds for hostile logs. PV names have a few dozen bytes.
 const MAX_NAMES: usize = 500_000;
 const MAX_LENGTH: usize = 200;
 
-/// Names of all records and PVs in the logs. What can't be read is left out.
+/// Names of all records and PVs in the logs. Leaves out parts that can't be read.
 pub fn names(logs: &Logs) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for part in logs.scan(Blocks::Definitions) {
@@ -32,7 +32,7 @@ pub fn names(logs: &Logs) -> BTreeSet<String> {
     names
 }
 
-/// Those that are most like `name`: with few letters changed, or with it as a part.
+/// The names most like `name`: with few letters changed, or containing it.
 pub fn nearest(names: &BTreeSet<String>, name: &str) -> Vec<String> {
     let wanted = name.to_lowercase();
     let limit = (name.len() / 3).max(2);
@@ -43,7 +43,7 @@ pub fn nearest(names: &BTreeSet<String>, name: &str) -> Vec<String> {
             let contained = !wanted.is_empty() && lower.contains(&wanted);
             let distance = match contained {
                 true => 1,
-                // that many letters have no partner
+                // the surplus letters alone exceed the limit
                 false if lower.len().abs_diff(wanted.len()) > limit * 4 => return None,
                 false => distance(&lower, &wanted),
             };
@@ -54,7 +54,7 @@ pub fn nearest(names: &BTreeSet<String>, name: &str) -> Vec<String> {
     nearby.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name.clone()).collect()
 }
 
-/// How many letters must be changed, added or left out to make one of the other.
+/// Number of letters to change, add or remove to make one of the other.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

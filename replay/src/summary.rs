@@ -14,11 +14,11 @@ use iocrec_log::writer::Pin;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Marks and kinds of loss that are kept of a run; a bound for hostile logs.
+/// Marks and kinds of loss kept of a run; a bound for hostile logs.
 const MAX_LISTED: usize = 1000;
-/// Bytes of their texts, the same.
+/// Bytes of their texts; likewise.
 const MAX_TEXT: usize = 64 << 20;
-/// Records that are remembered to be counted once, about 50 MB; the same.
+/// Records remembered so as to be counted once, about 50 MB; likewise.
 const MAX_NUMBERS: usize = 2_000_000;
 
 /// One recorder's run on one host.
@@ -30,34 +30,35 @@ pub struct RunSummary {
     pub(crate) recorder: Option<String>,
     pub(crate) tier: Option<&'static str>,
     pub(crate) refused: Vec<Refused>,
-    /// Nanoseconds between the first and last fact that is no definition.
+    /// Nanoseconds between the first and the last fact that is not a definition.
     #[serde(skip)]
     pub(crate) length: Option<u64>,
     pub(crate) first: Option<String>,
     pub(crate) last: Option<String>,
-    /// When the machine's clock was set, where it was not at the beginning: times before are reckoned back from it.
+    /// The time when the machine's clock was set, if it was not set at the beginning: earlier times are computed back
+    /// from it.
     pub(crate) clock_set: Option<String>,
-    /// Nanoseconds that times were rounded down to multiples of.
+    /// Resolution of times in nanoseconds; they were rounded down to multiples of it.
     pub(crate) time_step: u64,
     pub(crate) segments: usize,
     pub(crate) bytes: u64,
-    /// Number in the run of the first segment that is here: that many before it are not.
+    /// Number in the run of the first segment present, which is the number of missing segments before it.
     pub(crate) first_segment: u32,
     pub(crate) missing_segments: u64,
     pub(crate) damage: Vec<String>,
     pub(crate) iocs: Vec<IocInfo>,
     pub(crate) facts: BTreeMap<&'static str, u64>,
     pub(crate) losses: Vec<LossInfo>,
-    /// When IOCs ran unseen though the recorder ran.
+    /// Times during which IOCs ran unseen although the recorder ran.
     pub(crate) gaps: Vec<Gap>,
     pub(crate) thinning: Option<ThinningInfo>,
     pub(crate) thinned: Option<ThinnedInfo>,
     pub(crate) marks: Vec<MarkInfo>,
-    /// Segments here that are kept when older ones are deleted.
+    /// Segments present that are kept when older ones are deleted.
     pub(crate) pinned_segments: usize,
     pub(crate) pinned_bytes: u64,
     pub(crate) pins: Vec<PinInfo>,
-    /// Segments that are kept no longer, since pins had more than their share.
+    /// Segments no longer kept, because pins exceeded their share.
     pub(crate) unpinned_segments: u64,
 }
 
@@ -78,7 +79,7 @@ pub(crate) struct IocInfo {
     pub(crate) records: usize,
     pub(crate) not_probed: Vec<String>,
     pub(crate) ended: bool,
-    /// From when to when its hits were recorded.
+    /// Times during which its hits were recorded.
     pub(crate) attached: Vec<Attached>,
 }
 
@@ -91,22 +92,22 @@ pub(crate) struct LossInfo {
     pub(crate) last: String,
 }
 
-/// Chains that were left out on purpose.
+/// Chains left out on purpose.
 #[derive(Serialize)]
 pub(crate) struct ThinnedInfo {
-    /// How many.
+    /// Number of chains.
     pub(crate) chains: u64,
-    /// Records that they began with.
+    /// Number of records that began them.
     pub(crate) records: usize,
     pub(crate) first: String,
     pub(crate) last: String,
 }
 
-/// How many chains of a record were kept, as it was last.
+/// Number of a record's chains that are kept, by the latest setting.
 #[derive(Serialize)]
 pub(crate) struct ThinningInfo {
     pub(crate) chains: u32,
-    /// Within this time, nanoseconds.
+    /// Period for that number, in nanoseconds.
     pub(crate) window: u64,
     pub(crate) cause: String,
 }
@@ -126,7 +127,7 @@ pub(crate) struct PinInfo {
 }
 
 impl RunSummary {
-    /// Reads a run's segments; times are in `zone`. What can't be read is reported and counted as missing.
+    /// Reads a run's segments; times are in `zone`. Reports parts that can't be read and counts them as missing.
     pub fn read(files: &[SegmentFile], notices: &Notices, zone: &Zone) -> RunSummary {
         let mut builder = Builder { context: Context::sharing(&logs::budget(files)), ..Builder::default() };
         if let Some(set) = SetLater::find(files) {
@@ -146,7 +147,7 @@ impl RunSummary {
                 Part::Segment(header) => builder.segment(header.sequence, header.time_step()),
                 Part::Unreadable(error) => notices.report(&Notice::Unreadable(error)),
                 Part::Block(block) => {
-                    // Each segment but the first repeats what is defined already.
+                    // Each segment but the first repeats known definitions.
                     let is_new = builder.is_first || !block.keyframe;
                     block.events.iter().for_each(|event| builder.event(event, is_new));
                 }
@@ -164,27 +165,27 @@ impl RunSummary {
     }
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Default)]
 struct Builder {
     context: Context,
-    /// By the fact's number.
+    /// Counts by number of the fact.
     counts: BTreeMap<u16, u64>,
     bytes: u64,
     clock_set: Option<i64>,
     time_step: u64,
     first_segment: u32,
-    /// The segment that is read is the first that could be opened.
+    /// Whether the current segment is the first that could be opened.
     is_first: bool,
     /// Number that the next segment should have.
     expected: Option<u32>,
     missing: u64,
     damage: Vec<String>,
     iocs: BTreeMap<u32, Ioc>,
-    /// Records of each IOC; they are counted even when the IOC has ended.
+    /// Records of each IOC; they count even if the IOC has ended.
     records: HashMap<u32, HashSet<u32>>,
     numbers: usize,
-    /// Bytes of the texts in what is kept.
+    /// Bytes of the texts kept.
     text: usize,
     ended: HashSet<u32>,
     spans: Spans,
@@ -198,7 +199,7 @@ struct Builder {
     span: Option<(i64, i64)>,
 }
 
-/// Chains that were left out.
+/// Chains left out.
 #[derive(Default)]
 struct ChainsLeftOut {
     chains: u64,
@@ -214,10 +215,10 @@ struct Lost {
 }
 
 impl Builder {
-    /// A segment begins.
+    /// Begins a segment.
     fn segment(&mut self, sequence: u32, time_step: u64) {
         self.time_step = time_step;
-        // The first may well be gone: the recorder deletes the oldest.
+        // The first may well be missing: the recorder deletes the oldest.
         self.missing += u64::from(sequence.saturating_sub(self.expected.unwrap_or(sequence)));
         self.is_first = self.expected.is_none();
         if self.is_first {
@@ -226,7 +227,7 @@ impl Builder {
         self.expected = Some(sequence.saturating_add(1));
     }
 
-    /// Takes an event in. `is_new`: it is no repeated definition.
+    /// Takes an event. `is_new`: it is not a repeated definition.
     fn event(&mut self, event: &Event, is_new: bool) {
         self.context.apply(event.time, &event.fact);
         let number = event.fact.number();
@@ -274,7 +275,7 @@ impl Builder {
         }
     }
 
-    /// Counts more bytes of text as kept, if they may be.
+    /// Counts more bytes of text as kept, unless that exceeds the limit.
     fn has_room(&mut self, bytes: usize) -> bool {
         let fits = self.text + bytes <= MAX_TEXT;
         self.text += if fits { bytes } else { 0 };

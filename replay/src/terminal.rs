@@ -4,12 +4,12 @@ use iocrec_log::escape::Lines;
 use std::fmt::Display;
 use std::io;
 
-/// Whoever runs the program.
+/// The person who runs the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal;
 
 impl Terminal {
-    /// Reports something in a line on standard error. If that is closed, nobody is there to read it.
+    /// Reports something in a line on standard error. If that is closed, nobody can read it.
     #[allow(clippy::disallowed_methods)] // the one place
     pub fn report(self, notice: &dyn Display) {
         let _ = Lines::new(io::stderr()).line(format_args!("iocreplay: {notice}"));

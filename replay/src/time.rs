@@ -1,14 +1,14 @@
 //! Times for people: reading `--since` and friends, printing ISO 8601.
 //!
-//! Inside the reader a time is an `i64`, nanoseconds since 1970-01-01 UTC. Here it meets the
-//! calendar, in the zone of the machine that reads (not of the one that recorded) or in UTC.
+//! Inside the reader a time is an `i64`, nanoseconds since 1970-01-01 UTC. This module converts to and from calendar
+//! time, in the zone of the reading machine (not of the recording one) or in UTC.
 //!
-//! The zone is the one that `TZ` names (`Europe/Zurich`, a path, or POSIX's `CET-1CEST,M3.5.0,M10.5.0/3`), else that of
-//! /etc/localtime. Names are looked up in the system's zone database (/usr/share/zoneinfo, or `TZDIR`), by the program
-//! itself: a static binary has no C library that would. Where the zone is not known, times are in UTC.
+//! The zone is the one named by `TZ` (`Europe/Zurich`, a path, or POSIX's `CET-1CEST,M3.5.0,M10.5.0/3`), else that of
+//! /etc/localtime. The program itself looks names up in the system's zone database (/usr/share/zoneinfo, or `TZDIR`): a
+//! static binary has no C library to do it. If the zone is unknown, times are in UTC.
 //!
-//! Once a year an hour comes twice, and once an hour is left out. A time without an offset that falls there is
-//! resolved so that what is asked for contains all that can be meant, and [`Ambiguity`] says how.
+//! Once a year an hour occurs twice, and once an hour is skipped. A time without an offset in such an hour is resolved
+//! so that the requested range contains everything that can be meant, and [`Ambiguity`] says how.
 
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
@@ -18,44 +18,44 @@ use std::fmt::{self, Write};
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// The zone in which times are read and printed.
+/// The zone for reading and printing times.
 pub struct Zone(TimeZone);
 
-/// Which of the moments is meant when the clock on the wall shows a time twice.
+/// The moment to choose if the clocks show a time twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boundary {
-    /// The earlier: the time is the start of what is asked for.
+    /// The earlier: the time is the start of a range.
     Start,
-    /// The later: it is the end.
+    /// The later: the time is the end of a range.
     End,
 }
 
-/// A time that was read.
+/// A parsed time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parsed {
     /// Nanoseconds since 1970.
     pub wall: i64,
-    /// How it was understood, if the clocks of the zone don't show it exactly once.
+    /// How it was resolved, if the clocks of the zone don't show it exactly once.
     pub ambiguity: Option<Ambiguity>,
 }
 
-/// Which moment was taken for a time that the clocks don't show exactly once.
+/// The moment chosen for a time that the clocks don't show exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It comes twice: the first.
+    /// It occurs twice: the first.
     First,
-    /// It comes twice: the second.
+    /// It occurs twice: the second.
     Second,
-    /// It never comes: the moment at which the clocks are changed.
+    /// It never occurs: the moment of the clock change.
     Change,
 }
 
-/// How a time was understood that the clocks of the zone don't show exactly once.
+/// How a time was resolved that the clocks of the zone don't show exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ambiguity {
-    /// The time as it was written.
+    /// The time as written.
     pub text: String,
-    /// Which moment was taken.
+    /// The moment chosen.
     pub taken: Taken,
     /// That moment, in the zone.
     pub moment: String,
@@ -64,11 +64,11 @@ pub struct Ambiguity {
 impl fmt::Display for Ambiguity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match self.taken {
-            Taken::First => "comes twice: the first is taken",
-            Taken::Second => "comes twice: the second is taken",
-            Taken::Change => "is left out by the clocks: the moment is taken when they change",
+            Taken::First => "occurs twice: taking the first",
+            Taken::Second => "occurs twice: taking the second",
+            Taken::Change => "is skipped by the clocks: taking the moment of the change",
         };
-        write!(f, "{} {how}, {}; add the offset to mean another", self.text, self.moment)
+        write!(f, "{} {how}, {}; add an offset to choose another", self.text, self.moment)
     }
 }
 
@@ -78,7 +78,7 @@ pub struct NotATime(pub String);
 
 impl fmt::Display for NotATime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is not a time; write 2026-01-31T12:00:00, with +01:00 or Z if need be", self.0)
+        write!(f, "'{}' is not a time; write 2026-01-31T12:00:00, with +01:00 or Z if needed", self.0)
     }
 }
 
@@ -107,7 +107,7 @@ impl Zone {
         Zone(TimeZone::UTC)
     }
 
-    /// The local zone of this machine. If there is none that can be read: UTC, and the name of one that was asked for.
+    /// The local zone of this machine. If none can be read: UTC, and the name of the requested zone, if any.
     pub fn local() -> (Self, Option<UnknownZone>) {
         let named = std::env::var_os("TZ").filter(|name| !name.is_empty());
         match (TimeZone::try_system(), named) {
@@ -152,11 +152,11 @@ impl Zone {
         out
     }
 
-    /// Reads a time as people write it: ISO 8601 with an offset or `Z`; without one it is in this
-    /// zone; a date alone is its midnight.
+    /// Reads a time as people write it: ISO 8601 with an offset or `Z`; without one it is in this zone; a date alone
+    /// means its midnight.
     ///
     /// # Errors
-    /// If it is not a time, or one outside of 1677 to 2262.
+    /// If it is not a valid time, or is outside 1677 to 2262.
     pub fn parse(&self, text: &str, boundary: Boundary) -> Result<Parsed, NotATime> {
         let parsed = match text.parse::<Timestamp>() {
             Ok(timestamp) => nanoseconds(timestamp).map(|wall| Parsed { wall, ambiguity: None }),
@@ -165,7 +165,7 @@ impl Zone {
         parsed.ok_or_else(|| NotATime(text.to_owned()))
     }
 
-    /// The moment at which clocks of this zone show a time.
+    /// The moment at which the clocks of this zone show a time.
     fn resolve(&self, text: &str, civil: DateTime, boundary: Boundary) -> Option<Parsed> {
         let at = |offset: Offset| offset.to_timestamp(civil).ok();
         let (moment, taken) = match self.0.to_ambiguous_timestamp(civil).offset() {
@@ -174,7 +174,7 @@ impl Zone {
                 Boundary::Start => (at(before)?, Some(Taken::First)),
                 Boundary::End => (at(after)?, Some(Taken::Second)),
             },
-            // The clocks jump from before it to after it, and what was earlier than that was earlier than it.
+            // With the offset after the change, the skipped time lies before the change, which is the next one then.
             AmbiguousOffset::Gap { after, .. } => {
                 let changes = self.0.following(at(after)?).next()?;
                 (changes.timestamp(), Some(Taken::Change))
@@ -187,12 +187,12 @@ impl Zone {
     }
 }
 
-/// As many as the reader's times hold: 1677 to 2262.
+/// Nanoseconds, within the range of the reader's times: 1677 to 2262.
 fn nanoseconds(timestamp: Timestamp) -> Option<i64> {
     i64::try_from(timestamp.as_nanosecond()).ok()
 }
 
-/// A length of time in the unit that reads best: `0.12 ms`, `3.4 s`.
+/// A duration in the most readable unit: `0.12 ms`, `3.4 s`.
 pub fn duration(nanoseconds: u64) -> String {
     let n = nanoseconds as f64;
     match nanoseconds {
@@ -268,10 +268,10 @@ mod tests {
             assert_eq!(last.ambiguity.is_some(), text.contains("02:30"), "{text}");
         }
         let note = zone.parse("2026-10-25T02:30", Boundary::End).unwrap().ambiguity.unwrap().to_string();
-        assert!(note.contains("comes twice: the second is taken, 2026-10-25T02:30:00+01:00"), "{note}");
+        assert!(note.contains("occurs twice: taking the second, 2026-10-25T02:30:00+01:00"), "{note}");
         let note = zone.parse("2026-03-29T02:30", Boundary::Start).unwrap().ambiguity.unwrap().to_string();
-        assert!(note.contains("when they change, 2026-03-29T03:00:00+02:00"), "{note}");
-        // What is printed is read back, on both sides of the change.
+        assert!(note.contains("the moment of the change, 2026-03-29T03:00:00+02:00"), "{note}");
+        // Printed times are read back, on both sides of the change.
         for hour in 0..4 {
             let time = utc("2026-10-24T23:30") + hour * HOUR;
             assert_eq!(wall(&zone, &zone.format(time, 0)), time);

@@ -657,7 +657,7 @@ fn the_local_zone() {
     assert_eq!(with("Nowhere", &["puts", "log", "--utc"]).2, "");
     let (_, _, err) = with("Europe/Zurich", &["puts", "log", "--until", "2026-10-25T02:30"]);
     assert!(
-        err.contains("2026-10-25T02:30 comes twice: the second is taken, 2026-10-25T02:30:00+01:00"),
+        err.contains("2026-10-25T02:30 occurs twice: taking the second, 2026-10-25T02:30:00+01:00"),
         "{err}"
     );
 }
@@ -678,7 +678,7 @@ fn a_log_is_never_written_to() {
             ("hard.txt", "would overwrite a log"),
             ("soft.txt", "would overwrite a log"),
             (segment.to_str().unwrap(), "would overwrite a log"),
-            ("new.iocrec", "would be taken for a part of a log by its name"),
+            ("new.iocrec", "has a name that makes it part of a log"),
         ] {
             fails(here, &["puts", log, "-o", file], 2, &[part, "name another file"]);
         }
@@ -784,8 +784,8 @@ fn an_empty_answer_says_why() {
         says(&[command, "log", "--pv", "nothing:like:it"], &["no PV or record matches", "iocreplay records"]);
     }
     for command in ["puts", "traces", "records", "iocs"] {
-        says(&[command, "log", "--ioc", "demmo"], &["no IOC matches 'demmo'; there is demo, second"]);
-        says(&[command, "log", "--host", "box2"], &["no host matches 'box2'; there is box1"]);
+        says(&[command, "log", "--ioc", "demmo"], &["no IOC matches 'demmo'; these logs have demo, second"]);
+        says(&[command, "log", "--host", "box2"], &["no host matches 'box2'; these logs have box1"]);
     }
     for command in ["puts", "traces"] {
         for (option, time) in [("--since", "2026-09-22"), ("--until", "2026-09-21T14:13:20Z")] {
@@ -797,10 +797,13 @@ fn an_empty_answer_says_why() {
                 ],
             );
         }
-        says(&[command, "log", "--since", "2026-09-22", "--until", "2026-09-20"], &["no time is from"]);
+        says(
+            &[command, "log", "--since", "2026-09-22", "--until", "2026-09-20"],
+            &["the time range is empty"],
+        );
     }
     // a chain may reach several IOCs, a put one
-    says(&["puts", "log", "--pv", "T:SP", "--ioc", "second"], &["matches all that is asked for at once"]);
+    says(&["puts", "log", "--pv", "T:SP", "--ioc", "second"], &["matches all filters at once"]);
     says(&["puts", "log", "--pv", "R:FAR"], &["only puts of database links and CA links match; --all"]);
     let only_marks = vec![(SECOND, iocrec_log::event::Fact::Mark("x".into()))];
     write_events(&here.join("idle"), "box1", 8, only_marks);
@@ -816,6 +819,6 @@ fn an_empty_answer_says_why() {
         here,
         &["why", "T:SP", "log", "--ioc", "nobody"],
         1,
-        &["no IOC matches 'nobody'; there is demo, second"],
+        &["no IOC matches 'nobody'; these logs have demo, second"],
     );
 }

@@ -1,13 +1,13 @@
-//! Hits on their way from the kernel's buffers to events: copied, and put into the order in which they are processed.
+//! Hits on their way from the kernel's buffers to events: copied, and sorted into processing order.
 //!
-//! Hits of the same thread are handed over in the order in which the thread made them, whichever buffers they came through.
-//! They can be merged because each carries a time that was noted before the hit became visible here: a hit that was begun
-//! after the clock showed T carries a later time than T. So whoever takes all hits that were begun until then has all those
-//! with times up to T and hands them over; later ones wait for the next round.
+//! Hits of the same thread are handed over in the order in which the thread made them, whichever buffers they came
+//! through. They can be merged because each carries a time that was noted before the hit became visible here: a hit
+//! begun after the clock showed T carries a time later than T. So a reader that takes all hits begun until then has all
+//! those with times up to T and hands them over; later ones wait for the next round.
 
 use crate::bpf::contract::Hit;
 
-/// Hits in the order in which they came.
+/// Hits in order of arrival.
 #[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -16,7 +16,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Takes a hit, in one or two pieces.
+    /// Adds a hit, in one or two pieces.
     pub(super) fn push(&mut self, sample: &[u8], rest: &[u8]) {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(sample);
@@ -38,13 +38,13 @@ impl Batch {
         self.bytes.len()
     }
 
-    /// Sorts the hits of several CPUs and buffers by time. Those of each are nearly in order, so this takes hardly any time.
+    /// Sorts the hits of several CPUs and buffers by time. Those of each are nearly in order, so this is fast.
     pub(super) fn sort(&mut self) {
         let bytes = &self.bytes;
         self.places.sort_by_key(|&(start, _)| time(bytes, start));
     }
 
-    /// Takes hits later than `until` (CLOCK_MONOTONIC, nanoseconds) out of sorted ones.
+    /// Removes and returns hits later than `until` (CLOCK_MONOTONIC, nanoseconds) from sorted ones.
     pub(super) fn split(&mut self, until: u64) -> Batch {
         let stay = self.places.partition_point(|&(start, _)| time(&self.bytes, start) <= until);
         let mut later = Batch::default();
@@ -54,7 +54,7 @@ impl Batch {
         later
     }
 
-    /// Drops all hits, and keeps at most the memory that `most` bytes of them take.
+    /// Drops all hits, and keeps at most enough memory for `most` bytes of them.
     pub(super) fn clear(&mut self, most: usize) {
         self.bytes.clear();
         self.places.clear();
@@ -68,7 +68,7 @@ impl Batch {
 /// Bytes of the shortest hit.
 const SMALLEST: usize = size_of::<Hit>();
 
-/// A hit's time, with which it begins.
+/// Time of a hit, its first member.
 fn time(bytes: &[u8], start: u32) -> u64 {
     const { assert!(std::mem::offset_of!(Hit, time) == 0) };
     let time = bytes.get(start as usize..).and_then(<[u8]>::first_chunk);

@@ -1,16 +1,16 @@
 //! The contract between the programs of bpf/ioc.bpf.c and the agent: names, numbers, and the layout of every byte that
-//! both touch. Another object has one of its own, in the room that it is for.
+//! both touch. Any other object has its own contract, in the room that it serves.
 //!
 //! Each struct here has a counterpart in bpf/hits.h with the same members in the same order. All members are naturally
 //! aligned and there is no padding, so every compiler lays them out alike. Constant assertions check that here,
-//! `_Static_assert`s there, and `tests/bpf/contract.rs` compares both sides by the types in the compiled objects. To change
-//! the contract, change both sides and run `cargo test -p iocrec --test bpf`.
+//! `_Static_assert`s there, and `tests/bpf/contract.rs` compares both sides by the types in the compiled objects. To
+//! change the contract, change both sides and run `cargo test -p iocrec --test bpf`.
 //!
-//! Numbers are in the byte order of the machine: programs and agent run on the same one.
+//! Numbers are in the machine's byte order: programs and agent run on the same machine.
 
 use crate::bpf::shared::{shared, shared_enum, Enum, Program, Shared, Struct};
 
-/// The object's name.
+/// Name of the object.
 pub const OBJECT: &str = "ioc";
 
 /// Bytes of a scalar string field or of an element of DBR_STRING (MAX_STRING_SIZE of epicsTypes.h).
@@ -23,16 +23,17 @@ pub const SCALAR_BYTES: usize = 8;
 pub const ARRAY_BYTES_RING: usize = 400;
 /// The same in the perf tier, where a program builds hits on its stack.
 pub const ARRAY_BYTES_PERF: usize = 152;
-/// `hit.dbf` where there is no value.
+/// `hit.dbf` of a hit without a value.
 pub const NO_VALUE: u8 = 0xff;
-/// `put.link` where the field is no link.
+/// `put.link` if the field is not a link.
 pub const NO_LINK: u16 = 0xffff;
-/// `process_layout.link_record` where links do not point back to their record.
+/// `process_layout.link_record` if links do not point back to their record.
 pub const NO_OFFSET: u32 = 0xffff_ffff;
-/// Factor of the hash by which a number finds its place in an array (Knuth's multiplicative hash; the upper bits count).
+/// Factor of the hash by which a number finds its place in an array (Knuth's multiplicative hash; the upper bits
+/// count).
 pub const PLACE_FACTOR: u32 = 0x9e37_79b1;
 
-/// The numbers above by their names in C, except the bytes of an array.
+/// The numbers above with their names in C, except the bytes of an array.
 pub const NUMBERS: &[(&str, u32)] = &[
     ("STRING_BYTES", STRING_BYTES as u32),
     ("NAME_BYTES", NAME_BYTES as u32),
@@ -43,7 +44,7 @@ pub const NUMBERS: &[(&str, u32)] = &[
 ];
 
 shared_enum! {
-    /// What was hit.
+    /// Kind of a hit.
     Kind as "kind" {
         /// dbProcess.
         Process as "KIND_PROCESS" = 1,
@@ -71,15 +72,15 @@ shared_enum! {
         ScanIoRequest as "KIND_SCAN_IO_REQUEST" = 12,
         /// postEvent (3.14: post_event).
         PostEvent as "KIND_POST_EVENT" = 13,
-        /// None: chains were left out.
+        /// No function: chains were left out.
         Thinned as "KIND_THINNED" = 14,
         /// A record type's process routine.
         RsetProcess as "KIND_RSET_PROCESS" = 15,
     }
 
-    /// How a record holds its value.
+    /// Form of a record's value.
     Form as "form" {
-        /// It has none that would mean something.
+        /// No meaningful value.
         None as "FORM_NONE" = 0,
         /// Up to 8 bytes at `value`.
         Scalar as "FORM_SCALAR" = 1,
@@ -93,11 +94,11 @@ shared_enum! {
 
     /// Entries of map `lost`, which the ring tier has.
     Lost as "lost" {
-        /// Hits of processing, with what asks for it and what links put.
+        /// Hits of processing, of requests for it, and of puts by links.
         Processing as "LOST_PROCESSING" = 0,
         /// Hits of puts from outside.
         Puts as "LOST_PUTS" = 1,
-        /// No entry: how many there are.
+        /// Not an entry: the number of entries.
         Sorts as "LOST_SORTS" = 2,
     }
 }
@@ -123,7 +124,7 @@ shared! {
         status: u16,
         /// At completion: SEVR.
         severity: u16,
-        /// At dbProcess and in process routines PACT, at completion [`Form`].
+        /// At dbProcess and in process routines: PACT. At completion: [`Form`].
         detail: u8,
         /// Type of the first value as the process numbers it, or [`NO_VALUE`].
         dbf: u8,
@@ -149,7 +150,7 @@ shared! {
         field: u64,
         /// Elements requested.
         count: u32,
-        /// Elements that it has.
+        /// Elements in the field.
         old_count: u32,
         /// Their type, as the process numbers it.
         old_dbf: u16,
@@ -186,7 +187,7 @@ shared! {
     Cause {
         /// Its head; `object` is a CALLBACK, an IOSCANPVT, an EVENTPVT, or the record for scanOnce.
         hit: Hit,
-        /// The record that is named, or CALLBACK.user, which may be one.
+        /// The record named, or CALLBACK.user, which may be one.
         user: u64,
     }
 
@@ -194,13 +195,13 @@ shared! {
     Thinned {
         /// Its head; `object` is the record that they began with.
         hit: Hit,
-        /// When the first of them began, CLOCK_MONOTONIC in nanoseconds.
+        /// Start of the first of them, CLOCK_MONOTONIC in nanoseconds.
         since: u64,
-        /// How many.
+        /// Number of chains.
         count: u64,
     }
 
-    /// `struct process_layout`, the value of map `processes`: where things lie in a traced process. Offsets in bytes.
+    /// `struct process_layout`, the value of map `processes`: the layout of a traced process. Offsets in bytes.
     ProcessLayout {
         /// In dbCommon: the pointer to the dbRecordType.
         rdes: u32,
@@ -210,27 +211,27 @@ shared! {
         pact: u32,
         /// In processNotify: the dbChannel; 3.14: in putNotify: the DBADDR.
         notify_chan: u32,
-        /// In dbChannel: the DBADDR; 0: `notify_chan` leads to the DBADDR itself.
+        /// In dbChannel: the DBADDR; 0 if `notify_chan` leads to the DBADDR itself.
         chan_address: u32,
-        /// In struct link: the record; [`NO_OFFSET`]: it has none.
+        /// In struct link: the record; [`NO_OFFSET`] if there is none.
         link_record: u32,
         /// In struct link: the target's name.
         link_pvname: u32,
-        /// 1: field types are numbered as before Base 3.16.1.
+        /// 1 if field types are numbered as before Base 3.16.1.
         no_int64: u32,
-        /// Of the chains that begin with the same record, `chains` are kept in this many nanoseconds.
+        /// Nanoseconds in which `chains` of the chains that begin with the same record are kept.
         window: u64,
-        /// 0: all.
+        /// Chains kept in a `window`; 0 for all.
         chains: u32,
-        /// 1: some records are not wanted, and map `records` has them.
+        /// 1 if some records are unwanted; map `records` has them.
         selects: u32,
     }
 
     /// `struct process_place`, the value of array `process_places`.
     ProcessPlace {
-        /// A copy of that in map `processes`.
+        /// Copy of the layout in map `processes`.
         layout: ProcessLayout,
-        /// Its process; 0: empty.
+        /// Its process; 0 if empty.
         pid: u32,
         /// 0.
         unused: u32,
@@ -244,17 +245,18 @@ shared! {
         pid: u64,
     }
 
-    /// `struct value_layout`, the value of map `types`: where records of a type have their value. Offsets in bytes.
+    /// `struct value_layout`, the value of map `types`: the location of the value in records of a type. Offsets in
+    /// bytes.
     ValueLayout {
         /// Address of the value field's dbFldDes.
         field: u64,
         /// [`Form`].
         form: u32,
-        /// Of the value or of the pointer to it.
+        /// Offset of the value or of the pointer to it.
         value: u32,
-        /// Of the number of elements.
+        /// Offset of the number of elements.
         nord: u32,
-        /// Of the elements' type.
+        /// Offset of the elements' type.
         ftvl: u32,
         /// Type as the process numbers it.
         dbf: u32,
@@ -264,9 +266,9 @@ shared! {
 
     /// `struct type_place`, the value of array `type_places`.
     TypePlace {
-        /// A copy of that in map `types`.
+        /// Copy of the layout in map `types`.
         layout: ValueLayout,
-        /// Its key; zeroes: empty.
+        /// Its key; zeroes if empty.
         key: TypeKey,
     }
 
@@ -280,25 +282,25 @@ shared! {
 
     /// `struct record_state`, the value of map `records`.
     RecordState {
-        /// When the window began in which chains are counted, CLOCK_MONOTONIC in nanoseconds.
+        /// Start of the window in which chains are counted, CLOCK_MONOTONIC in nanoseconds.
         window: u64,
-        /// When the first chain was left out that the agent has not been sent.
+        /// Time of the first chain left out that has not been reported to the agent.
         since: u64,
         /// Chains left out since.
         left_out: u64,
         /// Chains kept in this window.
         chains: u32,
-        /// 1: its hits are not wanted.
+        /// 1 if its hits are unwanted.
         unwanted: u8,
-        /// `enum open`, the programs' own.
+        /// `enum open`, private to the programs.
         open: u8,
-        /// 1: a put has caused what it will do next.
+        /// 1 if a put has caused its next processing.
         exempt: u8,
         /// 0.
         unused: u8,
     }
 
-    /// `struct thread_state`, the value of map `threads`: the outermost frame of a thread. The programs' own.
+    /// `struct thread_state`, the value of map `threads`: the outermost frame of a thread. Private to the programs.
     ThreadState {
         /// Its stack pointer.
         sp: u64,
@@ -308,14 +310,14 @@ shared! {
         put_record: u64,
         /// Process.
         pid: u32,
-        /// 1: its chain is left out.
+        /// 1 if its chain is left out.
         left_out: u16,
-        /// 1: a put has caused it.
+        /// 1 if a put has caused it.
         by_put: u16,
     }
 }
 
-/// All structs, with that many bytes of an array.
+/// All structs, with this number of bytes of an array.
 pub fn structs<const ARRAY_BYTES: usize>() -> [Struct; 17] {
     [
         Hit::layout("hit"),
@@ -347,7 +349,7 @@ pub mod map {
     pub const HITS: &str = "hits";
     /// Buffer of hits of puts from outside.
     pub const PUTS: &str = "puts";
-    /// Counts of hits that found no room, by [`Lost`](super::Lost): in the ring tier.
+    /// Counts of hits lost for lack of room, by [`Lost`](super::Lost), in the ring tier.
     pub const LOST: &str = "lost";
     /// Traced processes: PID (u32) to [`ProcessLayout`](super::ProcessLayout).
     pub const PROCESSES: &str = "processes";
@@ -359,7 +361,7 @@ pub mod map {
     pub const TYPE_PLACES: &str = "type_places";
     /// Records: [`RecordKey`](super::RecordKey) to [`RecordState`](super::RecordState).
     pub const RECORDS: &str = "records";
-    /// Threads: thread id (u32) to a state that is the programs' own.
+    /// Threads: thread id (u32) to a state private to the programs.
     pub const THREADS: &str = "threads";
 }
 
@@ -373,7 +375,7 @@ pub const MAPS: &[(&str, usize, usize)] = &[
     (map::THREADS, size_of::<u32>(), size_of::<ThreadState>()),
 ];
 
-/// Most arguments that a program reads.
+/// Largest number of arguments that a program reads.
 pub const MAX_ARGUMENTS: usize = 4;
 
 macro_rules! programs {

@@ -1,8 +1,8 @@
-//! Finds the reason of a failure.
+//! Finds the reason for a failure.
 //!
-//! The kernel says EPERM, ENOSYS or EINVAL and no more. What that may mean is looked up in what the kernel shows of itself
-//! ([`Facts`]). Nothing is decided by it, tiers are chosen by trying; so what cannot be read only makes the reason less
-//! exact.
+//! The kernel reports EPERM, ENOSYS or EINVAL and nothing else. This module infers the likely cause from the facts that
+//! the kernel shows of itself ([`Facts`]). No decision depends on it, since tiers are chosen by trying; so a fact that
+//! cannot be read only makes the reason less exact.
 
 use iocrec_log::event::Tier;
 
@@ -11,7 +11,7 @@ use crate::bpf::refusal::{Call, Refusal};
 use crate::linux::config::Setting;
 use crate::linux::kernel::{capability, Facts};
 
-/// The reason of a failure, as far as the running kernel shows it.
+/// The reason for a failure, as far as the running kernel shows it.
 pub fn diagnose(step: Step, failure: Failure) -> Refusal {
     from_facts(&Facts::read(), step, failure)
 }
@@ -21,7 +21,7 @@ fn from_facts(facts: &Facts, step: Step, failure: Failure) -> Refusal {
     let probe = matches!(step, Step::Probe | Step::OwnProbe);
     let known = match (step, failure.errno) {
         (_, libc::ENOSYS) => Some(no_call(facts, step)),
-        // what may not be loaded at all fails earlier, at a program of libbpf's own or at a map
+        // if loading is forbidden altogether, it fails earlier, at one of libbpf's own programs or at a map
         (Step::Program, libc::EACCES) => {
             Some(Refusal::Verifier(facts.version.release.clone(), failure.clone()))
         }
@@ -38,7 +38,7 @@ fn from_facts(facts: &Facts, step: Step, failure: Failure) -> Refusal {
     known.unwrap_or(Refusal::Other(failure))
 }
 
-/// `None` if the kernel was built with the option, or does not show.
+/// `None` if the kernel was built with the option, or does not show whether it was.
 fn without(facts: &Facts, option: &'static str) -> Option<Refusal> {
     (facts.config.get(option) == Setting::Off).then_some(Refusal::BuiltWithout(option))
 }
@@ -78,15 +78,15 @@ fn not_allowed(facts: &Facts, load: bool) -> Refusal {
 
 /// EINVAL at loading.
 fn programs_refused(facts: &Facts, step: Step, failure: &Failure) -> Option<Refusal> {
-    // the ring is the one kind of map that an older kernel does not know
+    // the ring is the only kind of map that an older kernel lacks
     if step == Step::Maps(Tier::Ring) && facts.version.is_before(5, 8) {
         return Some(Refusal::NoRing(facts.version.release.clone()));
     }
-    // helpers that it forbids are not there
+    // helpers that lockdown forbids appear missing
     if facts.confidential {
         return Some(Refusal::LockedDown);
     }
-    // nobody chooses CONFIG_BPF_EVENTS: it is there with bpf(), perf_event_open() and probes' events
+    // CONFIG_BPF_EVENTS cannot be chosen: it comes with bpf(), perf_event_open() and probes' events
     let events = facts.config.get("CONFIG_BPF_EVENTS");
     let missing = match events {
         Setting::Off => return without_events(facts).or_else(|| without(facts, "CONFIG_BPF_EVENTS")),
@@ -94,16 +94,16 @@ fn programs_refused(facts: &Facts, step: Step, failure: &Failure) -> Option<Refu
         Setting::On => None,
     };
     missing.or_else(|| {
-        // a kernel that is as old as that, or claims to be, or does not say
+        // a kernel that is that old, or claims to be, or does not show its version
         let (version, failure) = (facts.version.clone(), failure.clone());
         let unsure = events == Setting::Unknown;
         facts.version.is_before(5, 0).then_some(Refusal::ExactVersion { version, unsure, failure })
     })
 }
 
-/// The option without which the kernel has no events of uprobes: by its configuration, else by what it shows.
+/// The option without which the kernel has no uprobe events: from its configuration, or else from other facts.
 fn without_events(facts: &Facts) -> Option<Refusal> {
-    // events of uprobes had another name
+    // the option for uprobe events had another name
     let named = if facts.version.is_before(4, 11) { "CONFIG_UPROBE_EVENT" } else { "CONFIG_UPROBE_EVENTS" };
     let all_off = |options: &[&str]| options.iter().all(|option| facts.config.get(option) == Setting::Off);
     let (no_perf, no_uprobes) = match facts.config.get("CONFIG_PERF_EVENTS") {
@@ -120,7 +120,7 @@ fn without_events(facts: &Facts) -> Option<Refusal> {
     (no_perf || no_uprobes).then_some(Refusal::BuiltWithout(option))
 }
 
-/// There is no uprobes PMU.
+/// Finds why there is no uprobes PMU.
 fn nowhere_to_probe(facts: &Facts) -> Option<Refusal> {
     if !facts.sys {
         return Some(Refusal::NoSys);
@@ -138,7 +138,7 @@ mod tests {
     use crate::linux::config::Config;
     use crate::linux::version::Version;
 
-    /// Root on a kernel 6.1 that has everything.
+    /// Root on a 6.1 kernel that has everything.
     fn root() -> Facts {
         Facts {
             version: Version::of(6, 1, 0),
@@ -193,7 +193,7 @@ mod tests {
         Facts { version, pmu: false, tracefs: false, uprobe_events: false, ..root() }
     }
 
-    /// Booted, 4.14 to 6.1: it is CONFIG_BPF_EVENTS that the programs want, and others that a person can choose.
+    /// Booted, 4.14 to 6.1: the programs need CONFIG_BPF_EVENTS, but people can only choose other options.
     #[test]
     fn the_option_that_events_of_uprobes_lack_is_named() {
         let version = Version::of(4, 14, 5);
@@ -218,7 +218,7 @@ mod tests {
         expect(&not_mounted, Step::Probe, libc::ENOENT, &["mount -t tracefs"]);
     }
 
-    /// Where no configuration can be read, only what cannot be otherwise is said.
+    /// If no configuration can be read, only certain conclusions are reported.
     #[test]
     fn a_kernel_that_keeps_its_configuration_to_itself_is_judged_by_what_it_shows() {
         let load = |facts: &Facts| refusal(facts, Step::Program, libc::EINVAL);

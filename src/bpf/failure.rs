@@ -1,33 +1,33 @@
-//! A failure of the kernel's or libbpf's, before anybody has asked for its reason.
+//! A failure of the kernel or libbpf, before its reason is sought.
 
 use std::fmt::{self, Display, Formatter};
 use std::io;
 
 use iocrec_log::event::Tier;
 
-/// What was being done.
+/// The step that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The maps of this tier were made, or the kernel was asked whether it has BPF at all.
+    /// Making the maps of this tier, or asking the kernel whether it has BPF at all.
     Maps(Tier),
-    /// A program was loaded.
+    /// Loading a program.
     Program,
-    /// Waiting for several buffers was prepared.
+    /// Preparing to wait for several buffers.
     Epoll,
-    /// The buffers for hits were opened.
+    /// Opening the buffers for hits.
     Buffers,
-    /// A probe was placed in an IOC.
+    /// Placing a probe in an IOC.
     Probe,
-    /// A probe was placed in iocrec itself.
+    /// Placing a probe in iocrec itself.
     OwnProbe,
 }
 
-/// What libbpf or the kernel answered.
+/// The answer of libbpf or the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// The system's number of the error.
+    /// System error number.
     pub errno: i32,
-    /// The first line of what libbpf complained of, for people only; may be empty.
+    /// First line of libbpf's complaint, for display only; may be empty.
     pub complaint: String,
 }
 

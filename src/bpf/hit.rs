@@ -10,14 +10,14 @@ use iocrec_log::event::{CauseKind, PutKind};
 use crate::bpf::contract::{self, Hit, Kind, NO_LINK, NO_VALUE};
 use crate::bpf::shared::Shared;
 
-/// What every hit has.
+/// Members of every hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// CLOCK_MONOTONIC, nanoseconds.
     pub time: u64,
     /// Stack pointer at the function's entry.
     pub sp: u64,
-    /// Return address; 0 where it could not be read.
+    /// Return address; 0 if it could not be read.
     pub caller: u64,
     /// The record's address, or the pointer that links cause and effect.
     pub object: u64,
@@ -35,7 +35,7 @@ pub struct Head {
     pub dbf: Option<u8>,
 }
 
-/// Raw bytes of a value, and the number of elements that it really has.
+/// Raw bytes of a value, and its actual number of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raw<'a> {
     /// Type as the traced process numbers it.
@@ -57,7 +57,7 @@ pub enum Form {
     Text,
 }
 
-/// What was hit.
+/// The function hit, with its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
     /// dbProcess.
@@ -73,7 +73,7 @@ pub enum Body<'a> {
     },
     /// dbPut, dbPutField or dbProcessNotify.
     Put {
-        /// Which.
+        /// Which of the three.
         kind: PutKind,
         /// Address of the field's dbFldDes.
         field: u64,
@@ -95,14 +95,14 @@ pub enum Body<'a> {
     },
     /// Chains that began with a record and were left out.
     ChainsLeftOut {
-        /// When the first of them began.
+        /// Start of the first of them.
         since: u64,
-        /// How many.
+        /// Number of chains.
         count: u64,
     },
     /// A request to process something later.
     Cause {
-        /// Which function.
+        /// The function called.
         kind: CauseKind,
         /// The record named, or an address that may be one.
         user: u64,
@@ -166,14 +166,14 @@ fn form(detail: u8) -> Form {
 }
 
 fn complete(sample: &[u8], dbf: Option<u8>) -> Option<Raw<'_>> {
-    /// Without a value, whose bytes differ.
+    /// Parses all but the value, whose length varies.
     type Start = contract::Complete<0>;
     let Start { count, bytes, .. } = Start::read(sample)?;
     Some(Raw { dbf: dbf?.into(), count, bytes: some_of(sample, size_of::<Start>(), bytes as usize) })
 }
 
 fn put(sample: &[u8], kind: PutKind, dbf: Option<u8>) -> Option<Body<'_>> {
-    /// Without the values, whose bytes differ.
+    /// Parses all but the values, whose length varies.
     type Start = contract::Put<0>;
     const VALUES: usize = size_of::<Start>();
     let start = Start::read(sample)?;

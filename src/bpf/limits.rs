@@ -1,13 +1,13 @@
-//! Limits of this process that BPF maps and probes come up against.
+//! Limits of this process that BPF maps and probes may reach.
 
 use libbpf_rs::libbpf_sys;
 
-/// Descriptors that are asked for: enough for 2,000 IOCs.
+/// Descriptors requested: enough for 2,000 IOCs.
 const MAX_FILES: libc::rlim_t = 65536;
 
-/// Raises them as far as it may. Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB; each probe
-/// has one descriptor or two, and 40 IOCs have more than the usual 1024. Not being allowed to raise a limit is no error:
-/// newer kernels don't need the first, and a missing descriptor is reported where it is missing.
+/// Raises the limits as far as allowed. Kernels before 5.11 count BPF maps as locked memory, with a limit of 64 KiB;
+/// each probe has one or two descriptors, and 40 IOCs have more than the usual 1024. A limit that cannot be raised is
+/// not an error: newer kernels don't need the first, and a missing descriptor is reported where it is missing.
 pub fn raise_limits() {
     let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: setrlimit only reads the struct, which lives until it returns; libbpf notes that it need not do the same.

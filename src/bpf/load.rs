@@ -14,12 +14,12 @@ use crate::bpf::refusal::Refusal;
 use crate::bpf::{libbpf, user_reads};
 use crate::linux::{machine, version};
 
-/// Why an object is not loaded.
+/// Reason why an object is not loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
-    /// This binary has none for this kernel.
+    /// This binary has no object for this kernel.
     NoObject(NoObject),
-    /// The kernel refuses it, or what it needs.
+    /// The kernel refuses it, or something that it needs.
     Refused(Refusal),
 }
 
@@ -34,11 +34,11 @@ impl Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Loads the object that was compiled from `bpf/NAME.bpf.c` for this kernel and that tier. `prepare` may change sizes of
-/// its maps before they are made.
+/// Loads the object compiled from `bpf/NAME.bpf.c` for this kernel and the given tier. `prepare` may change the sizes
+/// of its maps before they are made.
 ///
 /// # Errors
-/// There is none, or the kernel refuses it.
+/// There is no such object, or the kernel refuses it.
 pub fn load(
     name: &str,
     tier: Tier,
@@ -66,9 +66,9 @@ pub fn load(
     })
 }
 
-/// Opens an object; libbpf copies what it needs.
+/// Opens an object; libbpf copies the data that it needs.
 fn open(bytes: &[u8]) -> io::Result<OpenObject> {
-    // SAFETY: that many bytes are there; without options the call takes the defaults.
+    // SAFETY: pointer and length are those of one slice; without options the call takes the defaults.
     let object = unsafe {
         libbpf_sys::bpf_object__open_mem(bytes.as_ptr().cast(), bytes.len() as _, std::ptr::null())
     };

@@ -1,7 +1,7 @@
-//! What the BPF programs are given, and what they note, in maps: processes, record types, records.
+//! Maps with the BPF programs' input and notes: processes, record types, records.
 //!
-//! The layout of keys and values is that of [`contract`]. The programs know nothing before
-//! [`Maps::trace`], and nothing of a process is left after [`Maps::forget`].
+//! The layout of keys and values is that of [`contract`]. The maps hold nothing about a process before [`Maps::trace`]
+//! or after [`Maps::forget`].
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -15,16 +15,16 @@ use crate::bpf::contract::{
 use crate::bpf::shared::Shared;
 use crate::bpf::table::{MapError, Table};
 
-/// What the BPF programs are given of a process.
+/// The BPF programs' input for a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layouts {
-    /// Where things lie in it. What is recorded of it (`window`, `chains`, `selects`) is set here.
+    /// Its layout. The members that limit recording (`window`, `chains`, `selects`) are set here.
     pub process: ProcessLayout,
     /// Its record types.
     pub types: Vec<(TypeKey, ValueLayout)>,
 }
 
-/// Which chains that begin with the same record are kept.
+/// Limit on the chains kept that begin with the same record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainSampling {
     /// At most this many ...
@@ -33,17 +33,17 @@ pub struct ChainSampling {
     pub window: u64,
 }
 
-/// What may be left out, which decides the size of maps.
+/// Kinds of hits that may be left out, which decide the size of maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeavesOut {
-    /// Chains beyond a number.
+    /// Chains beyond a limit.
     pub chains: bool,
-    /// Records that are not wanted.
+    /// Unwanted records.
     pub records: bool,
 }
 
 impl LeavesOut {
-    /// Can anything be left out?
+    /// Whether anything can be left out.
     pub fn any(self) -> bool {
         self.chains || self.records
     }
@@ -54,26 +54,26 @@ impl LeavesOut {
 pub struct LeftOut {
     /// Process.
     pub pid: u32,
-    /// The record that they began with.
+    /// The record with which they began.
     pub record: u64,
-    /// When the first of them began, CLOCK_MONOTONIC in nanoseconds.
+    /// Start of the first of them, CLOCK_MONOTONIC in nanoseconds.
     pub since: u64,
-    /// How many.
+    /// Number of chains.
     pub count: u64,
 }
 
-/// Records of all traced processes that the programs can be given, where something is left out: 100 bytes of the kernel's
-/// memory each. Those beyond are kept.
+/// Most records of all traced processes that the programs can know if something is left out: 100 bytes of kernel memory
+/// each. Hits of any others are kept.
 const RECORDS: u32 = 131_072;
 /// The same for perf buffers, which are for small and old machines.
 const RECORDS_PERF: u32 = 32_768;
-/// Threads of all traced processes that hits come from.
+/// Most threads of all traced processes that cause hits.
 const THREADS: u32 = 4096;
 
 /// Gives the maps their sizes before they are made.
 ///
 /// # Errors
-/// They are made already.
+/// They are already made.
 pub fn size(object: &mut OpenObject, leaves_out: LeavesOut, perf: bool) -> io::Result<()> {
     let records = if perf { RECORDS_PERF } else { RECORDS };
     for (name, entries, wanted) in
@@ -113,7 +113,7 @@ pub struct Maps {
     unknown: u64,
 }
 
-/// PLACE of bpf/hits.h: where in an array of that many entries the entry of a number is kept.
+/// PLACE of bpf/hits.h: the place of a number's entry in an array of this many entries.
 fn place(number: u32, entries: u32) -> u32 {
     let bits = entries.trailing_zeros();
     number.wrapping_mul(contract::PLACE_FACTOR).checked_shr(32 - bits).unwrap_or(0)
@@ -128,7 +128,7 @@ impl Maps {
     /// The maps of a loaded object.
     ///
     /// # Errors
-    /// One is missing or not as the contract says, or there are no more descriptors.
+    /// One is missing or differs from the contract, or there are no more descriptors.
     pub fn open(object: &Object, leaves_out: LeavesOut) -> io::Result<Maps> {
         Ok(Maps {
             processes: Table::open(object, map::PROCESSES)?,
@@ -144,7 +144,7 @@ impl Maps {
         })
     }
 
-    /// What may be left out.
+    /// Kinds of hits that may be left out.
     pub fn leaves_out(&self) -> LeavesOut {
         self.leaves_out
     }
@@ -160,7 +160,7 @@ impl Maps {
         self.set(pid)
     }
 
-    /// Takes in record types that a traced process has loaded since.
+    /// Adds record types that a traced process has loaded since.
     ///
     /// # Errors
     /// A map is full.
@@ -205,7 +205,7 @@ impl Maps {
         Ok(())
     }
 
-    /// Stops recording hits of a process. Gives back which of its chains have been left out and not been sent.
+    /// Stops recording hits of a process. Returns those of its chains that were left out and not yet reported.
     pub fn forget(&mut self, pid: u32) -> Vec<LeftOut> {
         let Some(process) = self.traced.remove(&pid) else { return Vec::new() };
         let at = self.process_place(pid);
@@ -231,13 +231,13 @@ impl Maps {
         left_out.collect()
     }
 
-    /// Stops recording hits of all processes; as [`Maps::forget`].
+    /// Stops recording hits of all processes, as [`Maps::forget`] does for one.
     pub fn forget_all(&mut self) -> Vec<LeftOut> {
         let pids: Vec<u32> = self.traced.keys().copied().collect();
         pids.into_iter().flat_map(|pid| self.forget(pid)).collect()
     }
 
-    /// Keeps only those chains from now on; all for `None`.
+    /// Keeps only chains within this limit from now on; all if `None`.
     ///
     /// # Errors
     /// A map is full.
@@ -246,10 +246,10 @@ impl Maps {
         self.traced.keys().try_for_each(|&pid| self.set(pid))
     }
 
-    /// Gives the programs a record; false if its process is not traced. Hits of those that they never got are kept.
+    /// Gives the programs a record; false if its process is not traced. Hits of records that they never got are kept.
     pub fn record(&mut self, pid: u32, record: u64, wanted: bool) -> bool {
         let Some(process) = self.traced.get_mut(&pid) else { return false };
-        // a record that is wanted has a state only for the sake of its chains
+        // a wanted record has a state only for the sake of its chains
         if !(self.leaves_out.chains || self.leaves_out.records && !wanted) {
             return true;
         }
@@ -262,12 +262,12 @@ impl Maps {
         true
     }
 
-    /// Records that did not fit since the last call.
+    /// Number of records that did not fit since the last call.
     pub fn unknown(&mut self) -> u64 {
         std::mem::take(&mut self.unknown)
     }
 
-    /// Forgets threads that have ended: the kernel gives their numbers out again.
+    /// Forgets threads that have ended, since the kernel reuses their numbers.
     pub fn sweep(&self, alive: &HashSet<u32>) {
         if self.leaves_out.chains {
             let threads = self.threads.keys().into_iter();

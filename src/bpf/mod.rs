@@ -1,10 +1,10 @@
-//! BPF: the objects that this binary carries, loaded; their maps; the hits that come out of the kernel.
+//! BPF: loading the objects that this binary carries, their maps, and the hits from the kernel.
 //!
-//! Knows nothing of IOCs and of where probes go: what an IOC looks like comes in as [`maps::Layouts`], and who places
-//! probes has the [`Object`](libbpf_rs::Object). A further source of facts is another bpf/NAME.bpf.c, which build.rs
-//! compiles with the others, and a room that [loads](load::load) it, with a contract of its own.
+//! Knows nothing of IOCs or the places of probes: the layout of an IOC comes in as [`maps::Layouts`], and the placer of
+//! probes has the [`Object`](libbpf_rs::Object). To add a source of facts, add another bpf/NAME.bpf.c, which build.rs
+//! compiles with the others, and a room that [loads](load::load) it, with its own contract.
 //!
-//! Everything here goes with the process: maps and programs disappear when the agent ends, however it ends.
+//! Nothing here outlives the process: maps and programs disappear when the agent ends, however it ends.
 
 mod batch;
 pub mod contract;

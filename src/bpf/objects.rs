@@ -1,4 +1,4 @@
-//! The BPF objects that this binary carries, packed by build.rs: unpacked they would be a tenth of it.
+//! The BPF objects that this binary carries, packed by build.rs: unpacked, they would be a tenth of the binary.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,22 +7,22 @@ use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
 /// An object for a kernel.
 struct Embedded {
-    /// It was compiled from bpf/NAME.bpf.c.
+    /// NAME of bpf/NAME.bpf.c, from which it was compiled.
     name: &'static str,
-    /// What the kernel's machine (`uname -m`) begins with.
+    /// Prefixes of the kernel's machine (`uname -m`).
     machines: &'static [&'static str],
-    /// The buffers that its programs send hits through.
+    /// The buffers through which its programs send hits.
     tier: Tier,
     /// The ELF object, packed (RFC 1951).
     packed: &'static [u8],
-    /// Its size.
+    /// Its unpacked size.
     bytes: usize,
 }
 
-/// All that this binary carries: made by build.rs of what is in bpf/.
+/// All objects that this binary carries, made by build.rs from bpf/.
 static OBJECTS: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 
-/// Why there is no object.
+/// Reason why there is no object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoObject {
     /// None for kernels of this machine.
@@ -47,7 +47,7 @@ impl Display for NoObject {
 
 impl std::error::Error for NoObject {}
 
-/// libelf reads the object's tables in place, so they must be aligned as their largest member is.
+/// libelf reads the object's tables in place, so they must have the alignment of their largest member.
 const ALIGNED: usize = 8;
 
 /// An object, unpacked and aligned.
@@ -64,7 +64,7 @@ impl Unpacked {
 }
 
 impl Embedded {
-    /// The ELF object. `None`: the binary is damaged.
+    /// The ELF object; `None` if the binary is damaged.
     fn unpack(&self) -> Option<Unpacked> {
         let object = decompress_to_vec_with_limit(self.packed, self.bytes).ok()?;
         let mut bytes = vec![0; self.bytes + ALIGNED];
@@ -76,10 +76,10 @@ impl Embedded {
     }
 }
 
-/// The object of that name for a kernel.
+/// The object of this name for a kernel.
 ///
 /// # Errors
-/// There is none.
+/// There is no such object.
 pub(super) fn find(name: &str, machine: &str, tier: Tier) -> Result<Unpacked, NoObject> {
     let fits = |object: &&Embedded| {
         object.name == name && object.machines.iter().any(|begin| machine.starts_with(begin))

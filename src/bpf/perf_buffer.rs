@@ -1,7 +1,7 @@
 //! A perf buffer that does not wake its reader for each hit.
 //!
-//! libbpf-rs has perf buffers, but no way to set how often they wake the reader: each hit would, which costs the IOC 9 µs
-//! (measured: 19 µs a record instead of 1.7). So this calls libbpf directly.
+//! libbpf-rs has perf buffers, but no way to set how often they wake the reader: each hit would, which costs the IOC 9
+//! µs (measured: 19 µs a record instead of 1.7). So this module calls libbpf directly.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -15,7 +15,7 @@ use libbpf_rs::libbpf_sys;
 use crate::bpf::batch::Batch;
 use crate::bpf::libbpf;
 
-/// What the callbacks get.
+/// Context of the callbacks.
 struct Inlet {
     batch: Rc<RefCell<Batch>>,
     lost: Cell<u64>,
@@ -56,7 +56,7 @@ impl PerfBuffer {
     /// reader is woken when `wake_at` hits wait on a CPU.
     ///
     /// # Errors
-    /// The kernel gives no buffer.
+    /// The kernel provides no buffer.
     pub fn open(
         map: BorrowedFd,
         pages: usize,
@@ -66,7 +66,7 @@ impl PerfBuffer {
         let inlet = Box::new(Inlet { batch, lost: Cell::new(0) });
         let options = libbpf_sys::perf_buffer_opts {
             sz: size_of::<libbpf_sys::perf_buffer_opts>() as libbpf_sys::size_t,
-            // libbpf uses this for wakeup_events, too; for a buffer of BPF output it means nothing else
+            // libbpf also uses this for wakeup_events; for a buffer of BPF output it means nothing else
             sample_period: wake_at,
             ..Default::default()
         };
@@ -95,14 +95,14 @@ impl PerfBuffer {
         unsafe { BorrowedFd::borrow_raw(libbpf_sys::perf_buffer__epoll_fd(self.buffer.as_ptr())) }
     }
 
-    /// Takes over the waiting hits of all CPUs.
+    /// Takes the waiting hits of all CPUs.
     pub fn consume(&self) {
         // SAFETY: the buffer is open until `self` is dropped. An error concerns one CPU's buffer and is temporary: its
         // hits stay where they are.
         let _ = unsafe { libbpf_sys::perf_buffer__consume(self.buffer.as_ptr()) };
     }
 
-    /// Hits that did not fit, in total.
+    /// Total number of hits that did not fit.
     pub fn lost(&self) -> u64 {
         self.inlet.lost.get()
     }

@@ -1,4 +1,4 @@
-//! Why the kernel refuses, in one line that says what a person must know to change it.
+//! Reasons for a refusal by the kernel, each in one line with the information needed to remove it.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -17,7 +17,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// Its name, and the option that a kernel is built with to have it.
+    /// Its name, and the kernel build option that provides it.
     pub(super) fn name_and_option(self) -> (&'static str, &'static str) {
         match self {
             Call::Bpf => ("bpf()", "CONFIG_BPF_SYSCALL"),
@@ -27,54 +27,55 @@ impl Call {
     }
 }
 
-/// Why the kernel refuses.
+/// Reason for a refusal by the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such system call.
+    /// The system call does not exist.
     NoCall(Call),
-    /// It fails as if there were none, though the kernel was built with it.
+    /// It fails as if it did not exist, though the kernel was built with it.
     HiddenCall(Call),
     /// The kernel was built without this option.
     BuiltWithout(&'static str),
-    /// The verifier of this kernel (release) took a program for unsafe.
+    /// The verifier of this kernel (release) considers a program unsafe.
     Verifier(String, Failure),
-    /// Capabilities are missing for all of it; kernel.perf_event_paranoid, where it matters.
+    /// Capabilities for any use of BPF are missing; kernel.perf_event_paranoid if it matters.
     NotAllowed(Option<i32>),
-    /// CAP_SYS_ADMIN is missing for probes; the same.
+    /// CAP_SYS_ADMIN is missing for probes; kernel.perf_event_paranoid if it matters.
     NoProbesAllowed(Option<i32>),
-    /// A system call is forbidden though the capabilities are there; the same.
+    /// A system call is forbidden despite the capabilities; kernel.perf_event_paranoid if it matters.
     Forbidden(Call, Option<i32>),
     /// Lockdown is in confidentiality mode.
     LockedDown,
-    /// RLIMIT_MEMLOCK is this many KiB, and memory of maps counts.
+    /// RLIMIT_MEMLOCK is this number of KiB, and the memory of maps counts.
     LockedMemory(u64),
     /// There is not enough memory for maps.
     NoMemory,
     /// This kernel (release) has no BPF ring buffers.
     NoRing(String),
-    /// Programs must name the kernel's exact version, and this one was refused; `unsure`: or the kernel was built without
-    /// what they are for.
+    /// Programs must name the kernel's exact version, and this one was refused; if `unsure`, the kernel may instead
+    /// have been built without CONFIG_BPF_EVENTS.
     ExactVersion {
-        /// What they named.
+        /// The version that they named.
         version: Version,
-        /// Its configuration could not be read.
+        /// Whether its configuration could not be read.
         unsure: bool,
-        /// What libbpf said.
+        /// libbpf's failure.
         failure: Failure,
     },
     /// There is no /sys.
     NoSys,
-    /// The kernel places no probes into files of the file system that an IOC, or iocrec itself (`own`), lies on.
+    /// The kernel places no probes into files of the file system that holds an IOC, or iocrec itself (`own`).
     FileSystem {
-        /// It is iocrec's own.
+        /// Whether it is iocrec's own.
         own: bool,
     },
-    /// The kernel has no uprobes PMU, and tracefs is not mounted; `unsure`: or the kernel was built without uprobes.
+    /// The kernel has no uprobes PMU, and tracefs is not mounted; if `unsure`, the kernel may instead have been built
+    /// without uprobes.
     NoTracefs {
-        /// Its configuration could not be read.
+        /// Whether its configuration could not be read.
         unsure: bool,
     },
-    /// Nothing more is known.
+    /// Unknown beyond the failure itself.
     Other(Failure),
 }
 
@@ -97,7 +98,7 @@ impl Display for Refusal {
                 f,
                 "the verifier rejected a program: please report this bug (kernel {release}): {failure}"
             ),
-            // CAP_BPF and CAP_PERFMON came with 5.8, and would be enough for BPF but not for finding an IOC
+            // CAP_BPF and CAP_PERFMON came with 5.8 and would suffice for BPF, but not for finding an IOC
             Refusal::NotAllowed(paranoid) => write!(
                 f,
                 "not allowed to use BPF{}: run as root, or with CAP_SYS_ADMIN, CAP_SYS_PTRACE and \
@@ -160,7 +161,7 @@ impl Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// kernel.perf_event_paranoid in brackets, where it may be the reason.
+/// kernel.perf_event_paranoid in brackets, if it may be the reason.
 struct Paranoid(Option<i32>);
 
 impl Display for Paranoid {
@@ -177,5 +178,5 @@ pub const LOCKED_DOWN: &str =
     "kernel lockdown is in confidentiality mode (lockdown= of the kernel's command line), which forbids it";
 /// EIO at a probe.
 const NO_PROBES_THERE: &str = "the kernel places no probes into files of the file system";
-/// Which one that is likely to be.
+/// The likely file system.
 const OVERLAY: &str = "an overlay before kernel 4.18, for example";

@@ -1,11 +1,12 @@
 //! The reading end of the BPF ring buffer.
 //!
-//! libbpf has one, but it maps the data twice in a row so that no hit is ever in two pieces: half a MiB that counts as the
-//! agent's memory. Hits are copied out here anyway, so two pieces do no harm.
+//! libbpf has one, but it maps the data twice in a row so that no hit is ever in two pieces: half a MiB that counts as
+//! the agent's memory. This module copies hits anyway, so two pieces do no harm.
 //!
-//! The kernel guarantees the layout (kernel/bpf/ringbuf.c, "ring buffer memory layout"): a writable page with the consumer's
-//! position; a read-only page with the producers' position, followed by the data, also read-only. Each hit is preceded by
-//! its length, whose upper two bits are flags, and four bytes of the kernel's own; hits are aligned to 8 bytes.
+//! The kernel guarantees the layout (kernel/bpf/ringbuf.c, "ring buffer memory layout"): a writable page with the
+//! consumer's position; a read-only page with the producers' position, followed by the data, also read-only. Each hit
+//! is preceded by its length, whose upper two bits are flags, and four bytes for the kernel; hits are aligned to 8
+//! bytes.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -25,22 +26,22 @@ const BUSY: u32 = 1 << 31;
 /// BPF_RINGBUF_DISCARD_BIT: discarded by its writer.
 const DISCARDED: u32 = 1 << 30;
 
-/// How often a hit that is being written is checked before it is left for later. A program writes a hit in less than a
-/// microsecond; one that takes longer than this, some 10 µs, was interrupted.
+/// Number of checks of a hit that is being written before it is left for later. A program writes a hit in less than a
+/// microsecond; one that takes longer than these checks, some 10 µs, was interrupted.
 const CHECKS: usize = 1000;
 
-/// How consuming ended.
+/// Result of consuming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consumed {
     /// All hits were taken.
     All,
-    /// The taker had enough.
+    /// The taker stopped.
     Enough,
     /// The next hit is still being written.
     Waits,
 }
 
-/// The header of a hit once it is written.
+/// Header of a hit, once written.
 fn written(header: &AtomicU32) -> Option<u32> {
     for _ in 0..CHECKS {
         let header = header.load(Ordering::Acquire);
@@ -69,7 +70,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping is ours, and nobody refers to it any more. So it cannot fail.
+        // SAFETY: the whole mapping is ours, and nothing refers to it any more. So it cannot fail.
         let _ = unsafe { munmap(self.at.cast(), self.length) };
     }
 }
@@ -86,10 +87,10 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Of the map of that name, of type RINGBUF.
+    /// Opens the map of this name, of type RINGBUF.
     ///
     /// # Errors
-    /// There is none, or the kernel gives no mapping or no descriptor.
+    /// There is no such map, or the kernel provides no mapping or no descriptor.
     pub fn open(object: &Object, name: &str) -> io::Result<Ring> {
         let map = map_of(object, name)?;
         let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE)?.unwrap_or(4096) as usize;
@@ -100,29 +101,30 @@ impl Ring {
         Ok(Ring { consumer, producer, page, size, map })
     }
 
-    /// The map, as long as this lives.
+    /// The map, open as long as this lives.
     pub fn map(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
     }
 
-    /// The producers' position: hits that are begun from now on lie behind it.
+    /// The producers' position: hits begun from now on lie after it.
     pub fn produced(&self) -> usize {
         self.positions().1.load(Ordering::Acquire)
     }
 
-    /// Is there nothing before that position?
+    /// Whether there is nothing before this position.
     pub fn is_empty(&self, until: usize) -> bool {
         // only this reader writes it
         self.positions().0.load(Ordering::Relaxed) == until
     }
 
-    /// Hands over the hits up to that position, each in one or two pieces, until `take` returns false.
+    /// Hands over the hits up to this position, each in one or two pieces, until `take` returns false.
     pub fn consume(&self, until: usize, mut take: impl FnMut(&[u8], &[u8]) -> bool) -> Consumed {
         let (consumed, _) = self.positions();
         let mut position = consumed.load(Ordering::Relaxed);
         while position != until {
             let at = position & (self.size - 1);
-            // SAFETY: `at` is below `size` and a multiple of 8, as positions are, so 4 bytes from there lie in the mapping.
+            // SAFETY: `at` is below `size` and a multiple of 8, as positions are, so 4 bytes from there lie in the
+            // mapping.
             let header = unsafe { &*self.producer.at.as_ptr().add(self.page + at).cast::<AtomicU32>() };
             let Some(header) = written(header) else { return Consumed::Waits };
             let length = (header & !DISCARDED) as usize;
@@ -142,8 +144,8 @@ impl Ring {
 
     /// The consumer's position and the producers'.
     fn positions(&self) -> (&AtomicUsize, &AtomicUsize) {
-        // SAFETY: both pages are mapped as long as `self` lives, begin with a position (unsigned long, 64 bits: the ring
-        // tier is for 64-bit binaries), and are aligned as pages are.
+        // SAFETY: both pages are mapped as long as `self` lives, begin with a position (unsigned long, 64 bits: the
+        // ring tier is for 64-bit binaries), and are aligned as pages are.
         unsafe { (&*self.consumer.at.as_ptr().cast(), &*self.producer.at.as_ptr().cast()) }
     }
 
@@ -152,8 +154,9 @@ impl Ring {
         let at = at & (self.size - 1);
         let length = length.min(self.size);
         let first = length.min(self.size - at);
-        // SAFETY: both pieces lie within the data, `size` bytes behind the producers' page; the kernel does not change a
-        // hit between its writer's commit and our store of the consumer's position, before which the pieces are given up.
+        // SAFETY: both pieces lie within the data, `size` bytes after the producers' page; the kernel does not change a
+        // hit between its writer's commit and our store of the consumer's position, before which the pieces are
+        // released.
         unsafe {
             let data = self.producer.at.as_ptr().add(self.page);
             (

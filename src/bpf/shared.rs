@@ -1,7 +1,7 @@
 //! Structs and enums that BPF programs in C and the agent share.
 //!
-//! `shared!` and `shared_enum!` declare the Rust side. They make types, and descriptions of these types with which a test
-//! compares them to the C side.
+//! `shared!` and `shared_enum!` declare the Rust side. They make types, and descriptions with which a test compares
+//! these types to the C side.
 
 /// A member of a struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Member {
     pub size: usize,
 }
 
-/// The layout of a struct, to be compared with that in C.
+/// The layout of a struct, for comparison with that in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Struct {
     /// Its name in C.
@@ -42,7 +42,7 @@ pub unsafe trait Shared: Copy {
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
     }
 
-    /// The value at the start of `bytes`; `None` if these are too few.
+    /// The value at the start of `bytes`; `None` if there are too few.
     fn read(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..size_of::<Self>())?;
         // SAFETY: that many bytes are there, they need not be aligned, and any bytes are a value.
@@ -61,7 +61,7 @@ pub unsafe trait Shared: Copy {
     }
 }
 
-/// Declares a struct that C and Rust share, with array sizes in brackets that differ by the C struct.
+/// Declares a struct that C and Rust share; array sizes that differ between C structs are in brackets.
 macro_rules! shared {
     ($($(#[$about:meta])* $name:ident $([$n:ident])? { $($(#[$what:meta])* $field:ident: $type:ty,)* })*) => {$(
         $(#[$about])*
@@ -71,7 +71,7 @@ macro_rules! shared {
             $($(#[$what])* pub $field: $type,)*
         }
 
-        // SAFETY: numbers, bytes and shared structs; that there is no padding is asserted.
+        // SAFETY: numbers, bytes and shared structs; the lack of padding is asserted.
         unsafe impl $(<const $n: usize>)? $crate::bpf::shared::Shared for $name $(<$n>)? {
             const MEMBERS: &'static [$crate::bpf::shared::Member] = {
                 assert!(size_of::<Self>() == 0 $(+ size_of::<$type>())*, "padding");
@@ -116,10 +116,10 @@ macro_rules! shared_enum {
         }
 
         impl $name {
-            /// To be compared with that in C.
+            /// For comparison with the C enum.
             pub const ENUM: $crate::bpf::shared::Enum = $crate::bpf::shared::Enum { name: $c, values: &[$(($text, $number)),*] };
 
-            /// The one of that number.
+            /// The variant with this number.
             pub fn of(number: u32) -> Option<$name> {
                 match number {
                     $($number => Some($name::$value),)*
@@ -137,7 +137,7 @@ pub(crate) use shared_enum;
 pub struct Program {
     /// Its name in the object.
     pub name: &'static str,
-    /// Arguments of the probed function that it reads, from the first on: a probe behind the function's first
-    /// instruction must find them unchanged.
+    /// Number of the probed function's arguments that it reads, starting with the first: a probe after the function's
+    /// first instruction must find them unchanged.
     pub arguments: usize,
 }

@@ -1,6 +1,6 @@
 //! A hash table or an array of the BPF programs, typed by the contract.
 //!
-//! libbpf is called directly: libbpf-rs keeps the numbers of errors to itself.
+//! libbpf is called directly, since libbpf-rs hides error numbers.
 
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -11,12 +11,12 @@ use libbpf_rs::{libbpf_sys, MapCore, Object};
 
 use crate::bpf::shared::Shared;
 
-/// A map does not take an entry.
+/// A map that refused an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapError {
     /// Its name.
     pub map: &'static str,
-    /// What the kernel says.
+    /// The kernel's error.
     pub errno: i32,
 }
 
@@ -41,10 +41,10 @@ pub struct Table<K, V> {
 }
 
 impl<K: Shared, V: Shared> Table<K, V> {
-    /// The map of that name in a loaded object.
+    /// Opens the map of this name in a loaded object.
     ///
     /// # Errors
-    /// There is none, its keys or values have other sizes, or there are no more descriptors.
+    /// There is no such map, its keys or values have other sizes, or there are no more descriptors.
     pub fn open(object: &Object, name: &'static str) -> io::Result<Table<K, V>> {
         let found = map_of(object, name)?;
         let sizes = (found.key_size() as usize, found.value_size() as usize);
@@ -55,14 +55,14 @@ impl<K: Shared, V: Shared> Table<K, V> {
         Ok(Table { name, fd, entries: found.max_entries(), types: PhantomData })
     }
 
-    /// How many entries it can have.
+    /// Largest number of entries.
     pub fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// What stands behind a key.
+    /// The value of a key.
     pub fn get(&self, key: K) -> Option<V> {
-        // of that many bytes any are a value
+        // any bytes are a valid value
         let mut value = V::zeroed();
         let into = std::ptr::from_mut(&mut value).cast();
         // SAFETY: `open` made sure that the kernel reads and writes as many bytes as the two have.
@@ -70,18 +70,18 @@ impl<K: Shared, V: Shared> Table<K, V> {
         (found == 0).then_some(value)
     }
 
-    /// Sets what stands behind a key.
+    /// Sets the value of a key.
     ///
     /// # Errors
-    /// It is full.
+    /// The map is full.
     pub fn set(&self, key: K, value: V) -> Result<(), MapError> {
         self.update(key, value, libbpf_sys::BPF_ANY)
     }
 
-    /// The same, if nothing stands there.
+    /// Adds a key and its value.
     ///
     /// # Errors
-    /// Something does, or it is full.
+    /// The key exists, or the map is full.
     pub fn add(&self, key: K, value: V) -> Result<(), MapError> {
         self.update(key, value, libbpf_sys::BPF_NOEXIST)
     }
@@ -95,16 +95,16 @@ impl<K: Shared, V: Shared> Table<K, V> {
         }
     }
 
-    /// Takes a key out of a hash table; one that is not there is no error.
+    /// Removes a key from a hash table; a missing key is not an error.
     pub fn remove(&self, key: K) {
         // SAFETY: `open` made sure that the kernel reads as many bytes as it has.
         unsafe { libbpf_sys::bpf_map_delete_elem(self.raw(), key.bytes().as_ptr().cast()) };
     }
 
-    /// All keys, or those that there were when the programs changed it meanwhile.
+    /// All keys; only those found if the programs change the map meanwhile.
     pub fn keys(&self) -> Vec<K> {
         let mut keys: Vec<K> = Vec::new();
-        // a program that takes keys out makes the kernel begin again
+        // a program that removes keys makes the kernel start over
         while keys.len() <= self.entries as usize {
             let mut next = K::zeroed();
             let before = keys.last().map_or(std::ptr::null(), |key| key.bytes().as_ptr().cast());
@@ -123,10 +123,10 @@ impl<K: Shared, V: Shared> Table<K, V> {
     }
 }
 
-/// The map of that name.
+/// The map of this name.
 ///
 /// # Errors
-/// There is none.
+/// There is no such map.
 pub fn map_of<'a>(object: &'a Object, name: &str) -> io::Result<libbpf_rs::Map<'a>> {
     let found = object.maps().find(|map| map.name() == name);
     found.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))

@@ -1,9 +1,9 @@
-//! How hits come out of the kernel: through ring buffers, or through a perf buffer for each CPU. Puts have buffers of their
-//! own, so that a flood of processing does not push them out.
+//! Receives hits from the kernel: through ring buffers, or through a perf buffer for each CPU. Puts have their own
+//! buffers, so that a flood of processing does not push them out.
 //!
-//! Either way hits are copied into a `Batch` and processed from there, so that no code of ours runs inside libbpf. Nobody is
-//! woken for a single hit; the agent polls on a timer. No hit of a thread is handed over before an older one of the same
-//! thread (see `crate::bpf::batch`).
+//! Either way hits are copied into a `Batch` and processed from there, so that no code of ours runs inside libbpf. No
+//! hit wakes the agent by itself; the agent polls on a timer. No hit of a thread is handed over before an older one of
+//! the same thread (see `crate::bpf::batch`).
 
 use std::cell::RefCell;
 use std::io;
@@ -26,20 +26,20 @@ use crate::bpf::ring::{Consumed, Ring};
 use crate::bpf::table::{map_of, Table};
 use crate::linux::clock;
 
-/// Bytes of hits taken from the kernel at a time if no puts are among them. The ring holds four times as much.
+/// Bytes of hits taken from the kernel at a time if they include no puts. The ring holds four times as much.
 const BATCH: usize = 128 * 1024;
-/// Bytes held back at most while a program that was interrupted writes a hit: as much as both rings hold. Beyond that
+/// Most bytes held back while an interrupted program writes a hit: as much as both rings hold. Beyond that,
 /// completeness matters more than order.
 const MAX_HELD: usize = 768 * 1024;
-/// When such a hit is checked again.
+/// Time until such a hit is checked again.
 const INTERRUPTED: Duration = Duration::from_millis(1);
 
-/// Pages of 4 KiB a CPU of the perf tier. 512 KiB hold the 5000 hits of a tenth of a second of a very busy IOC; 128 KiB
-/// the hits of 350 puts.
+/// Pages of 4 KiB for each CPU in the perf tier. 512 KiB hold the 5000 hits of a tenth of a second of a very busy IOC;
+/// 128 KiB hold the hits of 350 puts.
 const PAGES: usize = 128;
 const PAGES_OF_PUTS: usize = 32;
-/// The reader is woken when this number of hits wait on a CPU: a fifth of its buffer, a quarter of that of puts. It looks in by
-/// itself every 50 ms.
+/// Number of waiting hits on a CPU that wakes the reader: a fifth of its buffer, a quarter of that of puts. The reader
+/// also polls every 50 ms.
 const WAKE_AT: u32 = 1024;
 const WAKE_AT_PUTS: u32 = 180;
 
@@ -54,7 +54,7 @@ enum Buffer {
     Perf { hits: PerfBuffer, puts: PerfBuffer },
 }
 
-/// Hits that did not fit.
+/// Numbers of hits that did not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Of processing, of requests for it, and of links' puts.
@@ -63,7 +63,7 @@ pub struct Lost {
     pub puts: u64,
 }
 
-/// The open end of the buffers.
+/// The reading end of the buffers.
 pub struct Transport {
     buffer: Buffer,
     /// Reused; between rounds it holds hits that are too new.
@@ -74,14 +74,14 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Opens the buffers of a loaded object, whichever kind they are.
+    /// Opens the buffers of a loaded object, of either kind.
     ///
     /// # Errors
-    /// One is missing, or the kernel gives no mapping or no descriptor.
+    /// One is missing, or the kernel provides no mapping or no descriptor.
     pub fn open(object: &Object, tier: Tier) -> Result<Transport, Refusal> {
         let refused = |step| move |error: io::Error| diagnose(step, error.into());
         let batch = Rc::new(RefCell::new(Batch::default()));
-        // before libbpf makes one of its own: so ENOSYS later on is that of perf_event_open()
+        // before libbpf makes its own: so a later ENOSYS is that of perf_event_open()
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
         let epoll = epoll.map_err(|errno| refused(Step::Epoll)(errno.into()))?;
         let buffer = libbpf::listen(|| match tier {
@@ -99,7 +99,7 @@ impl Transport {
             }
         });
         let buffer = buffer.map_err(|failure| diagnose(Step::Buffers, failure))?;
-        // A ring itself is readable as soon as there is a single hit; through epoll it is when the programs say so.
+        // A ring itself is readable as soon as there is a single hit; through epoll, only when the programs wake it.
         for buffer in buffer.fds() {
             let added = epoll.add(buffer, EpollEvent::new(EpollFlags::EPOLLIN, 0));
             added.map_err(|errno| refused(Step::Epoll)(errno.into()))?;
@@ -114,7 +114,7 @@ impl Transport {
 
     /// Hands over the waiting hits, those of each thread in order. True if there may be more.
     pub fn drain(&mut self, mut work: impl FnMut(&Batch)) -> bool {
-        // before anything is taken: see the batch's module
+        // before any hit is taken: see the module of the batch
         let now = clock::monotonic();
         let done = match &self.buffer {
             Buffer::Rings(rings) => {
@@ -164,7 +164,7 @@ impl Transport {
         more
     }
 
-    /// Hits that did not fit since the last call.
+    /// Number of hits that did not fit since the last call.
     pub fn lost(&mut self) -> Lost {
         let now = match &self.buffer {
             Buffer::Rings(rings) => {
@@ -186,7 +186,7 @@ impl Transport {
 }
 
 impl Buffer {
-    /// What becomes readable.
+    /// Descriptors that become readable.
     fn fds(&self) -> [BorrowedFd<'_>; 2] {
         match self {
             Buffer::Rings(rings) => [rings.hits.map(), rings.puts.map()],

@@ -3,8 +3,8 @@
 //! The programs call bpf_probe_read_user(), which came with kernel 5.5. libbpf checks whether the kernel has
 //! bpf_probe_read_kernel(), and if not replaces both with bpf_probe_read(). Lockdown in confidentiality mode forbids
 //! bpf_probe_read_kernel() and bpf_probe_read(), but not bpf_probe_read_user(): so libbpf's replacement would keep the
-//! programs from being loaded. This undoes it, and only if the kernel says that it has bpf_probe_read_user() and not
-//! bpf_probe_read().
+//! programs from being loaded. This module undoes it, but only if the kernel shows that it has bpf_probe_read_user()
+//! and not bpf_probe_read().
 
 use std::ffi::{c_int, c_long};
 use std::sync::{Once, OnceLock};
@@ -16,14 +16,14 @@ use libbpf_rs::libbpf_sys::{
     BPF_PROG_TYPE_KPROBE,
 };
 
-/// The section of programs for probes. Those in another section get no help here.
+/// The section of programs for probes. Programs in other sections are left alone.
 const SECTION: &std::ffi::CStr = c"uprobe";
 /// BPF_CALL of BPF_JMP, and the numbers of helpers (linux/bpf.h).
 const CALL: u8 = 0x85;
 const PROBE_READ: i32 = 4;
 const PROBE_READ_USER: i32 = 112;
 
-/// From now on libbpf calls `before_load` for each program.
+/// Makes libbpf call `before_load` for each program from now on.
 pub fn prepare() {
     static ONCE: Once = Once::new();
     // once: libbpf's objects point to what was registered
@@ -40,7 +40,7 @@ pub fn prepare() {
     });
 }
 
-/// Called by libbpf for each program, when all maps are made and helpers have been replaced.
+/// Called by libbpf for each program, after all maps are made and helpers have been replaced.
 unsafe extern "C" fn before_load(program: *mut bpf_program, _: *mut bpf_prog_load_opts, _: c_long) -> c_int {
     libbpf::at_programs();
     // SAFETY: libbpf's own program, which it is about to load; it has that number of instructions.
@@ -53,7 +53,7 @@ unsafe extern "C" fn before_load(program: *mut bpf_program, _: *mut bpf_prog_loa
     };
     if instructions.iter().any(|instruction| calls(instruction, PROBE_READ)) && only_user_reads() {
         restore(&mut instructions);
-        // SAFETY: libbpf copies them; this callback is the one place where it may be called (bpf/libbpf.h).
+        // SAFETY: libbpf copies them; only this callback may make this call (bpf/libbpf.h).
         return unsafe {
             bpf_program__set_insns(program, instructions.as_mut_ptr(), instructions.len() as _)
         };
@@ -61,9 +61,9 @@ unsafe extern "C" fn before_load(program: *mut bpf_program, _: *mut bpf_prog_loa
     0
 }
 
-/// Does the kernel have bpf_probe_read_user(), and not what libbpf replaces it with?
+/// Whether the kernel has bpf_probe_read_user(), and not libbpf's replacement for it.
 fn only_user_reads() -> bool {
-    // asked once, since each probe leaves a line in the kernel's log
+    // checked once, since each check leaves a line in the kernel's log
     static ANSWER: OnceLock<bool> = OnceLock::new();
     let has = |helper: i32| {
         // SAFETY: no pointers are passed.
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn only_calls_of_the_helper_are_changed() {
-        // a call of a helper, of another, of a program, and an addition
+        // calls of a helper, of another helper and of a program, and an addition
         let mut instructions = [(CALL, 0, 4), (CALL, 0, 5), (CALL, 1, 4), (0x07, 0, 4)]
             .map(|(code, source, imm)| instruction(code, source, imm));
         restore(&mut instructions);

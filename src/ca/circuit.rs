@@ -1,5 +1,5 @@
-//! Channel Access above [`Connections`](crate::net::connections::Connections): each side is framed, its messages go to
-//! the circuit's session, and bytes that can't be framed are counted.
+//! Channel Access above [`Connections`](crate::net::connections::Connections): frames each side, passes its messages to
+//! the circuit's session, and counts bytes that can't be framed.
 
 use iocrec_log::event::{Address, CircuitId, Event, Origin};
 
@@ -12,8 +12,8 @@ use crate::net::protocol::{Bytes, Ends, Protocol, Side, Start};
 use crate::net::service::Service;
 use crate::net::stream::Gap;
 
-/// Bytes without a message after which a connection that was joined in mid-stream, and has never
-/// shown one, is taken for something else than Channel Access. It is still looked at.
+/// Bytes without a message after which a connection that was joined mid-stream, and has never shown a message, counts
+/// as something other than Channel Access. It is still inspected.
 const FOREIGN_AFTER: u64 = 64 << 10;
 
 /// Channel Access, for the capture and its filter.
@@ -23,22 +23,22 @@ pub static SERVICE: Service = Service { name: "Channel Access", rule: filter::ru
 #[derive(Debug)]
 pub struct ChannelAccess {
     limits: ChannelLimits,
-    /// Bytes of a put's payload that are kept.
+    /// Bytes to keep of a put's payload.
     payload: u32,
-    /// Report the ends of circuits.
+    /// Whether to report the ends of circuits.
     reports_ends: bool,
     ids: Ids,
     losses: Losses,
 }
 
-/// What a client says it is.
+/// A client's identity, as it claims.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'a> {
-    /// User name; empty: unknown.
+    /// User name; empty if unknown.
     pub user: &'a str,
-    /// Host name; empty: unknown.
+    /// Host name; empty if unknown.
     pub host: &'a str,
-    /// Minor version of its protocol; 0: unknown.
+    /// Minor version of its protocol; 0 if unknown.
     pub minor: u16,
 }
 
@@ -52,11 +52,11 @@ pub struct Circuit {
     from_server: Framer,
     /// Lost bytes of this delivery: not captured, not framed.
     lost: (u64, u64),
-    /// The stream begins with something else than Channel Access.
+    /// Whether the stream begins with something other than Channel Access.
     is_foreign: bool,
     /// Bytes without a message.
     unrecognized: u64,
-    /// The number that it had when it was closed.
+    /// The circuit's number when it was closed.
     closed_id: Option<CircuitId>,
 }
 
@@ -66,7 +66,7 @@ impl Circuit {
         self.session.id()
     }
 
-    /// The number that it had when it was closed.
+    /// The circuit's number when it was closed.
     pub fn closed_id(&self) -> Option<CircuitId> {
         self.closed_id
     }
@@ -100,7 +100,7 @@ impl ChannelAccess {
         self.losses.finish(now, out);
     }
 
-    /// Adds what was read from the memory of a server or client; the circuit's number.
+    /// Adds the state read from the memory of a server or client; returns the circuit's number.
     pub fn seed(
         &mut self,
         circuit: &mut Circuit,
@@ -113,7 +113,7 @@ impl ChannelAccess {
         circuit.session.seed(now, (client.user, client.host, client.minor), channels, &mut context)
     }
 
-    /// Hands a piece of one side to its framer, and the messages that this completes to the session.
+    /// Passes a piece of one side to its framer, and the messages that this completes to the session.
     fn frame(
         &mut self,
         circuit: &mut Circuit,
@@ -238,7 +238,7 @@ impl Protocol for ChannelAccess {
     }
 
     fn sender(&self, payload: &[u8]) -> Option<Side> {
-        // Both may begin with VERSION, but a server that speaks without having been seen to be asked is rare.
+        // Both may begin with VERSION, but a server's is rarely captured when its client's was not.
         let header = Header::parse(payload)?;
         let could = |side| message::plausible(side, &header) != Plausibility::None;
         match (could(Side::Client), could(Side::Server)) {

@@ -1,4 +1,4 @@
-//! From packets to facts: the connections of Channel Access, as the recorder drives them.
+//! From packets to facts: the Channel Access connections, behind the recorder's interface to decoders.
 
 use iocrec_log::event::{Address, CircuitId, Event};
 
@@ -25,10 +25,10 @@ pub struct Limits {
     pub buffered: usize,
     /// The same for all connections together.
     pub all_buffered: usize,
-    /// Bytes of a put's payload that are kept.
+    /// Bytes to keep of a put's payload.
     pub payload: u32,
-    /// How long missing bytes are waited for, in nanoseconds. Longer than a sender waits before it
-    /// sends again (200 ms on Linux, doubled at each failure).
+    /// Time to wait for missing bytes, nanoseconds. Longer than a sender waits before it sends again (200 ms on Linux,
+    /// doubled at each failure).
     pub wait: u64,
 }
 
@@ -61,8 +61,8 @@ impl Decoder {
         Decoder { connections: Connections::new(limits, ChannelAccess::new(channels, payload)) }
     }
 
-    /// From now on reports the ends of each circuit: its namespace, and the process that serves it, as far as the
-    /// listening sockets show.
+    /// From now on reports the ends of each circuit: its namespace, and the process that serves it, if the listening
+    /// sockets show it.
     pub fn report_ends(&mut self) {
         self.connections.protocol.report_ends();
     }
@@ -73,8 +73,8 @@ impl Decoder {
         circuit.id().filter(|_| closed.is_none())
     }
 
-    /// The number of the circuit between these ends that was open at `time` (nanoseconds, monotonic), though it may be
-    /// closed by now.
+    /// The number of the circuit that was open between these ends at `time` (nanoseconds, monotonic), even if it has
+    /// been closed since.
     pub fn circuit_then(
         &self,
         namespace: Namespace,
@@ -89,16 +89,15 @@ impl Decoder {
         }
     }
 
-    /// The network namespace in which a circuit is recorded whose client is in `namespace`: that of the server's
+    /// The network namespace in which a circuit is recorded if its client is in `namespace`: that of the server's
     /// address, if it is captured.
     pub fn home(&self, namespace: Namespace, server: Address) -> Namespace {
         self.connections.home(namespace, server)
     }
 
-    /// Takes a packet that was captured in a network namespace, from its IPv4 header on, at `time`
-    /// (nanoseconds, monotonic). `original_length` is its length before the capture cut anything off.
-    /// Facts go to `out`; their times are those of the packets that completed them, which may be older
-    /// than `time`.
+    /// Takes a packet captured in a network namespace, from its IPv4 header on, at `time` (nanoseconds, monotonic).
+    /// `original_length` is its length before the capture cut anything off. Facts go to `out`; their times are those of
+    /// the packets that completed them, which may be older than `time`.
     pub fn packet(
         &mut self,
         namespace: Namespace,
@@ -110,8 +109,8 @@ impl Decoder {
         self.connections.packet(namespace, time, ipv4, original_length, out);
     }
 
-    /// Adds a circuit and channels that were read from the memory of a server or client at `now`.
-    /// Facts from the network go before these; a `minor` of 0 and empty texts mean unknown.
+    /// Adds a circuit and channels that were read from the memory of a server or client at `now`. Facts from the
+    /// network take precedence; a `minor` of 0 and empty texts mean unknown.
     #[allow(clippy::too_many_arguments)] // the members of a circuit, by name at each call
     pub fn seed(
         &mut self,
@@ -127,7 +126,7 @@ impl Decoder {
     ) -> CircuitId {
         let found = self.connections.adopt(namespace, now, client, server, out);
         let identity = Client { user, host, minor };
-        // it was put there just now
+        // the connection was adopted just now
         found.map_or(0, |(protocol, circuit)| protocol.seed(circuit, now, &identity, channels, out))
     }
 }

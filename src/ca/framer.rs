@@ -1,15 +1,14 @@
 //! Cuts one direction of a circuit into Channel Access messages.
 //!
-//! A [`Framer`] takes the stream in order: bytes in pieces of any size, and gaps. It hands out each message once it is
-//! complete, with the first bytes of its payload; payloads
-//! that nobody needs, and the rest of long ones, are counted and not kept, whatever size they claim.
+//! A [`Framer`] takes the stream in order: bytes in pieces of any size, and gaps. It passes on each message once it is
+//! complete, with the first bytes of its payload; payloads that nobody needs, and the rest of long ones, are counted
+//! and not kept, whatever size they claim.
 //!
-//! A stream seen from its first byte is followed by the sizes in its headers alone. A stream that is
-//! joined in mid-stream, or that lost bytes, is resynchronized: the start of a TCP segment is a candidate for
-//! the start of a message if its header is [`plausible`], and messages are held back until the
-//! framing is confirmed: by a second header where the first says that it must be, or by a
-//! message that ends just where its segment ends. Candidates that fail are dropped and counted as lost. So a
-//! payload that begins a segment is not taken for a put unless it was made to deceive.
+//! A stream seen from its first byte is followed by the sizes in its headers alone. A stream that is joined mid-stream,
+//! or that lost bytes, is resynchronized: the start of a TCP segment is a candidate for the start of a message if its
+//! header is [`plausible`], and messages are held back until the framing is confirmed: by a second header where the
+//! first one requires it, or by a message that ends exactly where its segment ends. Candidates that fail are dropped
+//! and counted as lost. So a payload that begins a segment is not taken for a put unless it was made to deceive.
 
 use crate::ca::message::{
     self, is_text, plausible, Header, Plausibility, CLIENT_NAME, CREATE_CHAN, ERROR, HEADER, HOST_NAME,
@@ -18,50 +17,50 @@ use crate::ca::message::{
 use crate::net::protocol::Side;
 use crate::net::stream::Gap;
 
-/// Payload bytes of a CREATE_CHAN, CLIENT_NAME or HOST_NAME that are kept. Servers take no longer
-/// names (RSRV: 512 bytes for users and hosts; PV names are far shorter).
+/// Payload bytes to keep of a CREATE_CHAN, CLIENT_NAME or HOST_NAME. Servers accept no longer names (RSRV: 512 bytes
+/// for users and hosts; PV names are far shorter).
 const KEPT_NAME: u32 = 512;
-/// Payload bytes of an ERROR that are kept: a header and its text.
+/// Payload bytes to keep of an ERROR: a header and its text.
 const KEPT_ERROR: u32 = 512;
-/// Evidence (see [`PROOF`]) after which framing that was found in mid-stream is trusted like one that
-/// was followed from the start, so that unusual messages no longer end it.
+/// Evidence (see [`PROOF`]) after which framing found mid-stream is trusted like framing followed from the start, so
+/// that unusual messages no longer end it.
 const TRUSTED_AFTER: u32 = 32;
-/// Evidence that a framing is right: two messages one behind the other that are well founded (two
-/// points each), or more that are less so (one point each).
+/// Evidence that a framing is right: two consecutive well-founded messages (two points each), or more that are less
+/// well founded (one point each).
 const PROOF: u32 = 4;
-/// Evidence that is enough when a message ends where its segment ends.
+/// Evidence that suffices if a message ends where its segment ends.
 const PROOF_AT_END: u32 = 2;
-/// Messages that are held back at most until a framing is confirmed. Blank ones, which are no evidence
-/// and say nothing, are not held beyond that.
+/// Maximum number of messages held back until a framing is confirmed. Blank messages beyond it are not held: they are
+/// no evidence and carry no information.
 const MAX_HELD: usize = 8;
 
-/// Where messages go: time, header, first bytes of the payload.
+/// Receives the messages: time, header, first bytes of the payload.
 pub type Sink<'a> = dyn FnMut(u64, &Header, &[u8]) + 'a;
 
-/// How certain the framing is.
+/// Certainty of the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
-    /// The stream is known from its first byte, of which no message has come yet.
+    /// The stream is known from its first byte, but no message has come yet.
     Start,
     /// Followed from the start, or confirmed long enough.
     Certain,
-    /// Found in mid-stream and confirmed; headers must be plausible until so much more evidence is in.
+    /// Found mid-stream and confirmed; headers must be plausible until this much more evidence is in.
     Confirmed(u32),
-    /// A candidate, with so much evidence.
+    /// A candidate, with this much evidence.
     Candidate(u32),
-    /// Not known before the next segment starts.
+    /// Unknown until the next segment starts.
     Unsynchronized,
 }
 
-/// A message whose header has come.
+/// A message whose header has arrived.
 #[derive(Debug)]
 struct Open {
     header: Header,
-    /// Bytes of the payload to come.
+    /// Payload bytes still to come.
     left: u64,
-    /// Bytes of the payload still to be kept.
+    /// Payload bytes still to be kept.
     keep: usize,
-    /// A kept part is missing.
+    /// Whether a part to be kept is missing.
     damaged: bool,
 }
 
@@ -73,11 +72,11 @@ struct Held {
     payload: Vec<u8>,
 }
 
-/// One direction's state. See the module.
+/// The state of one direction. See the module.
 #[derive(Debug)]
 pub struct Framer {
     side: Side,
-    /// Payload bytes of a put that are kept.
+    /// Bytes to keep of a put's payload.
     put_payload: u32,
     framing: Framing,
     head: [u8; LONG_HEADER],
@@ -92,7 +91,7 @@ pub struct Framer {
 }
 
 impl Framer {
-    /// A framer for a direction that is joined in mid-stream.
+    /// A framer for a direction that is joined mid-stream.
     pub fn new(side: Side, put_payload: u32) -> Framer {
         Framer {
             side,
@@ -109,7 +108,7 @@ impl Framer {
         }
     }
 
-    /// What comes next is the first byte of the stream.
+    /// The next byte is the first of the stream.
     pub fn start(&mut self) {
         *self = Framer { framing: Framing::Start, ..Framer::new(self.side, self.put_payload) };
     }
@@ -121,21 +120,21 @@ impl Framer {
         }
     }
 
-    /// The stream began with something else than Channel Access.
+    /// Whether the stream began with something other than Channel Access.
     pub fn is_foreign(&self) -> bool {
         self.foreign
     }
 
-    /// Bytes that could not be framed, and gaps that mattered, since last asked.
+    /// Bytes that could not be framed, and gaps that mattered, since the last call.
     pub fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
 
-    /// Takes the next bytes of the stream, of one TCP segment. `starts` and `ends` say that they
-    /// begin and end that segment.
+    /// Takes the next bytes of the stream, from one TCP segment. `starts` and `ends`: whether they begin and end that
+    /// segment.
     pub fn bytes(&mut self, time: u64, bytes: &[u8], starts: bool, ends: bool, sink: &mut Sink) {
         let mut rest = bytes;
-        // A candidate from an earlier segment may turn out wrong; then this segment's start is one.
+        // A candidate from an earlier segment may turn out wrong; then the start of this segment is a candidate.
         let mut second_try = starts && matches!(self.framing, Framing::Candidate(_));
         if starts && self.framing == Framing::Unsynchronized {
             self.framing = Framing::Candidate(0);
@@ -195,8 +194,7 @@ impl Framer {
         self.head_length == 0 && self.open.is_none()
     }
 
-    /// Takes some of these bytes, at least one, and returns their number. If they can't be framed,
-    /// none is taken.
+    /// Takes some of these bytes, at least one, and returns their number. If they can't be framed, takes none.
     fn advance(&mut self, time: u64, rest: &[u8], sink: &mut Sink) -> Result<usize, NotFramed> {
         if let Some(open) = &mut self.open {
             let used = usize::try_from(open.left).unwrap_or(usize::MAX).min(rest.len());
@@ -238,7 +236,7 @@ impl Framer {
         Ok(used)
     }
 
-    /// A message begins with these bytes: takes as much of it as they have.
+    /// A message begins with these bytes: takes all of it, or its header if the rest has not come yet.
     fn begin(&mut self, time: u64, header: Header, rest: &[u8], sink: &mut Sink) -> Result<usize, NotFramed> {
         self.check(&header)?;
         let from = header.bytes();
@@ -280,7 +278,7 @@ impl Framer {
         settled
     }
 
-    /// Counts bytes as taken in; those of whole messages of a trusted framing are settled.
+    /// Counts bytes as taken; those of whole messages of a trusted framing are settled.
     fn took(&mut self, bytes: u64) {
         let is_candidate = matches!(self.framing, Framing::Candidate(_));
         if self.between_messages() && !is_candidate {
@@ -290,7 +288,7 @@ impl Framer {
         }
     }
 
-    /// Is this header possible in this state of the framing?
+    /// Whether this header is possible in this state of the framing.
     fn check(&mut self, header: &Header) -> Result<(), NotFramed> {
         let plausibility = plausible(self.side, header);
         let good = match &mut self.framing {
@@ -311,7 +309,7 @@ impl Framer {
         }
     }
 
-    /// A whole message: hands it out, or holds it back while its framing is only a candidate.
+    /// Passes on a whole message, or holds it back while its framing is only a candidate.
     fn settle(
         &mut self,
         time: u64,
@@ -369,7 +367,7 @@ impl Framer {
         self.held.clear();
     }
 
-    /// Number of payload bytes of this message that are kept.
+    /// Number of payload bytes to keep of this message.
     fn keep(&self, header: &Header) -> usize {
         let most = match (self.side, header.command) {
             (Side::Client, WRITE | WRITE_NOTIFY) => self.put_payload,
@@ -381,7 +379,7 @@ impl Framer {
     }
 }
 
-/// The bytes are no message of Channel Access.
+/// The bytes are not a Channel Access message.
 #[derive(Debug)]
 struct NotFramed;
 
@@ -426,7 +424,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-        /// Every byte is in a message, counted as lost, or still in the balance.
+        /// Every byte is in a message, counted as lost, or still undecided.
         #[test]
         fn no_byte_is_forgotten(inputs in vec(input(), 0..60), from_start in any::<bool>(), server in any::<bool>()) {
             let mut framer = Framer::new(if server { Side::Server } else { Side::Client }, 16);
@@ -447,14 +445,14 @@ mod tests {
                     Input::Gap(length, cause) => {
                         let before = (framer.lost, framer.unsettled, in_messages.get());
                         framer.gap(0, *length, *cause, &mut sink);
-                        // Updates that were left out between messages are no loss.
+                        // Omitted updates between messages are not a loss.
                         let passed = *cause == Gap::Elided && before == (framer.lost, framer.unsettled, in_messages.get());
                         fed += if passed { 0 } else { u64::from(*length) };
                     }
                 }
                 lost += framer.take_lost();
                 if framer.held.len() >= MAX_HELD {
-                    // Blank messages are passed over from here on.
+                    // From here on, blank messages are passed over.
                     return Ok(());
                 }
                 prop_assert_eq!(fed, in_messages.get() + lost + framer.unsettled);

@@ -1,13 +1,13 @@
 //! Counts losses and reports them without flooding the log.
 //!
-//! Every byte is counted. A kind of loss is reported at once if it was not reported lately, else
-//! once an interval, with all that has gathered since the last report.
+//! Every byte is counted. A kind of loss is reported at once if it was not reported recently, else once per interval,
+//! with everything that has accumulated since the last report.
 
 use iocrec_log::event::{Address, Event, Fact, Loss, LossSource};
 
 /// Least time between two reports of one kind, nanoseconds.
 const INTERVAL: u64 = 1_000_000_000;
-/// The same for streams that are not Channel Access, which lose nothing of interest.
+/// The same for streams other than Channel Access, which lose nothing of interest.
 const FOREIGN_INTERVAL: u64 = 600_000_000_000;
 
 /// Kinds of losses.
@@ -17,7 +17,7 @@ pub enum Kind {
     Gap,
     /// Bytes in which no messages could be found.
     Unframed,
-    /// Bytes of streams on Channel Access ports that are something else.
+    /// Bytes of other protocols on Channel Access ports.
     Foreign,
     /// Circuits that had to be forgotten while open.
     Circuits,
@@ -36,7 +36,7 @@ struct Tally {
     several: bool,
 }
 
-/// Losses that are not reported yet.
+/// Losses not yet reported.
 #[derive(Debug, Default)]
 pub struct Losses {
     tallies: [Tally; KINDS.len()],

@@ -1,12 +1,12 @@
 //! Channel Access messages: the header, and how plausible it is.
 //!
-//! A header is 16 bytes, big endian: command, payload size, data type, element count (u16 each), two
-//! parameters (u32 each). A payload size of 0xffff says that the true size and count follow as two
-//! u32 (24 bytes in all). The specification also wants a count of 0 there; EPICS Base tests the
-//! size alone, and sends the long form with a payload of 0 for an array of 65535 elements or more.
+//! A header is 16 bytes, big-endian: command, payload size, data type, element count (u16 each), two parameters (u32
+//! each). A payload size of 0xffff means that the true size and count follow as two u32 (24 bytes in all). The
+//! specification also requires a count of 0 there; EPICS Base tests only the size, and sends the long form with a
+//! payload of 0 for an array of 65535 elements or more.
 //!
-//! [`plausible`] is for a decoder that joins in mid-stream and must distinguish a header from
-//! array data. It knows what clients and servers do send, not all that the protocol would allow.
+//! [`plausible`] is for a decoder that joins mid-stream and must distinguish a header from array data. It accepts what
+//! clients and servers really send, not everything that the protocol would allow.
 
 use epics::{Dbf, Dbr};
 
@@ -19,11 +19,11 @@ pub const LONG_HEADER: usize = 24;
 
 /// VERSION, the first message of a circuit: type = priority, count = minor version.
 pub const VERSION: u16 = 0;
-/// EVENT_ADD: a subscription; from the server a monitor update, or with payload 0 its end.
+/// EVENT_ADD: a subscription; from the server, a monitor update, or with payload 0 its end.
 pub const EVENT_ADD: u16 = 1;
 /// EVENT_CANCEL: end of a subscription.
 pub const EVENT_CANCEL: u16 = 2;
-/// READ, long out of use.
+/// READ, long obsolete.
 pub const READ: u16 = 3;
 /// WRITE: a put without an answer. Parameters: sid, ioid.
 pub const WRITE: u16 = 4;
@@ -41,7 +41,7 @@ pub const ERROR: u16 = 11;
 pub const CLEAR_CHANNEL: u16 = 12;
 /// NOT_FOUND, on TCP from name servers.
 pub const NOT_FOUND: u16 = 14;
-/// READ_NOTIFY: a get, and its answer.
+/// READ_NOTIFY: a get, or its answer.
 pub const READ_NOTIFY: u16 = 15;
 /// CREATE_CHAN: request: cid, minor version, name; answer: native type and count, cid, sid.
 pub const CREATE_CHAN: u16 = 18;
@@ -53,27 +53,26 @@ pub const CLIENT_NAME: u16 = 20;
 pub const HOST_NAME: u16 = 21;
 /// ACCESS_RIGHTS: parameters cid, rights (1 read, 2 write).
 pub const ACCESS_RIGHTS: u16 = 22;
-/// ECHO, for keeping a circuit alive.
+/// ECHO: keeps a circuit alive.
 pub const ECHO: u16 = 23;
 /// CREATE_CH_FAIL: parameter cid.
 pub const CREATE_CH_FAIL: u16 = 26;
 /// SERVER_DISCONN: the server ends a channel: parameter cid.
 pub const SERVER_DISCONN: u16 = 27;
-/// Highest command there is.
+/// Highest command.
 pub const LAST_COMMAND: u16 = 27;
 
-/// Longest user or host name that a server takes, as a payload size (RSRV: 512).
+/// Longest user or host name that a server accepts, as a payload size (RSRV: 512).
 pub const LONGEST_NAME: u32 = 512;
 
 /// Highest DBR type.
 const LAST_DBR: u16 = Dbr::LAST.0;
-/// Largest plausible payload while resynchronizing: 256 MiB, larger than any
-/// camera image that is sent through Channel Access.
+/// Largest plausible payload while resynchronizing: 256 MiB, larger than any camera image sent through Channel Access.
 const MAX_PLAUSIBLE_SIZE: u32 = 256 << 20;
-/// Highest plausible ECA status: some more than there are.
+/// Highest plausible ECA status: somewhat above the highest defined one.
 const LAST_STATUS: u32 = 0x1ff;
 const _: () = assert!(LAST_STATUS >= epics::eca::MAX_CODE);
-/// Highest plausible minor version: 13 is today's.
+/// Highest plausible minor version: 13 is the current one.
 const LAST_MINOR: u32 = 31;
 
 /// A message's header, short or long.
@@ -91,12 +90,12 @@ pub struct Header {
     pub p1: u32,
     /// Parameter 2.
     pub p2: u32,
-    /// It came in the long form.
+    /// Whether it came in the long form.
     pub long: bool,
 }
 
 impl Header {
-    /// Length of the header that begins with these bytes; `None` if there are too few to know it.
+    /// Length of the header that begins with these bytes; `None` if they are too few.
     pub fn length(bytes: &[u8]) -> Option<usize> {
         match (bytes.get(2)?, bytes.get(3)?) {
             (0xff, 0xff) => Some(LONG_HEADER),
@@ -104,7 +103,7 @@ impl Header {
         }
     }
 
-    /// Reads a header from the first bytes; none if there are too few.
+    /// Reads a header from the first bytes; `None` if they are too few.
     pub fn parse(bytes: &[u8]) -> Option<Header> {
         let short: &[u8; HEADER] = bytes.first_chunk()?;
         let u16_at = |i: usize| u16::from_be_bytes([short[i], short[i + 1]]);
@@ -142,15 +141,15 @@ impl Header {
 pub enum Plausibility {
     /// No client or server sends this.
     None,
-    /// It could be one, but it is all zeros save the command, as array data often is.
+    /// It could be a header, but all except the command is zero, as often in array data.
     Weak,
-    /// It could be one, but so could some arrays of small numbers.
+    /// It could be a header, but so could some arrays of small numbers.
     Fair,
-    /// Its fields fit one another.
+    /// Its fields are consistent.
     Strong,
 }
 
-/// Is the payload size the padded size of the header's count and type?
+/// Whether the payload size is the padded size of the header's count and type.
 fn size_fits(header: &Header) -> bool {
     let dbr = Dbr(header.dbr);
     let (Some(meta), Some(value)) = (dbr.value_offset(), dbr.value_size()) else { return false };
@@ -167,7 +166,7 @@ fn size_fits(header: &Header) -> bool {
     }
 }
 
-/// Is this a header that this side sends?
+/// How plausible it is that this side sends this header.
 pub fn plausible(side: Side, header: &Header) -> Plausibility {
     let empty = header.size == 0;
     let bare = empty && header.count == 0 && header.dbr == 0;
@@ -219,14 +218,14 @@ pub fn plausible(side: Side, header: &Header) -> Plausibility {
     }
 }
 
-/// Is this a name as clients send it: some text, then NULs only?
+/// Whether this is a name as clients send it: some text, then only NULs.
 pub fn is_text(payload: &[u8]) -> bool {
     let end = payload.iter().position(|&b| b == 0).unwrap_or(payload.len());
     let (text, padding) = payload.split_at(end);
     !text.is_empty() && text.iter().all(|&b| b >= 0x20 && b != 0x7f) && padding.iter().all(|&b| b == 0)
 }
 
-/// The text up to the first NUL. Bytes that are not UTF-8 stand as `\xNN`.
+/// The text up to the first NUL. Bytes that are not UTF-8 become `\xNN`.
 pub fn text(payload: &[u8]) -> String {
     let end = payload.iter().position(|&b| b == 0).unwrap_or(payload.len());
     let mut text = String::new();

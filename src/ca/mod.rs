@@ -5,16 +5,16 @@
 //! the state of a circuit and its channels. Bytes that can't be captured or understood are counted and
 //! reported (`losses`). [`servers`] finds the ports to watch.
 //!
-//! Promises: no input panics or makes memory grow beyond the [`Limits`]; no put is made up, whatever
-//! is lost or wherever a stream is joined, short of data made to deceive; a put is reported once,
-//! however often its bytes are sent; each lost byte that could have mattered is counted.
+//! Promises: no input causes a panic or makes memory grow beyond the [`Limits`]; no put is invented, whatever is lost
+//! or wherever a stream is joined, short of data made to deceive; a put is reported once, however often its bytes are
+//! sent; each lost byte that could have mattered is counted.
 //!
-//! The time of a fact is that at which the server could know it: that of the segment that completed
-//! the message, or of the one that filled a gap before it. Bytes that never come hold
-//! back the following ones by up to [`Limits::wait`], so facts may come a little out of order of time.
+//! The time of a fact is the time at which the server could know it: that of the segment that completed the message, or
+//! of the one that filled a gap before it. Bytes that never come delay the following ones by up to [`Limits::wait`], so
+//! facts may be slightly out of chronological order.
 //!
-//! A put's request id (`ioid`) distinguishes puts with answers. In a put without one, libca repeats
-//! the channel's own id each time.
+//! A put's request id (`ioid`) distinguishes puts with answers. In a put without an answer, libca repeats the channel's
+//! own id each time.
 
 mod circuit;
 mod decoder;

@@ -1,11 +1,10 @@
 //! Finds the Channel Access servers that run on this machine, and their TCP ports.
 //!
-//! One pass over /proc, or over some IOCs. A process that listens on TCP is a server if the caller
-//! knows that it is an IOC, if it holds the UDP socket on which servers are searched for (port 5064, or what
-//! its own environment says), or if it holds TCP and UDP sockets on one port, as caproto's and other
-//! portable servers do. Port 5065, on which clients' repeaters listen, proves nothing. Channel Access uses no
-//! privileged ports. In other network namespaces, whose packets are mostly not seen
-//! here, only IOCs count.
+//! Makes one pass over /proc, or over some IOCs. A process that listens on TCP is a server if the caller knows that it
+//! is an IOC, if it holds the UDP socket on which servers receive searches (port 5064, or the one in its own
+//! environment), or if it holds TCP and UDP sockets on one port, as caproto's and other portable servers do. Port 5065,
+//! on which clients' repeaters listen, proves nothing. Channel Access uses no privileged ports. In other network
+//! namespaces, whose packets are mostly not seen here, only IOCs count.
 //!
 //! Nothing here blocks; processes that vanish or may not be read are passed over.
 
@@ -20,7 +19,7 @@ use crate::linux::process::contents;
 const SEARCH_PORT: u16 = 5064;
 /// Ports below this are reserved for the system.
 const FIRST_PORT: u16 = 1024;
-/// Environment variables that name another port: the server's own goes first.
+/// Environment variables that name another port: the server's own takes precedence.
 const PORT_VARIABLES: [&[u8]; 2] = [b"EPICS_CAS_SERVER_PORT=", b"EPICS_CA_SERVER_PORT="];
 
 /// A process that serves Channel Access.
@@ -28,14 +27,14 @@ const PORT_VARIABLES: [&[u8]; 2] = [b"EPICS_CAS_SERVER_PORT=", b"EPICS_CA_SERVER
 pub struct Server {
     /// Its process id.
     pub pid: u32,
-    /// TCP ports that it listens on, sorted; not empty. Some may serve something else.
+    /// TCP ports that it listens on, sorted; not empty. Some may serve another protocol.
     pub ports: Vec<u16>,
     /// UDP ports that it is bound to.
     pub udp: Vec<u16>,
 }
 
-/// Finds the servers, in order of their process ids. `is_ioc` says which processes are known to be
-/// IOCs. Fails only when /proc itself can't be read.
+/// Finds the servers, in order of their process ids. `is_ioc` returns whether a process is known to be an IOC. Fails
+/// only if /proc itself can't be read.
 pub fn find(is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>> {
     find_in(Path::new("/proc"), is_ioc)
 }
@@ -57,10 +56,10 @@ fn find_in(proc: &Path, is_ioc: &dyn Fn(u32) -> bool) -> io::Result<Vec<Server>>
     Ok(servers)
 }
 
-/// A process, if it serves.
+/// A process as a server, if it is one.
 fn server(ports: &Ports, pid: u32, is_ioc: bool) -> Option<Server> {
     let process = ports.directory(pid);
-    // A process that is no IOC is judged by its sockets first: that is cheap, most have none.
+    // A process that is not an IOC is judged by its sockets first: that is cheap, since most have none.
     let mut held = ports.held(&process);
     let listens = |held: &[Port]| held.iter().any(|port| matches!(port, Port::Tcp(_)));
     if !is_ioc && !listens(&held) {
@@ -106,7 +105,7 @@ fn serving(process: &Path, held: &[Port]) -> Vec<u16> {
     ports.into_iter().filter(|port| udp(*port)).collect()
 }
 
-/// The port on which a process's environment lets it listen for searches.
+/// The port on which a process listens for searches, according to its environment.
 fn search_port(process: &Path) -> Option<u16> {
     let environment = contents(process.join("environ")).ok()?;
     PORT_VARIABLES.iter().find_map(|name| {

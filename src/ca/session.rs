@@ -1,7 +1,7 @@
-//! The state of one circuit: who the client says it is, and its channels.
+//! The state of one circuit: the client's claimed identity, and the circuit's channels.
 //!
-//! Takes the messages of both directions, in the order of each, and turns them into facts. CIDs and
-//! SIDs belong to the circuit and are used again; channel numbers ([`ChannelId`]) are not.
+//! Takes the messages of both directions, each direction in order, and turns them into facts. CIDs and SIDs belong to
+//! the circuit and are reused; channel numbers ([`ChannelId`]) are not.
 
 use crate::ca::message::{
     self, Header, CLEAR_CHANNEL, CLIENT_NAME, CREATE_CHAN, CREATE_CH_FAIL, ERROR, HOST_NAME, LONGEST_NAME,
@@ -20,7 +20,7 @@ pub struct SeedChannel {
     pub cid: Option<u32>,
     /// The server's id.
     pub sid: u32,
-    /// PV as the client named it.
+    /// The PV, as named by the client.
     pub pv: String,
     /// Native DBR type, where known.
     pub dbr: Option<u16>,
@@ -28,14 +28,14 @@ pub struct SeedChannel {
     pub count: Option<u32>,
 }
 
-/// Gives circuits and channels their ids, from 1 on, and counts the channels of all circuits.
+/// Assigns ids to circuits and channels, from 1 on, and counts the channels of all circuits.
 #[derive(Debug, Default)]
 pub struct Ids {
     circuit: CircuitId,
     channel: ChannelId,
-    /// Channels that are open on all circuits.
+    /// Channels open on all circuits.
     pub open: usize,
-    /// Channels that had to be forgotten while open, since last asked.
+    /// Channels that had to be forgotten while open, not yet reported.
     pub forgotten: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct ChannelLimits {
     pub all: usize,
 }
 
-/// One circuit's state. See the module.
+/// The state of one circuit. See the module.
 #[derive(Debug)]
 pub struct Session {
     id: Option<CircuitId>,
@@ -58,12 +58,12 @@ pub struct Session {
     host: String,
     minor: u16,
     origin: Origin,
-    /// The namespace of its packets, and the process that listens, if known; `None`: not reported.
+    /// The namespace of its packets, and the listening process, if known; `None` if ends are not reported.
     ends: Option<(Namespace, Option<IocId>)>,
     channels: BTreeMap<ChannelId, Channel>,
     by_sid: HashMap<u32, ChannelId>,
     by_cid: HashMap<u32, ChannelId>,
-    /// When channels were last read from memory; packets from before may say the same once more.
+    /// Time of the last reading of channels from memory; packets from before may repeat the same.
     seeded: u64,
 }
 
@@ -105,7 +105,7 @@ impl Session {
         *self = Session::new(self.client, self.server, self.origin, self.ends);
     }
 
-    /// A message from the client.
+    /// Takes a message from the client.
     pub fn request(&mut self, time: u64, header: &Header, payload: &[u8], context: &mut Context) {
         let circuit = self.number(time, context);
         match header.command {
@@ -156,7 +156,7 @@ impl Session {
         }
     }
 
-    /// A message from the server.
+    /// Takes a message from the server.
     pub fn answer(&mut self, time: u64, header: &Header, payload: &[u8], context: &mut Context) {
         let circuit = self.number(time, context);
         match header.command {
@@ -166,8 +166,8 @@ impl Session {
                     self.close(time, id, context);
                 }
             }
-            // The request has closed it already, unless the request was not seen. The ids may be
-            // in use again by now, but not both for one channel.
+            // The request has closed it already, unless the request was not seen. The ids may be in use again by now,
+            // but not both for one channel.
             CLEAR_CHANNEL => {
                 if let Some(id) = self.by_sid.get(&header.p1).copied() {
                     if self.by_cid.get(&header.p2) == Some(&id) {
@@ -205,7 +205,7 @@ impl Session {
         }
     }
 
-    /// Adds what was read from a process's memory.
+    /// Adds the state read from a process's memory.
     pub fn seed(
         &mut self,
         time: u64,
@@ -221,7 +221,7 @@ impl Session {
         if known {
             self.identity(time, user, host, minor, context.out);
         } else {
-            // All of it in one event.
+            // Everything in one event.
             self.user = user.unwrap_or_default();
             self.host = host.unwrap_or_default();
             self.minor = minor;
@@ -237,7 +237,7 @@ impl Session {
         let by_sid = self.by_sid.get(&seed.sid).copied();
         let by_cid = seed.cid.and_then(|cid| self.by_cid.get(&cid)).copied();
         let same = |c: &Channel| c.pv.is_empty() || c.pv == seed.pv;
-        // The same channel may be known by its sid, or wait for its sid yet.
+        // The same channel may be known by its sid, or still be waiting for it.
         let known = by_sid.or(by_cid.filter(|id| self.channels.get(id).is_some_and(|c| c.sid.is_none())));
         match known.and_then(|id| self.channels.get(&id)) {
             Some(channel) if same(channel) => {
@@ -252,7 +252,7 @@ impl Session {
                 self.replace(time, new, context);
                 return;
             }
-            // What was seen on the network is right; memory was read a little earlier or later.
+            // The network's facts are right; memory was read slightly earlier or later.
             Some(channel) if channel.origin == Origin::Opened => return,
             Some(channel) => {
                 let id = channel.id;
@@ -264,7 +264,7 @@ impl Session {
         self.add(time, cid, Some(seed.sid), seed.pv.clone(), Origin::Memory, (seed.dbr, seed.count), context);
     }
 
-    /// The circuit's number; gives it one and reports it if it has none yet.
+    /// The circuit's number; assigns and reports one if it has none yet.
     fn number(&mut self, time: u64, context: &mut Context) -> CircuitId {
         if let Some(id) = self.id {
             return id;
@@ -294,7 +294,7 @@ impl Session {
         out.push(Event { time, fact });
     }
 
-    /// Takes the client's identity, as far as it became known (minor version 0: unknown).
+    /// Takes the client's identity, as far as it has become known (minor version 0: unknown).
     fn identity(
         &mut self,
         time: u64,
@@ -319,13 +319,13 @@ impl Session {
         }
     }
 
-    /// The client asks for a channel.
+    /// Takes the client's request for a channel.
     fn create(&mut self, time: u64, cid: u32, pv: String, context: &mut Context) {
         if pv.is_empty() {
             return;
         }
         if let Some(id) = self.by_cid.get(&cid).copied() {
-            // It may be known from memory before its packet is looked at.
+            // It may be known from memory before its packet is processed.
             let seeded = |c: &Channel| c.origin == Origin::Memory && c.pv == pv && time <= self.seeded;
             if self.channels.get(&id).is_some_and(seeded) {
                 return;
@@ -335,7 +335,7 @@ impl Session {
         self.add(time, Some(cid), None, pv, Origin::Opened, (None, None), context);
     }
 
-    /// The server has made a channel.
+    /// Takes the server's answer that it has made a channel.
     fn created(&mut self, time: u64, header: &Header, context: &mut Context) {
         let (cid, sid) = (header.p1, header.p2);
         let (dbr, count) = (Some(header.dbr), Some(header.count));
@@ -345,7 +345,7 @@ impl Session {
             (Some(asked), Some(held)) if asked.id == held.id => {
                 self.replace(time, Channel { dbr, count, ..held }, context);
             }
-            // Puts have been seen between the request and this answer: they were for this channel.
+            // Puts were seen between the request and this answer: they were for this channel.
             (Some(asked), Some(held)) if held.pv.is_empty() && held.id > asked.id && asked.sid.is_none() => {
                 self.close(time, asked.id, context);
                 let pv = asked.pv;
@@ -369,7 +369,7 @@ impl Session {
         }
     }
 
-    /// The channel with that SID, made on the spot if it is not known.
+    /// The channel with this SID; creates it if it is not known.
     fn channel_of(&mut self, time: u64, sid: u32, context: &mut Context) -> ChannelId {
         match self.by_sid.get(&sid) {
             Some(&id) => id,
@@ -390,13 +390,13 @@ impl Session {
     ) -> ChannelId {
         let ChannelLimits { circuit, all } = context.limits;
         if self.channels.len() >= circuit || (context.ids.open >= all && !self.channels.is_empty()) {
-            // The oldest goes; it may be named again from the server's memory.
+            // Forget the oldest; the server's memory may name it again.
             if let Some(oldest) = self.channels.keys().next().copied() {
                 self.close(time, oldest, context);
                 context.ids.forgotten += 1;
             }
         }
-        // It may be kept for long.
+        // It may be kept for a long time.
         pv.shrink_to_fit();
         context.ids.channel += 1;
         context.ids.open += 1;
@@ -406,7 +406,7 @@ impl Session {
         id
     }
 
-    /// Stores and reports a channel, if anything of it has changed.
+    /// Stores and reports a channel, if anything in it has changed.
     fn replace(&mut self, time: u64, channel: Channel, context: &mut Context) {
         let id = channel.id;
         let old = self.channels.get(&id);
@@ -432,7 +432,7 @@ impl Session {
     }
 }
 
-/// Removes an id unless it stands for another channel by now.
+/// Removes an id unless it belongs to another channel by now.
 fn forget(ids: &mut HashMap<u32, ChannelId>, key: Option<u32>, id: ChannelId) {
     if let Some(key) = key {
         if ids.get(&key) == Some(&id) {
@@ -441,14 +441,14 @@ fn forget(ids: &mut HashMap<u32, ChannelId>, key: Option<u32>, id: ChannelId) {
     }
 }
 
-/// The state around a session.
+/// The shared state that a session uses.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// Gives ids.
+    /// Assigns ids.
     pub ids: &'a mut Ids,
     /// Bounds.
     pub limits: ChannelLimits,
-    /// Where the facts go.
+    /// Receives the facts.
     pub out: &'a mut Vec<Event>,
 }
 

@@ -21,7 +21,7 @@ command! {
 }
 
 impl Command for Mark {
-    /// On return the mark is on the disk.
+    /// Writes the mark; on return it is on the disk.
     fn run(self) -> Result<(), Failure> {
         if self.text.is_empty() {
             return Err(UsageError::NoText.into());

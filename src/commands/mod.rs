@@ -1,5 +1,5 @@
-//! The commands, one file each: its options, and what it does. A new one is a file beside these and a row in `commands!`
-//! below.
+//! The commands, one file each, with their options and their work. To add a command, add a file beside these and a row
+//! in `commands!` below.
 
 mod options;
 mod recording;
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 
 /// A command with its options.
 trait Command {
-    /// Does it.
+    /// Runs the command.
     ///
     /// # Errors
-    /// It could not be done, or makes no sense.
+    /// It failed, or its options make no sense.
     fn run(self) -> Result<(), Failure>;
 }
 
@@ -26,7 +26,7 @@ macro_rules! commands {
         /// A command with its options.
         #[derive(Debug, FromArgs, ArgsInfo)]
         #[argh(subcommand)]
-        #[allow(missing_docs)] // each is documented where it is
+        #[allow(missing_docs)] // each is documented in its own file
         pub enum AnyCommand {
             $($Options($module::$Options),)*
         }
@@ -35,7 +35,7 @@ macro_rules! commands {
             /// Runs the command.
             ///
             /// # Errors
-            /// It could not be done, or makes no sense.
+            /// It failed, or its options make no sense.
             pub fn run(self) -> Result<(), Failure> {
                 match self {
                     $(AnyCommand::$Options(command) => command.run(),)*
@@ -45,7 +45,7 @@ macro_rules! commands {
     };
 }
 
-// In the order of `--help`.
+// in the order of `--help`
 commands! {
     record: Record;
     watch: Watch;

@@ -1,4 +1,4 @@
-//! Options that several commands share. Each is written here, once; a command names the groups that it takes
+//! Options that several commands share. Each is defined here, once; a command names the groups that it takes
 //! (`iocrec_cli::command!`).
 
 use iocrec_cli::option_group;
@@ -10,7 +10,7 @@ use crate::recorder::chain_sampling::Retain;
 use crate::recorder::selection::Selection;
 
 option_group! { $
-    /// What is recorded, and how.
+    /// Scope and means of a recording.
     pub struct Capture as capture {
         /// end after this time, such as 30s (default: at SIGINT or SIGTERM)
         #[argh(option, arg_name = "time", from_str_fn(crate::commands::values::duration))]
@@ -65,7 +65,7 @@ option_group! { $
 }
 
 impl Capture {
-    /// As the recorder wants it.
+    /// The options as the recorder takes them.
     pub fn options(self, users: Users, retain: Option<Retain>) -> recorder::Options {
         let Capture { iface, .. } = self;
         recorder::Options {
@@ -86,7 +86,7 @@ impl Capture {
 }
 
 option_group! { $
-    /// Users whose processes are looked at.
+    /// Users whose processes are inspected.
     pub struct ByUser as by_user {
         /// only processes of this user, a name or an id; repeatable (default: all users)
         #[argh(option, arg_name = "user")]

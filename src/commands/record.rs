@@ -25,8 +25,8 @@ use crate::recorder::store::Store;
 use crate::recorder::triggers::Triggers;
 use crate::terminal::complain;
 
-/// Default of `--time-step`, nanoseconds. A probe takes 400 ns and more, so smaller differences do not come from the IOC;
-/// they would be half of the log (docs/benchmarks.md).
+/// Default of `--time-step`, nanoseconds. A probe takes 400 ns and more, so smaller differences do not come from the
+/// IOC; they would be half of the log (docs/benchmarks.md).
 const TIME_STEP: u64 = 256;
 
 command! {
@@ -53,8 +53,8 @@ command! {
         #[argh(option, arg_name = "time", default = "Duration::from_secs(60)", from_str_fn(duration))]
         pub pin_after: Duration,
 
-        /// percentage of the log that pinned segments may take, at most 75; the oldest are deleted first (default: 25; 0
-        /// pins nothing)
+        /// percentage of the log that pinned segments may take, at most 75; the oldest are deleted first (default: 25;
+        /// 0 pins nothing)
         #[argh(option, arg_name = "percent", default = "25")]
         pub pin_share: u8,
 
@@ -75,8 +75,8 @@ command! {
         #[argh(option, arg_name = "time", default = "Duration::from_secs(5)", from_str_fn(duration))]
         pub sync: Duration,
 
-        /// round times down to multiples of this, at most 1ms, which makes the log smaller; values that are no power of
-        /// two in ns are lowered to one (default: 256ns; 1ns does not round). Also --time-resolution
+        /// round times down to multiples of this, at most 1ms, which makes the log smaller; values that are not a power
+        /// of two in ns are lowered to one (default: 256ns; 1ns does not round). Also --time-resolution
         #[argh(option, arg_name = "time", default = "TIME_STEP", from_str_fn(time_step))]
         pub time_step: u64,
 
@@ -106,7 +106,7 @@ impl Command for Record {
         recording::limit_privileges(is_foreign(&self.dir));
         let report = Report::new(self.dir.to_string_lossy().into_owned(), self.max_disk);
         let triggers = Triggers::new(&self.pin_on, &self.pin_on_put);
-        let no_thread = |error| Failure::Failed(format!("no thread for the log: {error}"));
+        let no_thread = |error| Failure::Failed(format!("cannot start the log's thread: {error}"));
         let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
         let (answerer, notices) = (store.answerer(), store.notices());
         let answer = move |request| match answerer.answer(request) {
@@ -130,7 +130,7 @@ impl Command for Record {
     }
 }
 
-/// Does the log's directory belong to another user, or its parent, where it may have to be created again?
+/// Whether the log's directory, or its parent, where it may have to be created again, belongs to another user.
 fn is_foreign(path: &Path) -> bool {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let owners = [path, parent].map(|path| std::fs::metadata(path).map(|metadata| metadata.uid()));
@@ -141,13 +141,13 @@ fn is_foreign(path: &Path) -> bool {
 fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     let bytes = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::Unsupported)?;
     match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, bytes) {
-        // from file systems that cannot preallocate: UBIFS, JFFS2, old FAT
+        // file systems that cannot preallocate: UBIFS, JFFS2, old FAT
         Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Err(io::ErrorKind::Unsupported.into()),
         outcome => Ok(outcome?),
     }
 }
 
-/// A random id, by which the segments of one run belong together.
+/// A random id that the segments of one run share.
 fn run_id() -> io::Result<u128> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! What `record` and `watch` have in common: privileges, the recorder's run, its end.
+//! Code that `record` and `watch` share: privileges, the recorder's run, its end.
 
 use iocrec_log::event::Tier;
 
@@ -12,8 +12,8 @@ use crate::recorder::sink::Sink;
 use crate::recorder::{Options, Recorder};
 use crate::terminal::complain;
 
-/// Drops the privileges that recording does not need. Must be called before there is a second thread. `foreign_log`: the
-/// log's directory may belong to another user, so that its permissions must not count.
+/// Drops the privileges that recording does not need. Call this before a second thread starts. `foreign_log`: the log's
+/// directory may belong to another user, so its permissions must not count.
 pub fn limit_privileges(foreign_log: bool) {
     // the last call that needs CAP_SYS_RESOURCE
     bpf::raise_limits();
@@ -36,10 +36,10 @@ pub fn record(options: Options, sink: &mut dyn Sink) -> Result<Recorder, Failure
     Ok(recorder)
 }
 
-/// Ends a recorder, all of whose events are stored. Removing its probes takes seconds, so a child does it if possible.
+/// Ends a recorder whose events are all stored. Removing its probes takes seconds, so a child does it if possible.
 pub fn end(recorder: Recorder) {
     if deferred_close::leave_to_child() {
-        // to remove the probes here, too, would mean to wait for it
+        // removing the probes here, too, would mean waiting for it
         std::mem::forget(recorder);
     }
 }

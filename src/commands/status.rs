@@ -1,4 +1,4 @@
-//! `iocrec status`: asks the recorder of a directory for its status. Where none runs, shows what the directory holds.
+//! `iocrec status`: asks the recorder of a directory for its status. If none runs, shows the contents of the directory.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ impl Command for Status {
     }
 }
 
-/// What is in a directory that no recorder writes to.
+/// The contents of a directory that no recorder writes to.
 fn at_rest(directory: &Path, json: bool) -> Result<String, Failure> {
     let found = segments(directory).map_err(|error| Failure::Failed(format!("{}: {error}", directory.display())))?;
     let taken: u64 = found.iter().map(|segment| segment.taken).sum();

@@ -1,4 +1,4 @@
-//! Values of options: sizes, times, numbers. An error says what to write instead; argh puts the option's name before it.
+//! Values of options: sizes, times, numbers. An error shows a valid form; argh prefixes the option's name.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ pub fn tier(text: &str) -> Result<TierRequest, String> {
     }
 }
 
-/// The digits at the beginning, and what follows.
+/// The digits at the start, and the rest.
 fn number_and_unit(text: &str) -> (Option<u64>, &str) {
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     (digits.parse().ok(), unit)

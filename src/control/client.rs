@@ -1,4 +1,4 @@
-//! The end of `iocrec mark` and `iocrec status`: finds a directory's recorder and asks it.
+//! The client's end, for `iocrec mark` and `iocrec status`: finds a directory's recorder and asks it.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use crate::control::request::{Reply, Request, TIMEOUT};
 use crate::control::server::NameHolder;
 use crate::directory::{self, Holder, HolderKind};
 
-/// Attempts to reach a recorder that many ask at once, and the pause between them.
+/// Attempts to reach a busy recorder, and the pause between them.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -23,25 +23,25 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub enum AskError {
     /// No recorder writes to the directory.
     NotRunning(PathBuf),
-    /// The directory cannot be looked at.
+    /// The directory cannot be examined.
     Directory {
         /// The directory.
         path: PathBuf,
         /// Why.
         error: io::Error,
     },
-    /// Somebody who is not believed has the name of the recorder's socket.
+    /// An untrusted process has the name of the recorder's socket.
     Impostor {
         /// The directory.
         path: PathBuf,
-        /// Who, for people.
+        /// The process, for people.
         who: String,
     },
     /// A recorder writes to the directory, but cannot be reached from here.
     Unreachable {
         /// The directory.
         path: PathBuf,
-        /// The recorder, or whoever has locked the directory, if that can be seen.
+        /// The recorder, or the process that has locked the directory, if it can be seen.
         holder: Option<Holder>,
         /// Why.
         error: Errno,
@@ -105,10 +105,10 @@ impl fmt::Display for AskError {
 
 impl std::error::Error for AskError {}
 
-/// Asks the recorder that writes to a directory.
+/// Sends a request to the recorder that writes to a directory.
 ///
 /// # Errors
-/// There is none, or it does not reply.
+/// There is no recorder, or it does not reply.
 pub fn ask(directory: &Path, request: &Request) -> Result<Reply, AskError> {
     let mut stream = find(directory)?;
     let mut reply = String::new();
@@ -125,7 +125,7 @@ pub fn ask(directory: &Path, request: &Request) -> Result<Reply, AskError> {
     }
 }
 
-/// Connects to the recorder of a directory, if one can be reached that is trusted.
+/// Connects to the recorder of a directory, if a trusted one can be reached.
 fn find(directory: &Path) -> Result<UnixStream, AskError> {
     let path = directory.to_owned();
     let (name, owner) = match name_of(directory) {
@@ -169,7 +169,7 @@ fn reach_patiently(name: &str) -> Result<UnixStream, Errno> {
     Err(Errno::EAGAIN)
 }
 
-/// Has somebody locked the directory?
+/// Whether some process has locked the directory.
 fn is_locked(directory: &Path) -> bool {
     let lock = File::open(directory).map(|handle| handle.try_lock_shared());
     matches!(lock, Ok(Err(TryLockError::WouldBlock)))

@@ -1,4 +1,4 @@
-//! Names of control sockets, and who may be believed at the other end of one.
+//! Names of control sockets, and the users trusted at the other end of one.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ pub(super) fn name_of(directory: &Path) -> io::Result<(String, u32)> {
     Ok((format!("iocrec/{:x}/{:x}", metadata.st_dev(), metadata.st_ino()), metadata.st_uid()))
 }
 
-/// Sockets of the same directory whose name had been taken: its name with a number appended.
+/// Sockets of the same directory whose name was taken: its name with a number appended.
 pub(super) fn other_names(name: &str) -> Vec<String> {
     let sockets = process::text("/proc/net/unix").unwrap_or_default();
     let found = sockets.lines().filter_map(|line| line.rsplit_once(" @")).map(|(_, found)| found);
@@ -49,7 +49,7 @@ pub(super) fn own_user() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// Is the other end run by root, by our own user, or by the user `also`?
+/// Whether the other end is run by root, by our own user, or by the user `also`.
 pub(super) fn is_trusted(stream: &UnixStream, also: u32) -> bool {
     let user = getsockopt(stream, PeerCredentials).map(|peer| peer.uid());
     user.is_ok_and(|user| user == 0 || user == own_user() || user == also)

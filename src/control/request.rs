@@ -1,30 +1,30 @@
-//! What is asked of a recorder, and its reply, as bytes.
+//! Requests to a recorder, and its replies, as bytes.
 
 use std::time::Duration;
 
-/// How long either side waits for the other. A disk may take seconds to store a mark.
+/// Longest wait of either side for the other. A disk may take seconds to store a mark.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Size of the longest request, bytes: a mark is a line or two.
 pub const MAX_BYTES: usize = 4096;
 
-/// What is asked of a recorder.
+/// A request to a recorder.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request {
     /// Report your status.
     Status {
-        /// As JSON.
+        /// Whether to report as JSON.
         json: bool,
     },
     /// Write a mark with this text.
     Mark(String),
 }
 
-/// What the recorder replies.
+/// A recorder's reply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// It was done; the text that was asked for.
+    /// The request was carried out; the text requested.
     Done(String),
-    /// It was not done; why, as a sentence for people.
+    /// The request was refused; the reason, as a sentence for people.
     Refused(String),
 }
 

@@ -17,16 +17,17 @@ use crate::control::name::{is_trusted, name_of, own_user, reach};
 use crate::control::request::{Reply, Request, MAX_BYTES, TIMEOUT};
 use crate::directory::{self, HolderKind};
 
-/// How often the recorder checks that its socket still has the directory's name, and tries to get a name that was taken.
+/// Interval at which the recorder checks that its socket still has the directory's name, and retries a name that was
+/// taken.
 const CHECK: Duration = Duration::from_secs(1);
-/// After this time a name that another recorder has is reported, too. Before that it is most likely the previous recorder,
-/// which is about to end.
+/// Time after which a name that another recorder has is reported, too. Before that it is most likely the previous
+/// recorder, which is about to end.
 const REPORT_OURS: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers requests about a directory on a thread of its own, for as long as the program runs. `warn` is given lines for
-/// people: that there can be no socket, or that somebody else has its name.
+/// Answers requests about a directory on its own thread, for as long as the program runs. `warn` gets lines for people:
+/// that there can be no socket, or that another process has its name.
 ///
 /// # Errors
 /// The system refuses the thread.
@@ -52,7 +53,7 @@ struct Server<W> {
     /// The last warning, which is not repeated.
     warned: String,
     bound: Option<Bound>,
-    /// Since when another recorder has the name, as long as that was not reported.
+    /// Since when another recorder has had the name, until that is reported.
     taken_since: Option<Instant>,
 }
 
@@ -67,11 +68,11 @@ impl<W: FnMut(String)> Server<W> {
         }
     }
 
-    /// Sees to it that the socket has the name of the directory that is there now.
+    /// Makes the socket follow the name of the directory that is there now.
     fn follow_name(&mut self) {
-        // a directory that has gone may come back: the socket stays until then
+        // a removed directory may come back: the socket stays until then
         if let Ok(Some((name, owner))) = self.missing_name() {
-            // nobody needs the socket of the directory before, but it would be found
+            // the previous directory's socket is useless, but could still be found
             self.bound = self.bound.take().filter(|bound| bound.name == name);
             match Bound::take(name, owner) {
                 Ok((_, Some(_))) if self.bound.is_some() => {} // still taken
@@ -98,7 +99,7 @@ impl<W: FnMut(String)> Server<W> {
         }
     }
 
-    /// The name that the socket should have and has not, with the directory's owner.
+    /// The name that the socket should have but does not, with the directory's owner.
     fn missing_name(&self) -> io::Result<Option<(String, u32)>> {
         let (name, owner) = name_of(&self.directory)?;
         let has_it = self.bound.as_ref().is_some_and(|bound| bound.name == name && !bound.has_other_name);
@@ -120,17 +121,17 @@ fn name_is_taken(holder: &str) -> String {
     )
 }
 
-/// A socket that listens.
+/// A listening socket.
 struct Bound {
     listener: UnixListener,
     /// The name that it should have.
     name: String,
-    /// It has a number appended, since the name was taken.
+    /// Whether it has a number appended, since the name was taken.
     has_other_name: bool,
 }
 
 impl Bound {
-    /// Takes a name; if somebody has it, the same with a random number appended. Returns who has it.
+    /// Takes a name; if another process has it, takes it with a random number appended. Returns that process.
     fn take(name: String, owner: u32) -> io::Result<(Bound, Option<NameHolder>)> {
         let error = match listen(&name) {
             Ok(listener) => return Ok((Bound { listener, name, has_other_name: false }, None)),
@@ -164,26 +165,26 @@ impl Bound {
 
 fn listen(name: &str) -> io::Result<UnixListener> {
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
-    // a client that goes away between poll and accept is not waited for
+    // do not wait for a client that goes away between poll and accept
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// Who has a name that a recorder wants.
+/// The process that has a name that a recorder wants.
 pub(super) struct NameHolder {
-    /// For people.
+    /// Its description for people.
     pub text: String,
-    /// It is a recorder of ours, which is most likely about to end.
+    /// Whether it is a recorder of ours, which is most likely about to end.
     is_ours: bool,
 }
 
 impl NameHolder {
-    /// Finds out who has a name; `owner` owns the directory.
+    /// Finds the process that has a name; `owner` owns the directory.
     pub fn of(name: &str, owner: u32) -> NameHolder {
         let peer = reach(name).ok().and_then(|stream| getsockopt(&stream, PeerCredentials).ok());
         let holder = match peer.map(|peer| (peer.pid(), peer.uid())) {
             Some((pid, uid)) if pid > 0 => {
-                // who listened; by now another process may have the socket
+                // this is the listener; by now another process may have the socket
                 let holder = directory::process(pid.unsigned_abs(), owner);
                 if holder.uid.is_some_and(|found| found != uid) {
                     return NameHolder { text: format!("process {pid} of user {uid}"), is_ours: false };

@@ -1,4 +1,4 @@
-//! Recorder and client against each other, names that are taken, directories that are replaced.
+//! Tests of recorder and client together, of names that are taken, and of directories that are replaced.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use super::request::TIMEOUT;
 use super::*;
 use iocrec_testing::chance::{fuzz, mutate, Random};
 
-/// A recorder has it open: as long as it runs, no other directory gets the number.
+/// Holds it open as a recorder does: meanwhile no other directory gets the number.
 fn hold(directory: &Path) {
     std::mem::forget(File::open(directory).unwrap());
 }
@@ -45,7 +45,7 @@ fn asked_and_answered() {
     assert_eq!(ask(&Request::Mark(text.into())), Reply::Refused("no room".into()));
     let requests: Vec<Request> = requests.try_iter().collect();
     assert_eq!(requests, [Request::Status { json: true }, Request::Mark(text.into())]);
-    // What is no request is refused, and does no harm.
+    // Invalid requests are refused, and do no harm.
     let (name, _) = name_of(directory.path()).unwrap();
     for bytes in [&b"nonsense"[..], b"", b"mark \xff", &[b'x'; 10 * MAX_BYTES]] {
         let mut stream = reach(&name).unwrap();
@@ -58,7 +58,7 @@ fn asked_and_answered() {
     assert!(matches!(ask(&Request::Status { json: false }), Reply::Done(_)));
 }
 
-/// Bytes that anyone may send: a mark that is found in them was in them.
+/// Any bytes may arrive: a mark found in them was in them.
 #[test]
 fn requests_that_were_changed() {
     let seeds = ["status text", "status json", "mark beam lost \u{fc}"].map(str::as_bytes);
@@ -73,7 +73,7 @@ fn requests_that_were_changed() {
     assert!(std::env::var("FUZZ_SEED").is_ok() || marks > 100);
 }
 
-/// Asked under a name until there is an answer.
+/// Asks by name until there is an answer.
 fn patiently(directory: &Path) -> String {
     for _ in 0..1000 {
         match ask(directory, &Request::Status { json: false }) {
@@ -84,7 +84,7 @@ fn patiently(directory: &Path) -> String {
     panic!("no answer")
 }
 
-/// Somebody has taken the name first, and releases it later.
+/// Another process has taken the name first, and releases it later.
 #[test]
 fn a_name_that_is_taken() {
     let directory = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ fn a_name_that_is_taken() {
     assert!(lines.try_recv().is_err(), "it is reported once");
 }
 
-/// Another directory comes into its place.
+/// Another directory replaces it.
 #[test]
 fn a_directory_that_is_replaced() {
     let parent = tempfile::tempdir().unwrap();
@@ -131,7 +131,7 @@ fn nobody_answers() {
     let directory = tempfile::tempdir().unwrap();
     let status = Request::Status { json: false };
     assert!(matches!(ask(directory.path(), &status), Err(AskError::NotRunning(_))));
-    // Locked, but by one that can't be asked.
+    // Locked, but by a process that cannot be asked.
     let lock = File::open(directory.path()).unwrap();
     lock.try_lock().unwrap();
     let line = ask(directory.path(), &status).unwrap_err().to_string();

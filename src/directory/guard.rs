@@ -12,32 +12,32 @@ use crate::directory::holder::{holders, is_trusted, Holder, HolderKind};
 use crate::directory::lock::{self, LockError};
 use crate::directory::rules::{self, RuleError};
 
-/// How long a recorder that is being killed is waited for. The kernel removes its probes one after the other, a grace
-/// period each; it releases the lock before or after.
+/// Longest wait for a recorder that is being killed. The kernel removes its probes one after the other, a grace period
+/// each; it releases the lock before or after.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the lock is tried meanwhile. Somebody who only checks whether it is locked has it for less.
+/// Interval between attempts to take the lock meanwhile. A process that only checks the lock has it for less.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Calls of `tend` between checks of the rules: about ten seconds.
 const RULES_INTERVAL: u32 = 10;
 
 /// Keeps a directory for this recorder.
 pub struct Guard {
-    /// Is given lines for people.
+    /// Gets lines for people.
     warn: fn(&str),
     /// The last lines, which are not repeated.
     warned: Vec<String>,
-    /// Wait for a recorder that is ending. At the start only: later the log's thread would be held up.
+    /// Whether to wait for a recorder that is ending. At the start only: later the log's thread would be held up.
     waits: bool,
-    /// Somebody else has the directory's lock.
+    /// Lock taken because another process has the directory's lock.
     substitute: Option<Substitute>,
-    /// Owner of the first directory, which no other user's may replace.
+    /// Owner of the first directory; no other user's directory may replace it.
     owner: Option<u32>,
     /// Calls of `tend`.
     calls: u32,
     path: PathBuf,
 }
 
-/// What is locked in place of the directory: the file, if it could be made, and its directory.
+/// Locks in place of the directory's: the file, if it could be made, and its directory.
 type Substitute = Option<(File, File)>;
 
 impl std::fmt::Debug for Guard {
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Guard {
 }
 
 impl Guard {
-    /// A guard without a directory. Gives `warn` lines for people.
+    /// A guard without a directory. `warn` gets lines for people.
     pub fn new(warn: fn(&str)) -> Guard {
         Guard {
             warn,
@@ -60,7 +60,7 @@ impl Guard {
         }
     }
 
-    /// Gives lines to people, except those of the last time.
+    /// Reports lines to people, except those of the last time.
     fn warn(&mut self, lines: Vec<String>) {
         for line in lines.iter().filter(|line| !self.warned.contains(line)) {
             (self.warn)(line);
@@ -68,7 +68,7 @@ impl Guard {
         self.warned = lines;
     }
 
-    /// Locks the directory, or the file where a stranger has locked the directory. Returns lines for people.
+    /// Locks the directory, or the file if a stranger has locked the directory. Returns lines for people.
     fn lock(&mut self, path: &Path, directory: &File) -> Result<Vec<String>, LockError> {
         let begin = Instant::now();
         let patience = if std::mem::replace(&mut self.waits, false) { PATIENCE } else { INTERVAL };
@@ -103,7 +103,7 @@ impl Guard {
     ) -> Result<Vec<String>, LockError> {
         let who: Vec<String> = strangers.iter().map(ToString::to_string).collect();
         let mut line = format!(
-            "{} is locked by {}, which is no recorder: recording goes on without that lock",
+            "{} is locked by {}, which is not a recorder; recording continues without that lock",
             path.display(),
             who.join(" and ")
         );
@@ -116,7 +116,7 @@ impl Guard {
             }
         };
         self.substitute = Some(substitute);
-        // a recorder that came in between saw no file yet, but is seen now
+        // a recorder that came in between saw no file yet, but is visible now
         let holders = holders(directory);
         if let Some(recorder) = holders.iter().find(|holder| holder.kind == HolderKind::Recorder) {
             self.substitute = None;
@@ -154,7 +154,7 @@ impl Keeper for Guard {
     fn tend(&mut self, directory: &File) {
         self.calls += 1;
         if self.calls.is_multiple_of(RULES_INTERVAL) {
-            // by now a violation is reported, but recording goes on
+            // a violation is reported, but recording continues
             if let Err(error) = rules::check(&self.path, directory) {
                 self.warn(vec![error.to_string()]);
             }
@@ -192,13 +192,13 @@ mod tests {
         let path = directory.path();
         let theirs = open(path);
         theirs.try_lock().unwrap();
-        // this process is no recorder
+        // this process is not a recorder
         let mut one = guard();
         let handle = open(path);
         one.admit(path, &handle).unwrap();
         assert!(path.join(NAME).exists());
         assert_eq!(std::fs::metadata(path.join(NAME)).unwrap().mode() & 0o777, 0o600);
-        // but it keeps off another one
+        // but it keeps another one off
         let error = guard().admit(path, &open(path)).unwrap_err().to_string();
         assert!(error.contains("another recorder"), "{error}");
         drop(theirs);
@@ -211,7 +211,7 @@ mod tests {
         guard().admit(path, &open(path)).unwrap();
     }
 
-    /// What a killed recorder has left, and what others have put in its place.
+    /// Files left by a killed recorder, and files of others in their place.
     #[test]
     fn files_that_are_there() {
         let directory = tempfile::tempdir().unwrap();

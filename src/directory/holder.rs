@@ -1,7 +1,7 @@
-//! Who has locked a directory, and who has a socket. Neither says so itself, so /proc is searched.
+//! Finds the processes that have locked a directory or hold a socket. Neither shows them itself, so /proc is searched.
 //!
-//! Nothing that others own is opened or waited for: `fdinfo` and the links of descriptors are the kernel's own text, while
-//! a file that a descriptor leads to might be on a file server that never answers.
+//! Files that others own are never opened or waited for: `fdinfo` and the links of descriptors are the kernel's own
+//! text, while a file that a descriptor leads to might be on a file server that never answers.
 
 use std::fmt;
 use std::fs::{read_link, File};
@@ -19,7 +19,7 @@ const SIGKILL: u64 = 1 << 8;
 /// PF_EXITING in the flags of /proc/PID/stat (linux/sched.h).
 const EXITING: u64 = 4;
 
-/// What kind of process a holder is.
+/// Kind of a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HolderKind {
     /// A recorder of root, of this user or of the directory's owner.
@@ -35,11 +35,11 @@ pub enum HolderKind {
 pub struct Holder {
     /// Process id.
     pub pid: u32,
-    /// Id of the user that it runs as; `None` where unknown.
+    /// Id of the user that it runs as; `None` if unknown.
     pub uid: Option<u32>,
-    /// Name; empty where unknown. The process may have chosen it itself.
+    /// Name; empty if unknown. The process may have chosen it itself.
     pub name: String,
-    /// Recorder or stranger.
+    /// Kind of process.
     pub kind: HolderKind,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Is it root, or the user that we run as?
+/// Whether a user is root, or the user that we run as.
 pub fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == geteuid().as_raw()
 }
@@ -72,7 +72,7 @@ pub fn process(pid: u32, owner: u32) -> Holder {
         && (name.starts_with("iocrec")
             || program.rsplit('/').next().is_some_and(|file| file.starts_with("iocrec")));
     let kind = match (uids.is_empty() || is_ending(pid, &status), trusted && is_recorder) {
-        // of one that has ended nothing is known any more
+        // nothing is known any more of a process that has ended
         (true, true) => HolderKind::Ending,
         (true, false) if uids.is_empty() || trusted && program.is_empty() => HolderKind::Ending,
         (false, true) => HolderKind::Recorder,
@@ -81,7 +81,7 @@ pub fn process(pid: u32, owner: u32) -> Holder {
     Holder { pid, uid: uids.get(1).copied(), name, kind }
 }
 
-/// Is it about to end, whatever it does itself?
+/// Whether a process is about to end, regardless of its own actions.
 fn is_ending(pid: u32, status: &str) -> bool {
     let pending = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -132,8 +132,8 @@ pub fn holders(directory: &File) -> Vec<Holder> {
     found.into_iter().map(|pid| process(pid, about.uid())).collect()
 }
 
-/// What the kernel's list of locks calls a file: ` fe:01:1234 `. The device is that of its file system, which is not always
-/// the one that stat(2) reports (btrfs, overlayfs).
+/// The kernel's names for a file in its list of locks: ` fe:01:1234 `. The device is that of the file's file system,
+/// which is not always the one that stat(2) reports (btrfs, overlayfs).
 fn names_of(file: &File, device: u64, inode: u64) -> Vec<String> {
     let name = |major: u64, minor: u64| format!(" {major:02x}:{minor:02x}:{inode} ");
     let mut names = vec![name(major(device) as u64, minor(device) as u64)];
@@ -150,7 +150,7 @@ fn names_of(file: &File, device: u64, inode: u64) -> Vec<String> {
     names
 }
 
-/// Does a process have a lock on the file with that path?
+/// Whether a process has a lock on the file with that path.
 fn locked_by_path(pid: u32, path: &Path) -> bool {
     fdinfo(pid).iter().any(|info| {
         let Some(number) = info.file_name() else { return false };
@@ -168,7 +168,7 @@ fn fdinfo(pid: u32) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// The process that has a socket of that abstract name; `None` if it cannot be seen.
+/// The process that has a socket with that abstract name; `None` if it cannot be seen.
 pub fn of_socket(name: &str, owner: u32) -> Option<Holder> {
     let sockets = proc::text("/proc/net/unix").ok()?;
     // address: references protocol flags type state inode @name

@@ -1,4 +1,4 @@
-//! The file that is locked where somebody else has the directory's lock, and why a directory cannot be locked.
+//! The file that is locked if another process has the directory's lock, and reasons why a directory cannot be locked.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -12,13 +12,13 @@ use nix::unistd::{unlinkat, UnlinkatFlags};
 
 use crate::directory::holder::{is_trusted, Holder, HolderKind};
 
-/// Name of the file. It is not a segment's.
+/// Name of the file. It is not a segment name.
 pub(super) const NAME: &str = ".iocrec-lock";
 
 /// Why a directory could not be locked. Displays as a line that says what to do.
 #[derive(Debug)]
 pub(super) enum LockError {
-    /// Somebody else has it; who, if that can be seen.
+    /// Another process has the lock; the process, if it can be seen.
     Held(PathBuf, Option<Holder>),
     /// The system refuses the lock.
     Io(PathBuf, io::Error),
@@ -68,7 +68,7 @@ impl fmt::Display for LockError {
 
 impl std::error::Error for LockError {}
 
-/// After the directory was locked: makes sure that no recorder has locked the file instead, and removes it.
+/// Call this after locking the directory: makes sure that no recorder has locked the file instead, and removes it.
 pub(super) fn check_free(path: &Path, directory: &File) -> Result<(), LockError> {
     match lock_file(directory, false) {
         Ok(Some(_)) => {
@@ -76,22 +76,22 @@ pub(super) fn check_free(path: &Path, directory: &File) -> Result<(), LockError>
             Ok(())
         }
         Ok(None) => Err(LockError::held(path, None)),
-        // it is not there, or cannot be looked at
+        // it does not exist, or cannot be examined
         Err(_) => Ok(()),
     }
 }
 
-/// Removes the file. It may be gone with its directory.
+/// Removes the file. It may have gone with its directory.
 pub(super) fn remove(directory: &File) {
     let _ = unlinkat(directory, NAME, UnlinkatFlags::NoRemoveDir);
 }
 
-/// Opens and locks the file; `None` if a recorder has it locked. `make` it if it is not there.
+/// Opens and locks the file; `None` if a recorder has locked it. With `make`, creates it if it does not exist.
 pub(super) fn lock_file(directory: &File, make: bool) -> io::Result<Option<File>> {
     let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let new = OFlag::O_CREAT | OFlag::O_EXCL;
     let owner = directory.metadata()?.uid();
-    // what others have put in its place is removed once
+    // if another process has put something in its place, remove that once
     for _ in 0..2 {
         let opened = match openat(directory, NAME, flags, Mode::empty()) {
             Err(Errno::ENOENT) if make => {

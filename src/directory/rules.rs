@@ -1,7 +1,7 @@
-//! Who may own a log directory, and who may write to it.
+//! Rules for the owner of a log directory, and for the users who may write to it.
 //!
-//! Whoever can write to the directory can forge and delete what was recorded; whoever can write to its parent can replace
-//! it by another one.
+//! Whoever can write to the directory can forge and delete the recording; whoever can write to its parent can replace
+//! the directory.
 
 use std::fs::{metadata, symlink_metadata, File};
 use std::os::unix::fs::MetadataExt;
@@ -14,13 +14,13 @@ use crate::directory::holder::is_trusted;
 const OTHERS_WRITE: u32 = 0o002;
 /// Members of its group may write (S_IWGRP).
 const GROUP_WRITES: u32 = 0o020;
-/// Files may be deleted by their owner only (S_ISVTX).
+/// Only their owner may delete files (S_ISVTX).
 const STICKY: u32 = 0o1000;
 
 /// Why a directory must not be used. Displays as a line that says what to do.
 #[derive(Debug)]
 pub(super) enum RuleError {
-    /// It cannot be looked at.
+    /// It cannot be examined.
     Io(PathBuf, io::Error),
     /// Any user may write to it.
     AnyUserWrites {
@@ -32,9 +32,9 @@ pub(super) enum RuleError {
     },
     /// It belongs to a user, and any user may make such a directory in its parent.
     AnyUserMade { path: PathBuf, owner: u32 },
-    /// The path is a symbolic link of a user who could let it lead anywhere.
+    /// The path is a symbolic link of a user who could point it anywhere.
     ForeignLink { path: PathBuf, owner: u32 },
-    /// It has another owner than the directory that was there when recording began.
+    /// Its owner is not that of the directory that was there when recording began.
     NewOwner { path: PathBuf, owner: u32, before: u32 },
 }
 
@@ -77,7 +77,7 @@ fn remedy(path: &std::path::Display) -> String {
     format!("chmod o-w {path}, or name another directory")
 }
 
-/// Checks a directory. Returns what people should know about it.
+/// Checks a directory. Returns lines that people should read about it.
 ///
 /// # Errors
 /// It must not be used.
@@ -96,7 +96,7 @@ pub(super) fn check(path: &Path, directory: &File) -> Result<Vec<String>, RuleEr
             remedy(&shown)
         ));
     }
-    // both where its name says that it is, and where it really is
+    // both where its name says it is, and where it really is
     let anyone_made = [Some(path.to_owned()), path.canonicalize().ok()].into_iter().flatten().any(|path| {
         let parent = match path.parent() {
             Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
@@ -108,7 +108,7 @@ pub(super) fn check(path: &Path, directory: &File) -> Result<Vec<String>, RuleEr
     if anyone_made && !ours {
         return Err(RuleError::AnyUserMade { path: path.to_owned(), owner });
     }
-    // a user's link may lead to the user's own directory only
+    // a user's link may lead only to the user's own directory
     match symlink_metadata(path) {
         Ok(link)
             if link.file_type().is_symlink()

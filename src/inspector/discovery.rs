@@ -1,8 +1,9 @@
 //! Notices new processes at no cost to other processes.
 //!
-//! The kernel's process connector and trace points report each new process at once, but slow down every fork and exec on
-//! the machine (docs/internals/recorder.md has the numbers). /proc/loadavg ends with the process id that was given out last,
-//! and costs one read. While it stays the same no process has started; otherwise all new processes are among the ids since.
+//! The kernel's process connector and trace points report each new process at once, but slow down every fork and exec
+//! on the machine (docs/internals/recorder.md has the numbers). /proc/loadavg ends with the last process id given out,
+//! and costs one read. While that stays the same no process has started; otherwise all new processes are among the ids
+//! since.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -25,12 +26,12 @@ pub enum Started {
 #[derive(Debug, Default)]
 pub struct Discovery {
     loadavg: Option<File>,
-    /// The last id at the look before the last, and at the last: an id is given out a moment before its process shows up.
+    /// The last ids at the last two looks: an id is given out a moment before its process shows up.
     last_ids: [Option<u32>; 2],
 }
 
 impl Discovery {
-    /// Returns what has started since the look before the last one.
+    /// Returns the processes that have started since the look before the last one.
     pub fn poll(&mut self) -> Started {
         let last = self.last_id();
         let [before, previous] = self.last_ids;
@@ -55,7 +56,7 @@ fn between(before: Option<u32>, last: Option<u32>) -> Started {
         (Some(before), Some(last)) if before < last && last - before <= MAX_IDS => {
             Started::Ids(before + 1..=last)
         }
-        // the first look, too many new ids, or the kernel has begun again at low ids
+        // the first look, too many new ids, or the kernel has started again at low ids
         _ => Started::Unknown,
     }
 }

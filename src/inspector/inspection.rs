@@ -1,4 +1,4 @@
-//! One inspection of a process: is it an IOC, and if it is, what has become of it?
+//! One inspection of a process: whether it is an IOC, and if so, what has changed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,31 +16,31 @@ use crate::probes::attacher::Attacher;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::probe::{self, Hold, Probes};
 
-/// What it may cost to find out whether a process is an IOC. Most programs have some MB of symbols, the largest static
+/// Bytes to read to find out whether a process is an IOC. Most programs have some MB of symbols, the largest static
 /// IOCs 50.
 const FIND_BYTES: u64 = 96 << 20;
 const FIND_TIME: Duration = Duration::from_secs(5);
-/// The same for placing its probes, which reads a few bytes for each. The kernel makes one probe at a time; where other
-/// recorders remove theirs, each probe waits for several grace periods.
+/// Time limit for placing its probes, which reads a few bytes for each. The kernel makes one probe at a time; while
+/// other recorders remove theirs, each probe waits for several grace periods.
 const ATTACH_TIME: Duration = Duration::from_secs(30);
-/// What it may cost to follow an IOC: 100,000 records have 60 MB of names and strings.
+/// Bytes to read to follow an IOC: 100,000 records have 60 MB of names and strings.
 const FOLLOW_BYTES: u64 = 512 << 20;
 const FOLLOW_TIME: Duration = Duration::from_secs(20);
 /// Records in a report: 100 KiB.
 const RECORDS_A_REPORT: usize = 1024;
 
-/// What to record of an IOC.
+/// Scope of the recording.
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// Users whose processes are recorded.
     pub users: user::Users,
-    /// Record puts.
+    /// Whether to record puts.
     pub puts: bool,
-    /// Record processing.
+    /// Whether to record processing.
     pub process: bool,
 }
 
-/// What an inspection needs.
+/// Tools of an inspection.
 pub(super) struct Tools {
     pub common: Arc<Common>,
     /// `None`: the tier has no probes.
@@ -71,7 +71,7 @@ impl Tools {
                 && !entry.known.unanswered
                 && !self.finder.is_undecided(pid);
         if entry.known.ioc.is_none() && may_skip {
-            // what is dropped is dropped without the lock
+            // drop it without holding the lock
             let dropped = self.common.lock().queue.skip(entry, Instant::now());
             drop(dropped);
             return;
@@ -106,7 +106,7 @@ impl Tools {
         drop(dropped);
     }
 
-    /// Finds out whether a process is an IOC, and places its probes if it is.
+    /// Finds out whether a process is an IOC, and places its probes if so.
     fn find(&mut self, entry: &mut Entry<Known>) -> Option<Refused> {
         let pid = entry.pid;
         let look = Inspection::begin(pid, FIND_BYTES, FIND_TIME);
@@ -127,7 +127,7 @@ impl Tools {
         };
         let refused = look.end();
         if refused.is_some() {
-            // all or nothing: the next inspection begins again
+            // all or nothing: the next inspection starts again
             return refused;
         }
         let finding =
@@ -138,7 +138,7 @@ impl Tools {
         None
     }
 
-    /// Finds out what has become of an IOC since the last time.
+    /// Finds out what has changed in an IOC since the last time.
     fn follow(&self, pid: u32, start: u64, followed: &mut Followed) -> Option<Refused> {
         let look = Inspection::begin(pid, FOLLOW_BYTES, FOLLOW_TIME);
         self.follow_layout(pid, start, &mut followed.ioc);
@@ -149,7 +149,7 @@ impl Tools {
                 self.probe_routines(pid, start, followed, attacher);
             }
         }
-        // last, since from now on its hits are recorded
+        // last, since its hits are recorded from now on
         if !followed.ready && followed.ioc.layout.is_ok() {
             followed.ready = true;
             self.report(pid, start, Finding::Ready);
@@ -169,7 +169,7 @@ impl Tools {
         match ioc.database() {
             Database::Same => {}
             Database::Extended => {
-                // until the new record types are registered the old layout serves
+                // until the new record types are registered the old layout is still right
                 if ioc.read_layout_again() {
                     self.report(pid, start, Finding::Changed(Arc::new(ioc.clone())));
                 }
@@ -201,7 +201,7 @@ impl Tools {
         let before = ioc.clone();
         ioc.read_identity_again();
         if !has_memory(pid) {
-            // it is ending: what was read just now means nothing
+            // it is ending: the data just read mean nothing
             *ioc = before;
             return;
         }
@@ -225,7 +225,7 @@ impl Tools {
         }
     }
 
-    /// Where `dbProcess` has no symbol, probes the process routines of record types. Types get theirs during iocInit.
+    /// If `dbProcess` has no symbol, probes the process routines of record types. Types get theirs during iocInit.
     fn probe_routines(&self, pid: u32, start: u64, followed: &mut Followed, attacher: &Attacher) {
         let ioc = &followed.ioc;
         let layout = ioc.layout.as_ref().ok().filter(|_| ioc.function("dbProcess").is_none());
@@ -239,8 +239,8 @@ impl Tools {
     }
 }
 
-/// Does a process have memory to read? A kernel thread has none, nor has a process that is ending. Where the first thread
-/// alone has ended, another one shows the memory.
+/// Whether a process has memory to read. A kernel thread has none, nor has a process that is ending. If only the first
+/// thread has ended, another one shows the memory.
 fn has_memory(pid: u32) -> bool {
     process::size(pid).is_some_and(|size| size > 0) || process::threads(pid).len() > 1
 }

@@ -1,4 +1,4 @@
-//! What the inspector remembers of a process between inspections.
+//! State of a process that the inspector keeps between inspections.
 
 use crate::ioc::IocProcess;
 use crate::probes::probe::Probes;
@@ -8,14 +8,14 @@ use crate::probes::probe::Probes;
 pub(super) struct Known {
     /// Size of its address space at the last inspection, pages.
     pub size: Option<u64>,
-    /// It did not answer, and that was reported.
+    /// Whether it did not answer and that was reported.
     pub unanswered: bool,
-    /// It is an IOC.
+    /// Its state if it is an IOC.
     pub ioc: Option<Followed>,
 }
 
 impl Known {
-    /// The next inspection is a whole one, whether or not the size has changed.
+    /// Makes the next inspection a full one, even if the size has not changed.
     pub fn forget_size(&mut self) {
         self.size = None;
     }
@@ -31,6 +31,6 @@ pub(super) struct Followed {
     pub held: u64,
     /// Number of record types whose process routines are probed.
     pub routines: usize,
-    /// `Finding::Ready` was reported.
+    /// Whether `Finding::Ready` was reported.
     pub ready: bool,
 }

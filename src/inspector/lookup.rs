@@ -13,11 +13,11 @@ use crate::linux::elf::function_at;
 use crate::linux::reader::Inspection;
 use crate::linux::{process, sockets};
 
-/// What the answer to a request may cost.
+/// Bytes to read for the answer to a request.
 const MAX_BYTES: u64 = 96 << 20;
 const MAX_TIME: Duration = Duration::from_secs(1);
 
-/// Answers a request. Where the process cannot be read the answer is empty.
+/// Answers a request. If the process cannot be read the answer is empty.
 pub(super) fn answer(common: &Common, request: Request) {
     let (pid, start) = request.ioc().map_or((0, 0), |ioc| (ioc.pid, ioc.start));
     let look = Inspection::begin(pid, MAX_BYTES, MAX_TIME);
@@ -49,7 +49,7 @@ pub(super) fn answer(common: &Common, request: Request) {
     }
     common.put_report(Report { pid, start, finding });
 }
-/// A server, described by /proc where it is no IOC. `None` if it has ended.
+/// A server, described by /proc if it is not an IOC. `None` if it has ended.
 fn described(server: Server, iocs: &HashSet<u32>) -> Option<CaServer> {
     let start = process::start(server.pid)?;
     let process = (!iocs.contains(&server.pid)).then(|| ProcessInfo::of(server.pid));
@@ -67,12 +67,12 @@ fn served(pid: u32, clients: Vec<Client>, ports: &[u16]) -> Vec<ServedClient> {
     served.collect()
 }
 
-/// The function that a return address lies in, and the name of its file; empty where unknown.
+/// The function that a return address lies in, and the name of its file; empty if unknown.
 fn call_site(ioc: &IocProcess, address: u64) -> (String, String) {
     let module = ioc.module_at(address);
-    // the return address is that of the next instruction, which may belong to the next function
+    // the return address points to the next instruction, which may belong to the next function
     let function = module.map(|module| function_at(&module.opened, address.wrapping_sub(module.bias + 1)));
-    // also of code that is not EPICS Base: a PVAccess server, an extension module of Python
+    // also for code outside EPICS Base: a PVAccess server, a Python extension module
     let path = module.map(|module| module.path.clone()).or_else(|| {
         let mappings = process::mappings(ioc.pid).ok()?;
         Some(mappings.into_iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?.path)

@@ -1,6 +1,6 @@
-//! Inspects processes on threads of its own: finds IOCs, places their probes, follows them, looks things up.
+//! Inspects processes on its own threads: finds IOCs, places their probes, follows them, looks things up.
 //!
-//! The recorder's loop never waits for another process. It tells [`Inspector`] which processes exist, sends it a
+//! The recorder's loop never waits for another process. It passes the existing processes to [`Inspector`], sends it a
 //! [`Request`] for each fact that it needs, and takes [`Report`]s when it has time.
 //!
 //! | file | job |
@@ -8,12 +8,12 @@
 //! | `discovery` | notices new processes without listing /proc |
 //! | `queue` | decides which process is inspected next; users share the threads by time |
 //! | `pool` | the inspector as the loop sees it; starts the threads |
-//! | `shared` | what the threads share with each other and with the loop |
-//! | `known` | what is remembered of a process between inspections |
-//! | `worker` | what one thread does: inspections and requests, whichever is due |
-//! | `inspection` | one inspection of a process: is it an IOC? what has become of it? |
+//! | `shared` | state that the threads share with each other and with the loop |
+//! | `known` | state of a process that is kept between inspections |
+//! | `worker` | the work of one thread: inspections and requests, whichever is due |
+//! | `inspection` | one inspection of a process: whether it is an IOC, and what has changed |
 //! | `lookup` | answers requests |
-//! | `request`, `report` | what the loop sends, and what it gets |
+//! | `request`, `report` | messages from the loop, and messages to it |
 
 mod discovery;
 mod inspection;

@@ -14,10 +14,10 @@ use crate::linux::process;
 use crate::linux::reader::client;
 use crate::probes::attacher::Attacher;
 
-/// Number of threads. While one waits for a process, the other goes on.
+/// Number of threads. While one waits for a process, the other continues.
 const THREADS: usize = 2;
 
-/// Inspects processes on threads of its own. The recorder's loop holds this end; no call waits for another process.
+/// Inspects processes on its own threads. The recorder's loop holds this end; no call waits for another process.
 pub struct Inspector {
     common: Arc<Common>,
     threads: usize,
@@ -30,19 +30,19 @@ impl Inspector {
         let start = |number: usize| {
             let tools = Tools::new(common.clone(), attacher.cloned(), scope.clone());
             let worker = Worker::new(tools, number == 0);
-            // if the system refuses both threads, packets alone are recorded
+            // if the system refuses both threads, only packets are recorded
             std::thread::Builder::new().name("inspector".into()).spawn(move || worker.run()).is_ok()
         };
         let threads = (0..THREADS).filter(|&number| start(number)).count();
         Inspector { common, threads }
     }
 
-    /// Did the system refuse all threads? Then nothing is ever inspected.
+    /// Whether the system refused all threads. Then nothing is ever inspected.
     pub fn has_no_threads(&self) -> bool {
         self.threads == 0
     }
 
-    /// A process exists; `new` if it has just started. Has no effect on one that is known.
+    /// Adds a process; `new` if it has just started. Has no effect on a known one.
     pub fn add(&self, pid: u32, new: bool) {
         let mut state = self.common.lock();
         if state.queue.has(pid) {
@@ -64,14 +64,14 @@ impl Inspector {
         state.silent.retain(|pid| pids.contains(pid));
     }
 
-    /// Forgets a process that has ended or has become another program, and takes out its probes.
+    /// Forgets a process that has ended or has become another program, and removes its probes.
     pub fn forget(&self, pid: u32) {
         let mut state = self.common.lock();
         state.queue.remove(pid);
         state.silent.remove(&pid);
     }
 
-    /// Has an inspection of the process that began after `since` ended? If not, one is begun soon.
+    /// Whether an inspection of the process that began after `since` has ended. If not, one begins soon.
     pub fn has_inspected(&self, pid: u32, since: Instant) -> bool {
         let mut state = self.common.lock();
         if state.queue.inspected(pid).is_some_and(|inspected| inspected >= since) {
@@ -84,19 +84,19 @@ impl Inspector {
         false
     }
 
-    /// Have all processes been inspected that existed at the start, and all requests been answered?
+    /// Whether all processes that existed at the start have been inspected, and all requests answered.
     pub fn has_finished_start(&self) -> bool {
         let state = self.common.lock();
         self.threads == 0 || state.queue.has_finished_start() && state.has_answered()
     }
 
-    /// Have all requests been answered, and all reports been taken?
+    /// Whether all requests have been answered, and all reports taken.
     pub fn is_idle(&self) -> bool {
         let state = self.common.lock();
         self.threads == 0 || state.has_answered() && state.has_reported()
     }
 
-    /// Processes that are added from now on did not exist at the start.
+    /// Ends the start: processes added from now on did not exist then.
     pub fn end_start(&self) {
         self.common.lock().queue.end_start();
     }

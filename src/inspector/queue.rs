@@ -1,30 +1,31 @@
 //! Decides which process is inspected next.
 //!
-//! Users share the threads by time: next is a process of the user who has cost the least so far. So a user with a
-//! thousand processes that look like IOCs delays only their own. Among a user's processes IOCs come first, then processes
-//! that were never inspected, the newest first. Of a user's processes that did not answer, one is inspected at a time.
+//! Users share the threads by time: the next process is one of the user who has cost the least so far. So a user with a
+//! thousand processes that look like IOCs delays only their own. Among a user's processes IOCs come first, then
+//! processes that were never inspected, the newest first. Of a user's processes that did not answer, one is inspected
+//! at a time.
 //!
-//! How often a process is inspected:
+//! Inspection intervals:
 //!
-//! - a new one after 20, 40, 80 ms and so on, since a program maps its libraries and an IOC loads its database some time
-//!   after the start;
-//! - one that is no IOC only when its size has changed;
+//! - a new process after 20, 40, 80 ms and so on, since a program maps its libraries and an IOC loads its database some
+//!   time after the start;
+//! - a process that is not an IOC only when its size has changed;
 //! - an IOC every 100 ms until its database is loaded, then every second;
-//! - one that does not answer at ever longer intervals, up to five minutes.
+//! - a process that does not answer at ever longer intervals, up to five minutes.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// Id of a user; `None` where unknown.
+/// Id of a user; `None` if unknown.
 pub type User = Option<u32>;
 
 /// First pause between inspections of a new process, and the longest that it doubles to.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const NEW_PAUSE: Duration = Duration::from_millis(640);
-/// For this time a process that changes is inspected each second: Python may import for long before it loads EPICS Base.
+/// Time for which a changing process is inspected each second: Python may import for long before it loads EPICS Base.
 const STARTING: Duration = Duration::from_secs(120);
-/// After that time the pause doubles from one second up to this, as long as the process does nothing but change.
+/// After that time the pause doubles from one second up to this, as long as the process only changes its size.
 const SECOND: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 /// The same limit for a process that does not answer.
@@ -32,11 +33,11 @@ const UNANSWERED_PAUSE: Duration = Duration::from_secs(300);
 /// Pause between inspections of an IOC: until its database is loaded, and later.
 const IOC_LOADING_PAUSE: Duration = Duration::from_millis(100);
 const IOC_PAUSE: Duration = Duration::from_secs(1);
-/// Inspections of processes that are no IOCs, on average and in a burst. A machine that compiles starts thousands of
+/// Inspections of processes that are not IOCs, on average and in a burst. A machine that compiles starts thousands of
 /// processes a second.
 const INSPECTIONS_A_SECOND: f64 = 100.0;
 const BURST: f64 = 200.0;
-/// A user's cost in the past counts half each time that a user's cost exceeds this.
+/// A user's past cost is halved whenever a user's cost exceeds this.
 const MAX_SPENT: Duration = Duration::from_secs(60);
 /// Users whose cost is remembered.
 const MAX_USERS: usize = 1000;
@@ -44,11 +45,11 @@ const MAX_USERS: usize = 1000;
 /// Result of an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The process is no IOC so far.
+    /// The process is not an IOC so far.
     NoIoc,
     /// It is an IOC.
     Ioc {
-        /// Its record database is loaded.
+        /// Whether its record database is loaded.
         is_loaded: bool,
     },
     /// It did not answer, or the inspection cost too much.
@@ -64,10 +65,10 @@ pub struct Entry<T> {
     pub start: u64,
     /// The user that it runs as.
     pub user: User,
-    /// What is remembered between inspections.
+    /// State kept between inspections.
     pub known: T,
     added: Instant,
-    /// When the last inspection began.
+    /// Start of the last inspection.
     inspected: Option<Instant>,
     due: Instant,
     pause: Duration,
@@ -79,15 +80,15 @@ pub struct Entry<T> {
 #[derive(Debug)]
 pub struct Queue<T> {
     waiting: HashMap<u32, Entry<T>>,
-    /// Being inspected: process and user.
+    /// Processes being inspected, and their users.
     busy: HashMap<u32, User>,
-    /// Those of them to be dropped afterwards.
+    /// Those to drop after their inspection.
     dropped: HashSet<u32>,
     /// Processes that existed at the start and were not yet inspected; `None` once the start is over.
     at_start: Option<HashSet<u32>>,
     /// Cost of each user.
     spent: HashMap<User, Duration>,
-    /// Inspections of processes that are no IOCs: a bucket that fills at [`INSPECTIONS_A_SECOND`] up to [`BURST`].
+    /// Inspections of processes that are not IOCs: a bucket that fills at [`INSPECTIONS_A_SECOND`] up to [`BURST`].
     tokens: f64,
     filled: Instant,
     began: Instant,
@@ -108,22 +109,22 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Is the process in the queue or being inspected?
+    /// Whether the process is in the queue or being inspected.
     pub fn has(&self, pid: u32) -> bool {
         self.waiting.contains_key(&pid) || self.busy.contains_key(&pid)
     }
 
-    /// Have all processes been inspected that existed at the start?
+    /// Whether all processes that existed at the start have been inspected.
     pub fn has_finished_start(&self) -> bool {
         self.at_start.as_ref().is_none_or(HashSet::is_empty)
     }
 
-    /// Processes that are added from now on did not exist at the start.
+    /// Ends the start: processes added from now on did not exist then.
     pub fn end_start(&mut self) {
         self.at_start = None;
     }
 
-    /// Adds a process. A `new` one has just begun, and is inspected soon rather than at once.
+    /// Adds a process. A `new` one has just started, and is inspected soon rather than at once.
     pub fn add(&mut self, pid: u32, start: u64, user: User, new: bool, known: T, now: Instant) {
         let pause = if new { FIRST_PAUSE } else { Duration::ZERO };
         let entry = Entry {
@@ -162,7 +163,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Makes a waiting process due. Returns what is remembered of it.
+    /// Makes a waiting process due. Returns its kept state.
     pub fn hurry(&mut self, pid: u32, now: Instant) -> Option<&mut T> {
         let entry = self.waiting.get_mut(&pid)?;
         entry.due = now;
@@ -174,8 +175,8 @@ impl<T> Queue<T> {
         self.waiting.get(&pid)?.inspected
     }
 
-    /// Takes the next process to inspect. `may_ask` says whether a process of a user may be read; its second argument is
-    /// true for an IOC that has answered so far.
+    /// Takes the next process to inspect. `may_ask` says whether a process of a user may be read; its second argument
+    /// is true for an IOC that has answered so far.
     pub fn take(&mut self, now: Instant, may_ask: impl Fn(User, bool) -> bool) -> Option<Entry<T>> {
         let more = now.saturating_duration_since(self.filled).as_secs_f64() * INSPECTIONS_A_SECOND;
         self.tokens = (self.tokens + more).min(BURST);
@@ -202,8 +203,8 @@ impl<T> Queue<T> {
         self.waiting.values().map(|entry| entry.due).min()
     }
 
-    /// Puts a process back after an inspection that took this time. Returns what was remembered of it if it was removed
-    /// meanwhile, so that it can be dropped without a lock.
+    /// Puts a process back after an inspection that took this time. Returns its kept state if it was removed meanwhile,
+    /// so that the caller can drop it without a lock.
     pub fn put_back(
         &mut self,
         mut entry: Entry<T>,
@@ -218,7 +219,7 @@ impl<T> Queue<T> {
         if self.dropped.remove(&entry.pid) {
             return Some(entry.known);
         }
-        // what it has become during the inspection was not seen
+        // changes during the inspection were not seen
         entry.inspected = now.checked_sub(took);
         let age = now.saturating_duration_since(entry.added);
         entry.unanswered = outcome == Outcome::Unanswered;
@@ -260,7 +261,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The end of a pause. Pauses of seconds end together, so that a machine with many processes is woken once a second.
+    /// The end of a pause. Pauses of seconds end together, so a machine with many processes is woken once a second.
     fn time_after(&self, pause: Duration, now: Instant) -> Instant {
         let end = now + pause;
         if pause < SECOND {
@@ -317,10 +318,10 @@ mod tests {
         assert_eq!(first.pid, 50, "the newest first");
         queue.put_back(first, Outcome::NoIoc, Duration::from_secs(1), now);
         queue.add(60, 1, ROOT, false, (), now);
-        // another's is next, though it is older and 49 wait
+        // another user's is next, though it is older and 49 wait
         let other = queue.take(now, |_, _| true).unwrap();
         assert_eq!(other.pid, 60);
-        // also beside one that is being inspected
+        // also while one is being inspected
         queue.add(61, 2, Some(7), false, (), now);
         queue.put_back(other, Outcome::NoIoc, Duration::from_secs(5), now);
         let _busy = queue.take(now, |_, _| true).unwrap();
@@ -371,7 +372,7 @@ mod tests {
         assert!(queue.next().is_none());
     }
 
-    /// One that was idle for long may become an IOC at any moment.
+    /// A process that was idle for long may become an IOC at any moment.
     #[test]
     fn an_idle_process_is_due_each_second() {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What the inspector reports to the recorder's loop.
+//! Reports of the inspector to the recorder's loop.
 
 use std::sync::Arc;
 
@@ -16,29 +16,29 @@ use crate::probes::probe::Hold;
 /// Why an IOC has ended though its program still runs.
 pub const DATABASE_GONE: &str = "its record database was taken away, or replaced by another";
 
-/// Something that was found out about a process.
+/// A finding about a process.
 #[derive(Debug)]
 pub struct Report {
     /// Process id; 0 if the finding is about no single process.
     pub pid: u32,
     /// Start of the process as [`process::start`] gives it, since process ids are reused.
     pub start: u64,
-    /// What was found.
+    /// The finding.
     pub finding: Finding,
 }
 
-/// What was found.
+/// A finding.
 #[derive(Debug)]
 pub enum Finding {
     /// The process is an IOC, and its probes are in place.
     Ioc {
         /// The IOC.
         ioc: Arc<IocProcess>,
-        /// What /proc says about the process.
+        /// Description of the process by /proc.
         process: ProcessInfo,
         /// Number of probes.
         placed: usize,
-        /// What is not probed, and why.
+        /// Functions that are not probed, and why.
         not_probed: Vec<NotProbed>,
     },
     /// The IOC's layout or identity has changed.
@@ -54,23 +54,23 @@ pub enum Finding {
         /// Why records are missing, if some are.
         outcome: Result<(), WalkError>,
     },
-    /// All that had to be reported before the IOC's hits are recorded has been reported.
+    /// Everything that must be reported before the IOC's hits are recorded has been reported.
     Ready,
     /// The IOC's process routines were probed.
     ProcessRoutines {
         /// Number of probes that the IOC has now.
         placed: usize,
-        /// What is not probed, and why.
+        /// Functions that are not probed, and why.
         not_probed: Vec<NotProbed>,
     },
-    /// The IOC's probes had gone.
+    /// The IOC's probes were gone.
     ProbesGone {
-        /// What became of them.
+        /// Their state now.
         hold: Hold,
-        /// Monotonic time when they were last known to be in place, nanoseconds; 0 where they were not.
+        /// Monotonic time when they were last known to be in place, nanoseconds; 0 if they were not.
         until: u64,
     },
-    /// The record database that was read is gone, though the process lives: see [`DATABASE_GONE`].
+    /// The record database is gone, though the process lives: see [`DATABASE_GONE`].
     DatabaseGone,
     /// The process does not answer, or an inspection costs too much.
     Unanswered(Refused),
@@ -93,9 +93,9 @@ pub enum Finding {
     CallSite {
         /// The call site's id in the log.
         id: CallSiteId,
-        /// Name of the function; empty where unknown.
+        /// Name of the function; empty if unknown.
         function: String,
-        /// Name of the file that the function is in; empty where unknown.
+        /// Name of the file that the function is in; empty if unknown.
         file: String,
     },
 }
@@ -109,7 +109,7 @@ pub struct FoundRecord {
     pub name: String,
     /// Record type.
     pub rtype: String,
-    /// The name is an alias.
+    /// Whether the name is an alias.
     pub alias: bool,
     /// Its enum strings, if the record type has such fields.
     pub states: Vec<String>,
@@ -124,7 +124,7 @@ pub struct CaServer {
     pub server: Server,
     /// Start of the process, as in [`Report::start`].
     pub start: u64,
-    /// What /proc says about it; `None` if it is an IOC that was inspected.
+    /// Its description by /proc; `None` if it is an IOC that was inspected.
     pub process: Option<ProcessInfo>,
 }
 
@@ -137,10 +137,10 @@ pub struct ServedClient {
     pub client: Client,
 }
 
-/// What /proc says about a process.
+/// Description of a process by /proc.
 #[derive(Clone, Debug)]
 pub struct ProcessInfo {
-    /// Command line, with all that is in it.
+    /// Command line, complete.
     pub command: Vec<String>,
     /// Path of its program.
     pub exe: String,
@@ -151,7 +151,7 @@ pub struct ProcessInfo {
 }
 
 impl ProcessInfo {
-    /// Reads it from /proc. What cannot be read is empty.
+    /// Reads it from /proc. Anything that cannot be read is empty.
     pub fn of(pid: u32) -> ProcessInfo {
         ProcessInfo {
             command: process::command(pid),

@@ -1,4 +1,4 @@
-//! What the recorder's loop asks the inspector to look up.
+//! Requests of the recorder's loop to the inspector.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use iocrec_log::event::{CallSiteId, ThreadId};
 
 use crate::ioc::IocProcess;
 
-/// A fact that the loop needs. Each request is answered by one [`Finding`](super::Finding) of the same name.
+/// A fact that the loop needs. One [`Finding`](super::Finding) of the same name answers each request.
 #[derive(Debug)]
 pub enum Request {
     /// All Channel Access servers on this machine.
@@ -15,7 +15,7 @@ pub enum Request {
         /// Processes known to be IOCs.
         iocs: HashSet<u32>,
     },
-    /// Those of these IOCs that are Channel Access servers, without a look at any other process.
+    /// Those of these IOCs that are Channel Access servers; no other process is inspected.
     ServersAmong {
         /// The IOCs.
         iocs: Vec<u32>,

@@ -1,4 +1,4 @@
-//! What the inspector's threads share with each other and with the recorder's loop.
+//! State that the inspector's threads share with each other and with the recorder's loop.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use crate::inspector::queue::{Queue, User};
 use crate::inspector::report::Report;
 use crate::inspector::request::Request;
 
-/// Reports that wait for the loop. A thread that has one more waits until there is room.
+/// Reports that wait for the loop. A thread with one more waits until there is space.
 const MAX_REPORTS: usize = 16;
-/// Requests that wait for a thread. One more is refused, and what was asked for stays unknown.
+/// Requests that wait for a thread. Any more are refused, and their facts stay unknown.
 const MAX_REQUESTS: usize = 1024;
 
-/// All of it.
+/// The shared state.
 pub(super) struct Common {
     state: Mutex<State>,
     /// Signalled when there is more work.
@@ -23,13 +23,13 @@ pub(super) struct Common {
     room: Condvar,
 }
 
-/// Behind the lock.
+/// State behind the lock.
 pub(super) struct State {
     pub queue: Queue<Known>,
-    /// Not yet taken by the loop. (A channel of the standard library costs 10 KiB of code.)
+    /// Reports not yet taken by the loop. (A channel of the standard library costs 10 KiB of code.)
     reports: VecDeque<Report>,
     requests: VecDeque<(User, Request)>,
-    /// Requests that are being answered.
+    /// Number of requests that are being answered.
     busy: usize,
     /// Processes that did not answer: requests about them are refused.
     pub silent: HashSet<u32>,
@@ -56,7 +56,7 @@ impl Common {
         self.work.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Hands over a report, as soon as there is room.
+    /// Hands over a report, as soon as there is space.
     pub fn put_report(&self, report: Report) {
         let is_full = |state: &mut State| state.reports.len() >= MAX_REPORTS;
         let state = self.room.wait_while(self.lock(), is_full);
@@ -81,12 +81,12 @@ impl State {
         has_room
     }
 
-    /// Have all requests been answered?
+    /// Whether all requests have been answered.
     pub fn has_answered(&self) -> bool {
         self.requests.is_empty() && self.busy == 0
     }
 
-    /// Have all reports been taken?
+    /// Whether all reports have been taken.
     pub fn has_reported(&self) -> bool {
         self.reports.is_empty()
     }
@@ -100,7 +100,7 @@ impl State {
         Some(next)
     }
 
-    /// A request of this user was answered.
+    /// Notes that a request of this user was answered.
     pub fn answered(&mut self, user: User, took: Duration) {
         self.busy -= 1;
         self.queue.spend(user, took);

@@ -1,4 +1,4 @@
-//! What one of the inspector's threads does: inspections and requests, whichever is due.
+//! The work of one of the inspector's threads: inspections and requests, whichever is due.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +13,18 @@ use crate::linux::reader::{client, use_reader_process};
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Wait when a process is due but may not be inspected yet.
 const RETRY: Duration = Duration::from_millis(50);
-/// How often the finder forgets what is no longer needed.
+/// Interval at which the finder forgets data no longer needed.
 const TICK: Duration = Duration::from_secs(1);
 
 /// One thread.
 pub(super) struct Worker {
     tools: Tools,
-    /// Answer requests before inspecting processes.
+    /// Whether to answer requests before inspecting processes.
     requests_first: bool,
     ticked: Instant,
 }
 
-/// What a thread does next.
+/// The next job of a thread.
 enum Job {
     Inspect(Box<Entry<Known>>),
     Answer(User, Request),
@@ -80,7 +80,7 @@ impl Worker {
     }
 }
 
-/// May a process of this user be read? `answers`: it is an IOC that has answered so far.
+/// Whether a process of this user may be read. `answers`: it is an IOC that has answered so far.
 fn may_ask(user: User, answers: bool) -> bool {
     if answers {
         client::may_ask_ioc(user)

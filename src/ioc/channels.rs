@@ -5,9 +5,9 @@
 //! object begins with the address of its class's virtual table, a number that appears nowhere else, so a
 //! search of the process's heap finds all channels.
 //!
-//! Nothing is stopped or changed: pages that are not in memory (never touched, or swapped out) are skipped, so that none is
-//! brought in. The search is bounded in bytes and time. An object is believed if the circuit's socket belongs to the process
-//! and is connected to the server that the object names.
+//! Nothing is stopped or changed: the search skips pages that are not in memory (never touched, or swapped out), so it
+//! brings none in. It is bounded in bytes and time. An object is accepted if the circuit's socket belongs to the
+//! process and is connected to the server that the object names.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -31,42 +31,42 @@ use crate::linux::FileId;
 const CHANNEL_TABLE: &str = "_ZTV4nciu";
 const CIRCUIT_TABLE: &str = "_ZTV6tcpiiu";
 
-/// The sid of a channel that no server has answered for.
+/// Sid of a channel that no server has answered for.
 const NO_SID: u32 = u32::MAX;
 
-/// Longest name that is believed: PVs with filters can be long.
+/// Longest name accepted: PVs with filters can be long.
 const MAX_NAME: usize = 512;
-/// Channels that are read of one process.
+/// Most channels read from one process.
 const MAX_CHANNELS: usize = 200_000;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const CHUNK: usize = 1 << 20;
-/// Bytes that are read of one process: clients with 100,000 channels have some 100 MB.
+/// Most bytes read from one process: clients with 100,000 channels have some 100 MB.
 const MAX_BYTES: usize = 256 << 20;
-/// Time for one process: the ring buffers hold 0.4 s of a busy IOC. Unoptimized builds search ten times slower, and record
-/// no busy IOC.
+/// Time limit for one process: the ring buffers hold 0.4 s of a busy IOC. Unoptimized builds search ten times slower,
+/// and record no busy IOC.
 const MAX_TIME: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 300 });
-/// Page size of x86_64 and most arm64 kernels. With larger pages the entries of /proc/PID/pagemap are misread, pages are
-/// skipped, and channels stay unnamed.
+/// Page size of x86_64 and most arm64 kernels. With larger pages the entries of /proc/PID/pagemap are misread, pages
+/// are skipped, and channels stay unnamed.
 const PAGE: u64 = 4096;
 
 /// A circuit of a client process, with its channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenCircuit {
-    /// The client's end.
+    /// Client's end.
     pub client: Address,
-    /// The server's end.
+    /// Server's end.
     pub server: Address,
-    /// The channels on it.
+    /// Channels on it.
     pub channels: Vec<ClientChannel>,
 }
 
-/// Reads clients. Remembers which files hold libca.
+/// Reader of client processes. Remembers which files hold libca.
 #[derive(Default)]
 pub struct Libraries {
     files: HashMap<FileId, Option<Elf>>,
 }
 
-/// Addresses of the virtual tables in a process: what an object's first word may be.
+/// Addresses of the virtual tables in a process: possible first words of an object.
 #[derive(Clone, Debug, Default)]
 struct Tables {
     channel: Vec<u64>,
@@ -75,7 +75,7 @@ struct Tables {
 }
 
 impl Libraries {
-    /// Returns the circuits of a process; none if it has no libca, has ended or may not be read.
+    /// Returns the circuits of a process; none if it has no libca, has ended or cannot be read.
     pub fn circuits(&mut self, pid: u32) -> Vec<OpenCircuit> {
         let mappings = process::mappings(pid).unwrap_or_default();
         let tables = self.tables(pid, &mappings);
@@ -118,7 +118,7 @@ impl Libraries {
     }
 }
 
-/// Returns the addresses of the words that are one of `wanted`.
+/// Returns the addresses of the words whose value is in `wanted`.
 fn search(pid: u32, memory: &Memory, ranges: &[(u64, u64)], wanted: &[u64]) -> Vec<u64> {
     let pagemap = process::directory(pid).join("pagemap");
     let end = Instant::now() + MAX_TIME;
@@ -176,7 +176,7 @@ fn present(pagemap: &Path, start: u64, stop: u64) -> Vec<(u64, usize)> {
     runs
 }
 
-/// Reads the objects, as far as they are believed. `connection` returns the connection of a descriptor of the process.
+/// Reads the objects and keeps the plausible ones. `connection` returns the connection of a descriptor of the process.
 fn read(
     memory: &Memory,
     objects: &[u64],
@@ -210,13 +210,13 @@ fn channel(memory: &Memory, object: u64) -> Option<(u64, ClientChannel)> {
     let bytes: [u8; CaClient::MAX_BYTES] = memory.head(object, offsets.channel_bytes)?;
     let sid = u32_at(&bytes, offsets.sid);
     let pv = memory.string(width.pointer(&bytes, offsets.name), MAX_NAME)?;
-    // other characters have been escaped with backslashes, which no PV has
+    // a backslash means that other characters were escaped; no PV has one
     let good = !pv.is_empty() && pv.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'\\');
     let channel = ClientChannel { cid: u32_at(&bytes, offsets.cid), sid, pv };
     (good && sid != NO_SID).then(|| (width.pointer(&bytes, offsets.circuit), channel))
 }
 
-/// Reads a tcpiiu: the client's end and the server's.
+/// Reads a tcpiiu: the client's end and the server's end.
 fn ends(
     memory: &Memory,
     object: u64,
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(channels, [(1, 11, "T:SP"), (2, 12, "T:RB.DESC")]);
     }
 
-    /// In an image below 4 GiB, as a 32-bit process has it.
+    /// In an image below 4 GiB, as in a 32-bit process.
     #[test]
     fn channels_of_a_32_bit_process() {
         let mut image = Image::new(Width::Bits32);
@@ -351,14 +351,14 @@ mod tests {
             bad[at] = byte;
             assert_eq!(read_all(&[&channel(&bad, b"T:SP\0", 1, 11)]), [], "byte {at}");
         }
-        // one of two names must be old; which cannot be told
+        // one of the two names must be old, but which one is unknown
         let found = read_all(&[&channel(&good, b"A\0", 1, 11), &channel(&good, b"B\0", 2, 11)]);
         assert_eq!(found[0].channels, []);
     }
 
     #[test]
     fn objects_are_found_in_memory() {
-        // of its own, so that it is aligned and no other test's
+        // a separate allocation, so that it is aligned and not shared with another test
         let mut image = vec![0u64; 3 * CHUNK / 8];
         let places = [1000, CHUNK / 8 - 1, CHUNK / 8, 3 * CHUNK / 8 - 4096];
         places.iter().for_each(|&place| image[place] = CHANNEL);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the bytes say, reading ends, and names nothing that is not connected.
+        /// Whatever the bytes are, reading ends and names no unconnected channel.
         #[test]
         fn garbage_names_nothing(
             mut circuit in Just(circuit()),

@@ -1,8 +1,8 @@
 //! The Channel Access clients of an IOC, read from its server's own tables.
 //!
-//! rsrv keeps a list of its TCP clients, each with its channels (`struct client`, `struct channel_in_use`, rsrv/server.h).
-//! The lists may change while they are read, since no lock is taken: a node may lead anywhere. So the walk is bounded, and
-//! a client is believed only if its address is that of an IPv4 socket.
+//! rsrv keeps a list of its TCP clients, each with its channels (`struct client`, `struct channel_in_use`,
+//! rsrv/server.h). No lock is taken, so the lists may change while they are read, and a node may lead anywhere. The
+//! walk is therefore bounded, and a client is accepted only if its address is that of an IPv4 socket.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -24,19 +24,19 @@ const LIST_BYTES: usize = 24;
 /// More clients than any IOC has, and more channels than are kept (the decoder has room for 16,384).
 const MAX_CLIENTS: usize = 10_000;
 const MAX_CHANNELS: usize = 100_000;
-/// Longest name that is believed: PVs with filters can be long, and CA allows 512 bytes for user and host.
+/// Longest name accepted: PVs with filters can be long, and CA allows 512 bytes for user and host.
 const MAX_NAME: usize = 512;
 
 /// A client of an IOC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Its address.
+    /// Address.
     pub address: Address,
     /// User name that it claims.
     pub user: String,
     /// Host name that it claims.
     pub host: String,
-    /// Id, in the kernel, of the thread of the IOC that serves it; `None` where not found.
+    /// Kernel id of the IOC's thread that serves it; `None` if not found.
     pub tid: Option<u32>,
     /// Its channels.
     pub channels: Vec<ClientChannel>,
@@ -54,7 +54,7 @@ pub struct ClientChannel {
 }
 
 /// Reads the clients of an IOC, or only the one that thread `only` serves. `threads` are the ids of the IOC's threads.
-/// Returns none if the IOC has no server, or nothing makes sense.
+/// Returns none if the IOC has no server, or the data is implausible.
 pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> Vec<Client> {
     let server = Server {
         memory: &ioc.memory,
@@ -68,14 +68,14 @@ pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> V
         .map_or_else(Vec::new, |list| server.clients(list, only))
 }
 
-/// What the lists are read with.
+/// Reader of the lists.
 struct Server<'a> {
     memory: &'a Memory,
     layout: Option<&'a Layout>,
     abi: Abi,
     /// The process's threads.
     threads: &'a HashSet<u32>,
-    /// Channels that may still be read.
+    /// Number of channels that may still be read.
     left: Cell<usize>,
 }
 
@@ -89,8 +89,8 @@ impl Server<'_> {
         self.list(&head, MAX_CLIENTS).filter_map(|node| self.client(node, only)).collect()
     }
 
-    /// The nodes of an ELLLIST, each of which begins with the next one's address: at most as many as it claims to have, and
-    /// at most `limit`. Ends where the first comes again.
+    /// The nodes of an ELLLIST, each of which begins with the next one's address: at most as many as it claims to have,
+    /// and at most `limit`. Ends where the first node recurs.
     fn list(&self, head: &[u8], limit: usize) -> impl Iterator<Item = u64> + '_ {
         let width = self.memory.width();
         let first = width.pointer(head, 0);
@@ -168,11 +168,11 @@ mod tests {
         base_3_14: bool,
     }
 
-    /// As Base lays it out: `tid` is at these offsets (rsrv/server.h of 3.14.12, 3.15.9 = 7.0.8).
+    /// Laid out as in Base: `tid` is at these offsets (rsrv/server.h of 3.14.12, 3.15.9 = 7.0.8).
     fn tables(width: Width, base_3_14: bool) -> Tables {
         let mut image = Image::new(width);
         let (base, types) = image.base();
-        // as few fields as the layout can do with
+        // the fewest fields that the layout needs
         let last = if base_3_14 { 15 } else { 17 };
         let fields =
             [("VAL", last - 7, 464, 8), ("RDES", last, 376, 8), ("STAT", 4, 298, 2), ("PACT", 2, 313, 1)];
@@ -279,7 +279,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
-        /// Whatever the bytes are, reading ends and says no more than it may.
+        /// Whatever the bytes are, reading ends and returns no more than the limits allow.
         #[test]
         fn no_memory_content_panics_or_hangs(
             is_32_bit in any::<bool>(),

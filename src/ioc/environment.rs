@@ -12,7 +12,7 @@ use crate::linux::text::printable;
 
 /// More variables than any environment has.
 const MAX_VARIABLES: u64 = 4096;
-/// Longer variables are left out; none that matters is.
+/// Longest variable, bytes; longer ones are left out, and none of them matters.
 const MAX_LENGTH: usize = 1024;
 
 /// Variables by name.
@@ -20,7 +20,7 @@ const MAX_LENGTH: usize = 1024;
 pub struct Environment(HashMap<String, String>);
 
 impl Environment {
-    /// Reads the live environment, or that in /proc where it cannot be found.
+    /// Reads the live environment, or /proc/PID/environ if the live one cannot be found.
     pub fn read(memory: &Memory, modules: &[Module], pid: u32) -> Environment {
         let live = ["environ", "__environ"].iter().find_map(|name| variable(memory, modules, name));
         let variables: Vec<String> = match live {
@@ -41,8 +41,8 @@ impl Environment {
         Environment(pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect())
     }
 
-    /// Could nothing be read? That happens while a process is ending: one that was started without variables gets some
-    /// from EPICS Base.
+    /// Whether nothing could be read. This happens while a process is ending: a process that was started without
+    /// variables gets some from EPICS Base.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -67,13 +67,13 @@ impl Environment {
         script::name(command)
     }
 
-    /// Returns the version of EPICS Base, which 3.15 and later put there.
+    /// Returns the version of EPICS Base, which 3.15 and later put in the environment.
     pub fn base_version(&self) -> Option<String> {
         self.get("EPICS_VERSION_FULL").map(str::to_string)
     }
 
-    /// Returns the variables that [may be logged](redact::is_logged), sorted by name: those that configure Channel Access
-    /// and PV Access.
+    /// Returns the variables that [may be logged](redact::is_logged), sorted by name: those that configure Channel
+    /// Access and PV Access.
     pub fn logged(&self) -> Vec<(String, String)> {
         let mut logged: Vec<(String, String)> = self
             .0

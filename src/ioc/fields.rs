@@ -1,11 +1,11 @@
 //! The value of a record's field, read from an IOC's memory.
 //!
-//! Numbers and strings lie in the record where the field's own description says. An array and a long string lie behind a
-//! pointer, with their length beside it, and a link is a structure whose text EPICS Base puts together from parts
-//! (dbStaticLib.c, dbGetString); it is put together here in the same way, so that it reads as caget shows it.
+//! Numbers and strings lie in the record at the offset that the field's description gives. Arrays and long strings lie
+//! behind a pointer, with their length beside it. A link is a structure whose text EPICS Base assembles from parts
+//! (dbStaticLib.c, dbGetString); this module does the same, so that the text reads as caget shows it.
 //!
-//! No lock is taken, so a value may be half written: the caller must wait until the IOC is done with it. Every read is
-//! bounded by [`MAX_BYTES`].
+//! No lock is taken, so a value may be half written: the caller must wait until the IOC has finished with it. Every
+//! read is bounded by [`MAX_BYTES`].
 
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value::{element, until_nul};
@@ -15,13 +15,13 @@ use crate::ioc::offsets::Link;
 use crate::linux::memory::Memory;
 use crate::linux::width::u16_at;
 
-/// Bytes that are read of a value: the same number as is kept of a message's value (ca::session), so that the requested
-/// value and the field's can be compared.
+/// Most bytes read from a value: as many as are kept of a message's value (ca::session), so that the requested value
+/// can be compared with the field's.
 pub const MAX_BYTES: usize = 4096;
 /// Longest text of a link, with the name of the PV and its filters.
 const MAX_LINK: usize = 1024;
 
-/// Kinds of links (link.h): the same numbers in all versions.
+/// Kinds of links (link.h), numbered the same in all versions.
 const CONSTANT: u16 = 0;
 const PV_LINK: u16 = 1;
 const JSON_LINK: u16 = 8;
@@ -29,7 +29,7 @@ const DB_LINK: u16 = 10;
 const CA_LINK: u16 = 11;
 const INST_IO: u16 = 12;
 
-/// Returns the input links by which a record is processed when their sources change (CP, CPP): address of the field's
+/// Returns a record's input links that process it when their sources change (CP, CPP): address of the field's
 /// description, and the link's text.
 pub fn cp_links(memory: &Memory, layout: &Layout, record: u64) -> Vec<(u64, Value)> {
     let Some(rtype) = layout.type_of(memory, record) else { return Vec::new() };
@@ -37,14 +37,14 @@ pub fn cp_links(memory: &Memory, layout: &Layout, record: u64) -> Vec<(u64, Valu
     inputs.filter(|(_, link)| matches!(link, Value::Text(text) if is_cp(text))).collect()
 }
 
-/// Reads the field with this description of a record; [`Value::Unknown`] if that is impossible.
+/// Reads the field of a record that has this description; [`Value::Unknown`] if that is impossible.
 pub fn read(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Value {
     value(memory, layout, record, description).unwrap_or(Value::Unknown)
 }
 
 fn value(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Option<Value> {
     let (rtype, field) = layout.described(memory, description)?;
-    // if the type has changed, another record is there by now
+    // if the type has changed, another record is now at this address
     if layout.type_of(memory, record)?.address != rtype.address {
         return None;
     }
@@ -70,7 +70,7 @@ fn value(memory: &Memory, layout: &Layout, record: u64, description: u64) -> Opt
     }
 }
 
-/// The value of an array or of a long string; `None` if the type's is neither.
+/// The value of an array or of a long string; `None` if the type's value is neither.
 fn behind_a_pointer(
     memory: &Memory,
     layout: &Layout,
@@ -104,7 +104,7 @@ fn behind_a_pointer(
     }
 }
 
-/// A link's text.
+/// Text of a link.
 fn link(memory: &Memory, layout: &Layout, at: u64, dbf: Dbf) -> Option<Value> {
     let offsets = Link::of(memory.width(), layout.numbering);
     let bytes: [u8; Link::MAX_BYTES] = memory.head(at, offsets.bytes)?;
@@ -120,8 +120,8 @@ fn link(memory: &Memory, layout: &Layout, at: u64, dbf: Dbf) -> Option<Value> {
     link_text(text(from.filter(|_| is_told))?, kind, u16_at(&bytes, offsets.mask), dbf)
 }
 
-/// Returns what a link was before it was changed, from the bytes that a probe has read of its name or text. A text that was
-/// cut is recognized by its length.
+/// Returns a link's text before the change, from the bytes of its name or text that a probe has read. Truncated text is
+/// recognized by its length.
 pub fn old_link(bytes: &[u8], (kind, mask): (u16, u16), dbf: Dbf) -> Value {
     let text = until_nul(bytes);
     if bytes.is_empty() || text.len() == bytes.len() && bytes.len() < Dbf::String.size() {
@@ -133,8 +133,8 @@ pub fn old_link(bytes: &[u8], (kind, mask): (u16, u16), dbf: Dbf) -> Value {
     link_text(text.to_vec(), kind, mask, dbf).unwrap_or(Value::Unknown)
 }
 
-/// A link from its name or text, as dbGetString puts it together. `None` for hardware addresses, which nobody can change
-/// while the IOC runs.
+/// Assembles a link's text from its name or text, as dbGetString does. `None` for hardware addresses, which cannot
+/// change while the IOC runs.
 fn link_text(mut text: Vec<u8>, kind: u16, mask: u16, dbf: Dbf) -> Option<Value> {
     match kind {
         CONSTANT | JSON_LINK => {}
@@ -145,7 +145,7 @@ fn link_text(mut text: Vec<u8>, kind: u16, mask: u16, dbf: Dbf) -> Option<Value>
     Some(Value::Text(text))
 }
 
-/// The modifiers behind the name in a link, from its `pvlMask` (link.h).
+/// Modifiers after the name in a link, from its `pvlMask` (link.h).
 fn modifiers(mask: u16, dbf: Dbf) -> String {
     let process = match mask {
         mask if mask & 4 != 0 => " PP",
@@ -161,17 +161,17 @@ fn modifiers(mask: u16, dbf: Dbf) -> String {
     format!("{process}{}", severity.get(usize::from(mask & 3)).copied().unwrap_or_default())
 }
 
-/// Does this link process its record when its source changes (CP, CPP)?
+/// Whether this link processes its record when its source changes (CP, CPP).
 fn is_cp(link: &[u8]) -> bool {
     link.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")
 }
 
-/// A string up to its NUL, which must come.
+/// A string up to its NUL, which must be there.
 fn string(memory: &Memory, from: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; MAX_LINK];
     let mut have = memory.read_some(from, &mut bytes);
     if have == 0 {
-        // a read across the end of a mapping may fail as a whole: up to the end of the page then
+        // a read across the end of a mapping may fail entirely: then read up to the end of the page
         let page = 4096 - (from as usize & 4095);
         have = memory.read_some(from, bytes.get_mut(..page.min(MAX_LINK))?);
     }
@@ -211,10 +211,10 @@ mod tests {
         assert!(is_cp(b"A:B CP NMS") && is_cp(b"A:B CPP NMS") && !is_cp(b"CP NPP NMS"));
     }
 
-    /// A record of each generation of Base and width of pointers: a number, texts, an array, links.
+    /// A record for each generation of Base and pointer width: a number, texts, an array, links.
     #[test]
     fn fields_of_every_generation() {
-        // highest number of a field type, RDES; then in a link: its kind, name, mask, bytes
+        // highest field type number, RDES; then in a link: its kind, name, mask, bytes
         let since = |width: Width| [4, 24, 36, 40].map(|at| at * width.bytes() / 4);
         let generations = [
             (Width::Bits64, 15, 416, [40, 0, 32, 56]),
@@ -272,7 +272,7 @@ mod tests {
                 [(at(8), text("C:D.E CP MS"))],
                 "{width:?} {highest}"
             );
-            // another record, or none, stands there by now
+            // another record, or none, is there now
             image.put_pointer(record + usize::from(rdes), 8);
             assert_eq!(super::read(&memory, &layout, address, at(3)), Value::Unknown);
             assert_eq!(super::read(&memory, &layout, 8, at(3)), Value::Unknown);

@@ -18,7 +18,7 @@ pub(super) struct MappedFile<'a> {
     pub named: Named,
 }
 
-/// The files whose code a process has mapped, as far as they may be looked at.
+/// The files whose code a process has mapped, as far as they are accessible.
 pub(super) fn files(pid: u32, mappings: &[Mapping]) -> Vec<MappedFile<'_>> {
     let mut files: BTreeMap<FileId, Vec<&Mapping>> = BTreeMap::new();
     for mapping in mappings {
@@ -32,17 +32,17 @@ pub(super) fn files(pid: u32, mappings: &[Mapping]) -> Vec<MappedFile<'_>> {
 }
 
 impl MappedFile<'_> {
-    /// Opens the file. Fails, too, if the process has something else mapped there by now.
+    /// Opens the file. Also fails if the process now has something else mapped there.
     pub fn open(&self, pid: u32) -> io::Result<Opened> {
         let opened = self.named.open()?;
         if opened::is_still_mapped(pid, self.code) && opened.is_of(self.code) {
             Ok(opened)
         } else {
-            Err(io::Error::other("what was opened is not what is mapped"))
+            Err(io::Error::other("the opened file is not the one that is mapped"))
         }
     }
 
-    /// The module that it is; `exe` is the path of the process's program.
+    /// The file as a module; `exe` is the path of the process's program.
     pub fn module(&self, opened: Opened, elf: Arc<Elf>, exe: &str) -> Option<Module> {
         let code = self.mappings.iter().copied().filter(|mapping| mapping.executable);
         Some(Module {

@@ -1,8 +1,8 @@
 //! Finds IOCs among the processes.
 //!
-//! An IOC is a process that has mapped code with the global symbols `pdbbase` and `dbProcess`: a program with EPICS Base in
-//! it, or a shared libdbCore (3.14: libdbIoc and others). Where `pdbbase` is missing, a process counts whose program holds
-//! Base ([`stripped`](crate::ioc::stripped)) and a record database that makes sense.
+//! An IOC is a process that has mapped code with the global symbols `pdbbase` and `dbProcess`: a program with EPICS
+//! Base in it, or a shared libdbCore (3.14: libdbIoc and others). Without `pdbbase`, a process counts as an IOC if its
+//! program holds Base ([`stripped`](crate::ioc::stripped)) and a plausible record database.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use crate::linux::memory::Memory;
 use crate::linux::opened::{Identity, Opened};
 use crate::linux::process;
 
-/// Variables that are read.
+/// Variables to read.
 const VARIABLES: [&str; 6] =
     ["pdbbase", "clientQ", "environ", "__environ", "ca_server_port", "prsrv_cast_client"];
-/// Bytes of programs' constants that are read at once, and then each second: reading those of all programs of a machine
-/// from an SD card must not be felt.
+/// Bytes of programs' constants read at once, and then each second: reading those of all programs of a machine from an
+/// SD card must not be noticeable.
 const CONSTANTS_AT_ONCE: u64 = 64 << 20;
 const CONSTANTS_A_SECOND: u64 = 4 << 20;
-/// Files that are remembered: a machine's programs map some hundreds.
+/// Most files remembered: a machine's programs map some hundreds.
 const MAX_FILES: usize = 4096;
 
-/// What is known of a file.
+/// Cached facts about a file.
 struct Known {
-    /// `None`: it cannot be read, or is no ELF file.
+    /// `None` if it cannot be read or is not an ELF file.
     elf: Option<Arc<Elf>>,
-    /// Does it hold EPICS Base, though it does not define `pdbbase`? `None`: its constants were not searched.
+    /// Whether it holds EPICS Base, though it does not define `pdbbase`; `None` if its constants were not searched.
     has_base: Option<bool>,
 }
 
-/// Why a process that looks like an IOC is not taken for one.
+/// Reason why a process that looks like an IOC is not accepted as one.
 #[derive(Debug)]
 pub enum Refusal {
     /// It has `pdbbase`, but neither `dbProcess` nor a record database.
@@ -46,7 +46,7 @@ pub enum Refusal {
     File {
         /// Path of the file.
         path: String,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
 }
@@ -64,17 +64,17 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Finds IOCs. Remembers the files that it has read, as long as a process has them mapped.
+/// Finds IOCs. Remembers the files that it has read for as long as a process has them mapped.
 pub struct Finder {
     files: HashMap<Identity, Known>,
-    /// The files that each process had mapped when it was looked at.
+    /// Files that each process had mapped when it was last examined.
     mapped: HashMap<u32, Vec<Identity>>,
     /// Bytes of constants that may still be read.
     constants_left: u64,
-    /// Processes that may yet be IOCs: their programs were not searched for lack of `constants_left`, or hold EPICS Base
-    /// and no record database yet.
+    /// Processes that may still turn out to be IOCs: `constants_left` did not suffice to search their programs, or the
+    /// programs hold EPICS Base but no record database yet.
     undecided: HashSet<u32>,
-    /// Why processes that look like IOCs were refused when they were last looked at.
+    /// Reasons for which processes that look like IOCs were refused when they were last examined.
     refused: HashMap<u32, Refusal>,
 }
 
@@ -91,10 +91,10 @@ impl Default for Finder {
 }
 
 impl Finder {
-    /// Looks at a process. `Ok(None)`: it is no IOC.
+    /// Examines a process. Returns `Ok(None)` if it is not an IOC.
     ///
     /// # Errors
-    /// It has ended, or may not be looked at.
+    /// It has ended, or access to it is denied.
     pub fn look(&mut self, pid: u32) -> io::Result<Option<IocProcess>> {
         self.refused.remove(&pid);
         let mappings = process::mappings(pid)?;
@@ -114,7 +114,7 @@ impl Finder {
         }
         let Some(start) = process::start(pid) else { return Ok(None) };
         let ioc = IocProcess::read(pid, start, modules, database);
-        // others than IOCs may have a database of definitions alone
+        // programs other than IOCs may have a database of definitions alone
         match ioc.layout {
             Err(error) if !defined(&ioc.modules, "dbProcess") => {
                 self.refused.insert(pid, Refusal::NoDatabase(error));
@@ -124,17 +124,18 @@ impl Finder {
         }
     }
 
-    /// Why a process that looks like an IOC was refused when it was last looked at; `None` if it does not look like one.
+    /// Reason for which a process that looks like an IOC was refused when it was last examined; `None` if it does not
+    /// look like one.
     pub fn why_refused(&self, pid: u32) -> Option<&Refusal> {
         self.refused.get(&pid)
     }
 
-    /// Lets the next look read a program's constants, however many were read before.
+    /// Lets the next examination read a program's constants, however many were read before.
     pub fn allow_constants(&mut self) {
         self.constants_left = self.constants_left.max(CONSTANTS_A_SECOND);
     }
 
-    /// To be called each second with the processes that live. Forgets the others, and files that nobody has mapped.
+    /// Call this each second with the live processes. Forgets the others, and files that no process has mapped.
     pub fn tick(&mut self, pids: &HashSet<u32>) {
         self.allow_constants();
         self.undecided.retain(|pid| pids.contains(pid));
@@ -146,7 +147,7 @@ impl Finder {
         }
     }
 
-    /// Must a process that is no IOC so far be looked at again, though it has not changed?
+    /// Whether a process that is not an IOC so far must be examined again, though it has not changed.
     pub fn is_undecided(&self, pid: u32) -> bool {
         self.undecided.contains(&pid)
     }
@@ -180,7 +181,7 @@ impl Finder {
         file.module(opened, elf, &exe)
     }
 
-    /// The files that define symbols that are looked for.
+    /// Files that define any of the symbols sought.
     fn modules(&mut self, pid: u32, files: &[MappedFile]) -> Vec<Module> {
         let mut wanted: Vec<&'static str> = functions::symbols().collect();
         wanted.extend(VARIABLES);
@@ -209,8 +210,8 @@ impl Finder {
         modules
     }
 
-    /// Reads the symbols of a file. One that cannot be read in this process is not remembered, since another process may
-    /// let it be read; this process is looked at again.
+    /// Reads the symbols of a file. A file that cannot be read through this process is not remembered, since it may be
+    /// readable through another; this process is examined again.
     fn read_file(&mut self, pid: u32, file: &MappedFile, wanted: &[&'static str]) -> Option<Opened> {
         let read = file.open(pid).and_then(|opened| {
             let elf = Elf::read(&opened, wanted).ok();
@@ -229,7 +230,7 @@ impl Finder {
                 self.files.insert(file.named.identity, known);
                 Some(opened)
             }
-            // what is forbidden now is forbidden in a second, too
+            // access that is denied now will still be denied in a second
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             Err(error) => {
                 self.undecided.insert(pid);

@@ -1,14 +1,14 @@
 //! The functions of EPICS Base by which an IOC is recognized and recorded, with the names that its versions give them.
 //!
-//! Which of them each kind of put and of processing passes through was found by experiment on
-//! Base 3.14.12 to 7.0.10.
+//! The functions that each kind of put and of processing passes through were found by experiment on Base 3.14.12 to
+//! 7.0.10.
 
 /// A function of EPICS Base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
-    /// `dbProcess`: a record is to be processed.
+    /// `dbProcess`: processing of a record is requested.
     DbProcess,
-    /// `recGblFwdLink`: a record is done.
+    /// `recGblFwdLink`: a record has finished processing.
     RecGblFwdLink,
     /// `dbPut`: every put to a field, from outside or from a link.
     DbPut,
@@ -37,7 +37,7 @@ pub enum Function {
     RsetProcess,
 }
 
-/// All that can have a symbol.
+/// All functions that can have a symbol.
 pub const NAMED: [Function; 13] = [
     Function::DbProcess,
     Function::RecGblFwdLink,
@@ -55,7 +55,7 @@ pub const NAMED: [Function; 13] = [
 ];
 
 impl Function {
-    /// The names of its symbols: the first that an IOC has counts, since older Bases' names come later. None for
+    /// Names of its symbols. The first that an IOC has counts, since older Bases' names come later. None for
     /// [`Function::RsetProcess`].
     pub const fn symbols(self) -> &'static [&'static str] {
         match self {
@@ -76,7 +76,7 @@ impl Function {
         }
     }
 
-    /// Its name in today's Base, for people.
+    /// Its name in current Base, for display.
     pub const fn name(self) -> &'static str {
         match self.symbols() {
             [name, ..] => name,
@@ -85,7 +85,7 @@ impl Function {
     }
 }
 
-/// The names of all symbols that they may have.
+/// Names of all symbols that the functions may have.
 pub fn symbols() -> impl Iterator<Item = &'static str> {
     NAMED.iter().flat_map(|function| function.symbols()).copied()
 }

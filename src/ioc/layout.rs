@@ -1,7 +1,7 @@
-//! Where things lie in an IOC's records, by the field descriptions in the IOC itself.
+//! Layout of an IOC's records, from the field descriptions in the IOC itself.
 //!
-//! EPICS Base describes every field of every record type to itself (dbFldDes: name, type, offset, size), so what differs
-//! between versions of Base need not be known here. How the descriptions are linked together has been the same from Base
+//! EPICS Base keeps a description of every field of every record type (dbFldDes: name, type, offset, size), so this
+//! module need not know how versions of Base differ. The descriptions are linked together in the same way from Base
 //! 3.14.12 to 7.0.10 (`offsets::Database`).
 
 mod error;
@@ -44,24 +44,24 @@ pub struct TypeLayout {
     pub address: u64,
     /// Name: `ao`, `calc`, ...
     pub name: String,
-    /// Its VAL.
+    /// Its VAL field.
     pub value: Option<FieldAt>,
-    /// Where its records have their value.
+    /// Location of the value in its records.
     pub form: Form,
-    /// Size of a record, bytes from its dbCommon on.
+    /// Size of a record, bytes, starting at its dbCommon.
     pub record_bytes: u32,
     /// Its fields that may be links: type as the process numbers it, address of the description.
     links: Box<[(u16, u64)]>,
-    /// Addresses of the descriptions of ACKT and ACKS, where it has them.
+    /// Addresses of the descriptions of ACKT and ACKS, if it has them.
     pub acknowledge: Option<(u64, u64)>,
     /// Offset of its enum strings and their number: bi and bo have 2, mbbi and mbbo 16.
     pub(super) states: Option<(u16, usize)>,
 }
 
-/// Where a record's value is. Offsets are from the start of the record.
+/// Location of a record's value. Offsets are from the start of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Nowhere that would mean something (fanout, aSub).
+    /// No meaningful value (fanout, aSub).
     None,
     /// In VAL, up to 8 bytes.
     Scalar,
@@ -88,7 +88,7 @@ pub enum Form {
 /// All record types of an IOC.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// How field types are numbered.
+    /// Numbering of field types.
     pub numbering: Numbering,
     /// Record types by the address of their dbRecordType.
     pub types: HashMap<u64, TypeLayout>,
@@ -102,11 +102,11 @@ pub struct Layout {
     pub stat: u16,
     /// Offset of PACT in dbCommon.
     pub pact: u16,
-    /// The fields that decide when a record is processed; `None` if one of them is not described.
+    /// Fields that decide when a record is processed; `None` if one of them has no description.
     pub scanning: Option<Scanning>,
 }
 
-/// The fields of dbCommon that decide when a record is processed. Offsets are from the start of the record.
+/// Fields of dbCommon that decide when a record is processed. Offsets are from the start of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scanning {
     /// SCAN: an index of menuScan.
@@ -126,14 +126,14 @@ pub struct Scanning {
 pub enum Database {
     /// None.
     Same,
-    /// It has more record types.
+    /// Record types were added.
     Extended,
-    /// It is gone, or was replaced by another one.
+    /// It is gone or was replaced.
     Gone,
 }
 
 impl Layout {
-    /// One that was read nowhere: RDES, STAT and PACT, and of each record type its address, value field and form.
+    /// A made-up layout: RDES, STAT and PACT, and each record type's address, value field and form.
     #[cfg(test)]
     pub(crate) fn of(
         numbering: Numbering,
@@ -159,7 +159,7 @@ impl Layout {
         self.base
     }
 
-    /// Compares the list of record types with what was read.
+    /// Compares the list of record types with this layout.
     pub fn compare(&self, memory: &Memory) -> Database {
         let offsets = Offsets::of(memory.width());
         let at = self.base.wrapping_add(offsets.base_types);
@@ -178,7 +178,7 @@ impl Layout {
         self.types.get(&memory.pointer(record.checked_add(self.rdes.into())?)?)
     }
 
-    /// Is a record active (PACT), and is it disabled (DISA equals DISV)?
+    /// Whether a record is active (PACT), and whether it is disabled (DISA equals DISV).
     pub fn state(&self, memory: &Memory, record: u64) -> Option<(bool, bool)> {
         let fields = self.scanning.as_ref()?;
         let [pact] = memory.bytes(record.checked_add(self.pact.into())?)?;
@@ -186,7 +186,7 @@ impl Layout {
         Some((pact != 0, short(fields.disa)? == short(fields.disv)?))
     }
 
-    /// A field description by its address: record type, name, type.
+    /// Record type, name and type of the field with the description at this address.
     pub fn field(&self, memory: &Memory, description: u64) -> Option<(String, String, Dbf)> {
         let offsets = Offsets::of(memory.width());
         let bytes: [u8; Offsets::MAX_BYTES] = memory.head(description, offsets.field_bytes)?;
@@ -197,7 +197,7 @@ impl Layout {
         Some((rtype.name.clone(), name, dbf))
     }
 
-    /// Where a field lies, by the address of its description, and of which record type it is.
+    /// Record type and offset of the field with the description at this address.
     pub(super) fn described(&self, memory: &Memory, description: u64) -> Option<(&TypeLayout, FieldAt)> {
         let offsets = Offsets::of(memory.width());
         let bytes: [u8; Offsets::MAX_BYTES] = memory.head(description, offsets.field_bytes)?;
@@ -208,15 +208,15 @@ impl Layout {
         Some((rtype, FieldAt { description, dbf, offset, size }))
     }
 
-    /// Is this the description of a value field that is read whole when a record is done?
+    /// Whether this is the description of a value field that is read completely when a record is done.
     pub fn is_plain_value(&self, description: u64) -> bool {
         self.types
             .values()
             .any(|rtype| rtype.is_value(description) && matches!(rtype.form, Form::Scalar | Form::String))
     }
 
-    /// Addresses of the functions that process the records of each type (`rset->process`), with the types'
-    /// names. Whether they are code is for the caller to look at.
+    /// Addresses of the functions that process the records of each type (`rset->process`), with the types' names. The
+    /// caller must check that they are code.
     pub fn routines<'a>(&'a self, memory: &'a Memory) -> impl Iterator<Item = (&'a str, u64)> {
         let offsets = Offsets::of(memory.width());
         self.types.values().filter_map(move |rtype| {
@@ -226,8 +226,7 @@ impl Layout {
         })
     }
 
-    /// How many nodes the lists of records claim to have: changes when records are added. Other names of
-    /// records count too.
+    /// Number of nodes that the lists of records claim to have, aliases included. It changes when records are added.
     pub fn claimed(&self, memory: &Memory) -> u64 {
         let offsets = Offsets::of(memory.width());
         let at = offsets.type_records.wrapping_add(offsets.list_count as u64);
@@ -237,7 +236,7 @@ impl Layout {
 }
 
 impl TypeLayout {
-    /// Is this the description of its value field?
+    /// Whether this is the description of its value field.
     pub(super) fn is_value(&self, description: u64) -> bool {
         self.value.as_ref().is_some_and(|value| value.description == description)
     }
@@ -248,7 +247,7 @@ impl TypeLayout {
         inputs.map(|(_, description)| *description)
     }
 
-    /// Where its value is.
+    /// Location of its value.
     pub(super) fn form(&self) -> Form {
         self.form
     }

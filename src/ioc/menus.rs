@@ -1,4 +1,4 @@
-//! Menus and device supports: the strings that MENU and DEVICE fields' values stand for.
+//! Menus and device supports: the strings for the values of MENU and DEVICE fields.
 
 use iocrec_log::event::Dbf;
 
@@ -7,10 +7,10 @@ use crate::ioc::offsets::Database;
 use crate::linux::memory::Memory;
 use crate::linux::width::u32_at;
 
-/// More choices than a menu has: `menuFtype` 12, `menuScan` 10 and what a site adds; device supports of a type in the
-/// largest IOCs some 50.
+/// More choices than a menu has: `menuFtype` has 12, `menuScan` 10 plus the site's own; a record type has some 50
+/// device supports in the largest IOCs.
 const MAX_CHOICES: usize = 1000;
-/// Longest string of a choice: MAX_STRING_SIZE; a device support's may be longer.
+/// Longest string of a choice: MAX_STRING_SIZE; that of a device support may be longer.
 const MAX_CHOICE: usize = 80;
 
 /// A menu, or the device supports of a record type.
@@ -20,12 +20,12 @@ pub struct MenuAt {
     pub address: u64,
     /// Name of the menu; for device supports the name of the record type.
     pub name: String,
-    /// The strings, by value.
+    /// Strings, by value.
     pub choices: Vec<String>,
 }
 
-/// Reads the menu of the MENU or DEVICE field whose description has this address. `None` if it is no such field, or the
-/// menu does not make sense.
+/// Reads the menu of the MENU or DEVICE field whose description has this address. `None` if it is not such a field, or
+/// the menu is implausible.
 pub fn menu(memory: &Memory, layout: &Layout, description: u64) -> Option<MenuAt> {
     let (rtype, _, dbf) = layout.field(memory, description)?;
     let offsets = Database::of(memory.width());

@@ -1,16 +1,16 @@
-//! EPICS IOCs, known from outside: what EPICS Base looks like in a process's files and memory.
+//! EPICS IOCs as seen from outside: EPICS Base in a process's files and memory.
 //!
-//! Nothing in an IOC is changed or stopped, and no lock of its is taken. Whatever is read may be half changed or forged, so
-//! every walk is bounded, and what is read is checked before it is believed.
+//! Nothing in an IOC is changed or stopped, and none of its locks is taken. The data may be half changed or forged, so
+//! every walk is bounded, and all data is checked before use.
 //!
 //! | file | knows |
 //! |---|---|
 //! | `finder`, `files`, `stripped` | which processes are IOCs |
 //! | `process`, `module` | an IOC, and the files that it consists of |
-//! | `version`, `environment`, `script`, `redact` | its version, name and command line, and what of them may go into a log |
+//! | `version`, `environment`, `script`, `redact` | its version, name and command line, and which parts may be logged |
 //! | `functions` | the functions of Base that are probed |
-//! | `offsets` | where members of Base's structures lie: what differs between Bases |
-//! | `layout` | its record types and their fields, as it describes them itself |
+//! | `offsets` | the offsets of members in Base's structures, which differ between Bases |
+//! | `layout` | its record types and their fields, from its own descriptions |
 //! | `records`, `fields`, `menus`, `scanning` | its records, their values, enum strings and scan lists |
 //! | `ports`, `clients`, `threads` | its servers' ports, Channel Access clients and threads |
 //! | `channels` | the channels of other Channel Access clients on this machine |

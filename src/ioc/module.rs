@@ -19,9 +19,9 @@ pub struct Module {
     pub opened: Arc<Opened>,
     /// Mappings of its code.
     pub(super) code: Vec<Mapping>,
-    /// It is the program that the process runs.
+    /// Whether it is the program that the process runs.
     pub(super) is_program: bool,
-    /// Path as the process sees it, for people.
+    /// Path as the process sees it, for display.
     pub path: String,
     /// Its symbols.
     pub elf: Arc<Elf>,
@@ -32,14 +32,14 @@ pub struct Module {
 }
 
 impl Module {
-    /// May its code be probed? True of the program itself, and of libraries that define functions of EPICS Base. (A
-    /// variable that is looked for is not enough: libc has `environ`.)
+    /// Whether its code may be probed: true for the program itself, and for libraries that define functions of EPICS
+    /// Base. (One of the variables sought is not enough: libc has `environ`.)
     pub fn is_of_base(&self) -> bool {
         self.is_program || functions::symbols().any(|name| self.function(name).is_some())
     }
 
-    /// Turns an address in the file into its address in the process and its offset in the file, if the process has mapped
-    /// the file's code there.
+    /// Converts an address in the file to the address in the process and the offset in the file, if the process has
+    /// mapped the file's code there.
     pub fn code_at(&self, address: u64) -> Option<(u64, u64)> {
         let (here, offset) = (address.wrapping_add(self.bias), self.elf.code_offset(address)?);
         let holds = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&here);
@@ -56,7 +56,7 @@ impl Module {
         }
     }
 
-    /// Does it define the symbol?
+    /// Whether it defines the symbol.
     pub(super) fn defines(&self, name: &str) -> bool {
         self.elf.symbol(name).is_some()
     }
@@ -67,8 +67,8 @@ impl Module {
     }
 }
 
-/// Value of a global pointer variable: the first in the order of ld.so that is not NULL. (A shared library's own copy of
-/// `pdbbase` stays NULL where the program has one.)
+/// Value of a global pointer variable: the first, in the order of ld.so, that is not NULL. (A shared library's own copy
+/// of `pdbbase` stays NULL if the program has one.)
 pub(super) fn variable(memory: &Memory, modules: &[Module], name: &str) -> Option<u64> {
     addresses(modules, name).filter_map(|address| memory.pointer(address)).find(|&value| value != 0)
 }

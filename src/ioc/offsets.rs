@@ -1,8 +1,8 @@
-//! Where members lie in the structures of EPICS Base: every offset that cannot be read from the IOC itself.
+//! Offsets of members in the structures of EPICS Base: all those that cannot be read from the IOC itself.
 //!
-//! Fields of records are not here: Base describes them to itself, and `layout` reads these descriptions. What must be
-//! known beforehand are the structures that lead there, and a few others that no structure describes. Each has one table
-//! below, in bytes, for 32-bit and for 64-bit processes.
+//! Fields of records are not here: Base keeps descriptions of them, which `layout` reads. The structures that lead to
+//! these descriptions must be known beforehand, and so must a few others that no structure describes. Each has one
+//! table below, in bytes, for 32-bit and for 64-bit processes.
 //!
 //! | table | structures | header | differs by | compared |
 //! |---|---|---|---|---|
@@ -16,15 +16,15 @@
 //!
 //! # A Base that differs
 //!
-//! A member that has moved is a new arm in `of` of its table here. If nothing at hand distinguishes that Base, add a
-//! [`Generation`] with a function by which it is recognized, and let `of` take the [`Abi`] where it does not yet. A new
-//! field type belongs into `epics::dbf`, a function with a new name into `functions`.
+//! For a member that has moved, add an arm to `of` of its table here. If nothing at hand distinguishes that Base, add a
+//! [`Generation`] with a function by which it is recognized, and let `of` take the [`Abi`] where it does not yet. Add a
+//! new field type to `epics::dbf`, and a function's new name to `functions`.
 
 use epics::dbf::Numbering;
 
 use crate::linux::width::Width;
 
-/// Releases of Base that are told apart by the symbols of their functions.
+/// Releases of Base, distinguished by the symbols of their functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     /// 3.14: channels are DBADDRs, and the kernel does not know the threads' names.
@@ -49,7 +49,7 @@ impl Generation {
     }
 }
 
-/// What an IOC's structures depend on.
+/// The factors that determine an IOC's structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abi {
     /// Width of its pointers.
@@ -59,7 +59,7 @@ pub struct Abi {
 }
 
 impl Abi {
-    /// Is it Base 3.14?
+    /// Whether it is Base 3.14.
     pub fn is_3_14(self) -> bool {
         self.generation == Generation::Base314
     }
@@ -176,7 +176,7 @@ impl Database {
     }
 }
 
-/// Scan lists and what is on them.
+/// Scan lists and their elements.
 #[derive(Debug)]
 pub struct Scan {
     /// CALLBACK: `priority` (int), `user`.
@@ -219,13 +219,13 @@ impl Scan {
 /// struct link.
 #[derive(Debug)]
 pub struct Link {
-    /// Its record; `None` where a link has no such member.
+    /// Its record; `None` if links have no such member.
     pub record: Option<usize>,
     /// `type` (short).
     pub kind: usize,
     /// Start of the union `value`: the string of a constant, of a JSON link and of an `@` link.
     pub value: usize,
-    /// `text`, which holds a constant that was never changed; `None` where a link has no such member.
+    /// `text`, which holds a constant that was never changed; `None` if links have no such member.
     pub text: Option<usize>,
     /// Name of the PV, in `value`.
     pub pv: usize,
@@ -238,7 +238,7 @@ impl Link {
     /// Size of the largest.
     pub const MAX_BYTES: usize = 80;
 
-    /// The table for a width: 3.16.1, which numbers field types anew, also rearranged links.
+    /// The table for a width: 3.16.1, which renumbered field types, also rearranged links.
     pub fn of(width: Width, numbering: Numbering) -> Link {
         match numbering {
             Numbering::Before3161 => Link {
@@ -296,8 +296,8 @@ pub struct CaServer {
     /// struct channel_in_use: `cid`, `sid`.
     pub cid: usize,
     pub sid: usize,
-    /// `dbch`, a dbChannel, which begins with its name; 3.14: `addr`, a DBADDR, which begins with the record's address and
-    /// has the field's description behind two pointers.
+    /// `dbch`, a dbChannel, which begins with its name; 3.14: `addr`, a DBADDR, which begins with the record's address
+    /// and has the field's description behind two pointers.
     pub channel: usize,
     pub channel_bytes: usize,
 }
@@ -339,7 +339,8 @@ impl CaServer {
 /// Objects of libca in the memory of a Channel Access client.
 #[derive(Debug)]
 pub struct CaClient {
-    /// Bytes of a virtual table before the address that objects hold (Itanium C++ ABI: offset to top, type information).
+    /// Bytes of a virtual table before the address that objects hold (Itanium C++ ABI: offset to top, type
+    /// information).
     pub table_head: u64,
     /// nciu: `id`, `pNameStr`, `piiu` (its circuit), `sid`.
     pub cid: usize,
@@ -349,8 +350,8 @@ pub struct CaClient {
     pub channel_bytes: usize,
     /// tcpiiu: the server's sockaddr_in.
     pub server: usize,
-    /// Where the socket's descriptor may be, first and last: doubles before it, which 32-bit ARM aligns to 8 bytes and
-    /// i386 to 4, move it.
+    /// First and last possible offset of the socket's descriptor: it is moved by the doubles before it, which 32-bit
+    /// ARM aligns to 8 bytes and i386 to 4.
     pub sockets: (usize, usize),
     pub circuit_bytes: usize,
 }
@@ -387,7 +388,7 @@ impl CaClient {
     }
 }
 
-/// Threads: epicsThreadOSD of Base 3.14, and the C library's structure that it leads to. Later Bases hold the kernel's
+/// Threads: epicsThreadOSD of Base 3.14, and the C library's structure to which it leads. Later Bases hold the kernel's
 /// thread id in their epicsThreadOSD (seen at 24 and 32), where it is searched for.
 #[derive(Debug)]
 pub struct Thread {
@@ -398,8 +399,8 @@ pub struct Thread {
     pub bytes: usize,
     /// struct client of rsrv: `tid`.
     pub of_client: usize,
-    /// struct pthread of the GNU C library: places where the kernel's thread id may be, behind a header and a list node.
-    /// The header is 704 bytes long on x86_64, else 24 pointers.
+    /// struct pthread of the GNU C library: possible offsets of the kernel's thread id, after a header and a list node.
+    /// The header is 704 bytes long on x86_64, otherwise 24 pointers.
     pub kernel_ids: &'static [u64],
 }
 
@@ -431,7 +432,7 @@ mod tests {
         );
     }
 
-    /// What is read at once must fit into a buffer of the largest size.
+    /// Structures read at once must fit into a buffer of the largest size.
     #[test]
     fn sizes_are_at_most_the_largest() {
         for width in [Width::Bits32, Width::Bits64] {

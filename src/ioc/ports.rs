@@ -1,9 +1,9 @@
-//! Which of the TCP ports that an IOC listens on serve Channel Access, and which PV Access.
+//! Finds the TCP ports on which an IOC serves Channel Access and PV Access.
 //!
-//! A listening socket does not say what it is for. Channel Access's port is certain: rsrv keeps it in `ca_server_port`, also
-//! where the configured port was taken and it got another one. Any other port may be PV Access's if the process also has the
-//! UDP socket on which PV Access servers are searched for; it is believed if the environment names that port, or if it is
-//! the only other one.
+//! A listening socket does not reveal its purpose. Channel Access's port is certain: rsrv keeps it in `ca_server_port`,
+//! even if the configured port was taken and it got another one. Any other port may be PV Access's if the process also
+//! has the UDP socket on which PV Access servers are searched for; it is accepted if the environment names that port,
+//! or if it is the only other one.
 
 use crate::ca::servers::Server;
 use crate::ioc::module::addresses;
@@ -15,7 +15,7 @@ const PVA_SEARCH: u16 = 5076;
 
 /// Returns the Channel Access ports and the PV Access ports.
 pub fn divide(ioc: &IocProcess, server: &Server) -> (Vec<u16>, Vec<u16>) {
-    // 0 while the server has not started; the program's copy of the variable comes first, as everywhere
+    // 0 until the server has started; the program's copy of the variable comes first, as everywhere
     let ca_ports: Vec<u16> = addresses(&ioc.modules, "ca_server_port")
         .filter_map(|address| ioc.memory.bytes(address).map(u16::from_ne_bytes))
         .collect();
@@ -30,7 +30,7 @@ pub fn divide(ioc: &IocProcess, server: &Server) -> (Vec<u16>, Vec<u16>) {
     divided(&server.ports, ca_port, searched.then_some(serve.unwrap_or(PVA_SERVER)))
 }
 
-/// `ca_port` is `None` where unknown, `pva_port` where the IOC serves no PV Access.
+/// `ca_port` is `None` if unknown, `pva_port` if the IOC serves no PV Access.
 fn divided(ports: &[u16], ca_port: Option<u16>, pva_port: Option<u16>) -> (Vec<u16>, Vec<u16>) {
     let mut left = ports.to_vec();
     let certain: Option<Vec<u16>> =
@@ -41,7 +41,7 @@ fn divided(ports: &[u16], ca_port: Option<u16>, pva_port: Option<u16>) -> (Vec<u
         _ => Vec::new(),
     };
     left.retain(|port| !pva.contains(port));
-    // where nothing is certain each of the others may serve Channel Access
+    // if nothing is certain, each of the others may serve Channel Access
     (certain.unwrap_or(left), pva)
 }
 
@@ -53,13 +53,13 @@ mod tests {
     fn what_is_certain_and_what_is_left() {
         let both = [5064, 5075];
         assert_eq!(divided(&both, Some(5064), Some(5075)), (vec![5064], vec![5075]));
-        // both had to take other ports than those wished for
+        // both had to take ports other than those configured
         assert_eq!(divided(&[40001, 40002], Some(40002), Some(5075)), (vec![40002], vec![40001]));
         // the IOC serves something else as well
         assert_eq!(divided(&[5064, 7001, 7002], Some(5064), Some(5075)), (vec![5064], vec![]));
         assert_eq!(divided(&[5064, 5075, 7001], Some(5064), Some(5075)), (vec![5064], vec![5075]));
         assert_eq!(divided(&[5064, 7001], Some(5064), None), (vec![5064], vec![]));
-        // Channel Access has not started yet, or not here
+        // Channel Access has not started yet, or does not run here
         assert_eq!(divided(&[7001], Some(0), None), (vec![], vec![]));
         assert_eq!(divided(&[7001], Some(5064), None), (vec![], vec![]));
         // nothing is known of Channel Access

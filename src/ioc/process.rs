@@ -1,4 +1,4 @@
-//! An IOC process, as far as it can be known from outside.
+//! An IOC process, as far as it is visible from outside.
 
 use std::fmt;
 
@@ -34,19 +34,19 @@ pub struct IocProcess {
     pub memory: Memory,
     /// The files that define the symbols, the program first.
     pub modules: Vec<Module>,
-    /// Address of the variable that points to its record database, where that has no symbol and was searched for.
+    /// Address of the variable that points to its record database, if it has no symbol and was searched for.
     pub(super) database: Option<u64>,
-    /// Its record layout, or why it could not be read.
+    /// Its record layout, or the reason why it could not be read.
     pub layout: Result<Layout, LayoutError>,
-    /// What its structures depend on.
+    /// Factors that determine its structures.
     pub abi: Abi,
 }
 
-/// Why no probes are placed in an IOC.
+/// Reason why no probes are placed in an IOC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unprobed {
-    /// The BPF programs are built for the pointers of the kernel. (x86_64 kernels from 4.15 to 5.3 would kill the process at
-    /// the first hit, and arm64 kernels refuse the probe.)
+    /// The BPF programs are built for the pointers of the kernel. (x86_64 kernels from 4.15 to 5.3 would kill the
+    /// process at the first hit, and arm64 kernels refuse the probe.)
     Process32Bit,
     /// A 32-bit agent cannot read its memory.
     Process64Bit,
@@ -68,8 +68,8 @@ impl fmt::Display for Unprobed {
 impl std::error::Error for Unprobed {}
 
 impl IocProcess {
-    /// Reads what can be known of an IOC from these modules. `database` is the address of the variable that points to its
-    /// record database, where it has no symbol.
+    /// Reads all about an IOC that these modules reveal. `database` is the address of the variable that points to its
+    /// record database, if it has no symbol.
     pub(super) fn read(pid: u32, start: u64, modules: Vec<Module>, database: Option<u64>) -> IocProcess {
         let is_32_bit = modules.iter().any(|module| module.width() == Width::Bits32);
         let width = if is_32_bit { Width::Bits32 } else { Width::Bits64 };
@@ -77,13 +77,13 @@ impl IocProcess {
         let environment = Environment::read(&memory, &modules, pid);
         let has = |name: &str| modules.iter().any(|module| module.defines(name));
         let exe = process::link(pid, "exe");
-        // where no file defines dbProcess it is in the program that has the database
+        // if no file defines dbProcess, it is in the program that has the database
         let holds_base =
             |module: &Module| module.path == exe && (module.defines("dbProcess") || !has("dbProcess"));
         let layout = read_layout(&memory, &modules, database);
         let is_since_3_16_1 = layout.as_ref().is_ok_and(|found| found.numbering == Numbering::Since3161);
         let generation = match Generation::of(has) {
-            // without symbols 3.14 cannot be told from 3.15
+            // without symbols, 3.14 cannot be distinguished from 3.15
             Generation::Base314 if database.is_some() && is_since_3_16_1 => Generation::Base315,
             found => found,
         };
@@ -102,7 +102,7 @@ impl IocProcess {
         }
     }
 
-    /// Reads the layout again. One that was read before stays if that fails. Returns whether it was read.
+    /// Rereads the layout and returns whether that succeeded. If not, the previous layout, if any, is kept.
     pub fn read_layout_again(&mut self) -> bool {
         let layout = read_layout(&self.memory, &self.modules, self.database);
         let is_read = layout.is_ok();
@@ -112,11 +112,11 @@ impl IocProcess {
         is_read
     }
 
-    /// Reads name, version and environment again, which the start-up script may have set meanwhile.
+    /// Rereads name, version and environment, which the start-up script may have set meanwhile.
     pub fn read_identity_again(&mut self) {
         let environment = Environment::read(&self.memory, &self.modules, self.pid);
         let command = process::command(self.pid);
-        // while a process is ending only a part of this can be read, which does not change its name
+        // while a process is ending, only a part of this can be read; that must not change its name
         if environment.is_empty() || command.iter().all(String::is_empty) || self.is_ending() {
             return;
         }
@@ -127,12 +127,12 @@ impl IocProcess {
         self.environment = environment.logged();
     }
 
-    /// Has the process ended, or is it about to?
+    /// Whether the process has ended, or is about to.
     fn is_ending(&self) -> bool {
         process::start(self.pid) != Some(self.start) || process::image(self.pid).is_none()
     }
 
-    /// Why no probes are placed in it; `None` if they are.
+    /// Reason why no probes are placed in it; `None` if they are.
     pub fn unprobed(&self) -> Option<Unprobed> {
         match self.memory.width() {
             Width::Bits32 if !machine::is_32_bit() => Some(Unprobed::Process32Bit),
@@ -141,7 +141,7 @@ impl IocProcess {
         }
     }
 
-    /// What has become of its record database.
+    /// Change of its record database.
     pub fn database(&self) -> Database {
         let Ok(layout) = &self.layout else { return Database::Same };
         let variables = self.database.into_iter().chain(addresses(&self.modules, "pdbbase"));
@@ -156,12 +156,12 @@ impl IocProcess {
         layout.compare(&self.memory)
     }
 
-    /// Is it stripped? Then its record database was searched for.
+    /// Whether it is stripped, so that its record database was searched for.
     pub fn is_stripped(&self) -> bool {
         self.database.is_some()
     }
 
-    /// The module that defines a function, and the function.
+    /// The module that defines a function, and the function's symbol.
     pub fn function(&self, name: &str) -> Option<(&Module, Symbol)> {
         self.modules.iter().find_map(|module| Some((module, module.function(name)?)))
     }

@@ -1,12 +1,12 @@
-//! The records of an IOC: those that `dbl` would list, and aliases.
+//! The records that `dbl` would list in an IOC, and aliases.
 //!
-//! Every record type has a list of dbRecordNodes, each with the record's address and name (dbBase.h). Base does not change
-//! these lists after iocInit, but no lock is taken here, so a node may lead anywhere. The walk is bounded by the lists' own
-//! counts and by [`MAX_NODES`], and ends where a list runs in a circle. A record is believed only if its RDES leads back to
-//! the type whose list it is on.
+//! Every record type has a list of dbRecordNodes, each with the record's address and name (dbBase.h). Base does not
+//! change these lists after iocInit, but no lock is taken here, so a node may lead anywhere. The walk is bounded by the
+//! lists' own counts and by [`MAX_NODES`], and ends where a list is circular. A record is accepted only if its RDES
+//! leads back to the type whose list it is on.
 //!
-//! Each node leads to the next and costs a system call, which the reader process makes. What nodes point to is read a few
-//! hundred at a time, and no more than that is held at once, however many records there are.
+//! Each node leads to the next and costs a system call, which the reader process makes. The records and names to which
+//! nodes point are read a few hundred at a time; no more than that is held at once, however many records there are.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub struct RecordAt<'a> {
     pub name: String,
     /// Its type.
     pub rtype: &'a TypeLayout,
-    /// The name is an alias.
+    /// Whether the name is an alias.
     pub alias: bool,
     /// Its enum strings, if its type has such fields; none for an alias.
     pub states: Vec<String>,
@@ -42,16 +42,16 @@ pub struct RecordAt<'a> {
     pub node: u64,
 }
 
-/// Why the records of an IOC could not all be walked.
+/// Reason why not all records of an IOC could be walked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalkError {
     /// Name of the record type whose list ended the walk.
     pub rtype: String,
-    /// What is wrong with the list.
+    /// Fault of the list.
     pub fault: ListFault,
 }
 
-/// What is wrong with a list of records.
+/// Fault of a list of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListFault {
     /// It cannot be read.
@@ -60,7 +60,7 @@ pub enum ListFault {
     Claims(usize),
     /// It ends before its last node.
     BreaksOff {
-        /// Number of nodes that were found.
+        /// Number of nodes found.
         found: usize,
         /// Number of nodes that it claims to have.
         claimed: usize,
@@ -90,10 +90,10 @@ struct Node {
     alias: bool,
 }
 
-/// Passes all records to `hand`, type by type in the IOC's order, and of each type the aliases last.
+/// Passes all records to `hand`, type by type in the IOC's order; within each type, aliases come last.
 ///
 /// # Errors
-/// A list does not make sense. The records before that have been passed on.
+/// A list is implausible. The records before the fault have been passed on.
 pub fn walk(memory: &Memory, layout: &Layout, hand: &mut dyn FnMut(RecordAt<'_>)) -> Result<(), WalkError> {
     let mut types: Vec<&TypeLayout> = layout.types.values().collect();
     types.sort_by_key(|rtype| rtype.address);
@@ -127,7 +127,7 @@ fn nodes(
     *left -= count;
     let mut batch = Vec::with_capacity(BATCH.min(count));
     let mut next = width.pointer(&list, 0);
-    // a node passed before, replaced at each power of two: a circle leads to it again
+    // an earlier node, replaced at each power of two: a circle leads back to it
     let mut passed = 0;
     let mut index = 0;
     while index < count {
@@ -161,7 +161,7 @@ fn nodes(
     Ok(())
 }
 
-/// Passes on those of a batch of nodes whose records are believed.
+/// Passes on the nodes of a batch whose records are plausible.
 fn believed(
     memory: &Memory,
     layout: &Layout,
@@ -182,7 +182,7 @@ fn believed(
             .map(|bytes| bytes.map(u64::from_ne_bytes))
             .collect(),
     };
-    // a record has its own name in it, aliases are elsewhere
+    // a record contains its own name, aliases are elsewhere
     let place = |node: &Node| if node.alias { node.name } else { node.record };
     let names = memory.each::<NAME_BYTES>(nodes.iter().map(place));
     let mut states = states(memory, rtype, nodes).into_iter();
@@ -201,7 +201,7 @@ fn believed(
     }
 }
 
-/// The enum strings of a batch of records; nothing if their type has none.
+/// The enum strings of a batch of records; empty if their type has none.
 fn states(memory: &Memory, rtype: &TypeLayout, nodes: &[Node]) -> Vec<Vec<String>> {
     let Some((offset, count)) = rtype.states else { return Vec::new() };
     let places = nodes.iter().map(|node| node.record.wrapping_add(offset.into()));

@@ -1,19 +1,20 @@
 //! Removes secrets from an IOC's command line, and selects the variables of its environment that may be logged.
 //!
-//! A log is copied to other machines and read by people who may not look into /proc here. So of a command line the words
-//! are kept, except what follows `password`, `token`, `secret` or `key`, in whatever notation, the password in a URL, and
-//! program text. When in doubt a value is removed: `--monkey=7` loses its 7. A secret that is not marked as one
-//! (`-p hunter2`) cannot be recognized; `--no-command-lines` leaves out everything.
+//! A log is copied to other machines and read by people who have no access to /proc here. So a command line is kept,
+//! but without values that follow `password`, `token`, `secret` or `key` in any notation, passwords in URLs, and
+//! program text. A doubtful value is removed: `--monkey=7` loses its 7. A secret that is not marked as one (`-p
+//! hunter2`) cannot be recognized; `--no-command-lines` leaves out everything.
 
-/// Stands for what was removed.
+/// Replaces removed text.
 pub const REMOVED: &str = "***";
 
-/// Names, in lower case, whose value is secret: wherever they occur in a word.
+/// Names, in lower case, whose value is secret, wherever they occur in a word.
 const SECRETS: [&str; 4] = ["password", "token", "secret", "key"];
 /// The same, but only as a whole part of a word: too short to be searched for within words.
 const SHORT_SECRETS: [&str; 5] = ["passwd", "passphrase", "pwd", "pass", "credentials"];
 
-/// Variables that may be logged: those that EPICS Base and its PV Access document for how an IOC serves and finds PVs. None of them holds a secret (`EPICS_PVA*_TLS_KEYCHAIN`, which may, is not among them).
+/// Variables that may be logged: those that EPICS Base and its PV Access document for how an IOC serves and finds PVs.
+/// None of them holds a secret (`EPICS_PVA*_TLS_KEYCHAIN`, which may, is not among them).
 pub const VARIABLES: [&str; 38] = [
     "EPICS_CAS_AUTO_BEACON_ADDR_LIST",
     "EPICS_CAS_BEACON_ADDR_LIST",
@@ -55,7 +56,7 @@ pub const VARIABLES: [&str; 38] = [
     "EPICS_PVA_SERVER_PORT",
 ];
 
-/// May a variable be logged?
+/// Whether a variable may be logged.
 pub fn is_logged(name: &str) -> bool {
     VARIABLES.contains(&name)
 }
@@ -94,7 +95,7 @@ fn is_bare_secret(word: &str) -> bool {
     SECRETS.iter().chain(&SHORT_SECRETS).any(|secret| word.eq_ignore_ascii_case(secret))
 }
 
-/// Does a name say that its value is a secret?
+/// Whether a name marks its value as secret.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let parts = name.split(|letter: char| !letter.is_ascii_alphanumeric());
@@ -102,7 +103,7 @@ fn is_secret(name: &str) -> bool {
         || parts.into_iter().any(|part| SHORT_SECRETS.contains(&part))
 }
 
-/// Is `key` no more than a part of a word of it, and nothing else in it secret?
+/// Whether `key` occurs only within a longer word of it, and nothing else in it marks a secret.
 fn is_only_like_key(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let has_other = SECRETS.iter().any(|secret| *secret != "key" && name.contains(secret));
@@ -110,7 +111,7 @@ fn is_only_like_key(name: &str) -> bool {
     !has_other && !parts.any(|part| part == "key" || SHORT_SECRETS.contains(&part))
 }
 
-/// A word, which may hold blanks and several pairs of name and value, without the values that are secret.
+/// A word, which may hold blanks and several name-value pairs, without the secret values.
 fn in_text(word: &str) -> String {
     let mut text = String::with_capacity(word.len());
     let mut rest = word;
@@ -126,7 +127,7 @@ fn in_text(word: &str) -> String {
         let (separator, value) = after.split_at(1);
         text.extend([before, separator]);
         rest = value;
-        // the name is what stands right before, without the quotes and blanks of program text and JSON
+        // the name precedes directly, without the quotes and blanks of program text and JSON
         let name = before.trim_end_matches([' ', '"', '\'']);
         let name =
             name.rsplit([' ', '"', '\'', ',', ';', '&', '?', '{', '(', '\t', '\n']).next().unwrap_or(name);
@@ -145,7 +146,7 @@ fn in_text(word: &str) -> String {
     text
 }
 
-/// What begins a value (blanks, a quote), and how long it is with that.
+/// The beginning of a value (blanks, a quote), and the value's length including it.
 fn value_of(text: &str) -> (&str, usize) {
     let inner = text.trim_start_matches(' ');
     let blanks = text.len() - inner.len();
@@ -219,7 +220,7 @@ mod tests {
         assert_eq!(redacted(&["ioc", "password:", "hunter2"]), ["ioc", "password:", "***"]);
         assert_eq!(redacted(&["ioc", "--db-token=", "hunter2"]), ["ioc", "--db-token=", "***"]);
         assert_eq!(redacted(&["ioc", "--password", "-hunter2"]), ["ioc", "--password", "***"]);
-        // an option of its own follows, or nothing
+        // a separate option follows, or nothing
         assert_eq!(redacted(&["ioc", "--no-password", "--port=1"]), ["ioc", "--no-password", "--port=1"]);
         assert_eq!(redacted(&["ioc", "--password"]), ["ioc", "--password"]);
     }
@@ -263,7 +264,7 @@ mod tests {
         );
     }
 
-    /// Whatever stands around it.
+    /// Whatever surrounds it.
     #[test]
     fn lines_that_were_changed() {
         let seeds = ["--x=1", "http://a:b@c/d?e=f", "{\"a\": \"b\"}", "A=b,C=d", "\u{fc}'\""];

@@ -2,8 +2,8 @@
 //!
 //! A record whose SCAN is not Passive has in SPVT a scan_element, which points to a scan_list and back to the
 //! record. A scan list is part of a larger structure, which has the CALLBACK by which a callback thread is asked to
-//! process the list. `callbackRequest` is called with that CALLBACK, so it ties the request to the records that it
-//! processes.
+//! process the list. `callbackRequest` is called with that CALLBACK, which thus links the request to the records that
+//! it processes.
 //!
 //! | list of | Base | the CALLBACK |
 //! |---|---|---|
@@ -12,8 +12,8 @@
 //! | an event | 3.14 | right before the scan_list (event_scan_list) |
 //! | an event | from 3.15 on | event_list: three CALLBACKs, three scan_lists, next, the name |
 //!
-//! Nothing is believed that does not fit: an element must point back to its record, a CALLBACK must have a valid priority
-//! and a user pointer that leads to its list.
+//! Only consistent data is accepted: an element must point back to its record, and a CALLBACK must have a valid
+//! priority and a user pointer that leads to its list.
 
 use iocrec_log::event::ScanKind;
 
@@ -30,10 +30,10 @@ const IO_INTERRUPT: u16 = 2;
 const PRIORITIES: u64 = 3;
 /// Longest name of an event: EVNT is a string of 40 characters.
 const MAX_EVENT: usize = epics::limits::MAX_STRING_SIZE;
-/// Records that are read by one system call, as for their names.
+/// Records read by one system call, as for their names.
 pub const BATCH: usize = 512;
 
-/// Where a record is scanned.
+/// Place where a record is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// SCAN is Passive.
@@ -45,27 +45,28 @@ pub enum Place {
         /// SCAN.
         scan: u16,
     },
-    /// SCAN is not Passive, but it is on no list: iocInit has not reached it, or there is no such event.
+    /// SCAN is not Passive, but the record is on no list: iocInit has not reached it, or the event does not exist.
     None,
 }
 
 /// A scan list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListAt {
-    /// What triggers it.
+    /// Its trigger.
     pub kind: ScanKind,
-    /// The period as SCAN has it, the event's name or number; empty for I/O Intr.
+    /// The period as in SCAN, or the event's name or number; empty for I/O Intr.
     pub name: String,
     /// Address of its CALLBACK; 0 for a period.
     pub callback: u64,
 }
 
-/// Finds out where records are scanned. Takes three system calls for all, if all can be read. `None`: it could not be read.
+/// Finds where records are scanned. Takes three system calls in total if all can be read. `None` for a record that
+/// could not be read.
 pub fn places(memory: &Memory, fields: &Scanning, records: &[u64]) -> Vec<Option<Place>> {
     let (offsets, width) = (Scan::of(memory.width()), memory.width());
     let scans = memory.each::<2>(records.iter().map(|record| record.wrapping_add(fields.scan.offset.into())));
     let scans: Vec<Option<u16>> = scans.into_iter().map(|scan| scan.map(u16::from_ne_bytes)).collect();
-    // to be looked up: the record's index, its address, SCAN
+    // to look up: the record's index, its address, SCAN
     let scanned: Vec<(usize, u64, u16)> = (0..)
         .zip(records.iter().zip(&scans))
         .filter_map(|(number, (record, scan))| Some((number, *record, scan.filter(|scan| *scan != PASSIVE)?)))
@@ -103,7 +104,7 @@ fn pointers(memory: &Memory, addresses: impl Iterator<Item = u64>) -> Vec<Option
     bytes.into_iter().map(|bytes| bytes.map(|bytes| width.pointer(&bytes, 0))).collect()
 }
 
-/// Describes the list that a record is on; `None` if it does not make sense. `periods` are the choices of menuScan.
+/// Describes the list that a record is on; `None` if it is implausible. `periods` are the choices of menuScan.
 pub fn list(
     memory: &Memory,
     layout: &Layout,
@@ -134,8 +135,8 @@ fn callback(memory: &Memory, address: u64) -> Option<(u64, u64)> {
     (priority < PRIORITIES).then(|| (priority, memory.width().pointer(&bytes, offsets.user)))
 }
 
-/// The CALLBACK right before a list. In 3.14 its user pointer leads to itself, later to the ioscan_head, which has such a
-/// pair for each priority behind its first pointer.
+/// The CALLBACK right before a list. In 3.14 its user pointer leads to itself, later to the ioscan_head, which has such
+/// a pair for each priority after its first pointer.
 fn right_before(memory: &Memory, list: u64) -> Option<u64> {
     let offsets = Scan::of(memory.width());
     let at = list.checked_sub(offsets.callback_bytes)?;

@@ -1,21 +1,21 @@
-//! Reads Python's command line: which script, module or program text it runs.
+//! Finds the script, module or program text in Python's command line.
 
-/// What Python runs.
+/// The code that Python runs.
 #[derive(Debug, PartialEq, Eq)]
 enum Runs<'a> {
     Script(&'a str),
     Module(&'a str),
-    /// A program text, and the index of the word that it begins in.
+    /// Program text, as the index of the word in which it begins.
     Text(usize),
 }
 
-/// Is the program Python, by its name?
+/// Whether the program is Python, by its name.
 fn is_python(program: &str) -> bool {
     program.rsplit('/').next().is_some_and(|name| name.starts_with("python") || name.starts_with("pypy"))
 }
 
-/// Parses the options as Python does: letters may be combined, and `c`, `m`, `W` and `X` take the rest of the word, or the
-/// next word (Python's manual, "Command line and environment").
+/// Parses the options as Python does: letters may be combined, and `c`, `m`, `W` and `X` take the rest of the word, or
+/// the next word (Python's manual, "Command line and environment").
 fn runs(words: &[String]) -> Option<Runs<'_>> {
     let (program, words) = words.split_first()?;
     if !is_python(program) {
@@ -39,7 +39,7 @@ fn runs(words: &[String]) -> Option<Runs<'_>> {
         let of_next = attached.is_empty();
         let value = if of_next { words.get(place).map(String::as_str) } else { Some(attached) };
         match letters.as_bytes().get(at) {
-            // counted from the program's name on
+            // counted from the program's name
             Some(b'c') => return value.map(|_| Runs::Text(place + usize::from(of_next))),
             Some(b'm') => return value.map(Runs::Module),
             _ => place += usize::from(of_next),
@@ -48,7 +48,7 @@ fn runs(words: &[String]) -> Option<Runs<'_>> {
     None
 }
 
-/// Returns the index of the word of a command line that is a program text, or ends in one.
+/// Returns the index of the word of a command line that is program text, or ends in it.
 pub fn code(words: &[String]) -> Option<usize> {
     match runs(words) {
         Some(Runs::Text(place)) => Some(place),
@@ -73,7 +73,7 @@ pub fn name_of_server(words: &[String], exe: &str) -> String {
         return name(words);
     }
     let code = code(words);
-    // some other program may run a script
+    // another program may run a script
     let script = words.iter().enumerate().find(|(place, word)| word.ends_with(".py") && code != Some(*place));
     script.map_or(exe, |(_, word)| word).rsplit('/').next().unwrap_or_default().to_string()
 }

@@ -1,10 +1,11 @@
 //! Stripped IOCs: EPICS Base in a program that exports nothing (as 3.14 links programs) and has no symbol table.
 //!
-//! A program holds Base if the names of the iocsh commands that Base registers are among its constants. Its record database
-//! is found by following all of its global variables: a dbBase begins with a list of menus and one of record types, neither
-//! of them empty, and all of it must make sense ([`Layout::read`]).
+//! A program holds Base if the names of the iocsh commands that Base registers are among its constants. The search for
+//! its record database follows all of its global variables: a dbBase begins with a list of menus and one of record
+//! types, neither of them empty, and all of it must be plausible ([`Layout::read`]).
 //!
-//! Both searches are bounded: in the bytes of the program and of its variables, and in the places that are read closely.
+//! Both searches are bounded: in the bytes of the program and of its variables, and in the number of places read
+//! closely.
 
 use crate::ioc::layout::Layout;
 use crate::linux::elf::Elf;
@@ -14,22 +15,22 @@ use crate::linux::process;
 use crate::linux::width::u32_at;
 
 /// iocsh commands of every Base from 3.14 to 7.0 (dbStaticIocRegister.c, dbIocRegister.c, that of iocInit). They are
-/// searched for with a NUL behind them, so that this program's own constants are not mistaken for Base's.
+/// searched for with a terminating NUL, so that this program's own constants are not mistaken for Base's.
 const COMMANDS: [&str; 3] = ["dbLoadDatabase", "dbLoadRecords", "iocInit"];
-/// Bytes of a program's constants that are read: Base has 200 kB, large programs some MB.
+/// Most bytes read of a program's constants: Base has 200 kB, large programs some MB.
 const MAX_CONSTANTS: u64 = 16 << 20;
-/// Bytes of a program's variables that are read: Base has 60 kB.
+/// Most bytes read of a program's variables: Base has 60 kB.
 const MAX_VARIABLES: u64 = 64 << 20;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const CHUNK: usize = 64 << 10;
-/// Places that are read by one system call.
+/// Places read by one system call.
 const BATCH: usize = 512;
-/// Places that look like a dbBase and are read completely: there is one, with a few variables that point to it.
+/// Most places that look like a dbBase and are read completely: there is one, with a few variables that point to it.
 const MAX_TRIED: usize = 64;
 /// More menus and record types than there are: Base brings 20 and 35.
 const MAX_LISTED: u32 = 2000;
 
-/// Does a program hold EPICS Base? Reads its constants.
+/// Whether a program holds EPICS Base. Reads its constants.
 pub fn has_base(opened: &Opened, elf: &Elf) -> bool {
     let Some((offset, bytes)) = elf.constants() else { return false };
     let longest = COMMANDS.iter().map(|name| name.len() + 1).max().unwrap_or(0);
@@ -45,7 +46,7 @@ pub fn has_base(opened: &Opened, elf: &Elf) -> bool {
     missing.is_empty()
 }
 
-/// Is `name` in the text, with a NUL behind it?
+/// Whether `name` is in the text, followed by a NUL.
 fn holds(text: &[u8], name: &str) -> bool {
     let Some((&first, rest)) = name.as_bytes().split_first() else { return false };
     let mut left = text;
@@ -97,8 +98,7 @@ fn within(ranges: &[(u64, u64)], address: u64) -> bool {
     before.checked_sub(1).and_then(|last| ranges.get(last)).is_some_and(|range| address < range.1)
 }
 
-/// Returns those of some variables that point to the beginning of a dbBase: `menuList` and `recordTypeList`, two
-/// ELLLISTs.
+/// Returns the variables that point to the beginning of a dbBase: `menuList` and `recordTypeList`, two ELLLISTs.
 fn promising(memory: &Memory, places: &[(u64, u64)]) -> Vec<u64> {
     let width = memory.width();
     let is_list = |bytes: &[u8]| {
@@ -164,7 +164,7 @@ mod tests {
             let find = |image: &Image| {
                 find_base(std::process::id(), &image.memory(), &[(image.address(variables), end)])
             };
-            // what points to lists that lead nowhere
+            // a pointer to lists that lead nowhere
             let decoy = image.room(100);
             image.put(decoy, &[1; 100]);
             image.point(variables + 16, decoy);

@@ -1,12 +1,12 @@
 //! Threads of an IOC: the kernel's id of an epicsThreadId, and in Base 3.14 the thread's name.
 //!
 //! Since Base 3.15 the kernel knows the name of each thread, and the structure behind an epicsThreadId (`struct
-//! epicsThreadOSD`, osi/os/posix) holds the kernel's id. Base 3.14 does not name its threads, and its structure has only
-//! the C library's handle, a pthread_t: the address of a structure that holds the id. All threads are on a list whose nodes
-//! begin these structures, so one of them, a CA server's thread, leads to all.
+//! epicsThreadOSD`, osi/os/posix) holds the kernel's id. Base 3.14 does not name its threads, and its structure has
+//! only the C library's handle, a pthread_t: the address of a structure that holds the id. All threads are on a list
+//! whose nodes begin these structures, so one of them, a CA server's thread, leads to all.
 //!
-//! The list may change while it is read, since no lock is taken. So the walk is bounded, and an id is believed only if the
-//! process has such a thread.
+//! No lock is taken, so the list may change while it is read. The walk is therefore bounded, and an id is accepted only
+//! if the process has such a thread.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,8 @@ const MAX_THREADS: usize = 2000;
 /// Names given to epicsThreadCreate are short.
 const MAX_NAME: usize = 60;
 
-/// Returns the kernel's id of the thread with an epicsThreadId: one of `threads`, the ids of the process's threads.
+/// Returns the kernel's id of the thread with an epicsThreadId; it is one of `threads`, the ids of the process's
+/// threads.
 pub fn kernel_id(memory: &Memory, generation: Generation, id: u64, threads: &HashSet<u32>) -> Option<u32> {
     if generation == Generation::Base314 {
         let at = Thread::of(memory.width()).handle as u64;
@@ -40,20 +41,20 @@ fn by_handle(memory: &Memory, handle: u64, threads: &HashSet<u32>) -> Option<u32
     })
 }
 
-/// Returns the names of a Base 3.14 IOC's threads by their ids. Empty if Base names its threads itself, no CA server runs,
-/// or nothing makes sense.
+/// Returns the names of a Base 3.14 IOC's threads by their ids. Empty if Base names its threads itself, no CA server
+/// runs, or the data is implausible.
 pub fn names(ioc: &IocProcess, threads: &HashSet<u32>) -> HashMap<u32, String> {
     if !ioc.abi.is_3_14() {
         return HashMap::new();
     }
-    // the client that takes searches over UDP exists as long as the server
+    // the client that receives UDP searches exists as long as the server
     let one = addresses(&ioc.modules, "prsrv_cast_client").chain(addresses(&ioc.modules, "clientQ"));
     one.map(|variable| names_from(&ioc.memory, variable, threads))
         .find(|names| !names.is_empty())
         .unwrap_or_default()
 }
 
-/// The same for the list with the thread that serves the client that a variable points to.
+/// The same for the list of the thread that serves a client; `variable` points to that client.
 fn names_from(memory: &Memory, variable: u64, threads: &HashSet<u32>) -> HashMap<u32, String> {
     let offsets = Thread::of(memory.width());
     let first = memory
@@ -88,7 +89,7 @@ mod tests {
 
     const TID: u32 = 4711;
 
-    /// Three threads on a list, the second serves the client that a variable points to.
+    /// Three threads on a list; the second serves the client to which a variable points.
     fn list(width: Width, place: u64) -> (Image, usize) {
         let mut image = Image::new(width);
         let offsets = Thread::of(width);

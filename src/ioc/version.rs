@@ -1,8 +1,7 @@
-//! Base's version from its code, for IOCs whose environment does not have it (3.14, and IOCs that have not reached
-//! iocInit).
+//! Base's version from its code, for IOCs whose environment lacks it (3.14, and IOCs that have not reached iocInit).
 //!
 //! At iocInit, Base prints `EPICS R7.0.8.1` (EPICS_VERSION_STRING). The string is among the constants of libdbCore, of
-//! 3.14's libmiscIoc, or of the program. Where it is missing (the wheels of PyPI), the file name of the library may have
+//! 3.14's libmiscIoc, or of the program. If it is missing (in PyPI wheels), the file name of the library may contain
 //! the version.
 
 use crate::ioc::module::Module;
@@ -12,14 +11,14 @@ use crate::linux::opened::Opened;
 pub const CORE_RELEASE: &str = "coreRelease";
 /// Beginning of the string.
 const PREFIX: &[u8] = b"EPICS R";
-/// Longest version that is believed, such as "7.0.8.1-DEV".
+/// Longest version accepted, such as "7.0.8.1-DEV".
 const MAX_LENGTH: usize = 32;
-/// Bytes that are read of one file: a static IOC with all drivers has some 50 MB.
+/// Most bytes read of one file: a static IOC with all drivers has some 50 MB.
 const MAX_BYTES: u64 = 64 << 20;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const CHUNK: usize = 64 << 10;
 
-/// Returns the version of an IOC's Base; empty where unknown.
+/// Returns the version of an IOC's Base; empty if unknown.
 pub fn of(modules: &[Module]) -> String {
     let knows = |module: &&Module| module.elf.symbol(CORE_RELEASE).is_some();
     let text = modules.iter().filter(knows).find_map(|module| in_file(&module.opened));
@@ -38,7 +37,7 @@ fn in_file(opened: &Opened) -> Option<String> {
     let mut bytes = vec![0; CHUNK + overlap];
     for at in (0..MAX_BYTES).step_by(CHUNK) {
         let have = opened.read_some(&mut bytes, at);
-        // a string that is cut here is whole in the next chunk
+        // a string cut here is complete in the next chunk
         if let Some(version) = in_bytes(bytes.get(..have)?) {
             return Some(version);
         }
@@ -49,7 +48,7 @@ fn in_file(opened: &Opened) -> Option<String> {
     None
 }
 
-/// The version: what follows `EPICS R`, digits, dots, letters and minus, up to anything else.
+/// The version: the digits, dots, letters and minus signs that follow `EPICS R`.
 fn in_bytes(bytes: &[u8]) -> Option<String> {
     let mut rest = bytes;
     loop {

@@ -1,30 +1,29 @@
 //! The clocks that time events.
 //!
-//! The recorder's core asks a [`Clock`], which tests replace by one that they set; helper threads and the kernel's end of
-//! the buffers use the functions.
+//! The recorder's core asks a [`Clock`], which tests replace with one that they set; helper threads and the kernel's
+//! side of the buffers use the functions.
 
 use std::time::Duration;
 
 use nix::poll::{poll, PollFd, PollTimeout};
 use nix::time::{clock_gettime, ClockId};
 
-/// The machine's time, and waiting for it to pass.
+/// The machine's time, and waiting for time to pass.
 pub trait Clock {
     /// CLOCK_MONOTONIC, nanoseconds.
     fn monotonic(&self) -> u64;
 
-    /// What to add to the monotonic time for nanoseconds since 1970.
+    /// Add this to the monotonic time to get nanoseconds since 1970.
     fn wall_offset(&self) -> i64;
 
     /// The monotonic time of a moment given in nanoseconds after boot: see [`monotonic_of_boot`].
     fn monotonic_of_boot(&self, boot: u64) -> u64;
 
-    /// Waits until one of the descriptors has something to read, at most for `longest`. The descriptors' `revents` say
-    /// which.
+    /// Waits until one of the descriptors is readable, at most for `longest`. The descriptors' `revents` show which.
     fn wait(&self, descriptors: &mut [PollFd], longest: Duration);
 }
 
-/// The clock of the machine.
+/// The machine's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct System;
 
@@ -42,7 +41,7 @@ impl Clock for System {
     }
 
     fn wait(&self, descriptors: &mut [PollFd], longest: Duration) {
-        // interrupted by a signal, or out of memory: the caller looks at everything either way
+        // interrupted by a signal, or out of memory: either way the caller looks at everything
         let _ = poll(descriptors, PollTimeout::try_from(longest).unwrap_or(PollTimeout::ZERO));
     }
 }
@@ -62,16 +61,16 @@ pub fn thread() -> u64 {
     nanoseconds(ClockId::CLOCK_THREAD_CPUTIME_ID).unsigned_abs()
 }
 
-/// The monotonic time of a moment given in nanoseconds after boot, suspended time included, as /proc has the start of
-/// processes. Too early where the machine was suspended since; by how much is unknown.
+/// The monotonic time of a moment given in nanoseconds after boot, suspended time included, as in /proc's start times
+/// of processes. Too early if the machine has been suspended since; by how much is unknown.
 pub fn monotonic_of_boot(boot: u64) -> u64 {
     let ahead = nanoseconds(ClockId::CLOCK_BOOTTIME).saturating_sub(nanoseconds(ClockId::CLOCK_MONOTONIC));
     boot.saturating_sub(ahead.unsigned_abs())
 }
 
-/// What to add to the monotonic time for nanoseconds since 1970.
+/// Add this to the monotonic time to get nanoseconds since 1970.
 pub fn wall_offset() -> i64 {
-    // The best of three: a preemption between the two reads would look like a step of the clock.
+    // The best of three: preemption between the two reads would look like a step of the clock.
     let read = || {
         let before = nanoseconds(ClockId::CLOCK_MONOTONIC);
         let wall = nanoseconds(ClockId::CLOCK_REALTIME);
@@ -81,17 +80,17 @@ pub fn wall_offset() -> i64 {
     [read(), read(), read()].iter().min().map_or(0, |best| best.1)
 }
 
-/// Seconds east of UTC of local time now.
+/// Current offset of local time from UTC, seconds; positive to the east.
 pub fn utc_offset() -> i32 {
     i32::try_from(local(nanoseconds(ClockId::CLOCK_REALTIME)).tm_gmtoff).unwrap_or(0)
 }
 
-/// The calendar's local time at nanoseconds since 1970.
+/// Calendar date and time in the local time zone, from nanoseconds since 1970.
 #[allow(clippy::useless_conversion)] // on some machines nothing is converted
 fn local(wall: i64) -> libc::tm {
-    // a 32-bit time_t cannot hold, and so not show, years after 2038
+    // a 32-bit time_t cannot hold years after 2038
     let time = wall.div_euclid(1_000_000_000).try_into().unwrap_or(0);
-    // SAFETY: a tm of zeroes is a valid one (its zone pointer may be NULL).
+    // SAFETY: an all-zero tm is valid (its zone pointer may be NULL).
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to live values of the right types; localtime_r writes only the second.
     unsafe { libc::localtime_r(&time, &mut local) };

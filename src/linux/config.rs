@@ -1,4 +1,4 @@
-//! The options that the running kernel was built with, where it or its package shows them.
+//! The build options of the running kernel, where it or its package shows them.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use miniz_oxide::inflate::decompress_to_vec_with_limit;
 #[derive(Debug, Default)]
 pub struct Config(String);
 
-/// How an option was set.
+/// The setting of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// Built in, or as a module.
+    /// Built in, or built as a module.
     On,
     /// Left out.
     Off,
@@ -20,11 +20,11 @@ pub enum Setting {
     Unknown,
 }
 
-/// Largest configuration, bytes: usual ones have 300 KiB.
+/// Largest configuration, bytes: usual ones take 300 KiB.
 const MAX_SIZE: usize = 4 << 20;
 
 impl Config {
-    /// Reads /proc/config.gz (CONFIG_IKCONFIG_PROC), else the files of distributions.
+    /// Reads /proc/config.gz (CONFIG_IKCONFIG_PROC), else the files that distributions install.
     pub fn read(root: &Path, release: &str) -> Config {
         let packed = fs::read(root.join("proc/config.gz")).ok().and_then(|bytes| unzip(&bytes));
         let text = packed.or_else(|| {
@@ -40,9 +40,9 @@ impl Config {
         Config(text.into())
     }
 
-    /// An option by its whole name.
+    /// The setting of an option, by its full name.
     pub fn get(&self, option: &str) -> Setting {
-        // an option whose dependencies are not met is not mentioned at all
+        // an option with unmet dependencies is not mentioned at all
         let value = self.0.lines().find_map(|line| line.strip_prefix(option)?.strip_prefix('='));
         match value {
             Some("y" | "m") => Setting::On,
@@ -52,7 +52,7 @@ impl Config {
     }
 }
 
-/// The content of a gzip file (RFC 1952) with no optional field but a name.
+/// The content of a gzip file (RFC 1952) whose only optional field may be a name.
 fn unzip(bytes: &[u8]) -> Option<Vec<u8>> {
     const HEADER: usize = 10;
     const NAME: u8 = 8;

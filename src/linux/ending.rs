@@ -1,7 +1,7 @@
 //! How a process ended.
 //!
-//! A descriptor of the process (pidfd), opened while it lives, gives the exit status afterwards on Linux
-//! 6.15 and later, whoever the parent is. On older kernels only a zombie, which waits for its parent, shows it.
+//! A descriptor of the process (pidfd), opened while it is alive, gives the exit status afterwards on Linux 6.15 and
+//! later, whoever the parent is. On older kernels only a zombie, which waits for its parent, shows it.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -26,18 +26,18 @@ struct PidfdInfo {
 
 const _: () = assert!(size_of::<PidfdInfo>() == 64);
 
-/// _IOWR(0xff, 11, 64 bytes), as numbered on all machines but MIPS, PowerPC and SPARC.
+/// _IOWR(0xff, 11, 64 bytes), the same number on all machines but MIPS, PowerPC and SPARC.
 const PIDFD_GET_INFO: u32 = 0xc040_ff0b;
-/// PIDFD_INFO_EXIT: the exit code is asked for, or there.
+/// PIDFD_INFO_EXIT: in a request, asks for the exit code; in a reply, shows that it is there.
 const INFO_EXIT: u64 = 1 << 3;
 
 impl Ending {
-    /// Begins to watch a process; call it while the process lives.
+    /// Begins to watch a process; call it while the process is alive.
     pub fn expect(pid: u32) -> Ending {
-        // SAFETY: pidfd_open takes two numbers and gives a new descriptor or an error.
+        // SAFETY: pidfd_open takes two numbers and returns a new descriptor or an error.
         let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let descriptor = i32::try_from(descriptor).ok().filter(|&descriptor| descriptor >= 0);
-        // SAFETY: the descriptor is open and nobody else's.
+        // SAFETY: the descriptor is open and nobody else owns it.
         Ending { pid, descriptor: descriptor.map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) }) }
     }
 
@@ -46,7 +46,7 @@ impl Ending {
         self.descriptor.as_ref().map(AsFd::as_fd)
     }
 
-    /// How it ended, in words, once it has.
+    /// How the process ended, as text, once it has.
     pub fn how(&self) -> String {
         match self.reaped().or_else(|| zombie(self.pid)) {
             Some(code) => in_words(code),
@@ -54,7 +54,7 @@ impl Ending {
         }
     }
 
-    /// The wait status of a process that its parent has waited for.
+    /// The wait status of a process that its parent has reaped.
     fn reaped(&self) -> Option<i32> {
         let descriptor = self.descriptor.as_ref()?;
         let mut info = PidfdInfo { mask: INFO_EXIT, ..PidfdInfo::default() };
@@ -64,14 +64,14 @@ impl Ending {
     }
 }
 
-/// Has the process ended, though its parent has not yet waited for it? One whose first thread has ended looks
-/// the same in /proc/PID/stat, but has other threads (epicsThreadExitMain leaves an IOC so).
+/// Whether the process has ended but its parent has not reaped it yet. A process whose first thread has ended looks the
+/// same in /proc/PID/stat, but has other threads (epicsThreadExitMain leaves an IOC so).
 pub fn is_zombie(pid: u32) -> bool {
     let ended = |fields: String| matches!(fields.split(' ').next(), Some("Z" | "X"));
     fields(pid).is_some_and(ended) && proc::threads(pid).len() <= 1
 }
 
-/// The wait status of a process that waits for its parent.
+/// The wait status of a process that its parent has not reaped.
 fn zombie(pid: u32) -> Option<i32> {
     // field 52, exit_code
     is_zombie(pid).then(|| fields(pid)?.trim_end().split(' ').nth(49)?.parse().ok())?
@@ -84,7 +84,7 @@ fn fields(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(stat.get(name_end + 2..)?).into_owned())
 }
 
-/// A wait status in words (wait(2)).
+/// A wait status as text (wait(2)).
 fn in_words(status: i32) -> String {
     if libc::WIFSIGNALED(status) {
         let number = libc::WTERMSIG(status);

@@ -1,8 +1,8 @@
-//! The running kernel as it shows itself: version, configuration, lockdown, sysctls, mounted file systems, and what this
+//! Facts about the running kernel: version, configuration, lockdown, sysctls, mounted file systems, and what this
 //! process may do.
 //!
-//! Nothing is decided by these facts: what a kernel can do is found by trying. They explain a refusal to a person, so
-//! what cannot be read only makes the explanation less exact.
+//! These facts decide nothing: only trying shows what a kernel can do. They explain a refusal to a person, so a fact
+//! that can't be read only makes the explanation less exact.
 
 use std::fs;
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::linux::config::Config;
 use crate::linux::machine;
 use crate::linux::version::{self, Version};
 
-/// Where tracefs may be mounted, as libbpf looks for it.
+/// Mount points of tracefs, as libbpf looks for it.
 pub const TRACEFS: [&str; 2] = ["/sys/kernel/debug/tracing", "/sys/kernel/tracing"];
 
-/// The events of uprobes that tracefs has.
+/// The file of uprobe events in tracefs.
 pub const UPROBE_EVENTS: &str = "uprobe_events";
 
-/// The number by which perf_event_open() knows the uprobes PMU (from kernel 4.17 on).
+/// The file with the type number of the uprobes PMU for perf_event_open() (from kernel 4.17 on).
 pub const UPROBE_PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 
-/// Bits of capabilities (linux/capability.h).
+/// Capability bits (linux/capability.h).
 pub mod capability {
     /// CAP_SYS_ADMIN.
     pub const SYS_ADMIN: u64 = 1 << 21;
@@ -39,30 +39,31 @@ pub struct Facts {
     pub version: Version,
     /// Its configuration, where it can be read.
     pub config: Config,
-    /// Effective capabilities of this process, a bit each; all of them if they cannot be read.
+    /// Effective capabilities of this process, one bit each; all of them if they cannot be read.
     pub capabilities: u64,
-    /// Lockdown is in confidentiality mode, as far as can be seen.
+    /// Whether lockdown is known to be in confidentiality mode.
     pub confidential: bool,
     /// kernel.perf_event_paranoid.
     pub paranoid: Option<i32>,
-    /// RLIMIT_MEMLOCK in KiB, where there is one.
+    /// RLIMIT_MEMLOCK in KiB, if there is a limit.
     pub locked: Option<u64>,
-    /// There is a /sys.
+    /// Whether there is a /sys.
     pub sys: bool,
-    /// There is a PMU for uprobes.
+    /// Whether there is a PMU for uprobes.
     pub pmu: bool,
-    /// tracefs is mounted.
+    /// Whether tracefs is mounted.
     pub tracefs: bool,
-    /// tracefs has uprobe events.
+    /// Whether tracefs has uprobe events.
     pub uprobe_events: bool,
-    /// There is a /sys without /sys/bus/event_source: the kernel has no perf events.
+    /// Whether there is a /sys without /sys/bus/event_source: the kernel has no perf events.
     pub no_perf_events: bool,
-    /// There is a /sys without /sys/kernel/tracing, where tracefs would be mounted (4.1): the kernel has no tracing.
+    /// Whether there is a /sys without /sys/kernel/tracing, where tracefs would be mounted (4.1): the kernel has no
+    /// tracing.
     pub no_tracing: bool,
 }
 
 impl Facts {
-    /// Of the running kernel.
+    /// Reads the facts about the running kernel.
     pub fn read() -> Facts {
         Facts::read_below(Path::new("/"))
     }
@@ -100,7 +101,7 @@ fn effective(status: &str) -> Option<u64> {
     u64::from_str_radix(hex.trim(), 16).ok()
 }
 
-/// Is lockdown in confidentiality mode? Where its file is not mounted the kernel's command line is asked.
+/// Whether lockdown is in confidentiality mode. If its file is not mounted, the kernel's command line decides.
 fn is_confidential(root: &Path) -> bool {
     let text = |path: &str| fs::read_to_string(root.join(path));
     match text("sys/kernel/security/lockdown") {
@@ -111,17 +112,17 @@ fn is_confidential(root: &Path) -> bool {
     }
 }
 
-/// Why BPF programs that read a process's memory may be loaded, and then read something else.
+/// Why BPF programs that read a process's memory may load but read something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WrongReads {
     /// Lockdown is in confidentiality mode: up to kernel 5.7 reads fail at run time.
     LockedDown,
-    /// The kernel has only bpf_probe_read(), which reads as the kernel does; on arm64 cores with UAO that does not reach
-    /// user space.
+    /// The kernel has only bpf_probe_read(), which reads as the kernel does; on arm64 cores with UAO that does not
+    /// reach user space.
     Uao,
 }
 
-/// Why this kernel may read a process's memory wrong, if it may.
+/// Why this kernel may read a process's memory wrongly, if it may.
 pub fn wrong_reads() -> Option<WrongReads> {
     if is_confidential(Path::new("/")) {
         return Some(WrongReads::LockedDown);
@@ -139,7 +140,7 @@ fn fails_with_uao(arm64: bool, version: &Version) -> bool {
 mod tests {
     use super::*;
 
-    /// Booted 4.19 on a Cortex-A76, and on a Cortex-A57, which has none.
+    /// Booted 4.19 on a Cortex-A76, and on a Cortex-A57, which has no UAO.
     #[test]
     fn cores_with_uao_are_named_where_they_matter() {
         assert!(

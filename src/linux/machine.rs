@@ -1,6 +1,7 @@
-//! Machines by their names and numbers: the one that the running kernel is built for, from uname, and those of ELF files.
+//! Machines by name and number: the one that the running kernel is built for, from uname, and those of ELF files.
 //!
-//! A 32-bit program may run on a 64-bit kernel, so the kernel's need not be the machine that the program was built for.
+//! A 32-bit program may run on a 64-bit kernel, so the kernel's machine need not be the one that the program was built
+//! for.
 
 use object::{AddressSize, Architecture};
 
@@ -9,7 +10,7 @@ pub fn name() -> String {
     nix::sys::utsname::uname().map(|name| name.machine().to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The architecture of the kernel. `None` for one that is not supported.
+/// The architecture of the kernel; `None` if it is not supported.
 pub fn architecture() -> Option<Architecture> {
     match name().as_str() {
         "x86_64" => Some(Architecture::X86_64),
@@ -22,9 +23,9 @@ pub fn architecture() -> Option<Architecture> {
     }
 }
 
-/// The architecture of an ELF file, by its `e_machine` and class; `Unknown` for one that is not supported.
+/// The architecture of an ELF file, by its `e_machine` and class; `Unknown` if it is not supported.
 pub fn of_elf(number: u16, is_64bit: bool) -> Architecture {
-    // System V ABI, chapter 4, and the processor supplements, with their names there
+    // numbers and names from the System V ABI, chapter 4, and the processor supplements
     const EM_386: u16 = 3;
     const EM_ARM: u16 = 40;
     const EM_X86_64: u16 = 62;
@@ -43,12 +44,12 @@ pub fn of_elf(number: u16, is_64bit: bool) -> Architecture {
     }
 }
 
-/// Is the kernel a 32-bit one? False for a machine that is not supported.
+/// Whether the kernel is a 32-bit one. False for an unsupported machine.
 pub fn is_32_bit() -> bool {
     architecture().and_then(|machine| machine.address_size()) == Some(AddressSize::U32)
 }
 
-/// Does uname name the kernel's own machine? (`linux32` makes a 64-bit kernel claim to be a 32-bit one.)
+/// Whether uname names the kernel's own machine. (`linux32` makes a 64-bit kernel claim to be a 32-bit one.)
 pub fn is_named_truly() -> bool {
     /// Bits of the personality that name the system, and 32-bit Linux among them (linux/personality.h).
     const SYSTEM: i32 = 0xff;

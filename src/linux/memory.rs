@@ -1,7 +1,7 @@
-//! Another process's memory, read without stopping it.
+//! Another process's memory, read without stopping the process.
 //!
-//! process_vm_readv copies; it takes no lock in the target and leaves no trace there. Kernels built without
-//! CONFIG_CROSS_MEMORY_ATTACH have /proc/PID/mem instead. The bytes may be garbage or half changed, and every caller
+//! process_vm_readv copies; it takes no lock in the target and leaves no trace there. On kernels built without
+//! CONFIG_CROSS_MEMORY_ATTACH, /proc/PID/mem serves instead. The bytes may be garbage or half changed; every caller
 //! must expect that.
 
 use std::fs::File;
@@ -20,13 +20,13 @@ use crate::linux::{proc, reader};
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     pid: u32,
-    /// The thread by which the memory is named.
+    /// The thread that names the memory.
     thread: Pid,
     width: Width,
 }
 
 impl Memory {
-    /// The memory of a 64-bit process. Nothing is opened: a wrong pid shows at the first read.
+    /// The memory of a 64-bit process. Opens nothing: a wrong pid shows at the first read.
     pub fn new(pid: u32) -> Memory {
         Memory::of(pid, Width::Bits64)
     }
@@ -52,7 +52,7 @@ impl Memory {
         let (Ok(base), len) = (usize::try_from(address), into.len()) else { return 0 };
         let remote = [RemoteIoVec { base, len }];
         match self.copy(self.thread, into, &remote) {
-            // that thread has ended since, others may live
+            // that thread has ended since, others may be alive
             Err(Errno::ESRCH) => {
                 let thread = Pid::from_raw(proc::living(self.pid).cast_signed());
                 self.copy(thread, into, &remote).unwrap_or(0)
@@ -61,8 +61,8 @@ impl Memory {
         }
     }
 
-    /// Fills `into` from these ranges, up to the first that is not mapped; returns the number of bytes. Reads through
-    /// this thread's reader process, if it has one.
+    /// Fills `into` from these ranges, up to the first unmapped one; returns the number of bytes. Reads through this
+    /// thread's reader process, if it has one.
     fn copy(&self, thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
         let places: Vec<(usize, usize)> = from.iter().map(|place| (place.base, place.len)).collect();
         match reader::memory(self.pid, thread.as_raw(), into, &places) {
@@ -72,8 +72,8 @@ impl Memory {
         }
     }
 
-    /// The nodes of a list, of `bytes` each, from the one at `first` on, `count` at most; each begins with the next
-    /// one's address. Returns as many as one read gives; at least one, unless the first is not mapped.
+    /// The nodes of a list, of `bytes` each, starting with the one at `first`, at most `count`; each node begins with
+    /// the address of the next. Returns as many as one read gives; at least one, unless the first is not mapped.
     pub fn list(&self, first: u64, bytes: usize, count: usize) -> Vec<u8> {
         let nodes = reader::list(self.pid, self.thread.as_raw(), first, bytes, count, self.width.bytes());
         match nodes {
@@ -94,13 +94,13 @@ impl Memory {
         self.read(address, &mut bytes).then_some(bytes)
     }
 
-    /// The first `some` of a structure's bytes, the rest zero.
+    /// The first `some` bytes of a structure, the rest zero.
     pub fn head<const N: usize>(&self, address: u64, some: usize) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         self.read(address, bytes.get_mut(..some)?).then_some(bytes)
     }
 
-    /// The same number of bytes at many addresses, by one system call as long as all can be read.
+    /// The same number of bytes at many addresses, in one system call if all can be read.
     pub fn each<const N: usize>(&self, addresses: impl Iterator<Item = u64>) -> Vec<Option<[u8; N]>> {
         let addresses: Vec<u64> = addresses.collect();
         let mut bytes = vec![0; addresses.len() * N];
@@ -113,7 +113,7 @@ impl Memory {
         addresses.into_iter().map(|address| self.bytes(address)).collect()
     }
 
-    /// As [`Memory::each`], but reads only the first `some` bytes; the rest are zero.
+    /// Like [`Memory::each`], but reads only the first `some` bytes; the rest are zero.
     pub fn each_head<const N: usize>(
         &self,
         addresses: impl Iterator<Item = u64>,
@@ -146,13 +146,13 @@ impl Memory {
         }
     }
 
-    /// A string of at most `limit` bytes before its NUL. Bytes that are not UTF-8 or not printable
-    /// stand as `\xNN`. `None` if there is no memory or no NUL within the limit.
+    /// A string of at most `limit` bytes before its NUL. Bytes that are not UTF-8 or not printable become `\xNN`.
+    /// `None` if there is no memory or no NUL within the limit.
     pub fn string(&self, address: u64, limit: usize) -> Option<String> {
         let mut bytes = vec![0; limit + 1];
         let mut have = self.read_some(address, &mut bytes);
         if have == 0 {
-            // a read across the end of a mapping may fail as a whole: up to the end of the page then
+            // a read that crosses the end of a mapping may fail entirely: then read up to the end of the page
             let page = 4096 - (address as usize & 4095);
             have = self.read_some(address, bytes.get_mut(..page)?);
         }
@@ -161,7 +161,7 @@ impl Memory {
     }
 }
 
-/// Fills `into` from these ranges, up to the first that is not mapped; returns the number of bytes.
+/// Fills `into` from these ranges, up to the first unmapped one; returns the number of bytes.
 fn copy(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
     match process_vm_readv(thread, &mut [IoSliceMut::new(into)], from) {
         Err(Errno::ENOSYS) => copy_by_file(thread, into, from),
@@ -169,7 +169,7 @@ fn copy(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize
     }
 }
 
-/// The same through /proc. Nothing stays open, so a wrong thread shows at the next read.
+/// The same through /proc. Leaves nothing open, so a wrong thread shows at the next read.
 fn copy_by_file(thread: Pid, into: &mut [u8], from: &[RemoteIoVec]) -> nix::Result<usize> {
     let file = File::open(format!("/proc/{thread}/mem")).map_err(|_| Errno::ESRCH)?;
     let mut copied = 0;
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn the_file_gives_what_the_call_gives() {
         let page = 4096;
-        // SAFETY: a new mapping of two pages at no given place.
+        // SAFETY: a new mapping of two pages, placed by the kernel.
         let start = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

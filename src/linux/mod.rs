@@ -1,6 +1,6 @@
 //! Linux: processes, their memory and files, ELF, sockets, users, capabilities, clocks, signals, the running kernel.
 //!
-//! The lowest room of the agent: every other room may use it, and it uses none of them. No EPICS and no BPF.
+//! The lowest room of the agent: every other room may use it, and it uses none of them. It knows neither EPICS nor BPF.
 //!
 //! Inside, each line uses only those above it:
 //!
@@ -8,8 +8,8 @@
 //! * [`proc`]: files of /proc that never block
 //! * [`reader`]: reads that may block, through reader processes
 //! * [`process`], [`user`], [`memory`], [`ending`], [`sockets`], [`ports`], [`privileges`], [`version`]
-//! * [`procfs`]: what the recorder's core asks of /proc, behind a trait
-//! * [`opened`]: files that processes have mapped; [`elf`]: the symbols in them
+//! * [`procfs`]: the recorder core's queries of /proc, behind a trait
+//! * [`opened`]: files that processes have mapped; [`elf`]: their symbols
 
 pub mod clock;
 pub mod config;

@@ -1,9 +1,9 @@
-//! A mapped file that was opened once: its identity, its bytes, and a path that nobody can redirect.
+//! A mapped file, opened once: its identity, its bytes, and a path that nobody can redirect.
 //!
-//! A name can lead to another file each time, and an inode can get another content. So a file that a process has
-//! mapped is opened through its mapping, once, and compared with the mapping. Symbols, bytes and
-//! constants are read through that descriptor, and probes are placed through it. Device files are never opened, since
-//! opening one may have effects.
+//! A name can lead to another file each time, and an inode can get other content. So a file that a process has mapped
+//! is opened through its mapping, once, and compared with the mapping. Symbols, bytes and constants are read through
+//! that descriptor, and probes are placed through it. Device files are never opened, since opening one may have
+//! effects.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,16 @@ use std::sync::Arc;
 use crate::linux::process::{self, FileId, Mapping};
 use crate::linux::reader::file::{About, Handle};
 
-/// The identity of a file and its content: two contents of one inode differ in the
-/// time of change, which nobody can set.
+/// The identity of a file and its content: two contents of one inode differ in the change time, which nobody can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     device: u64,
     inode: u64,
     /// Bytes.
     size: u64,
-    /// When the content was changed: seconds and nanoseconds after 1970, as all times here.
+    /// Time of the last change of the content: seconds and nanoseconds after 1970, as all times here.
     modified: (i64, i64),
-    /// When content or attributes were changed.
+    /// Time of the last change of content or attributes.
     changed: (i64, i64),
 }
 
@@ -37,9 +36,9 @@ impl Identity {
 }
 
 impl Identity {
-    /// Was the file changed recently, or, by a clock that was set, in the future?
+    /// Whether the file was changed recently, or in the future (if the clock was set).
     pub fn is_recent(&self) -> bool {
-        /// Seconds: a recorder that ends has taken all its probes out by then (probes/removal.rs).
+        /// Seconds: a recorder that ends has removed all its probes by then (probes/removal.rs).
         const RECENT: i64 = 60;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let age = i64::try_from(now.as_secs()).unwrap_or(i64::MAX).saturating_sub(self.changed.0);
@@ -47,8 +46,7 @@ impl Identity {
     }
 }
 
-/// A file that a descriptor names but cannot read (O_PATH): no driver or file server was
-/// asked to open it.
+/// A file whose descriptor names it but cannot read it (O_PATH): no driver or file server was asked to open it.
 #[derive(Debug)]
 pub struct Named {
     handle: Arc<Handle>,
@@ -68,7 +66,7 @@ impl Named {
     /// The file of a process's mapping.
     ///
     /// # Errors
-    /// It can't be named, or is no regular file.
+    /// The file can't be named, or is not a regular file.
     pub fn mapped(pid: u32, mapping: &Mapping) -> io::Result<Named> {
         Named::at(&mapping.open_path(pid))
     }
@@ -78,10 +76,10 @@ impl Named {
         Ok(Named { identity: Identity::of(about)?, handle: Arc::new(handle) })
     }
 
-    /// Opens it.
+    /// Opens the file.
     ///
     /// # Errors
-    /// It may not be read, or has been changed meanwhile.
+    /// The file may not be read, or has been changed meanwhile.
     pub fn open(&self) -> io::Result<Opened> {
         let identity = Identity::of(self.handle.open()?)?;
         if identity != self.identity {
@@ -95,12 +93,12 @@ impl Opened {
     /// The file that a name leads to now.
     ///
     /// # Errors
-    /// It is not there, may not be read, or is no regular file.
+    /// The file does not exist, may not be read, or is not a regular file.
     pub fn named(path: &Path) -> io::Result<Opened> {
         Named::at(path)?.open()
     }
 
-    /// The file, to put probes into.
+    /// The file, for placing probes in it.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
@@ -110,8 +108,8 @@ impl Opened {
         self.handle.path()
     }
 
-    /// Fills the head of `into` with the file's bytes from `offset` on; returns the number of bytes, 0 at its end and
-    /// where it can't be read.
+    /// Fills the head of `into` with the file's bytes from `offset` on; returns the number of bytes: 0 at the end of
+    /// the file or if it can't be read.
     pub fn read_some(&self, into: &mut [u8], offset: u64) -> usize {
         let mut have = 0;
         while let Some(left) = into.get_mut(have..).filter(|left| !left.is_empty()) {
@@ -125,29 +123,29 @@ impl Opened {
         have
     }
 
-    /// Is it the file of a mapping, as the kernel shows that in /proc/PID/maps?
+    /// Whether this is the file of a mapping, as the kernel shows that file in /proc/PID/maps.
     ///
-    /// Some file systems (overlay, btrfs) give stat() other numbers than /proc/PID/maps. Where they differ,
-    /// the file is mapped here, too, and the lines are compared.
+    /// Some file systems (overlay, btrfs) give stat() other numbers than /proc/PID/maps. If they differ, this process
+    /// maps the file too and compares the lines.
     pub fn is_of(&self, mapping: &Mapping) -> bool {
         let device = self.identity.device;
         let device = u64::from(libc::major(device)) << 32 | u64::from(libc::minor(device));
         mapping.file == (device, self.identity.inode) || self.shown_as() == Some(mapping.file)
     }
 
-    /// The file as the kernel shows it where it is mapped.
+    /// The file as the kernel shows it if mapped.
     fn shown_as(&self) -> Option<FileId> {
         let line = self.handle.mapped_line()?;
         Some(process::mapping(&line)?.file)
     }
 
-    /// Does it still have the content that it had when it was opened?
+    /// Whether the file still has the content that it had when it was opened.
     pub fn is_unchanged(&self) -> bool {
         self.handle.about().and_then(Identity::of).is_ok_and(|identity| identity == self.identity)
     }
 }
 
-/// Does a process still have this mapping? (It may have mapped another file there meanwhile.)
+/// Whether a process still has this mapping. (It may have mapped another file there meanwhile.)
 pub fn is_still_mapped(pid: u32, mapping: &Mapping) -> bool {
     process::mappings(pid).is_ok_and(|mappings| mappings.contains(mapping))
 }
@@ -193,7 +191,7 @@ mod tests {
         file.write_all(b"one").unwrap();
         let opened = Opened::named(file.path()).unwrap();
         assert!(opened.is_unchanged());
-        // the file system's clock goes in steps
+        // the file system's clock advances in steps
         while std::fs::metadata(file.path()).unwrap().ctime_nsec() == opened.identity.changed.1 {
             std::fs::write(file.path(), b"two").unwrap();
         }

@@ -1,6 +1,6 @@
 //! The ports that processes listen on (TCP) or are bound to (UDP), from /proc.
 //!
-//! Nothing here blocks; processes that vanish or may not be looked into hold no ports.
+//! Nothing here blocks; processes that vanish or may not be inspected hold no ports.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::linux::proc::{contents, living_in};
 use crate::linux::sockets;
 
-/// State of a socket that listens, in /proc/net/tcp (TCP_LISTEN).
+/// State of a listening socket in /proc/net/tcp (TCP_LISTEN).
 const LISTEN: &str = "0A";
 
 /// A socket's port.
@@ -22,7 +22,7 @@ pub enum Port {
     Udp(u16),
 }
 
-/// The ports of this process's own network namespace, by the inodes of their sockets.
+/// The ports of this process's own network namespace, by socket inode.
 #[derive(Debug)]
 pub struct Ports<'a> {
     proc: &'a Path,
@@ -32,7 +32,7 @@ pub struct Ports<'a> {
 }
 
 impl Ports<'_> {
-    /// Reads the tables of sockets. `proc`: where /proc is mounted.
+    /// Reads the socket tables. `proc`: mount point of /proc.
     ///
     /// # Errors
     /// /proc can't be read.
@@ -41,12 +41,12 @@ impl Ports<'_> {
         Ok(Ports { proc, sockets, namespace: fs::read_link(proc.join("self/ns/net")).ok() })
     }
 
-    /// Directory in /proc of a thread of a process that lives.
+    /// Directory in /proc of a live thread of a process.
     pub fn directory(&self, pid: u32) -> PathBuf {
         self.proc.join(living_in(self.proc, pid).to_string())
     }
 
-    /// The ports of this namespace that a process holds. `process`: its directory.
+    /// The ports of this namespace that a process holds. `process`: its directory in /proc.
     pub fn held(&self, process: &Path) -> Vec<Port> {
         held(process, &self.sockets)
     }
@@ -56,14 +56,13 @@ impl Ports<'_> {
         held(process, &bound(&process.join("net")).unwrap_or_default())
     }
 
-    /// Is a process in this namespace?
+    /// Whether a process is in this namespace.
     pub fn is_here(&self, process: &Path) -> bool {
         self.namespace.is_none() || fs::read_link(process.join("ns/net")).ok() == self.namespace
     }
 }
 
-/// Inodes and ports of a namespace's listening TCP and bound UDP sockets. IPv6 sockets may accept IPv4 connections,
-/// too.
+/// Inodes and ports of a namespace's listening TCP and bound UDP sockets. IPv6 sockets may accept IPv4 connections too.
 fn bound(net: &Path) -> io::Result<HashMap<u64, Port>> {
     let mut sockets = HashMap::new();
     for (table, required) in [("tcp", true), ("tcp6", false), ("udp", false), ("udp6", false)] {
@@ -89,7 +88,7 @@ fn bound(net: &Path) -> io::Result<HashMap<u64, Port>> {
     Ok(sockets)
 }
 
-/// Those of the sockets that a process has open.
+/// The ports of those sockets that a process has open.
 fn held(process: &Path, sockets: &HashMap<u64, Port>) -> Vec<Port> {
     sockets::held(process).filter_map(|inode| sockets.get(&inode).copied()).collect()
 }

@@ -1,27 +1,27 @@
-//! The capabilities that a running recorder keeps: those that IOCs which start later need, and no others.
+//! The capabilities that a running recorder keeps: only those needed for IOCs that start later.
 //!
-//! The others are dropped before the first thread starts, since Linux keeps capabilities for each thread: from the
-//! permitted, effective, inheritable and ambient sets, and from the bounding set, so that no executed program gets
-//! them back. With no_new_privs no set-user-ID program grants any either. The needed ones were found by leaving out
-//! one at a time (docs/operating.md).
+//! The others are dropped before the first thread starts, since Linux keeps capabilities per thread: from the
+//! permitted, effective, inheritable and ambient sets, and from the bounding set, so that no executed program gets them
+//! back. With no_new_privs, set-user-ID programs grant none either. The needed ones were found by leaving out one at a
+//! time (docs/operating.md).
 
 use std::io;
 
 /// A capability by its number in linux/capability.h.
 pub type Capability = u8;
 
-/// Files that others may not read: programs of IOCs, and /proc of other users' processes.
+/// Read files that others may not: programs of IOCs, and /proc of other users' processes.
 const DAC_READ_SEARCH: Capability = 2;
-/// Packet sockets.
+/// Open packet sockets.
 const NET_RAW: Capability = 13;
-/// Memory and mappings of other users' processes.
+/// Read memory and mappings of other users' processes.
 const SYS_PTRACE: Capability = 19;
-/// Probes (since CVE-2025-38466 was fixed, and everywhere before 5.8), /proc/PID/map_files, and other network
-/// namespaces.
+/// Place probes (since CVE-2025-38466 was fixed, and everywhere before 5.8), use /proc/PID/map_files, and enter other
+/// network namespaces.
 const SYS_ADMIN: Capability = 21;
-/// Probes and reading memory from BPF, from 5.8 on; SYS_ADMIN holds it.
+/// Place probes and read memory from BPF, from 5.8 on; SYS_ADMIN includes it.
 const PERFMON: Capability = 38;
-/// BPF maps, from 5.8 on; SYS_ADMIN holds it.
+/// Create BPF maps, from 5.8 on; SYS_ADMIN includes it.
 const BPF: Capability = 39;
 
 /// The capabilities that recording needs.
@@ -29,7 +29,7 @@ const NEEDED: [Capability; 4] = [DAC_READ_SEARCH, NET_RAW, SYS_PTRACE, SYS_ADMIN
 /// The same without SYS_ADMIN.
 const LESS: [Capability; 5] = [DAC_READ_SEARCH, NET_RAW, SYS_PTRACE, PERFMON, BPF];
 
-/// Also needed where the log's directory, or its parent, belongs to another user.
+/// Also needed if the log's directory, or its parent, belongs to another user.
 pub const DAC_OVERRIDE: Capability = 1;
 
 /// _LINUX_CAPABILITY_VERSION_3: two words of 32 bits each.
@@ -51,7 +51,7 @@ struct Word {
     inheritable: u32,
 }
 
-/// Drops all capabilities but the needed ones and `more`, of those that this thread has.
+/// Drops all capabilities that this thread has, except the needed ones and `more`.
 ///
 /// # Errors
 /// The system refuses; some may have been dropped.
@@ -63,7 +63,7 @@ pub fn limit(more: Option<Capability>) -> io::Result<()> {
     let has_admin = words[0].permitted >> SYS_ADMIN & 1 == 1;
     let needed = if has_admin { &NEEDED[..] } else { &LESS };
     let kept = needed.iter().copied().chain(more).fold(0u64, |kept, capability| kept | 1 << capability);
-    // first, while CAP_SETPCAP is still held; without it nothing could raise capabilities from the bounding set anyhow
+    // first, while CAP_SETPCAP is still held; without it nothing could raise capabilities from the bounding set anyway
     for capability in 0..64 {
         if kept >> capability & 1 == 0 {
             // SAFETY: no pointers are passed. Numbers that this kernel does not know are refused.
@@ -101,7 +101,7 @@ mod tests {
         u64::from_str_radix(hex.trim(), 16).unwrap()
     }
 
-    /// On a thread of its own, since it cannot be undone.
+    /// On a thread of its own, since it can't be undone.
     #[test]
     fn what_is_not_needed_is_gone() {
         let test = || {

@@ -1,8 +1,8 @@
 //! The files of /proc that the kernel fills in without waiting for the process: state, start, user, threads, sockets.
 //!
-//! These files need neither the lock of the process's memory nor any of its pages, so every thread reads them in
-//! place. Files that may block (mappings, command line, memory) are read through a reader process
-//! ([`crate::linux::reader`]), and so stand above it, in [`crate::linux::process`].
+//! These files need neither the lock of the process's memory nor any of its pages, so every thread reads them in place.
+//! Files that may block (mappings, command line, memory) are read through a reader process ([`crate::linux::reader`]),
+//! and are therefore in [`crate::linux::process`], above it.
 
 use std::fs;
 use std::io::{self, Read};
@@ -12,8 +12,8 @@ use nix::errno::Errno;
 
 use crate::linux::text::printable;
 
-/// Bytes of the first read. A file of /proc has no length, and a short read makes the kernel format it anew: the
-/// standard library's first reads, of 32 bytes, had it walk through all sockets seven times for a table of two.
+/// Bytes of the first read. A /proc file has no length, and a short read makes the kernel format it anew: the standard
+/// library's first reads, of 32 bytes, made it walk through all sockets seven times for a table of two.
 const FIRST_READ: usize = 16 << 10;
 /// Longest file: 8 MiB are 50,000 sockets or mappings.
 pub(super) const MAX_FILE: u64 = 8 << 20;
@@ -31,12 +31,12 @@ pub(super) fn contents(path: &Path) -> io::Result<Vec<u8>> {
 /// The same as text. A process's name may hold any bytes, so invalid UTF-8 is replaced.
 ///
 /// # Errors
-/// As of [`contents`].
+/// As for [`contents`].
 pub(super) fn text(path: impl AsRef<Path>) -> io::Result<String> {
     contents(path.as_ref()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Does reading this file of /proc never block?
+/// Whether reading this file of /proc never blocks.
 pub(super) fn never_blocks(path: &Path) -> bool {
     const NAMES: [&str; 8] = ["stat", "statm", "status", "comm", "tcp", "tcp6", "udp", "udp6"];
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| NAMES.contains(&name))
@@ -51,7 +51,7 @@ pub fn pids() -> io::Result<Vec<u32>> {
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// Start of a process, nanoseconds after boot. Together with the pid it is unique.
+/// Start time of a process, nanoseconds after boot. Together with the pid it is unique.
 pub fn start(pid: u32) -> Option<u64> {
     let text = text(format!("/proc/{pid}/stat")).ok()?;
     // field 22; the name, field 2, may hold blanks and brackets
@@ -61,11 +61,11 @@ pub fn start(pid: u32) -> Option<u64> {
     Some(ticks.saturating_mul(1_000_000_000 / hertz))
 }
 
-/// The addresses at which the code and the stack of a process's program begin. The pair changes when it executes
-/// another program, or the same one again. `None` if unknown.
+/// The addresses at which the code and the stack of a process's program begin. The pair changes when the process
+/// executes another program, or the same one again. `None` if unknown.
 pub fn image(pid: u32) -> Option<(u64, u64)> {
     let text = text(directory(pid).join("stat")).ok()?;
-    // fields 26 and 28 (proc(5)); zero without the permission to see them
+    // fields 26 and 28 (proc(5)); zero without permission to see them
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     let code = fields.nth(23)?.parse().ok()?;
     let stack = fields.nth(1)?.parse().ok()?;
@@ -77,7 +77,7 @@ pub fn size(pid: u32) -> Option<u64> {
     text(format!("/proc/{pid}/statm")).ok()?.split(' ').next()?.parse().ok()
 }
 
-/// Does a debugger (ptrace) follow a process?
+/// Whether a debugger (ptrace) is attached to a process.
 pub fn is_debugged(pid: u32) -> bool {
     let status = text(directory(pid).join("status")).unwrap_or_default();
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
@@ -97,13 +97,13 @@ pub fn thread_name(pid: u32, tid: u32) -> String {
 }
 
 /// A live thread of a process, whose directory in /proc shows what all its threads share: memory, descriptors,
-/// namespaces. That is the first thread, whose id is the process's, or another one where the first has ended:
-/// epicsThreadExitMain ends it alone, and /proc/PID is empty then.
+/// namespaces. It is the first thread, whose id is the process's, or another one if the first has ended:
+/// epicsThreadExitMain ends it alone, and /proc/PID is then empty.
 pub fn living(pid: u32) -> u32 {
     living_in(Path::new("/proc"), pid)
 }
 
-/// The same with /proc elsewhere.
+/// The same with another mount point of /proc.
 pub fn living_in(proc: &Path, pid: u32) -> u32 {
     let ended = |tid: u32| {
         // the state follows the name, which may hold blanks and brackets
@@ -130,7 +130,7 @@ pub fn directory(pid: u32) -> PathBuf {
 /// # Errors
 /// The process has ended or may not be read.
 pub fn namespace(pid: u32) -> Result<u64, Errno> {
-    // asked once a second of each IOC: the first thread mostly lives
+    // read once a second for each IOC: the first thread is usually alive
     let link = |directory: &Path| fs::read_link(directory.join("ns/net"));
     match link(Path::new(&format!("/proc/{pid}"))).or_else(|_| link(&directory(pid))) {
         // net:[4026531840]

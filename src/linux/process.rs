@@ -1,6 +1,6 @@
 //! A process as /proc shows it: mappings, command line, links, and all of [`proc`].
 //!
-//! Files that may block are read by the thread's reader process, where it has one ([`crate::linux::reader`]).
+//! The thread's reader process, if it has one, reads the files that may block ([`crate::linux::reader`]).
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ pub use crate::linux::proc::{
 use crate::linux::text::printable;
 use crate::linux::{proc, reader};
 
-/// The content of a file of /proc, or of one that a process has.
+/// The content of a file, of /proc or elsewhere.
 ///
 /// # Errors
 /// The file does not exist, may not be read, or its reader process did not answer in time.
@@ -25,10 +25,10 @@ pub fn contents(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     reader::contents(path, proc::MAX_FILE).unwrap_or_else(|| proc::contents(path))
 }
 
-/// The same as text; processes' names may hold anything.
+/// The same as text; processes' names may hold any bytes.
 ///
 /// # Errors
-/// As of [`contents`].
+/// As for [`contents`].
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
     contents(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -41,15 +41,15 @@ pub type FileId = (u64, u64);
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// The address behind the last.
+    /// The address after the last.
     pub end: u64,
     /// Offset in the file.
     pub offset: u64,
-    /// May be executed.
+    /// Whether it may be executed.
     pub executable: bool,
     /// The file.
     pub file: FileId,
-    /// Path as the process sees it; ends in ` (deleted)` where the file is gone.
+    /// Path as the process sees it; ends in ` (deleted)` if the file has been deleted.
     pub path: String,
 }
 
@@ -65,7 +65,7 @@ pub fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     Ok(text.split(|&byte| byte == b'\n').filter_map(|line| mapping(&printable(line))).collect())
 }
 
-/// `start-end perms offset major:minor inode   path` (proc(5)); `None` for a mapping of no file.
+/// Parses `start-end perms offset major:minor inode   path` (proc(5)); `None` for a mapping without a file.
 pub(super) fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -86,15 +86,15 @@ pub(super) fn mapping(line: &str) -> Option<Mapping> {
 }
 
 impl Mapping {
-    /// A path that leads to this very file, whatever has happened to its name and whichever mount
-    /// namespace it is in, as long as the process lives.
+    /// A path that leads to this very file, whatever has happened to its name and whichever mount namespace it is in,
+    /// as long as the process is alive.
     pub fn open_path(&self, pid: u32) -> PathBuf {
         directory(pid).join(format!("map_files/{:x}-{:x}", self.start, self.end))
     }
 }
 
-/// The mappings that may hold a process's objects: private, writable, of no file; first address and the one behind
-/// the last, in the order of addresses.
+/// The mappings that may hold a process's objects: private, writable, without a file; first address and the address
+/// after the last, in the order of addresses.
 pub fn writable(pid: u32) -> Vec<(u64, u64)> {
     let text = text(directory(pid).join("maps")).unwrap_or_default();
     let range = |line: &str| {
@@ -109,15 +109,15 @@ pub fn writable(pid: u32) -> Vec<(u64, u64)> {
     text.lines().filter_map(range).collect()
 }
 
-/// Is this program in the first PID namespace, whose numbers the kernel itself uses? True where /proc does not show
-/// it.
+/// Whether this program is in the first PID namespace, whose numbers the kernel itself uses. True if /proc does not
+/// show it.
 pub fn is_first_pid_namespace() -> bool {
     /// PROC_PID_INIT_INO of linux/proc_ns.h.
     const FIRST: &str = "pid:[4026531836]";
     fs::read_link("/proc/self/ns/pid").map_or(true, |namespace| namespace.as_os_str() == FIRST)
 }
 
-/// The command line, word by word.
+/// The command line, as a list of arguments.
 pub fn command(pid: u32) -> Vec<String> {
     let line = contents(directory(pid).join("cmdline")).unwrap_or_default();
     let line = line.strip_suffix(b"\0").unwrap_or(&line);
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(super::mapping("garbage"), None);
     }
 
-    /// An IOC whose thread is called in Latin-1 is one, too.
+    /// An IOC with a thread name in Latin-1 is an IOC, too.
     #[test]
     fn a_name_that_is_no_text() {
         let thread = std::thread::spawn(|| {

@@ -1,4 +1,4 @@
-//! What the recorder's core asks of /proc, behind a trait: tests answer in its place.
+//! The recorder core's queries of /proc, behind a trait so that tests can answer instead.
 //!
 //! Nothing here may block: these files need no lock of the process's memory and none of its pages.
 
@@ -10,31 +10,32 @@ use crate::linux::{ending, process};
 
 /// /proc, as far as the recorder's core needs it.
 pub trait Procfs {
-    /// The processes there are.
+    /// The existing processes.
     ///
     /// # Errors
     /// /proc cannot be read.
     fn pids(&self) -> io::Result<Vec<u32>>;
 
-    /// When a process began, nanoseconds after boot; `None` if it is gone. With the pid it names the process for ever.
+    /// Start time of a process, nanoseconds after boot; `None` if the process has ended. With the pid it names the
+    /// process for ever.
     fn start(&self, pid: u32) -> Option<u64>;
 
-    /// Where code and stack of its program begin: another pair after an exec. `None` where that is unknown.
+    /// The addresses at which code and stack of its program begin: another pair after an exec. `None` if unknown.
     fn image(&self, pid: u32) -> Option<(u64, u64)>;
 
-    /// Has it ended, though its parent has not yet waited for it?
+    /// Whether it has ended but its parent has not reaped it yet.
     fn is_zombie(&self, pid: u32) -> bool;
 
-    /// Its threads; none if it is gone.
+    /// Its threads; none if it has ended.
     fn threads(&self, pid: u32) -> Vec<u32>;
 
-    /// The name of one of its threads; empty if that is gone.
+    /// The name of one of its threads; empty if the thread has ended.
     fn thread_name(&self, pid: u32, tid: u32) -> String;
 
-    /// The inode number of its network namespace; 0 where the kernel has but one.
+    /// The inode number of its network namespace; 0 if the kernel has no network namespaces.
     ///
     /// # Errors
-    /// It is gone or may not be looked at.
+    /// The process has ended or may not be read.
     fn namespace(&self, pid: u32) -> Result<u64, Errno>;
 }
 

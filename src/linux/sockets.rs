@@ -9,37 +9,37 @@ use iocrec_log::event::Address;
 
 use crate::linux::process;
 
-/// States of connections in /proc/net/tcp (TCP_ESTABLISHED, TCP_CLOSE_WAIT, TCP_LISTEN): the other end has closed one
-/// that waits to be closed, but its owner still has it.
+/// States of connections in /proc/net/tcp (TCP_ESTABLISHED, TCP_CLOSE_WAIT, TCP_LISTEN). In CLOSE_WAIT the other end
+/// has closed the connection, but its owner still has it.
 const ESTABLISHED: &str = "01";
 const CLOSE_WAIT: &str = "08";
 const LISTEN: &str = "0A";
 
-/// An IPv4 address of this machine, or a range of them as loopback's.
+/// An IPv4 address of this machine, or a range of them, as for loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress {
     /// The address; its first byte is the highest.
     pub ip: u32,
-    /// Length of the prefix, bits: 32, for loopback 8.
+    /// Length of the prefix, bits: 32, or 8 for loopback.
     pub bits: u8,
 }
 
 impl LocalAddress {
-    /// Is this address in the range?
+    /// Whether this address is in the range.
     pub fn has(self, ip: u32) -> bool {
         let mask = u32::MAX.checked_shl(32 - u32::from(self.bits.min(32))).unwrap_or(0);
         (ip ^ self.ip) & mask == 0
     }
 }
 
-/// An established connection, as one of its ends sees it.
+/// An established connection, as seen from one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// This end.
     pub local: Address,
-    /// The other.
+    /// The other end.
     pub remote: Address,
-    /// The socket's inode, by which descriptors name it.
+    /// The socket's inode, which identifies it in descriptors.
     pub inode: u64,
 }
 
@@ -51,11 +51,10 @@ struct Row<'a> {
     inode: u64,
 }
 
-/// Calls `each` for the TCP sockets for IPv4 in a process's network namespace. Those for IPv6 that speak IPv4 as well are
-/// among them.
+/// Calls `each` for the IPv4 TCP sockets in a process's network namespace, including IPv6 sockets that also serve IPv4.
 fn rows(pid: u32, each: &mut dyn FnMut(Row)) {
     for table in ["net/tcp", "net/tcp6"] {
-        // a kernel without IPv6 has no second
+        // a kernel without IPv6 has no second table
         let table = process::text(process::directory(pid).join(table)).unwrap_or_default();
         for line in table.lines().skip(1) {
             // "sl: local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode", addresses in
@@ -93,7 +92,7 @@ pub struct Sockets {
     pub local: Vec<LocalAddress>,
 }
 
-/// The sockets of a process's network namespace: all that listen, and those of the `asked` connections.
+/// The sockets of a process's network namespace: all listening ones, and those of the `asked` connections.
 pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
     let mut sockets = Sockets { local: local(pid), ..Sockets::default() };
     rows(pid, &mut |row| match row.state {
@@ -107,13 +106,13 @@ pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
     sockets
 }
 
-/// The IPv4 addresses of a process's network namespace, from its table of routes.
+/// The IPv4 addresses of a process's network namespace, from its routing table.
 fn local(pid: u32) -> Vec<LocalAddress> {
     let table = process::text(process::directory(pid).join("net/fib_trie")).unwrap_or_default();
     local_in(&table)
 }
 
-/// `|-- 127.0.0.0`, and below it what leads there: `/8 host LOCAL` is an address of this machine.
+/// Parses `|-- 127.0.0.0`, and below it the routes: `/8 host LOCAL` is an address of this machine.
 fn local_in(table: &str) -> Vec<LocalAddress> {
     let mut local: Vec<LocalAddress> = Vec::new();
     let mut ip = None;
@@ -123,7 +122,7 @@ fn local_in(table: &str) -> Vec<LocalAddress> {
             ip = address.parse::<Ipv4Addr>().ok().map(u32::from);
         } else if let (Some(ip), Some(bits)) = (ip, line.strip_suffix(" host LOCAL")) {
             let bits = bits.strip_prefix('/').and_then(|bits| bits.parse().ok());
-            // the table is there twice, as "main" and "local", where both are one
+            // the table appears twice, as "main" and "local", if both are one
             let new = bits.map(|bits| LocalAddress { ip, bits }).filter(|new| !local.contains(new));
             local.extend(new);
         }
@@ -131,7 +130,7 @@ fn local_in(table: &str) -> Vec<LocalAddress> {
     local
 }
 
-/// The server's end of its connection with a client, if it is on one of `ports`, and the socket one of those `held`.
+/// The server's end of its connection with a client, if it is on one of `ports` and its socket is one of those `held`.
 pub fn local_end(
     connections: &[Connection],
     client: Address,
@@ -143,18 +142,18 @@ pub fn local_end(
     connections.iter().find(ours).map(|connection| connection.local)
 }
 
-/// Inode of the socket that a descriptor of a process is.
+/// Inode of the socket behind a process's descriptor.
 pub fn inode(pid: u32, descriptor: u32) -> Option<u64> {
     socket(&fs::read_link(process::directory(pid).join(format!("fd/{descriptor}"))).ok()?)
 }
 
-/// Inodes of the sockets that a process has open. `process`: its directory in /proc.
+/// Inodes of a process's open sockets. `process`: its directory in /proc.
 pub fn held(process: &Path) -> impl Iterator<Item = u64> {
     let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
     descriptors.filter_map(|descriptor| socket(&fs::read_link(descriptor.path()).ok()?))
 }
 
-/// The processes that hold one of these sockets, with those they hold. Reads all processes' descriptors.
+/// The processes that hold any of these sockets, each with the sockets it holds. Reads all processes' descriptors.
 pub fn holders(inodes: &HashSet<u64>) -> HashMap<u32, Vec<u64>> {
     let mut holders = HashMap::new();
     for pid in process::pids().unwrap_or_default() {
@@ -167,14 +166,14 @@ pub fn holders(inodes: &HashSet<u64>) -> HashMap<u32, Vec<u64>> {
     holders
 }
 
-/// `socket:[1234]`
+/// Parses `socket:[1234]`.
 fn socket(target: &Path) -> Option<u64> {
     target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// `0100007F:13C8`: the IP address as the kernel holds it, that is in network order read as a number of this
-/// machine; the port as a number. For IPv6 four such numbers: only those that stand for IPv4 addresses, and `::`,
-/// which is 0.0.0.0 as well.
+/// Parses `0100007F:13C8`: the IP address as the kernel holds it, in network order but read as a number of this
+/// machine; the port as a number. For IPv6, four such numbers: accepts only those that denote IPv4 addresses, and `::`,
+/// which counts as 0.0.0.0.
 fn address(text: &str) -> Option<Address> {
     let (ip, port) = text.split_once(':')?;
     let word = |at: usize| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok();

@@ -1,4 +1,4 @@
-//! A reader process reads what is read in place, and is given up where there is no answer.
+//! A reader process reads the same as a read in place, and is given up if there is no answer.
 
 use crate::linux::memory::Memory;
 use crate::linux::opened::Opened;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Runs something on a thread with a reader process.
+/// Runs a closure on a thread with a reader process.
 fn with_reader<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::spawn(move || {
         use_reader_process();
@@ -143,7 +143,7 @@ fn memory_that_never_answers() {
         assert_eq!(memory.pointer(good), None, "the inspection is over");
         assert_eq!(inspection.end(), Some(Refused::NoAnswer));
         let looked = begin.elapsed();
-        // the loop waits once for it, and not again
+        // the loop waits for it once, and not again
         let begin = Instant::now();
         assert_eq!(memory.pointer(good), Some(7));
         assert_eq!(memory.pointer(page), None);

@@ -1,7 +1,7 @@
 //! Bytes of other processes as text.
 
-/// A name of any bytes as text: bytes that are not UTF-8 stand as `\xNN`. Control characters stay, as in packets; they
-/// are escaped where they are printed ([`iocrec_log::escape`]).
+/// A name of any bytes as text: bytes that are not UTF-8 become `\xNN`. Control characters stay, as in packets;
+/// printing escapes them ([`iocrec_log::escape`]).
 pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     iocrec_log::value::push_lossy(&mut text, bytes);

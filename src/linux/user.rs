@@ -5,7 +5,7 @@ use std::fmt;
 use crate::linux::process::{self, user_id};
 use crate::linux::text::printable;
 
-/// The users whose processes are wanted; those of all users if none is named.
+/// The users whose processes are wanted; all users if none is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Users(Vec<u32>);
 
@@ -22,10 +22,10 @@ impl fmt::Display for NoSuchUser {
 impl std::error::Error for NoSuchUser {}
 
 impl Users {
-    /// From what a person wrote: names of /etc/passwd, or numbers.
+    /// Parses a person's list of users: names in /etc/passwd, or numbers.
     ///
     /// # Errors
-    /// /etc/passwd has no user of a name.
+    /// /etc/passwd has no user of that name.
     pub fn named(words: &[String]) -> Result<Users, NoSuchUser> {
         let list = process::contents("/etc/passwd").unwrap_or_default();
         let number = |word: &String| match word.parse() {
@@ -35,22 +35,23 @@ impl Users {
         words.iter().map(number).collect::<Result<_, _>>().map(Users)
     }
 
-    /// Is a process one of theirs? It is its effective user's. One that is gone is nobody's.
+    /// Whether a process belongs to one of these users, by its effective user. A process that has ended belongs to
+    /// nobody.
     pub fn have(&self, pid: u32) -> bool {
         self.0.is_empty() || user_id(pid).is_some_and(|id| self.0.contains(&id))
     }
 }
 
-/// Name of the user that a process runs as (its effective one), by this machine's list of users, else the user's number;
-/// empty if the process is gone. Not by the list that the process sees: who has a root directory of his own could call
-/// himself root there, or make the list a file that never answers.
+/// Name of a process's effective user, from this machine's list of users, else the user's number; empty if the process
+/// has ended. Not from the list that the process sees: a user with a root directory of his own could call himself root
+/// there, or make the list a file that never answers.
 pub fn user(pid: u32) -> String {
     let Some(number) = user_id(pid).map(|id| id.to_string()) else { return String::new() };
     let list = process::contents("/etc/passwd").unwrap_or_default();
     name(&list, &number).unwrap_or(number)
 }
 
-/// The number of a user's name in such a file.
+/// The number of a user's name in a file like /etc/passwd.
 fn number_of(list: &[u8], name: &str) -> Option<u32> {
     list.split(|&byte| byte == b'\n').find_map(|line| {
         let mut words = line.split(|&byte| byte == b':');

@@ -1,8 +1,8 @@
-//! The running kernel's version, as exact as possible.
+//! The running kernel's version, as exactly as possible.
 //!
 //! Kernels before 5.0 load a program for probes only if it names their LINUX_VERSION_CODE. The release that uname
-//! reports may differ (Debian's and Ubuntu's do, and vendors' strings may have no third number), so the
-//! kernel's own note in its vDSO is preferred: it holds that very number. Elsewhere versions only explain refusals; they decide
+//! reports may differ (Debian's and Ubuntu's do, and vendors' strings may have no third number), so the kernel's own
+//! note in its vDSO is preferred: it contains that very number. Otherwise versions only explain refusals; they decide
 //! nothing.
 
 use object::elf::{FileHeader32, FileHeader64};
@@ -14,33 +14,33 @@ use crate::linux::memory::Memory;
 /// A version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
-    /// Major, minor and patch number; zeroes where they are not known.
+    /// Major, minor and patch number; zeroes if unknown.
     pub numbers: (u32, u32, u32),
-    /// Where it was read, for messages.
+    /// Source of the numbers, for messages.
     pub source: &'static str,
-    /// As `uname -r`.
+    /// The output of `uname -r`.
     pub release: String,
 }
 
 impl Version {
     #[cfg(test)]
-    /// A version by its numbers.
+    /// A version with these numbers.
     pub fn of(major: u32, minor: u32, patch: u32) -> Version {
         let release = format!("{major}.{minor}.{patch}");
         Version { numbers: (major, minor, patch), source: "a test", release }
     }
 
-    /// Is it known to be older?
+    /// Whether the version is known to be older.
     pub fn is_before(&self, major: u32, minor: u32) -> bool {
         self.numbers.0 > 0 && (self.numbers.0, self.numbers.1) < (major, minor)
     }
 
-    /// Is it known to be that or newer?
+    /// Whether the version is known to be this or newer.
     pub fn is_from(&self, major: u32, minor: u32) -> bool {
         self.numbers.0 > 0 && !self.is_before(major, minor)
     }
 
-    /// As people write it.
+    /// The version number as people write it.
     pub fn number(&self) -> String {
         let (major, minor, patch) = self.numbers;
         format!("{major}.{minor}.{patch}")
@@ -59,7 +59,7 @@ pub fn running() -> Version {
     }
 }
 
-/// The numbers that a release begins with.
+/// The numbers at the beginning of a release.
 fn of_release(release: &str) -> (u32, u32, u32) {
     let mut numbers =
         release.split(|letter: char| !letter.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
@@ -67,9 +67,9 @@ fn of_release(release: &str) -> (u32, u32, u32) {
     (next(), next(), next())
 }
 
-/// LINUX_VERSION_CODE of the running kernel, where its vDSO has a note of it.
+/// LINUX_VERSION_CODE of the running kernel, if its vDSO has a note of it.
 pub fn vdso_code() -> Option<u32> {
-    /// Larger than any vDSO's headers and notes, which stand at its beginning.
+    /// Larger than the headers and notes of any vDSO, which are at its beginning.
     const HEAD: usize = 4096;
     // SAFETY: getauxval has no preconditions.
     let address = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(of_release(""), (0, 0, 0));
     }
 
-    /// The running kernel's vDSO agrees with its release, which on this kind of machine is plain.
+    /// The running kernel's vDSO agrees with the major and minor numbers of its release.
     #[test]
     fn the_vdso_has_the_version() {
         let running = running();

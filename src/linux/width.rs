@@ -1,9 +1,8 @@
-//! Pointers of 4 or 8 bytes: what differs between the structures of 32-bit and 64-bit processes.
+//! Pointers of 4 or 8 bytes: the differences between the structures of 32-bit and 64-bit processes.
 //!
-//! Code that walks a structure of another process asks [`Memory::width`](crate::linux::memory::Memory::width)
-//! and keeps its offsets in pairs, one for each width: `width.pick(8, 16)`. [`Width::pointer`] takes a pointer out of
-//! bytes that have been read, and this one out of memory:
-//! [`Memory::pointer`](crate::linux::memory::Memory::pointer).
+//! Code that walks a structure of another process asks [`Memory::width`](crate::linux::memory::Memory::width) and keeps
+//! its offsets in pairs, one for each width: `width.pick(8, 16)`. [`Width::pointer`] takes a pointer from bytes that
+//! have been read; [`Memory::pointer`](crate::linux::memory::Memory::pointer) takes one from memory.
 
 /// Width of a process's pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +27,7 @@ impl Width {
         self.pick(4, 8)
     }
 
-    /// The pointer at an offset of bytes that were read; 0 where they end before it does.
+    /// The pointer at an offset in bytes that were read; 0 if they end too early.
     pub fn pointer(self, bytes: &[u8], at: usize) -> u64 {
         match self {
             Width::Bits32 => u32_at(bytes, at).into(),
@@ -37,12 +36,12 @@ impl Width {
     }
 }
 
-/// A 16-bit number in bytes that were read; 0 where they end before it does.
+/// A 16-bit number in bytes that were read; 0 if they end too early.
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).and_then(|b| b.try_into().ok()).map_or(0, u16::from_ne_bytes)
 }
 
-/// A 32-bit number in bytes that were read; 0 where they end before it does.
+/// A 32-bit number in bytes that were read; 0 if they end too early.
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }

@@ -1,19 +1,18 @@
 //! Takes packets off the network: an AF_PACKET socket with a ring that the kernel writes.
 //!
-//! One socket watches all interfaces, so that one ring keeps the packets of all of them in the
-//! order in which they were seen; named interfaces are picked out by the filter, by their index. The
-//! socket is "cooked" (SOCK_DGRAM): packets begin with the IPv4 header, on Ethernet, loopback, VLANs
-//! and tunnels alike. It is bound to a protocol, and so starts to receive, only when filter and ring
-//! are in place: no packet ever bypasses the filter. Promiscuous mode is left alone.
+//! One socket watches all interfaces, so that one ring keeps the packets of all of them in the order in which they were
+//! seen; the filter picks out named interfaces by their index. The socket is "cooked" (SOCK_DGRAM): packets begin with
+//! the IPv4 header, on Ethernet, loopback, VLANs and tunnels alike. It is bound to a protocol, and so starts to
+//! receive, only after filter and ring are in place: no packet ever bypasses the filter. Promiscuous mode is left
+//! alone.
 //!
-//! The ring (TPACKET_V3) has 16 blocks of 128 KiB, 2 MiB in all, resident as long as it is mapped:
-//! a quarter of the memory that the agent may use. Where many captures are open they have fewer blocks
-//! ([`crate::net::captures`]). A block must hold the longest packet there is, 64 KiB on
-//! loopback and wherever the network stack joins segments; longer ones are cut and the rest counts as
-//! missing. The kernel hands a block over when it is full, or 40 ms after it was begun, so that a
-//! lone packet is seen within 50 ms. A block that is handed over early is spent all the same: a
-//! reader that stays away for longer than 16 × 40 ms can lose packets even when there are few.
-//! So there are many small blocks rather than a few large ones. [`Capture::losses`] counts such packets.
+//! The ring (TPACKET_V3) has 16 blocks of 128 KiB, 2 MiB in all, resident as long as it is mapped: a quarter of the
+//! memory that the agent may use. If many captures are open, they have fewer blocks ([`crate::net::captures`]). A block
+//! must hold the longest packet, 64 KiB on loopback and wherever the network stack joins segments; longer ones are cut
+//! and the rest counts as missing. The kernel hands a block over when it is full, or 40 ms after it was begun, so that
+//! a lone packet is seen within 50 ms. A block that is handed over early is used up all the same: a reader that stays
+//! away for longer than 16 × 40 ms can lose packets even if there are few. So there are many small blocks rather than a
+//! few large ones. [`Capture::losses`] counts lost packets.
 
 use crate::net::filter::{self, DEPTHS, MAX_PORTS};
 use crate::net::service::Ports;
@@ -25,11 +24,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A multiple of the page size on every machine (64 KiB at most), above the longest IP packet.
+/// A multiple of the page size on every machine (64 KiB at most), larger than the longest IP packet.
 const BLOCK: usize = 128 << 10;
 /// See the module.
 pub const BLOCKS: usize = 16;
-/// Milliseconds after which a block that isn't full is handed over.
+/// Milliseconds until a block that isn't full is handed over.
 const RETIRE: u32 = 40;
 /// TPACKET_V3 packs packets whatever the frame size, but checks that it divides the blocks.
 const FRAME: usize = 2048;
@@ -48,11 +47,11 @@ pub struct Packet<'a> {
 /// Why packets can't be captured.
 #[derive(Debug)]
 pub enum CaptureError {
-    /// No interface of that name.
+    /// There is no interface of that name.
     NoSuchInterface {
         /// The name.
         name: String,
-        /// The interfaces there are.
+        /// The existing interfaces.
         known: Vec<String>,
     },
     /// CAP_NET_RAW is missing.
@@ -100,7 +99,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Starts to capture IPv4 TCP from and to these ports, on these interfaces: on all if none or `any` is named.
+    /// Starts to capture IPv4 TCP from and to these ports, on these interfaces: on all if none is named, or `any` is.
     ///
     /// # Errors
     /// An interface does not exist, or packets can't be captured.
@@ -113,7 +112,7 @@ impl Capture {
         let all = interfaces.iter().any(|name| name == "any");
         let interfaces = if all { Vec::new() } else { interfaces.to_vec() };
         let indices = indices(&interfaces)?;
-        // Protocol 0: receives nothing yet.
+        // Protocol 0: the socket receives nothing yet.
         // SAFETY: no pointers are passed.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
         let fd = Errno::result(fd).map_err(|errno| match errno {
@@ -121,13 +120,13 @@ impl Capture {
             Errno::EAFNOSUPPORT => CaptureError::NoPacketSockets,
             errno => CaptureError::System("socket", errno),
         })?;
-        // SAFETY: the descriptor was just made and belongs to nobody else.
+        // SAFETY: the descriptor was just made and nobody else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         attach(&socket, &indices, ports)?;
         let ring = Ring::new(&socket, blocks)?;
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
-            // Only a socket for all protocols sees what goes out.
+            // Only a socket for all protocols sees outgoing packets.
             sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
             sll_ifindex: 0,
             sll_hatype: 0,
@@ -135,7 +134,7 @@ impl Capture {
             sll_halen: 0,
             sll_addr: [0; 8],
         };
-        // SAFETY: the address lives as long as the call and its size is given.
+        // SAFETY: the address lives until the call returns, and its size is passed.
         let bound = unsafe {
             libc::bind(
                 socket.as_raw_fd(),
@@ -147,8 +146,8 @@ impl Capture {
         Ok(Capture { socket, ring, next: 0, interfaces, losses: 0 })
     }
 
-    /// Captures these ports from now on. No packet passes unfiltered in between. Interfaces that
-    /// were removed and added again are found.
+    /// Captures these ports from now on. No packet passes unfiltered during the change. Interfaces that were removed
+    /// and added again are found.
     ///
     /// # Errors
     /// The old filter stays.
@@ -161,7 +160,7 @@ impl Capture {
         self.socket.as_raw_fd()
     }
 
-    /// Hands over all waiting packets, at most a ringful, so that a flood can't hold the caller for ever.
+    /// Passes on all waiting packets, at most a ringful, so that a flood can't hold the caller for ever.
     pub fn drain(&mut self, f: &mut dyn FnMut(Packet)) {
         for _ in 0..self.ring.blocks {
             if !self.ring.block(self.next, f) {
@@ -171,12 +170,12 @@ impl Capture {
         }
     }
 
-    /// Packets that passed the filter and were lost because the ring was full, since last asked.
+    /// Packets that passed the filter and were lost because the ring was full, since the last call.
     pub fn losses(&mut self) -> u64 {
         // struct tpacket_stats_v3: packets, drops, freezes of the queue. Reading resets them.
         let mut stats = [0u32; 3];
         let mut length = size_of::<[u32; 3]>() as socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `stats`, which has so many.
+        // SAFETY: the kernel writes at most `length` bytes to `stats`, which has that size.
         let read = unsafe {
             libc::getsockopt(
                 self.socket.as_raw_fd(),
@@ -193,7 +192,7 @@ impl Capture {
     }
 }
 
-/// Indices of the interfaces of these names.
+/// Indices of the interfaces with these names.
 fn indices(names: &[String]) -> Result<Vec<u32>, CaptureError> {
     if names.is_empty() {
         return Ok(Vec::new());
@@ -210,7 +209,7 @@ fn indices(names: &[String]) -> Result<Vec<u32>, CaptureError> {
     names.iter().map(index).collect()
 }
 
-/// Puts the filter in place, instead of the one before if there is one.
+/// Puts the filter in place, replacing the previous one if there is one.
 fn attach(socket: &OwnedFd, indices: &[u32], ports: &Ports) -> Result<(), CaptureError> {
     if ports.len() > MAX_PORTS {
         return Err(CaptureError::TooManyPorts(ports.len()));
@@ -232,7 +231,7 @@ fn attach(socket: &OwnedFd, indices: &[u32], ports: &Ports) -> Result<(), Captur
 
 fn set_option<T>(socket: &OwnedFd, level: c_int, name: c_int, value: &T) -> Result<(), Errno> {
     let length = size_of::<T>() as socklen_t;
-    // SAFETY: the kernel reads `length` bytes from `value`, which has so many.
+    // SAFETY: the kernel reads `length` bytes from `value`, which has that size.
     let set = unsafe {
         libc::setsockopt(socket.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), length)
     };
@@ -264,7 +263,7 @@ impl Ring {
             tp_feature_req_word: 0,
         };
         set_option(socket, SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(system("PACKET_RX_RING"))?;
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing of ours.
+        // SAFETY: a new mapping, placed by the kernel, touches nothing of ours.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -277,8 +276,8 @@ impl Ring {
         };
         match NonNull::new(start) {
             Some(start) if start.as_ptr() != libc::MAP_FAILED => {
-                // A child's copy of the mapping would keep the socket, and with it the namespace, after our end.
-                // SAFETY: it concerns the mapping just made, and no memory of it.
+                // A child's copy of the mapping would keep the socket, and with it the namespace, alive after our end.
+                // SAFETY: the call concerns the mapping just made, and none of its contents.
                 unsafe { libc::madvise(start.as_ptr(), blocks * BLOCK, libc::MADV_DONTFORK) };
                 Ok(Ring { start: start.cast(), blocks })
             }
@@ -286,7 +285,7 @@ impl Ring {
         }
     }
 
-    /// Hands over a block's packets and gives it back to the kernel, if the kernel is done with it.
+    /// Passes on a block's packets and returns it to the kernel, if the kernel is done with it.
     fn block(&self, number: usize, f: &mut dyn FnMut(Packet)) -> bool {
         if number >= self.blocks {
             return false;
@@ -301,8 +300,8 @@ impl Ring {
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;
         }
-        // SAFETY: the kernel does not write to a block that it has handed over until it gets it
-        // back below, and we write only the status, which is not read through this slice then.
+        // SAFETY: the kernel does not write to a block that it has handed over until it gets it back below; we write
+        // only the status, which is no longer read through this slice by then.
         let bytes = unsafe { std::slice::from_raw_parts(block.cast_const(), BLOCK) };
         packets(bytes, f);
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);

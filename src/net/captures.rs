@@ -1,17 +1,16 @@
 //! The captures of all recorded network namespaces.
 //!
 //! A packet socket captures the namespace that it was opened in, whichever thread reads it. So a helper thread enters
-//! the namespace of an IOC (setns), opens the socket and hands it back; it does nothing else there.
-//! That needs CAP_SYS_ADMIN and CAP_NET_RAW over the namespace, which root of the machine has over each
-//! container's.
+//! the namespace of an IOC (setns), opens the socket and hands it back; it does nothing else there. That needs
+//! CAP_SYS_ADMIN and CAP_NET_RAW over the namespace; root of the machine has them over the namespace of each container.
 //!
 //! Interfaces that the user names are those of the recorder's own namespace. In other namespaces all interfaces are
 //! captured, since names mean something else there.
 //!
-//! Memory: the recorder's own namespace has a ring of 2 MiB; the first `FEW` others have 512 KiB each, more of
-//! them 256 KiB; more than [`MAX_OTHERS`] are refused. So eight containers take 4 MiB, and any number at most 18 MiB.
-//! A socket keeps its namespace alive, so it is closed with the last IOC there. Opening and closing wait for the
-//! kernel (some 10 ms), so both are done on helper threads.
+//! Memory: the recorder's own namespace has a ring of 2 MiB; the first `FEW` others have 512 KiB each, and further ones
+//! 256 KiB; more than [`MAX_OTHERS`] are refused. So eight containers take 4 MiB, and any number at most 18 MiB. A
+//! socket keeps its namespace alive, so it is closed with the last IOC there. Opening and closing wait for the kernel
+//! (some 10 ms), so helper threads do both.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -30,21 +29,20 @@ use crate::net::capture::{Capture, CaptureError, Packet, BLOCKS};
 use crate::net::service::Ports;
 use crate::net::Namespace;
 
-/// Other namespaces that get rings of four blocks: no packet is lost while the recorder drains them every 160 ms.
+/// Number of other namespaces with rings of four blocks: no packet is lost while the recorder drains them every 160 ms.
 const FEW: usize = 8;
-/// Blocks of their rings, and of the rest's, which must be drained every 80 ms.
+/// Blocks of their rings; the rings of further namespaces have half as many and must be drained every 80 ms.
 const BLOCKS_OF_FEW: usize = BLOCKS / 4;
 const BLOCKS_OF_MORE: usize = BLOCKS / 8;
-/// Other namespaces that are captured at most: a machine with IOCs in more containers has the processors for several
-/// recorders.
+/// Maximum number of other namespaces: a machine with IOCs in more containers has the processors for several recorders.
 pub const MAX_OTHERS: usize = 64;
 /// Time until a refused namespace is tried again, nanoseconds: memory or descriptors may have been short.
 const RETRY: u64 = 10_000_000_000;
 
-/// A namespace that is to be captured.
+/// A namespace to capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// A process that lives in it.
+    /// A process in it.
     pub pid: u32,
     /// TCP ports of the servers in it.
     pub ports: Ports,
@@ -104,13 +102,13 @@ type Opened = Result<Capture, NamespaceError>;
 
 /// The capture of another namespace.
 enum Other {
-    /// A helper thread opens it; why that failed before, if it did.
+    /// A helper thread opens it; the reason of the previous failure, if there was one.
     Opening(Receiver<Opened>, Option<NamespaceError>),
     Open {
         capture: Capture,
         ports: Ports,
     },
-    /// Why it is not captured, and when it is tried again.
+    /// Why it is not captured, and the time of the next attempt.
     Refused(NamespaceError, u64),
 }
 
@@ -121,12 +119,12 @@ pub struct Captures {
     own: Capture,
     own_ports: Ports,
     others: HashMap<Namespace, Other>,
-    /// Losses of captures that are closed.
+    /// Losses of closed captures.
     lost: u64,
 }
 
 impl Captures {
-    /// With the capture of the recorder's own namespace.
+    /// Starts with the capture of the recorder's own namespace.
     pub fn new(own: Capture) -> Captures {
         Captures {
             here: process::namespace(std::process::id()).unwrap_or_default(),
@@ -150,7 +148,7 @@ impl Captures {
         self.open().map(|(_, capture)| capture.raw_fd())
     }
 
-    /// Hands over all waiting packets, at most a ringful of each namespace.
+    /// Passes on all waiting packets, at most a ringful from each namespace.
     pub fn drain(&mut self, f: &mut dyn FnMut(Namespace, Packet)) {
         let here = self.here;
         self.own.drain(&mut |packet| f(here, packet));
@@ -161,7 +159,7 @@ impl Captures {
         }
     }
 
-    /// Packets that were lost because a ring was full, since last asked.
+    /// Packets lost because a ring was full, since the last call.
     pub fn losses(&mut self) -> u64 {
         let mut lost = std::mem::take(&mut self.lost) + self.own.losses();
         for other in self.others.values_mut() {
@@ -244,7 +242,7 @@ impl Captures {
         self.open().map(|(namespace, _)| namespace).collect()
     }
 
-    /// Is every wanted namespace either captured or refused?
+    /// Whether every wanted namespace is either captured or refused.
     pub fn settled(&self) -> bool {
         !self.others.values().any(|other| matches!(other, Other::Opening(..)))
     }
@@ -262,7 +260,7 @@ impl Drop for Captures {
     }
 }
 
-/// Closes a capture on a thread, or in place if the system has none to spare.
+/// Closes a capture on a thread, or in place if the system has no thread to spare.
 fn close(capture: Capture) -> Option<JoinHandle<()>> {
     thread::Builder::new().name("netns".into()).spawn(move || drop(capture)).ok()
 }
@@ -297,11 +295,11 @@ fn enter(namespace: Namespace, pid: u32) -> Result<(), NamespaceError> {
         Some(libc::ENOENT | libc::ESRCH) => NamespaceError::Gone,
         _ => NamespaceError::Open(path.clone(), error),
     })?;
-    // 0: the kernel has but one namespace
+    // 0: the kernel has no network namespaces
     if namespace != 0 && file.metadata().map(|found| found.ino()).ok() != Some(namespace) {
         return Err(NamespaceError::Gone);
     }
-    // SAFETY: no pointers; the descriptor is open. It concerns this thread alone.
+    // SAFETY: no pointers; the descriptor is open. The call affects this thread alone.
     let entered = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
     Errno::result(entered).map(drop).map_err(NamespaceError::Enter)
 }
@@ -316,7 +314,7 @@ mod tests {
 
     static SERVICE: Service = Service { name: "test", rule: |_, _| () };
 
-    /// Processes with a network namespace each.
+    /// Processes, each with a network namespace of its own.
     struct Children(Vec<Child>);
 
     impl Drop for Children {
@@ -384,7 +382,7 @@ mod tests {
         settle(&mut captures, &all);
         let begin = Instant::now();
         drop(captures);
-        // a service that is told to end has a second
+        // a service that is asked to end has a second
         assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
     }
 

@@ -1,11 +1,11 @@
 //! The TCP connections of one protocol, in all network namespaces, within bounds.
 //!
-//! [`Connections`] takes captured packets, tells connections and their sides apart, puts each side back into order
+//! [`Connections`] takes captured packets, distinguishes connections and their sides, puts each side back into order
 //! ([`Stream`]) and delivers bytes and gaps to the [`Protocol`]. It closes and forgets connections, and evicts one when
 //! there are too many.
 //!
-//! A packet on its way to another namespace is captured in both. It counts in the server's namespace, if that one
-//! is captured.
+//! A packet on its way to another namespace is captured in both. It counts in the server's namespace, if that is
+//! captured.
 
 use std::collections::HashMap;
 
@@ -18,12 +18,12 @@ use crate::net::stream::{Arrival, Piece, Stream};
 use crate::net::Namespace;
 
 const SECOND: u64 = 1_000_000_000;
-/// How long the other side of a half-closed connection is waited for, and how long late packets of
-/// a closed one are told from a new one's. A minute is the usual wait of TCP itself.
+/// Time to wait for the other side of a half-closed connection, and to distinguish late packets of a closed connection
+/// from those of a new one. TCP itself usually waits a minute.
 const LINGER: u64 = 60 * SECOND;
-/// How long packets may still be under way after a reset.
+/// Time during which packets may still be under way after a reset.
 const AFTER_RESET: u64 = 2 * SECOND;
-/// How far behind the expected sequence number a reset may lie and still be obeyed.
+/// Oldest reset to obey: distance of its sequence number from the expected one.
 const OLDEST_RESET: i32 = -(64 << 10);
 
 /// Bounds.
@@ -35,8 +35,8 @@ pub struct Limits {
     pub buffered: usize,
     /// The same for all connections together.
     pub all_buffered: usize,
-    /// How long missing bytes are waited for, in nanoseconds. Longer than a sender waits before it
-    /// sends again (200 ms on Linux, doubled at each failure).
+    /// Time to wait for missing bytes, nanoseconds. Longer than a sender waits before it sends again (200 ms on Linux,
+    /// doubled at each failure).
     pub wait: u64,
 }
 
@@ -52,8 +52,8 @@ pub struct Connections<P: Protocol> {
     buffered: usize,
 }
 
-/// The two ends of a connection, the lower first, in their network namespace: another one may have a connection between
-/// the same addresses and ports.
+/// The two ends of a connection, the lower first, in their network namespace: another namespace may have a connection
+/// between the same addresses and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key(Namespace, Address, Address);
 
@@ -70,14 +70,14 @@ struct Connection<S> {
     server: Address,
     from_client: Stream,
     from_server: Stream,
-    /// The protocol's.
+    /// The protocol's state of the connection.
     state: S,
-    /// When one side closed.
+    /// Time at which one side closed.
     half_closed: Option<u64>,
     closed: Option<Closed>,
     /// Time of the last packet or adoption.
     last: u64,
-    /// When it was last adopted; 0 for never.
+    /// Time of the last adoption; 0 for never.
     adopted: u64,
 }
 
@@ -93,8 +93,8 @@ impl<P: Protocol> Connections<P> {
         Connections { limits, served: Vec::new(), table: HashMap::new(), protocol, buffered: 0 }
     }
 
-    /// Sets the servers of each network namespace whose packets are captured. Connections in namespaces that are
-    /// not among them any more are closed: an inode number may come to be another namespace's.
+    /// Sets the servers of each network namespace whose packets are captured. Closes connections in namespaces that are
+    /// no longer among them: an inode number may become another namespace's.
     pub fn set_served(&mut self, now: u64, served: Vec<Served>, out: &mut P::Output) {
         let mut gone = std::mem::replace(&mut self.served, served);
         gone.retain(|old| self.served(old.namespace).is_none());
@@ -104,7 +104,7 @@ impl<P: Protocol> Connections<P> {
         let mut shared =
             Shared { limits: &self.limits, protocol: &mut self.protocol, buffered: &mut self.buffered, out };
         self.table.retain(|key, connection| {
-            // one in a namespace that is not known yet may have been adopted
+            // keep one that was adopted in a namespace that is not known yet
             let kept = gone.iter().all(|gone| gone.namespace != key.0);
             if !kept {
                 connection.flush(&mut shared);
@@ -121,7 +121,7 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// The state of the connection between these ends, and when it was closed if it was.
+    /// The state of the connection between these ends, and its time of closing if it is closed.
     pub fn find(
         &self,
         namespace: Namespace,
@@ -132,7 +132,7 @@ impl<P: Protocol> Connections<P> {
         (connection.client == client).then(|| (&connection.state, connection.closed.map(|closed| closed.at)))
     }
 
-    /// The network namespace in which a connection counts whose client is in `namespace`: that of the server's
+    /// The network namespace in which a connection counts if its client is in `namespace`: that of the server's
     /// address, if it is captured.
     pub fn home(&self, namespace: Namespace, server: Address) -> Namespace {
         let here = self.served(namespace).is_some_and(|served| served.has(server.ip));
@@ -144,10 +144,9 @@ impl<P: Protocol> Connections<P> {
         other.filter(|_| !here).unwrap_or(namespace)
     }
 
-    /// Takes a packet that was captured in a network namespace, from its IPv4 header on, at `time`
-    /// (nanoseconds, monotonic). `original_length` is its length before the capture cut anything off.
-    /// Events go to `out`; their times are those of the packets that completed them, which may be older
-    /// than `time`.
+    /// Takes a packet captured in a network namespace, from its IPv4 header on, at `time` (nanoseconds, monotonic).
+    /// `original_length` is its length before the capture cut anything off. Events go to `out`; their times are those
+    /// of the packets that completed them, which may be older than `time`.
     pub fn packet(
         &mut self,
         namespace: Namespace,
@@ -161,7 +160,7 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// The same with a packet's segment.
+    /// The same for a packet's segment.
     pub fn segment(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut P::Output) {
         let key = Key::new(namespace, segment.source, segment.destination);
         if !self.table.contains_key(&key) && self.passes(namespace, segment) {
@@ -200,8 +199,8 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// Does the work that is due by time alone: gives up waiting for missing bytes, forgets closed
-    /// connections. Call it some times a second.
+    /// Does the work that is due by time alone: gives up waiting for missing bytes, forgets closed connections. Call it
+    /// several times a second.
     pub fn tick(&mut self, now: u64, out: &mut P::Output) {
         let (mut shared, table) = self.shared(out);
         table.retain(|_, connection| connection.tick(now, &mut shared));
@@ -215,8 +214,8 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// The protocol and the state of the connection between these ends, of which the recorder knows from elsewhere at
-    /// `now`. The connection is made if it is unknown.
+    /// The protocol and the state of the connection between these ends, which the recorder knows of from elsewhere at
+    /// `now`. Adds the connection if it is unknown.
     pub fn adopt(
         &mut self,
         namespace: Namespace,
@@ -243,12 +242,12 @@ impl<P: Protocol> Connections<P> {
         self.served.iter().find(|served| served.namespace == namespace)
     }
 
-    /// Does a server in this namespace have the port of this end?
+    /// Whether a server in this namespace has the port of this end.
     pub fn serves(&self, namespace: Namespace, end: Address) -> bool {
         self.served(namespace).is_some_and(|served| served.ports.has(P::SERVICE, end.port))
     }
 
-    /// What connections need of the table while it is borrowed.
+    /// The parts of the table that connections need while it is borrowed.
     #[allow(clippy::type_complexity)] // a pair
     fn shared<'a>(
         &'a mut self,
@@ -258,14 +257,14 @@ impl<P: Protocol> Connections<P> {
         (Shared { limits, protocol, buffered, out }, table)
     }
 
-    /// Does the packet belong to a server whose address is not in this namespace, but in another?
+    /// Whether the packet belongs to a server whose address is not in this namespace, but in another.
     fn passes(&self, namespace: Namespace, segment: &Segment) -> bool {
         let away = |end| self.home(namespace, end) != namespace;
         self.served.len() > 1 && (away(segment.source) || away(segment.destination))
     }
 
-    /// Closes a connection's passages through other namespaces, when its packets begin to be captured where the server
-    /// is: the others were captured first.
+    /// Closes the copies of a connection in the namespaces that it passes through, once its packets are captured where
+    /// the server is: the others were captured first.
     fn end_elsewhere(&mut self, time: u64, key: Key, server: Address, out: &mut P::Output) {
         if self.served.len() < 2
             || !self.served(key.0).is_some_and(|served| served.is_home(P::SERVICE, server))
@@ -283,7 +282,7 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// Closes and forgets a connection, if it is there.
+    /// Closes and forgets a connection, if it exists.
     fn remove(&mut self, time: u64, key: &Key, out: &mut P::Output) {
         if let Some(mut old) = self.table.remove(key) {
             let (mut shared, _) = self.shared(out);
@@ -292,7 +291,7 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// A new connection, whose server is known as far as the listening sockets show.
+    /// A new connection, with its server as far as the listening sockets show it.
     fn connection(
         &mut self,
         namespace: Namespace,
@@ -316,7 +315,7 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// Which end of a connection that is joined in mid-stream is the client, if that can be told.
+    /// The client's end of a connection joined mid-stream, if it can be determined.
     fn client_of(&self, namespace: Namespace, segment: &Segment) -> Option<Address> {
         let (source, destination) = (segment.source, segment.destination);
         match (self.serves(namespace, source), self.serves(namespace, destination)) {
@@ -329,7 +328,7 @@ impl<P: Protocol> Connections<P> {
         }
     }
 
-    /// A SYN, or the SYN that answers it.
+    /// Takes a SYN, or the SYN that answers it.
     fn opening(&mut self, namespace: Namespace, time: u64, segment: &Segment, out: &mut P::Output) {
         let answers = segment.acknowledged.map(|ack| ack.wrapping_sub(1));
         let (client, server) = match answers {
@@ -362,7 +361,7 @@ impl<P: Protocol> Connections<P> {
         self.insert(time, connection, out);
     }
 
-    /// Puts a connection in the place of an older one, and makes room for it.
+    /// Adds a connection, replacing an older one between the same ends, and makes room for it.
     fn insert(&mut self, time: u64, connection: Connection<P::Connection>, out: &mut P::Output) {
         let key = Key::new(connection.namespace, connection.client, connection.server);
         self.end_elsewhere(time, key, connection.server, out);
@@ -383,7 +382,7 @@ impl<P: Protocol> Connections<P> {
     }
 }
 
-/// What a connection needs of the table it is in.
+/// The parts of the table that a connection needs.
 struct Shared<'a, P: Protocol> {
     limits: &'a Limits,
     protocol: &'a mut P,
@@ -428,8 +427,8 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Is this a late packet of the connection that was closed, and not of a new one between the
-    /// same ends whose SYN was missed?
+    /// Whether this is a late packet of the closed connection, and not one of a new connection between the same ends
+    /// whose SYN was missed.
     fn is_late(&self, time: u64, closed: Closed, segment: &Segment) -> bool {
         let stream = if segment.source == self.client { &self.from_client } else { &self.from_server };
         let recent = |most: u64| time.saturating_sub(closed.at) < most;
@@ -468,7 +467,7 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Changes one side's stream, and delivers the pieces that come out of it.
+    /// Changes one side's stream, and delivers the pieces that result.
     fn deliver<P: Protocol<Connection = S>>(
         &mut self,
         side: Side,
@@ -522,7 +521,7 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Does the work that is due; false when the connection can be forgotten.
+    /// Does the work that is due; false if the connection can be forgotten.
     fn tick<P: Protocol<Connection = S>>(&mut self, now: u64, shared: &mut Shared<P>) -> bool {
         let old = |since: u64| now.saturating_sub(since) >= LINGER;
         if let Some(closed) = self.closed {
@@ -538,7 +537,7 @@ impl<S> Connection<S> {
             self.flush(shared);
             self.end(now, false, shared);
         }
-        // One that has shown no message is kept while it is busy: it may yet.
+        // A connection that has shown no message is kept while it is busy: it may show one yet.
         let keep = shared.protocol.is_recognized(&self.state) || !old(self.last);
         if !keep {
             self.flush(shared);

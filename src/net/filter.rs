@@ -1,19 +1,19 @@
 //! The socket filter, in classic BPF: it decides in the kernel which packets are captured.
 //!
-//! Classic BPF runs on every kernel that has packet sockets, needs no privilege of its own, and can't
-//! loop, so loops are unrolled. Offsets count from the IPv4 header, as in an AF_PACKET
-//! socket of type SOCK_DGRAM. A read behind the packet's end drops the packet. The filter passes:
+//! Classic BPF runs on every kernel that has packet sockets, needs no privilege of its own, and can't loop, so loops
+//! are unrolled. Offsets count from the IPv4 header, as in an AF_PACKET socket of type SOCK_DGRAM. A read beyond the
+//! packet's end drops the packet. The filter passes:
 //!
 //! - IPv4 TCP from or to one of the ports, whatever the IP options. Fragments without ports are
-//!   dropped; their bytes count as a gap when the stream goes on.
-//! - on the loopback interface each packet once (the kernel shows it twice: going out, coming in);
+//!   dropped; their bytes count as a gap when the stream continues.
+//! - on the loopback interface each packet once (the kernel shows it twice: outgoing and incoming);
 //! - no bare acknowledgements: a later segment acknowledges the same.
 //!
 //! Each protocol adds a [`Rule`](crate::net::service::Rule) for segments from its servers' ports. A rule may cut a
-//! segment that holds nothing of interest down to its headers: so hardly more than 100 bytes of it are copied, and
-//! yet its sequence number and length are known, so that it can't be taken for a lost one. (Dropping such segments would
-//! cost a little less still, but would leave gaps that look like losses, and sequence numbers that wrap unseen.)
-//! The decoder sees a cut segment as [`Gap::Elided`](crate::net::stream::Gap::Elided).
+//! segment that holds nothing of interest down to its headers: hardly more than 100 bytes of it are copied, but its
+//! sequence number and length are known, so that it can't be taken for a lost one. (Dropping such segments would cost a
+//! little less still, but would leave gaps that look like losses, and sequence numbers that wrap unseen.) The decoder
+//! sees a cut segment as [`Gap::Elided`](crate::net::stream::Gap::Elided).
 
 use crate::net::program::{Program, ALL};
 use crate::net::service::Ports;
@@ -21,21 +21,20 @@ use libc::{
     sock_filter, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_JEQ, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_MSH,
 };
 
-/// Messages of a segment that a rule may inspect: the first depth whose program the kernel takes is used. The
-/// kernel takes 4096 instructions, but a socket's option memory, which must hold the program in use and
-/// the next one, may be as small as 10 KiB (on 32-bit machines): enough for 16 messages of Channel Access.
+/// Messages of a segment that a rule may inspect: the first depth whose program the kernel accepts is used. The kernel
+/// accepts 4096 instructions, but a socket's option memory, which must hold the program in use and the next one, may be
+/// as small as 10 KiB (on 32-bit machines): enough for 16 messages of Channel Access.
 pub const DEPTHS: [usize; 3] = [96, 16, 0];
 
-/// Ports at most: as many as fit beside the deepest rule.
+/// Maximum number of ports: as many as fit beside the deepest rule.
 pub const MAX_PORTS: usize = 256;
 
-/// Builds the filter for these ports and, if there are any, these interfaces only. `depth` is the
-/// number of messages that rules may inspect; 0 passes all segments whole.
+/// Builds the filter for these ports and, if any are given, only these interfaces. `depth` is the number of messages
+/// that rules may inspect; 0 passes all segments whole.
 pub fn build(ports: &Ports, interfaces: &[u32], depth: usize) -> Vec<sock_filter> {
     let mut p = Program::default();
     p.ancillary(libc::SKF_AD_PROTOCOL);
-    // Tagged packets on their way out keep the tag's protocol number, but their network header is
-    // the inner one.
+    // Outgoing tagged packets keep the tag's protocol number, but their network header is the inner one.
     p.unless_any(&[libc::ETH_P_IP as u32, libc::ETH_P_8021Q as u32, libc::ETH_P_8021AD as u32]);
     if !interfaces.is_empty() {
         p.ancillary(libc::SKF_AD_IFINDEX);

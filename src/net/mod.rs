@@ -1,5 +1,5 @@
-//! TCP as it passes by: packets captured in network namespaces, their headers, and each direction of a connection put
-//! back into order. No protocol above TCP in it.
+//! Passive capture of TCP: captures packets in network namespaces, reads their headers, and puts each direction of a
+//! connection back into order. Knows no protocol above TCP.
 
 pub mod capture;
 pub mod captures;
@@ -12,5 +12,5 @@ pub mod served;
 pub mod service;
 pub mod stream;
 
-/// A network namespace, by the inode number of `/proc/PID/ns/net`; 0 on kernels that have but one.
+/// A network namespace, by the inode number of `/proc/PID/ns/net`; 0 on kernels without network namespaces.
 pub type Namespace = u64;

@@ -19,27 +19,27 @@ pub struct Segment<'a> {
     pub destination: Address,
     /// Sequence number of the first payload byte, or of the SYN.
     pub sequence: u32,
-    /// The sender has received all bytes before this sequence number, where it says so.
+    /// The sender has received all bytes before this sequence number, if it says so.
     pub acknowledged: Option<u32>,
-    /// Opens the stream.
+    /// Whether it opens the stream.
     pub syn: bool,
-    /// Ends the stream.
+    /// Whether it ends the stream.
     pub fin: bool,
-    /// Breaks the connection.
+    /// Whether it resets the connection.
     pub reset: bool,
     /// The payload, as far as it was captured.
     pub payload: &'a [u8],
     /// The payload's true length.
     pub length: u32,
-    /// Every byte of the headers was captured and none of the payload: the socket filter left it out
+    /// Whether every byte of the headers was captured and none of the payload: the socket filter left it out
     /// ([`crate::net::filter`]).
     pub elided: bool,
 }
 
 impl<'a> Segment<'a> {
-    /// Reads a packet from its IPv4 header on. `original_length` is its length before anything was
-    /// cut off. None for all that isn't the first or only fragment of a sound TCP segment: the other
-    /// fragments carry no ports. Their bytes show up as missing when the stream goes on.
+    /// Reads a packet from its IPv4 header on. `original_length` is its length before anything was cut off. `None`
+    /// unless it is the first or only fragment of a sound TCP segment: other fragments carry no ports. Their bytes show
+    /// up as missing when the stream continues.
     pub fn parse(packet: &'a [u8], original_length: usize) -> Option<Segment<'a>> {
         let ip: &[u8; 20] = packet.first_chunk()?;
         let ip_length = usize::from(ip[0] & 0xf) * 4;
@@ -48,8 +48,7 @@ impl<'a> Segment<'a> {
             return None;
         }
         let total = match u16::from_be_bytes([ip[2], ip[3]]) {
-            // Segments that are put together by the network stack to more than 64 KiB (BIG TCP)
-            // carry no length.
+            // Segments that the network stack joins to more than 64 KiB (BIG TCP) carry no length.
             0 => original_length,
             n => n.into(),
         };
@@ -59,7 +58,7 @@ impl<'a> Segment<'a> {
         if tcp_length < 20 || total < headers || packet.len() < headers {
             return None;
         }
-        // Short Ethernet frames are padded behind the packet.
+        // Short Ethernet frames are padded after the packet.
         let payload = packet.get(headers..total.min(packet.len()))?;
         let length = u32::try_from(total - headers).ok()?;
         let u16_at = |b: &[u8; 20], i: usize| u16::from_be_bytes([b[i], b[i + 1]]);

@@ -37,12 +37,12 @@ impl Program {
         self.0.push(sock_filter { code: (BPF_JMP | comparison | BPF_X) as u16, jt, jf, k: 0 });
     }
 
-    /// Passes so many bytes of the packet, counted from the IP header; 0 drops it.
+    /// Passes this number of bytes of the packet, counted from the IP header; 0 drops it.
     pub fn ret(&mut self, length: u32) {
         self.op(BPF_RET | BPF_K, length);
     }
 
-    /// A = a property of the packet that the kernel knows (SKF_AD_...).
+    /// A = a property of the packet, as the kernel knows it (SKF_AD_...).
     pub(super) fn ancillary(&mut self, what: libc::c_int) {
         self.op(BPF_LD | BPF_W | BPF_ABS, (libc::SKF_AD_OFF + what) as u32);
     }
@@ -51,7 +51,7 @@ impl Program {
     pub(super) fn unless_any(&mut self, values: &[u32]) {
         let start = self.0.len();
         for &value in values {
-            // Distances are only known, and may be too far for a conditional jump, at the end.
+            // Distances are known only at the end, and may be too far for a conditional jump.
             self.jump(BPF_JEQ, value, 0, 1);
             self.op(BPF_JMP | BPF_JA, 0);
         }
@@ -74,12 +74,12 @@ impl Program {
         self.land_one(over);
     }
 
-    /// Lets the open jumps since `start` land here.
+    /// Makes the open jumps since `start` land here.
     fn land(&mut self, start: usize) {
         self.land_before(start, self.0.len());
     }
 
-    /// Lets the open jumps from `start` to `end` land here.
+    /// Makes the open jumps from `start` to `end` land here.
     fn land_before(&mut self, start: usize, end: usize) {
         for at in start..end {
             self.land_one(at);
@@ -94,8 +94,8 @@ impl Program {
         }
     }
 
-    /// Passes segments that open or end a connection; drops others without payload. X is the offset of the TCP
-    /// header, and then that of the payload.
+    /// Passes segments that open or end a connection; drops others without payload. X is the offset of the TCP header,
+    /// and afterwards that of the payload.
     pub(super) fn tcp(&mut self) {
         self.op(BPF_LD | BPF_B | BPF_IND, 13);
         self.jump(BPF_JSET, 0b111, 0, 1);
@@ -105,7 +105,7 @@ impl Program {
         self.op(BPF_ALU | BPF_RSH | BPF_K, 2);
         self.op(BPF_ALU | BPF_ADD | BPF_X, 0);
         self.op(BPF_ST, PAYLOAD);
-        // Packets put together to more than 64 KiB carry no length.
+        // Packets joined to more than 64 KiB carry no length.
         self.op(BPF_LD | BPF_H | BPF_ABS, 2);
         self.jump(BPF_JEQ, 0, 0, 1);
         self.op(BPF_LD | BPF_W | BPF_LEN, 0);

@@ -35,13 +35,13 @@ impl Side {
 pub enum Start {
     /// Its opening was captured.
     Opened,
-    /// It was joined in mid-stream.
+    /// It was joined mid-stream.
     MidStream,
     /// The recorder knew of it from elsewhere ([`Connections::adopt`](crate::net::connections::Connections::adopt)).
     Adopted,
 }
 
-/// A connection: where it is and how it became known.
+/// A connection: its ends and how it became known.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
     /// The network namespace in which it was captured.
@@ -61,9 +61,9 @@ pub struct Ends {
 pub struct Bytes<'a> {
     /// The bytes; at least one.
     pub bytes: &'a [u8],
-    /// They begin their segment.
+    /// Whether they begin their segment.
     pub starts: bool,
-    /// They end their segment.
+    /// Whether they end their segment.
     pub ends: bool,
 }
 
@@ -76,7 +76,7 @@ pub trait Protocol {
     const SERVICE: &'static Service;
     /// State of one connection.
     type Connection;
-    /// Where events go.
+    /// Receives the events.
     type Output;
 
     /// A connection became known.
@@ -106,7 +106,7 @@ pub trait Protocol {
         out: &mut Self::Output,
     );
 
-    /// All that one segment or timeout made available has been delivered, the last at `time`; 0: nothing was.
+    /// Everything that one segment or timeout made available has been delivered, the last at `time`; 0 if nothing was.
     fn on_delivered(
         &mut self,
         connection: &mut Self::Connection,
@@ -115,28 +115,28 @@ pub trait Protocol {
         out: &mut Self::Output,
     );
 
-    /// The connection is closed. Nothing is delivered to it any more.
+    /// The connection is closed; nothing more is delivered to it.
     fn on_close(&mut self, connection: &mut Self::Connection, time: u64, out: &mut Self::Output);
 
     /// The connection is about to be closed because there are too many.
     fn on_eviction(&mut self, connection: &mut Self::Connection, time: u64);
 
-    /// Bytes from a server's port that belong to no connection, since the client can't be told from the server.
+    /// Bytes from a server's port that belong to no connection, since client and server can't be distinguished.
     fn on_unknown(&mut self, time: u64, length: u32, source: Address, destination: Address);
 
-    /// Has the connection shown a message of the protocol? If so it is kept while it is open.
+    /// Whether the connection has shown a message of the protocol. If so it is kept while it is open.
     fn is_recognized(&self, connection: &Self::Connection) -> bool;
 
-    /// Does the connection speak something else?
+    /// Whether the connection uses another protocol.
     fn is_foreign(&self, connection: &Self::Connection) -> bool;
 
-    /// Which side sends a payload like this, if that can be told?
+    /// The side that sends a payload like this, if it can be determined.
     fn sender(&self, payload: &[u8]) -> Option<Side>;
 }
 
 /// A protocol's decoder, as the recorder drives it beside those of other protocols. `Output` takes all their events.
 pub trait Decoder {
-    /// Where events go.
+    /// Receives the events.
     type Output;
 
     /// Sets the servers of each network namespace whose packets are captured.
@@ -145,7 +145,7 @@ pub trait Decoder {
     /// Sets the namespaces whose packets are captured from now on.
     fn set_captured(&mut self, namespaces: &[Namespace]);
 
-    /// Does the segment come from or go to a port of this protocol's servers?
+    /// Whether the segment comes from or goes to a port of this protocol's servers.
     fn serves(&self, namespace: Namespace, segment: &Segment) -> bool;
 
     /// Takes a segment that was captured at `time`.

@@ -1,9 +1,8 @@
 //! The servers of a network namespace: their addresses, ports and processes.
 //!
-//! Two servers may share a port on two addresses, and an address and port in two namespaces. A connection
-//! belongs to the server whose socket listens on its address, else to the one that listens on all addresses, as in
-//! the kernel. Where several processes hold that socket, or several sockets share address and port (SO_REUSEPORT), the
-//! server is unknown.
+//! Two servers may share a port on two addresses, or an address and port in two namespaces. A connection belongs to the
+//! server whose socket listens on its address, else to the one that listens on all addresses, as in the kernel. If
+//! several processes hold that socket, or several sockets share address and port (SO_REUSEPORT), the server is unknown.
 
 use crate::linux::sockets::LocalAddress;
 use crate::net::service::{Ports, Service};
@@ -13,12 +12,12 @@ use iocrec_log::event::Address;
 /// The recorder's id of a process.
 pub type Owner = u32;
 
-/// A socket that listens.
+/// A listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// Its address; IP address 0 for all.
+    /// Its address; IP address 0 means all.
     pub address: Address,
-    /// The recorded process that holds it; `None`: another process, or several.
+    /// The recorded process that holds it; `None` if another process holds it, or several do.
     pub owner: Option<Owner>,
 }
 
@@ -33,24 +32,24 @@ pub struct Served {
     pub listeners: Vec<Listener>,
     /// The namespace's own addresses.
     pub local: Vec<LocalAddress>,
-    /// Its packets are captured.
+    /// Whether its packets are captured.
     pub captured: bool,
 }
 
 impl Served {
-    /// Is an IP address one of this namespace's?
+    /// Whether an IP address is one of this namespace's.
     pub fn has(&self, ip: u32) -> bool {
         self.local.iter().any(|local| local.has(ip))
     }
 
-    /// Is this end, of a connection captured in another namespace, a server in this one? Loopback addresses never are:
-    /// each namespace has its own.
+    /// Whether this end of a connection captured in another namespace is a server in this one. Never true for loopback
+    /// addresses: each namespace has its own.
     pub fn is_home(&self, service: &Service, end: Address) -> bool {
         const LOOPBACK: LocalAddress = LocalAddress { ip: 0x7f00_0000, bits: 8 };
         self.captured && self.ports.has(service, end.port) && !LOOPBACK.has(end.ip) && self.has(end.ip)
     }
 
-    /// The recorded process that serves at this address, where that is certain.
+    /// The recorded process that serves at this address, if it is certain.
     pub fn server(&self, end: Address) -> Option<Owner> {
         if !self.has(end.ip) {
             return None;

@@ -5,8 +5,8 @@ use std::fmt;
 use crate::net::program::Program;
 
 /// Adds a protocol's instructions to the socket filter, for segments from its servers' ports. They may inspect up to
-/// so many messages ([`crate::net::filter::DEPTHS`]; 0: none) and return early; a segment on which they do not return
-/// passes whole. See [`Program`] for the registers.
+/// this number of messages ([`crate::net::filter::DEPTHS`]; 0: none) and return early; a segment for which they do not
+/// return passes whole. See [`Program`] for the registers.
 pub type Rule = fn(&mut Program, usize);
 
 /// A protocol above TCP, as the socket filter knows it. One `static` for each protocol.
@@ -55,12 +55,12 @@ impl Ports {
         found.map(|(_, ports)| ports.as_slice()).unwrap_or_default()
     }
 
-    /// Does a server of this protocol have this port?
+    /// Whether a server of this protocol has this port.
     pub fn has(&self, service: &Service, port: u16) -> bool {
         self.get(service).binary_search(&port).is_ok()
     }
 
-    /// Does a server of any protocol have this port?
+    /// Whether a server of any protocol has this port.
     pub fn has_any(&self, port: u16) -> bool {
         self.iter().any(|(_, ports)| ports.binary_search(&port).is_ok())
     }
@@ -75,14 +75,14 @@ impl Ports {
         self.0.iter().map(|(_, ports)| ports.len()).sum()
     }
 
-    /// No port at all?
+    /// Whether there are no ports at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl PartialEq for Ports {
-    /// The same ports of the same protocols, in whatever order these were added.
+    /// Compares ports by protocol, in whatever order they were added.
     fn eq(&self, other: &Ports) -> bool {
         let within = |a: &Ports, b: &Ports| a.iter().all(|(service, ports)| b.get(service) == ports);
         within(self, other) && within(other, self)

@@ -1,15 +1,14 @@
 //! Puts one direction of a TCP connection back into order.
 //!
-//! A [`Stream`] takes segments as they were captured: late, twice, cut differently the second time,
-//! overlapping, or not at all. It hands on each byte once and in order. It waits for missing bytes
-//! until the receiver acknowledges them (then they were not captured and will not be sent again), until
-//! too much has piled up behind them, or until a timeout; then they are a [`Gap`]. The time that
-//! goes with a byte is that of the segment that made it available: no earlier than the bytes before
-//! it, however late a gap is given up.
+//! A [`Stream`] takes segments as they were captured: late, twice, cut differently the second time, overlapping, or not
+//! at all. It passes on each byte once and in order. It waits for missing bytes until the receiver acknowledges them
+//! (then they were not captured and will not be sent again), until too much has piled up behind them, or until a
+//! timeout; then they are a [`Gap`]. The time of a byte is that of the segment that made it available: no earlier than
+//! that of the bytes before it, however late a gap is given up.
 
 use std::collections::VecDeque;
 
-/// Segments further than this from the expected sequence number do not belong to the known stream: more than any
+/// Segments further than this from the expected sequence number do not belong to the known stream. Larger than any
 /// window in use on machines of control systems.
 const MAX_DISTANCE: i32 = 64 << 20;
 
@@ -20,16 +19,16 @@ pub enum Piece<'a> {
     Bytes {
         /// The bytes.
         bytes: &'a [u8],
-        /// They begin the segment.
+        /// Whether they begin the segment.
         starts: bool,
-        /// They end it.
+        /// Whether they end it.
         ends: bool,
     },
     /// Bytes are missing.
     Gap {
-        /// How many.
+        /// Number of missing bytes.
         length: u32,
-        /// Why.
+        /// Why they are missing.
         cause: Gap,
     },
     /// The stream is over.
@@ -48,7 +47,7 @@ pub enum Gap {
 /// A segment's part of the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// When it was captured.
+    /// Time of capture.
     pub time: u64,
     /// Sequence number of its first byte.
     pub sequence: u32,
@@ -56,16 +55,16 @@ pub struct Arrival<'a> {
     pub bytes: &'a [u8],
     /// Its true length.
     pub length: u32,
-    /// The socket filter left out its payload.
+    /// Whether the socket filter left out its payload.
     pub elided: bool,
-    /// It ends the stream.
+    /// Whether it ends the stream.
     pub fin: bool,
 }
 
-/// Where the pieces go, each with its time.
+/// Receives the pieces, each with its time.
 pub type Pieces<'a> = dyn FnMut(u64, Piece) + 'a;
 
-/// A segment that waits for bytes before it.
+/// A segment that waits for the bytes before it.
 #[derive(Debug)]
 struct Waiting {
     time: u64,
@@ -79,7 +78,7 @@ struct Waiting {
 /// One direction of a connection. See the module.
 #[derive(Debug, Default)]
 pub struct Stream {
-    /// Sequence number of the SYN, where it was seen.
+    /// Sequence number of the SYN, if it was seen.
     first: Option<u32>,
     /// Sequence number of the next byte.
     next: Option<u32>,
@@ -87,15 +86,15 @@ pub struct Stream {
     waiting: VecDeque<Waiting>,
     /// Memory that `waiting` holds.
     buffered: usize,
-    /// Time of the last byte handed on.
+    /// Time of the last byte passed on.
     clock: u64,
-    /// Where the last segment ended that was too far away.
+    /// End of the last segment that was too far away.
     far: Option<u32>,
     over: bool,
 }
 
 impl Stream {
-    /// The stream begins behind this SYN.
+    /// The stream begins after this SYN.
     pub fn start(&mut self, syn: u32) {
         *self = Stream { first: Some(syn), next: Some(syn.wrapping_add(1)), ..Stream::default() };
     }
@@ -110,22 +109,22 @@ impl Stream {
         self.next
     }
 
-    /// Its end was reached.
+    /// Whether its end was reached.
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Bytes of memory held by segments that wait.
+    /// Bytes of memory held by waiting segments.
     pub fn buffered(&self) -> usize {
         self.buffered
     }
 
-    /// How far a sequence number lies ahead of the expected one; 0 when none is expected.
+    /// Distance of a sequence number from the expected one, positive if ahead; 0 if none is expected.
     pub fn ahead(&self, sequence: u32) -> i32 {
         self.next.map_or(0, |next| sequence.wrapping_sub(next) as i32)
     }
 
-    /// Takes a segment; no more than `limit` bytes are buffered.
+    /// Takes a segment; buffers no more than `limit` bytes.
     pub fn segment(&mut self, arrival: Arrival, limit: usize, out: &mut Pieces) {
         if self.over {
             return;
@@ -147,8 +146,7 @@ impl Stream {
         }
     }
 
-    /// The receiver has acknowledged all bytes before this one: those that are missing here
-    /// will not be sent again.
+    /// The receiver has acknowledged all bytes before this one: those that are missing here will not be sent again.
     pub fn acknowledged(&mut self, sequence: u32, out: &mut Pieces) {
         while let Some(first) = self.waiting.front() {
             let had = sequence.wrapping_sub(first.sequence) as i32;
@@ -159,7 +157,7 @@ impl Stream {
         }
     }
 
-    /// Gives up missing bytes that have been waited for since before `time`.
+    /// Gives up missing bytes awaited since before `time`.
     pub fn give_up_before(&mut self, time: u64, out: &mut Pieces) {
         while self.waiting.front().is_some_and(|first| first.time < time) {
             self.skip(out);
@@ -173,8 +171,8 @@ impl Stream {
         }
     }
 
-    /// A segment from far away. One may be a stray; a second that follows it means that we missed
-    /// a great deal.
+    /// Takes a segment from far away. One may be a stray; a second one that follows it means that we missed a great
+    /// deal.
     fn far(&mut self, arrival: Arrival, out: &mut Pieces) {
         let follows = self.far == Some(arrival.sequence);
         self.far = Some(arrival.sequence.wrapping_add(arrival.length));
@@ -215,7 +213,7 @@ impl Stream {
         }
     }
 
-    /// Hands on those that need not wait any longer.
+    /// Passes on the segments that need not wait any longer.
     fn catch_up(&mut self, out: &mut Pieces) {
         while !self.over && self.waiting.front().is_some_and(|first| self.ahead(first.sequence) <= 0) {
             if let Some(first) = self.take_first() {
@@ -228,7 +226,7 @@ impl Stream {
         }
     }
 
-    /// Gives up the missing bytes before the first of those that wait.
+    /// Gives up the missing bytes before the first waiting segment.
     fn skip(&mut self, out: &mut Pieces) {
         if let Some(first) = self.waiting.front() {
             let missed = self.ahead(first.sequence);
@@ -247,7 +245,7 @@ impl Stream {
         Some(first)
     }
 
-    /// Hands on the new bytes of a segment that begins at the next expected byte, or before.
+    /// Passes on the new bytes of a segment that begins at or before the next expected byte.
     fn hand_on(&mut self, arrival: Arrival, out: &mut Pieces) {
         let known = self.ahead(arrival.sequence).min(0).unsigned_abs();
         if known > arrival.length {

@@ -1,13 +1,13 @@
-//! One probe in one process, placed from whichever thread.
+//! One probe in one process, placed from any thread.
 //!
-//! A probe is a kernel event that is bound to a thread, and through that thread to the memory of its process: the kernel
-//! writes the breakpoint there and nowhere else, and removes it where it finds it elsewhere (a forked child). The file is
-//! named by the descriptor through which it was inspected.
+//! A probe is a kernel event that is bound to a thread, and through that thread to the memory of its process: the
+//! kernel writes the breakpoint there and nowhere else, and removes it if it finds it elsewhere (in a forked child).
+//! The file is named by the descriptor through which it was inspected.
 //!
-//! For each place in a file the kernel keeps the instruction that the breakpoint replaces, as long as anybody has a probe
-//! there. If the file were overwritten meanwhile and a second probe placed there, that old instruction would be executed
-//! in the new code. So this module remembers what each place held until the kernel has released it, and refuses a place
-//! that now holds something else until then.
+//! For each place in a file the kernel keeps the instruction that the breakpoint replaces, as long as a probe is there.
+//! If the file were overwritten meanwhile and a second probe placed there, the new code would execute that old
+//! instruction. So this module remembers the instruction at each place until the kernel has released it, and until then
+//! refuses a place that holds a different one.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -33,7 +33,7 @@ use crate::linux::reader::file::ATTRIBUTES;
 use crate::linux::FileId;
 use crate::probes::{deferred_close, removal};
 
-/// Where a probe goes.
+/// Place of a probe.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot {
     /// The file, by device and inode.
@@ -44,18 +44,18 @@ pub struct Spot {
     pub code: [u8; CODE_WINDOW],
 }
 
-/// How long to wait for a place that held something else: the kernel takes 0.02 to 0.2 s to remove a probe, and an IOC has
-/// 13.
+/// Longest wait for a place that held a different instruction: the kernel takes 0.02 to 0.2 s to remove a probe, and an
+/// IOC has 13.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a probe could not be placed.
+/// Reason why a probe could not be placed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeError {
     /// The process has no live thread.
     Ended,
     /// The file was overwritten at that place, and the kernel has not released the old instruction.
     StillHeld,
-    /// The offset in the file, or the thread's number, is larger than the kernel's interface takes.
+    /// The offset in the file, or the thread's number, is too large for the kernel's interface.
     OutOfRange(u64),
     /// The objects have no program of that name.
     NoProgram(&'static str),
@@ -68,7 +68,7 @@ impl Display for ProbeError {
         match self {
             ProbeError::Ended => f.write_str("its process has ended"),
             ProbeError::StillHeld => {
-                f.write_str("its file was overwritten, and the kernel has not let go of what it was")
+                f.write_str("its file was overwritten, and the kernel has not released the old code")
             }
             ProbeError::OutOfRange(number) => write!(f, "{number:#x} is out of range"),
             ProbeError::NoProgram(name) => write!(f, "no BPF program {name}"),
@@ -79,10 +79,10 @@ impl Display for ProbeError {
 
 impl std::error::Error for ProbeError {}
 
-/// What each place held when it was probed, and how many probes it has.
+/// Instruction at each place when it was probed, and number of probes there.
 type Places = HashMap<(FileId, u64), ([u8; CODE_WINDOW], usize)>;
 
-/// The places that have probes.
+/// Places that have probes.
 #[derive(Default)]
 struct Held {
     places: Mutex<Places>,
@@ -93,7 +93,7 @@ struct Held {
 /// Places probes. Clones share their state, so each thread may have one.
 #[derive(Clone)]
 pub struct Attacher {
-    /// One of libbpf's `PROBE_ATTACH_MODE_`s: the default, or that of kernels before 4.17.
+    /// One of libbpf's `PROBE_ATTACH_MODE_`s: the default, or the one for kernels before 4.17.
     pub(crate) mode: u32,
     /// The programs. They do not change once loaded, so threads may share them.
     object: Arc<Object>,
@@ -106,7 +106,7 @@ pub struct Probe {
     link: Option<Link>,
     place: (FileId, u64),
     held: Arc<Held>,
-    /// Keeps the program loaded as long as the probe.
+    /// Keeps the program loaded as long as the probe exists.
     _object: Arc<Object>,
 }
 
@@ -115,11 +115,11 @@ impl Attacher {
         Attacher { mode: libbpf_sys::PROBE_ATTACH_MODE_DEFAULT, object, held: Arc::default() }
     }
 
-    /// Places a probe in the process of a thread, at a spot in a file that it has mapped. All threads of the process hit it,
-    /// until that one ends.
+    /// Places a probe in a thread's process, at a place in a file that it has mapped. All threads of the process hit
+    /// it, until the given thread ends.
     ///
     /// # Errors
-    /// Why it is not there.
+    /// The probe could not be placed.
     pub fn attach(
         &self,
         planned: &Planned,
@@ -191,9 +191,9 @@ impl Attacher {
 }
 
 impl Attacher {
-    /// Has a reader process create the kernel event for a probe: the kernel reads the file for it and waits for locks of
-    /// every process that has it mapped, which may take for ever. `None` if it is to be created here: before kernel 4.17,
-    /// and for a probe in iocrec itself.
+    /// Lets a reader process create the kernel event for a probe: to create it, the kernel reads the file and waits for
+    /// locks of every process that has it mapped, possibly for ever. `None` if the event must be created here: before
+    /// kernel 4.17, and for a probe in iocrec itself.
     fn event(&self, opened: &Opened, offset: u64, thread: i32) -> Option<io::Result<OwnedFd>> {
         if self.mode != libbpf_sys::PROBE_ATTACH_MODE_DEFAULT {
             return None;
@@ -232,7 +232,7 @@ fn bound(program: &Program<'_>, event: OwnedFd) -> io::Result<Link> {
 }
 
 impl Held {
-    /// Notes a probe at a place. If the place held something else, waits until it is released.
+    /// Notes a probe at a place. If the place held a different instruction, waits until it is released.
     fn hold(&self, place: (FileId, u64), code: [u8; CODE_WINDOW]) -> Result<(), ProbeError> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let other = |places: &mut Places| places.get(&place).is_some_and(|(before, _)| *before != code);
@@ -260,7 +260,7 @@ impl Held {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // the kernel's probe first: the place is not free before
+        // the kernel's probe first: until it is gone the place is not free
         drop(self.link.take());
         self.held.release(self.place);
     }

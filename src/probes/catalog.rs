@@ -1,20 +1,20 @@
-//! Which function of EPICS Base gets which BPF program, and what is lost without it.
+//! The functions of EPICS Base to probe, with the BPF program of each and its importance.
 
 use crate::bpf::contract;
 use crate::bpf::shared::Program;
 use crate::ioc::functions::Function;
 
-/// A probe as it is planned.
+/// A planned probe.
 #[derive(Debug)]
 pub struct Spec {
-    /// Where it goes.
+    /// The function to probe.
     pub function: Function,
-    /// What runs there.
+    /// The program to run there.
     pub program: Program,
-    /// Without it puts or processing are missed, so it is placed whatever it costs. The others say why something
-    /// happened, and are left out where the kernel would single-step them.
+    /// Whether puts or processing are missed without it, so that it is placed whatever its cost. The others only show
+    /// causes, and are left out if the kernel would single-step them.
     pub core: bool,
-    /// It is for puts, else for processing and what asks for it.
+    /// Whether it is for puts; otherwise it is for processing and requests for it.
     pub puts: bool,
 }
 
@@ -22,7 +22,7 @@ const fn spec(function: Function, program: Program, core: bool, puts: bool) -> S
     Spec { function, program, core, puts }
 }
 
-/// In place of `dbProcess` where that has no symbol.
+/// Replaces `dbProcess` if that has no symbol.
 pub static PROCESS_ROUTINE: Spec = spec(Function::RsetProcess, contract::PROCESS_ROUTINE, true, false);
 
 /// All others.

@@ -1,13 +1,13 @@
-//! Ends without waiting for the kernel to remove the probes.
+//! Lets the recorder end without waiting for the kernel to remove the probes.
 //!
-//! The kernel removes a probe when its last descriptor is closed, and that close waits for a grace period, 20 to 150 ms, one
-//! probe after the other whoever closes them. A recorder of many IOCs would take half a minute to end after it has written
-//! its log. So it leaves the descriptors to a child that has nothing else: no lock, no socket, no standard streams, no
-//! directory. The child waits until the recorder is gone, since whoever closes a descriptor last has to wait, and then ends;
-//! the kernel closes the descriptors on its behalf.
+//! The kernel removes a probe when its last descriptor is closed, and that close waits for a grace period of 20 to 150
+//! ms, one probe after the other, whichever process closes them. A recorder of many IOCs would take half a minute to
+//! end after it has written its log. So it leaves the descriptors to a child that has nothing else: no lock, no socket,
+//! no standard streams, no directory. The child waits until the recorder is gone, since the last process to close a
+//! descriptor has to wait, and then ends; the kernel closes the descriptors on its behalf.
 //!
-//! By then the programs record nothing any more ([`crate::bpf::maps::Maps::forget_all`]): until a probe is removed, all it
-//! costs an IOC is the probe itself.
+//! By then the programs no longer record anything ([`crate::bpf::maps::Maps::forget_all`]): until a probe is removed,
+//! it costs an IOC no more than the probe itself.
 
 use std::ffi::CStr;
 use std::os::fd::RawFd;
@@ -24,19 +24,19 @@ const NAME: &CStr = c"iocrec-closing";
 /// Its name in earlier versions.
 const OLD_NAME: &str = "iocrec-parting";
 
-/// How `/proc/self/fd` names descriptors that hold a probe. libbpf is not asked, since probes that another thread is
+/// Names in `/proc/self/fd` of descriptors that hold a probe. libbpf is not asked, since probes that another thread is
 /// removing count, too.
 const PROBES: [&str; 2] = ["anon_inode:[perf_event]", "anon_inode:bpf_link"];
 /// Other threads may open a descriptor or two between listing them and the fork; these get the lowest free numbers.
 const SLACK: RawFd = 16;
-/// Seconds that the child waits for its parent to end, and then has for what it does beside closing. Neither takes one
+/// Seconds that the child waits for its parent to end, and then has for its work besides closing. Neither takes one
 /// second.
 const LIMIT: u32 = 60;
-/// Checks a second whether the parent has ended.
+/// Number of checks per second whether the parent has ended.
 const POLLS: u32 = 100;
 
 /// Leaves all probes of this process to a child. False if there are none, or no child could be made: then the kernel
-/// removes them when this process ends, which takes its time.
+/// removes them when this process ends, which is slow.
 ///
 /// The process must end afterwards, and remove no probe itself.
 pub fn leave_to_child() -> bool {
@@ -46,8 +46,8 @@ pub fn leave_to_child() -> bool {
     }
     let recorder = std::process::id();
     let has_events = stale_events::are_possible();
-    // SAFETY: the child makes system calls on plain numbers. It allocates only if there are events to remove, which both C
-    // libraries allow the child of a program with threads; a time limit is set before.
+    // SAFETY: the child makes system calls on plain numbers. It allocates only if there are events to remove, which
+    // both C libraries allow the child of a program with threads; a time limit is set before.
     match unsafe { libc::fork() } {
         -1 => false,
         0 => end(&probes, highest, recorder, has_events),
@@ -55,7 +55,7 @@ pub fn leave_to_child() -> bool {
     }
 }
 
-/// Waits until no other recorder's child is left, at most as long as such a child may take.
+/// Waits until no other recorder's child is left, but no longer than such a child may take.
 pub fn wait_for_others() {
     const PAUSE: Duration = Duration::from_millis(50);
     let under_way = || {
@@ -85,21 +85,21 @@ fn descriptors() -> Option<(Vec<RawFd>, RawFd)> {
     Some((probes, highest))
 }
 
-/// The child of `recorder`.
+/// Runs the child of `recorder`.
 fn end(probes: &[RawFd], highest: RawFd, recorder: u32, has_events: bool) -> ! {
-    // a service manager sends these to all processes of a service; this one is ending already
+    // a service manager sends these to all processes of a service; this one is already ending
     for ignored in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         // SAFETY: no handler is installed. It cannot fail: these signals may be ignored.
         let _ = unsafe { signal(ignored, SigHandler::SigIgn) };
     }
     for number in 0..=highest + SLACK {
         if probes.binary_search(&number).is_err() {
-            // SAFETY: nothing in this process uses a descriptor any more; the recorder has its own.
+            // SAFETY: nothing in this process still uses a descriptor; the recorder has its own.
             unsafe { libc::close(number) };
         }
     }
-    // SAFETY: the arguments are constant C strings. After this the log's file system can be unmounted, and people see what
-    // this process is.
+    // SAFETY: the arguments are constant C strings. After this the log's file system can be unmounted, and the process
+    // name shows the purpose of this process.
     unsafe {
         libc::chdir(c"/".as_ptr());
         libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());

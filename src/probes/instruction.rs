@@ -1,15 +1,15 @@
-//! Length of the x86 instructions with which functions begin.
+//! Lengths of the x86 instructions with which functions begin.
 //!
-//! This lists what is allowed: moves, arithmetic, tests, pushes, branches, moves of SSE and AVX. All else has no length
-//! here: prefixes such as `lock`, string instructions, breakpoints, system instructions, and most data.
-//! Tables: Intel SDM volume 2, appendix A ("opcode map").
+//! Only these are accepted: moves, arithmetic, tests, pushes, branches, moves of SSE and AVX. Anything else has no
+//! length here: prefixes such as `lock`, string instructions, breakpoints, system instructions, and most data. Tables:
+//! Intel SDM volume 2, appendix A ("opcode map").
 
-/// The bytes behind an opcode.
+/// The bytes after an opcode.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Follows {
     /// Nothing.
     Nothing,
-    /// A ModRM byte, with the SIB byte and displacement that it calls for.
+    /// A ModRM byte, with the SIB byte and displacement that it requires.
     ModRm,
     /// The same and an immediate of this size, bytes.
     ModRmAnd(usize),
@@ -19,7 +19,7 @@ enum Follows {
 
 use Follows::{ModRm, ModRmAnd, Nothing, Number};
 
-/// Length of the first instruction of `code`, in bytes; `None` if it is not known here, or is cut off.
+/// Length of the first instruction of `code`, in bytes; `None` if it is unknown here, or cut off.
 pub fn length(code: &[u8], is_64bit: bool) -> Option<usize> {
     let mut rest = code;
     let (mut short, mut vector, mut long) = (false, false, false);
@@ -46,10 +46,10 @@ pub fn length(code: &[u8], is_64bit: bool) -> Option<usize> {
             rest = behind;
             two_bytes(second, vector)?
         }
-        // on 64 bits always VEX, on 32 bits if no memory would be meant (lds, les)
+        // on 64 bits always VEX; on 32 bits only if the operand is not memory (lds, les)
         0xc4 | 0xc5 if !short && !vector && (is_64bit || *rest.first()? >= 0xc0) => {
             let bytes = if opcode == 0xc5 { 1 } else { 2 };
-            // of the three-byte form only the map that the two-byte form has (0F)
+            // of the three-byte form, only the map of the two-byte form (0F)
             if opcode == 0xc4 && rest.first()? & 0x1f != 1 {
                 return None;
             }
@@ -70,7 +70,7 @@ pub fn length(code: &[u8], is_64bit: bool) -> Option<usize> {
     (length <= code.len().min(15)).then_some(length)
 }
 
-/// Opcodes of one byte. `next` is the byte behind, `number` the size of an immediate.
+/// Opcodes of one byte. `next` is the following byte, `number` the size of an immediate.
 fn one_byte(opcode: u8, next: Option<u8>, number: usize, is_64bit: bool, long: bool) -> Option<Follows> {
     // in groups bits 3 to 5 of ModRM select the instruction
     let group = next.map(|byte| byte >> 3 & 7);
@@ -132,7 +132,7 @@ fn one_byte(opcode: u8, next: Option<u8>, number: usize, is_64bit: bool, long: b
     })
 }
 
-/// Opcodes behind 0F; `vector`: with a prefix of SSE.
+/// Opcodes after 0F; `vector` means with an SSE prefix.
 fn two_bytes(opcode: u8, vector: bool) -> Option<Follows> {
     Some(match opcode {
         // moves, conversions and arithmetic of SSE
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Against binutils, on the functions of the C library (or OBJDUMP_FILE), where both are there.
+    /// Compares with binutils on the functions of the C library (or OBJDUMP_FILE), if both are available.
     #[test]
     fn as_a_disassembler_says() {
         let maps = crate::linux::process::mappings(std::process::id()).unwrap();

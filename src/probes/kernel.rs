@@ -1,4 +1,4 @@
-//! The kernel's side of the recorder: programs that are loaded, probes that are placed, hits that come out.
+//! The kernel side of the recorder: loaded programs, placed probes, and their hits.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::bpf::maps::{self, LeavesOut, Maps};
 use crate::bpf::transport::Transport;
 use crate::probes::attacher::Attacher;
 
-/// The loaded programs and what they watch.
+/// The loaded programs with their maps, hits and probes.
 pub struct Kernel {
     pub(super) attacher: Attacher,
-    /// Where hits come out.
+    /// Source of hits.
     pub transport: Transport,
-    /// What the programs are given.
+    /// Input of the programs.
     pub maps: Maps,
 }
 
@@ -32,7 +32,7 @@ impl Kernel {
         Ok(Kernel { attacher: Attacher::new(Arc::new(object)), transport, maps })
     }
 
-    /// What places probes, from whichever thread.
+    /// An attacher, which places probes from any thread.
     pub fn attacher(&self) -> Attacher {
         self.attacher.clone()
     }

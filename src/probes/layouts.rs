@@ -1,4 +1,4 @@
-//! What an IOC looks like, in the form in which the BPF programs are given it.
+//! Layouts of an IOC in the form that the BPF programs take.
 
 use epics::dbf::Numbering;
 use iocrec_log::event::Dbf;
@@ -31,7 +31,7 @@ pub fn layouts(pid: u32, layout: &Layout, abi: Abi) -> Layouts {
     Layouts { process, types: types.collect() }
 }
 
-/// Where the records of a type have their value.
+/// Location of the value in the records of a type.
 fn value_layout(rtype: &TypeLayout, numbering: Numbering) -> ValueLayout {
     let field = rtype.value.as_ref().map_or(0, |value| value.description);
     let nothing = ValueLayout { field, ..ValueLayout::zeroed() };
@@ -40,7 +40,7 @@ fn value_layout(rtype: &TypeLayout, numbering: Numbering) -> ValueLayout {
             rtype.value.as_ref().map_or((0, 0), |value| (value.offset.into(), value.dbf.into()));
         ValueLayout { form: form as u32, value, dbf, ..nothing }
     };
-    // a link or a pointer is no value
+    // a link or a pointer is not a value
     let is_value = || {
         let dbf = rtype.value.as_ref().and_then(|value| numbering.dbf(value.dbf));
         dbf.is_some_and(Dbf::holds_value)

@@ -2,12 +2,12 @@
 //!
 //! A compiler may test an argument or load a variable before it saves registers: 3.14's `post_event` begins with
 //! `mov scanCtl,%eax; cmp $1,%eax; je`. The kernel would single-step a probe on the first of these, but not one on the
-//! jump. A probe there is just as good if the instructions skipped change neither what the program reads (arguments, stack
+//! jump. A probe there is just as good if the skipped instructions change neither the program's input (arguments, stack
 //! pointer, return address) nor the flow of control: then every call passes it, and the hit is the same.
 //!
-//! So an instruction is skipped only if it is known here, byte by byte, to write nothing but flags or a register that holds
-//! no argument. At any other the search ends, and the probe goes to the beginning. The length of each instruction skipped
-//! is known exactly, so a place found is never inside an instruction.
+//! So an instruction is skipped only if it is known here, byte by byte, to write nothing but flags or a register that
+//! holds no argument. At any other, the search ends and the probe goes to the beginning. The length of each skipped
+//! instruction is known exactly, so the place found is never inside an instruction.
 
 /// Registers by their numbers in instructions (Intel SDM 2, table 2-2): rcx, rdx, rsp, rsi, rdi.
 const CX: u8 = 1;
@@ -16,12 +16,12 @@ const SP: u8 = 4;
 const SI: u8 = 6;
 const DI: u8 = 7;
 
-/// Registers of the first arguments, System V calling convention of x86_64. On i386 arguments are on the stack, to which
-/// no skipped instruction writes.
+/// Registers of the first arguments, System V calling convention of x86_64. On i386 arguments are on the stack, to
+/// which no skipped instruction writes.
 const ARGUMENTS: [u8; 4] = [DI, SI, DX, CX];
 
-/// Bytes before the first instruction that the kernel emulates; `None` if an instruction before it cannot be skipped, or
-/// the code ends before. `arguments` is the number of arguments that must be unchanged.
+/// Bytes before the first instruction that the kernel emulates; `None` if an instruction before it cannot be skipped,
+/// or the code ends before. `arguments` is the number of arguments that must be unchanged.
 pub fn emulated(is_64bit: bool, arguments: usize, code: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -41,8 +41,8 @@ pub fn emulated(is_64bit: bool, arguments: usize, code: &[u8]) -> Option<usize> 
     }
 }
 
-/// Does the kernel emulate the instruction? (uprobe setup of arch/x86/kernel/uprobes.c: branches since 3.16, `push`
-/// since 4.16.) All jumps but those through registers and memory, with which no function begins.
+/// Whether the kernel emulates the instruction (uprobe setup of arch/x86/kernel/uprobes.c: branches since 3.16, `push`
+/// since 4.16). Covers all jumps except those through registers and memory, with which no function begins.
 fn is_emulated(is_64bit: bool, code: &[u8]) -> bool {
     match code {
         // push, and with REX.B push r8..r15
@@ -99,7 +99,7 @@ fn skipped(is_64bit: bool, code: &[u8]) -> Option<Skipped> {
             }
             _ => return None,
         },
-        // mov r,imm: with REX.W all 64 bits of it
+        // mov r,imm: with REX.W all 64 bits of the immediate
         0xb8..=0xbf => {
             let register = (operation & 7) | (rex & 1) << 3;
             (if rex & 8 == 0 { 4 } else { 8 }, Some(register))
@@ -107,16 +107,16 @@ fn skipped(is_64bit: bool, code: &[u8]) -> Option<Skipped> {
         _ => return None,
     };
     let bytes = prefix + 1 + bytes;
-    // the whole instruction must be there
+    // the instruction must be complete
     (bytes <= prefix + code.len()).then_some(Skipped { bytes, writes })
 }
 
-/// Bytes behind the opcode, and the register that the instruction sets.
+/// Bytes after the opcode, and the register that the instruction sets.
 fn set(operands: Operands) -> (usize, Option<u8>) {
     (operands.bytes, Some(operands.register))
 }
 
-/// Operands, as the ModRM byte encodes them.
+/// Operands encoded by the ModRM byte.
 struct Operands {
     /// Of ModRM, SIB and displacement.
     bytes: usize,
@@ -124,7 +124,7 @@ struct Operands {
     register: u8,
     /// The same bits as part of the opcode.
     digit: u8,
-    /// The other operand; `None`: memory.
+    /// The other operand; `None` if it is in memory.
     other: Option<u8>,
 }
 
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As they begin in builds by gcc 10 to 12.
+    /// Beginnings of functions in builds by gcc 10 to 12.
     #[test]
     fn what_base_begins_functions_with() {
         let at = |code: &[u8]| emulated(true, 1, code);

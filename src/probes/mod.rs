@@ -1,9 +1,9 @@
-//! Probes in IOCs: which functions get one, where in them it is safe, how probes are placed and removed, and which tier of
-//! BPF programs serves them.
+//! Probes in IOCs: the functions to probe, the safe places in them, placing and removing probes, and the tier of BPF
+//! programs that serves them.
 //!
 //! [`tiers`] opens the best tier that works here and tries it on this very program (`self_test`). [`catalog`] lists the
 //! functions and the program of each. [`probe`] inspects an IOC's functions and places its probes through [`attacher`];
-//! `place`, `instruction` and `lead` decide where a probe may stand. [`removal`], [`deferred_close`] and [`stale_events`]
+//! `place`, `instruction` and `lead` decide where a probe may go. [`removal`], [`deferred_close`] and [`stale_events`]
 //! clean up.
 
 pub mod attacher;

@@ -1,4 +1,4 @@
-//! Why something of an IOC is not probed. The sentence is made here and nowhere else, and nothing reads it again.
+//! Reasons why parts of an IOC are not probed. The sentences are made here and nowhere else, and nothing parses them.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,7 +9,7 @@ use crate::ioc::Unprobed;
 use crate::probes::attacher::ProbeError;
 use crate::probes::place::Unfit;
 
-/// What is not probed, and why.
+/// A part of an IOC that is not probed, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotProbed {
     /// Nothing of any process: the tier has no probes.
@@ -24,34 +24,34 @@ pub enum NotProbed {
     Function(&'static str, Reason),
     /// The process routine (`rset->process`) of this record type.
     RecordType(String, Reason),
-    /// The process routine at a place where it was looked at and found good.
+    /// The process routine at a place that passed inspection.
     Routine(Reason),
 }
 
-/// Why a function is not probed.
+/// Reason why a function is not probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The kernel would single-step its first instruction, and it says no more than why something happened.
+    /// The kernel would single-step its first instruction, and it only shows causes.
     SingleStepped,
-    /// It lies in this file, which is not EPICS Base.
+    /// It is in this file, which is not EPICS Base.
     NotBase(String),
-    /// It lies in no file of EPICS Base.
+    /// It is not in any file of EPICS Base.
     NoFile,
-    /// Its code is for this machine, which is not the kernel's.
+    /// Its code is for this machine, not for the kernel's.
     OtherMachine(Architecture),
     /// The process has no code at its address.
     NoCode,
-    /// This file holds other code than when its symbols were read.
+    /// This file has changed since its symbols were read.
     CodeChanged(String),
-    /// The process's memory holds other code than this file.
+    /// The code in the process's memory differs from this file.
     CodeDiffers(String),
     /// A debugger has a breakpoint there.
     Debugger,
     /// The instructions at its beginning.
     Unfit(Unfit),
-    /// Its file has no tables for unwinding, so where functions begin is not known.
+    /// Its file has no unwind tables, so the beginnings of functions are unknown.
     NoUnwindTables,
-    /// No function begins at its address, as the tables for unwinding say.
+    /// No function begins at its address, according to the unwind tables.
     NoFunction,
     /// The probe could not be placed.
     Probe(ProbeError),
@@ -78,9 +78,9 @@ impl Display for NotProbed {
     }
 }
 
-/// What is left where `dbProcess` is missing.
+/// What is still recorded if `dbProcess` is missing.
 const ROUTINES_ALONE: &str =
-    "of processing only the entry of records' process routines is recorded, without what caused it or came of it";
+    "of processing, only entries into records' process routines are recorded, without causes or results";
 
 impl Display for Reason {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -128,13 +128,13 @@ mod tests {
             (NotProbed::NoSymbol(Function::ScanOnce), "scanOnceCallback: no such symbol"),
             (
                 NotProbed::NoSymbol(Function::DbProcess),
-                "dbProcess: no such symbol: of processing only the entry of records' process routines is recorded, \
-                 without what caused it or came of it",
+                "dbProcess: no such symbol: of processing, only entries into records' process routines are recorded, \
+                 without causes or results",
             ),
             (
                 NotProbed::Stripped,
-                "its program has no symbols: puts are taken from packets alone, and of processing only the entry of \
-                 records' process routines is recorded, without what caused it or came of it",
+                "its program has no symbols: puts are taken from packets alone, and of processing, only entries into \
+                 records' process routines are recorded, without causes or results",
             ),
             (
                 NotProbed::Function("post_event", Reason::SingleStepped),

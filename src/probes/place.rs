@@ -1,10 +1,11 @@
-//! Where in a function a probe may go, and what it costs there.
+//! Safe places for a probe in a function, and its cost there.
 //!
-//! The kernel replaces the probed instruction with a breakpoint and then has to execute it elsewhere. Some instructions it
-//! emulates (`push`, `nop`): 0.4 µs a hit. Every other it single-steps, which is a second trap: 15 µs in a virtual machine
-//! (measured, kernel 6.18). It also single-steps `endbr64`, the first instruction of code built for indirect branch
-//! tracking, so the probe goes behind it: arguments, stack pointer and return address are unchanged there. They are
-//! unchanged, too, behind instructions that only compare or set other registers, so the probe goes behind those (`lead`).
+//! The kernel replaces the probed instruction with a breakpoint and then has to execute it elsewhere. It emulates some
+//! instructions (`push`, `nop`): 0.4 µs a hit. It single-steps all others, which is a second trap: 15 µs in a virtual
+//! machine (measured, kernel 6.18). It also single-steps `endbr64`, the first instruction of code built for indirect
+//! branch tracking, so the probe goes after it: arguments, stack pointer and return address are unchanged there. They
+//! are also unchanged after instructions that only compare or set other registers, so the probe goes after those, too
+//! (`lead`).
 
 use std::fmt::{self, Display, Formatter};
 
@@ -21,7 +22,7 @@ pub enum Cost {
     Stepped,
 }
 
-/// Where to put a probe.
+/// Place for a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Bytes from the function's start.
@@ -32,14 +33,14 @@ pub struct Place {
     pub cost: Cost,
 }
 
-/// Why no probe may be put at the beginning of a function.
+/// Reason why no probe may be placed at the beginning of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// Its code is for a machine that is not supported.
+    /// Its code is for an unsupported machine.
     Machine(Architecture),
     /// It is Thumb code.
     Thumb,
-    /// The bytes there are not an instruction that compilers begin functions with.
+    /// The bytes there are not an instruction with which compilers begin functions.
     NoFunction,
     /// The code could not be read.
     Unreadable,
@@ -50,7 +51,7 @@ impl Display for Unfit {
         match self {
             Unfit::Machine(machine) => write!(f, "no probes are placed in {machine:?} code"),
             Unfit::Thumb => f.write_str("Thumb code, which kernels damage when they put a probe into it"),
-            Unfit::NoFunction => f.write_str("no function begins with what lies there"),
+            Unfit::NoFunction => f.write_str("no function begins with the bytes there"),
             Unfit::Unreadable => f.write_str("the function's code could not be read"),
         }
     }
@@ -58,14 +59,14 @@ impl Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// Where in a function to put the probe of a program that reads this number of `arguments`. `code` is the function's
-/// beginning, for `machine`; `offset` is that of the function's symbol in its file.
+/// Finds the place in a function for the probe of a program that reads this number of `arguments`. `code` is the
+/// function's beginning, for `machine`; `offset` is that of the function's symbol in its file.
 ///
 /// Accepts only instructions with which compilers begin functions and which kernels execute elsewhere as they would in
-/// place. Data mistaken for a function is most likely none of them.
+/// place. Data mistaken for a function most likely begins with none of them.
 ///
 /// # Errors
-/// No probe may be put there.
+/// No probe may be placed there.
 pub fn place(machine: Architecture, offset: u64, code: &[u8], arguments: usize) -> Result<Place, Unfit> {
     match machine {
         Architecture::X86_64 => x86(&ENDBR64, code, true, arguments),
@@ -77,9 +78,9 @@ pub fn place(machine: Architecture, offset: u64, code: &[u8], arguments: usize) 
     }
 }
 
-/// Kernels mistake Thumb code for ARM code, accept a probe in it, and overwrite the middle of an instruction: the process
-/// dies or computes wrong values (seen on 4.19, 5.4, 6.1 and 6.12). So Thumb is refused here. It is recognized by the
-/// lowest bit of the function's symbol (ELF for the Arm architecture, 5.5.3); ARM code is aligned to four bytes.
+/// Kernels mistake Thumb code for ARM code, accept a probe in it, and overwrite the middle of an instruction: the
+/// process dies or computes wrong values (seen on 4.19, 5.4, 6.1 and 6.12). So Thumb is refused here. It is recognized
+/// by the lowest bit of the function's symbol (ELF for the Arm architecture, 5.5.3); ARM code is aligned to four bytes.
 fn arm(offset: u64, code: &[u8]) -> Result<Place, Unfit> {
     if !offset.is_multiple_of(4) {
         return Err(Unfit::Thumb);
@@ -114,8 +115,8 @@ fn x86(landing: &[u8], code: &[u8], is_64bit: bool, arguments: usize) -> Result<
     Ok(Place { offset: (begin + passed) as u64, length, cost })
 }
 
-/// arm64 kernels simulate branches and PC-relative instructions and single-step all others, which is cheaper than on x86:
-/// it takes no exit from a virtual machine. The probe goes behind a landing pad (`bti c`, `paciasp`).
+/// arm64 kernels simulate branches and PC-relative instructions and single-step all others, which is cheaper than on
+/// x86: it takes no exit from a virtual machine. The probe goes after a landing pad (`bti c`, `paciasp`).
 fn aarch64(code: &[u8]) -> Result<Place, Unfit> {
     /// bti c, bti jc, paciasp (Arm ARM, hint instructions)
     const LANDING: [u32; 3] = [0xd503_245f, 0xd503_24df, 0xd503_233f];
@@ -146,11 +147,11 @@ fn aarch64(code: &[u8]) -> Result<Place, Unfit> {
 /// nop of arm64.
 const NOP: u32 = 0xd503_201f;
 
-/// The cost of instructions there has not been measured.
+/// On riscv the cost of instructions has not been measured.
 fn riscv(code: &[u8]) -> Result<Place, Unfit> {
     let Some(&[low, high]) = code.first_chunk::<2>() else { return Err(Unfit::NoFunction) };
     let first = u16::from_le_bytes([low, high]);
-    // 3 in the two lowest bits: not compressed; 0 is no instruction, 0x9002 is c.ebreak, and 0x73 is SYSTEM
+    // 3 in the two lowest bits: not compressed; 0 is not an instruction, 0x9002 is c.ebreak, and 0x73 is SYSTEM
     let (length, bad) = match first & 3 {
         3 => (4, first & 0x1f == 0x1f || first & 0x7f == 0x73),
         _ => (2, first == 0 || first == 0x9002),
@@ -161,7 +162,7 @@ fn riscv(code: &[u8]) -> Result<Place, Unfit> {
     Ok(Place { offset: 0, length, cost: Cost::Emulated })
 }
 
-/// Bytes of the breakpoint that a uprobe is on a machine (arch/*/include/asm/uprobes.h).
+/// Bytes of the uprobe breakpoint on a machine (arch/*/include/asm/uprobes.h).
 fn breakpoint(machine: Architecture) -> &'static [u8] {
     match machine {
         Architecture::Aarch64 => &[0xa0, 0x00, 0x20, 0xd4],
@@ -178,15 +179,15 @@ pub enum Memory {
     Same,
     /// The same except for a breakpoint.
     Breakpoint,
-    /// Something else.
+    /// Different.
     Differs,
 }
 
-/// Compares a function's code in its file with that in a process's memory. Breakpoints behind the probed instruction do
+/// Compares a function's code in its file with that in a process's memory. Breakpoints after the probed instruction do
 /// not matter.
 pub fn compare(machine: Architecture, place: &Place, file: &[u8], memory: &[u8]) -> Memory {
     let begin = place.offset as usize;
-    // libraries of 32 bits may have addresses in their code that are filled in when they are loaded
+    // 32-bit libraries may have addresses in their code that are filled in when they are loaded
     let is_32_bit = matches!(machine, Architecture::I386 | Architecture::Arm);
     let end = if is_32_bit { begin + place.length } else { file.len().min(memory.len()) };
     if memory.len() < begin + place.length || file.len() < end {

@@ -1,4 +1,4 @@
-//! Probes of an IOC: inspects each function, then places its probe.
+//! Probes of an IOC: inspecting each function, then placing its probe.
 //!
 //! Any thread may do this. [`Probes`] owns the probes of an IOC and removes them when it is dropped.
 
@@ -15,7 +15,7 @@ use crate::probes::place::{compare, place, Cost, Memory};
 use crate::probes::removal;
 use crate::probes::thread::{self, Thread};
 
-/// Where a function's probe would go.
+/// The place for a function's probe.
 pub struct Target<'a> {
     /// The function's name in this IOC.
     pub symbol: &'static str,
@@ -32,7 +32,7 @@ pub struct Target<'a> {
 /// Inspects a function of an IOC.
 ///
 /// # Errors
-/// Why it cannot or should not be probed.
+/// It cannot or should not be probed, for this reason.
 pub fn target<'a>(ioc: &'a IocProcess, spec: &Spec) -> Result<Target<'a>, NotProbed> {
     let symbols = spec.function.symbols();
     let found = symbols.iter().find_map(|&symbol| Some((symbol, ioc.function(symbol)?)));
@@ -45,8 +45,8 @@ pub fn target<'a>(ioc: &'a IocProcess, spec: &Spec) -> Result<Target<'a>, NotPro
     Ok(target)
 }
 
-/// Inspects the place where a function begins, at `address` as in the file of its module. `seen` is what was there when
-/// the file's symbols were read; `arguments` is the number of its arguments that the program reads.
+/// Inspects the beginning of a function, at `address` as in the file of its module. `seen` is the code that was there
+/// when the file's symbols were read; `arguments` is the number of its arguments that the program reads.
 fn look<'a>(
     ioc: &IocProcess,
     module: &'a Module,
@@ -83,10 +83,10 @@ fn look<'a>(
     Ok(Target { symbol, module, offset: offset + place.offset, code, cost: place.cost })
 }
 
-/// Where to probe the process routines of an IOC's record types, and which of them cannot be probed. Both are empty if
-/// the IOC has a `dbProcess`, and as long as its record types are not known.
+/// The places to probe in the process routines of an IOC's record types, and the routines that cannot be probed. Both
+/// are empty if the IOC has a `dbProcess`, and as long as its record types are unknown.
 ///
-/// The addresses come from the process's memory, so they may be anything.
+/// The addresses come from the process's memory, so they may have any value.
 pub fn routines(ioc: &IocProcess) -> (Vec<Target<'_>>, Vec<NotProbed>) {
     let (mut targets, mut left_out) = (Vec::new(), Vec::new());
     let layout = ioc.layout.as_ref().ok().filter(|_| ioc.function("dbProcess").is_none());
@@ -126,7 +126,7 @@ pub struct Probes {
     placed: Vec<Placing>,
 }
 
-/// A probe, and what is needed to place it again.
+/// A probe, and the data needed to place it again.
 struct Placing {
     spec: &'static Spec,
     opened: Arc<Opened>,
@@ -136,9 +136,9 @@ struct Placing {
 
 /// The result of placing all probes.
 pub struct Placed {
-    /// Those that are in place.
+    /// The probes that are in place.
     pub probes: Probes,
-    /// What is not probed, and why.
+    /// The parts that are not probed, with reasons.
     pub not_probed: Vec<NotProbed>,
 }
 
@@ -164,7 +164,7 @@ impl Probes {
         self.placed.len()
     }
 
-    /// Are they in place? Reads one file of /proc.
+    /// Whether they are in place. Reads one file of /proc.
     pub fn hold(&self) -> bool {
         self.placed.is_empty() || self.thread.is_some_and(|thread| thread.lives())
     }
@@ -186,7 +186,7 @@ impl Probes {
         Hold::HeldAnew
     }
 
-    /// Places a probe, unless it is in place already.
+    /// Places a probe, unless it is already in place.
     fn add(&mut self, attacher: &Attacher, spec: &'static Spec, target: &Target) -> Result<(), ProbeError> {
         let spot = Spot { file: target.module.file, offset: target.offset, code: target.code };
         let here = |placing: &Placing| {
@@ -214,7 +214,7 @@ impl Drop for Probes {
     }
 }
 
-/// Places those probes of [`routines`] that are not in place yet. Returns those that could not be placed.
+/// Places the probes of [`routines`] that are not in place yet. Returns those that could not be placed.
 pub fn attach_routines(attacher: &Attacher, ioc: &IocProcess, probes: &mut Probes) -> Vec<NotProbed> {
     let (targets, mut left_out) = routines(ioc);
     for target in targets {

@@ -1,24 +1,24 @@
 //! Removes probes one after the other, on a thread of its own, while none is being placed.
 //!
-//! Removing a probe takes the kernel a grace period, 0.02 to 0.2 s, during which nobody can place one. A restarted IOC would
-//! be recorded seconds late if the 13 probes of its former process were removed first. Those harm nobody meanwhile, since
-//! they are bound to a process that has ended. So their removal waits, but not for ever.
+//! Removing a probe takes the kernel a grace period, 0.02 to 0.2 s, during which none can be placed. Recording of a
+//! restarted IOC would begin seconds late if the 13 probes of its former process were removed first. Those do no harm
+//! meanwhile, since they are bound to a process that has ended. So their removal waits, but not for ever.
 
 use std::any::Any;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Removal waits until no probe was placed for this long: IOCs that start together do so within it.
+/// Removal waits until no probe has been placed for this long: IOCs that start together do so within it.
 const QUIET: Duration = Duration::from_secs(1);
 /// A removal waits at most this long, which bounds the number of probes and descriptors.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// Placing and removal under way.
+/// Placing and removal in progress.
 struct State {
     /// Number of probes that are being placed.
     placing: usize,
-    /// When one was placed last.
+    /// Time of the last placing.
     last: Option<Instant>,
     /// Number of places that must be released before a probe can be placed there.
     wanted: usize,
@@ -27,7 +27,7 @@ struct State {
 static STATE: Mutex<State> = Mutex::new(State { placing: 0, last: None, wanted: 0 });
 static CHANGED: Condvar = Condvar::new();
 
-/// A value to drop, and since when.
+/// A value to drop, and the time of the request.
 type Order = (Instant, Box<dyn Any + Send>);
 
 fn state() -> MutexGuard<'static, State> {
@@ -60,7 +60,7 @@ fn carry_out(orders: &Receiver<Order>) {
     }
 }
 
-/// How long to wait before the removal that was asked for at `since`; `None`: not at all.
+/// Time to wait before the removal requested at `since`; `None` for no wait.
 fn pause(state: &State, since: Instant, now: Instant) -> Option<Duration> {
     let left = MAX_WAIT.checked_sub(now.duration_since(since)).filter(|left| !left.is_zero())?;
     let quiet = match state.last {
@@ -72,7 +72,7 @@ fn pause(state: &State, since: Instant, now: Instant) -> Option<Duration> {
     Some(quiet.min(left))
 }
 
-/// A probe is being placed as long as this lives.
+/// Marks a probe as being placed while this lives.
 pub struct Placing(());
 
 /// Begins to place a probe.
@@ -89,7 +89,7 @@ impl Drop for Placing {
     }
 }
 
-/// Somebody waits for removals as long as this lives.
+/// Marks a wait for removals while this lives.
 pub struct Wanted(());
 
 /// Begins to wait for removals.

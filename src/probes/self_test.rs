@@ -1,10 +1,10 @@
-//! Tests a tier's programs on this very program before any IOC is touched.
+//! Tests a tier's programs on iocrec itself before any IOC is touched.
 //!
-//! That programs load says little: kernels accept probes that are never hit, some fail to read the memory of user space,
-//! and in a PID namespace of its own iocrec would never recognize a process. So iocrec probes one function of its own, calls
-//! it once, and checks that the hit holds what the function's argument points to: a record with an alarm and 40 bytes of
-//! text, whose form is looked up in the same map as those of IOCs. Then it removes the probe. A tier that fails is refused
-//! with a reason.
+//! Successful loading of programs proves little: kernels accept probes that are never hit, some fail to read user space
+//! memory, and in its own PID namespace iocrec would never recognize a process. So iocrec probes one of its own
+//! functions, calls it once, and checks that the hit holds the data to which the function's argument points: a record
+//! with an alarm and 40 bytes of text, whose form is looked up in the same map as those of IOCs. Then it removes the
+//! probe. A tier that fails is refused with a reason.
 
 use std::fmt::{self, Display, Formatter};
 use std::hint::black_box;
@@ -28,12 +28,12 @@ use crate::probes::kernel::Kernel;
 use crate::probes::place::{place, Unfit};
 use crate::probes::removal;
 
-/// Why a tier's programs cannot be relied on.
+/// Reason why a tier's programs are unreliable.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SelfTestError {
-    /// This program has 32 bits and the kernel 64.
+    /// This program is 32-bit and the kernel 64-bit.
     Pointers,
-    /// This file of its own could not be read; the errno.
+    /// This file in /proc about itself could not be read; the errno.
     OwnFile(&'static str, i32),
     /// Its own program is not an ELF file.
     OwnElf(ElfError),
@@ -43,22 +43,22 @@ pub enum SelfTestError {
     OwnCode(Unfit),
     /// The probe could not be placed.
     Probe(ProbeError),
-    /// The programs could not be given what they need.
+    /// The programs could not be given their input.
     Map(MapError),
     /// No hit came.
     NoHit,
-    /// No hit came that could be recognized: this is not the first PID namespace.
+    /// No recognizable hit came: this is not the first PID namespace.
     PidNamespace,
-    /// A hit of another program came.
+    /// A hit of a different program came.
     OtherProgram,
-    /// The function's argument was read wrong.
+    /// The function's argument was read incorrectly.
     Argument {
-        /// What it is.
+        /// Its value.
         passed: u64,
-        /// What was read.
+        /// The value read.
         read: u64,
     },
-    /// Memory was read wrong, perhaps for this reason.
+    /// Memory was read incorrectly, perhaps for this reason.
     Memory(Option<WrongReads>),
 }
 
@@ -88,7 +88,7 @@ impl Display for SelfTestError {
                         write!(f, "the argument {passed:#x} was read as {read:#x}")
                     }
                     SelfTestError::Memory(why) => {
-                        f.write_str("memory of a process is not read as it is")?;
+                        f.write_str("memory of a process is read incorrectly")?;
                         match why {
                             Some(WrongReads::LockedDown) => write!(f, ": {LOCKED_DOWN}"),
                             Some(WrongReads::Uao) => write!(f, ": {UAO}"),
@@ -107,17 +107,17 @@ impl std::error::Error for SelfTestError {}
 const UAO: &str = "arm64 kernels before 5.5 don't read a process's memory for BPF on cores with UAO (ARMv8.2, Cortex-A75 and later), \
                    unless they were built without CONFIG_ARM64_UAO";
 
-/// The value to be read: 40 bytes, the size of an EPICS string.
+/// The value to read: 40 bytes, the size of an EPICS string.
 const TEXT: [u8; 40] = *b"what iocrec must read of its own memory\0";
 const STATUS: u16 = 17;
 const SEVERITY: u16 = 2;
 
-/// The file that the probed function is in.
+/// The file that contains the probed function.
 const OWN_FILE: &str = "/proc/self/exe";
 /// Its mappings.
 const OWN_MAPPINGS: &str = "/proc/self/maps";
 
-/// What the programs take for a record; aligned as those are.
+/// The test's record for the programs, aligned like real ones.
 #[repr(C, align(16))]
 struct Record {
     rdes: *const u8,
@@ -136,10 +136,10 @@ extern "C" fn complete(record: *const Record) {
 /// Tries the programs.
 ///
 /// # Errors
-/// Why they cannot be relied on.
+/// They are unreliable, for this reason.
 pub fn run(kernel: &mut Kernel) -> Result<(), SelfTestError> {
     if size_of::<usize>() == 4 && !(machine::is_32_bit() && machine::is_named_truly()) {
-        // x86_64 kernels from 4.15 to 5.3 kill 32-bit processes at a probe, this one, too
+        // x86_64 kernels from 4.15 to 5.3 kill 32-bit processes at a probe, including this one
         return Err(SelfTestError::Pointers);
     }
     let rdes = [0u8];
@@ -149,7 +149,7 @@ pub fn run(kernel: &mut Kernel) -> Result<(), SelfTestError> {
     ask(kernel, &layouts, record)
 }
 
-/// Where everything lies in a [`Record`].
+/// The layout of a [`Record`].
 fn layouts(rdes: u64, value: u32) -> Layouts {
     let process = ProcessLayout {
         rdes: offset_of!(Record, rdes) as u32,
@@ -186,7 +186,7 @@ fn attempt(
     let offset = address - mapping.start + mapping.offset;
     let elf = elf::Elf::read(&opened, &[]).map_err(SelfTestError::OwnElf)?;
     let code = elf::code(&opened, offset);
-    // this program reads more than the others do
+    // this program reads more than the others
     let program = REC_GBL_FWD_LINK;
     let place = place(elf.machine, offset, &code, program.arguments).map_err(SelfTestError::OwnCode)?;
     let offset = offset + place.offset;
@@ -209,7 +209,7 @@ fn attempt(
     Ok((probe, answer))
 }
 
-/// Why there was no hit.
+/// Reason why there was no hit.
 fn no_hit() -> SelfTestError {
     if process::is_first_pid_namespace() {
         SelfTestError::NoHit
@@ -218,7 +218,7 @@ fn no_hit() -> SelfTestError {
     }
 }
 
-/// Is this the hit that the call must cause?
+/// Checks that this is the hit that the call must cause.
 fn judge(head: &Head, body: &Body, record: u64) -> Result<(), SelfTestError> {
     let expected = Some(Raw { dbf: 0, count: 1, bytes: &TEXT });
     let Body::Complete { value, .. } = body else { return Err(SelfTestError::OtherProgram) };
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(hit(STATUS, &[0; 40]), wrong);
     }
 
-    /// On this kernel both tiers' programs pass, and fail when they are given wrong offsets. Nothing stays behind.
+    /// On this kernel both tiers' programs pass, and fail if given wrong offsets. Nothing is left behind.
     #[test]
     fn programs_that_read_other_memory_are_refused() {
         if !is_root() {
@@ -290,8 +290,8 @@ mod tests {
         }
     }
 
-    /// As on kernels before 4.17, on this one: probes by events in tracefs, bound to a process, in a file that a
-    /// descriptor names. They go with the probe.
+    /// Tries on this kernel the probes of kernels before 4.17: by events in tracefs, bound to a process, in a file that
+    /// a descriptor names. The events are deleted with the probe.
     #[test]
     fn events_in_tracefs() {
         if !is_root() {

@@ -1,10 +1,10 @@
-//! Stale uprobe events: those that recorders which were killed have left in tracefs.
+//! Stale uprobe events: those that killed recorders have left in tracefs.
 //!
-//! Kernels before 4.17 have no PMU for uprobes. There libbpf makes an event in tracefs for each probe, which outlives its
-//! maker if that is killed. Such an event does nothing, but takes memory and a name in the kernel. libbpf puts the maker's
-//! PID into the name, so a recorder removes at its start all events whose maker is gone. Other programs' events are
-//! recognized by their names and left alone, and so are those of live processes. An event that is in use cannot be removed
-//! (EBUSY), which is as it should be.
+//! Kernels before 4.17 have no PMU for uprobes. There libbpf makes an event in tracefs for each probe, and the event
+//! outlives its maker if the maker is killed. Such an event does nothing, but takes memory and a name in the kernel.
+//! libbpf puts the maker's PID into the name, so a starting recorder removes all events whose maker is gone. It
+//! recognizes other programs' events by their names and leaves them alone, and also those of live processes. An event
+//! in use cannot be removed (EBUSY), as it should be.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -13,12 +13,12 @@ use std::path::Path;
 use crate::linux::kernel::{TRACEFS, UPROBE_EVENTS, UPROBE_PMU};
 use crate::linux::process;
 
-/// Does this kernel make probes by such events?
+/// Whether this kernel makes probes by such events.
 pub fn are_possible() -> bool {
     !Path::new(UPROBE_PMU).exists()
 }
 
-/// Removes all of them.
+/// Removes all stale events.
 pub fn remove() {
     // in another PID namespace the PIDs are those of other processes
     if process::is_first_pid_namespace() {
@@ -26,7 +26,7 @@ pub fn remove() {
     }
 }
 
-/// Removes those of a recorder that is about to end.
+/// Removes the events of a recorder that is about to end.
 pub fn remove_of(recorder: u32) {
     remove_those(&|maker| maker == recorder);
 }

@@ -1,24 +1,24 @@
-//! Chooses the thread of a process that its probes are bound to.
+//! Chooses the thread of a process to bind its probes to.
 //!
-//! All threads of the process hit a probe as long as the thread lives that it is bound to: the kernel finds the process's
-//! memory through that thread, and a thread that has ended has none. So this chooses one that will live as long as its
-//! process and seldom runs, since at each switch to or from that thread the kernel goes through its probes (1.5 µs for 13
-//! of them), and checks later that it still lives.
+//! All threads of the process hit a probe as long as the thread to which it is bound lives: the kernel finds the
+//! process's memory through that thread, and an ended thread has none. So this module chooses a thread that will live
+//! as long as its process and seldom runs, since at each switch to or from that thread the kernel walks its probes (1.5
+//! µs for 13 of them), and checks later that it still lives.
 
 use crate::linux::process;
 
-/// Threads of EPICS Base that sleep most of the time and end only with the process (errlog.c, taskwd.c), the preferred one
-/// first. The main thread may end earlier (epicsThreadExitMain: `softIoc -S`).
+/// Threads of EPICS Base that sleep most of the time and end only with the process (errlog.c, taskwd.c), the preferred
+/// one first. The main thread may end earlier (epicsThreadExitMain: `softIoc -S`).
 const LASTING: [&str; 2] = ["errlog", "taskwd"];
 
-/// A thread, identified by its start time, too: thread ids are reused.
+/// A thread, identified also by its start time: thread ids are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// The process.
     pub pid: u32,
     /// Its thread id.
     pub tid: u32,
-    /// When it began, in clock ticks of /proc.
+    /// Start time, in clock ticks of /proc.
     start: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct Thread {
 pub fn lasting(pid: u32) -> Option<Thread> {
     let mut threads = process::threads(pid);
     threads.sort_unstable_by_key(|&tid| (tid != pid, tid));
-    // without such a thread (3.14 does not name its threads) the main one, or the oldest live one
+    // without such a thread (3.14 does not name its threads): the main one, or the oldest live one
     let rank = |&tid: &u32| {
         let name = process::thread_name(pid, tid);
         LASTING.iter().position(|lasting| name == *lasting).unwrap_or(LASTING.len())
@@ -47,7 +47,7 @@ fn living(pid: u32, tid: u32) -> Option<Thread> {
 }
 
 impl Thread {
-    /// Does it still live?
+    /// Whether it still lives.
     pub fn lives(&self) -> bool {
         living(self.pid, self.tid) == Some(*self)
     }

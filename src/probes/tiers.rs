@@ -1,4 +1,4 @@
-//! Which tier is used: the best of those that are asked for and work here.
+//! Chooses the tier: the best of those that are allowed and work here.
 //!
 //! A tier is chosen by loading its programs and trying one, not by version numbers.
 
@@ -11,17 +11,17 @@ use crate::bpf::maps::LeavesOut;
 use crate::probes::kernel::Kernel;
 use crate::probes::self_test::{self, SelfTestError};
 
-/// The tier that a user asks for.
+/// The tier that the user requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TierRequest {
-    /// The best there is.
+    /// The best available.
     Auto,
-    /// This one, or a lower one with a line about it.
+    /// This one, or a lower one with a message.
     Only(Tier),
 }
 
 impl TierRequest {
-    /// May this tier be used?
+    /// Whether this tier may be used.
     fn allows(self, tier: Tier) -> bool {
         match self {
             TierRequest::Auto | TierRequest::Only(Tier::Ring) => true,
@@ -31,7 +31,7 @@ impl TierRequest {
     }
 }
 
-/// Why a tier is not used.
+/// Reason why a tier is not used.
 #[derive(Debug, PartialEq, Eq)]
 enum Refused {
     Load(LoadError),
@@ -47,7 +47,7 @@ impl Display for Refused {
     }
 }
 
-/// Loads the programs of the best tier that works here. Without any the tier is [`Tier::Packet`] and there is no
+/// Loads the programs of the best tier that works here. If none works, the tier is [`Tier::Packet`] and there is no
 /// [`Kernel`].
 pub fn open(request: TierRequest, leaves_out: LeavesOut) -> (Option<Kernel>, TierChoice) {
     let mut refused = Vec::new();
@@ -60,7 +60,7 @@ pub fn open(request: TierRequest, leaves_out: LeavesOut) -> (Option<Kernel>, Tie
     (None, TierChoice { tier: Tier::Packet, refused })
 }
 
-/// A tier, if it does what it must on this kernel.
+/// A tier, if it passes its test on this kernel.
 fn open_tier(tier: Tier, leaves_out: LeavesOut) -> Result<Kernel, Refused> {
     let mut kernel = Kernel::load(tier, leaves_out).map_err(Refused::Load)?;
     self_test::run(&mut kernel).map_err(Refused::SelfTest)?;

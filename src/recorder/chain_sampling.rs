@@ -1,9 +1,9 @@
-//! Chain sampling: how many chains are kept, as many as the user says (`--thin`) or as the disk has room for (`--retain`).
+//! Chain sampling: the number of chains kept, set by the user (`--thin`) or by the disk space (`--retain`).
 //!
-//! For `--retain` the rate at which the log grows is compared with the rate at which it would just fill the disk's
-//! share in the time asked for. As long as it is higher, the pause between the chains kept of each record grows;
-//! when it is lower, the pause shrinks. So as little is left out as possible, and there is room for puts and definitions,
-//! which are never left out.
+//! `--retain` compares the rate at which the log grows with the rate that would just fill the disk's share in the time
+//! asked for. While it is higher, the pause between the chains kept of each record grows; while it is lower, the pause
+//! shrinks. So the sampler leaves out as little as possible, and keeps space for puts and definitions, which are never
+//! left out.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use crate::bpf::maps::ChainSampling;
 
 /// Nanoseconds over which the rate is measured: several times as long as a block waits to be written.
 const PERIOD: u64 = 5_000_000_000;
-/// The shortest pause, nanoseconds: half that of EPICS's fastest scan, .1 second. Anything shorter counts as none.
+/// Shortest pause, nanoseconds: half the period of EPICS's fastest scan, .1 second. Anything shorter counts as none.
 const SHORTEST: u64 = 50_000_000;
-/// The longest: each record that processes is seen every ten minutes.
+/// Longest pause: each record that processes is seen every ten minutes.
 const LONGEST: u64 = 600_000_000_000;
-/// The part of the disk's share that is always there: the oldest segment is deleted whole, a tenth of the share at most.
+/// Part of the disk's share that is always in use: the oldest segment is deleted whole, a tenth of the share at most.
 const SHARE: f64 = 0.9;
-/// The rate aimed at, as a part of the allowed rate.
+/// Target rate, as a part of the allowed rate.
 const AIM: f64 = 0.9;
-/// The lowest part of the allowed rate that needs no change.
+/// Lowest part of the allowed rate that needs no change.
 const LOW: f64 = 0.8;
-/// The pause changes by no more than this in one step, since one period may be unlike the next.
+/// Largest factor by which one step changes the pause, since one period may differ from the next.
 const STEP: f64 = 3.0;
 /// Least time between two messages for people, nanoseconds.
 const MESSAGE_PERIOD: u64 = 60_000_000_000;
 
-/// How long a log is to last within how much disk.
+/// The time that a log must cover, and the disk space for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Retain {
     /// `--max-disk`.
@@ -35,25 +35,25 @@ pub struct Retain {
     pub time: Duration,
 }
 
-/// A new number of chains to keep.
+/// A change of the number of chains to keep.
 #[derive(Debug, PartialEq)]
 pub struct Change {
     /// `None`: all.
     pub sampling: Option<ChainSampling>,
-    /// Why.
+    /// Reason for the change.
     pub cause: String,
-    /// People should read it, too.
+    /// Whether people should read it, too.
     pub aloud: bool,
 }
 
-/// Decides how many chains are kept.
+/// Decides how many chains to keep.
 pub struct Sampler {
-    /// What the user allows at most.
+    /// The user's limit.
     limit: Option<ChainSampling>,
     retain: Option<Retain>,
-    /// Nanoseconds between two chains that are kept; 0: no more than `limit` says.
+    /// Nanoseconds between two chains that are kept; 0: only `limit` applies.
     pause: u64,
-    /// When the rate was looked at, and what had been written then. The first is only a beginning.
+    /// Time of the last look at the rate, and the bytes written by then. The first look only sets the start.
     looked: Option<(u64, u64)>,
     last_message: u64,
     begun: bool,
@@ -66,12 +66,12 @@ impl Sampler {
         Sampler { limit, retain, pause: 0, looked: None, last_message: 0, begun: false }
     }
 
-    /// May chains be left out at all?
+    /// Whether chains may be left out at all.
     pub fn leaves_out(&self) -> bool {
         self.limit.is_some() || self.retain.is_some()
     }
 
-    /// To be called about once a second with the monotonic time and the bytes written so far.
+    /// Call this about once a second with the monotonic time and the bytes written so far.
     pub fn step(&mut self, now: u64, written: Option<u64>) -> Option<Change> {
         if !std::mem::replace(&mut self.begun, true) {
             let limit = self.limit?;
@@ -134,7 +134,7 @@ impl Sampler {
     }
 }
 
-/// How many chains are kept, for people.
+/// The number of chains kept, for people.
 pub fn in_words(sampling: Option<ChainSampling>) -> String {
     match sampling {
         None => "all chains are kept".into(),
@@ -151,8 +151,8 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// An IOC whose records begin chains at these rates a second, each of them 100 bytes, beside `other` bytes/s that
-    /// are never left out; how many bytes/s are written after some minutes, and the pause.
+    /// Simulates an IOC whose records begin chains at these rates a second, 100 bytes each, beside `other` bytes/s that
+    /// are never left out. Returns the bytes/s written after some minutes, and the pause.
     fn settles(sampler: &mut Sampler, rates: &[f64], other: f64) -> (f64, u64) {
         let (mut written, mut rate) = (0.0, 0.0);
         for second in 1..=600u64 {

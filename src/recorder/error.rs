@@ -1,4 +1,4 @@
-//! Why a recorder cannot begin.
+//! Reasons why a recorder cannot start.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use nix::errno::Errno;
 use crate::linux::reader::budget::Refused;
 use crate::net::capture::CaptureError;
 
-/// Nothing can be recorded at all, or nothing of what the user asked for.
+/// Nothing can be recorded at all, or nothing of the user's selection.
 #[derive(Debug)]
 pub enum StartError {
-    /// The kernel does not say what machine this is.
+    /// The kernel does not identify the machine.
     Host(HostError),
     /// An interface that the user named cannot be captured.
     Capture(CaptureError),
-    /// There are neither packets nor probes; why, as far as known.
+    /// There are neither packets nor probes; the reasons, as far as known.
     NothingToRecord {
-        /// Why no packets.
+        /// Why there are no packets.
         packets: Option<CaptureError>,
-        /// Why no probes.
+        /// Why there are no probes.
         probes: Option<String>,
     },
     /// No process that the user asked for can be recorded; this is the last of them.
@@ -33,15 +33,15 @@ pub enum StartError {
 /// Why a process that the user asked for is not recorded.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotTraced {
-    /// It does not answer, or costs too much to look at.
+    /// It does not answer, or costs too much to inspect.
     DoesNotAnswer(Refused),
-    /// There is none.
+    /// It does not exist.
     NoProcess,
-    /// It is another user's, by name, whom `--user` leaves out.
+    /// It belongs to another user, named here, whom `--user` leaves out.
     OtherUser(String),
-    /// It is no IOC and no CA server.
+    /// It is neither an IOC nor a CA server.
     NoIoc {
-        /// Its command line, made fit to be shown.
+        /// Its command line, made safe to show.
         command: String,
     },
 }
@@ -58,17 +58,17 @@ impl fmt::Display for StartError {
             }
             StartError::NotTraced { pid, reason } => match reason {
                 NotTraced::DoesNotAnswer(refused) => {
-                    write!(f, "process {pid} does not answer: {refused}; it is tried again")
+                    write!(f, "process {pid} does not answer: {refused}")
                 }
                 NotTraced::NoProcess => {
-                    write!(f, "there is no process {pid}; iocrec check lists the IOCs there are")
+                    write!(f, "there is no process {pid}; iocrec check lists the running IOCs")
                 }
                 NotTraced::OtherUser(user) => {
-                    write!(f, "process {pid} is of the user {user}, whom --user leaves out")
+                    write!(f, "process {pid} belongs to user {user}, whom --user leaves out")
                 }
                 NotTraced::NoIoc { command } => write!(
                     f,
-                    "process {pid} ({command}) is no IOC and no CA server; iocrec check lists those there are"
+                    "process {pid} ({command}) is neither an IOC nor a CA server; iocrec check lists those"
                 ),
             },
         }

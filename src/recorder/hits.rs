@@ -1,4 +1,4 @@
-//! Hits of the probes turned into facts: addresses into ids, bytes into values.
+//! Turns hits of the probes into facts: addresses into ids, bytes into values.
 
 use iocrec_log::event::{CaLinkPut, Cause, ChainsLeftOut, Complete, Dbf, Fact, Process, Put, PutKind, Value};
 
@@ -12,7 +12,7 @@ use crate::recorder::registry::threads::{HitPlace, NewThread, Step};
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::value::{dbf, text, value};
 
-/// Makes facts of one hit in an IOC; its thread, when it is that thread's first.
+/// Turns one hit in an IOC into facts. Returns its thread if this is the thread's first hit.
 pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Body) -> Option<NewThread> {
     let layout = ioc.process.as_ref()?.layout.as_ref();
     let numbering = layout.map_or(Numbering::Since3161, |layout| layout.numbering);
@@ -62,10 +62,10 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
             let field = field.map(|field| field.id);
             let dbf = if acknowledged.is_some() { Dbf::UShort } else { dbf(&requested, numbering) };
             let count = requested.count;
-            // dbProcessNotify is handed no value: the dbPut inside it is
+            // dbProcessNotify gets no value: the dbPut inside it does
             let known =
                 |raw| if kind == PutKind::Notify { Value::Unknown } else { value(raw, numbering, false) };
-            // the old value that was read is that of the put's field, not of ACKS or ACKT
+            // the old value read is that of the put's field, not of ACKS or ACKT
             let (requested, old) = match acknowledged {
                 Some(_) => (known(&requested), Value::Unknown),
                 None => match link.zip(numbering.dbf(old.dbf)) {
@@ -80,7 +80,7 @@ pub fn record_hit(env: &mut Env<'_>, ioc: &mut TracedIoc, head: &Head, body: Bod
             Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
         }
         Body::LinkPut { record, pv, value: raw } => {
-            // a link that does not say whose it is belongs to the record that it lies in
+            // a link that does not name its record belongs to the record that it lies in
             let address = match record {
                 0 => ioc.link_owner(env, head.object),
                 record => Some(record),

@@ -1,9 +1,8 @@
 //! Events that wait for the name of a call site.
 //!
-//! Another thread looks up in a symbol table which function a put or a cause comes from; and a definition
-//! comes before what refers to it. So events wait behind a site's definition until its function is known, some
-//! milliseconds as a rule. They wait no longer than `MAX_WAIT`, and no more than `MAX_EVENTS` of them: then the function
-//! stays unknown.
+//! Another thread looks up in a symbol table which function a put or a cause comes from, and a definition precedes what
+//! refers to it. So events wait behind a call site's definition until its function is known, usually some milliseconds.
+//! They wait no longer than `MAX_WAIT`, and at most `MAX_EVENTS` of them wait; beyond that the function stays unknown.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,26 +11,26 @@ use iocrec_log::event::{CallSite, CallSiteId, Event, Fact};
 use crate::linux::clock;
 use crate::recorder::sink::Sink;
 
-/// Nanoseconds that events wait at most.
+/// Longest wait of events, nanoseconds.
 const MAX_WAIT: u64 = 1_000_000_000;
-/// Events that wait at most, some 2 MiB.
+/// Most events that wait, some 2 MiB.
 const MAX_EVENTS: usize = 16_384;
 
 /// Holds events back on their way to another sink.
 pub struct Holding<'a> {
     sink: &'a mut dyn Sink,
     waiting: VecDeque<Event>,
-    /// Sites whose function is not known yet, and until when that is waited for.
+    /// Call sites whose function is not known yet, and the deadline for each.
     awaited: HashMap<CallSiteId, u64>,
 }
 
 impl<'a> Holding<'a> {
-    /// In front of this sink.
+    /// Puts itself in front of this sink.
     pub fn new(sink: &'a mut dyn Sink) -> Holding<'a> {
         Holding { sink, waiting: VecDeque::new(), awaited: HashMap::new() }
     }
 
-    /// Passes on what need not wait any more.
+    /// Passes on the events that no longer need to wait.
     fn pass_on(&mut self) {
         let awaited = &self.awaited;
         let is_awaited =

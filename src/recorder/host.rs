@@ -25,7 +25,7 @@ pub fn host() -> Result<Host, HostError> {
     })
 }
 
-/// A tier's name on the command line and for people.
+/// A tier's name, on the command line and for people.
 pub fn name_of(tier: Tier) -> &'static str {
     match tier {
         Tier::Ring => "ring",
@@ -34,7 +34,7 @@ pub fn name_of(tier: Tier) -> &'static str {
     }
 }
 
-/// A line for the user where the tier is lower than asked for; a reason that two tiers share is given once.
+/// A line for the user if the tier is lower than requested. A reason that two tiers share is given once.
 pub fn lower_tier(request: TierRequest, choice: &TierChoice) -> Option<String> {
     let mut reasons: Vec<(String, &str)> = Vec::new();
     for (tier, reason) in &choice.refused {

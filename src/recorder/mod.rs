@@ -1,8 +1,8 @@
 //! The recorder turns hits from the kernel and packets from the network into facts, and hands them to a sink.
 //!
-//! One thread, one loop (`run`): it asks the `sources` in turn. Other threads look at processes and place probes
-//! ([`crate::inspector`]), so the loop never waits for them. It waits only for short reads of an IOC's memory, and never
-//! long. IOCs may come and go; the log has every loss.
+//! One thread, one loop (`run`): it asks the `sources` in turn. Other threads inspect processes and place probes
+//! ([`crate::inspector`]), so the loop never waits for them. It waits only for short reads of an IOC's memory. IOCs may
+//! start and end at any time; the log has every loss.
 //!
 //! The `registry` holds the traced processes, `circuits` the Channel Access circuits.
 
@@ -61,13 +61,13 @@ pub use crate::recorder::shortfall::not_captured;
 pub struct Recorder(Loop);
 
 impl Recorder {
-    /// Loads the programs, opens the capture, finds the IOCs; lines for the user come back beside it.
+    /// Loads the programs, opens the capture, finds the IOCs. Also returns lines for the user.
     ///
     /// # Errors
     /// Nothing can be recorded at all.
     pub fn new(options: Options, sink: &mut dyn Sink) -> Result<(Recorder, Vec<String>), StartError> {
         let mut messages = Vec::new();
-        // before there is much in memory of which the reader would keep a copy
+        // before there is much memory for the reader to copy
         reader::use_reader_process();
         crate::probes::stale_events::remove();
         let sampler = Sampler::new(options.thin, options.retain);
@@ -102,7 +102,7 @@ impl Recorder {
         let (maps, transport) = kernel.map(|Kernel { maps, transport, .. }| (maps, transport)).unzip();
         let run = Run { new_records: leaves_out.any().then(Vec::new), ..Run::default() };
         let mut recorder = Loop::new(options, machine, maps, run);
-        // in the order in which they are asked: see the module
+        // in the order in which the loop asks them: see the module
         recorder.add(Sampling(sampler));
         recorder.add(ChannelAccess::new(captures));
         if let (Some(transport), Some(attacher)) = (transport, attacher) {
@@ -117,7 +117,7 @@ impl Recorder {
         Ok((Recorder(recorder), messages))
     }
 
-    /// Records until told to end, by a signal or by the duration. Lines for the user go to `say`.
+    /// Records until a signal or the duration ends it. Lines for the user go to `say`.
     pub fn run(&mut self, sink: &mut dyn Sink, say: &mut dyn FnMut(&str)) {
         self.0.run(sink, say);
     }

@@ -1,4 +1,4 @@
-//! What to record.
+//! Options of a recording.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use crate::probes::tiers::TierRequest;
 use crate::recorder::chain_sampling::Retain;
 use crate::recorder::selection::Selection;
 
-/// What the user wants recorded, and how.
+/// The user's choice of what to record, and how.
 pub struct Options {
-    /// The tier asked for.
+    /// Tier requested.
     pub tier: TierRequest,
     /// Interfaces to capture on; `any` for all.
     pub interfaces: Vec<String>,
-    /// CA server ports besides those that are found.
+    /// CA server ports in addition to those found.
     pub ports: Vec<u16>,
-    /// Only these processes; all where empty.
+    /// Only these processes; all if empty.
     pub pids: Vec<u32>,
-    /// Whose processes.
+    /// Users whose processes are recorded.
     pub users: Users,
-    /// Which records and PVs.
+    /// Records and PVs to record.
     pub selection: Selection,
-    /// Leave the IOCs' command lines out of the log.
+    /// Whether to leave the IOCs' command lines out of the log.
     pub no_command_lines: bool,
-    /// Record puts?
+    /// Whether to record puts.
     pub puts: bool,
-    /// Record processing?
+    /// Whether to record processing.
     pub process: bool,
     /// End after this time.
     pub duration: Option<Duration>,

@@ -1,5 +1,5 @@
-//! The recorder's status, as `iocrec status` shows it. The thread that writes the log, which sees every event, puts it
-//! together; the thread that answers requests reads it.
+//! The recorder's status, as `iocrec status` shows it. The thread that writes the log, which sees every event, updates
+//! it; the thread that answers requests reads it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,22 +15,22 @@ use crate::terminal;
 
 /// Nanoseconds between counts.
 const COUNT_PERIOD: u64 = 1_000_000_000;
-/// Counts that are kept: rates are those of the last minute.
+/// Number of counts kept: rates cover the last minute.
 const COUNTS: usize = 61;
-/// Nanoseconds after which a silent thread counts as hanging: the log's thread waits for its disk.
+/// Nanoseconds after which a silent log thread counts as hanging: it waits for its disk.
 const HANGS: u64 = 3_000_000_000;
 
-/// What has happened so far. Counts only rise.
+/// Counts of events so far. They only rise.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     time: u64,
     /// All events.
     events: u64,
-    /// Hits: all that happened, without definitions and notes.
+    /// Hits: all events except definitions and notes.
     hits: u64,
-    /// Records that were processed: that have completed, or begun where completions are not seen.
+    /// Records that were processed: completions, or starts where completions are not seen.
     processed: u64,
-    /// Puts seen on the network, and in IOCs; most of the first are among the second, too.
+    /// Puts seen on the network, and inside IOCs; most of the former are among the latter, too.
     puts: (u64, u64),
     /// Bytes written.
     written: u64,
@@ -48,23 +48,23 @@ struct IocLine {
 pub struct Report {
     /// The log's directory.
     directory: String,
-    /// The cap, bytes.
+    /// The cap on disk use, bytes.
     max_disk: u64,
-    /// When the recorder began: monotonic, and wall-clock nanoseconds since 1970.
+    /// Start of the recorder: monotonic, and wall-clock nanoseconds since 1970.
     began: (u64, i64),
     tier: Option<TierChoice>,
     iocs: Vec<IocLine>,
     counts: Counts,
-    /// Those of the last minute, oldest first.
+    /// Counts of the last minute, oldest first.
     before: VecDeque<Counts>,
     losses: BTreeMap<&'static str, u64>,
     status: Status,
-    /// When the log's thread last updated this, monotonic.
+    /// Time of the log thread's last update, monotonic.
     updated: u64,
 }
 
 impl Report {
-    /// Of a recorder that begins now. `max_disk` is its cap, bytes.
+    /// The report of a recorder that starts now. `max_disk` is its cap, bytes.
     pub fn new(directory: String, max_disk: u64) -> Report {
         let now = clock::monotonic();
         let began = (now, clock::wall_offset().saturating_add_unsigned(now));
@@ -86,7 +86,7 @@ impl Report {
         }
     }
 
-    /// Updates it at a monotonic time.
+    /// Updates the report at a monotonic time.
     pub fn update(&mut self, now: u64, status: &Status, context: &Context) {
         self.updated = now;
         self.counts.time = now;
@@ -108,7 +108,7 @@ impl Report {
         self.counts.written
     }
 
-    /// Mean of the last minute: how much a count grows in a second.
+    /// Mean growth of a count in a second, over the last minute.
     fn rate(&self, count: impl Fn(&Counts) -> u64) -> f64 {
         let Some(first) = self.before.front() else { return 0.0 };
         let seconds = self.counts.time.saturating_sub(first.time) as f64 / 1e9;
@@ -119,7 +119,7 @@ impl Report {
         }
     }
 
-    /// What keeps it from storing.
+    /// Why nothing is stored, if so.
     fn trouble(&self, now: u64) -> Option<String> {
         let silent = now.saturating_sub(self.updated);
         match &self.status.state {
@@ -131,25 +131,25 @@ impl Report {
         }
     }
 
-    /// When the loop last came round.
+    /// The last round of the loop.
     fn looped(&self, now: u64, times: Times) -> String {
         match times.looped {
             Some(last) if now.saturating_sub(last) > HANGS => {
-                format!("HANGS: it last took over what waits {} ago", age(now, last))
+                format!("HANGS: last round {} ago", age(now, last))
             }
             Some(last) => format!("{} ago", age(now, last)),
             None => format!("not yet: it has looked for IOCs for {}", age(now, self.began.0)),
         }
     }
 
-    /// Everything that was lost, by where.
+    /// All losses, by source.
     fn lost(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let storage = self.losses.get("storage").copied().unwrap_or(0).saturating_add(self.status.lost);
         let others = self.losses.iter().filter(|(source, _)| **source != "storage").map(|(s, n)| (*s, *n));
         others.chain([("storage", storage)]).filter(|(_, count)| *count > 0)
     }
 
-    /// For people, at a monotonic time.
+    /// The report as text, at a monotonic time.
     pub fn text(&self, now: u64, times: Times) -> String {
         let mut text = terminal::page();
         let mut line = |what: &str, words: std::fmt::Arguments| {
@@ -187,7 +187,7 @@ impl Report {
         );
         line("loop", format_args!("{}", self.looped(now, times)));
         if let Some(since) = times.inspecting {
-            line("waiting", format_args!("a process has waited to be looked at for {}", age(now, since)));
+            line("waiting", format_args!("a process has waited for inspection for {}", age(now, since)));
         }
         match self.trouble(now) {
             None => line("storing", format_args!("yes")),
@@ -226,7 +226,7 @@ impl Report {
         text.into_text()
     }
 
-    /// As one JSON object, at a monotonic time.
+    /// The report as one JSON object, at a monotonic time.
     pub fn json(&self, now: u64, times: Times) -> String {
         let status = &self.status;
         let refused = self.tier.iter().flat_map(|tier| &tier.refused);
@@ -303,7 +303,7 @@ pub fn bytes(count: u64) -> String {
     format!("{count} B")
 }
 
-/// How long ago, for people.
+/// Time since `then`, for people.
 fn age(now: u64, then: u64) -> String {
     let age = now.saturating_sub(then);
     if age < 10_000_000_000 {
@@ -312,12 +312,12 @@ fn age(now: u64, then: u64) -> String {
     length(age / 1_000_000_000)
 }
 
-/// How long ago, seconds.
+/// Time since `then`, seconds.
 fn json_age(now: u64, then: Option<u64>) -> String {
     then.map_or("null".into(), |then| format!("{:.3}", now.saturating_sub(then) as f64 / 1e9))
 }
 
-/// Seconds for people.
+/// A number of seconds, for people.
 fn length(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -397,12 +397,12 @@ mod tests {
         assert_eq!(json(fine)["loop_age"], 0.05);
         let hangs = Times { looped: Some(180 * SECOND), inspecting: Some(170 * SECOND) };
         let text = report.text(200 * SECOND, hangs);
-        assert!(text.contains("loop      HANGS: it last took over what waits 20 s ago\n"), "{text}");
-        assert!(text.contains("waiting   a process has waited to be looked at for 30 s\n"), "{text}");
+        assert!(text.contains("loop      HANGS: last round 20 s ago\n"), "{text}");
+        assert!(text.contains("waiting   a process has waited for inspection for 30 s\n"), "{text}");
         assert_eq!((&json(hangs)["loop_age"], &json(hangs)["inspection_age"]), (&20.0.into(), &30.0.into()));
     }
 
-    /// Of a stripped IOC only the entry of process routines is seen; an asynchronous record enters its own twice.
+    /// A stripped IOC shows only the entry of process routines; an asynchronous record enters its own twice.
     #[test]
     fn records_of_stripped_iocs_count_as_processed() {
         let mut report = Report::default();

@@ -1,7 +1,8 @@
 //! The loop: it asks every source in turn, some twenty times a second, and notes losses and the wall clock.
 //!
-//! The order is exact. An IOC's last facts come before its end: all that wait are taken before processes are let go. At
-//! its end the recorder waits a moment for answers that the last hits need: names of call sites, clients.
+//! The order is exact. An IOC's last facts come before its end: all waiting facts are taken before the tracing of a
+//! process ends. At its own end the recorder waits a moment for answers that the last hits need: names of call sites,
+//! clients.
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
@@ -20,24 +21,24 @@ use crate::recorder::registry::Registry;
 use crate::recorder::sink::Sink;
 use crate::recorder::sources::{Lost, Source, ROUND};
 
-/// How often processes are looked for, nanoseconds: an IOC that starts is seen within this.
+/// Interval between searches for processes, nanoseconds: an IOC that starts is seen within this.
 const SURVEY: u64 = 1_000_000_000;
-/// How long the start waits for all processes to be inspected, nanoseconds. The rest are inspected while others are
+/// Longest wait of the start for all processes to be inspected, nanoseconds. The rest are inspected while others are
 /// recorded.
 const START: u64 = 5_000_000_000;
-/// How long the end waits for answers, nanoseconds: whoever ends the recorder waits a second at most in all.
+/// Longest wait of the end for answers, nanoseconds: ending the recorder takes at most a second in all.
 const SETTLE: u64 = 300_000_000;
-/// Time between two rounds while it waits.
+/// Pause between two rounds of that wait.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Rounds before a look for ended IOCs and at the end: more than the ring holds. Under a load that fills it as
-/// fast there must be an end all the same.
+/// Rounds before a look for ended IOCs, and at the end: they take more than the ring holds. The limit ends them even
+/// under a load that refills the ring as fast.
 const MAX_ROUNDS: usize = 8;
-/// How often the wall clock is noted, nanoseconds: a step of it is known to this.
+/// Interval between notes of the wall clock, nanoseconds: the time of a step is known to this.
 const CLOCK: u64 = 10_000_000_000;
-/// Steps of the wall clock that are noted at once, nanoseconds.
+/// Smallest step of the wall clock that is noted at once, nanoseconds.
 const CLOCK_STEP: u64 = 1_000_000;
 
-/// The sources, and all that they work on.
+/// The sources, and everything that they work on.
 pub struct Loop {
     pub(super) options: Options,
     machine: Machine,
@@ -47,16 +48,16 @@ pub struct Loop {
     maps: Option<Maps>,
     run: Run,
     wall_offset: i64,
-    /// When losses were last counted: new ones came later.
+    /// Time of the last count of losses: new ones are later.
     counted: u64,
-    /// Has something new been found since memory was last given back?
+    /// Whether anything new has been found since memory was last given back.
     changed: bool,
-    /// Had it before?
+    /// Whether anything new had been found before that.
     changed_before: bool,
 }
 
 impl Loop {
-    /// Without anything taken yet.
+    /// Creates a loop without sources.
     pub fn new(options: Options, machine: Machine, maps: Option<Maps>, run: Run) -> Loop {
         let counted = machine.clock.monotonic();
         Loop {
@@ -74,7 +75,7 @@ impl Loop {
         }
     }
 
-    /// Adds a source behind the others.
+    /// Adds a source after the others.
     pub fn add(&mut self, source: impl Source + 'static) {
         self.sources.push(Box::new(source));
     }
@@ -83,7 +84,7 @@ impl Loop {
         self.machine.clock.monotonic()
     }
 
-    /// Works with the sources. True if they have changed something that all adapt to.
+    /// Works with the sources. True if they have changed something that all must adapt to.
     fn work(
         &mut self,
         sink: &mut dyn Sink,
@@ -105,7 +106,7 @@ impl Loop {
         cx.changed
     }
 
-    /// Asks all sources once. True if there may be more.
+    /// Asks all sources once. True if more facts may wait.
     fn round(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) -> bool {
         let mut more = false;
         let changed = self.work(sink, messages, |sources, cx| {
@@ -121,7 +122,7 @@ impl Loop {
         more
     }
 
-    /// Takes all facts that wait now, however many come meanwhile.
+    /// Takes all facts that wait now, even if more arrive meanwhile.
     fn take_all(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) {
         for _ in 0..MAX_ROUNDS {
             if !self.round(sink, messages) {
@@ -130,10 +131,10 @@ impl Loop {
         }
     }
 
-    /// Begins, and waits a while for every running IOC to be found.
+    /// Starts, and waits a while until every running IOC has been found.
     ///
     /// # Errors
-    /// Nothing of what the user asked for can be recorded.
+    /// Nothing of the user's selection can be recorded.
     pub fn start(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) -> Result<(), StartError> {
         self.work(sink, messages, |sources, cx| sources.iter_mut().for_each(|source| source.begin(cx)));
         let end = self.now().saturating_add(START);
@@ -148,7 +149,7 @@ impl Loop {
             sink.tick(self.now());
         }
         if told_to_end() {
-            // not all was looked at
+            // not everything was looked at
             return Ok(());
         }
         let mut outcome = Ok(());
@@ -158,7 +159,7 @@ impl Loop {
         outcome
     }
 
-    /// Records until told to end, by a signal or by the duration. Lines for people go to `say`.
+    /// Records until a signal or the duration ends it. Lines for people go to `say`.
     pub fn run(&mut self, sink: &mut dyn Sink, say: &mut dyn FnMut(&str)) {
         let start = self.now();
         let end = self.options.duration.map(|duration| start.saturating_add(duration.as_nanos() as u64));
@@ -204,7 +205,7 @@ impl Loop {
             sources.iter_mut().for_each(|source| source.second(cx));
         });
         self.note_losses(sink);
-        // after a change, and once more when the log's thread has worked on it
+        // after a change, and once more after the log's thread has handled it
         let changed = changed | std::mem::take(&mut self.changed);
         if changed || self.changed_before {
             give_memory_back();
@@ -212,7 +213,7 @@ impl Loop {
         self.changed_before = changed;
     }
 
-    /// Takes all that is left, with the answers that it needs.
+    /// Takes all remaining facts, with the answers that they need.
     fn end(&mut self, sink: &mut dyn Sink, messages: &mut Vec<String>) {
         self.work(sink, messages, |sources, cx| sources.iter_mut().for_each(|source| source.stop(cx)));
         self.take_all(sink, messages);
@@ -229,7 +230,7 @@ impl Loop {
         self.note_losses(sink);
     }
 
-    /// Waits until there is something to do, at most a round. True if a traced process has ended.
+    /// Waits for work, at most one round. True if a traced process has ended.
     fn wait(&self) -> bool {
         let fds: Vec<RawFd> = self.sources.iter().flat_map(|source| source.descriptors()).collect();
         let mut polled: Vec<PollFd> = fds
@@ -249,14 +250,14 @@ impl Loop {
         polled.iter().skip(of_sources).any(|ending| ending.any() == Some(true))
     }
 
-    /// Notes what the wall clock shows.
+    /// Notes the wall clock's time.
     pub fn note_clock(&mut self, now: u64, sink: &mut dyn Sink) {
         self.wall_offset = self.machine.clock.wall_offset();
         let wall = self.wall_offset.saturating_add_unsigned(now);
         sink.push(Event { time: now, fact: Fact::Clock(Clock { wall }) });
     }
 
-    /// Notes what the sources have lost since this was last done: a recorder that was stopped has lost since then.
+    /// Notes the sources' losses since the last call: a stopped recorder has lost facts since then.
     fn note_losses(&mut self, sink: &mut dyn Sink) {
         let now = self.now();
         let since = std::mem::replace(&mut self.counted, now);
@@ -269,7 +270,7 @@ impl Loop {
     }
 }
 
-/// Symbol tables were read, megabytes for some programs: glibc would keep that memory.
+/// Gives the memory of symbol tables, megabytes for some programs, back to the system: glibc would keep it.
 fn give_memory_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim may be called at any time.

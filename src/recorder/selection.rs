@@ -1,4 +1,4 @@
-//! Which records and PVs are wanted: `--only` and `--exclude`.
+//! Selection of records and PVs: `--only` and `--exclude`.
 
 use epics::Pv;
 use iocrec_log::glob::Glob;
@@ -11,24 +11,24 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// From what the user wrote.
+    /// Reads the user's patterns.
     pub fn new(only: &[String], exclude: &[String]) -> Selection {
         let globs = |patterns: &[String]| patterns.iter().map(|pattern| Glob::new(pattern)).collect();
         Selection { only: globs(only), exclude: globs(exclude) }
     }
 
-    /// Is everything wanted?
+    /// Whether everything is wanted.
     pub fn is_all(&self) -> bool {
         self.only.is_empty() && self.exclude.is_empty()
     }
 
-    /// Is a record wanted? One without a known name (empty) is, unless only certain ones are.
+    /// Whether a record is wanted. A record without a known name (empty) is, unless `--only` is given.
     pub fn record(&self, name: &str) -> bool {
         (self.only.is_empty() || self.only.iter().any(|glob| glob.matches(name)))
             && !self.exclude.iter().any(|glob| glob.matches(name))
     }
 
-    /// Is a PV, `RECORD` or `RECORD.FIELD`, wanted? By its whole name or by its record's.
+    /// Whether a PV, `RECORD` or `RECORD.FIELD`, is wanted, by its whole name or by its record's.
     pub fn pv(&self, name: &str) -> bool {
         let record = Pv::new(name).record;
         let matches = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(name) || glob.matches(record));

@@ -1,6 +1,6 @@
 //! Shortfalls of an IOC's recording, and their reasons: the log's `not_probed`.
 //!
-//! They are values; only the fact for the log holds sentences ([`Shortfalls::lines`]).
+//! They are values; [`Shortfalls::lines`] makes the sentences for the log.
 
 use std::fmt;
 
@@ -18,17 +18,17 @@ pub enum Shortfall {
     NotProbed(NotProbed),
     /// Its record layout is unknown.
     NoLayout(LayoutError),
-    /// The BPF programs have no room for its record layout.
+    /// The BPF maps have no space for its record layout.
     NotInMaps(MapError),
-    /// The BPF programs have no room for record types that it has loaded later.
+    /// The BPF maps have no space for record types that it loaded later.
     NoNewTypes(MapError),
-    /// Its record database could not be walked to the end.
+    /// The walk through its record database did not reach the end.
     NotWalked(WalkError),
-    /// It does not answer, or costs too much to look at.
+    /// It does not answer, or costs too much to inspect.
     Unanswered(Refused),
     /// Its clients' packets are not seen.
     NotCaptured(String),
-    /// Its probes had gone and could not be placed again.
+    /// Its probes were gone and could not be placed again.
     ProbesLost(ProbeError),
 }
 
@@ -64,25 +64,25 @@ pub fn not_captured(reason: &str) -> String {
 pub struct Shortfalls(Vec<Shortfall>);
 
 impl Shortfalls {
-    /// The first that was found.
+    /// The first shortfall found.
     pub fn first(&self) -> Option<&Shortfall> {
         self.0.first()
     }
 
-    /// Adds one, if it is not among them yet.
+    /// Adds a shortfall unless it is present.
     pub fn add(&mut self, shortfall: Shortfall) {
         if !self.0.contains(&shortfall) {
             self.0.push(shortfall);
         }
     }
 
-    /// Adds several at the end; those that were among them move there.
+    /// Adds several at the end; those that were present move there.
     pub fn renew(&mut self, shortfalls: Vec<Shortfall>) {
         self.0.retain(|old| !shortfalls.contains(old));
         self.0.extend(shortfalls);
     }
 
-    /// Removes those that are over.
+    /// Removes the shortfalls that are over.
     pub fn remove(&mut self, is_over: impl Fn(&Shortfall) -> bool) {
         self.0.retain(|shortfall| !is_over(shortfall));
     }
@@ -95,7 +95,7 @@ impl Shortfalls {
         })
     }
 
-    /// As the log has them.
+    /// The sentences for the log.
     pub fn lines(&self) -> Vec<String> {
         self.0.iter().map(ToString::to_string).collect()
     }

@@ -1,10 +1,10 @@
-//! A log writer on a thread of its own.
+//! A log writer on its own thread.
 //!
-//! Writing may block: an SD card can take seconds to sync. The recorder must go on taking hits and packets
-//! over meanwhile, so events wait in memory, up to a limit. Beyond that hits are dropped and
-//! counted, and the log says how many; definitions, which later hits need, never are.
+//! Writing may block: an SD card can take seconds to sync. Meanwhile the recorder must still take hits and packets, so
+//! events wait in memory, up to a limit. Beyond that hits are dropped and counted, and the log has the count;
+//! definitions, which later hits need, are never dropped.
 //!
-//! [`Store`] is the recorder's end, [`Answerer`] that of whoever asks for the status or makes a mark.
+//! [`Store`] is the recorder's end; [`Answerer`] is the end of those who ask for the status or make a mark.
 
 use std::fmt;
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender, TrySendError};
@@ -23,30 +23,30 @@ use crate::recorder::report::Report;
 use crate::recorder::sink::Sink;
 use crate::recorder::triggers::Triggers;
 
-/// Events that wait for the writer at most: the three seconds of a busy IOC (20,000 hits/s) that a
-/// bad card takes to sync, some 7 MiB.
+/// Most events that wait for the writer: a busy IOC (20,000 hits/s) makes them in the three seconds that a bad card
+/// takes to sync; some 7 MiB.
 const MAX_WAITING: usize = 60_000;
-/// Batches on their way to the writer. One is worked on while the next is made.
+/// Most batches on their way to the writer: one is written while the next is filled.
 const UNDER_WAY: usize = 2;
-/// Events of a batch, some 100 KiB. A smaller one is handed to the writer at the next tick.
+/// Events of a batch, some 100 KiB. A smaller batch is handed to the writer at the next tick.
 const BATCH: usize = 1024;
-/// How often the writer looks at its clocks when nothing comes.
+/// Interval at which the writer checks its clocks when no order comes.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What the writer's thread is to do.
+/// An order to the writer's thread.
 enum Order {
     /// Events to store.
     Events(Vec<Event>),
     /// A mark to store at once.
     Mark {
-        /// When it was made, monotonic.
+        /// Time when it was made, monotonic.
         time: u64,
         /// Its text.
         text: String,
-        /// Where it goes whether that was done: if not, why not.
+        /// Takes the result: if the mark is not stored, why.
         outcome: SyncSender<Result<(), MarkError>>,
     },
-    /// No more comes.
+    /// No more orders come.
     End,
 }
 
@@ -89,7 +89,7 @@ impl fmt::Display for AnswerError {
 
 impl std::error::Error for AnswerError {}
 
-/// The thread of the log has failed: the log ends early.
+/// The log's thread has failed: the log ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterFailed;
 
@@ -125,7 +125,7 @@ impl Answerer {
             Request::Mark(text) => {
                 let (outcome, done) = sync_channel(1);
                 let mark = Order::Mark { time: clock::monotonic(), text, outcome };
-                // it waits behind what the disk has not yet taken, and so does whoever asked
+                // the mark waits behind what the disk has not taken yet, and so does its client
                 self.orders.send(mark).map_err(|_| AnswerError::Ending)?;
                 let stored = done.recv().map_err(|_| AnswerError::Ended)?;
                 stored.map(|()| String::new()).map_err(AnswerError::Paused)
@@ -134,7 +134,7 @@ impl Answerer {
     }
 }
 
-/// What the writer's thread works with.
+/// The state of the writer's thread.
 struct WriterThread<S: Storage> {
     writer: Writer<S>,
     triggers: Triggers,
@@ -148,7 +148,7 @@ impl<S: Storage> WriterThread<S> {
             match orders.recv_timeout(TICK) {
                 Ok(Order::Events(batch)) => self.store(batch),
                 Ok(Order::Mark { time, text, outcome }) => {
-                    // whoever asked may have gone
+                    // the client may have gone
                     let _ = outcome.send(self.writer.mark(time, &text));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -165,7 +165,7 @@ impl<S: Storage> WriterThread<S> {
     }
 
     fn store(&mut self, batch: Vec<Event>) {
-        // not held while the disk is written to: whoever asks is answered
+        // not locked while the disk is written to: clients are still answered
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         batch.iter().for_each(|event| report.count(event));
         drop(report);
@@ -193,17 +193,17 @@ impl<S: Storage> WriterThread<S> {
 }
 
 impl Store {
-    /// Starts the thread, with the report of a run that begins.
+    /// Starts the thread, with the report of a run that starts.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub fn start<S: Storage + Send + 'static>(
         writer: Writer<S>,
         triggers: Triggers,
         report: Report,
     ) -> std::io::Result<Store> {
         let (sender, orders) = sync_channel(UNDER_WAY);
-        // few notices come, rate-limited by the writer; one too many is dropped rather than waited for
+        // notices are few, rate-limited by the writer; one too many is dropped rather than waited for
         let (notice, notices) = sync_channel(16);
         let report = Arc::new(Mutex::new(report));
         let thread = WriterThread { writer, triggers, report: report.clone(), notice: notice.clone() };
@@ -221,7 +221,7 @@ impl Store {
         })
     }
 
-    /// What answers requests to this store.
+    /// An answerer of requests to this store.
     pub fn answerer(&self) -> Answerer {
         Answerer {
             orders: self.sender.clone(),
@@ -230,25 +230,25 @@ impl Store {
         }
     }
 
-    /// Takes lines that people should read, from any thread.
+    /// A sender of lines that people should read, usable from any thread.
     pub fn notices(&self) -> SyncSender<String> {
         self.notice.clone()
     }
 
-    /// Waits until everything is written; the writer's status, and the last lines for people.
+    /// Waits until everything is written. Returns the writer's status, and the last lines for people.
     ///
     /// # Errors
     /// The thread failed.
     pub fn close(mut self) -> Result<(Status, Vec<String>), WriterFailed> {
         self.note_dropped(clock::monotonic());
-        // if the thread is gone already the join says so
+        // if the thread has ended already, the join reports it
         let _ = self.sender.send(Order::Events(std::mem::take(&mut self.waiting)));
         let _ = self.sender.send(Order::End);
         let status = self.writer.join().map_err(|_| WriterFailed)?;
         Ok((status, self.notices.try_iter().collect()))
     }
 
-    /// Hands the waiting events to the writer, if that has room.
+    /// Hands the waiting events to the writer, if it can take them.
     fn hand_over(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -272,7 +272,7 @@ impl Store {
     }
 }
 
-/// May it be dropped? Definitions and ends may not, nor what people should read.
+/// Whether an event may be dropped. Definitions, ends and events that people should read may not.
 fn is_hit(fact: &Fact) -> bool {
     fact.class() == Class::Hit
 }

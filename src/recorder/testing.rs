@@ -1,4 +1,4 @@
-//! A machine that tests set up, an IOC on it, and a sink that keeps what it gets.
+//! A test machine with an IOC on it, and a sink that keeps the events it gets.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ use crate::recorder::sink::Sink;
 pub const MILLISECOND: u64 = 1_000_000;
 pub const SECOND: u64 = 1000 * MILLISECOND;
 
-/// A clock that stands still until it is set, or waited on.
+/// A clock that stands still until a test sets it or waits on it.
 #[derive(Clone, Default)]
 pub struct FakeClock {
     pub monotonic: Rc<Cell<u64>>,
@@ -68,7 +68,7 @@ pub struct FakeProcess {
     pub namespace: u64,
 }
 
-/// Processes that tests make up.
+/// Processes made up by tests.
 #[derive(Clone, Default)]
 pub struct FakeProcfs(pub Rc<RefCell<HashMap<u32, FakeProcess>>>);
 
@@ -117,7 +117,7 @@ impl Procfs for FakeProcfs {
     }
 }
 
-/// A sink that keeps what it gets. Clones are the same one.
+/// A sink that keeps the events it gets. Clones share one value.
 #[derive(Clone, Default)]
 pub struct Collected(pub Rc<RefCell<Vec<Event>>>);
 
@@ -126,7 +126,7 @@ impl Collected {
         self.0.borrow().iter().map(|event| event.fact.clone()).collect()
     }
 
-    /// Those since last asked.
+    /// Facts since the last call.
     pub fn take(&self) -> Vec<Event> {
         self.0.take()
     }
@@ -174,7 +174,7 @@ pub struct Bench {
     machine: Machine,
 }
 
-/// A machine of these.
+/// A machine made of these.
 pub fn machine(clock: &FakeClock, procfs: &FakeProcfs) -> Machine {
     Machine { clock: Box::new(clock.clone()), procfs: Box::new(procfs.clone()), is_told_to_end: || false }
 }
@@ -222,7 +222,7 @@ impl Bench {
 pub const PID: u32 = 4_000_000_000;
 pub const OTHER_PID: u32 = PID + 100;
 
-/// Where fields lie in a record of [`TestIoc`].
+/// Offsets of fields in a record of [`TestIoc`].
 pub const PACT: usize = 425;
 const RDES: u16 = 568;
 const VALUE: u16 = 688;
@@ -267,17 +267,17 @@ impl TestIoc {
         self.image.address(at)
     }
 
-    /// A new calc record; its address.
+    /// Makes a new calc record. Returns its address.
     pub fn calc(&mut self, name: &str) -> u64 {
         self.record(self.calc, name)
     }
 
-    /// A new bo record; its address.
+    /// Makes a new bo record. Returns its address.
     pub fn bo(&mut self, name: &str) -> u64 {
         self.record(self.bo, name)
     }
 
-    /// The description of calc's VAL, SCAN, of bo's ONAM.
+    /// The descriptions of calc's VAL and SCAN, and of bo's ONAM.
     pub fn calc_value(&self) -> u64 {
         self.image.address(self.image.field(self.calc, 8))
     }
@@ -299,7 +299,7 @@ impl TestIoc {
     }
 }
 
-/// What the log says of an IOC.
+/// The log's description of an IOC.
 pub fn about(id: IocId, pid: u32) -> Ioc {
     Ioc {
         id,

@@ -1,9 +1,9 @@
-//! What pins segments by itself: an IOC that dies, a record that goes into a severe alarm, a put to a PV that matters.
+//! Automatic triggers that pin segments: an IOC that dies, a record that goes into a severe alarm, a put to a PV that
+//! matters.
 //!
-//! What happens again and again must not take the place of what happened before it. So a flapping trigger pins at most once
-//! an hour, and all alarms and puts together share a limit; the next pin says how many were left out.
-//! Deaths have a limit of their own for each IOC, so no flood of alarms, and no other IOC that restarts again and again,
-//! leaves one out.
+//! A repeated event must not displace what happened before it. So a flapping trigger pins at most once an hour, and all
+//! alarms and puts together share a limit; the next pin gives the number left out. Deaths have a limit of their own for
+//! each IOC, so that no flood of alarms, and no other IOC that restarts repeatedly, leaves one out.
 
 use std::collections::HashMap;
 
@@ -16,14 +16,14 @@ use iocrec_log::writer::Pin;
 
 /// Nanoseconds in which the same cause pins once.
 const ONCE_IN: u64 = 3_600_000_000_000;
-/// Pins that may come at once.
+/// Most pins at once.
 const MAX_AT_ONCE: u64 = 8;
-/// Nanoseconds after which one more may come.
+/// Nanoseconds after which one more pin is allowed.
 const ANOTHER: u64 = 900_000_000_000;
-/// Pins for deaths of one IOC that may come at once: of one that is restarted for ever the first deaths are kept, then one
-/// now and then.
+/// Most pins at once for deaths of one IOC: if it is restarted for ever, its first deaths are kept, then one now and
+/// then.
 const MAX_DEATHS: u64 = 4;
-/// Causes that are remembered at most; a log has no more PVs that matter.
+/// Most causes that are remembered; a log does not have more PVs that matter.
 const MAX_CAUSES: usize = 4096;
 
 /// The deaths of an IOC.
@@ -33,14 +33,14 @@ struct Deaths {
     left_out: u64,
 }
 
-/// A record as it was last seen.
+/// The last state seen of a record.
 struct Seen {
     ioc: IocId,
     wanted: bool,
     severity: u16,
 }
 
-/// How many may still come: a number at once, and one more after each [`ANOTHER`].
+/// An allowance of pins: some at once, and one more after each [`ANOTHER`].
 #[derive(Default)]
 struct Allowance {
     /// Nanoseconds saved up.
@@ -49,7 +49,7 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// May one come now? `max` at once.
+    /// Whether a pin is allowed now. `max` at once.
     fn take(&mut self, now: u64, max: u64) -> bool {
         let passed = self.at.replace(now).map_or(u64::MAX, |before| now.saturating_sub(before));
         self.saved = self.saved.saturating_add(passed).min(max * ANOTHER);
@@ -61,37 +61,37 @@ impl Allowance {
     }
 }
 
-/// Why segments are pinned.
+/// A reason to pin segments.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// For people.
+    /// The text for people.
     pub text: String,
     /// The kind of pin, which decides the order of unpinning.
     pub pin: Pin,
 }
 
-/// Looks at events on their way into the log.
+/// Checks events on their way into the log.
 #[derive(Default)]
 pub struct Triggers {
     alarms: Vec<Glob>,
     puts: Vec<Glob>,
     records: HashMap<RecordId, Seen>,
-    /// When each cause last pinned.
+    /// Time of each cause's last pin.
     last: HashMap<String, u64>,
     allowance: Allowance,
     left_out: u64,
-    /// Of each IOC, by its name.
+    /// Deaths of each IOC, by its name.
     deaths: HashMap<String, Deaths>,
 }
 
 impl Triggers {
-    /// `alarms`: names of records whose alarms matter; `puts`: names of PVs and records that puts matter to.
+    /// `alarms`: names of records whose alarms matter; `puts`: names of PVs and records whose puts matter.
     pub fn new(alarms: &[String], puts: &[String]) -> Triggers {
         let globs = |patterns: &[String]| patterns.iter().map(|pattern| Glob::new(pattern)).collect();
         Triggers { alarms: globs(alarms), puts: globs(puts), ..Triggers::default() }
     }
 
-    /// A line for the user where a trigger that was asked for can't be seen.
+    /// A line for the user if a requested trigger cannot be seen.
     pub fn cannot_see(&self, fact: &Fact) -> Option<&'static str> {
         match fact {
             Fact::Tier(choice) if choice.tier == Tier::Packet && !self.alarms.is_empty() => {
@@ -101,7 +101,7 @@ impl Triggers {
         }
     }
 
-    /// Why segments are pinned for this event, if they are. `context` is that from before it.
+    /// The reason to pin segments for this event, if any. `context` is that from before it.
     pub fn check(&mut self, event: &Event, context: &Context) -> Option<Cause> {
         let cause = match &event.fact {
             Fact::IocEnd(end) => {
@@ -112,7 +112,7 @@ impl Triggers {
                 return self.death(&ioc.name, &end.how, event.time);
             }
             Fact::Record(record) => {
-                // it may be named only now
+                // it may get its name only now
                 self.records.remove(&record.id);
                 return None;
             }
@@ -139,7 +139,7 @@ impl Triggers {
         self.limit(cause, event.time).map(|text| Cause { text, pin: Pin::Auto })
     }
 
-    /// The name of the severity if the record has just risen to it and that matters.
+    /// The name of the severity, if the record has just risen to it and it matters.
     fn severity(&mut self, id: RecordId, severity: u16, context: &Context) -> Option<&'static str> {
         let alarms = &self.alarms;
         let seen = self.records.entry(id).or_insert_with(|| {
@@ -153,10 +153,10 @@ impl Triggers {
         rose.then_some(if severity == MAJOR { "MAJOR alarm" } else { "INVALID alarm" })
     }
 
-    /// The death of an IOC pins, unless it dies all the time.
+    /// Pins the death of an IOC, unless it dies all the time.
     fn death(&mut self, name: &str, how: &str, now: u64) -> Option<Cause> {
         if self.deaths.len() >= MAX_CAUSES && !self.deaths.contains_key(name) {
-            // one whose last death was so long ago has its whole allowance again
+            // an IOC whose last death was this long ago has its full allowance again
             let whole = MAX_DEATHS * ANOTHER;
             self.deaths
                 .retain(|_, deaths| deaths.allowance.at.is_some_and(|last| now.saturating_sub(last) < whole));
@@ -174,7 +174,7 @@ impl Triggers {
         Some(Cause { text, pin: Pin::Death })
     }
 
-    /// A cause pins that has not done so lately.
+    /// Pins a cause unless it has pinned recently.
     fn limit(&mut self, (key, cause): (String, String), now: u64) -> Option<String> {
         let lately = self.last.get(&key).is_some_and(|last| now.saturating_sub(*last) < ONCE_IN);
         if lately || self.last.len() >= MAX_CAUSES || !self.allowance.take(now, MAX_AT_ONCE) {
@@ -322,7 +322,7 @@ mod tests {
     }
 
     impl World {
-        /// The IOC ends; what is kept for it.
+        /// The IOC ends. Returns the cause of the pin, if there is one.
         fn die(&mut self, how: &str) -> Option<Cause> {
             self.1.check(&Event { time: self.2, fact: end(how) }, &self.0)
         }
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(world.die("exit status 0"), None, "ended by somebody");
     }
 
-    /// However many alarms come, and are left out, a death is kept.
+    /// However many alarms come and are left out, a death is kept.
     #[test]
     fn alarms_leave_no_death_out() {
         let mut world = World::new(&["*"], &[]);

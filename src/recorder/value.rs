@@ -1,4 +1,4 @@
-//! Values as they lay in an IOC's memory, turned into values of the log.
+//! Turns values in an IOC's memory into values of the log.
 
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value::{element, until_nul};
@@ -6,12 +6,12 @@ use iocrec_log::value::{element, until_nul};
 use crate::bpf::hit::Raw;
 use epics::dbf::Numbering;
 
-/// Type of a value; requests of alarm acknowledgement (types beyond the fields') are short integers.
+/// Type of a value; alarm acknowledgement requests (types beyond the fields') are short integers.
 pub fn dbf(raw: &Raw, numbering: Numbering) -> Dbf {
     numbering.dbf(raw.dbf).unwrap_or(Dbf::UShort)
 }
 
-/// A single value, or as an array where `array` says so or there is more than one element.
+/// A single value, or an array if `array` is set or there is more than one element.
 pub fn value(raw: &Raw, numbering: Numbering, array: bool) -> Value {
     let dbf = dbf(raw, numbering);
     if raw.count == 0 && dbf.holds_value() {
@@ -34,8 +34,8 @@ pub fn text(raw: &Raw) -> Value {
     Value::Text(until_nul(bytes).to_vec())
 }
 
-/// The first `whole` bytes (a string that was read in part may be shorter), elements of `size`, in the log's
-/// byte order.
+/// The first `whole` bytes (a string that was read in part may be shorter), in elements of `size`, in the log's byte
+/// order.
 fn little_endian(bytes: &[u8], size: usize, whole: usize) -> Vec<u8> {
     let mut bytes = bytes.get(..whole).unwrap_or(bytes).to_vec();
     if cfg!(target_endian = "big") && matches!(size, 2 | 4 | 8) {

@@ -59,7 +59,7 @@ fn a_lock_of_another_user() {
     records(&recorder, &log);
     let errors = recorder.errors();
     let line =
-        errors.lines().find(|line| line.contains("is no recorder")).unwrap_or_else(|| panic!("{errors}"));
+        errors.lines().find(|line| line.contains("is not a recorder")).unwrap_or_else(|| panic!("{errors}"));
     assert!(line.contains(&format!("of user {NOBODY}")) && line.contains("process "), "{line}");
     assert!(line.contains(&format!("process {} ", stranger.pid())) || line.contains("(cat)"), "{line}");
     // a second recorder is kept off all the same

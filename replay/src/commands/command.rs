@@ -1,4 +1,4 @@
-//! What a command is to the program.
+//! The interface between a command and the program.
 
 use super::options::Reading;
 use crate::failure::{Failure, UsageError};
@@ -7,15 +7,15 @@ use crate::Logs;
 
 /// A command with its options.
 pub trait Command {
-    /// The logs that it reads, and where the answer goes.
+    /// The logs to read, and the destination of the answer.
     fn reading(&self) -> Reading;
 
-    /// What stands before the logs, as in usage.
+    /// Operands before the logs, as in usage.
     fn operands(&self) -> &'static str {
         ""
     }
 
-    /// What is wrong with the command line, beyond what argh can know.
+    /// Checks the command line beyond what argh can.
     ///
     /// # Errors
     /// If the command was called wrongly.
@@ -26,14 +26,14 @@ pub trait Command {
     /// Writes the answer.
     ///
     /// # Errors
-    /// If there is none, or it can't be written.
+    /// If there is no answer, or it can't be written.
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure>;
 }
 
-/// How far a command came.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All was read.
+    /// Everything was read.
     Complete,
     /// Something could not be read; it was reported.
     Incomplete,

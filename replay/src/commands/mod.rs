@@ -1,5 +1,4 @@
-//! The commands, one file each: its options, and what it does. A new one is a file beside these and a row in `commands!`
-//! below.
+//! The commands, one file each, with options and code. To add one, add a file here and a row in `commands!` below.
 
 pub mod command;
 pub mod options;
@@ -15,13 +14,13 @@ macro_rules! commands {
         /// A command with its options.
         #[derive(Debug, FromArgs, ArgsInfo)]
         #[argh(subcommand)]
-        #[allow(missing_docs)] // each is documented where it is
+        #[allow(missing_docs)] // each is documented in its module
         pub enum AnyCommand {
             $($Options($module::$Options),)*
         }
 
         impl AnyCommand {
-            /// The command, and what it is called.
+            /// The command and its name.
             pub fn get(&self) -> (&'static str, &dyn Command) {
                 match self {
                     $(AnyCommand::$Options(command) => ($name, command),)*

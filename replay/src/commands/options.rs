@@ -1,4 +1,4 @@
-//! Options that several commands share. Each is written here, once; a command names the groups that it takes
+//! Options shared by several commands. Each is written here once; a command names the groups that it takes
 //! (`iocrec_cli::command!`).
 
 use crate::failure::{Failure, UsageError};
@@ -9,7 +9,7 @@ use crate::{Logs, OpenOptions};
 use iocrec_cli::option_group;
 
 option_group! { $
-    /// Which logs, and where the answer goes. Every command takes it, as the last group.
+    /// The logs, and the destination of the answer. Every command takes this group, as the last.
     pub struct Reading as reading {
         /// read on where a segment holds far more events than any recorder writes into so few bytes
         #[argh(switch)]
@@ -27,7 +27,7 @@ impl Reading {
     /// Opens the logs; notices go to standard error.
     pub fn open(&self) -> Result<Logs, Failure> {
         let options = OpenOptions::new().no_limit(self.no_limit).on_notice(|notice| Terminal.report(notice));
-        // Why they can't be opened is among the notices.
+        // The reasons were reported as notices.
         options.open(&self.logs).map_err(|_| Failure::Reported)
     }
 }
@@ -51,7 +51,7 @@ option_group! { $
 }
 
 impl TimeZone {
-    /// The zone. One that is asked for and not known is reported, and UTC taken.
+    /// The zone. If the requested one is unknown, reports that and returns UTC.
     pub fn zone(&self) -> Zone {
         if self.utc {
             return Zone::utc();
@@ -63,7 +63,7 @@ impl TimeZone {
 }
 
 option_group! { $
-    /// The beginning of the time that is asked for.
+    /// Start of the time range.
     pub struct Since as since {
         /// only what began at this time or later (ISO 8601; in this machine's zone unless it has an offset)
         #[argh(option, arg_name = "time")]
@@ -72,7 +72,7 @@ option_group! { $
 }
 
 option_group! { $
-    /// The end of the time that is asked for.
+    /// End of the time range.
     pub struct Until as until {
         /// only what began before this time
         #[argh(option, arg_name = "time")]
@@ -102,18 +102,18 @@ option_group! { $
 }
 
 impl ByPlace {
-    /// As a filter.
+    /// The filter for these options.
     pub fn filter(&self) -> Filter {
         Filter { ioc: pattern(&self.ioc), host: pattern(&self.host), ..Filter::default() }
     }
 }
 
-/// A pattern, if one was given.
+/// A pattern, if given.
 pub fn pattern(text: &Option<String>) -> Option<Pattern> {
     text.as_deref().map(Pattern::from)
 }
 
-/// A time, if one was given. If the clocks of the zone don't show it exactly once, that is reported.
+/// A time, if given. Reports it if the clocks of the zone don't show it exactly once.
 pub fn time(zone: &Zone, text: &Option<String>, boundary: Boundary) -> Result<Option<i64>, Failure> {
     let Some(text) = text else { return Ok(None) };
     let parsed = zone.parse(text, boundary).map_err(|error| Failure::Usage(UsageError::Time(error)))?;

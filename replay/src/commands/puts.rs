@@ -57,7 +57,7 @@ impl Command for Puts {
         }
         writer.end(out)?;
         if is_empty {
-            // What can't be read was reported.
+            // Parts that can't be read were reported.
             let logs = logs.without_notices();
             let only_links = !self.all && logs.puts(&filter).with_links().next().is_some();
             Terminal.report(&explain(Kind::Puts, &logs, &filter, only_links, &zone));

@@ -21,7 +21,7 @@ impl Command for Verify {
         self.into()
     }
 
-    /// What is wrong is the answer here, so it is not reported on standard error as well.
+    /// Damage is the answer here, so it is not reported on standard error as well.
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let found = find_all(&self.logs, self.no_limit);

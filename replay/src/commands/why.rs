@@ -37,8 +37,8 @@ impl Command for Why {
         "PV "
     }
 
-    /// A log may stand where the PV should. A record can have the name of a file that is here, so this is wrong only if
-    /// something that is no log stands where the logs should.
+    /// Reports a log in place of the PV. A record can have the name of an existing file, so this is wrong only if an
+    /// operand that is not a log is in place of the logs.
     fn check(&self) -> Result<(), UsageError> {
         let is_log = Path::new(&self.pv).exists() || self.pv.ends_with(".iocrec");
         if !is_log || !(self.logs.is_empty() || self.logs.iter().any(|log| !log.exists())) {
@@ -76,7 +76,7 @@ impl Command for Why {
 }
 
 impl Why {
-    /// Why nothing is known of the PV.
+    /// The reason why nothing is known of the PV.
     fn no_change(&self, logs: &Logs, filter: &Filter, zone: &Zone) -> NoChange {
         let pv = self.pv.clone();
         let names = suggest::names(logs);

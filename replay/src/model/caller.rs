@@ -1,7 +1,7 @@
-//! Who called: what the name of a function or thread reveals about a hit's cause.
+//! Callers: the cause of a hit, as the name of a function or thread reveals it.
 //!
-//! The names are those of EPICS Base 3.14 to 7.0. Many of the functions are static, so a stripped
-//! IOC does not have their names; then the threads' names and the stack alone must do.
+//! The names are those of EPICS Base 3.14 to 7.0. Many of the functions are static, so a stripped IOC does not have
+//! their names; then only the threads' names and the stack remain.
 
 use super::chain::Trigger;
 use iocrec_log::context::Context;
@@ -10,28 +10,28 @@ use iocrec_log::event::{CallSiteId, ThreadId};
 /// The function that called a probed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// Works off a scan list: periodic in a scan thread, of an event or I/O Intr in a callback thread.
+    /// Works through a scan list: periodic in a scan thread, of an event or I/O Intr in a callback thread.
     ScanList,
-    /// Begins processing by itself: nothing above it on the stack is a cause.
+    /// Begins processing on its own: nothing above it on the stack is a cause.
     Root(Trigger),
-    /// Asks for a scan list to be worked off.
+    /// Requests that a scan list be processed.
     Asks(Trigger),
     /// Follows a link of a record that is being processed.
     Link,
     /// `dbChannelPut`: a put from outside that bypasses `dbPutField` (PVA, and CA with
     /// callback).
     ChannelPut,
-    /// The CA server, or the CA client's short cut to a record of the same IOC.
+    /// The CA server, or the CA client's shortcut to a record of the same IOC.
     Server,
     /// `dbpf` in the IOC shell.
     Shell,
     /// Python: one of its extension modules, or ctypes.
     Python,
-    /// Not known, or not conclusive.
+    /// Unknown or inconclusive.
     Unknown,
 }
 
-/// What the caller at `site` is.
+/// Classifies the caller at `site`.
 pub fn caller(context: &Context, site: CallSiteId) -> Caller {
     let Some(site) = context.call_site(site) else { return Caller::Unknown };
     match site.function.as_str() {
@@ -62,8 +62,8 @@ pub fn caller(context: &Context, site: CallSiteId) -> Caller {
     }
 }
 
-/// A caller that is [`Caller::Unknown`] and can't be the CA server: its function is known, or the library, which is
-/// not that of the server (libdbCore, in 3.14 librsrvIoc).
+/// Whether a caller that is [`Caller::Unknown`] can't be the CA server: its function is known, or it is in another
+/// library than the server (libdbCore, in 3.14 librsrvIoc).
 pub fn is_other(context: &Context, site: CallSiteId) -> bool {
     context.call_site(site).is_some_and(|site| {
         let of_server = ["libdbCore.", "librsrvIoc."].iter().any(|library| site.module.starts_with(library));
@@ -71,8 +71,7 @@ pub fn is_other(context: &Context, site: CallSiteId) -> bool {
     })
 }
 
-/// What is known of a caller by the library that it is in: where `dbChannelPut` ends in a jump to `dbPut`, the
-/// caller is that of `dbChannelPut`.
+/// The caller by its library: if `dbChannelPut` ends in a jump to `dbPut`, the caller is that of `dbChannelPut`.
 fn by_module(module: &str) -> Caller {
     let is = |library: &str| module.starts_with(library);
     if is("libqsrv.") || is("libpvxsIoc.") {
@@ -84,42 +83,42 @@ fn by_module(module: &str) -> Caller {
     }
 }
 
-/// What a thread is for.
+/// Purpose of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// ServerThread one CA client.
+    /// Serves one CA client.
     CaServer,
-    /// ServerThread PVA clients.
+    /// Serves PVA clients.
     PvaServer,
     /// Carries out puts through CA links.
     CaLink,
-    /// Processes what is scanned periodically.
+    /// Processes periodically scanned records.
     Scan,
-    /// Processes what `scanOnce` asked for.
+    /// Processes the records passed to `scanOnce`.
     ScanOnce,
     /// Carries out callbacks: events, I/O Intr, asynchronous completion.
     Callback,
-    /// The IOC's first thread, which has its shell.
+    /// The IOC's first thread, which runs its shell.
     Main,
     /// Python code that hosts the IOC.
     Python,
-    /// Not known.
+    /// Unknown.
     Other,
 }
 
-/// What `thread` is for.
+/// The purpose of `thread`.
 pub fn role(context: &Context, thread: ThreadId) -> Role {
     let Some(thread) = context.thread(thread) else { return Role::Other };
     match thread.name.as_str() {
         "CAS-client" => Role::CaServer,
-        // pvxs has one thread for all clients, QSRV1 one a connection.
+        // pvxs has one thread for all clients, QSRV1 one per connection.
         "PVXTCP" | "TCP-rx" => Role::PvaServer,
         "dbCaLink" => Role::CaLink,
         "scanOnce" => Role::ScanOnce,
         "cbLow" | "cbMedium" | "cbHigh" => Role::Callback,
         "_main_" => Role::Main,
         name if scan_period(name).is_some() => Role::Scan,
-        // With several callback threads a priority they are numbered: cbLow-0.
+        // If there are several callback threads per priority, they are numbered: cbLow-0.
         name if ["cbLow-", "cbMedium-", "cbHigh-"].iter().any(|cb| name.starts_with(cb)) => Role::Callback,
         name if name.starts_with("python") => Role::Python,
         _ if context.ioc(thread.ioc).is_some_and(|ioc| ioc.pid == thread.tid) => Role::Main,
@@ -127,14 +126,14 @@ pub fn role(context: &Context, thread: ThreadId) -> Role {
     }
 }
 
-/// The period of a scan thread's records, as SCAN has it: `.1 second`, `10 second`. Base 3.14 has no dash in the
-/// thread's name.
+/// The period of a scan thread's records, as in SCAN: `.1 second`, `10 second`. Base 3.14 has no dash in the thread's
+/// name.
 pub fn scan_period(thread_name: &str) -> Option<String> {
     let seconds = thread_name.strip_prefix("scan")?;
     let seconds = seconds.strip_prefix('-').unwrap_or(seconds);
     // not scanOnce
     seconds.starts_with(|first: char| first.is_ascii_digit()).then_some(())?;
-    // EPICS names the thread with %g and the menu without a leading zero.
+    // EPICS formats the period with %g in the thread's name, and without a leading zero in the menu.
     let seconds = seconds.strip_prefix('0').filter(|rest| rest.starts_with('.')).unwrap_or(seconds);
     Some(format!("{seconds} second"))
 }

@@ -1,8 +1,8 @@
-//! Chains of processing: chains of spans.
+//! Chains of processing: trees of spans.
 //!
-//! A [`Chain`] is what one cause set off: a put from outside, a scan, an event. Its spans are in the
-//! order in which they began to exist; parents come before their children, the root is the first.
-//! A CA link leads on to the chain of the put that it made, in the same IOC or in another.
+//! A [`Chain`] holds everything that one cause set off: a put from outside, a scan, an event. Its spans are in the
+//! order in which they began to exist; parents come before their children, and the root is first. A CA link leads on to
+//! the chain of the put that it made, in the same IOC or in another.
 
 use super::run::Run;
 use super::value;
@@ -11,26 +11,26 @@ use iocrec_log::event::{
 };
 use std::rc::Rc;
 
-/// What one cause set off.
+/// Everything that one cause set off.
 pub struct Chain {
-    /// The run that saw it.
+    /// The run that recorded it.
     pub run: Rc<Run>,
-    /// The spans, the root first. Never empty.
+    /// The spans, root first. Never empty.
     pub spans: Vec<Span>,
-    /// Given out before it was seen to end: an asynchronous record took too long, or the log ends.
+    /// Whether it was given out before its end was seen: an asynchronous record took too long, or the log ends.
     pub open: bool,
-    /// Rises in the order in which the run saw chains begin. It gives the order where times are equal, as they are for
-    /// messages that came together.
+    /// Rises in the order in which the run saw chains begin. It decides the order of equal times, which messages that
+    /// arrived together have.
     pub serial: u64,
 }
 
 impl Chain {
-    /// The cause of all.
+    /// The cause of the chain.
     pub fn root(&self) -> Option<&Span> {
         self.spans.first()
     }
 
-    /// For each span the numbers of its children, in the order of time.
+    /// For each span, the numbers of its children in order of time.
     pub fn children(&self) -> Vec<Vec<usize>> {
         let mut children = vec![Vec::new(); self.spans.len()];
         for (number, span) in self.spans.iter().enumerate() {
@@ -49,18 +49,18 @@ impl Chain {
 pub struct Span {
     /// Number of the parent in the chain; `None` for the root.
     pub parent: Option<usize>,
-    /// Where it began; `None` for a put that was seen on the network only.
+    /// The thread that it began in; `None` for a put seen only on the network.
     pub thread: Option<ThreadId>,
-    /// Monotonic time of its beginning.
+    /// Monotonic time of its start.
     pub start: u64,
-    /// Monotonic time of its end; `start` where not known.
+    /// Monotonic time of its end; `start` if unknown.
     pub end: u64,
-    /// What it is.
+    /// Its kind, with the details.
     pub kind: SpanKind,
 }
 
 impl Span {
-    /// What it takes in memory, in spans: one that holds an array counts for several.
+    /// Its size in memory, in spans: a span that holds an array counts as several.
     pub fn weight(&self) -> usize {
         let values = match &self.kind {
             SpanKind::Put(put) => {
@@ -77,7 +77,7 @@ impl Span {
     }
 }
 
-/// What a span is.
+/// Kinds of spans.
 pub enum SpanKind {
     /// A put to a record's field.
     Put(PutSpan),
@@ -89,43 +89,43 @@ pub enum SpanKind {
 
 /// A put.
 pub struct PutSpan {
-    /// The outermost function that it was seen in; `None`: seen on the network only.
+    /// The outermost function that it was seen in; `None` if seen only on the network.
     pub kind: Option<PutKind>,
-    /// Who called that function.
+    /// Caller of that function.
     pub site: CallSiteId,
-    /// Record; `None`: seen on the network only.
+    /// Record; `None` if seen only on the network.
     pub record: Option<RecordId>,
-    /// Field, where known.
+    /// Field, if known.
     pub field: Option<FieldId>,
     /// Type of the request.
     pub dbf: Dbf,
     /// Element count of the request.
     pub count: u32,
-    /// What was asked for.
+    /// The requested value.
     pub requested: Value,
-    /// What the field held before.
+    /// The value of the field before.
     pub old: Value,
-    /// What the field was seen to hold after it, beside the value at the end of the record's processing.
+    /// The value that the field was seen to hold afterwards, apart from the value at the end of the record's
+    /// processing.
     pub after: Option<Box<After>>,
-    /// `dbPut` was reached, which writes the field if it does not refuse.
+    /// Whether `dbPut` was reached, which writes the field unless it refuses.
     pub wrote: bool,
-    /// When it was, monotonic time: a record is locked then, so of its puts this is the order in which they were
-    /// carried out.
+    /// Monotonic time of that. The record is locked then, so its puts were carried out in this order.
     pub written: Option<u64>,
-    /// It is no put: `dbProcessNotify` was asked to process the record, and to write nothing (a record with
-    /// `Async Soft Channel` reads so).
+    /// Not a put: `dbProcessNotify` was asked to process the record and to write nothing (a record with `Async Soft
+    /// Channel` reads this way).
     pub only_processes: bool,
-    /// The message that asked for it.
+    /// The message that requested it.
     pub packet: Option<Box<Packet>>,
 }
 
-/// What a field held some time after a put to it: read from the IOC's memory, or found by the next put.
+/// The value of a field some time after a put to it: read from the IOC's memory, or found by the next put.
 #[derive(Clone, Debug, PartialEq)]
 pub struct After {
-    /// Its value; never unknown.
+    /// The value; never unknown.
     pub value: Value,
-    /// Nothing was recorded between the put and this that may have changed the field: no other put to it, and no
-    /// processing of its record but what the put itself set off.
+    /// Whether nothing recorded between the put and this reading may have changed the field: no other put to it, and no
+    /// processing of its record except what the put itself set off.
     pub alone: bool,
 }
 
@@ -133,13 +133,13 @@ pub struct After {
 pub struct Packet {
     /// Monotonic time.
     pub time: u64,
-    /// Circuit that it came on.
+    /// Circuit that it arrived on.
     pub circuit: CircuitId,
     /// Its channel.
     pub channel: ChannelId,
-    /// With callback?
+    /// Whether it is a put with callback.
     pub notify: bool,
-    /// DBR type, the protocol's number.
+    /// DBR type, as the protocol numbers it.
     pub dbr: u16,
     /// The server's answer.
     pub answer: Option<Answer>,
@@ -157,57 +157,57 @@ pub struct Answer {
 pub struct ProcessSpan {
     /// Record.
     pub record: RecordId,
-    /// What made it process.
+    /// The reason why it processed.
     pub trigger: Trigger,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What happened between start and end of an asynchronous record.
+    /// Steps between start and end of an asynchronous record.
     pub phases: Vec<Phase>,
-    /// The scan list that it was processed for, where known.
+    /// The scan list that it was processed for, if known.
     pub list: Option<ScanListId>,
-    /// Who asked for that.
+    /// The origin of that request.
     pub asked: Option<Asked>,
-    /// It was processed for a CP link, in the thread of the CA links or asked for by it.
+    /// Whether it was processed for a CP link, in the thread of the CA links or at its request.
     pub for_link: bool,
 }
 
-/// Who asked for an event or for I/O Intr.
+/// Origin of a request for an event or for I/O Intr.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// Monotonic time.
     pub time: u64,
-    /// In this thread.
+    /// Thread that made it.
     pub thread: ThreadId,
-    /// Caller of `postEvent` or `scanIoRequest`; 0 where not known.
+    /// Caller of `postEvent` or `scanIoRequest`; 0 if unknown.
     pub site: CallSiteId,
 }
 
-/// What became of a record's processing.
+/// Outcome of a record's processing.
 pub enum Outcome {
-    /// Not seen to end.
+    /// Its end was not seen.
     Open,
-    /// The record was active already: nothing was done.
+    /// The record was already active: nothing was done.
     Active,
-    /// It did not complete and yet was not active when it was to process the next time: the record was
-    /// disabled (or had nothing to pass on, as a compress record that still collects).
+    /// It did not complete, and yet was not active when it next had to process: the record was disabled (or had nothing
+    /// to pass on, like a compress record that is still collecting).
     Skipped,
     /// The record was disabled (DISA equalled DISV): nothing was done.
     Disabled,
-    /// It was still active (PACT) when the recorder looked, and not seen to complete.
+    /// It was still active (PACT) when the recorder looked, and was not seen to complete.
     Waiting,
     /// Done.
     Completed(Completed),
-    /// All that was recorded is that `rset->process` was entered: the IOC has no symbols that
-    /// would show what called it, or when it returned.
+    /// Only the entry of `rset->process` was recorded: the IOC lacks the symbols that would show its caller and its
+    /// return.
     Entered {
-        /// The record was active already, and went on with what it had begun.
+        /// Whether the record was already active and continued the processing that it had begun.
         again: bool,
     },
 }
 
 /// The end of a record's processing.
 pub struct Completed {
-    /// The value field then.
+    /// The value field at that time.
     pub value: Value,
     /// Alarm severity (0 to 3).
     pub severity: u16,
@@ -215,31 +215,31 @@ pub struct Completed {
     pub status: u16,
 }
 
-/// A moment in the processing of an asynchronous record.
+/// A step in the processing of an asynchronous record.
 pub struct Phase {
     /// Monotonic time.
     pub time: u64,
     /// Thread.
     pub thread: ThreadId,
-    /// What happened; `None`: the record went on, in another thread, and completed.
+    /// The request; `None`: the record continued in another thread and completed.
     pub asked: Option<CauseKind>,
 }
 
 /// A put through a CA link.
 pub struct LinkSpan {
-    /// The record that the link belongs to, where known.
+    /// The record that the link belongs to, if known.
     pub record: Option<RecordId>,
-    /// Target as the link names it.
+    /// Target as named in the link.
     pub pv: String,
-    /// What is sent.
+    /// The value sent.
     pub value: Value,
-    /// Looked for what it set off already?
+    /// Whether its effect has been looked for.
     pub resolved: bool,
-    /// What it set off.
+    /// The chain that it set off.
     pub target: Option<Box<Chain>>,
 }
 
-/// What made a record process.
+/// The reason why a record processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// A put to it from outside.
@@ -258,11 +258,11 @@ pub enum Trigger {
     Event,
     /// I/O Intr.
     IoInterrupt,
-    /// I/O Intr that the Python code which hosts the IOC asked for: the `set()` of softioc's input records.
+    /// I/O Intr requested by the Python code that hosts the IOC: the `set()` of softioc's input records.
     Python,
     /// A callback.
     Callback,
-    /// `scanOnce`: a CP link, or a put while it was active.
+    /// `scanOnce`: a CP link, or a put while the record was active.
     Once,
     /// A CP or CPP link, in the thread of the CA links.
     CpLink,
@@ -270,16 +270,16 @@ pub enum Trigger {
     Pini,
     /// `dbtr` in the IOC shell.
     Shell,
-    /// Only its end was seen.
+    /// Only the end was seen.
     Completion,
-    /// Another record, but it is not known which link.
+    /// Another record, by an unknown link.
     Link,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
 impl Trigger {
-    /// A word for it; part of the output formats.
+    /// Its name; part of the output formats.
     pub fn name(self) -> &'static str {
         match self {
             Trigger::Put => "put",

@@ -1,4 +1,4 @@
-//! What numbers stand for: enum strings, menus' choices, device supports, alarms.
+//! Texts for numbers: enum strings, menus' choices, device supports, alarms.
 
 use iocrec_log::context::Context;
 use iocrec_log::event::{Dbf, Field, FieldId, RecordId, Value};
@@ -13,7 +13,7 @@ pub fn status_name(status: u16) -> &'static str {
     epics::alarm::status_name(status).unwrap_or("unknown status")
 }
 
-/// An alarm for people: its severity, and its status where it has one.
+/// An alarm for people: its severity, and its status if it has one.
 pub fn alarm(severity: u16, status: u16) -> String {
     match status {
         0 => severity_name(severity).to_owned(),
@@ -21,7 +21,7 @@ pub fn alarm(severity: u16, status: u16) -> String {
     }
 }
 
-/// The text of a value of a record's value field: what bi, bo, mbbi and mbbo records call it.
+/// The text of a value of a record's value field, as bi, bo, mbbi and mbbo records define it.
 pub fn state(context: &Context, record: RecordId, value: &Value) -> Option<String> {
     some(context.enum_strings(record).get(index(value)?)?)
 }
@@ -41,7 +41,7 @@ pub fn word(
     }
 }
 
-/// The number of a menu's choice, or a device support, that is given by its name.
+/// The number of a menu's choice or device support given by its name.
 pub fn number(context: &Context, field: &Field, value: &Value) -> Option<Value> {
     let Value::Text(text) = value else { return None };
     let menu = context.menu(field.menu.filter(|_| matches!(field.dbf, Dbf::Menu | Dbf::Device))?)?;
@@ -49,7 +49,7 @@ pub fn number(context: &Context, field: &Field, value: &Value) -> Option<Value> 
     i64::try_from(index).ok().map(Value::Int)
 }
 
-/// The number of a state that is given by its text, or as a number in text.
+/// The number of a state given by its text, or as a number in text.
 pub fn state_number(context: &Context, record: RecordId, value: &Value) -> Option<Value> {
     let Value::Text(text) = value else { return None };
     let states = context.enum_strings(record);
@@ -60,7 +60,7 @@ pub fn state_number(context: &Context, record: RecordId, value: &Value) -> Optio
     Some(Value::Int(number.into()))
 }
 
-/// ` "On"` behind a number that stands for it.
+/// Appends ` "On"` to a number with this text.
 pub fn push(text: &mut String, word: Option<&str>) {
     if let Some(word) = word {
         text.push(' ');

@@ -1,28 +1,29 @@
-//! CP links: which record's change makes another process.
+//! CP links: the record whose change makes another process.
 //!
-//! Nothing in EPICS Base shows for which of its CP links a record is processed. Where it has only one, that is it. The
-//! recorder notes a record's CP links when it is first seen to be processed for one, and again from time to time.
+//! Nothing in EPICS Base shows for which of its CP links a record is processed. If it has only one, that is the one.
+//! The recorder notes a record's CP links when the record is first seen to process for one, and again from time to
+//! time.
 
 use super::value;
 use epics::pv::link_target;
 use iocrec_log::event::{FieldId, RecordId};
 use std::collections::HashMap;
 
-/// Records that are remembered, tellings of each, and links in one; bytes of a link's text (the recorder reads a
-/// kilobyte), and of all: bounds for hostile logs.
+/// Records remembered, snapshots of each, and links in one; bytes of a link's text (the recorder reads a kilobyte), and
+/// of all: bounds for hostile logs.
 const MAX_RECORDS: usize = 100_000;
 const MAX_TEXT: usize = 1100;
 const MAX_BYTES: usize = 32 << 20;
 const MAX_SNAPSHOTS: usize = 8;
 const MAX_LINKS: usize = 64;
 
-/// A record's CP links at one time; without any: they have changed, and it is not known to what.
+/// A record's CP links at one time; if empty, they have changed in an unknown way.
 struct Snapshot {
     time: u64,
     links: Vec<(FieldId, Box<[u8]>)>,
 }
 
-/// What is known of records' CP links.
+/// The known CP links of records.
 #[derive(Default)]
 pub struct Links {
     records: HashMap<RecordId, Vec<Snapshot>>,
@@ -30,7 +31,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// A record has this CP link.
+    /// Adds a CP link of a record.
     pub fn add(&mut self, time: u64, record: RecordId, field: FieldId, link: &[u8]) {
         if link.len() > MAX_TEXT {
             return self.change(time, record);
@@ -47,7 +48,7 @@ impl Links {
                 }
                 return;
             }
-            // the same as before need not be remembered twice
+            // no need to store the same link twice
             if last.links == [link.clone()] {
                 return;
             }
@@ -55,7 +56,7 @@ impl Links {
         self.push(record, Snapshot { time, links: vec![link] });
     }
 
-    /// A link of a record is changed.
+    /// Notes that a link of a record is changed.
     pub fn change(&mut self, time: u64, record: RecordId) {
         if self.records.contains_key(&record) {
             self.push(record, Snapshot { time, links: Vec::new() });
@@ -77,7 +78,7 @@ impl Links {
     pub fn only(&self, time: u64, record: RecordId) -> Option<(FieldId, String)> {
         let all = self.records.get(&record)?;
         let after = all.partition_point(|snapshot| snapshot.time <= time);
-        // What is noted later was so before, as long as nothing has changed.
+        // A link noted later was the same before, as long as nothing has changed.
         let before =
             after.checked_sub(1).and_then(|last| all.get(last)).filter(|snapshot| !snapshot.links.is_empty());
         let snapshot = before.or_else(|| all.get(after))?;

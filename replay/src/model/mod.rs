@@ -1,11 +1,11 @@
-//! What the log means: events merged in the order of time, joined to chains and puts.
+//! The meaning of the log: events merged in order of time, joined into chains and puts.
 //!
-//! The way of an event: [`source`] reads it and brings it into the order of its run; [`replay`] merges the runs by the
-//! wall clock; [`engine`] makes chains of a run's events; [`order`] brings the chains of all runs into order and follows
-//! CA links from one to the other. Everything streams: memory is bounded by what happens within the limits that these
-//! pages name, and by their MAX_ constants where that is more, not by the length of the logs.
+//! The path of an event: [`source`] reads it and puts it in order within its run; [`replay`] merges the runs by wall
+//! clock; [`engine`] makes chains of a run's events; [`order`] sorts the chains of all runs and follows CA links from
+//! one to another. Everything streams: memory depends on the events within the limits that these pages name, and on
+//! their MAX_ constants where that is more, not on the length of the logs.
 //!
-//! All of it is public so that tests can feed it with events of their own. Programs use [`Logs`](crate::Logs).
+//! All of it is public so that tests can feed it their own events. Programs use [`Logs`](crate::Logs).
 
 pub mod caller;
 pub mod chain;

@@ -1,12 +1,12 @@
 //! The chains that are still open.
 //!
-//! A chain is given out when nothing waits for it any more: no frame of a stack that may still call
-//! something, no record that has yet to complete, no packet without its answer. Chains can be joined
-//! to one another; references to the one that was taken in stay good. Chains that have been given out
-//! are gone: a reference to them finds nothing, and what would have grown there becomes a root.
+//! A chain is given out when nothing waits for it any more: no frame of a stack that may still call something, no
+//! record that has yet to complete, no packet without its answer. Chains can be joined; references to the joined chain
+//! stay valid. Chains that have been given out are gone: a reference to them finds nothing, and a span that would have
+//! been added there becomes a root.
 //!
-//! Memory is bounded: the oldest chain is given out as it is when it is older than [`LIMIT`] or when all
-//! chains together have more than `MAX_SPANS` spans.
+//! Memory is bounded: the oldest chain is given out unfinished when it is older than [`LIMIT`], or when all chains
+//! together have more than `MAX_SPANS` spans.
 
 use super::chain::{Chain, PutSpan, Span, SpanKind};
 use super::run::Run;
@@ -16,12 +16,12 @@ use slotmap::{new_key_type, SlotMap};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// How long a chain is waited for. Servers answer a put with callback that is stuck after 60 s.
+/// Longest wait for the end of a chain. Servers answer a stuck put with callback after 60 s.
 pub const LIMIT: u64 = 65 * SECOND;
-/// How many spans are held at most, a chain itself counted as one, about 40 MB.
+/// Limit of the spans held, a chain itself counted as one, about 40 MB.
 const MAX_SPANS: usize = 200_000;
-/// How many times a chain is followed to the one that it was joined to. Later chains are joined to
-/// earlier ones, so there are never many.
+/// Limit of the moves followed to the chain that one was joined to. Later chains are joined to earlier ones, so there
+/// are never many.
 const MAX_MOVES: usize = 64;
 
 new_key_type! {
@@ -40,7 +40,7 @@ pub struct SpanRef {
 
 enum Slot {
     OpenChain(OpenChain),
-    /// Joined to another chain: its root is there span `root`, its span n (from 1) is `offset + n`.
+    /// Joined to another chain: its root is span `root` there, its span n (from 1) is `offset + n`.
     Moved {
         to: ChainKey,
         root: usize,
@@ -53,13 +53,13 @@ struct OpenChain {
     /// See [`Chain::serial`].
     serial: u64,
     spans: Vec<Span>,
-    /// What the spans took when they came to be.
+    /// Weight of the spans when they were added.
     weight: usize,
-    /// How many reasons there are to wait.
+    /// Number of reasons to wait.
     waits: u32,
-    /// Not to be given out before this time.
+    /// Earliest time to give it out.
     not_before: u64,
-    /// Is it in [`OpenChains::ready`]?
+    /// Whether it is in [`OpenChains::ready`].
     ready: bool,
     /// Chains that have been joined to this one.
     joined: Vec<ChainKey>,
@@ -71,16 +71,16 @@ pub struct OpenChains {
     slots: SlotMap<ChainKey, Slot>,
     /// Start times of all open chains.
     starts: BTreeSet<(u64, ChainKey)>,
-    /// Chains that nothing waits for, perhaps.
+    /// Chains that may have nothing left to wait for.
     ready: Vec<ChainKey>,
     /// Weight of all chains.
     weight: usize,
-    /// Chains that have been begun.
+    /// Number of chains begun.
     begun: u64,
 }
 
 impl OpenChains {
-    /// Nothing grows yet.
+    /// Starts with no chains.
     pub fn new(run: Rc<Run>) -> Self {
         OpenChains {
             run,
@@ -92,7 +92,7 @@ impl OpenChains {
         }
     }
 
-    /// A new chain.
+    /// Begins a chain.
     pub fn begin(&mut self, mut span: Span) -> SpanRef {
         span.parent = None;
         let (start, weight) = (span.start, 1 + span.weight());
@@ -106,7 +106,7 @@ impl OpenChains {
         SpanRef { chain, span: 0 }
     }
 
-    /// A new span under `parent`, or a new chain if that is gone.
+    /// Adds a span under `parent`, or begins a new chain if that is gone.
     pub fn add(&mut self, parent: SpanRef, mut span: Span) -> SpanRef {
         let Some(at) = self.resolve(parent) else { return self.begin(span) };
         let Some(Slot::OpenChain(open_chain)) = self.slots.get_mut(at.chain) else { return self.begin(span) };
@@ -118,7 +118,7 @@ impl OpenChains {
         SpanRef { chain: at.chain, span: open_chain.spans.len() - 1 }
     }
 
-    /// Where a span is now; `None` if it has been given out.
+    /// The current place of a span; `None` if it has been given out.
     pub fn resolve(&self, mut at: SpanRef) -> Option<SpanRef> {
         for _ in 0..MAX_MOVES {
             match self.slots.get(at.chain)? {
@@ -146,7 +146,7 @@ impl OpenChains {
         self.open_chain(at.chain)?.spans.get_mut(at.span)
     }
 
-    /// The put, unless it has been given out or is none.
+    /// The put, unless it has been given out or the span is not a put.
     pub fn put_mut(&mut self, at: SpanRef) -> Option<&mut PutSpan> {
         match &mut self.span_mut(at)?.kind {
             SpanKind::Put(put) => Some(put),
@@ -154,7 +154,7 @@ impl OpenChains {
         }
     }
 
-    /// The put, unless it has been given out or is none.
+    /// The put, unless it has been given out or the span is not a put.
     pub fn put(&self, at: SpanRef) -> Option<&PutSpan> {
         match &self.span(at)?.kind {
             SpanKind::Put(put) => Some(put),
@@ -162,7 +162,7 @@ impl OpenChains {
         }
     }
 
-    /// A span has come to know more than it did when it was begun or added.
+    /// Updates the weight of a span that holds more than when it was begun or added.
     pub fn weigh_again(&mut self, at: SpanRef) {
         let Some(more) = self.span(at).map(|span| span.weight() - 1).filter(|more| *more > 0) else { return };
         if let Some(open_chain) = self.resolve(at).and_then(|at| self.open_chain(at.chain)) {
@@ -171,14 +171,14 @@ impl OpenChains {
         }
     }
 
-    /// A reason to wait with giving out the span's chain. To be taken back with [`OpenChains::release`].
+    /// Adds a reason not to give out the span's chain yet. Take it back with [`OpenChains::release`].
     pub fn hold(&mut self, at: SpanRef) {
         if let Some(open_chain) = self.resolve(at).and_then(|at| self.open_chain(at.chain)) {
             open_chain.waits += 1;
         }
     }
 
-    /// Takes a reason back.
+    /// Takes back a reason to wait.
     pub fn release(&mut self, at: SpanRef) {
         let Some(at) = self.resolve(at) else { return };
         let Some(open_chain) = self.open_chain(at.chain) else { return };
@@ -188,7 +188,7 @@ impl OpenChains {
         }
     }
 
-    /// Waits with giving out the span's chain until `time` at least.
+    /// Keeps the span's chain until `time` at least.
     pub fn hold_until(&mut self, at: SpanRef, time: u64) {
         if let Some(open_chain) = self.resolve(at).and_then(|at| self.open_chain(at.chain)) {
             open_chain.not_before = open_chain.not_before.max(time);
@@ -250,7 +250,7 @@ impl OpenChains {
         }
     }
 
-    /// Gives out what nothing waits for any more, and the oldest if they are too old or too many.
+    /// Gives out chains that nothing waits for any more, and the oldest if they are too old or too many.
     pub fn take_finished(&mut self, now: u64, out: &mut Vec<Chain>) {
         let mut waiting = Vec::new();
         for chain in std::mem::take(&mut self.ready) {
@@ -271,7 +271,7 @@ impl OpenChains {
         }
     }
 
-    /// Gives out everything.
+    /// Gives out all chains.
     pub fn clear(&mut self, out: &mut Vec<Chain>) {
         while let Some(&(_, chain)) = self.starts.first() {
             let open =
@@ -281,7 +281,7 @@ impl OpenChains {
         self.ready.clear();
     }
 
-    /// When the oldest open chain began.
+    /// Start of the oldest open chain.
     pub fn oldest(&self) -> Option<u64> {
         self.starts.first().map(|(start, _)| *start)
     }
@@ -308,7 +308,7 @@ impl OpenChains {
     }
 }
 
-/// Makes one span of a put's two sides.
+/// Unites the two sides of a put in one span.
 fn unite(packet: &mut Span, hit: Span) {
     packet.thread = hit.thread;
     packet.start = packet.start.min(hit.start);
@@ -329,8 +329,8 @@ fn unite(packet: &mut Span, hit: Span) {
     }
 }
 
-/// A put has no end of its own to be seen: it ends with the last that it did in its thread, or with
-/// the server's answer.
+/// Sets the ends of puts. The end of a put is not recorded: a put ends with the last thing that it did in its thread,
+/// or with the server's answer.
 fn end_puts(spans: &mut [Span]) {
     for number in (0..spans.len()).rev() {
         let Some(span) = spans.get_mut(number) else { continue };

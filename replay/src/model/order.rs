@@ -1,11 +1,11 @@
-//! The chains of all runs: in the order of time, and joined across CA links.
+//! The chains of all runs, in order of time and joined across CA links.
 //!
-//! A record's CA link that writes makes a put in the target's IOC, be it the same, another on the
-//! host, or on another host. Nothing in Channel Access joins the two, so they
-//! are joined only if nothing else fits: the same PV, a value that can have become the other, in
-//! order and within `LINK_WAIT`, and no other put of a link that could have become it. A chain is given out when all
-//! puts that its links can have made are known, and when all that began earlier have ended. Until then it is held:
-//! up to `MAX_HELD` spans; beyond that the earliest is given out, and what began before it comes late.
+//! A CA link that writes makes a put in the target's IOC, be it the same IOC, another one on the host, or one on
+//! another host. Nothing in Channel Access joins the two, so they are joined only if they fit and nothing else does:
+//! the same PV, a value that can have become the other, in order and within `LINK_WAIT`, and no other link's put that
+//! could have become it. A chain is given out when all puts that its links can have made are known, and all chains that
+//! began earlier have ended. Until then it is held: up to `MAX_HELD` spans; beyond that the earliest chain is given
+//! out, and chains that began before it come late.
 
 use super::caller::{self, Role};
 use super::chain::{Chain, LinkSpan, PutSpan, Span, SpanKind};
@@ -20,49 +20,48 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 const SECOND: i64 = crate::time::SECOND as i64;
-/// How long a link's put may take to get to its target.
+/// Longest time that a link's put takes to reach its target.
 const LINK_WAIT: i64 = SECOND;
-/// By how much the clocks of two hosts may differ. NTP on a control network keeps to milliseconds.
+/// Largest difference between the clocks of two hosts. NTP on a control network keeps to milliseconds.
 const HOST_SKEW: i64 = SECOND / 10;
-/// By how much times of one host may be out of order: hits and packets are timed in different places
-/// of the kernel.
+/// Limit of disorder among times on one host: hits and packets are timed in different places of the kernel.
 const OWN_SKEW: i64 = SECOND / 1000;
-/// Puts to one PV that are looked at for a copy of another: more than a client can make in [`HOST_SKEW`] by
-/// waiting for each, few enough for a flood of them.
+/// Puts to one PV that are searched for a copy of another: more than a client can make in [`HOST_SKEW`] if it waits for
+/// each, few enough for a flood of them.
 const MAX_COPIES: usize = 1000;
-/// Puts that a link can have made, and later puts of the link, that are looked at for each put of a link: more
-/// than are under way at a time, few enough for a flood of them.
+/// Puts that a link can have made, and later puts of the link, that are checked for each put of a link: more than are
+/// under way at a time, few enough for a flood of them.
 const MAX_UNDER_WAY: usize = 256;
-/// Links that write to one PV and are distinguished.
+/// Links to one PV that are distinguished.
 const MAX_SENDERS: usize = 16;
-/// Spans of chains that are held at most, a chain itself counted as one, about 150 MB; puts of links that are remembered
-/// at most. A record that takes half a minute to complete holds up 600,000 where 10,000 are processed in a second.
+/// Limit of the spans held, a chain itself counted as one, about 150 MB; also of the links' puts that are remembered. A
+/// record that takes half a minute to complete holds up 600,000 where 10,000 are processed per second.
 const MAX_HELD: usize = 600_000;
-/// Spans that may be held however small the logs are, and for each MiB of them: nothing lasts that long in a small log.
+/// Spans that may be held however small the logs are, and for each MiB of them: a small log has no chains that long.
 const HELD: u64 = 120_000;
 const HELD_PER_MIB: u64 = 6_250;
-/// Links that are followed one after the other: IOCs can write to each other in circles for ever.
+/// Depth to which links are followed: IOCs can write to each other in circles for ever.
 const MAX_DEPTH: usize = 8;
 
-/// Place of a chain in the order of time: wall clock; for equal times, which the messages of one packet have, the order in
-/// which its run saw them; and a number, so that no two are the same.
+/// Place of a chain in the order of time: wall clock; for equal times, which the messages of one packet have, the order
+/// in which its run saw them; and a number that makes the key unique.
 type Key = (i64, u64, u64);
 /// Record and field.
 type Target = (String, String);
 
-/// Whose link: run (as an address, only compared), record.
+/// Owner of a link: run (as an address, only compared), record.
 type LinkOf = (usize, u32);
 /// A record of a run (as an address, only compared).
 type RecordOf = (usize, RecordId);
-/// A circuit's ends, client and server: the same on whichever host it was seen. Each network namespace has a loopback of
-/// its own: there a number for host and namespace is with them, else 0.
+/// A circuit's ends, client and server: the same on whichever host it was seen. Each network namespace has its own
+/// loopback: there a number for host and namespace is added, else 0.
 type Ends = (Address, Address, u64);
 
 /// A put through a link.
 struct Sent {
-    /// The chain that it is in.
+    /// The chain that contains it.
     chain: Key,
-    /// What was sent.
+    /// The value sent.
     value: Value,
 }
 
@@ -73,23 +72,24 @@ type Senders = HashMap<LinkOf, BTreeMap<Key, Sent>>;
 pub struct Order {
     chains: BTreeMap<Key, Chain>,
     count: u64,
-    /// Weight of `chains`, and what it may be.
+    /// Weight of `chains`, and its limit.
     held: usize,
     most: usize,
-    /// The latest beginning of a chain that was given out before it was due, and the number of chains that came late for it.
+    /// The latest start of a chain that was given out before it was due, and the number of chains that came late
+    /// because of it.
     gone: i64,
     late: u64,
-    /// Puts that are the roots of chains that are held, of each record in the order in which they were carried out
-    /// (monotonic time of the run, a number for equal times).
+    /// Puts that are roots of held chains, for each record in the order in which they were carried out (monotonic time
+    /// of the run, a number for equal times).
     written: HashMap<RecordOf, BTreeMap<(u64, u64), Key>>,
-    /// Puts that can have been made by a link: the roots of chains that are held.
+    /// Puts that a link can have made: the roots of held chains.
     puts: HashMap<Target, BTreeSet<Key>>,
     /// Links' puts in all chains that are held or were given out less than [`LINK_WAIT`] ago.
     sent: HashMap<Target, Senders>,
     sent_count: usize,
-    /// When `sent` was last cleared of what is too old.
+    /// When old entries of `sent` were last removed.
     cleared: i64,
-    /// Circuits that belong to an IOC's links, as has been learned.
+    /// Circuits learned to belong to an IOC's links.
     link_circuits: HashSet<Ends>,
     /// Runs that chains have come from, as addresses.
     runs: HashSet<usize>,
@@ -128,12 +128,12 @@ impl Order {
         }
     }
 
-    /// How many chains were given out after others that had begun later.
+    /// Number of chains given out after others that began later.
     pub fn late(&self) -> u64 {
         self.late
     }
 
-    /// A chain that has ended.
+    /// Takes a chain that has ended.
     pub fn insert(&mut self, chain: Chain) {
         let Some(root) = chain.root() else { return };
         let key = (chain.run.wall(root.start), chain.serial, self.count);
@@ -167,7 +167,7 @@ impl Order {
         self.chains.insert(key, chain);
     }
 
-    /// Moves the chains that began before `until`, of which no more will come, to `ready`.
+    /// Moves the chains that began before `until` to `ready`; no more of these will come.
     pub fn release(&mut self, until: i64, ready: &mut VecDeque<Chain>) {
         while let Some((&first, chain)) = self.chains.first_key_value() {
             let key = self.leader(first, chain).or_else(|| self.before(first, chain)).unwrap_or(first);
@@ -179,7 +179,7 @@ impl Order {
             }
             let Some(mut chain) = self.take(key) else { break };
             self.resolve(&mut chain, 0);
-            // What a link led to may have links of its own.
+            // The chain that a link led to may have links of its own.
             let due = due && waits_until(&chain, 0) < until;
             if !due && !full {
                 self.hold(key, chain);
@@ -208,7 +208,7 @@ impl Order {
         }
     }
 
-    /// A chain whose link has made this put, though by its host's clock it began later.
+    /// A chain whose link made this put, although by its host's clock it began later.
     fn leader(&self, key: Key, chain: &Chain) -> Option<Key> {
         let after = (key.0.saturating_add(1), 0, 0)..=(key.0.saturating_add(HOST_SKEW), u64::MAX, u64::MAX);
         let own = address(chain);
@@ -218,16 +218,16 @@ impl Order {
         held.min_by_key(|(time, _)| **time).map(|(_, sent)| sent.chain)
     }
 
-    /// A chain that begins with a put to the same record, asked for later and carried out earlier: what one client asks
-    /// for may wait while another's is done.
+    /// A chain that begins with a put to the same record, requested later and carried out earlier: one client's request
+    /// may wait while another's is carried out.
     fn before(&self, key: Key, chain: &Chain) -> Option<Key> {
         let (record, at) = written(key, chain)?;
         let (earliest, of) = self.written.get(&record)?.first_key_value()?;
         (*earliest < at).then_some(*of)
     }
 
-    /// The recorders on both ends of a circuit see the same message. Is there a better account of this
-    /// put? Drops those that are no better.
+    /// Whether there is a better account of this put: the recorders on both ends of a circuit see the same message.
+    /// Drops those that are no better.
     fn is_copy(&mut self, key: Key, chain: &Chain) -> bool {
         if self.runs.len() < 2 {
             return false;
@@ -250,7 +250,7 @@ impl Order {
         {
             match self.chains.get(other).and_then(same_put) {
                 Some(true) if put.kind.is_none() => return true,
-                // One for one: a client may write the same twice in that time.
+                // One for one: a client may write the same value twice in that time.
                 Some(_) if copies.is_empty() => copies.push(*other),
                 _ => {}
             }
@@ -283,7 +283,7 @@ impl Order {
         Some(chain)
     }
 
-    /// Looks for what the chain's links have led to.
+    /// Looks for the chains that the chain's links led to.
     fn resolve(&mut self, chain: &mut Chain, depth: usize) {
         let (run, own) = (Rc::clone(&chain.run), address(chain));
         for span in &mut chain.spans {
@@ -304,12 +304,12 @@ impl Order {
         }
     }
 
-    /// The put that the link made, if only one can be it. `ioc`: the link's, in its own run.
+    /// The put that the link made, if only one fits. `ioc`: the link's IOC, in its own run.
     fn target(&mut self, own: usize, ioc: Option<IocId>, time: i64, link: &LinkSpan) -> Option<Key> {
         let target = link_key(link);
         let mine = (own, link.record.unwrap_or(u32::MAX));
         let mut found: Vec<(Key, Option<Ends>, bool)> = Vec::new();
-        // of these those on circuits whose client is known to be the link's IOC
+        // those of them on circuits whose client is known to be the link's IOC
         let mut certain: HashSet<Key> = HashSet::new();
         let in_time = around(time, HOST_SKEW, LINK_WAIT);
         let senders = self.sent.get(&target)?;
@@ -342,15 +342,14 @@ impl Order {
         if self.link_circuits.len() < MAX_HELD {
             self.link_circuits.extend(ends);
         }
-        // Seen at both ends of the circuit: where the target's IOC was seen as well.
+        // Seen at both ends of the circuit: take the end where the target's IOC was recorded as well.
         let copies = found.iter().filter(|(key, ..)| key.0 <= first.0.saturating_add(HOST_SKEW));
         copies.filter(|(.., inside)| *inside).map(|(key, ..)| *key).min().or(Some(first))
     }
 }
 
-/// Is there another put of a link that can have made the put `requested` at `put`, which link `mine` can have made
-/// at `time`? One of another link makes it doubtful; a later one of the same link explains it better, if it sent
-/// the same.
+/// Whether another put of a link can have made the put `requested` at `put`, which link `mine` can have made at `time`.
+/// A put of another link makes it doubtful; a later one of the same link explains it better if it sent the same value.
 fn has_rival(senders: &Senders, mine: LinkOf, time: i64, put: i64, skew: i64, requested: &Value) -> bool {
     let before = around(put, LINK_WAIT, skew);
     let mut others = senders.iter().filter(|(of, _)| **of != mine);
@@ -364,18 +363,19 @@ fn has_rival(senders: &Senders, mine: LinkOf, time: i64, put: i64, skew: i64, re
     looked.any(|(number, (_, sent))| number == MAX_UNDER_WAY || same(sent))
 }
 
-/// From `before` earlier than `time` to `after` later.
+/// From `before` earlier than `time` to `after` later than it.
 fn around(time: i64, before: i64, after: i64) -> RangeInclusive<Key> {
     (time.saturating_sub(before), 0, 0)..=(time.saturating_add(after), u64::MAX, u64::MAX)
 }
 
-/// Of a chain that begins with a put: its record, and its place among the record's puts as they were carried out.
+/// For a chain that begins with a put: its record, and its place among the record's puts in the order they were carried
+/// out.
 fn written(key: Key, chain: &Chain) -> Option<(RecordOf, (u64, u64))> {
     let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { return None };
     Some(((address(chain), put.record?), (put.written?, key.2)))
 }
 
-/// Wall-clock time until which puts may come that the chain's links have made, or that were carried out before its own.
+/// Wall-clock time until which puts may arrive that the chain's links made, or that were carried out before its own.
 fn waits_until(chain: &Chain, depth: usize) -> i64 {
     let written = chain.root().and_then(|root| match &root.kind {
         SpanKind::Put(put) => Some(chain.run.wall(put.written?).saturating_add(1)),
@@ -397,7 +397,7 @@ fn waits_until(chain: &Chain, depth: usize) -> i64 {
     links.chain(copies).chain(written).max().unwrap_or(i64::MIN)
 }
 
-/// The recorded IOC that is the client of the circuit on which the chain's first put came, by its socket.
+/// The recorded IOC that is the client of the circuit on which the chain's first put arrived, by its socket.
 fn client(chain: &Chain) -> Option<IocId> {
     let Some(Span { kind: SpanKind::Put(PutSpan { packet: Some(packet), .. }), .. }) = chain.root() else {
         return None;
@@ -405,7 +405,7 @@ fn client(chain: &Chain) -> Option<IocId> {
     chain.run.context().circuit_ends(packet.circuit)?.client
 }
 
-/// The ends of the circuit on which the chain's first put came.
+/// The ends of the circuit on which the chain's first put arrived.
 fn ends(chain: &Chain) -> Option<Ends> {
     let Some(Span { kind: SpanKind::Put(PutSpan { packet: Some(packet), .. }), .. }) = chain.root() else {
         return None;
@@ -416,7 +416,7 @@ fn ends(chain: &Chain) -> Option<Ends> {
     Some((circuit.client, circuit.server, place))
 }
 
-/// A number for the host, as it was booted, and the network namespace of a circuit.
+/// A number for the host in its current boot and the network namespace of a circuit.
 fn place(context: &Context, circuit: CircuitId) -> u64 {
     let mut hasher = DefaultHasher::new();
     context.host().map(|host| (&host.boot_id, &host.name)).hash(&mut hasher);
@@ -424,7 +424,7 @@ fn place(context: &Context, circuit: CircuitId) -> u64 {
     hasher.finish()
 }
 
-/// Weight of a chain, and of those that its links led to.
+/// Weight of a chain and of those that its links led to.
 fn weight(chain: &Chain, depth: usize) -> usize {
     let targets = chain.spans.iter().filter_map(|span| match &span.kind {
         SpanKind::Link(link) if depth < MAX_DEPTH => link.target.as_deref(),
@@ -434,7 +434,7 @@ fn weight(chain: &Chain, depth: usize) -> usize {
         + targets.map(|target| weight(target, depth + 1)).sum::<usize>()
 }
 
-/// Tells runs apart.
+/// The address of the chain's run, to distinguish runs.
 fn address(chain: &Chain) -> usize {
     Rc::as_ptr(&chain.run) as usize
 }
@@ -444,7 +444,7 @@ fn link_key(link: &LinkSpan) -> Target {
     (pv.record.to_owned(), pv.field.to_owned())
 }
 
-/// What a chain's root writes to, if a CA link can have made it.
+/// The target that a chain's root writes to, if a CA link can have made it.
 fn put_target(chain: &Chain) -> Option<Target> {
     let Some(Span { kind: SpanKind::Put(put), thread, .. }) = chain.root() else { return None };
     let context = chain.run.context();

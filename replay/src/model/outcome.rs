@@ -1,17 +1,17 @@
-//! What a put came to: whether it was taken, and what its field held then.
+//! Outcome of a put: whether it was accepted, and the value of its field afterwards.
 //!
-//! The server's answer is the truth about a request. Without one, what the IOC did decides, and only what follows by
-//! EPICS Base's own rules (dbAccess.c, dbDbLink.c and dbNotify.c of 3.14.12, 3.15.9 and 7.0.8):
+//! The server's answer is authoritative. Without one, the IOC's actions decide, and only as far as EPICS Base's own
+//! rules allow (dbAccess.c, dbDbLink.c and dbNotify.c of 3.14.12, 3.15.9 and 7.0.8):
 //!
 //! - `dbPutField`, and a database link that writes, process the record only if `dbPut` has returned without an error.
 //!   `dbProcessNotify` does so in any case from 3.15 on, so there it proves nothing.
-//! - `dbPutField` and `dbProcessNotify` that never get to `dbPut` have refused (DISP), but for links' fields.
-//! - The CA server answers a WRITE only to refuse it. That no refusal was seen is not enough: it may not have been
-//!   captured. With a field that holds what was asked for, or that has changed, it is.
-//! - What can't be refused: a number for the value of a record whose VAL has no special processing.
-//! - A field that has changed to what was asked for, while nothing else wrote to it or processed its record.
+//! - `dbPutField` and `dbProcessNotify` that never reach `dbPut` have refused (DISP), except for link fields.
+//! - The CA server answers a WRITE only to refuse it. The absence of a refusal is not enough: it may not have been
+//!   captured. Together with a field that holds the requested value, or that has changed, it is.
+//! - A number written to the value of a record whose VAL has no special processing can't be refused.
+//! - A field has changed to the requested value, while nothing else wrote to it or processed its record.
 //!
-//! A field that holds what it held before proves no refusal: a put may have been taken and be without effect. The
+//! A field that still holds its old value proves no refusal: a put may have been accepted and have no effect. The
 //! status is unknown then; the value shows the rest.
 
 use super::chain::{Chain, Completed, Outcome as End, PutSpan, Span, SpanKind};
@@ -22,22 +22,22 @@ use iocrec_log::context::Context;
 use iocrec_log::event::{Array, Dbf, Field, PutKind, Value};
 use std::borrow::Cow;
 
-/// Bytes of a text that the recorder's probes may have cut: a string field's first 40 (MAX_STRING_SIZE), a long
-/// string's first 400, or 152 where there is no ring buffer (bpf/hits.h).
+/// Lengths in bytes at which the recorder's probes may have cut a text: a string field's first 40 (MAX_STRING_SIZE), a
+/// long string's first 400, or 152 where there is no ring buffer (bpf/hits.h).
 const CUT_TEXTS: [usize; 3] = [MAX_STRING_SIZE, 152, 400];
 
-/// What became of a put.
+/// Outcome of a put.
 pub struct Outcome {
     /// `ok`, an ECA name, `denied`, `unknown`.
     pub status: Cow<'static, str>,
-    /// What the field held after it.
+    /// The value of the field after it.
     pub new: Value,
-    /// `new` is not known to be what the put left: worked out from what was asked for, or read when something else
-    /// may have changed it.
+    /// `new` is not certain to be the result of the put: it was derived from the requested value, or read when
+    /// something else may have changed it.
     pub inexact: bool,
 }
 
-/// What became of the put that is span `number` of the chain.
+/// The outcome of the put that is span `number` of the chain.
 pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Outcome {
     let field = put.field.and_then(|field| context.field(field));
     if acknowledges(context, put) {
@@ -54,7 +54,7 @@ pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Out
     };
     let status = match put.packet.as_ref().map(|packet| (packet.notify, &packet.answer)) {
         Some((_, Some(answer))) => eca::put_status(answer.status),
-        // Not answered, so it failed or it lasts.
+        // Not answered, so it failed or is still going on.
         Some((true, None)) => "unknown".into(),
         _ if is_taken(chain, number, put, field, &asked, evidence) => "ok".into(),
         _ => "unknown".into(),
@@ -64,17 +64,17 @@ pub fn of(chain: &Chain, context: &Context, number: usize, put: &PutSpan) -> Out
         None if status == "ok" => (asked, true),
         None => (Value::Unknown, false),
     };
-    // a menu's choice that was asked for by its name
+    // a menu's choice requested by its name
     let new = field.and_then(|field| enum_strings::number(context, field, &new)).unwrap_or(new);
     Outcome { status, new: as_asked(context, put, field, new), inexact }
 }
 
-/// Is it no put of a value, but the acknowledgement of an alarm (DBR_PUT_ACKT, DBR_PUT_ACKS)?
+/// Whether it writes no value but acknowledges an alarm (DBR_PUT_ACKT, DBR_PUT_ACKS).
 pub fn acknowledges(context: &Context, put: &PutSpan) -> bool {
     acknowledged_field(context, put).is_some()
 }
 
-/// The field that an acknowledgement is about: `ACKT` or `ACKS`.
+/// The field that an acknowledgement concerns: `ACKT` or `ACKS`.
 pub fn acknowledged_field(context: &Context, put: &PutSpan) -> Option<&'static str> {
     match put.packet.as_ref().map(|packet| Dbr(packet.dbr)) {
         Some(Dbr::PUT_ACKT) => return Some("ACKT"),
@@ -83,7 +83,7 @@ pub fn acknowledged_field(context: &Context, put: &PutSpan) -> Option<&'static s
         None => {}
     }
     match (put.dbf, context.field(put.field?)?.name.as_str()) {
-        // The recorder names the field; no other request to it is of this type, which CA does not have.
+        // The recorder names the field; no other request to it has this type, which CA lacks.
         (Dbf::UShort, "ACKT") => Some("ACKT"),
         (Dbf::UShort, "ACKS") => Some("ACKS"),
         // As old recorders wrote it: their numbers inside the IOC are those of field types that no request has.
@@ -107,8 +107,8 @@ fn acknowledgement(field: Option<&Field>, put: &PutSpan) -> Outcome {
     Outcome { status, new, inexact: after.is_some_and(|after| !after.alone) }
 }
 
-/// Is a put that was not answered known to have been taken? `evidence`: what the field held after it, and
-/// whether nothing else can have made it so.
+/// Whether an unanswered put is known to have been accepted. `evidence`: the value of the field after it, and whether
+/// nothing else can have caused it.
 fn is_taken(
     chain: &Chain,
     number: usize,
@@ -136,13 +136,13 @@ fn is_taken(
     // a text that was cut may be the same
     let cut = |old: &Value| matches!(old, Value::Text(_)) && is_cut(old, true) == Some(true);
     let changed = !cut(&put.old) && value::same(&put.old, value) == Some(false);
-    // Of a `dbPut` from outside the server processes the record itself, if it was taken (QSRV).
+    // After a `dbPut` from outside, the server itself processes the record if it was accepted (QSRV).
     let by_server = processed && put.kind == Some(PutKind::Put);
     holds && (changed && alone || not_refused) || changed && alone && (not_refused || by_server)
 }
 
-/// Does `dbPut` take whatever it is asked for? The conversion between numbers, and from a text to a text, never fails, and
-/// the value fields of these types have no special processing (the .dbd files of 3.14.12, 3.15.9 and 7.0.8).
+/// Whether `dbPut` accepts any value for the field. The conversion between numbers, and from text to text, never fails,
+/// and the value fields of these types have no special processing (the .dbd files of 3.14.12, 3.15.9 and 7.0.8).
 fn takes_all(field: &Field, put: &PutSpan) -> bool {
     let number = (Dbf::Char..=Dbf::Enum).contains(&put.dbf);
     field.name == "VAL"
@@ -155,16 +155,16 @@ fn takes_all(field: &Field, put: &PutSpan) -> bool {
         }
 }
 
-/// Does the field hold what was asked for? `asked` is of the field's type, as far as that could be worked out.
+/// Whether the field holds the requested value. `asked` has the field's type, as far as it could be converted.
 fn holds(asked: &Value, found: &Value, link: bool) -> bool {
     let (asked, found) = (text_of(asked), text_of(found));
     match (&*asked, &*found) {
         (Value::Text(asked), Value::Text(found)) if link => same_link(asked, found),
-        // as much as the field has room for
+        // as much as fits in the field
         (Value::Text(asked), Value::Text(found)) => {
             asked == found || !found.is_empty() && asked.starts_with(found)
         }
-        // Numbers are written to text with the precision that the record wishes.
+        // Numbers are written to text with the record's precision.
         (number, Value::Text(found)) => {
             let found = std::str::from_utf8(found).ok().and_then(|text| text.trim().parse::<f64>().ok());
             found.is_some_and(|found| value::same(number, &Value::Double(found)) == Some(true))
@@ -177,7 +177,7 @@ fn holds(asked: &Value, found: &Value, link: bool) -> bool {
                     value::same(&value::convert(&asked, found.dbf), &element) == Some(true)
                 })
         }
-        // One element is written to an array as the number that it is.
+        // One element is written to an array as a number.
         (number, Value::Array(found)) if found.count == 1 => {
             let first = value::elements(found).next();
             first.is_some_and(|first| value::same(&value::convert(number, found.dbf), &first) == Some(true))
@@ -186,7 +186,7 @@ fn holds(asked: &Value, found: &Value, link: bool) -> bool {
     }
 }
 
-/// A character array that holds text, as text; only for comparing.
+/// A character array that holds text, as text; only for comparison.
 fn text_of(value: &Value) -> Cow<'_, Value> {
     match value {
         Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, bytes, .. }) if bytes.contains(&0) => {
@@ -196,7 +196,7 @@ fn text_of(value: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// Is it the same text, be it sent as a string or in characters?
+/// Whether both are the same text, sent as a string or as characters.
 pub fn is_same_text(one: &Value, other: &Value) -> bool {
     let text = |value: &Value| match value::long_text(value) {
         Value::Text(text) => Some(text),
@@ -205,7 +205,7 @@ pub fn is_same_text(one: &Value, other: &Value) -> bool {
     text(one).is_some_and(|one| text(other) == Some(one))
 }
 
-/// A link as it was requested and as the IOC shows it, which adds the default modifiers.
+/// Whether a link as requested is the link as the IOC shows it, with default modifiers added.
 fn same_link(asked: &[u8], found: &[u8]) -> bool {
     let words = |text: &[u8]| -> Vec<Vec<u8>> {
         let words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -217,7 +217,7 @@ fn same_link(asked: &[u8], found: &[u8]) -> bool {
     words(asked) == words(found)
 }
 
-/// What was asked for, as the field would hold it.
+/// The requested value, as the field would hold it.
 fn asked(context: &Context, put: &PutSpan, field: Option<&Field>) -> Value {
     let Some(field) = field else { return put.requested.clone() };
     if let Some(number) = enum_strings::number(context, field, &put.requested) {
@@ -231,13 +231,13 @@ fn asked(context: &Context, put: &PutSpan, field: Option<&Field>) -> Value {
     value::convert(&put.requested, field.dbf)
 }
 
-/// Is the field a text for which a client asks in characters: `REC.DESC$`, or the value of a long string record?
+/// Whether the field is a text that a client requests as characters: `REC.DESC$`, or the value of a long string record.
 fn is_text(context: &Context, put: &PutSpan, field: &Field) -> bool {
     let rtype = put.record.and_then(|record| context.record(record)).map_or("", |record| record.rtype);
     field.dbf == Dbf::String || field.name == "VAL" && matches!(rtype, "lsi" | "lso" | "printf")
 }
 
-/// A text's value in the form in which it was asked for, characters up to its end: what follows its NUL is no part of it.
+/// A text's value in the form requested, characters up to its end: the bytes after its NUL don't belong to it.
 pub fn as_asked(context: &Context, put: &PutSpan, field: Option<&Field>, value: Value) -> Value {
     let Some(field) = field.filter(|field| is_text(context, put, field)) else { return value };
     match (&put.requested, value) {
@@ -258,7 +258,7 @@ pub fn as_asked(context: &Context, put: &PutSpan, field: Option<&Field>, value: 
     }
 }
 
-/// Does the log hold less of a value than there was? `None` where it holds nothing. `by_probe`: it is what a probe read.
+/// Whether the log holds only part of a value. `None` if it holds nothing. `by_probe`: whether a probe read it.
 pub fn is_cut(value: &Value, by_probe: bool) -> Option<bool> {
     match value {
         Value::Unknown => None,
@@ -271,7 +271,7 @@ pub fn is_cut(value: &Value, by_probe: bool) -> Option<bool> {
     }
 }
 
-/// What the probe at the end of processing has read, which may be cut; or all of it, where that was read later and begins
+/// The value that the probe at the end of processing read, which may be cut; or all of it, if a later reading begins
 /// the same.
 fn whole(value: &Value, later: Option<&Value>) -> Value {
     let longer = match (value, later) {
@@ -286,7 +286,7 @@ fn whole(value: &Value, later: Option<&Value>) -> Value {
     later.filter(|_| longer).unwrap_or(value).clone()
 }
 
-/// Was the put's record processed for it?
+/// Whether the put made its record process.
 fn is_processed(chain: &Chain, number: usize, put: &PutSpan) -> bool {
     // children come after their parents
     chain.spans.iter().skip(number).any(|span| match &span.kind {

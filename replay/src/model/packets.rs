@@ -1,10 +1,9 @@
-//! Puts on the network and puts inside the IOC: which are the same.
+//! Matches puts on the network with puts inside the IOC.
 //!
-//! A put from a client is seen as a message first, and a little later (seconds, when the server is
-//! busy) as a hit in the thread that serves the client's circuit. Within a circuit the order of both
-//! is the same, since one thread carries out what one circuit asks. Which thread serves which
-//! circuit the recorder often knows; otherwise it is learned from the first put that fits one circuit
-//! only.
+//! A put from a client is first seen as a message, and a little later (seconds later, if the server is busy) as a hit
+//! in the thread that serves the client's circuit. Within a circuit both have the same order, since one thread carries
+//! out all requests of one circuit. The recorder often knows which thread serves which circuit; otherwise it is learned
+//! from the first put that fits only one circuit.
 
 use super::chain::{Answer, PutSpan};
 use super::open_chains::{OpenChains, SpanRef};
@@ -15,26 +14,25 @@ use iocrec_log::context::Context;
 use iocrec_log::event::{ChannelId, CircuitId, Dbf, PutKind, RecordId, ThreadId, Value};
 use std::collections::{HashMap, VecDeque};
 
-/// How long a message may wait for its hit: a server that is busy for longer is stuck.
+/// Longest wait of a message for its hit: a server that is busy for longer is stuck.
 const HIT_WAIT: u64 = 10 * SECOND;
-/// How long a hit waits for a message that was seen late, or for the thread's circuit to be learned.
+/// Longest wait of a hit for a message that was seen late, or for its thread's circuit to be learned.
 const PACKET_WAIT: u64 = SECOND / 2;
-/// Messages and hits that wait at most, of each kind; the oldest are given up without their counterpart.
+/// Limit of waiting messages and of waiting hits; beyond it the oldest are dropped without their counterparts.
 const MAX_WAITING: usize = 50_000;
-/// Messages that wait on all circuits, and threads, circuits and channels that are remembered; a bound for hostile
-/// logs.
+/// Messages waiting on all circuits, and threads, circuits and channels remembered; a bound for hostile logs.
 const MAX_HELD: usize = 1_000_000;
 
-/// Messages on a circuit that a hit is compared with, the first and the latest before it: with more, a log
-/// whose hits were lost by the million takes for ever.
+/// Messages on a circuit that a hit is compared with, the first and the latest before it: with more, a log that lost
+/// millions of hits takes for ever.
 const WINDOW: usize = 256;
 /// A message is captured before its hit, but by another clock (1 ms is generous).
 const CLOCK_ERROR: u64 = SECOND / 1000;
 
-/// Hits that are looked at for each message; more wait for the next sweep.
+/// Hits checked for each message; if there are more, they wait for the next sweep.
 const FEW: usize = 64;
 
-/// A hit that waits, and since when.
+/// A waiting hit, and since when it waits.
 #[derive(Clone, Copy, Debug)]
 struct WaitingHit {
     thread: ThreadId,
@@ -42,16 +40,16 @@ struct WaitingHit {
     at: SpanRef,
 }
 
-/// A message that waits, and since when.
+/// A waiting message, and since when it waits.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     time: u64,
     at: SpanRef,
-    /// Of its value, see [`print()`].
+    /// Fingerprint of its value, see [`print()`].
     print: Option<u64>,
 }
 
-/// A hit that is looked for.
+/// A hit to find the message of.
 #[derive(Clone, Copy)]
 struct Hit<'a> {
     time: u64,
@@ -65,15 +63,14 @@ impl<'a> Hit<'a> {
         Some(Hit { time: chains.span(at)?.start, put, print: print(&put.requested) })
     }
 
-    /// Does the value show that the message is another's? A hit is compared with hundreds of messages, so what needs no
-    /// look into the chains comes first.
+    /// Whether the values show that the message does not belong to the hit. A hit is compared with hundreds of
+    /// messages, so this cheap check, which does not access the chains, comes first.
     fn differs(&self, message: &Waiting) -> bool {
         matches!((self.print, message.print), (Some(own), Some(other)) if own != other)
     }
 }
 
-/// A number made from a value: where two values both have one, and not the same, [`value::same`] finds them
-/// different.
+/// A fingerprint of a value: if two values have different ones, [`value::same`] finds them different.
 fn print(value: &Value) -> Option<u64> {
     let number = match value {
         Value::Int(v) => *v as f64,
@@ -85,20 +82,20 @@ fn print(value: &Value) -> Option<u64> {
             let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
             return Some(text.iter().fold(0xcbf2_9ce4_8422_2325, hash));
         }
-        // cut arrays, and those of one element, can be the same as much else
+        // cut arrays, and those of one element, can equal values of other types
         Value::Array(_) | Value::Unknown => return None,
     };
-    // One for both zeroes, one for all that is not a number.
+    // One for both zeroes, and one for every NaN.
     let number = if number.is_nan() { f64::NAN } else { number + 0.0 };
     Some(number.to_bits())
 }
 
-/// How a message fits a hit.
+/// The way in which a message fits a hit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
-    /// By the name of its channel too.
+    /// By the name of its channel, too.
     Named,
-    /// By its value: the channel is named otherwise, perhaps by an alias that is not in the log.
+    /// By its value: the channel has another name, perhaps an alias that is not in the log.
     Valued,
 }
 
@@ -112,36 +109,36 @@ struct Fitting {
 /// Key of an answer: circuit, request id, with callback.
 type Request = (CircuitId, u32, bool);
 
-/// What is known of the circuits of a run.
+/// Knowledge of a run's circuits.
 #[derive(Default)]
 pub struct Packets {
-    /// Puts that wait for their hits, in the order in which they came.
+    /// Puts waiting for their hits, in order of arrival.
     queues: HashMap<CircuitId, VecDeque<Waiting>>,
-    /// Which circuit a thread serves, and the way back.
+    /// The circuit that a thread serves, and the reverse.
     circuits: HashMap<ThreadId, CircuitId>,
     threads: HashMap<CircuitId, ThreadId>,
-    /// Records of channels whose names do not name them: aliases, and channels never named.
+    /// Records of channels whose names don't identify them: aliases, and channels whose names were never seen.
     records: HashMap<ChannelId, RecordId>,
-    /// Puts that may yet be answered.
+    /// Puts that may still be answered.
     asked: HashMap<Request, VecDeque<SpanRef>>,
-    /// Puts in [`Packets::asked`], dead ones included, and how many there may be before these are looked for.
+    /// Number of puts in [`Packets::asked`], dead ones included, and the number at which dead ones are removed.
     asked_count: usize,
     asked_limit: usize,
     /// Hits that wait for their message.
     hits: VecDeque<WaitingHit>,
 }
 
-/// What became of the search for a hit's message.
+/// Result of the search for a hit's message.
 #[derive(Clone, Copy, Debug)]
 pub enum Match {
-    /// It is this.
+    /// This message.
     Found(SpanRef),
-    /// There is none, or there are several.
+    /// No message fits, or several do.
     None,
 }
 
 impl Packets {
-    /// A thread serves a circuit.
+    /// Notes that a thread serves a circuit.
     pub fn bind(&mut self, thread: ThreadId, circuit: CircuitId) {
         if self.circuits.len() < MAX_HELD && self.threads.len() < MAX_HELD {
             self.circuits.insert(thread, circuit);
@@ -149,7 +146,7 @@ impl Packets {
         }
     }
 
-    /// A circuit is gone, and what waited on it.
+    /// Drops a closed circuit, and the messages that wait on it.
     pub fn forget(&mut self, circuit: CircuitId) {
         self.queues.remove(&circuit);
         if let Some(thread) = self.threads.remove(&circuit) {
@@ -157,13 +154,12 @@ impl Packets {
         }
     }
 
-    /// The circuit that a thread serves, where known.
+    /// The circuit that a thread serves, if known.
     pub fn circuit(&self, thread: ThreadId) -> Option<CircuitId> {
         self.circuits.get(&thread).copied()
     }
 
-    /// A message came; `at` is the put that it made, which it holds. Gives those that have waited
-    /// too long.
+    /// Takes a message; `at` is the put that it made, which it holds. Returns a put that has waited too long.
     pub fn push(&mut self, chains: &OpenChains, time: u64, at: SpanRef, request: Request) -> Option<SpanRef> {
         let queue = self.queues.entry(request.0).or_default();
         let message = chains.put(at);
@@ -178,11 +174,11 @@ impl Packets {
         None
     }
 
-    /// An answer came. Gives the put that it answers.
+    /// Takes an answer. Returns the put that it answers.
     pub fn answer(&mut self, chains: &mut OpenChains, request: Request, answer: Answer) -> Option<SpanRef> {
         let asked = self.asked.get_mut(&request)?;
-        // Ids of puts with callback are unique while they are open. Those of others are not (libca
-        // sends the channel's id), and few of them are answered: most likely the latest.
+        // Ids of puts with callback are unique while they are open. Other ids are not (libca sends the channel's id),
+        // and few of these puts are answered: most likely the latest.
         let at = loop {
             let at = if request.2 { asked.pop_front() } else { asked.pop_back() };
             let Some(at) = at else {
@@ -201,7 +197,7 @@ impl Packets {
         Some(at)
     }
 
-    /// A put will have no hit (it was denied). Tells whether it was waiting for one.
+    /// Drops a put that will have no hit (it was denied). Returns whether it was waiting for one.
     pub fn give_up(&mut self, circuit: CircuitId, at: SpanRef) -> bool {
         let Some(queue) = self.queues.get_mut(&circuit) else { return false };
         // It was sent a moment ago, so it is among the last.
@@ -209,7 +205,7 @@ impl Packets {
         place.is_some_and(|place| queue.remove(place).is_some())
     }
 
-    /// A hit waits for its message.
+    /// Lets a hit wait for its message.
     pub fn wait(&mut self, thread: ThreadId, time: u64, at: SpanRef) {
         if self.hits.len() == MAX_WAITING {
             self.hits.pop_front();
@@ -217,7 +213,7 @@ impl Packets {
         self.hits.push_back(WaitingHit { thread, time, at });
     }
 
-    /// The hits of a thread that wait for a message; they wait no more.
+    /// Takes the hits of a thread that wait for a message.
     pub fn take_hits_of(&mut self, thread: ThreadId) -> Vec<(u64, SpanRef)> {
         let mut taken = Vec::new();
         self.hits.retain(|hit| {
@@ -229,8 +225,9 @@ impl Packets {
         taken
     }
 
-    /// The hits to try again: those that have waited long enough (`true`), which wait no more; and of the others, of
-    /// threads whose circuit is not known the latest few. `last`: all of them, for the last time.
+    /// Takes the hits to try again: those that have waited long enough (`true`), for the last time; of the others,
+    /// those of threads whose circuit is known, and the latest few of each other thread. `last`: all of them, for the
+    /// last time.
     pub fn take_hits(&mut self, now: u64, last: bool) -> Vec<(ThreadId, u64, SpanRef, bool)> {
         let mut tries: HashMap<ThreadId, usize> = HashMap::new();
         let mut taken = Vec::new();
@@ -250,8 +247,8 @@ impl Packets {
         taken
     }
 
-    /// The hits that the message that came last on a circuit may belong to; they wait no more. None where more than
-    /// a few wait: the next sweep looks at them.
+    /// Takes the hits that the latest message on a circuit may belong to. None if more than a few hits wait: the next
+    /// sweep checks them.
     pub fn take_hits_for(
         &mut self,
         chains: &OpenChains,
@@ -281,12 +278,12 @@ impl Packets {
         taken
     }
 
-    /// Does any hit wait?
+    /// Whether any hit waits.
     pub fn has_hits(&self) -> bool {
         !self.hits.is_empty()
     }
 
-    /// Messages that have waited long enough for a hit; they wait no more.
+    /// Drops messages that have waited long enough for a hit.
     pub fn expire(&mut self, chains: &OpenChains, now: u64, mut release: impl FnMut(SpanRef)) {
         self.queues.retain(|_, queue| {
             while queue.front().is_some_and(|first| first.time.saturating_add(HIT_WAIT) <= now) {
@@ -294,27 +291,27 @@ impl Packets {
             }
             !queue.is_empty()
         });
-        // The chains is bounded.
+        // The number of open chains is bounded.
         if self.queues.values().map(VecDeque::len).sum::<usize>() > MAX_HELD {
             self.queues.retain(|_, queue| {
                 queue.retain(|waiting| chains.resolve(waiting.at).is_some());
                 !queue.is_empty()
             });
         }
-        // Requests that were never answered and have been given out.
+        // Requests that were never answered and whose chains have been given out.
         if self.asked_count > self.asked_limit.max(MAX_WAITING) {
             self.asked.retain(|_, asked| {
                 asked.retain(|at| chains.resolve(*at).is_some());
                 !asked.is_empty()
             });
             self.asked_count = self.asked.values().map(VecDeque::len).sum();
-            // Not to look through the same ones each time.
+            // So as not to search the same ones each time.
             self.asked_limit = 2 * self.asked_count;
         }
     }
 
-    /// Learns which circuit `thread` serves from a hit in it, if messages on one circuit only fit.
-    /// Returns whether that is new.
+    /// Learns which circuit `thread` serves from a hit in it, if messages on only one circuit fit. Returns whether that
+    /// is new.
     pub fn learn(&mut self, chains: &OpenChains, context: &Context, thread: ThreadId, hit: SpanRef) -> bool {
         let hit = Hit::of(chains, hit).filter(|_| self.circuit(thread).is_none());
         let Some(hit) = hit else { return false };
@@ -325,9 +322,8 @@ impl Packets {
         true
     }
 
-    /// Searches the message of a hit in `thread`. Those before it on the circuit will have no hits:
-    /// `release` is called for them and for the message found. With `last` the earliest on any
-    /// circuit that fits is taken.
+    /// Finds the message of a hit in `thread`. Messages before it on the circuit will have no hits: calls `release` for
+    /// them and for the message found. With `last`, takes the earliest message on any circuit that fits.
     pub fn find(
         &mut self,
         chains: &OpenChains,
@@ -365,7 +361,7 @@ impl Packets {
         Match::Found(message.at)
     }
 
-    /// The circuits, of those that no other thread serves, on which a message waits that fits the put.
+    /// The circuits, of those that no other thread serves, with a waiting message that fits the put.
     fn fitting<'a>(
         &'a self,
         chains: &'a OpenChains,
@@ -376,7 +372,7 @@ impl Packets {
         let own = run::ioc_of_thread(context, thread);
         self.queues.iter().filter_map(move |(&circuit, queue)| {
             let at = context.circuit(circuit)?.server;
-            // Whose the socket was is certain, where it is known.
+            // If the owner of the socket is known, it is certain.
             let server = context.circuit_ends(circuit).and_then(|ends| ends.server);
             let can_be = own.is_none_or(|ioc| match server {
                 Some(server) => server == ioc.id,
@@ -390,8 +386,8 @@ impl Packets {
         })
     }
 
-    /// The first message on the circuit that fits the put by the name of its channel too, and, if none does, by its
-    /// value alone.
+    /// The first message on the circuit that fits the put by the name of its channel, too; if none does, by its value
+    /// alone.
     fn place(
         &self,
         chains: &OpenChains,
@@ -400,7 +396,7 @@ impl Packets {
         hit: Hit,
     ) -> (Option<usize>, Option<usize>) {
         let Some(queue) = self.queues.get(&circuit) else { return (None, None) };
-        // where hits were lost the message is that of a moment ago rather than the first
+        // if hits were lost, the message is a recent one rather than the first
         let ago = queue.partition_point(|waiting| waiting.time <= hit.time.saturating_add(CLOCK_ERROR));
         let recent = ago.saturating_sub(WINDOW).max(WINDOW)..ago;
         let mut valued = None;
@@ -415,23 +411,23 @@ impl Packets {
         (None, valued)
     }
 
-    /// Can `message` have made the put?
+    /// Whether `message` can have made the put, and how it fits.
     fn fits(&self, chains: &OpenChains, context: &Context, message: &Waiting, hit: Hit) -> Option<Fit> {
         let message = chains.put(message.at)?;
         let packet = message.packet.as_ref()?;
         let put = hit.put;
         let kind = if packet.notify { PutKind::Notify } else { PutKind::PutField };
-        // A `dbPut` alone is what is left of either when the hit around it was lost.
+        // A lone `dbPut` is what remains of either if the hit around it was lost.
         if !(put.kind == Some(kind) || put.kind == Some(PutKind::Put)) {
             return None;
         }
-        // dbProcessNotify carries no value; if no dbPut follows, nothing is known of it.
+        // dbProcessNotify carries no value; without a following dbPut the value is unknown.
         let known = put.requested != Value::Unknown;
         if known && (message.count.max(1) != put.count.max(1) || !same_type(packet.dbr, put.dbf)) {
             return None;
         }
         let equal = match message.dbf {
-            // The protocol's CHAR is unsigned, the IOC's is not.
+            // The protocol's CHAR is unsigned, the IOC's is signed.
             Dbf::UChar => value::same(&message.requested, &value::convert(&put.requested, Dbf::UChar)),
             _ => value::same(&message.requested, &put.requested),
         };
@@ -441,15 +437,15 @@ impl Packets {
         let by_value = (equal == Some(true)).then_some(Fit::Valued);
         match self.names(context, packet.channel, put, matches!(packet.dbr, 35 | 36)) {
             Some(true) => Some(Fit::Named),
-            // Named otherwise: an alias that is not in the log, if the value agrees.
+            // Another name: an alias that is not in the log, if the value agrees.
             Some(false) => by_value,
-            // Its channel was never named: the value has to do.
+            // The channel's name was never seen: the value must suffice.
             None => by_value.map(|_| Fit::Named),
         }
     }
 
-    /// Does the channel lead to the record and field of the put? `None` where its name was never seen.
-    /// `acknowledged`: by a message that acknowledges an alarm.
+    /// Whether the channel leads to the record and field of the put. `None` if its name was never seen. `acknowledged`:
+    /// by a message that acknowledges an alarm.
     fn names(
         &self,
         context: &Context,
@@ -466,7 +462,7 @@ impl Packets {
         }
         let pv = Pv::new(pv);
         let field = match (acknowledged, run::field_name(context, put.field)) {
-            // It names a PV of the record, and is about the record's alarm.
+            // It names a PV of the record and concerns the record's alarm.
             (true, Some("ACKS" | "ACKT")) | (_, None) => true,
             (_, Some(field)) => field == pv.field,
         };
@@ -475,23 +471,23 @@ impl Packets {
     }
 }
 
-/// Is this the record's name, or one of its other names?
+/// Whether this is the record's name or one of its aliases.
 fn is_name_of(context: &Context, record: RecordId, name: &str) -> bool {
     context.record(record).is_some_and(|record| record.name == name)
         || context.aliases(record).iter().any(|alias| **alias == *name)
 }
 
-/// Can a request of DBR type `dbr` be one of type `dbf` inside the IOC?
+/// Whether a request of DBR type `dbr` can have type `dbf` inside the IOC.
 fn same_type(dbr: u16, dbf: Dbf) -> bool {
     match Dbr(dbr).put_element() {
         Some(Dbf::UChar) => matches!(dbf, Dbf::Char | Dbf::UChar),
-        // DBR_PUT_ACKT and DBR_PUT_ACKS; an old recorder took their numbers for those of field types
+        // DBR_PUT_ACKT and DBR_PUT_ACKS; an old recorder took their numbers for field types
         _ if Dbr(dbr) == Dbr::PUT_ACKT => matches!(dbf, Dbf::UShort | Dbf::Menu),
         _ if Dbr(dbr) == Dbr::PUT_ACKS => matches!(dbf, Dbf::UShort | Dbf::Device),
-        // The protocol has one ENUM for what the IOC keeps as enum, menu or device.
+        // The protocol has one ENUM for the IOC's enum, menu and device types.
         Some(Dbf::Enum) => matches!(dbf, Dbf::Enum | Dbf::Menu | Dbf::Device | Dbf::UShort),
         Some(own) => own == dbf,
-        // The alarm and time forms of a type.
+        // The types with status, time or limits.
         None => true,
     }
 }

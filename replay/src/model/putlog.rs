@@ -1,4 +1,4 @@
-//! Puts as people ask for them: who wrote what, from where, with what result.
+//! Puts as people ask for them: who wrote which value, from where, with what result.
 
 use super::caller::{self, Caller, Role};
 use super::chain::{Chain, Completed, Outcome as End, ProcessSpan, PutSpan, Span, SpanKind, Trigger};
@@ -10,7 +10,7 @@ use iocrec_log::context::Context;
 use iocrec_log::event::{CircuitId, Dbf, Ioc, PutKind, Value};
 use std::borrow::Cow;
 
-/// How a put came to its record.
+/// The way by which a put reached its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// Channel Access WRITE.
@@ -27,12 +27,12 @@ pub enum Via {
     Dbpf,
     /// Python code that hosts the IOC.
     Python,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
 impl Via {
-    /// The word for it in the put log; part of the format.
+    /// Its name in the put log; part of the format.
     pub fn name(self) -> &'static str {
         match self {
             Via::CaWrite => "ca_write",
@@ -46,7 +46,8 @@ impl Via {
         }
     }
 
-    /// From outside of all IOCs? What Python code sets in the IOC that it hosts comes from inside, as a link's puts do.
+    /// Whether it comes from outside all IOCs. Values that Python code sets in the IOC that it hosts come from inside,
+    /// like a link's puts.
     fn is_from_outside(self) -> bool {
         !matches!(self, Via::CaLink | Via::DbLink | Via::Python)
     }
@@ -61,37 +62,37 @@ pub struct PutLine {
     pub host: Option<String>,
     /// IOC.
     pub ioc: Option<String>,
-    /// PV as the client named it; else record and field.
+    /// PV as the client named it; otherwise record and field.
     pub pv: Option<String>,
     /// Record.
     pub record: Option<String>,
     /// Field.
     pub field: Option<String>,
-    /// User that the client claims to be.
+    /// User name that the client claims.
     pub user: Option<String>,
-    /// Host that the client claims to be.
+    /// Host name that the client claims.
     pub client_host: Option<String>,
     /// The client's address.
     pub client: Option<String>,
     /// The server's address.
     pub server: Option<String>,
-    /// How it came.
+    /// The way it came.
     pub via: Via,
     /// Type of the request.
     pub dbr: String,
     /// Element count of the request.
     pub count: u32,
-    /// What was asked for.
+    /// The requested value.
     pub requested: Value,
-    /// What the field held before.
+    /// The value of the field before.
     pub old: Value,
-    /// What it held after.
+    /// The value of the field afterwards.
     pub new: Value,
-    /// The text that `old` stands for: a state, a menu's choice.
+    /// The text for `old`: a state, a menu's choice.
     pub old_text: Option<String>,
-    /// The text that `new` stands for.
+    /// The text for `new`.
     pub new_text: Option<String>,
-    /// What became of it: `ok`, an ECA name, `denied`, `unknown`.
+    /// The result: `ok`, an ECA name, `denied`, `unknown`.
     pub status: Cow<'static, str>,
     /// Milliseconds from a put with callback to its answer.
     pub callback_ms: Option<f64>,
@@ -99,26 +100,26 @@ pub struct PutLine {
     pub thread: Option<String>,
     /// Seen as `packet`, by a `probe`, or `both`.
     pub source: &'static str,
-    /// `new` is not known to be what the put left: it is what was asked for, converted to the field's type, or was read
-    /// when something else may have changed the field meanwhile.
+    /// `new` is not certain to be the result of the put: it is the requested value, converted to the field's type, or
+    /// was read when something else may have changed the field in the meantime.
     pub inexact: bool,
     /// The record whose CA link made it.
     pub cause_record: Option<String>,
-    /// The log holds less of it than there was; `None` where it holds nothing.
+    /// Whether the log holds only part of it; `None` if it holds nothing.
     pub requested_cut: Option<bool>,
-    /// The same of `old`.
+    /// The same for `old`.
     pub old_cut: Option<bool>,
-    /// The same of `new`.
+    /// The same for `new`.
     pub new_cut: Option<bool>,
-    /// It puts no value, but acknowledges an alarm (`ACKS`) or sets whether alarms that have cleared must be
+    /// Set if it writes no value, but acknowledges an alarm (`ACKS`) or sets whether alarms that have cleared must be
     /// acknowledged (`ACKT`).
     pub acknowledges: Option<&'static str>,
     /// The recorded IOC whose process is the client.
     pub client_ioc: Option<String>,
 }
 
-/// Calls `each` for the puts in a chain and in those that its CA links led to, in no special order:
-/// those from outside, or `all`.
+/// Calls `each` for the puts in a chain and in those that its CA links led to, in no particular order: those from
+/// outside, or with `all` every one.
 pub fn each_put(chain: &Chain, all: bool, each: &mut impl FnMut(PutLine)) {
     walk(chain, all, None, each);
 }
@@ -130,9 +131,9 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
             SpanKind::Put(put) if put.only_processes => {}
             SpanKind::Put(put) => {
                 let via = via(&context, span, put, cause.is_some());
-                // A bare `dbPut` out of nowhere is a link's, whose record is not known.
+                // A bare `dbPut` without a parent comes from a link of an unknown record.
                 let stray = via == Via::Unknown && put.kind == Some(PutKind::Put);
-                // Another IOC's client comes from outside, too, unless the link is known that it is.
+                // Another IOC's client counts as outside too, unless the link that made the put is known.
                 let foreign = cause.is_none() && is_of_another_ioc(&context, span, put);
                 if all || (via.is_from_outside() || foreign) && !stray {
                     let cause = cause.filter(|_| number == 0);
@@ -155,7 +156,7 @@ fn walk(chain: &Chain, all: bool, cause: Option<&str>, each: &mut impl FnMut(Put
     }
 }
 
-/// What Python code set: the record fetches its value as it processes, so no function for puts is passed.
+/// A value set by Python code: the record fetches it as it processes, so no put function is called.
 fn set_by_python(
     chain: &Chain,
     context: &Context,
@@ -186,7 +187,7 @@ fn set_by_python(
         packet: None,
     };
     let line = line(chain, context, number, span, &put, Via::Python, None);
-    // It completed with it, so it was taken.
+    // The processing completed with it, so it was accepted.
     let (new, status) = (value.clone(), "ok".into());
     let (new_cut, new_text) =
         (outcome::is_cut(value, true), enum_strings::state(context, process.record, value));
@@ -202,7 +203,7 @@ pub fn root_put(chain: &Chain, cause: Option<&str>) -> Option<PutLine> {
     Some(line(chain, &context, 0, span, put, via, cause))
 }
 
-/// The circuit that a put came on, where known.
+/// The circuit that a put arrived on, if known.
 fn circuit(context: &Context, span: &Span, put: &PutSpan) -> Option<CircuitId> {
     match &put.packet {
         Some(packet) => Some(packet.circuit),
@@ -215,7 +216,7 @@ fn client_ioc(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
     context.ioc(context.circuit_ends(circuit)?.client?)
 }
 
-/// Did a put come on a circuit of which one recorded IOC is the client, and another the server?
+/// Whether a put arrived on a circuit with one recorded IOC as client and another as server.
 fn is_of_another_ioc(context: &Context, span: &Span, put: &PutSpan) -> bool {
     let ends = circuit(context, span, put).and_then(|circuit| context.circuit_ends(circuit));
     let is_root = span.parent.is_none();
@@ -226,7 +227,7 @@ fn via(context: &Context, span: &Span, put: &PutSpan, by_link: bool) -> Via {
     if span.parent.is_some() {
         return Via::DbLink;
     }
-    // A circuit whose client is an IOC's process is a link's, or a program's that runs in that IOC: nobody's.
+    // A circuit whose client is an IOC's process belongs to a link, or to a program that runs in that IOC: no user.
     let by_ioc = circuit(context, span, put).is_some_and(|circuit| client_ioc(context, circuit).is_some());
     let by_thread = span.thread.is_some_and(|thread| caller::role(context, thread) == Role::CaLink);
     if by_link || by_ioc || by_thread {
@@ -296,7 +297,7 @@ fn line(
     let field = acknowledges.map(str::to_owned).or(field);
     let Outcome { status, new, inexact } = outcome::of(chain, context, number, put);
     let old = match acknowledges {
-        // what an old recorder has read there is the record's value
+        // an old recorder read the record's value there
         Some(_) => Value::Unknown,
         None => outcome::as_asked(context, put, definition, put.old.clone()),
     };
@@ -346,7 +347,7 @@ fn line(
     }
 }
 
-/// Name of the IOC that a span belongs to; empty where not known.
+/// Name of the IOC that a span belongs to; empty if unknown.
 pub fn ioc_of_span(context: &Context, span: &Span) -> String {
     let by_thread = span.thread.and_then(|thread| run::ioc_of_thread(context, thread));
     let ioc = by_thread.or_else(|| match &span.kind {

@@ -1,26 +1,26 @@
-//! Events that wait to be brought into the order of time.
+//! Events that wait to be put in order of time.
 //!
-//! They come block by block, each block in order by itself, and blocks overlap a little. So they are kept as runs that are
-//! in order, a block behind the run that it continues, and what comes next is the earliest head of a run. A log as the
-//! recorder writes it makes one run or a few. Promises for any log: an event costs at most some comparisons more for
-//! each doubling of what waits, however the blocks lie; of equal times the one that was read first comes first.
+//! They come block by block; each block is sorted, and blocks overlap a little. So they are kept as sorted runs, each
+//! block appended to the run that it continues, and the next event is the earliest head of a run. A log as the recorder
+//! writes it makes one run or a few. Guarantees for any log: an event costs at most a few more comparisons for each
+//! doubling of the number waiting, however the blocks overlap; of equal times, the first one read comes first.
 
 use iocrec_log::event::Event;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Runs at most. Beyond that the shorter half become one: an event is then in a run that is longer by far, so it gets
-/// into few such.
+/// Limit of runs. Beyond it, the shorter half are merged into one: an event is then in a much longer run, so it is
+/// merged only a few times.
 const MAX_RUNS: usize = 64;
-/// Runs that a block is compared with, the latest: it continues one of these, or begins its own.
+/// The latest runs that a block is compared with: it continues one of these, or begins its own.
 const LOOKED_AT: usize = 8;
 
-/// An event, and in which block it came: times may be equal.
+/// An event, and the number of its block: times may be equal.
 type Waiting = (u64, Event);
-/// Time and block of a run's first event, and which run.
+/// Time and block of a run's first event, and the number of the run.
 type Head = Reverse<(u64, u64, usize)>;
 
-/// The events that wait.
+/// The waiting events.
 #[derive(Default)]
 pub struct Queue {
     runs: Vec<VecDeque<Waiting>>,
@@ -30,7 +30,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// How many wait.
+    /// Number of waiting events.
     pub fn len(&self) -> usize {
         self.length
     }
@@ -76,7 +76,7 @@ impl Queue {
         }
     }
 
-    /// A run of its own, in the place of one that is at its end if there is such.
+    /// Begins a run, in the place of a finished one if there is one.
     fn begin(&mut self, first: u64, block: u64, events: VecDeque<Waiting>) {
         if self.runs.len() >= MAX_RUNS && self.heads.len() >= MAX_RUNS {
             self.unite();
@@ -94,7 +94,7 @@ impl Queue {
         }
     }
 
-    /// Makes one of the shorter half of the runs.
+    /// Merges the shorter half of the runs into one.
     fn unite(&mut self) {
         self.runs.retain(|run| !run.is_empty());
         self.runs.sort_by_key(|run| Reverse(run.len()));
@@ -119,7 +119,7 @@ mod tests {
         Event { time, fact: Fact::ChannelEnd(number) }
     }
 
-    /// As one stable sort would order them, however blocks lie, also while some are taken.
+    /// In the order of one stable sort, however blocks overlap, even if some are taken meanwhile.
     #[test]
     fn as_a_stable_sort() {
         let mut state = 1_u64;

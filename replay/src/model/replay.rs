@@ -1,4 +1,4 @@
-//! Runs merged by the wall clock, and read to chains.
+//! Runs merged by wall clock and joined into chains.
 
 use super::chain::Chain;
 use super::engine::Engine;
@@ -10,38 +10,38 @@ use iocrec_log::event::Fact;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Runs that are read at once however small they are, besides one for each MiB: each takes some MB. Hosts in one
-/// directory have logs of many MiB.
+/// Runs read at once however small they are, besides one for each MiB: each takes some MB. Hosts that share a directory
+/// have logs of many MiB.
 const MAX_OPEN_RUNS: usize = 16;
-/// Events of one run after which finished chains are looked for.
+/// Events of one run after which finished chains are collected.
 const BATCH: usize = 4096;
 
-/// A run that is being read.
+/// A run being read.
 struct Reading {
     source: Source,
-    /// None before its first event, and after its last.
+    /// `None` before its first event and after its last.
     engine: Option<Engine>,
     /// Wall-clock time of the next item; `None` at the end.
     next: Option<i64>,
 }
 
-/// Reads all runs and gives their chains, in the order in which they began.
+/// Reads all runs and yields their chains in the order in which they began.
 pub struct Replay {
     readings: Vec<Reading>,
-    /// Runs that are read at once.
+    /// Limit of the runs read at once.
     limit: usize,
-    /// More runs would have been.
+    /// Whether the limit was reached.
     crowded: bool,
     order: Order,
     until: i64,
-    /// Chains that are to be given next.
+    /// Chains to be yielded next.
     ready: VecDeque<Chain>,
     ended: bool,
     notices: Rc<Notices>,
 }
 
 impl Replay {
-    /// Reads these runs. Ends when all that began before `until` (wall-clock time) are given; some that began later may
+    /// Reads these runs. Ends after all chains that began before `until` (wall-clock time); some that began later may
     /// come, too.
     pub fn new(sources: Vec<Source>, until: i64, notices: &Rc<Notices>) -> Self {
         let reading = |mut source: Source| Reading { next: source.peek(), source, engine: None };
@@ -59,7 +59,7 @@ impl Replay {
         }
     }
 
-    /// Reads a batch of events of the run that is the furthest behind.
+    /// Reads a batch of events of the run that is furthest behind.
     fn advance(&mut self) {
         let Some(turn) = first(&self.readings, self.limit, &mut self.crowded) else { return self.end() };
         let others = self.readings.iter().enumerate().filter(|(number, _)| *number != turn);
@@ -69,7 +69,7 @@ impl Replay {
         reading.advance(limit, &mut done);
         done.drain(..).for_each(|chain| self.order.insert(chain));
         if reading.next.is_none() {
-            // The runs that have been read are dropped, and their definitions with the last of their chains.
+            // Finished runs are dropped, and their definitions with the last of their chains.
             let reading = self.readings.swap_remove(turn);
             self.notices.definitions_left_out(reading.source.run.context().refused());
         }
@@ -81,7 +81,7 @@ impl Replay {
         self.ended = settled > self.until;
     }
 
-    /// Everything is read.
+    /// Ends the reading after the last event.
     fn end(&mut self) {
         self.ended = true;
         self.order.release(i64::MAX, &mut self.ready);
@@ -105,7 +105,8 @@ impl Iterator for Replay {
     }
 }
 
-/// The run whose next item is the earliest; if `limit` runs are being read, one of these, and `crowded` is set.
+/// The run with the earliest next item; if `limit` runs are being read already, the earliest of those, and sets
+/// `crowded`.
 fn first(readings: &[Reading], most: usize, crowded: &mut bool) -> Option<usize> {
     let times = |only_started: bool| {
         let wanted = move |reading: &Reading| !only_started || reading.source.is_started();
@@ -144,7 +145,7 @@ impl Reading {
         }
     }
 
-    /// A run with few events must not hold the others up: lets time pass in it up to `wall`.
+    /// Lets time pass in the run up to `wall`, since a run with few events must not hold up the others.
     fn idle(&mut self, wall: i64, done: &mut Vec<Chain>) {
         let Some(engine) = &mut self.engine else { return };
         let passed = wall.saturating_sub(self.source.run.wall(engine.now()));
@@ -153,7 +154,7 @@ impl Reading {
         }
     }
 
-    /// Wall-clock time before which no more chain of the run begins.
+    /// Wall-clock time before which no more chains of the run begin.
     fn settled(&self) -> i64 {
         let next = self.next.unwrap_or(i64::MAX);
         match self.engine.as_ref().and_then(Engine::oldest) {

@@ -1,16 +1,15 @@
-//! Requests for scanning: which event or interrupt (I/O Intr) made a callback thread process a record.
+//! Requests for scanning: the event or interrupt (I/O Intr) that made a callback thread process a record.
 //!
-//! `postEvent` and `scanIoRequest` hand a CALLBACK to `callbackRequest`; a callback thread then processes the
-//! records of the scan list that belongs to it. The log holds which list a record is on and which CALLBACK that
-//! has, so the two are tied by a pointer. Requests of one CALLBACK are worked off in their order, each
-//! record once: a record that comes again begins the next.
+//! `postEvent` and `scanIoRequest` hand a CALLBACK to `callbackRequest`; a callback thread then processes the records
+//! of its scan list. The log holds the list that a record is on and the list's CALLBACK, so a pointer ties the two.
+//! Requests of one CALLBACK are carried out in order, each record once: a record that comes again begins the next.
 //!
-//! Where chains were thinned, a request's records may have been left out: then the newest request counts, which a
-//! callback thread that keeps up works off at once.
+//! In thinned logs, a request's records may have been left out: then the newest request counts, which a callback thread
+//! that keeps up carries out at once.
 //!
-//! Where the log does not hold the list (it was read from an IOC that could not be looked into, or is old), the list
-//! is learned when only one CALLBACK was asked for, and known from then on; where more than one can be the
-//! cause, none is named.
+//! If the log does not hold the list (it was read from an IOC that could not be inspected, or is old), the list is
+//! learned when only one CALLBACK was requested, and known from then on; if more than one can be the cause, none is
+//! named.
 
 use super::chain::Trigger;
 use super::open_chains::SpanRef;
@@ -18,35 +17,35 @@ use crate::time::SECOND;
 use iocrec_log::event::{CallSiteId, IocId, RecordId, ScanKind, ScanList, ScanListId, ThreadId};
 use std::collections::{HashMap, VecDeque};
 
-/// How long a request may wait for its callback thread.
+/// Longest wait of a request for its callback thread.
 const WAIT: u64 = 10 * SECOND;
-/// How long a list's next record may be waited for, when it is not known from memory to be on the list.
+/// Longest wait for a list's next record, if the IOC's memory does not show that it is on the list.
 const WORK: u64 = SECOND;
-/// A callback thread that does nothing for this time has no more to do: what it was asked for before was refused,
-/// since its queue was full.
+/// A callback thread that does nothing for this time has finished: earlier requests to it were refused because its
+/// queue was full.
 const QUIET: u64 = SECOND;
-/// Requests that are remembered: a callback thread's queue holds 2000.
+/// Requests remembered: a callback thread's queue holds 2000.
 const MAX_PENDING: usize = 20_000;
 /// Records whose lists are remembered, and lists; a bound for hostile logs.
 const MAX_LISTS: usize = 1_000_000;
 
-/// A CALLBACK: its address is one process's own.
+/// A CALLBACK: its address is valid in one process only.
 pub type Callback = (IocId, u64);
 
 /// A request for the records of a scan list.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// When.
+    /// Time of the request.
     pub time: u64,
-    /// The CALLBACK: one a list.
+    /// The CALLBACK: one per list.
     pub callback: Callback,
     /// Event or I/O Intr.
     pub trigger: Trigger,
-    /// In this record's processing, if in any.
+    /// The record's processing in which it was made, if any.
     pub within: Option<SpanRef>,
-    /// Who asked.
+    /// The thread that made it.
     pub thread: ThreadId,
-    /// Its function, which called `scanIoRequest` or `postEvent`; 0 where not known.
+    /// Its function, which called `scanIoRequest` or `postEvent`; 0 if unknown.
     pub site: CallSiteId,
 }
 
@@ -55,44 +54,44 @@ pub struct Request {
 pub struct Place {
     /// The list.
     pub list: ScanListId,
-    /// What processes it.
+    /// The trigger of its processing.
     pub trigger: Trigger,
     /// Its CALLBACK; `None` for a period.
     pub callback: Option<Callback>,
 }
 
-/// A list that a thread works off.
+/// A pass of a thread over a list.
 struct Run {
     request: Request,
-    /// Rises with each run.
+    /// Rises with each pass.
     serial: u64,
-    /// When it processed a record last.
+    /// Time when it last processed a record.
     last: u64,
 }
 
-/// The requests that may yet set records off.
+/// The requests that may still make records process.
 #[derive(Default)]
 pub struct Requests {
     places: HashMap<RecordId, Place>,
     /// All lists' CALLBACKs.
     callbacks: HashMap<Callback, Trigger>,
-    /// Of each CALLBACK those that have yet to be worked off, the oldest first; none is empty.
+    /// Pending requests of each CALLBACK, the oldest first; no queue is empty.
     pending: HashMap<Callback, VecDeque<Request>>,
     count: usize,
     runs: HashMap<ThreadId, Run>,
-    /// The thread that worked a CALLBACK off last.
+    /// The thread that last carried out each CALLBACK.
     served: HashMap<Callback, ThreadId>,
-    /// The run that a record was processed in last.
+    /// The pass in which each record was last processed.
     done: HashMap<RecordId, u64>,
     serial: u64,
-    /// Chains are left out of the log.
+    /// Whether chains are left out of the log.
     thinned: bool,
-    /// A record's CALLBACK, as learned, where it is not in the log.
+    /// The learned CALLBACK of a record whose list is not in the log.
     learned: HashMap<RecordId, Callback>,
 }
 
 impl Requests {
-    /// A record is on this list from now on.
+    /// Notes the list that a record is on from now on.
     pub fn place(&mut self, record: RecordId, list: Option<&ScanList>) {
         let Some(list) = list else {
             self.places.remove(&record);
@@ -110,27 +109,27 @@ impl Requests {
         }
     }
 
-    /// The list that a record is on, where known.
+    /// The list that a record is on, if known.
     pub fn place_of(&self, record: RecordId) -> Option<Place> {
         self.places.get(&record).copied()
     }
 
-    /// Are chains left out of the log from now on?
+    /// Sets whether chains are left out of the log from now on.
     pub fn thin(&mut self, thinned: bool) {
         self.thinned = thinned;
     }
 
-    /// What a CALLBACK is for, if it is a list's.
+    /// The trigger that a CALLBACK serves, if it belongs to a list.
     pub fn trigger_of(&self, callback: Callback) -> Option<Trigger> {
         self.callbacks.get(&callback).copied()
     }
 
-    /// The thread that worked the CALLBACK's list off last.
+    /// The thread that last worked through the CALLBACK's list.
     pub fn served(&self, callback: Callback) -> Option<ThreadId> {
         self.served.get(&callback).copied()
     }
 
-    /// A scan was asked for. `last`: when the thread that worked this list off last was last heard of.
+    /// Notes a request for a scan. `last`: time when the thread that last worked through this list was last seen.
     pub fn push(&mut self, request: Request, last: Option<u64>) {
         if self.count >= MAX_PENDING {
             self.clear();
@@ -145,8 +144,8 @@ impl Requests {
         self.count += 1;
     }
 
-    /// A callback thread processes a record of a scan list: for what request, and whether it was an event or
-    /// an interrupt (`sort`, where the caller shows it). Either is known only where nothing else can be.
+    /// The request for which a callback thread processes a record of a scan list, and whether it was an event or an
+    /// interrupt (`sort`, if the caller shows it). Returns either only if nothing else is possible.
     pub fn cause(
         &mut self,
         time: u64,
@@ -187,7 +186,7 @@ impl Requests {
         (request, trigger)
     }
 
-    /// The request that the thread works off when it processes the record for this CALLBACK.
+    /// The request that the thread carries out when it processes the record for this CALLBACK.
     fn take(&mut self, time: u64, thread: ThreadId, record: RecordId, callback: Callback) -> Option<Request> {
         if let Some(run) = self.runs.get_mut(&thread) {
             let new = self.done.get(&record) != Some(&run.serial);
@@ -226,7 +225,7 @@ impl Requests {
         Some(request)
     }
 
-    /// Requests that have waited too long are given up.
+    /// Drops requests that have waited too long.
     pub fn forget(&mut self, now: u64) {
         let count = &mut self.count;
         self.pending.retain(|_, waiting| {
@@ -238,8 +237,7 @@ impl Requests {
         self.runs.retain(|_, run| run.last.saturating_add(WORK) > now);
     }
 
-    /// Something was lost, so that requests may be missing, or have been worked off unseen. Which list a record
-    /// is on stays known.
+    /// Handles a loss: requests may be missing, or may have been carried out unseen. The lists of records stay known.
     pub fn clear(&mut self) {
         self.pending.clear();
         self.count = 0;
@@ -267,21 +265,21 @@ mod tests {
         };
         requests.push(request(1, 0x10, Trigger::Event), None);
         assert!(is(requests.cause(2, 7, 100, None), 0x10));
-        // Now two can be; one record's list is known.
+        // Now there are two candidates; one record's list is known.
         requests.push(request(3, 0x10, Trigger::Event), None);
         requests.push(request(3, 0x20, Trigger::IoInterrupt), None);
         let (cause, trigger) = requests.cause(4, 9, 200, None);
         assert!(cause.is_none() && trigger == Trigger::Callback);
         assert!(is(requests.cause(4, 8, 400, Some(Trigger::IoInterrupt)), 0x20));
         assert!(is(requests.cause(5, 7, 100, None), 0x10));
-        // Both are of one sort: that much is known.
+        // Both are events: that much is known.
         requests.push(request(6, 0x30, Trigger::Event), None);
         requests.push(request(6, 0x20, Trigger::Event), None);
         let (cause, trigger) = requests.cause(7, 9, 300, None);
         assert!(cause.is_none() && trigger == Trigger::Event);
     }
 
-    /// Two lists, asked for at the same time by several threads, worked off by two.
+    /// Two lists, requested at the same time by several threads, worked through by two.
     #[test]
     fn a_pointer_tells_among_many() {
         let mut requests = Requests::default();
@@ -306,7 +304,7 @@ mod tests {
         assert!(requests.place_of(300).is_none());
     }
 
-    /// Of ten requests one's records are in the log.
+    /// Of ten requests, the records of one are in the log.
     #[test]
     fn the_newest_request_counts_where_chains_are_left_out() {
         let mut requests = Requests::default();
@@ -327,7 +325,7 @@ mod tests {
         let mut requests = Requests::default();
         requests.push(request(1, 0x10, Trigger::Event), None);
         assert!(requests.cause(WAIT + 2, 7, 100, None).0.is_none());
-        // What a full queue has refused is not taken for what was asked for later.
+        // A request that a full queue has refused is not taken for a later one.
         requests.place(100, Some(&list(1, ScanKind::Event, 0x10)));
         let start = 2 * WAIT;
         (0..3).for_each(|time| requests.push(request(start + time, 0x10, Trigger::Event), None));

@@ -8,8 +8,8 @@ use std::cell::{Ref, RefCell};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// One run of one recorder on one host. Shared by what was read from it: chains look names up in it
-/// when they are printed, and it is dropped with the last of them.
+/// One run of one recorder on one host. Everything read from it shares it: chains look names up in it when they are
+/// printed, and it is dropped with the last of them.
 #[derive(Default)]
 pub struct Run {
     context: RefCell<Context>,
@@ -17,12 +17,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run whose clock was set later, or not.
+    /// A run, with the time when its clock was set if that was later.
     pub fn new(set: Option<SetLater>) -> Run {
         Run::with(set, Context::default())
     }
 
-    /// The same, whose definitions share what they may take with those of others.
+    /// The same, with definitions that share a memory budget with those of other runs.
     pub fn sharing(set: Option<SetLater>, budget: &Arc<Budget>) -> Run {
         Run::with(set, Context::sharing(budget))
     }
@@ -32,22 +32,23 @@ impl Run {
         Run { context: RefCell::new(context), links: RefCell::default() }
     }
 
-    /// A record has this CP link at that time. All of its links come with the same time.
+    /// Notes that a record has this CP link at that time. All of its links come with the same time.
     pub fn has_link(&self, time: u64, record: RecordId, field: FieldId, link: &[u8]) {
         self.links.borrow_mut().add(time, record, field, link);
     }
 
-    /// A link of a record is changed: which it has from then on is not known.
+    /// Notes that a link of a record is changed: its links are unknown from then on.
     pub fn link_changes(&self, time: u64, record: RecordId) {
         self.links.borrow_mut().change(time, record);
     }
 
-    /// The one CP link that a record had at a time: its field and its source. `None` if it had several, or it is not known.
+    /// The only CP link that a record had at a time: its field and its source. `None` if it had several, or if that is
+    /// unknown.
     pub fn cp_link(&self, time: u64, record: RecordId) -> Option<(FieldId, String)> {
         self.links.borrow().only(time, record)
     }
 
-    /// A fact comes into force. Ends are to be applied late, when no chain refers to them any more.
+    /// Applies a fact. Apply ends late, when no chain refers to the ended definitions any more.
     pub fn apply(&self, time: u64, fact: &Fact) {
         self.context.borrow_mut().apply(time, fact);
     }
@@ -57,19 +58,19 @@ impl Run {
         self.context.borrow()
     }
 
-    /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time; the monotonic time itself
-    /// where the run never noted the wall clock.
+    /// Wall-clock time, nanoseconds since 1970 UTC, of a monotonic time; the monotonic time itself if the run never
+    /// recorded the wall clock.
     pub fn wall(&self, time: u64) -> i64 {
         self.context().wall(time).unwrap_or_else(|| i64::try_from(time).unwrap_or(i64::MAX))
     }
 
-    /// Name of the host; empty where not known.
+    /// Name of the host; empty if unknown.
     pub fn host(&self) -> String {
         self.context().host().map(|host| host.name.clone()).unwrap_or_default()
     }
 }
 
-/// Name of a record, or its number where the log does not hold the name.
+/// Name of a record, or its number if the log does not hold the name.
 pub fn record_name(context: &Context, record: RecordId) -> String {
     match context.record(record) {
         Some(record) => record.name.to_owned(),
@@ -77,14 +78,13 @@ pub fn record_name(context: &Context, record: RecordId) -> String {
     }
 }
 
-/// Does the value field of such records mean anything? Those whose work is to process others have one
-/// that stays 0.
+/// Whether the value field of this record's type means anything. In records that only process others it stays 0.
 pub fn has_value(context: &Context, record: RecordId) -> bool {
     let rtype = context.record(record).map_or("", |record| record.rtype);
     !matches!(rtype, "fanout" | "seq" | "sseq")
 }
 
-/// Name of a field where known.
+/// Name of a field, if known.
 pub fn field_name(context: &Context, field: Option<FieldId>) -> Option<&str> {
     context.field(field?).map(|field| field.name.as_str())
 }
@@ -94,8 +94,8 @@ pub fn ioc_of_thread(context: &Context, thread: ThreadId) -> Option<&Ioc> {
     context.ioc(context.thread(thread)?.ioc)
 }
 
-/// The recorded IOC that a circuit leads to. The recorder notes whose the server's socket was. In a log
-/// of an older recorder it is known only where a single IOC listened on the port, and on the address if it has one.
+/// The recorded IOC that a circuit leads to. The recorder notes the owner of the server's socket. In a log of an older
+/// recorder it is known only if a single IOC listened on the port, and on the address if it has one.
 pub fn ioc_of_circuit(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
     if let Some(ends) = context.circuit_ends(circuit) {
         return context.ioc(ends.server?);
@@ -105,7 +105,7 @@ pub fn ioc_of_circuit(context: &Context, circuit: CircuitId) -> Option<&Ioc> {
     fitting.next().filter(|_| fitting.next().is_none())
 }
 
-/// Can an IOC's server be at this address, by its ports and its environment?
+/// Whether an IOC's server can have this address, by its ports and its environment.
 pub fn can_serve(ioc: &Ioc, server: Address) -> bool {
     let addresses = ioc.environment.iter().find(|(name, _)| name == "EPICS_CAS_INTF_ADDR_LIST");
     let ip = Ipv4Addr::from(server.ip);
@@ -114,7 +114,7 @@ pub fn can_serve(ioc: &Ioc, server: Address) -> bool {
             .split_ascii_whitespace()
             .map_while(|word| word.split(':').next().and_then(|address| address.parse().ok()))
             .collect();
-        // names of hosts, and 0.0.0.0, may stand for any
+        // host names and 0.0.0.0 may stand for any address
         addresses.len() < list.split_ascii_whitespace().count()
             || addresses.is_empty()
             || addresses.iter().any(|address| *address == ip || address.is_unspecified())
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Whose is a circuit to this address, with these IOCs, and what the recorder noted of its ends?
+    /// The owner of a circuit to this address, with these IOCs and these recorded ends.
     fn whose(iocs: &[Ioc], server: [u8; 4], ends: Option<Option<u32>>) -> Option<u32> {
         let mut context = Context::default();
         iocs.iter().for_each(|ioc| context.apply(0, &Fact::from(ioc.clone())));
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(whose(&two, first, Some(Some(2))), Some(2), "the socket's owner is certain");
         assert_eq!(whose(&two, first, Some(None)), None, "the recorder did not know");
         assert_eq!(whose(&two[..1], second, Some(None)), None, "though one alone has the port");
-        // logs that don't hold it
+        // logs that don't record the owner
         assert_eq!((whose(&two, first, None), whose(&two, second, None)), (Some(1), Some(2)));
         assert_eq!(whose(&two, third, None), None);
         let vague = [ioc(1, None), ioc(2, Some("127.0.0.2"))];

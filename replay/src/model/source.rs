@@ -1,13 +1,13 @@
-//! A run's events, read from its segments and brought into the order of time.
+//! A run's events, read from its segments and put in order of time.
 //!
-//! Blocks are sorted, but neighbouring blocks may overlap: the recorder reads several queues (hits of
-//! each CPU, packets) in turn and writes a block once a second. An event can thus come later than
-//! another by as long as a flush and a turn of the loop; `WINDOW` is twice that. Definitions come into
-//! force when they are read, so they may be a little early, never late. Ends come into force
-//! `KEEP` after their time, when no chain that is still to be printed refers to what has ended.
+//! Blocks are sorted, but neighbouring blocks may overlap: the recorder reads several queues (hits of each CPU,
+//! packets) in turn and writes a block once a second. An event can thus come later than another by as long as a flush
+//! and a turn of the loop; `WINDOW` is twice that. Definitions take effect when they are read, so they may be a little
+//! early, never late. Ends take effect `KEEP` after their time, when no chain that is still to be printed refers to the
+//! ended definition.
 //!
-//! Segments are decoded on other threads, a few ahead of the one that is worked on. With a time from which on
-//! events are wanted, segments and blocks that are `KEEP` older are not read.
+//! Segments are decoded on other threads, a few ahead of the current one. With a start time, segments and blocks that
+//! are `KEEP` older are not read.
 
 use super::clock::{created, SetLater};
 use super::open_chains;
@@ -26,49 +26,49 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// How much later than another an event may be read and still come before it.
+/// Longest delay after which an event may be read and still come before another.
 const WINDOW: u64 = 2 * SECOND;
-/// Events that wait at most to be sorted, about 50 MB, whatever their times; and bytes of their values.
+/// Limit of the events that wait to be sorted, about 50 MB, whatever their times; and of the bytes of their values.
 const MAX_PENDING: usize = 320_000;
 const MAX_PENDING_BYTES: usize = 48 << 20;
-/// How long definitions stay in force after their end.
+/// Time that definitions stay in effect after their end.
 const KEEP: u64 = open_chains::LIMIT + 30 * SECOND;
 
-/// Ends that wait to come into force; a bound for hostile logs.
+/// Ends waiting to take effect; a bound for hostile logs.
 const MAX_ENDS: usize = 500_000;
 
-/// How far a segment has been read.
+/// Reading position in a segment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     /// Its number in the run.
     sequence: u32,
-    /// How many blocks it has, as far as is known.
+    /// Number of its blocks, as far as known.
     blocks: u32,
-    /// Its keyframe has begun, and repeats what is known.
+    /// Set once its keyframe has begun: whether it repeats known definitions.
     repeats: Option<bool>,
-    /// Something in it could not be read.
+    /// Whether something in it could not be read.
     harmed: bool,
 }
 
 impl Place {
-    /// Does the first block of the next segment show that there was more?
+    /// Whether the first block of the next segment shows that there was more.
     fn had_more(&self, block: &Block) -> bool {
         let more = |ended: &SegmentEnd| ended.segment == self.sequence && ended.blocks > self.blocks;
         block.events.iter().any(|event| matches!(&event.fact, Fact::SegmentEnd(ended) if more(ended)))
     }
 }
 
-/// What a run has next.
+/// The next thing that a run yields.
 pub enum Item {
     /// An event.
     Event(Event),
-    /// A definition is out of force for good.
+    /// A definition that has ended for good.
     Ended(Fact),
-    /// Something is missing here: what comes after does not continue what came before.
+    /// Something is missing here: the next items do not continue the earlier ones.
     Gap,
 }
 
-/// What it is that an end ends.
+/// The definition that an end ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Name {
     Ioc(u32),
@@ -78,43 +78,43 @@ enum Name {
 
 /// The events of one run.
 pub struct Source {
-    /// Where definitions come into force.
+    /// Where definitions take effect.
     pub run: Rc<Run>,
     scan: Scan,
-    /// The first segment that is read.
+    /// The first segment to be read.
     first: Option<SegmentFile>,
     notices: Rc<Notices>,
-    /// Monotonic time of the earliest hits that are wanted.
+    /// Monotonic time of the earliest hits wanted.
     since: u64,
-    /// When the machine's clock was set, if it was not at the beginning.
+    /// The time when the machine's clock was set, if it was not set at the beginning.
     set: Option<SetLater>,
-    /// Wall-clock time of the first event, once looked for.
+    /// Wall-clock time of the first event, once looked up.
     begins: Option<i64>,
     started: bool,
-    /// Bytes of its files.
+    /// Total size of its files in bytes.
     bytes: u64,
     /// Sequence number that the next segment should have.
     expected: Option<u32>,
-    /// Everything was read so far, so a keyframe repeats what is known.
+    /// Whether everything was read so far, so that a keyframe repeats known definitions.
     complete: bool,
-    /// Where in the segment the reading is.
+    /// Reading position in the segment.
     place: Place,
-    /// How far the one before was read, until the next one has begun.
+    /// Final position in the segment before, until the next one has begun.
     before: Option<Place>,
     /// Hits and ends, given in the order of time.
     pending: Queue,
     /// Bytes of their values.
     pending_bytes: usize,
-    /// The latest time that was read.
+    /// The latest time read.
     newest: u64,
-    /// Something is missing after what is pending.
+    /// Whether something is missing after the pending events.
     gap: bool,
-    /// Ends that are not in force yet, and what they are the last word on.
+    /// Ends that have not taken effect yet, and the latest end of each definition.
     ends: VecDeque<(u64, Fact)>,
     last_end: HashMap<Name, u64>,
 }
 
-/// The segments of each run, in order; the runs by when they began.
+/// The segments of each run, in order; the runs sorted by their start.
 pub fn group(files: Vec<SegmentFile>) -> Vec<Vec<SegmentFile>> {
     let mut runs: HashMap<u128, Vec<SegmentFile>> = HashMap::new();
     for file in files {
@@ -133,19 +133,19 @@ pub fn group(files: Vec<SegmentFile>) -> Vec<Vec<SegmentFile>> {
     runs
 }
 
-/// Wall-clock time when the first of the segments was begun.
+/// Wall-clock time of the start of the first segment.
 fn begun(files: &[SegmentFile]) -> i64 {
     let walls = || files.iter().filter_map(|file| Some(file.header?.created_wall));
     walls().filter(|&wall| can_be_right(wall)).min().or(walls().min()).unwrap_or(0)
 }
 
-/// Wall-clock time at which a run begins, by its first block, which has a pair of clocks. The times in the
-/// files' headers were noted before the recorder knew more.
+/// Wall-clock time of the start of a run, by its first block, which has a pair of clocks. The times in the files'
+/// headers were written before the recorder knew more.
 fn begins(first: Option<&SegmentFile>, set: Option<SetLater>) -> i64 {
     let Some(first) = first else { return 0 };
     let created = first.header.map_or(0, |header| created(&header, set));
     let Ok(scan) = Scan::one(first, Blocks::All) else { return created };
-    // The very first may hold nothing but how the segment before it ended.
+    // The very first may hold only how the segment before it ended.
     let has_events =
         |block: &Block| !block.events.iter().all(|event| matches!(event.fact, Fact::SegmentEnd(_)));
     let mut blocks = scan.map_while(|part| match part {
@@ -161,18 +161,18 @@ fn begins(first: Option<&SegmentFile>, set: Option<SetLater>) -> i64 {
     wall.unwrap_or(created)
 }
 
-/// Drops the segments in which all is too long before `since` (wall-clock time) to matter. Gives the
-/// monotonic time before which that is so in the first that is left.
+/// Drops the segments that lie entirely too long before `since` (wall-clock time) to matter. Returns the monotonic time
+/// before which the same holds in the first remaining segment.
 fn pass_over(files: &mut VecDeque<SegmentFile>, since: i64, set_later: Option<SetLater>) -> u64 {
     let since = since.saturating_sub(i64::try_from(KEEP).unwrap_or(i64::MAX));
-    // What the wall clock showed when the monotonic clock was at zero: rises when the wall clock is set forward.
+    // The wall clock at monotonic time zero: rises when the wall clock is set forward.
     let zero = |header: &SegmentHeader| i128::from(created(header, set_later)) - i128::from(header.created);
     let header = |file: Option<&SegmentFile>| file.and_then(|file| file.header);
-    // What is in a segment was before the next one was begun.
+    // The events of a segment come before the start of the next one.
     while let (Some(this), Some(next)) = (header(files.front()), header(files.get(1))) {
         let set_back = zero(&this) - zero(&next) > i128::from(SECOND);
         if created(&next, set_later) > since || set_back {
-            // If the clock was not set in this segment, its beginning gives the time of everything in it.
+            // If the clock was not set in this segment, its start gives the time of everything in it.
             let set = (zero(&this) - zero(&next)).unsigned_abs() > u128::from(SECOND);
             let since = i128::from(since) - zero(&this);
             return if set { 0 } else { u64::try_from(since).unwrap_or(0) };
@@ -183,8 +183,8 @@ fn pass_over(files: &mut VecDeque<SegmentFile>, since: i64, set_later: Option<Se
 }
 
 impl Source {
-    /// The events in a run's segments, which are in order. Of what is before `since` (wall-clock time) no more
-    /// comes than is needed for what began later.
+    /// The events in a run's segments, which are in order. Of the events before `since` (wall-clock time), returns only
+    /// those needed for what began later.
     pub fn new(
         files: &[SegmentFile],
         since: Option<i64>,
@@ -218,8 +218,8 @@ impl Source {
         }
     }
 
-    /// Wall-clock time of the next item; `None` at the end. A run that has not been begun to be read
-    /// gives its beginning, and takes no memory.
+    /// Wall-clock time of the next item; `None` at the end. A run whose reading has not begun gives its start, and
+    /// takes no memory.
     pub fn peek(&mut self) -> Option<i64> {
         if !self.started {
             return Some(*self.begins.get_or_insert_with(|| begins(self.first.as_ref(), self.set)));
@@ -232,22 +232,22 @@ impl Source {
         }
     }
 
-    /// Bytes that it has on the disk.
+    /// Its size on disk in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Is it being read, and has it so taken memory?
+    /// Whether its reading has begun, so that it takes memory.
     pub fn is_started(&self) -> bool {
         self.started
     }
 
-    /// Monotonic time of the next item that is read already.
+    /// Monotonic time of the next item already read.
     pub fn next_time(&self) -> u64 {
         self.pending.front().map_or(self.newest, |event| event.time)
     }
 
-    /// Takes the oldest end into force, unless its number has been given anew since.
+    /// Applies the oldest end, unless its number has been reused since.
     fn end(&mut self) -> Option<Fact> {
         let (time, fact) = self.ends.pop_front()?;
         let name = ends(&fact)?;
@@ -259,7 +259,7 @@ impl Source {
         Some(fact)
     }
 
-    /// Reads until the first of the pending events can't be overtaken any more.
+    /// Reads until nothing can come before the first pending event any more.
     fn fill(&mut self) {
         while !self.gap && self.pending.len() < MAX_PENDING && self.pending_bytes < MAX_PENDING_BYTES {
             let settled = |first: &Event| first.time.saturating_add(WINDOW) < self.newest;
@@ -294,12 +294,12 @@ impl Source {
                     self.place.blocks = block.sequence.saturating_add(1);
                     if more {
                         self.complete = false;
-                        // With a time, blocks may have been passed over at its end.
+                        // With a start time, blocks may have been skipped at its end.
                         if self.since == 0 {
                             let before = self.scan.file().map(|file| file.path.clone()).unwrap_or_default();
                             self.notices.report(&Notice::Truncated { before });
                             self.gap = true;
-                            return None; // the block has nothing but that in it
+                            return None; // the block holds nothing else
                         }
                     }
                     return Some(block);
@@ -321,7 +321,7 @@ impl Source {
         }
     }
 
-    /// A segment begins: notes a gap if it is not the one that should come.
+    /// Begins a segment: notes a gap if it is not the expected one.
     fn begin_segment(&mut self, sequence: u32) {
         if let Some(expected) = self.expected.filter(|expected| *expected != sequence) {
             let before = self.scan.file().map(|file| file.path.clone()).unwrap_or_default();
@@ -330,7 +330,7 @@ impl Source {
             self.complete = false;
             self.gap = true;
         }
-        // What the first reports of the one before it is about one that is gone, or was not wanted.
+        // The first segment's report on the one before concerns one that is gone or was not wanted.
         let is_first = self.expected.is_none();
         self.expected = Some(sequence.saturating_add(1));
         let next = Place { sequence, ..Place::default() };
@@ -355,7 +355,8 @@ impl Source {
                         self.last_end.remove(&name);
                     }
                 }
-                // Which thread serves whom, and which list a record is on at that moment, is for the chains as well.
+                // The circuit that a thread serves, and the list that a record is on at that time, matter to the chains
+                // too.
                 let for_chains = match event.fact {
                     Fact::ServerThread(_) => true,
                     Fact::RecordScan(_) => !repeats,
@@ -366,7 +367,7 @@ impl Source {
                 }
             }
             if event.time < self.since && !event.fact.class().defines() {
-                continue; // it came with a block that has something that is wanted
+                continue; // it is in a block only because of others that are wanted
             }
             self.pending_bytes += bytes(&event.fact);
             wanted.push(event);

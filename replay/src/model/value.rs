@@ -1,11 +1,11 @@
-//! Values: decoding what Channel Access carries, comparing, converting, and writing them down.
+//! Values: decoding Channel Access payloads, comparing, converting and printing.
 
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value as shared;
 pub use iocrec_log::value::{elements, from_channel_access, push_lossy, push_text, text};
 use shared::{not_finite, until_nul};
 
-/// Bytes that a value takes beside itself.
+/// Bytes that a value takes beside itself on the heap.
 pub fn heap(value: &Value) -> usize {
     match value {
         Value::Text(text) => text.len(),
@@ -14,7 +14,7 @@ pub fn heap(value: &Value) -> usize {
     }
 }
 
-/// A number as a double; text and arrays have none.
+/// A number as a double; `None` for text and arrays.
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Int(v) => Some(*v as f64),
@@ -25,7 +25,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Are these the same value, as far as both are known? `None` where one is not.
+/// Whether two values are the same, as far as both are known. `None` if one is unknown.
 pub fn same(a: &Value, b: &Value) -> Option<bool> {
     Some(match (a, b) {
         (Value::Unknown, _) | (_, Value::Unknown) => return None,
@@ -38,7 +38,7 @@ pub fn same(a: &Value, b: &Value) -> Option<bool> {
             let equal = a.bytes.get(..common) == b.bytes.get(..common);
             a.dbf.size() == b.dbf.size() && a.count == b.count && equal
         }
-        // The characters of a text, and the text.
+        // The characters of a text, and the text itself.
         (Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, count, bytes }), Value::Text(text))
         | (Value::Text(text), Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, count, bytes })) => {
             let whole = bytes.contains(&0) || usize::try_from(*count) == Ok(bytes.len());
@@ -48,7 +48,7 @@ pub fn same(a: &Value, b: &Value) -> Option<bool> {
                 text.starts_with(bytes)
             }
         }
-        // An array of one element and the element: senders differ in how they encode that.
+        // An array of one element, and the element: senders encode that differently.
         (Value::Array(array), single) | (single, Value::Array(array)) if array.count == 1 => {
             return elements(array).next().and_then(|first| same(&first, single));
         }
@@ -59,8 +59,8 @@ pub fn same(a: &Value, b: &Value) -> Option<bool> {
     })
 }
 
-/// Can a request with value `sent` be what became of `given` on the way through a link, which
-/// converts to the type of the target? Like [`same`], but forgives that conversion.
+/// Whether a link that was given `given` can have sent `sent`, converted to the target's type. Like [`same`], but
+/// allows for that conversion.
 pub fn same_through_link(given: &Value, sent: &Value) -> Option<bool> {
     match (given, sent) {
         (Value::Double(_) | Value::Float(_), Value::Int(_) | Value::UInt(_)) => {
@@ -71,16 +71,16 @@ pub fn same_through_link(given: &Value, sent: &Value) -> Option<bool> {
             let text = std::str::from_utf8(text).ok()?;
             Some(text.trim().parse::<f64>().ok()? == number(other)?)
         }
-        // Links write numbers to string fields with the precision of the record: not to be checked.
+        // Links write numbers to string fields with the record's precision: not comparable.
         (_, Value::Text(_)) if number(given).is_some() => None,
         _ => same(given, sent),
     }
 }
 
-/// `value` as a field of type `dbf` would hold it, as far as the reader can know; else unchanged.
+/// `value` as a field of type `dbf` would hold it, as far as the reader can know; otherwise unchanged.
 pub fn convert(value: &Value, dbf: Dbf) -> Value {
     let value = match (value, single_text(value)) {
-        // Numbers asked for as text, as `caput -s` and many panels do.
+        // Numbers requested as text, as `caput -s` and many panels do.
         (Value::Text(_), Some(text)) if dbf.is_number() => match text.trim().parse::<f64>() {
             Ok(number) => &Value::Double(number),
             Err(_) => return value.clone(),
@@ -96,7 +96,7 @@ pub fn convert(value: &Value, dbf: Dbf) -> Value {
             push_text(&mut text, value);
             Value::Text(text.into_bytes())
         }
-        // `as` between numbers saturates, where C leaves the result open.
+        // `as` between numbers saturates; C leaves the result undefined.
         Dbf::UInt64 => match value {
             Value::UInt(_) | Value::Int(0..) => value.clone(),
             _ => Value::UInt(number as u64),
@@ -112,8 +112,7 @@ pub fn convert(value: &Value, dbf: Dbf) -> Value {
     }
 }
 
-/// A character array as the text that it is for records with long strings, and for fields read as
-/// `FIELD$`. Anything else as it is.
+/// A character array as text, for records with long strings and for fields read as `FIELD$`. Any other value unchanged.
 pub fn long_text(value: &Value) -> Value {
     match value {
         Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, bytes, .. }) => {
@@ -130,8 +129,7 @@ fn single_text(value: &Value) -> Option<&str> {
     }
 }
 
-/// `value` for JSON: null where not known; NaN and infinities as strings, since JSON has no such
-/// numbers.
+/// `value` for JSON: null if unknown; NaN and infinities as strings, since JSON has no such numbers.
 pub fn json(value: &Value) -> serde_json::Value {
     use serde_json::Value as Json;
     match value {
@@ -139,7 +137,7 @@ pub fn json(value: &Value) -> serde_json::Value {
         Value::Int(v) => (*v).into(),
         Value::UInt(v) => (*v).into(),
         Value::Float(v) if v.is_finite() => {
-            // By its own digits: widened to a double, 0.1 would read 0.10000000149011612.
+            // By its own digits: converted to a double, 0.1 would read 0.10000000149011612.
             v.to_string().parse::<f64>().map_or(Json::Null, Json::from)
         }
         Value::Double(v) if v.is_finite() => (*v).into(),
@@ -173,7 +171,7 @@ mod tests {
             (35, "00 01 00 00 00 00 00 00", Value::Int(1)),
             (36, "00 02 00 00 00 00 00 00", Value::Int(2)),
             (20, "00 02 00 00 00 00 00 00", Value::Unknown),
-            // with what stands before the value: STS_LONG, STS_CHAR, TIME_DOUBLE, STS_STRING
+            // with the metadata before the value: STS_LONG, STS_CHAR, TIME_DOUBLE, STS_STRING
             (12, "00 00 00 00 00 00 00 07", Value::Int(7)),
             (11, "00 00 00 00 00 c8 00 00", Value::Int(200)),
             (

@@ -1,27 +1,27 @@
-//! What a format of output is.
+//! The interface of output formats.
 
 use crate::out::Out;
 use crate::time::Zone;
 use std::fmt;
 use std::io;
 
-/// Writes items, one after the other, in one format.
+/// Writes items, one at a time, in one format.
 pub trait Writer<T> {
-    /// Before the first item.
+    /// Writes the part before the first item.
     ///
     /// # Errors
-    /// If the output can't be written; so do the others.
+    /// If the output can't be written; the same holds for the other methods.
     fn begin(&mut self, _out: &mut Out) -> io::Result<()> {
         Ok(())
     }
 
-    /// An item.
+    /// Writes an item.
     ///
     /// # Errors
     /// See [`Writer::begin`].
     fn write(&mut self, out: &mut Out, item: &T) -> io::Result<()>;
 
-    /// After the last item.
+    /// Writes the part after the last item.
     ///
     /// # Errors
     /// See [`Writer::begin`].
@@ -32,9 +32,9 @@ pub trait Writer<T> {
 
 /// A row in a table of formats.
 pub struct Format<T: 'static> {
-    /// What `--format` calls it.
+    /// Its name for `--format`.
     pub name: &'static str,
-    /// Makes its writer; times are in that zone.
+    /// Makes its writer, which prints times in the given zone.
     pub writer: for<'a> fn(&'a Zone) -> Box<dyn Writer<T> + 'a>,
 }
 
@@ -44,12 +44,12 @@ impl<T> fmt::Debug for Format<T> {
     }
 }
 
-/// There is no format of that name.
+/// No format has that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownFormat {
-    /// The name that was given.
+    /// The given name.
     pub name: String,
-    /// Those that there are.
+    /// The names of all formats.
     pub known: Vec<&'static str>,
 }
 
@@ -70,10 +70,10 @@ impl fmt::Display for UnknownFormat {
 
 impl std::error::Error for UnknownFormat {}
 
-/// The format of that name.
+/// Finds the format of that name.
 ///
 /// # Errors
-/// If the table has none.
+/// If the table does not have it.
 pub fn find<T>(formats: &'static [Format<T>], name: &str) -> Result<&'static Format<T>, UnknownFormat> {
     formats.iter().find(|format| format.name == name).ok_or_else(|| UnknownFormat {
         name: name.to_owned(),

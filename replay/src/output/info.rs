@@ -6,7 +6,7 @@ use crate::time::duration;
 use serde::Serialize;
 use std::io;
 
-/// Writes what was found, for people.
+/// Writes the summaries as text.
 pub fn text(out: &mut Out, runs: &[RunSummary]) -> io::Result<()> {
     for (number, run) in runs.iter().enumerate() {
         if number > 0 {
@@ -43,7 +43,7 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
         _ => line!(out, "time      nothing happened")?,
     }
     if let Some(set) = &run.clock_set {
-        line!(out, "clock     was not set before {set}: earlier times are reckoned back from it")?;
+        line!(out, "clock     was not set before {set}: earlier times are computed back from it")?;
     }
     add!(out, "segments  {}, {} bytes", run.segments, run.bytes);
     if run.missing_segments > 0 {
@@ -93,7 +93,7 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
             0 => line!(out, "thinning  all chains are kept ({cause})")?,
             _ => line!(
                 out,
-                "thinning  {chains} {} in {} kept of those that a record begins ({cause})",
+                "thinning  keeps {chains} {} per record in {} ({cause})",
                 if *chains == 1 { "chain" } else { "chains" },
                 duration(*window)
             )?,
@@ -125,7 +125,7 @@ fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
     }
 }
 
-/// Writes what was found as one JSON object.
+/// Writes the summaries as one JSON object.
 pub fn json(out: &mut Out, runs: &[RunSummary]) -> io::Result<()> {
     #[derive(Serialize)]
     struct All<'a> {

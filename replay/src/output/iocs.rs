@@ -1,4 +1,4 @@
-//! The IOCs that were recorded: text for people, JSON lines for programs.
+//! The recorded IOCs: text for people, JSON lines for programs.
 
 use crate::attached::{Attached, Gap};
 use crate::filter::Filter;
@@ -31,13 +31,13 @@ struct IocLine<'a> {
     environment: BTreeMap<&'a str, &'a str>,
     records: usize,
     not_probed: &'a [String],
-    /// From when to when its hits were recorded.
+    /// Times during which its hits were recorded.
     attached: Vec<Attached>,
-    /// When it ran unseen though a recorder ran.
+    /// Times during which it ran unseen although a recorder ran.
     gaps: Vec<Gap>,
 }
 
-/// Writes the IOCs of a run that match; gives their number.
+/// Writes the IOCs of a run that match; returns their number.
 pub fn write(out: &mut Out, found: &Inventory, filter: &Filter, json: bool, zone: &Zone) -> io::Result<u64> {
     let mut records: BTreeMap<IocId, usize> = BTreeMap::new();
     for record in found.context().records() {
@@ -81,7 +81,7 @@ fn ioc_line<'a>(found: &'a Inventory, ioc: &'a Ioc, records: usize, zone: &Zone)
     }
 }
 
-/// An IOC for people.
+/// Writes an IOC as text.
 fn describe(out: &mut Out, line: &IocLine<'_>, linkage: Linkage) -> io::Result<()> {
     let version = match (linkage, line.base_version) {
         (Linkage::Foreign, _) => "no EPICS Base".to_owned(),

@@ -1,4 +1,4 @@
-//! What is printed: one file an output.
+//! Output: one file for each command's.
 
 pub mod format;
 pub mod info;

@@ -1,4 +1,4 @@
-//! The records of the IOCs that were recorded: text for people, JSON lines for programs.
+//! The records of the recorded IOCs: text for people, JSON lines for programs.
 
 use crate::filter::Filter;
 use crate::inventory::Inventory;
@@ -20,7 +20,7 @@ struct RecordLine<'a> {
     states: &'a [Box<str>],
 }
 
-/// Writes the records of a run that match; gives their number.
+/// Writes the records of a run that match; returns their number.
 pub fn write(out: &mut Out, found: &Inventory, filter: &Filter, json: bool) -> io::Result<u64> {
     let mut count = 0;
     for record in found.records(filter) {

@@ -1,4 +1,4 @@
-//! Are the logs sound, and if not, what is wrong where, and what is gone.
+//! Integrity of logs: whether they are sound, and otherwise what is damaged, where, and what is lost.
 
 use crate::logs::Unreadable;
 use crate::names::source_name;
@@ -22,7 +22,7 @@ struct RunLine<'a> {
     events: u64,
     first: Option<String>,
     last: Option<String>,
-    /// How many findings there are, in case not all are listed.
+    /// Number of findings, since not all may be listed.
     count: u64,
     findings: Vec<FindingLine<'a>>,
     losses: Vec<LossLine<'a>>,
@@ -56,7 +56,7 @@ struct UnreadableLine<'a> {
     reason: String,
 }
 
-/// Is all of it sound?
+/// Whether everything is sound.
 pub fn is_sound(runs: &[(u128, Findings)], unreadable: &[Unreadable]) -> bool {
     unreadable.is_empty() && runs.iter().all(|(_, found)| found.is_sound())
 }
@@ -99,7 +99,7 @@ fn line<'a>(run: u128, found: &'a Findings, zone: &Zone) -> RunLine<'a> {
     }
 }
 
-/// Writes what was found as one JSON object.
+/// Writes the findings as one JSON object.
 pub fn json(
     out: &mut Out,
     runs: &[(u128, Findings)],
@@ -121,7 +121,7 @@ pub fn json(
     out.pretty_json(&all)
 }
 
-/// Writes what was found, for people.
+/// Writes the findings as text.
 pub fn text(
     out: &mut Out,
     runs: &[(u128, Findings)],

@@ -1,4 +1,4 @@
-//! Why did this PV change? The chain from the record up to what set it off.
+//! Causes of a PV's change: the chain from the record up to its root.
 
 use super::wording::cause::cause;
 use super::wording::put::{change, who};
@@ -17,47 +17,46 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::rc::Rc;
 
-/// Moments that are held to bring them into order: chains come by when they began, and asynchronous
-/// records complete later.
+/// Moments held to sort them: chains come in the order in which they began, and asynchronous records complete later.
 const HELD: usize = 64;
 
-/// The PV's field got a value (or the same once more).
+/// A moment in which the PV's field got a value (or the same one again).
 struct Moment {
     time: i64,
     value: Value,
     chain: Rc<Chain>,
-    /// The way to the span: in each chain a span's number, the CA links that lead on, and at last the
+    /// The path to the span: for each chain a span's number, first those of the CA links that lead on, last the
     /// record's own.
     path: Vec<usize>,
 }
 
-/// What is known of the PV in one IOC.
+/// Knowledge of the PV in one IOC.
 #[derive(Default)]
 struct Seen {
     held: VecDeque<Moment>,
-    /// The value so far.
+    /// The latest value.
     value: Option<Value>,
-    /// The last moment in which it changed, and the value before.
+    /// The latest change, and the value before it.
     changed: Option<(Moment, Option<Value>)>,
     last: Option<Moment>,
     count: u64,
-    /// The first value that may have been a change: what the PV held before is not known.
+    /// Time of the first value that may have been a change: the value before it is unknown.
     in_doubt: Option<i64>,
-    /// It was put to or processed, and what it held then is not known.
+    /// Number of times that it was put to or processed with an unknown value.
     unknown: u64,
 }
 
-/// Searches the cause of the last change.
+/// Searches for the cause of the last change.
 pub struct Why<'a> {
     pv: Pv<'a>,
     name: &'a str,
     filter: &'a Filter,
-    /// By host and IOC: a name can be found in several.
+    /// By host and IOC: a name can exist in several.
     seen: HashMap<(String, String), Seen>,
 }
 
 impl<'a> Why<'a> {
-    /// For `pv`, a record or record.FIELD, between the filter's times.
+    /// Prepares a search for `name`, a record or record.FIELD, within the filter's times.
     pub fn new(name: &'a str, filter: &'a Filter) -> Self {
         Why { pv: Pv::new(name), name, filter, seen: HashMap::new() }
     }
@@ -77,7 +76,7 @@ impl<'a> Why<'a> {
         }
     }
 
-    /// Where in the chain the PV got a value.
+    /// Finds the spans of the chain in which the PV got a value.
     #[allow(clippy::type_complexity)]
     fn search(
         &self,
@@ -188,7 +187,7 @@ impl Moment {
 }
 
 impl Seen {
-    /// Takes the earliest of the moments held.
+    /// Evaluates the earliest of the moments held.
     fn settle(&mut self) {
         let Some(moment) = self.held.pop_front() else { return };
         self.count += 1;
@@ -198,7 +197,7 @@ impl Seen {
                 None => before(&moment),
             };
             let same = before.as_ref().and_then(|before| value::same(before, &moment.value));
-            // The first that is seen may or may not have changed anything: only if it is known.
+            // The first value seen counts as a change only if the value before is known.
             if same.is_none() && self.in_doubt.is_none() {
                 self.in_doubt = Some(moment.time);
             }
@@ -207,7 +206,7 @@ impl Seen {
             }
             self.value = Some(moment.value.clone());
         } else {
-            // What comes next may find what this one has changed.
+            // The next value may differ because of this one.
             self.unknown += 1;
             self.value = None;
         }
@@ -215,7 +214,7 @@ impl Seen {
     }
 }
 
-/// What the field held before the first moment that is in the log: from a put that led to it.
+/// The value of the field before the first moment in the log: from a put that led to it.
 fn before(moment: &Moment) -> Option<Value> {
     let mut chain: &Chain = &moment.chain;
     let mut own = None;
@@ -239,7 +238,7 @@ fn before(moment: &Moment) -> Option<Value> {
     (put.old != Value::Unknown && (field || matches!(span.kind, SpanKind::Put(_)))).then(|| put.old.clone())
 }
 
-/// Was the put's record processed for it? Then its completion has the value.
+/// Whether the put made its record process; if so, its completion has the value.
 fn processes(chain: &Chain, number: usize, put: &PutSpan) -> bool {
     field_name(&chain.run.context(), put.field) == Some("VAL")
         && chain.spans.iter().any(|span| match &span.kind {
@@ -251,7 +250,7 @@ fn processes(chain: &Chain, number: usize, put: &PutSpan) -> bool {
         })
 }
 
-/// What the put has made of the field.
+/// The value of the field as the put left it.
 fn accepted(chain: &Chain, number: usize, put: &PutSpan) -> Value {
     if number == 0 {
         return root_put(chain, None).map_or(Value::Unknown, |line| line.new);
@@ -263,7 +262,7 @@ fn accepted(chain: &Chain, number: usize, put: &PutSpan) -> Value {
     }
 }
 
-/// A step on the way from the cause to the record.
+/// A step on the path from the cause to the record.
 #[derive(Serialize)]
 pub struct Step {
     time: String,
@@ -280,8 +279,8 @@ pub struct Step {
     text: String,
 }
 
-/// Adds the steps from the chain's root to span `number`. Gives the chain that it leads to, if it is a
-/// CA link, and the record that the link belongs to.
+/// Adds the steps from the chain's root to span `number`. If that is a CA link, returns the chain that it leads to, and
+/// the record that the link belongs to.
 fn way<'a>(
     chain: &'a Chain,
     number: usize,
@@ -374,50 +373,50 @@ fn step(chain: &Chain, number: usize, span: &Span, link: Option<&str>, zone: &Zo
             step.what = "ca_link";
             step.record = link.record.map(|record| record_name(&context, record)).unwrap_or_default();
             step.value = value::json(&link.value);
-            let of = if step.record.is_empty() { "a record that is not known" } else { &step.record };
+            let of = if step.record.is_empty() { "an unknown record" } else { &step.record };
             step.text = format!("CA link of {of} writes {} to {}", value::text(&link.value), link.pv);
         }
     }
     step
 }
 
-/// Why the PV changed.
+/// The reason why the PV changed.
 #[derive(Serialize)]
 pub struct Answer {
     pv: String,
     host: String,
     ioc: String,
-    /// When.
+    /// Time of the change.
     time: String,
-    /// Is its value known to have changed?
+    /// Whether its value is known to have changed.
     changed: bool,
     from: Option<serde_json::Value>,
     to: serde_json::Value,
-    /// When it was last processed or written.
+    /// Time of the last processing or put.
     last_written: String,
-    /// Was it processed or written after the change, with the same value?
+    /// Whether it was processed or written after the change, with the same value.
     written_since: bool,
-    /// How often it was processed or written.
+    /// Number of times that it was processed or written.
     count: u64,
-    /// Is it known what it held before the first of them? Else that one may have been a change.
+    /// Whether the value before the first of them is known. If not, that one may have been a change.
     before_known: bool,
-    /// After how many of them it is not known what it held.
+    /// Number of them after which its value is unknown.
     values_unknown: u64,
-    /// What set it off, in words.
+    /// The cause as text.
     cause: String,
-    /// Who made the put that set it off; null if it was none.
+    /// Originator of the put at the root; null if the root is not a put.
     by: Option<String>,
     user: Option<String>,
     client_host: Option<String>,
     client: Option<String>,
-    /// The way from the cause to the PV.
+    /// The path from the cause to the PV.
     chain: Vec<Step>,
     #[serde(skip)]
     text: (Option<String>, String),
 }
 
 impl Answer {
-    /// Writes it for people: the change, then its cause, then each step down to the PV.
+    /// Writes it as text: the change, then its cause, then each step down to the PV.
     pub fn write_text(&self, out: &mut Out) -> io::Result<()> {
         let Answer { pv, host, ioc, time, count, last_written, .. } = self;
         let place = match (ioc.is_empty(), host.is_empty()) {
@@ -429,19 +428,17 @@ impl Answer {
             ((Some(from), to), true) => line!(out, "{pv} changed from {from} to {to} at {time}{place}")?,
             ((None, to), true) => line!(out, "{pv} became {to} at {time}{place}")?,
             ((_, to), false) => {
-                // What was written once, and no value is known before: that may well have been a change.
+                // A single write without a known value before may well have been a change.
                 let (what, remark) = match (self.before_known && self.values_unknown == 0, count) {
                     (true, _) => ("did not change in these logs", String::new()),
-                    (false, 1) => {
-                        ("may have changed in these logs", ", what it held before is not known".into())
-                    }
+                    (false, 1) => ("may have changed in these logs", ", its value before is unknown".into()),
                     (false, _) if self.values_unknown > 0 => (
                         "is not known to have changed in these logs",
-                        format!(", {} times with a value that is not known", self.values_unknown),
+                        format!(", {} times with an unknown value", self.values_unknown),
                     ),
                     (false, _) => (
                         "may have changed in these logs with the first of these, and not since",
-                        ", what it held before that is not known".into(),
+                        ", its value before them is unknown".into(),
                     ),
                 };
                 let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };

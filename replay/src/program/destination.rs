@@ -1,8 +1,8 @@
-//! Where the answer goes: standard output, or the file that `-o` names.
+//! Destination of the answer: standard output, or the file given with `-o`.
 //!
-//! Promises: a log is never written to, by whatever name the file is called; nothing is written into a log's directory;
-//! and a file that is there stays as it is until all is written, since what is written stands beside it, under a name of
-//! its own, until it takes its place.
+//! Guarantees: a log is never written to, whatever name is used for the file; nothing is written into a log's
+//! directory; and an existing file stays as it is until everything is written, since the output goes to a file beside
+//! it, under another name, which then replaces it.
 
 use crate::failure::{Conflict, Failure, UsageError};
 use crate::terminal;
@@ -10,10 +10,10 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Ending of a segment's name.
+/// File name extension of a segment.
 const SEGMENT: &str = ".iocrec";
 
-/// Where the answer goes.
+/// Destination of the answer.
 pub enum Destination {
     /// Standard output.
     Standard(io::StdoutLock<'static>),
@@ -23,7 +23,7 @@ pub enum Destination {
     Beside(Beside),
 }
 
-/// A file that is being written, beside the one that it will replace.
+/// A file being written beside the one that it will replace.
 pub struct Beside {
     file: File,
     own: PathBuf,
@@ -32,12 +32,12 @@ pub struct Beside {
 }
 
 impl Destination {
-    /// Opens what `-o` names, if anything. The logs are those that will be read.
+    /// Opens the file given with `-o`, if any. `logs` are the logs that will be read.
     pub fn open(named: Option<&Path>, logs: &[PathBuf]) -> Result<Destination, Failure> {
         let Some(path) = named else { return Ok(Destination::Standard(terminal::standard())) };
         let failed = |error| Failure::output(error, Some(path));
         let about = fs::metadata(path);
-        // Through a link to what it leads to, so that the link stays. One that leads nowhere is replaced.
+        // Follow a symbolic link to its target, so that the link stays. A dangling one is replaced.
         let to = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if let Some(conflict) = conflict(&to, about.as_ref().ok(), logs) {
             return Err(UsageError::OutputInLog { file: path.to_owned(), conflict }.into());
@@ -51,7 +51,7 @@ impl Destination {
         }
     }
 
-    /// Everything is written. `whole`: as it should be; else it takes the file's place only if it is not empty.
+    /// Finishes the output. `whole`: it is complete; otherwise it replaces the file only if it is not empty.
     pub fn close(self, whole: bool) -> io::Result<()> {
         match self {
             Destination::Standard(mut out) => out.flush(),
@@ -83,10 +83,10 @@ impl Write for Destination {
 }
 
 impl Beside {
-    /// `like`: of the file that is there.
+    /// Creates it. `like`: metadata of the existing file.
     fn create(to: PathBuf, like: Option<Metadata>) -> io::Result<Beside> {
         if like.is_some() {
-            // What may not be written to is not replaced either.
+            // A file without write permission is not replaced either.
             OpenOptions::new().write(true).open(&to)?;
         }
         let own = to.with_file_name(format!(".iocreplay-{}.part", std::process::id()));
@@ -101,12 +101,12 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // Gone already, if all went well.
+        // Already renamed if all went well.
         let _ = fs::remove_file(&self.own);
     }
 }
 
-/// Why a file may not be written: it belongs to a log, or would.
+/// The conflict if a file must not be written: it belongs to a log, or would.
 fn conflict(to: &Path, about: Option<&Metadata>, logs: &[PathBuf]) -> Option<Conflict> {
     let is_segment = |path: &Path| path.to_string_lossy().ends_with(SEGMENT);
     let own = about.and_then(identity);
@@ -141,7 +141,7 @@ fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// What is the same for all names of a file.
+/// Identity of a file, the same for all its names.
 #[cfg(unix)]
 fn identity(about: &Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::io::{self, BufWriter};
 use std::process::ExitCode;
 
-/// Runs the program with these arguments, the program's name not among them.
+/// Runs the program with these arguments, without the program's name.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     failure::exit(parse(arguments).and_then(|request| match request {
         Request::Text(text) => Ok(print(&text)?),
@@ -21,7 +21,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }))
 }
 
-/// What the arguments ask for.
+/// The request in the arguments.
 #[derive(Debug)]
 enum Request {
     /// Run a command.
@@ -67,7 +67,7 @@ fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Runs the command, its answer to where it is wanted.
+/// Runs the command and writes its answer to the requested destination.
 fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let (_, command) = arguments.command.get();
     let reading = command.reading();
@@ -85,7 +85,7 @@ fn execute(arguments: &Arguments) -> Result<(), Failure> {
         let destination = below.into_inner().map_err(|error| failed(error.into_error()))?;
         destination.close(result.is_ok()).map_err(failed)?;
     } else {
-        drop(below.into_parts()); // what could not be written, or is of no use, is not to be written now
+        drop(below.into_parts()); // discards unwritten or useless output
     }
     match result? {
         Outcome::Complete => Ok(()),

@@ -1,4 +1,4 @@
-//! What `iocrec check` finds out.
+//! Findings of `iocrec check`.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::net::capture::CaptureError;
 use crate::net::captures::NamespaceError;
 use crate::probes::not_probed::NotProbed;
 
-/// All of it.
+/// All findings.
 pub struct Found {
     pub host: Host,
     pub tier: TierChoice,
@@ -21,7 +21,7 @@ pub struct Found {
     pub no_packets: Option<CaptureError>,
     /// IOCs and servers that would be recorded.
     pub iocs: Vec<FoundIoc>,
-    /// Processes that would not be.
+    /// Processes that would not be recorded.
     pub not_recorded: Vec<NotRecorded>,
 }
 
@@ -38,9 +38,9 @@ pub struct NotRecorded {
 pub enum Reason {
     /// `--user` leaves out its user.
     OtherUser,
-    /// It does not answer, or costs too much.
+    /// It does not answer, or costs too much to inspect.
     Unanswered(budget::Refused),
-    /// It looks like an IOC, but is none.
+    /// It looks like an IOC, but is not one.
     NoIoc(String),
 }
 
@@ -53,7 +53,7 @@ impl From<&Refusal> for Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::OtherUser => f.write_str("it is of a user whom --user leaves out"),
+            Reason::OtherUser => f.write_str("it belongs to a user whom --user leaves out"),
             Reason::Unanswered(refused) => refused.fmt(f),
             Reason::NoIoc(refusal) => f.write_str(refusal),
         }
@@ -66,18 +66,18 @@ impl NotRecorded {
         NotRecorded { pid, command, user: user::user(pid), reason }
     }
 
-    /// A process that does not answer: only what the kernel knows of it.
+    /// A process that does not answer, described only by the kernel.
     pub fn unanswered(pid: u32, why: budget::Refused) -> NotRecorded {
         let user = process::user_id(pid).map(|user| user.to_string()).unwrap_or_default();
         NotRecorded { pid, command: process::thread_name(pid, pid), user, reason: Reason::Unanswered(why) }
     }
 }
 
-/// An IOC, or another server of Channel Access.
+/// An IOC, or another Channel Access server.
 pub struct FoundIoc {
     pub pid: u32,
     pub name: String,
-    /// Empty where unknown.
+    /// Empty if unknown.
     pub base_version: String,
     pub linkage: Linkage,
     pub ca_ports: Vec<u16>,
@@ -86,7 +86,7 @@ pub struct FoundIoc {
     pub records: Result<Records, NoRecords>,
     pub probes: Vec<Probe>,
     pub not_probed: Vec<NotProbed>,
-    /// Why the packets of its network namespace cannot be captured, if that is another one than ours.
+    /// Why the packets of its network namespace cannot be captured, if that is not ours.
     pub no_packets: Option<NamespaceError>,
 }
 
@@ -94,17 +94,17 @@ pub struct FoundIoc {
 pub struct Records {
     /// Number of record types.
     pub types: usize,
-    /// Number of records that were found.
+    /// Number of records found.
     pub records: usize,
     /// Why there may be more.
     pub unread: Option<WalkError>,
 }
 
-/// Why nothing is known of the records.
+/// Why the records are unknown.
 pub enum NoRecords {
     /// They cannot be read.
     Layout(LayoutError),
-    /// It is no IOC.
+    /// It is not an IOC.
     NotBase,
 }
 
@@ -119,15 +119,15 @@ impl fmt::Display for NoRecords {
 
 /// A probe that would be placed.
 pub enum Probe {
-    /// In a function.
+    /// A probe in a function.
     Function {
         function: Function,
         /// Its name in this IOC.
         symbol: &'static str,
-        /// It would be single-stepped.
+        /// Whether it would be single-stepped.
         slow: bool,
     },
-    /// In the process routines of record types.
+    /// Probes in the process routines of record types.
     Routines {
         /// Number of record types.
         types: usize,
@@ -150,13 +150,13 @@ impl fmt::Display for Probe {
 }
 
 impl FoundIoc {
-    /// Takes away the probes, since the tier has none.
+    /// Removes the probes, since the tier has none.
     pub fn remove_probes(&mut self) {
         self.probes.clear();
         self.not_probed = vec![NotProbed::PacketTier];
     }
 
-    /// What would be recorded, for people. `packets`: they can be captured in our own network namespace.
+    /// Facts that would be recorded, for people. `packets`: whether they can be captured in our own network namespace.
     pub fn recorded(&self, packets: bool) -> String {
         let packets = packets && self.no_packets.is_none();
         let has = |is_it: fn(&Probe) -> bool| self.records.is_ok() && self.probes.iter().any(is_it);
@@ -171,7 +171,7 @@ impl FoundIoc {
         what.extend(routines.then_some("which records begin to process"));
         what.extend((packets && !self.ca_ports.is_empty()).then_some("puts by packets"));
         if what.is_empty() {
-            what.push("nothing but that it is there");
+            what.push("only that it exists");
         }
         what.join(", ")
     }

@@ -1,4 +1,4 @@
-//! `iocrec check`: what this machine allows, and the IOCs that run on it. Changes nothing.
+//! `iocrec check`: reports the tiers that this machine allows, and the IOCs that run on it. Changes nothing.
 
 mod finding;
 mod report;

@@ -17,7 +17,7 @@ fn linkage_name(linkage: Linkage) -> &'static str {
     }
 }
 
-/// A JSON string of something that can be shown.
+/// A value's text as a JSON string.
 fn shown(value: impl Display) -> String {
     string(&value.to_string())
 }
@@ -26,7 +26,7 @@ fn or_null(value: Option<impl Display>) -> String {
     value.map_or("null".into(), shown)
 }
 
-/// For people.
+/// The report as text.
 pub fn text(found: &Found) -> String {
         let mut text = terminal::page();
         let mut line = |line: std::fmt::Arguments| terminal::add(&mut text, line);
@@ -88,7 +88,7 @@ pub fn text(found: &Found) -> String {
         text.into_text()
     }
 
-/// For programs: the keys stay.
+/// The report as JSON. Its keys never change.
 pub fn json(found: &Found) -> String {
         let host = &found.host;
         let refused = found.tier.refused.iter().map(|(tier, reason)| {

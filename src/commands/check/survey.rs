@@ -23,10 +23,10 @@ use crate::probes::place::Cost;
 use crate::probes::probe;
 use crate::recorder::host;
 
-/// What a look at a process may cost, as in the inspector.
+/// Bytes to read of a process at most, as in the inspector.
 const LOOK_BYTES: u64 = 96 << 20;
 const LOOK_TIME: Duration = Duration::from_secs(5);
-/// What all looks at processes that do not answer may cost together.
+/// Time limit for all processes that do not answer together.
 const UNANSWERED_TIME: Duration = Duration::from_secs(10);
 
 /// Surveys this machine. Processes of other users than these count as not recorded.
@@ -62,15 +62,15 @@ pub fn machine(users: &Users) -> Result<Found, Failure> {
     if tier.tier == Tier::Packet {
         iocs.iter_mut().for_each(FoundIoc::remove_probes);
     }
-    // those that have ended meanwhile are no concern
+    // ignore those that have ended meanwhile
     let lives = |ioc: &IocProcess| process::start(ioc.pid) == Some(ioc.start);
     iocs.retain(|line| found.iter().any(|ioc| ioc.pid == line.pid && lives(ioc)));
     iocs.extend(servers.into_iter().filter(|server| !is_ioc(server.pid)).map(foreign));
     Ok(Found { host: host()?, tier, no_packets, iocs, not_recorded })
 }
 
-/// The IOCs of these users, and processes that look like IOCs and are not recorded. Those that ended meanwhile, or are
-/// hidden from us, are in neither.
+/// The IOCs of these users, and processes that look like IOCs and are not recorded. Processes that ended meanwhile, or
+/// that this user may not see, are in neither.
 fn find(users: &Users) -> Result<(Vec<IocProcess>, Vec<NotRecorded>), Failure> {
     let (mut found, mut not_recorded) = (Vec::new(), Vec::new());
     let mut finder = Finder::default();
@@ -99,7 +99,7 @@ fn find(users: &Users) -> Result<(Vec<IocProcess>, Vec<NotRecorded>), Failure> {
     Ok((found, not_recorded))
 }
 
-/// Looks at a process within the limits. What they refuse is missing.
+/// Inspects a process within the limits. Anything that they refuse is missing from the result.
 fn look<T>(pid: u32, work: impl FnOnce() -> T) -> T {
     let inspection = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
     let found = work();
@@ -129,7 +129,7 @@ fn describe(ioc: &IocProcess, (ca_ports, pva_ports): (Vec<u16>, Vec<u16>)) -> Fo
     }
 }
 
-/// The probes that an IOC would get, and those that it would not.
+/// The probes that an IOC would get, and the functions that would not be probed.
 fn probes(ioc: &IocProcess) -> (Vec<Probe>, Vec<NotProbed>) {
     if let Some(reason) = ioc.unprobed() {
         return (Vec::new(), vec![NotProbed::Process(reason)]);
@@ -158,7 +158,7 @@ fn probes(ioc: &IocProcess) -> (Vec<Probe>, Vec<NotProbed>) {
     (probes, not_probed)
 }
 
-/// A server that is no IOC.
+/// A server that is not an IOC.
 fn foreign(server: Server) -> FoundIoc {
     FoundIoc {
         pid: server.pid,

@@ -26,7 +26,7 @@ impl Command for Watch {
         signals::catch(HangUp::Ends);
         let mut printer = Printer::new(terminal::standard_output());
         let recorder = recording::record(options, &mut printer)?;
-        // what still waits for more is printed as it is
+        // print the puts that still wait as they are
         printer.tick(u64::MAX);
         recording::end(recorder);
         Ok(())

@@ -1,9 +1,9 @@
 //! Turns events into lines.
 //!
 //! A put's line waits a moment for the two events that complete it: the hit inside the IOC (old value) and the server's
-//! answer (status). What has not come by then is not shown; `iocreplay` would find it in a log. If a put without callback
-//! has reached the IOC's function, that is no status yet, since the record may refuse it. If its record is processed for
-//! it, the status is ok.
+//! answer (status). If an event has not come by then, its part is not shown; `iocreplay` would find it in a log. If a
+//! put without callback has reached the IOC's function, that is not a status yet, since the record may refuse it. If
+//! its record is processed for it, the status is ok.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -21,10 +21,10 @@ use iocrec_log::value::{from_channel_access, text};
 
 use crate::recorder::sink::Sink;
 
-/// How long a WRITE waits for its hit or its ERROR, and a hit for its packet, nanoseconds. Packets are handed over up to
-/// 50 ms after they arrive, and a busy IOC takes its time.
+/// Longest wait of a WRITE for its hit or its ERROR, and of a hit for its packet, nanoseconds. Packets are handed over
+/// up to 50 ms after they arrive, and a busy IOC takes its time.
 const WAIT_WRITE: u64 = 250_000_000;
-/// How long a WRITE_NOTIFY waits for its answer, nanoseconds. Longer processing is shown as still busy.
+/// Longest wait of a WRITE_NOTIFY for its answer, nanoseconds. Longer processing is shown as still busy.
 const WAIT_NOTIFY: u64 = 1_000_000_000;
 /// A hit is later than its packet, but their clocks may differ by this, nanoseconds.
 const CLOCK_ERROR: u64 = 1_000_000;
@@ -34,13 +34,13 @@ struct Waiting {
     time: u64,
     put: CaPut,
     circuit: Circuit,
-    /// The processes at its ends, as far as known when the put came.
+    /// The processes at its ends, as far as known when the put arrived.
     ends: Option<CircuitEnds>,
-    /// Empty where unknown.
+    /// Empty if unknown.
     pv: String,
     old: Option<Value>,
     status: Option<Cow<'static, str>>,
-    /// The hit that carries it out, once that was seen.
+    /// The hit that carries it out, once seen.
     inside: Option<(ThreadId, RecordId)>,
 }
 
@@ -51,7 +51,7 @@ struct Inside {
     names: Vec<String>,
     name: String,
     thread: String,
-    /// Its record is processed for it, so it was accepted.
+    /// Whether its record is processed for it, which means that it was accepted.
     accepted: bool,
     /// The IOC that the thread belongs to.
     ioc: Option<IocId>,
@@ -61,7 +61,7 @@ struct Inside {
 }
 
 impl Inside {
-    /// Does this carry out a put on the network?
+    /// Whether this carries out a put on the network.
     fn carries_out(&self, waiting: &Waiting, context: &Context) -> bool {
         let place = match self.circuit {
             Some(circuit) => waiting.circuit.id == circuit,
@@ -83,7 +83,7 @@ pub struct Printer<W: Write> {
     context: Context,
     waiting: VecDeque<Waiting>,
     inside: VecDeque<Inside>,
-    /// Threads inside a put with callback, and the record that is put to.
+    /// Threads inside a put with callback, and the record of that put.
     notifying: HashMap<ThreadId, RecordId>,
     failed: bool,
 }
@@ -102,10 +102,10 @@ impl<W: Write> Printer<W> {
     }
 
     fn line(&mut self, line: &str) {
-        // a line must be visible at once, also through a pipe
+        // a line must be visible at once, even through a pipe
         let done = self.out.line(format_args!("{line}")).and_then(|()| self.out.flush());
         if done.is_err() && !std::mem::replace(&mut self.failed, true) {
-            // nobody reads any more: end as at SIGINT
+            // the reader is gone: end as at SIGINT
             crate::linux::signals::end_now();
         }
     }
@@ -118,7 +118,7 @@ impl<W: Write> Printer<W> {
         self.context.thread(id).map_or("?", |thread| &thread.name)
     }
 
-    /// Takes a put inside an IOC: it carries out one on the network, or is one of its own.
+    /// Takes a put inside an IOC, which carries out one on the network or is one of the IOC's own.
     fn put(&mut self, time: u64, put: Put) {
         let notify = match put.kind {
             PutKind::Notify => {
@@ -143,7 +143,7 @@ impl<W: Write> Printer<W> {
         self.inside.push_back(Inside { time, names, name, thread, accepted: false, ioc, circuit, notify, put });
     }
 
-    /// A record is processed: `dbPutField` has accepted the put to it in that thread.
+    /// Notes that a record is processed: `dbPutField` has accepted the put to it in that thread.
     fn process(&mut self, thread: ThreadId, record: RecordId) {
         let own = |inside: &&mut Inside| inside.put.thread == thread && inside.put.record == record;
         if let Some(inside) = self.inside.iter_mut().rev().find(own) {
@@ -222,7 +222,7 @@ impl<W: Write> Printer<W> {
                 line += &format!(" {name}={known}");
             }
         }
-        // the processes at both ends, where known
+        // the processes at both ends, if known
         let ends = self.context.circuit_ends(circuit.id).copied().or(waiting.ends);
         for (name, ioc) in
             [("ioc", ends.and_then(|ends| ends.server)), ("by_ioc", ends.and_then(|ends| ends.client))]
@@ -263,7 +263,7 @@ impl<W: Write> Sink for Printer<W> {
             Fact::CaAnswer(answer) => self.answer(&answer),
             Fact::Put(put) => self.put(event.time, put),
             Fact::Process(process) => self.process(process.thread, process.record),
-            // where dbProcess cannot be found; an active record began before the put
+            // if dbProcess cannot be found; an active record began before the put
             Fact::RsetProcess(process) if !process.active => self.process(process.thread, process.record),
             Fact::Complete(complete) => {
                 let severity = severity_name(complete.severity).unwrap_or("?");
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
     use iocrec_log::event::{Address, Channel, Dbf, Origin, Process, Record, ServerThread};
 
-    /// The lines of these, at a circuit, a channel and a record that are known.
+    /// The lines printed for these facts, with a circuit, a channel and a record that are known.
     fn seen(facts: impl IntoIterator<Item = Fact>) -> String {
         let mut printed = Vec::new();
         let mut printer = Printer::new(Lines::new(&mut printed));

@@ -1,8 +1,8 @@
-//! Why the record types of an IOC could not be read.
+//! Errors in reading the record types of an IOC.
 
 use std::fmt;
 
-/// Something does not make sense, or is not there yet.
+/// An implausible or missing part of the record database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutError {
     /// `pdbbase` is still NULL.
@@ -27,11 +27,11 @@ pub enum LayoutError {
     UnnamedField,
     /// A dbFldDes does not point back to its dbRecordType.
     ForeignField,
-    /// The type of the field with this name is no 16-bit number.
+    /// The type of the field with this name is not a 16-bit number.
     FieldType(String),
     /// No record type describes RDES, STAT and PACT.
     NoCommon,
-    /// The highest number of a field type is that of no known Base.
+    /// The highest number of a field type is not that of any known Base.
     Numbering(u16),
 }
 

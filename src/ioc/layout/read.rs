@@ -1,4 +1,4 @@
-//! Reads the record types of an IOC. The walk is bounded, and what does not make sense ends it.
+//! Reads the record types of an IOC. The walk is bounded and ends at the first implausible value.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ const MAX_TYPES: usize = 1000;
 const MAX_FIELDS: usize = 2000;
 /// DBF_STRING, the same number in all versions.
 const DBF_STRING: u16 = 0;
-/// Links have numbers among these, in any version.
+/// Range of the numbers of links, in any version.
 const DBF_LINKS: std::ops::RangeInclusive<u16> = 12..=16;
 /// Size of a string field, bytes.
 const STRING_BYTES: i16 = epics::limits::MAX_STRING_SIZE as i16;
@@ -25,7 +25,7 @@ impl Layout {
     /// Reads all record types of the dbBase at this address, the value of `pdbbase`.
     ///
     /// # Errors
-    /// Something does not make sense, or the database is not loaded completely.
+    /// Something is implausible, or the database is not completely loaded.
     pub fn read(memory: &Memory, base: u64) -> Result<Layout, LayoutError> {
         let mut common = None;
         let mut scanning = None;
@@ -114,7 +114,7 @@ fn fields(
     Ok(fields)
 }
 
-/// Where the value of a record type is.
+/// Location of the value of a record type.
 fn form(fields: &HashMap<String, FieldAt>, width: Width) -> Form {
     let offset = |name: &str| fields.get(name).map(|field| field.offset);
     let Some(value) = fields.get("VAL") else { return Form::None };
@@ -133,7 +133,7 @@ fn form(fields: &HashMap<String, FieldAt>, width: Width) -> Form {
     }
 }
 
-/// The enum strings of a record type, which lie one behind the other: bi, bo, mbbi, mbbo, and types of other makers that
+/// The enum strings of a record type, which lie one after the other: bi, bo, mbbi, mbbo, and types from elsewhere that
 /// imitate them (synApps' busy).
 fn states(fields: &HashMap<String, FieldAt>) -> Option<(u16, usize)> {
     let between = |first: &str, last: &str, count: usize| {

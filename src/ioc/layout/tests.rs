@@ -1,10 +1,10 @@
-//! The walk over record types, on images of an IOC's memory, of every version and width.
+//! Tests of the walk over record types, on images of an IOC's memory of every version and pointer width.
 
 use super::*;
 use crate::ioc::image::{FieldLine, Image};
 use proptest::prelude::*;
 
-/// dbCommon of a group of versions (facts of their builds), as far as it matters.
+/// The relevant part of dbCommon of a group of versions (from their builds).
 struct Common {
     width: Width,
     /// Highest number of a field type.
@@ -12,7 +12,7 @@ struct Common {
     stat: u16,
     pact: u16,
     rdes: u16,
-    /// Where the record type's own fields begin.
+    /// Offset at which the record type's own fields begin.
     own: u16,
 }
 
@@ -22,8 +22,8 @@ const fn common(width: Width, highest: u32, stat: u16, pact: u16, rdes: u16, own
 
 use crate::ioc::menus::menu;
 use crate::linux::width::Width::{self, Bits32, Bits64};
-/// 3.14.12, 3.15, 3.16.2 to 7.0.5, 7.0.6 and later; then the same for 32-bit ARM; then i386, where a double needs
-/// no alignment to 8 bytes, so that calc.VAL of 3.14 lies elsewhere.
+/// 3.14.12, 3.15, 3.16.2 to 7.0.5, 7.0.6 and later; then the same for 32-bit ARM; then i386, which does not align
+/// doubles to 8 bytes, so that calc.VAL of 3.14 lies elsewhere.
 const GROUPS: [Common; 9] = [
     common(Bits64, 15, 298, 313, 376, 464),
     common(Bits64, 15, 338, 353, 416, 504),

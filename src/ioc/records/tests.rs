@@ -1,4 +1,4 @@
-//! The walk over records, on images of an IOC's memory.
+//! Tests of the walk over records, on images of an IOC's memory.
 
 use super::*;
 use crate::ioc::image::{FieldLine, Image, ROOM};
@@ -8,7 +8,7 @@ use crate::linux::width::Width;
 use iocrec_testing::chance::{fuzz, Random};
 use proptest::prelude::*;
 
-/// A name, its type, whether it is an alias, and the texts of its states.
+/// A name, its type, whether it is an alias, and its enum strings.
 type Found = (String, String, bool, Vec<String>);
 
 const RDES: u16 = 568;
@@ -21,7 +21,7 @@ struct Ioc {
     records: Vec<usize>,
 }
 
-/// Four records and an alias, defined before the record that it is one of.
+/// Four records and an alias, which is defined before its record.
 fn ioc(width: Width) -> Ioc {
     let mut image = Image::new(width);
     let common: [FieldLine; 3] =
@@ -113,7 +113,7 @@ fn what_makes_no_sense_is_said_and_what_came_before_kept() {
     assert_eq!(ioc.walk().1.unwrap_err().to_string(), "the list of calc records claims to have 4294967295");
 }
 
-/// Memory that changes under the recorder's eyes, or was never that of an IOC: the record types are read as well.
+/// Memory that changes while it is read, or was never that of an IOC: the record types are read as well.
 #[test]
 fn images_that_were_changed() {
     let (mut read, mut refused, mut names) = (0_u64, 0_u64, 0_u64);
@@ -129,7 +129,7 @@ fn images_that_were_changed() {
                 1 => ioc.image.put(at, &[[0, 1, 2, 0x7F, 0xFF][random.below(5)]; 4]),
                 2 => ioc.image.put_pointer(at, random.next() >> random.below(64)),
                 3 => ioc.image.put_pointer(at, 0),
-                // to its end, beyond which nothing is
+                // to its end, beyond which nothing is mapped
                 4 => ioc.image.put_pointer(at, ioc.image.address(ROOM - random.below(64))),
                 _ => ioc.image.point(at, random.below(used)),
             }

@@ -1,4 +1,4 @@
-//! Scan lists, on images of an IOC's memory.
+//! Tests of scan lists, on images of an IOC's memory.
 
 use super::*;
 use crate::ioc::image::{FieldLine, Image, ROOM};
@@ -165,7 +165,7 @@ fn what_does_not_fit_is_not_believed() {
         assert_eq!(ioc.list(record), None, "no such priority");
         ioc.callback(callback, 0, other);
         assert_eq!(ioc.list(record), None, "another's user");
-        // an element that belongs to another record, one that is not there, and none
+        // an element that belongs to another record, one that does not exist, and none
         let element = ioc.image.memory().pointer(ioc.image.address(record + usize::from(SPVT))).unwrap();
         ioc.image.put_pointer(other + usize::from(SPVT), element);
         ioc.image.put_pointer(passive + usize::from(SPVT), 16);
@@ -182,7 +182,7 @@ fn what_does_not_fit_is_not_believed() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever the memory holds, nothing panics, and each record gets an answer.
+    /// Whatever the memory holds, nothing panics, and each record gets a result.
     #[test]
     fn any_bytes_are_survived(changes in prop::collection::vec((0..ROOM, any::<u64>()), 0..60)) {
         let mut ioc = ioc(Width::Bits64);

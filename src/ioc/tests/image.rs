@@ -1,5 +1,5 @@
-//! Memory of an IOC for tests: a block of our own that is laid out as EPICS Base would, with pointers into itself. The
-//! offsets are written out once more here, so that the tests notice when those of the code change.
+//! Memory of an IOC for tests: a block of our own, laid out as in EPICS Base, with pointers into itself. The offsets
+//! are repeated here, so that the tests notice when those of the code change.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +11,7 @@ use crate::ioc::process::IocProcess;
 use crate::linux::memory::Memory;
 use crate::linux::width::Width;
 
-/// Room of an image.
+/// Size of an image, bytes.
 pub const ROOM: usize = 1 << 20;
 
 /// Field of a record type: name, type as the process numbers it, offset, size.
@@ -25,9 +25,9 @@ pub struct Image {
 }
 
 impl Image {
-    /// Empty, at an address that fits into a pointer of that width.
+    /// An empty image, at an address that fits into a pointer of that width.
     pub fn new(width: Width) -> Image {
-        // begins again after PLACES: the first are free by then
+        // starts over after PLACES: the first are free by then
         const FIRST: usize = 0x2000_0000;
         const PLACES: usize = 1000;
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -56,7 +56,7 @@ impl Image {
         self.at as u64 + at as u64
     }
 
-    /// A block of zeroes; where it begins.
+    /// Adds a block of zeroes and returns its start.
     pub fn room(&mut self, size: usize) -> usize {
         let at = self.used;
         self.used += size.next_multiple_of(8);
@@ -64,7 +64,7 @@ impl Image {
         at
     }
 
-    /// How much is in use.
+    /// Number of bytes in use.
     pub fn used(&self) -> usize {
         self.used
     }
@@ -75,7 +75,7 @@ impl Image {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.add(at), bytes.len()) };
     }
 
-    /// A pointer to an address of any kind.
+    /// A pointer to any address.
     pub fn put_pointer(&mut self, at: usize, address: u64) {
         match self.width {
             Width::Bits32 => self.put(at, &(address as u32).to_ne_bytes()),
@@ -99,13 +99,13 @@ impl Image {
         self.point(at, string);
     }
 
-    /// dbBase; where it begins. Its list of record types is the "last node" for the first one.
+    /// Adds dbBase and returns its start. Its list of record types is the "last node" for the first one.
     pub fn base(&mut self) -> (usize, usize) {
         let base = self.room(300);
         (base, base + self.width.pick(12, 24))
     }
 
-    /// A record type behind the list's `last` node; where it begins.
+    /// Adds a record type after the list's `last` node and returns its start.
     pub fn record_type(&mut self, last: usize, name: &str, fields: &[FieldLine]) -> usize {
         let width = self.width;
         let node = self.room(width.pick(100, 192));
@@ -127,14 +127,14 @@ impl Image {
         node
     }
 
-    /// Where the description of a record type's field number `index` is.
+    /// Address of the description of a record type's field number `index`.
     pub fn field(&self, rtype: usize, index: usize) -> usize {
         let list = self.memory().pointer(self.address(rtype + self.width.pick(88, 168))).unwrap();
         let field = self.memory().pointer(list + (index * self.width.bytes()) as u64).unwrap();
         (field - self.at as u64) as usize
     }
 
-    /// A record node at the end of a type's list: for `record`, an alias where it has a name of its own.
+    /// Adds a record node for `record` at the end of a type's list; an alias if it has a name of its own.
     pub fn node(&mut self, rtype: usize, record: usize, alias: Option<&str>) -> usize {
         let width = self.width;
         let list = rtype + width.pick(20, 40);
@@ -156,7 +156,7 @@ impl Image {
         node
     }
 
-    /// A record with its node; where it begins.
+    /// Adds a record with its node and returns the record's start.
     pub fn record(&mut self, rtype: usize, rdes: u16, name: &str) -> usize {
         let record = self.room(1200);
         self.put(record, name.as_bytes());
@@ -165,7 +165,7 @@ impl Image {
         record
     }
 
-    /// A dbMenu; where it begins.
+    /// Adds a dbMenu and returns its start.
     pub fn menu(&mut self, name: &str, choices: &[&str]) -> usize {
         let width = self.width;
         let menu = self.room(width.pick(24, 48));
@@ -176,7 +176,7 @@ impl Image {
         menu
     }
 
-    /// A dbDeviceMenu; where it begins.
+    /// Adds a dbDeviceMenu and returns its start.
     pub fn device_menu(&mut self, choices: &[&str]) -> usize {
         let menu = self.room(self.width.pick(8, 16));
         self.put(menu, &(choices.len() as u32).to_ne_bytes());
@@ -195,7 +195,7 @@ impl Image {
 }
 
 impl Image {
-    /// The process whose record database begins at `base`, as a look at it would have found it; and where the variable is
+    /// The process whose record database begins at `base`, as if it had been examined, and the address of the variable
     /// that points to the database.
     pub fn process(&mut self, pid: u32, base: usize) -> (IocProcess, usize) {
         let variable = self.room(8);

@@ -1,3 +1,3 @@
-//! What the tests of this room share: [`image`], memory laid out as EPICS Base would.
+//! Shared by the tests of this room: [`image`], memory laid out as in EPICS Base.
 
 pub(crate) mod image;

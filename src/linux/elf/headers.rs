@@ -1,4 +1,4 @@
-//! The headers of an ELF file: its class, its segments' and sections' tables, its symbols.
+//! The headers of an ELF file: its class, its segment and section tables, its symbols.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use object::Architecture;
 use crate::linux::elf::pieces::{half, long, word, Pieces};
 use crate::linux::machine;
 
-/// Segments that are read: linkers make 13.
+/// Maximum number of segments read: linkers make 13.
 const MAX_SEGMENTS: u64 = 256;
-/// Sections that are read: linkers make 40, with -ffunction-sections some thousands.
+/// Maximum number of sections read: linkers make 40, or some thousands with -ffunction-sections.
 const MAX_SECTIONS: u64 = 16384;
 
 /// Why a file can't be read as ELF.
@@ -17,9 +17,9 @@ const MAX_SECTIONS: u64 = 16384;
 pub enum ElfError {
     /// The file does not begin as an ELF file.
     NotElf,
-    /// The file is for a big-endian machine, on which no probe is placed.
+    /// The file is for a big-endian machine; probes are not placed on those.
     BigEndian,
-    /// The program headers have another size than those of the file's class.
+    /// The size of the program headers does not match the file's class.
     HeaderSize,
     /// The file has more segments than any linker makes.
     TooManySegments,
@@ -48,7 +48,7 @@ pub(super) struct Section {
     pub link: u32,
 }
 
-/// An entry of a table of symbols.
+/// An entry of a symbol table.
 pub(super) struct Entry {
     pub name: u32,
     pub kind: u8,
@@ -58,14 +58,14 @@ pub(super) struct Entry {
     pub bytes: u64,
 }
 
-/// The head of a file: its class, and where its tables are.
+/// The head of a file: its class, and the places of its tables.
 pub(super) struct Head {
     pub is_64bit: bool,
     pub machine: Architecture,
-    /// Offset, bytes of each, number.
+    /// Offset, bytes per entry, number of entries.
     pub programs: (u64, usize, u64),
     pub sections: Vec<Section>,
-    /// The names of sections: offset and size.
+    /// The section names: offset and size.
     pub names: (u64, u64),
 }
 
@@ -116,7 +116,7 @@ impl Head {
         Ok(Head { is_64bit, machine, programs, sections, names })
     }
 
-    /// The section of that name.
+    /// The section with this name.
     pub fn section(&self, pieces: &Pieces, name: &str) -> Option<&Section> {
         let name = [name.as_bytes(), &[0]].concat();
         let mut found = vec![0; name.len()];
@@ -128,7 +128,7 @@ impl Head {
         })
     }
 
-    /// The tables of symbols of a kind, each with its names: offset and size.
+    /// The symbol tables of a kind, each with its names: offset and size.
     pub fn tables(&self, kind: u32) -> impl Iterator<Item = (&Section, (u64, u64))> {
         let of_kind = self.sections.iter().filter(move |section| section.kind == kind);
         of_kind.filter_map(|section| {
@@ -137,7 +137,7 @@ impl Head {
         })
     }
 
-    /// Looks at the symbols of a table, until one is refused.
+    /// Calls `work` for each symbol of a table, until it returns false.
     pub fn symbols(&self, pieces: &Pieces, table: &Section, mut work: impl FnMut(Entry) -> bool) {
         let is_64bit = self.is_64bit;
         pieces.entries(table.offset, table.bytes, if is_64bit { 24 } else { 16 }, |bytes| {

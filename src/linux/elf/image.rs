@@ -2,8 +2,8 @@
 
 const NAMES: &[u8] = b"\0pdbbase\0dbProcess\0.rodata\0.dynsym\0.dynstr\0.symtab\0";
 
-/// A small ELF file as linkers make them: a segment of code and one of data, two symbols in the dynamic table and in the
-/// full one, constants.
+/// A small ELF file as linkers make them: a code segment and a data segment, two symbols in both the dynamic and the
+/// full table, constants.
 pub fn small(is_64bit: bool) -> Vec<u8> {
     let word = |value: u64| {
         if is_64bit {
@@ -18,7 +18,7 @@ pub fn small(is_64bit: bool) -> Vec<u8> {
     let symbols_at = head + 2 * program;
     let names_at = symbols_at + 3 * entry;
     let constants_at = names_at + NAMES.len() as u64;
-    // Not as they are looked for, or this program would be taken for an IOC.
+    // Not in the form searched for, or this program would be taken for an IOC.
     let constants = "dbLoadDatabase|dbLoadRecords|iocInit|".replace('|', "\0").into_bytes();
     let sections_at = constants_at + constants.len() as u64;
     let class = if is_64bit { 2 } else { 1 };

@@ -1,8 +1,8 @@
-//! ELF files: symbols, segments, constants, and where functions begin.
+//! ELF files: symbols, segments, constants, and the beginnings of functions.
 //!
 //! Anybody may run a program that looks like an IOC, so a file may hold anything: terabytes of holes, or tables that
 //! overlap. It is read in pieces (`pieces`), one after the other and up to a limit, and only the wanted symbols are
-//! kept: a small box has little memory, and a static IOC tens of megabytes.
+//! kept: a small box has little memory, and a static IOC has tens of megabytes.
 
 mod headers;
 #[cfg(test)]
@@ -25,10 +25,10 @@ use crate::linux::opened::Opened;
 use crate::linux::process::Mapping;
 use crate::linux::text::printable;
 
-/// Longest function name that is shown, bytes: C++ makes long ones.
+/// Longest function name to show, bytes: C++ makes long ones.
 const MAX_NAME: usize = 1024;
 
-// The numbers of ELF (System V ABI, chapters 4 and 5; the processor supplements), with their names there.
+// Numbers and names from ELF (System V ABI, chapters 4 and 5; the processor supplements).
 const PT_LOAD: u32 = 1;
 const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 const PT_ARM_EXIDX: u32 = 0x7000_0001;
@@ -45,9 +45,9 @@ const STT_COMMON: u8 = 5;
 pub struct Symbol {
     /// Address in the file; add the load bias.
     pub address: u64,
-    /// A function (else data).
+    /// Whether it is a function; otherwise it is data.
     pub function: bool,
-    /// The first bytes of the function, as they were in the file when the symbol was read; zeroes of data.
+    /// The first bytes of the function, as in the file when the symbol was read; zeroes for data.
     pub code: [u8; CODE_WINDOW],
 }
 
@@ -56,37 +56,37 @@ struct Segment {
     address: u64,
     offset: u64,
     bytes: u64,
-    /// Size in memory: the part beyond `bytes` is zero at first (.bss).
+    /// Size in memory: the part beyond `bytes` is initially zero (.bss).
     memory: u64,
     writable: bool,
     executable: bool,
 }
 
-/// The parts of an ELF file that are kept.
+/// The parts of an ELF file to keep.
 #[derive(Clone, Debug)]
 pub struct Elf {
-    /// The machine that its code is for.
+    /// The machine that the code is for.
     pub machine: Architecture,
-    /// ELF class 64: pointers have 8 bytes.
+    /// ELF class 64: pointers take 8 bytes.
     pub is_64bit: bool,
     segments: Vec<Segment>,
     /// Offset and size of .rodata.
     constants: Option<(u64, u64)>,
     symbols: HashMap<&'static str, Symbol>,
-    /// The tables that show where functions begin.
+    /// The tables that show the beginnings of functions.
     unwind: Unwind,
 }
 
-/// Bytes that are kept of the beginning of a function: more than a landing pad and the longest instruction, so that
-/// a probe's place can be judged by them.
+/// Bytes kept of the beginning of a function: more than a landing pad and the longest instruction, enough to judge
+/// where to place a probe.
 pub const CODE_WINDOW: usize = 24;
 
-/// Page size that segments are aligned to at least; larger ones divide by it.
+/// Smallest page size to which segments are aligned; larger ones are multiples of it.
 const PAGE: u64 = 4096;
 
 impl Elf {
-    /// Reads a file and looks up the `wanted` symbols: among the dynamic ones, and where the first of them is
-    /// not there among all. (A program that was linked without `-rdynamic` exports none of its own.)
+    /// Reads a file and looks up the `wanted` symbols: among the dynamic symbols, or among all if the first wanted
+    /// symbol is not dynamic. (A program that was linked without `-rdynamic` exports none of its own.)
     ///
     /// # Errors
     /// The file is not ELF, or damaged.
@@ -158,7 +158,7 @@ impl Elf {
         }
     }
 
-    /// Its tables for unwinding.
+    /// The file's unwind tables.
     #[cfg(test)]
     fn unwind(&self) -> Unwind {
         self.unwind
@@ -174,7 +174,7 @@ impl Elf {
         self.symbols.get(name).copied()
     }
 
-    /// Offset of an address in the file; `None` if the file has no bytes for it (.bss).
+    /// Offset in the file of an address; `None` if the file has no bytes for it (.bss).
     pub fn offset(&self, address: u64) -> Option<u64> {
         self.segments.iter().find_map(|segment| {
             let within = address.checked_sub(segment.address)?;
@@ -182,7 +182,7 @@ impl Elf {
         })
     }
 
-    /// The same for an address of code; `None` for data.
+    /// The same for a code address; `None` for data.
     pub fn code_offset(&self, address: u64) -> Option<u64> {
         let executable = |segment: &&Segment| {
             segment.executable
@@ -191,12 +191,12 @@ impl Elf {
         self.segments.iter().find(executable).and_then(|_| self.offset(address))
     }
 
-    /// Offset and size of its constants (.rodata, whose name `strip` keeps).
+    /// Offset and size of the constants (.rodata, whose name `strip` keeps).
     pub fn constants(&self) -> Option<(u64, u64)> {
         self.constants
     }
 
-    /// Address ranges of its variables, without the load bias.
+    /// Address ranges of the variables, without the load bias.
     pub fn variables(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let writable = self.segments.iter().filter(|segment| segment.writable);
         writable.map(|segment| (segment.address, segment.address.saturating_add(segment.memory)))
@@ -212,15 +212,15 @@ impl Elf {
     }
 }
 
-/// The first bytes of a function, from its file: memory may hold another tracer's breakpoint.
+/// The first bytes of a function, from its file: memory may contain another tracer's breakpoint.
 pub fn code(opened: &Opened, offset: u64) -> [u8; CODE_WINDOW] {
     let mut code = [0; CODE_WINDOW];
-    // short at the end of a file, or not readable: zeroes
+    // short at the end of a file, or unreadable: zeroes
     opened.read_some(&mut code, offset);
     code
 }
 
-/// Name of the function that covers an address of the file, local ones included; empty if none does.
+/// Name of the function that covers an address of the file, local functions included; empty if there is none.
 pub fn function_at(opened: &Opened, address: u64) -> String {
     let pieces = Pieces::of(opened);
     let Ok(head) = Head::read(&pieces) else { return String::new() };

@@ -6,7 +6,7 @@ use crate::linux::opened::Opened;
 
 /// Bytes of one read.
 pub(super) const CHUNK: usize = 64 << 10;
-/// Bytes read of one file at most: a static IOC with all drivers and debug information has 20 MB of symbols.
+/// Maximum number of bytes read of one file: a static IOC with all drivers and debug information has 20 MB of symbols.
 const MAX_READ: u64 = 128 << 20;
 
 /// A file that is read piece by piece, up to a limit.
@@ -28,13 +28,14 @@ impl<'a> Pieces<'a> {
         have
     }
 
-    /// `N` bytes; `None` if the file ends before.
+    /// `N` bytes; `None` if the file ends first.
     pub(super) fn bytes<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         (self.read(&mut bytes, offset) == N).then_some(bytes)
     }
 
-    /// Hands over a range in pieces of whole entries of `each` bytes, until one is refused, the range or the file ends.
+    /// Passes a range on in pieces of whole entries of `each` bytes, until `work` returns false, or the range or the
+    /// file ends.
     pub(super) fn entries(&self, offset: u64, bytes: u64, each: usize, mut work: impl FnMut(&[u8]) -> bool) {
         let mut buffer = vec![0; CHUNK / each * each];
         let mut at = 0;
@@ -50,7 +51,7 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Numbers in a file: little-endian, as all machines are that probes are placed on.
+/// Numbers in a file: little-endian, as on all machines where probes are placed.
 pub(super) fn half(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes)
 }

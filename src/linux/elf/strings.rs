@@ -2,13 +2,13 @@
 
 use crate::linux::elf::pieces::{Pieces, CHUNK};
 
-/// Matches in a string table at most: a name is there once, or twice where it also ends another.
+/// Maximum number of matches in a string table: a name is there once, or twice if it also ends another.
 pub(super) const MAX_MATCHES: usize = 4096;
 /// Offsets of the `wanted` names in a string table (offset and size in the file), sorted.
 pub(super) fn find(pieces: &Pieces, names: (u64, u64), wanted: &[&'static str]) -> Vec<(u32, &'static str)> {
     let longest = wanted.iter().map(|name| name.len()).max().unwrap_or(0);
     let mut found = Vec::new();
-    // what lay before the piece that is looked at, as far as a name may begin there
+    // the end of the previous piece, where a name may begin, and the piece itself
     let mut text: Vec<u8> = Vec::with_capacity(longest + CHUNK);
     let mut buffer = vec![0; CHUNK];
     let mut at = 0;
@@ -21,7 +21,7 @@ pub(super) fn find(pieces: &Pieces, names: (u64, u64), wanted: &[&'static str]) 
         }
         let kept = text.len();
         text.extend_from_slice(buffer.get(..have).unwrap_or_default());
-        // a symbol's name reaches from where it points to up to a NUL
+        // a symbol's name extends from the symbol's offset to a NUL
         for end in (kept..text.len()).filter(|&end| text.get(end) == Some(&0)) {
             let before = text.get(..end).unwrap_or_default();
             let names = wanted

@@ -1,4 +1,4 @@
-//! Files as linkers make them, this very program, and files that were changed at random.
+//! Files as linkers make them, this very program, and files changed at random.
 
 use crate::linux::elf::image::small;
 use crate::linux::elf::pieces::Pieces;
@@ -43,7 +43,7 @@ fn small_files_are_read() {
     }
 }
 
-/// Anyone may run a program that root's recorder looks into.
+/// Anyone may run a program that root's recorder inspects.
 #[test]
 fn files_that_were_changed() {
     let seeds = [small(false), small(true)];
@@ -54,7 +54,7 @@ fn files_that_were_changed() {
         for _ in 0..random.below(3) {
             mutate(random, &mut bytes);
         }
-        // numbers as large as can be, where numbers are
+        // the largest possible numbers, where the file has numbers
         for _ in 0..random.below(3) {
             let at = random.below(bytes.len() / 4) * 4;
             let large = u64::MAX >> random.below(64);
@@ -98,7 +98,7 @@ extern "C" fn iocrec_unwind_test_function() -> u32 {
     11
 }
 
-/// This very program: its functions begin where its tables say, and not a byte further.
+/// This very program: its functions begin exactly where its tables say.
 #[test]
 fn functions_of_this_program() {
     let opened = Opened::named(&std::env::current_exe().unwrap()).unwrap();

@@ -1,20 +1,20 @@
-//! Where functions begin, from the tables by which a stack is unwound.
+//! Finds where functions begin, from the tables for unwinding a stack.
 //!
-//! Today's compilers put these tables into every program and library, and `strip` keeps them, since exceptions
-//! and debuggers need them: `.eh_frame` with a sorted table of its entries (`.eh_frame_hdr`; LSB Core, "Exception
-//! Frames"), on 32-bit ARM `.ARM.exidx` (Exception Handling ABI for the Arm Architecture). A breakpoint must lie
-//! at the beginning of an instruction; where a function begins one does.
+//! Today's compilers put these tables into every program and library, and `strip` keeps them, since exceptions and
+//! debuggers need them: `.eh_frame` with a sorted table of its entries (`.eh_frame_hdr`; LSB Core, "Exception Frames"),
+//! on 32-bit ARM `.ARM.exidx` (Exception Handling ABI for the Arm Architecture). A breakpoint must lie at the beginning
+//! of an instruction, and the beginning of a function is one.
 //!
 //! The tables alone are not trusted: the bytes there are checked as well (`probes/place.rs`).
 
 use crate::linux::elf::pieces::{half, long, word, Pieces};
 
-/// Entries of `.eh_frame` that are looked at where there is no sorted table: large programs have 100,000.
+/// Maximum number of `.eh_frame` entries read if there is no sorted table: large programs have 100,000.
 const MAX_FRAMES: u32 = 1 << 20;
-/// Bytes read of an entry: its head, or a whole CIE.
+/// Bytes to read of an entry: its head, or a whole CIE.
 const ENTRY: usize = 48;
 
-/// Where a file has such tables: address, offset in the file, bytes.
+/// Places of these tables: address, offset in the file, bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unwind {
     /// `.eh_frame_hdr`.
@@ -43,12 +43,13 @@ impl Unwind {
     }
 }
 
-/// A table of entries of 8 bytes in the order of addresses, the first 4 being where a function begins.
+/// A table of 8-byte entries in the order of addresses; the first 4 bytes give the beginning of a function.
 struct Sorted {
     /// Offset of the first entry in the file.
     offset: u64,
     count: u64,
-    /// What the first 4 bytes are relative to: a fixed address, or (`exidx`) that of the entry, the first of which is here.
+    /// The first 4 bytes are relative to this fixed address, or (`exidx`) to the address of the entry; this is the
+    /// first one's.
     base: u64,
     exidx: bool,
 }
@@ -56,7 +57,7 @@ struct Sorted {
 impl Sorted {
     fn eh_frame_hdr(pieces: &Pieces, (address, offset, bytes): (u64, u64, u64)) -> Option<Sorted> {
         // version 1; a pointer of 4 bytes (DW_EH_PE_udata4, sdata4); a count of 4 (udata4); pairs relative to the
-        // table's beginning (datarel | sdata4): as all linkers write it
+        // beginning of the table (datarel | sdata4): as all linkers write it
         let head: [u8; 12] = pieces.bytes(offset)?;
         let [1, pointer, 0x03, 0x3b, ..] = head else { return None };
         (pointer & 0x07 == 0x03).then_some(())?;
@@ -68,7 +69,7 @@ impl Sorted {
         Sorted { offset, count: bytes / 8, base: address, exidx: true }
     }
 
-    /// Does a function begin at this address?
+    /// Whether a function begins at this address.
     fn has(&self, pieces: &Pieces, address: u64) -> bool {
         let (mut low, mut high) = (0, self.count);
         while low < high {
@@ -76,7 +77,7 @@ impl Sorted {
             let entry = pieces.bytes::<4>(self.offset.saturating_add(middle * 8));
             let Some(relative) = entry.map(|entry| word(&entry, 0)) else { return false };
             let begin = if self.exidx {
-                // 31 bits with a sign (prel31)
+                // 31 bits, signed (prel31)
                 let relative = ((relative << 1) as i32 >> 1) as u32;
                 u64::from((self.base.wrapping_add(middle * 8) as u32).wrapping_add(relative))
             } else {
@@ -92,7 +93,7 @@ impl Sorted {
     }
 }
 
-/// Hands over where the functions of `.eh_frame` begin; `None` if it is not as compilers write it.
+/// Passes on the beginnings of the functions in `.eh_frame`; `None` if it is not in the form that compilers write.
 fn frames(
     pieces: &Pieces,
     (address, offset, bytes): (u64, u64, u64),
@@ -100,7 +101,7 @@ fn frames(
     mut work: impl FnMut(u64),
 ) -> Option<()> {
     let mut at = 0;
-    // the CIE that was read last: where, and how addresses are written in its entries
+    // the CIE that was read last: its place, and the encoding of addresses in its entries
     let mut common = (u64::MAX, 0);
     for _ in 0..MAX_FRAMES {
         if at + 8 > bytes {
@@ -109,7 +110,7 @@ fn frames(
         let mut entry = [0; ENTRY];
         let have = pieces.read(&mut entry, offset.checked_add(at)?);
         let length = u64::from(word(&entry, 0));
-        // the last one; of 64 bits, which nobody writes; or no entry
+        // the last one; a 64-bit one, which nobody writes; or not an entry
         if have < 8 || length == 0 {
             break;
         }
@@ -131,7 +132,7 @@ fn frames(
     Some(())
 }
 
-/// How a CIE says that addresses are written (DW_EH_PE_...).
+/// The encoding of addresses that a CIE names (DW_EH_PE_...).
 fn encoding(cie: &[u8], is_64bit: bool) -> Option<u8> {
     // length, id 0, version, augmentation up to a NUL
     let version = *cie.get(8)?;
@@ -143,7 +144,7 @@ fn encoding(cie: &[u8], is_64bit: bool) -> Option<u8> {
         rest = rest.get(end + 1..)?;
         Some(())
     };
-    // alignment of code and of data, the register of the return address
+    // alignment of code and of data, the return address register
     skip_number()?;
     skip_number()?;
     if version == 1 {
@@ -167,7 +168,7 @@ fn encoding(cie: &[u8], is_64bit: bool) -> Option<u8> {
     Some(0)
 }
 
-/// Bytes of an address that is written so.
+/// Bytes of an address in this encoding.
 fn width(encoding: u8, is_64bit: bool) -> Option<usize> {
     match encoding & 0x07 {
         0 => Some(if is_64bit { 8 } else { 4 }),
@@ -178,7 +179,7 @@ fn width(encoding: u8, is_64bit: bool) -> Option<usize> {
     }
 }
 
-/// Where the function of an entry begins; `here` is the address of the field that holds it.
+/// The address where the function of an entry begins; `here` is the address of the field that holds it.
 fn begin(entry: &[u8], here: u64, encoding: u8, is_64bit: bool) -> Option<u64> {
     let signed = encoding & 0x08 != 0;
     let number = match (width(encoding, is_64bit)?, signed) {

@@ -38,7 +38,7 @@ impl From<Refused> for io::Error {
     }
 }
 
-/// Bytes and time that are left.
+/// The bytes and time left.
 #[derive(Debug)]
 pub struct Budget {
     bytes: u64,
@@ -52,10 +52,10 @@ impl Budget {
         Budget { bytes, deadline: now.checked_add(time).unwrap_or(now) }
     }
 
-    /// Takes bytes that are about to be read.
+    /// Spends bytes that are about to be read.
     ///
     /// # Errors
-    /// There are not so many left, or no time.
+    /// Fewer bytes are left, or no time.
     pub fn take(&mut self, bytes: u64) -> Result<(), Refused> {
         if Instant::now() >= self.deadline {
             return Err(Refused::Time);
@@ -64,7 +64,7 @@ impl Budget {
         Ok(())
     }
 
-    /// When the time is over.
+    /// The end of the time budget.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }

@@ -1,28 +1,28 @@
 //! A reader process: it makes the system calls that may never return, and nothing else.
 //!
-//! It is forked from a program with threads, so it takes no lock and allocates nothing: all its state is on its stack or
-//! in the shared buffer. It ends when its client closes the socket. It closes its parent's descriptors first, so that a
-//! stuck reader keeps nothing of a recorder that has ended (the log's lock, probes, sockets).
+//! It is forked from a program with threads, so it takes no lock and allocates nothing: all its state is on its stack
+//! or in the shared buffer. It ends when its client closes the socket. It closes its parent's descriptors first, so
+//! that a stuck reader holds nothing that belonged to a recorder that has ended (the log's lock, probes, sockets).
 
 use std::os::fd::RawFd;
 
 use crate::linux::reader::shared::{About, Buffer, Request, ATTRIBUTES, MAX_DATA, MAX_IOVECS, MAX_PATH};
 
-/// A reply: a number of bytes, or a negative error number. A descriptor may go with it.
+/// A reply: a number of bytes, or a negative error number. A descriptor may accompany it.
 pub type Reply = i64;
 
-/// What a reader process has open.
+/// The open files of a reader process.
 struct Open {
-    /// Of [`Request::Contents`].
+    /// Opened by [`Request::Contents`].
     contents: RawFd,
-    /// Of [`Request::Open`], and what it is called.
+    /// Opened by [`Request::Open`], and its key.
     file: RawFd,
     key: u64,
 }
 
 /// Serves requests until the socket closes. `highest`: the highest descriptor number that may be open.
 pub fn serve(socket: RawFd, highest: RawFd, buffer: *mut Buffer, parent: libc::pid_t) -> ! {
-    // SAFETY: system calls on numbers and constant strings. The socket moves to 0, everything else is closed.
+    // SAFETY: system calls on numbers and constant strings. The socket moves to 0, all other descriptors are closed.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::prctl(libc::PR_SET_NAME, c"iocrec-reader".as_ptr());
@@ -38,19 +38,20 @@ pub fn serve(socket: RawFd, highest: RawFd, buffer: *mut Buffer, parent: libc::p
     let mut open = Open { contents: -1, file: -1, key: 0 };
     loop {
         let mut request = 0u32;
-        // SAFETY: the buffer is as long as said.
+        // SAFETY: the buffer has the given length.
         let have = unsafe { libc::recv(0, (&raw mut request).cast(), size_of::<u32>(), 0) };
         if have < 0 && error() == -i64::from(libc::EINTR) {
             continue;
         }
         if have != size_of::<u32>() as isize {
-            // SAFETY: ends this process; nothing of the parent's is flushed a second time.
+            // SAFETY: ends this process without flushing the parent's buffers a second time.
             unsafe { libc::_exit(0) }
         }
         let (answer, descriptor) = answer(request, buffer, &mut open);
         send(answer, descriptor);
         if descriptor >= 0 {
-            // SAFETY: made for this answer. One that only names a file, or a probe's event, which the parent has now.
+            // SAFETY: made for this answer: it only names a file, or it is a probe's event; the parent has its own copy
+            // now.
             unsafe { libc::close(descriptor) };
         }
     }
@@ -71,14 +72,14 @@ fn counted(result: isize) -> Reply {
 }
 
 fn send(answer: Reply, descriptor: RawFd) {
-    /// Room for a header and one descriptor, aligned as headers are.
+    /// Space for a header and one descriptor, aligned as headers are.
     #[repr(C, align(8))]
     struct Control([u8; 64]);
     let mut control = Control([0; 64]);
     let mut bytes =
         libc::iovec { iov_base: (&raw const answer).cast_mut().cast(), iov_len: size_of::<Reply>() };
-    // SAFETY: zeroes are a valid msghdr; all that it points to lives until sendmsg returns. The control buffer has
-    // room for what is written through CMSG_FIRSTHDR.
+    // SAFETY: an all-zero msghdr is valid; everything it points to lives until sendmsg returns. The control buffer has
+    // room for the writes through CMSG_FIRSTHDR.
     unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = &raw mut bytes;
@@ -98,11 +99,11 @@ fn send(answer: Reply, descriptor: RawFd) {
     }
 }
 
-/// Does what is asked; the answer, and a descriptor to go with it or -1.
+/// Carries out a request; returns the answer, and a descriptor to send with it or -1.
 fn answer(request: u32, buffer: *mut Buffer, open: &mut Open) -> (Reply, RawFd) {
     // SAFETY: mapped since before this process began; the parent waits for the answer and does not touch it.
     let buffer = unsafe { &mut *buffer };
-    // the parent ends paths with a zero byte; this one does in any case
+    // the parent ends paths with a zero byte; make sure of it
     buffer.path[MAX_PATH - 1] = 0;
     let length = (buffer.length as usize).min(MAX_DATA);
     let plain = |answer| (answer, -1);
@@ -158,7 +159,7 @@ fn answer(request: u32, buffer: *mut Buffer, open: &mut Open) -> (Reply, RawFd) 
 
 fn close(descriptor: &mut RawFd) {
     if *descriptor >= 0 {
-        // SAFETY: open and ours.
+        // SAFETY: the descriptor is open and ours.
         unsafe { libc::close(*descriptor) };
         *descriptor = -1;
     }
@@ -170,9 +171,9 @@ fn open_at(buffer: &Buffer, flags: i32) -> Reply {
     counted(unsafe { libc::open(buffer.path.as_ptr().cast(), flags) } as isize)
 }
 
-/// Opens what is asked for unless it is open; 0 or an error.
+/// Opens the requested file unless it is open already; returns 0 or an error.
 fn open_file(buffer: &Buffer, open: &mut Open) -> Reply {
-    // 0 is a file of /proc: it is another one each time
+    // key 0 is a file of /proc: another one each time
     if open.file >= 0 && open.key == buffer.key && buffer.key != 0 {
         return 0;
     }
@@ -187,7 +188,7 @@ fn open_file(buffer: &Buffer, open: &mut Open) -> Reply {
     }
 }
 
-/// As much as there is, up to `length`.
+/// Reads as much as there is, up to `length`.
 fn fill(descriptor: RawFd, buffer: &mut Buffer, length: usize) -> Reply {
     let mut have = 0;
     while have < length {
@@ -218,9 +219,9 @@ fn contents(buffer: &mut Buffer, length: usize, open: &mut Open) -> Reply {
     have
 }
 
-/// Leaves what a file is in `data`.
+/// Leaves a file's attributes in `data`.
 fn about(descriptor: RawFd, buffer: &mut Buffer) -> Reply {
-    // SAFETY: zeroes are a valid stat, which the call fills.
+    // SAFETY: an all-zero stat is valid; the call fills it.
     let mut found: libc::stat64 = unsafe { std::mem::zeroed() };
     // SAFETY: as above.
     if unsafe { libc::fstat64(descriptor, &raw mut found) } < 0 {
@@ -240,7 +241,7 @@ fn about(descriptor: RawFd, buffer: &mut Buffer) -> Reply {
     0
 }
 
-/// Copies from another process, through its file in /proc where the kernel lacks the call.
+/// Copies from another process, through its file in /proc if the kernel lacks the call.
 fn memory(buffer: &mut Buffer) -> Reply {
     let count = (buffer.count as usize).min(MAX_IOVECS);
     let total: usize = buffer.iovecs.iter().take(count).fold(0, |sum, place| sum.saturating_add(place.1));
@@ -248,7 +249,7 @@ fn memory(buffer: &mut Buffer) -> Reply {
         return -i64::from(libc::EINVAL);
     }
     let local = libc::iovec { iov_base: buffer.data.as_mut_ptr().cast(), iov_len: total };
-    // SAFETY: an iovec is an address and a length; what is written lies in `data`.
+    // SAFETY: an iovec is an address and a length; all writes are within `data`.
     let copied = unsafe {
         libc::process_vm_readv(
             buffer.thread,
@@ -289,7 +290,7 @@ fn memory_by_file(buffer: &mut Buffer, count: usize) -> Reply {
     copied as i64
 }
 
-/// Follows a list; how many nodes lie in `data`, one behind the other.
+/// Follows a list; returns the number of nodes in `data`, stored one after the other.
 fn list(buffer: &mut Buffer) -> Reply {
     let bytes = buffer.length as usize;
     if !(8..=MAX_DATA).contains(&bytes) {
@@ -298,21 +299,21 @@ fn list(buffer: &mut Buffer) -> Reply {
     let most = (buffer.count as usize).min(MAX_DATA / bytes);
     let mut next = buffer.offset;
     let mut have = 0;
-    // its file in /proc, where the kernel lacks the call
+    // its file in /proc, if the kernel lacks the call
     let mut file = -1;
     while have < most && next != 0 {
         // SAFETY: have < MAX_DATA / bytes.
         let into = unsafe { buffer.data.as_mut_ptr().add(have * bytes) };
         let local = libc::iovec { iov_base: into.cast(), iov_len: bytes };
         let remote = libc::iovec { iov_base: next as usize as *mut libc::c_void, iov_len: bytes };
-        // SAFETY: what is written lies in `data`.
+        // SAFETY: all writes are within `data`.
         let mut copied =
             unsafe { libc::process_vm_readv(buffer.thread, &raw const local, 1, &raw const remote, 1, 0) };
         if copied < 0 && error() == -i64::from(libc::ENOSYS) {
             if file < 0 {
                 file = open_at(buffer, 0).try_into().unwrap_or(-1);
             }
-            // SAFETY: what is written lies in `data`.
+            // SAFETY: all writes are within `data`.
             copied = unsafe { libc::pread64(file, into.cast(), bytes, next as libc::off64_t) };
         }
         if copied != bytes as isize {
@@ -337,10 +338,10 @@ fn list(buffer: &mut Buffer) -> Reply {
     have as i64
 }
 
-/// Maps a page of the open file, or takes it away again where an address is given.
+/// Maps a page of the open file, or unmaps it if an address is given.
 fn map(buffer: &Buffer, open: &mut Open) -> Reply {
     const BYTES: usize = 4096;
-    // SAFETY: a new mapping that is never read; or the one that was made here.
+    // SAFETY: a new mapping that is never read, or one that this function made.
     unsafe {
         if buffer.offset != 0 {
             libc::munmap(buffer.offset as usize as *mut libc::c_void, BYTES);
@@ -358,7 +359,7 @@ fn map(buffer: &Buffer, open: &mut Open) -> Reply {
     }
 }
 
-/// perf_event_open for a probe: config1 of the attributes (`uprobe_path`) is to point to the path.
+/// Calls perf_event_open for a probe: config1 of the attributes (`uprobe_path`) must point to the path.
 fn event(buffer: &mut Buffer) -> (Reply, RawFd) {
     /// Offset of config1 in struct perf_event_attr (linux/perf_event.h).
     const PATH_AT: usize = 56;
@@ -367,7 +368,7 @@ fn event(buffer: &mut Buffer) -> (Reply, RawFd) {
     let path = (buffer.path.as_ptr() as usize as u64).to_ne_bytes();
     buffer.data[PATH_AT..PATH_AT + 8].copy_from_slice(&path);
     let _ = ATTRIBUTES;
-    // SAFETY: the attributes say how long they are; the path ends within the buffer.
+    // SAFETY: the attributes contain their own length; the path ends within the buffer.
     let made = unsafe {
         libc::syscall(libc::SYS_perf_event_open, buffer.data.as_ptr(), buffer.thread, -1, -1, CLOEXEC)
     };

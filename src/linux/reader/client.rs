@@ -2,7 +2,7 @@
 //!
 //! A reader that misses its deadline is killed, and a new one is started for the next request. A reader that waits in a
 //! file system whose server has taken the request can't be killed; it is *stuck* until that server answers or dies. The
-//! number of stuck readers is limited, in all and for each user, so that nobody can fill the machine with them.
+//! number of stuck readers is limited, in all and per user, so that nobody can fill the machine with them.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -15,23 +15,23 @@ use crate::linux::reader::budget::Refused;
 use crate::linux::reader::child;
 use crate::linux::reader::shared::{Buffer, Request, Shared};
 
-/// Stuck readers at most.
+/// Maximum number of stuck readers.
 const MAX_STUCK: usize = 8;
-/// Stuck readers at most that were reading processes of one user.
+/// Maximum number of stuck readers that were reading processes of one user.
 const MAX_STUCK_OF_USER: usize = 2;
 /// Extra time for a reader that is runnable but got no CPU: a busy machine is no fault of the process.
 const STARVATION_ALLOWANCE: Duration = Duration::from_secs(2);
-/// How often the state of a late reader is checked.
+/// Time between checks of a late reader's state.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a killed reader is waited for; it ends at once if it can.
+/// Time to wait for a killed reader; it ends at once if it can.
 const KILL_GRACE: Duration = Duration::from_millis(20);
-/// Descriptors that other threads may open between a look at the highest and the fork.
+/// Descriptors that other threads may open between finding the highest and the fork.
 const SLACK: RawFd = 64;
 
 /// A reader that was abandoned and has not ended.
 struct Stuck {
     reader: libc::pid_t,
-    /// The user whose process it was reading.
+    /// The owner of the process that it was reading.
     user: Option<u32>,
 }
 
@@ -51,7 +51,7 @@ pub fn stuck() -> usize {
     stuck.len()
 }
 
-/// May processes of this user be read, given the readers that are stuck?
+/// Whether processes of this user may be read, given the stuck readers.
 pub fn may_ask(user: Option<u32>) -> bool {
     if stuck() == 0 {
         return true;
@@ -60,14 +60,14 @@ pub fn may_ask(user: Option<u32>) -> bool {
     stuck.len() < MAX_STUCK && stuck.iter().filter(|stuck| stuck.user == user).count() < MAX_STUCK_OF_USER
 }
 
-/// The same for an IOC that has answered so far: it leaves some readers to processes that were not tried yet.
+/// The same for an IOC that has answered so far: it leaves some readers for processes that were not tried yet.
 pub fn may_ask_ioc(user: Option<u32>) -> bool {
     may_ask(user) || stuck() + 2 < MAX_STUCK
 }
 
 /// Waits for a child without blocking; true if it has ended.
 fn has_ended(pid: libc::pid_t) -> bool {
-    // SAFETY: a child of ours; no status is asked for.
+    // SAFETY: a child of ours; no status is requested.
     unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) != 0 }
 }
 
@@ -84,12 +84,12 @@ pub struct ReaderProcess {
 pub enum ReaderError {
     /// The reader missed its deadline.
     Timeout,
-    /// The reader has died: somebody has killed it.
+    /// The reader has died: somebody killed it.
     Died,
 }
 
 impl ReaderProcess {
-    /// Starts one.
+    /// Starts a reader process.
     ///
     /// # Errors
     /// Too many readers are stuck, or the system has no process to spare.
@@ -100,16 +100,16 @@ impl ReaderProcess {
         let shared = Shared::new().ok_or(io::ErrorKind::OutOfMemory)?;
         let mut ends: [RawFd; 2] = [-1; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-        // SAFETY: two descriptors are written.
+        // SAFETY: the call writes two descriptors.
         if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and nobody else owns them.
         let [ours, theirs] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
         let highest = highest().unwrap_or(1024).saturating_add(SLACK);
         let parent = std::process::id() as libc::pid_t;
         let buffer = shared.pointer();
-        // SAFETY: the child makes system calls on its stack and the buffer alone, and never returns.
+        // SAFETY: the child only makes system calls on its stack and the buffer, and never returns.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => child::serve(theirs.as_raw_fd(), highest, buffer, parent),
@@ -117,12 +117,12 @@ impl ReaderProcess {
         }
     }
 
-    /// Where the request's parameters go and the reply's bytes are.
+    /// The buffer for the request's parameters and the reply's bytes.
     pub fn buffer(&mut self) -> &mut Buffer {
         self.shared.buffer()
     }
 
-    /// Sends a request and waits for its reply, up to `deadline` from now. The inner error is the system's.
+    /// Sends a request and waits for its reply, at most for `deadline`. The inner error is the system's.
     ///
     /// # Errors
     /// There is no reply; abandon the reader.
@@ -132,7 +132,7 @@ impl ReaderProcess {
         deadline: Duration,
     ) -> Result<io::Result<(usize, Option<OwnedFd>)>, ReaderError> {
         let request = request as u32;
-        // SAFETY: the buffer is as long as said.
+        // SAFETY: the buffer has the given length.
         let sent = unsafe {
             let bytes = (&raw const request).cast();
             libc::send(self.socket.as_raw_fd(), bytes, size_of::<u32>(), libc::MSG_NOSIGNAL)
@@ -149,16 +149,16 @@ impl ReaderProcess {
             // SAFETY: one structure.
             match unsafe { libc::poll(&raw mut polled, 1, milliseconds) } {
                 1.. => return self.reply(),
-                // over, or interrupted by a signal
+                // the deadline has passed, or a signal interrupted the wait
                 _ if begin.elapsed() < deadline => {}
-                // it could go on, and the machine does not let it
+                // it could run, but the machine does not let it
                 _ if begin.elapsed() < deadline + STARVATION_ALLOWANCE && self.is_running() => {}
                 _ => return Err(ReaderError::Timeout),
             }
         }
     }
 
-    /// Does it run or wait for a CPU?
+    /// Whether it runs or waits for a CPU.
     fn is_running(&self) -> bool {
         let stat = proc::text(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         stat.rsplit_once(')').is_some_and(|(_, fields)| fields.trim_start().starts_with('R'))
@@ -170,8 +170,8 @@ impl ReaderProcess {
         let mut control = Control([0; 64]);
         let mut reply: child::Reply = 0;
         let mut bytes = libc::iovec { iov_base: (&raw mut reply).cast(), iov_len: size_of::<child::Reply>() };
-        // SAFETY: zeroes are a valid msghdr; all that it points to lives until recvmsg returns, and is as long as
-        // said. The header that CMSG_FIRSTHDR gives lies in the control buffer.
+        // SAFETY: an all-zero msghdr is valid; everything it points to lives until recvmsg returns, and has the given
+        // length. The header that CMSG_FIRSTHDR returns lies in the control buffer.
         let (have, descriptor) = unsafe {
             let mut message: libc::msghdr = std::mem::zeroed();
             message.msg_iov = &raw mut bytes;
@@ -197,9 +197,9 @@ impl ReaderProcess {
         })
     }
 
-    /// Kills it, or leaves it stuck, while it reads a process of this user.
+    /// Kills the reader. If it does not end, it counts as stuck reading a process of this user.
     pub fn abandon(self, user: Option<u32>) {
-        // SAFETY: a child of ours that was not waited for.
+        // SAFETY: a child of ours that has not been reaped.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         let begin = Instant::now();
         while !has_ended(self.pid) {

@@ -1,8 +1,8 @@
 //! A file that a process has mapped, held by a descriptor that only names it.
 //!
 //! The recorder must hold no descriptor by which such a file can be read: even closing one asks the file system and
-//! waits for it. So this thread's reader process ([`super`]) reads the file; where there is none, a descriptor is opened
-//! for each read.
+//! waits for it. So this thread's reader process ([`super`]) reads the file; without one, a descriptor is opened for
+//! each read.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,12 +20,12 @@ pub use crate::linux::reader::shared::ATTRIBUTES;
 use crate::linux::reader::shared::{Request, MAX_DATA};
 use crate::linux::reader::thread::{has_reader, is_inspecting, pid_in, put_path, request, with_data};
 
-/// A file. Cheap to keep: closing it asks no file system.
+/// A file. Cheap to keep: closing it does not involve the file system.
 #[derive(Debug)]
 pub struct Handle {
     /// Names the file (O_PATH).
     file: File,
-    /// What readers call it.
+    /// The key by which readers know it.
     key: u64,
 }
 
@@ -36,7 +36,7 @@ fn by_descriptor(file: &File, process: &dyn std::fmt::Display) -> PathBuf {
 fn about(data: &[u8]) -> About {
     let mut about = About::default();
     if data.len() >= size_of::<About>() {
-        // SAFETY: as many bytes are there, and any are an About; it may lie unaligned.
+        // SAFETY: there are enough bytes, any bytes are a valid About, and the read may be unaligned.
         about = unsafe { data.as_ptr().cast::<About>().read_unaligned() };
     }
     about
@@ -54,7 +54,7 @@ fn about_file(file: &File) -> io::Result<About> {
     })
 }
 
-/// The line of a mapping that begins at an address.
+/// The line of the mapping that begins at an address.
 fn line_at(maps: &[u8], address: usize) -> Option<String> {
     let text = String::from_utf8_lossy(maps);
     let begin = format!("{address:x}-");
@@ -65,9 +65,9 @@ fn line_at(maps: &[u8], address: usize) -> Option<String> {
 /// Reads a file of /proc at an offset; returns the number of bytes.
 ///
 /// # Errors
-/// It can't be read, or not in time.
+/// The file can't be read, or not in time.
 pub fn read_at(path: &Path, into: &mut [u8], offset: u64) -> io::Result<usize> {
-    // for this read alone: key 0 is no file's
+    // for this read alone: no file has key 0
     let answer = request(pid_in(path), Request::Read, |buffer| {
         put_path(buffer, path);
         buffer.key = 0;
@@ -84,9 +84,9 @@ impl Handle {
     /// The file that a path leads to now, and its attributes. No driver or file server is asked to open it.
     ///
     /// # Errors
-    /// It can't be named, or not in time.
+    /// The file can't be named, or not in time.
     pub fn name(path: &Path) -> io::Result<(Handle, About)> {
-        // old ARM processors have no atomic numbers of 64 bits; only the last file of a reader is remembered by its key
+        // old ARM processors have no 64-bit atomics; a reader remembers only its last file's key
         static KEYS: AtomicUsize = AtomicUsize::new(1);
         let key = KEYS.fetch_add(1, Ordering::Relaxed).max(1) as u64;
         match request(pid_in(path), Request::Name, |buffer| put_path(buffer, path)) {
@@ -104,7 +104,7 @@ impl Handle {
         }
     }
 
-    /// Where readers find it: they are other processes.
+    /// The file's path for readers, which are other processes.
     fn path_for_readers(&self) -> PathBuf {
         by_descriptor(&self.file, &std::process::id())
     }
@@ -121,10 +121,10 @@ impl Handle {
             .open(self.path())
     }
 
-    /// Opens it for reading; returns its attributes.
+    /// Opens the file for reading; returns its attributes.
     ///
     /// # Errors
-    /// It may not be read, or not in time.
+    /// The file may not be read, or not in time.
     pub fn open(&self) -> io::Result<About> {
         let path = self.path_for_readers();
         let answer = request(None, Request::Open, |buffer| {
@@ -137,10 +137,10 @@ impl Handle {
         }
     }
 
-    /// Its attributes now.
+    /// The file's current attributes.
     ///
     /// # Errors
-    /// It can't be named, or not in time.
+    /// The file can't be named, or not in time.
     pub fn about(&self) -> io::Result<About> {
         let path = self.path_for_readers();
         match request(None, Request::Name, |buffer| put_path(buffer, &path)) {
@@ -152,7 +152,7 @@ impl Handle {
     /// Fills the head of `into` from an offset on; returns the number of bytes, 0 at the file's end.
     ///
     /// # Errors
-    /// It can't be read, or not in time.
+    /// The file can't be read, or not in time.
     pub fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         if !has_reader() {
             return self.opened()?.read_at(into, offset);
@@ -169,7 +169,7 @@ impl Handle {
         Ok(have)
     }
 
-    /// The line of /proc/PID/maps for a mapping of this file; makes one for a moment.
+    /// The line of /proc/PID/maps for a mapping of this file; maps the file for a moment.
     pub fn mapped_line(&self) -> Option<String> {
         if !has_reader() {
             return self.mapped_here();
@@ -190,10 +190,10 @@ impl Handle {
     fn mapped_here(&self) -> Option<String> {
         let page = NonZeroUsize::new(4096)?;
         let file = self.opened().ok()?;
-        // SAFETY: a new mapping at no given place, which is never read.
+        // SAFETY: a new mapping, placed by the kernel and never read.
         let at = unsafe { mmap(None, page, ProtFlags::PROT_NONE, MapFlags::MAP_PRIVATE, &file, 0) }.ok()?;
         let maps = std::fs::read("/proc/self/maps");
-        // SAFETY: what was just mapped, and nobody else knows of.
+        // SAFETY: the mapping was just made, and nobody else knows of it.
         let _ = unsafe { munmap(at, page.get()) };
         line_at(&maps.ok()?, at.as_ptr() as usize)
     }

@@ -1,11 +1,11 @@
 //! Reads of other processes' memory and files, with deadlines.
 //!
-//! A read of another process may never return: a page of its memory that a file system of its own must fill, a library
-//! on a server that has died, a kernel lock that one of its threads holds for ever. A thread that waits for such a read
-//! can't be ended, nor can its process. So *reader processes* do the system calls that may block (`child`). They are
-//! small children of the recorder that take requests through a shared buffer (`shared`) and are abandoned when they do
-//! not answer in time ([`client`]). All logic stays on this side. A thread that has called [`use_reader_process`] has
-//! one of its own.
+//! A read of another process may never return: it may need a page of memory that the process's own file system must
+//! fill, a library on a server that has died, or a kernel lock that one of the process's threads holds for ever. A
+//! thread that waits for such a read can't be ended, nor can its process. So *reader processes* make the system calls
+//! that may block (`child`). They are small children of the recorder that take requests through a shared buffer
+//! (`shared`) and are abandoned if they do not answer in time ([`client`]). All logic stays on this side. A thread that
+//! has called [`use_reader_process`] has a reader process of its own.
 //!
 //! Two kinds of threads read:
 //!

@@ -1,6 +1,6 @@
-//! The reads that other rooms ask for: files of /proc, links, memory, lists in memory.
+//! The reads that other rooms request: files of /proc, links, memory, lists in memory.
 //!
-//! Each is `None` on a thread without a reader process, whose caller then reads in place.
+//! Each returns `None` on a thread without a reader process; its caller then reads in place.
 
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -44,14 +44,14 @@ pub fn contents(path: &Path, most: u64) -> Option<io::Result<Vec<u8>>> {
 /// The target of a symbolic link.
 ///
 /// # Errors
-/// The path is no link, can't be read, or not in time.
+/// The path is not a link, can't be read, or not in time.
 pub fn link(path: &Path) -> Option<io::Result<PathBuf>> {
     let answer = request(pid_in(path), Request::Link, |buffer| put_path(buffer, path))?;
     Some(answer.map(|(have, _)| PathBuf::from(std::ffi::OsString::from_vec(replied(have)))))
 }
 
-/// Fills `into` from these ranges (address, length) of a process's memory, up to the first that is not mapped; returns
-/// the number of bytes. `thread`: the thread whose memory is named.
+/// Fills `into` from these ranges (address, length) of a process's memory, up to the first unmapped one; returns the
+/// number of bytes. `thread`: the thread that names the memory.
 ///
 /// # Errors
 /// Nothing is mapped there, or it can't be read, or not in time.
@@ -64,7 +64,7 @@ pub fn memory(
     if !has_reader() {
         return None;
     }
-    // long ones in parts, since an answer has room for so much
+    // long ranges in parts, since the room in an answer is limited
     let parts = places.iter().flat_map(|&(address, length)| {
         (0..length).step_by(MAX_DATA).map(move |at| (address.wrapping_add(at), MAX_DATA.min(length - at)))
     });
@@ -91,7 +91,7 @@ pub fn memory(
     Some(Ok(copied))
 }
 
-/// As much as one answer has room for.
+/// Reads as much as one answer has room for.
 fn piece(pid: u32, thread: i32, into: &mut [u8], places: &[(usize, usize)]) -> io::Result<usize> {
     let answer = request(Some(pid), Request::Memory, |buffer| {
         buffer.thread = thread;
@@ -104,12 +104,12 @@ fn piece(pid: u32, thread: i32, into: &mut [u8], places: &[(usize, usize)]) -> i
     Ok(have)
 }
 
-/// The nodes of a list in a process's memory, one behind the other, each beginning with the next one's address in
-/// `width` bytes: as many as one answer has room for, `count` at most; `bytes` is the length of each. `None` on a thread without a
-/// reader process.
+/// The nodes of a list in a process's memory, one after the other, each beginning with the next one's address in
+/// `width` bytes: as many as one answer has room for, `count` at most; `bytes` is the length of each. `None` on a
+/// thread without a reader process.
 ///
 /// # Errors
-/// Not even the first is there, or it can't be read, or not in time.
+/// Not even the first node is there, or it can't be read, or not in time.
 pub fn list(
     pid: u32,
     thread: i32,

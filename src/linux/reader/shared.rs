@@ -1,27 +1,27 @@
-//! The buffer that a reader process shares with its client: the request's parameters, and the bytes that were read.
+//! The buffer that a reader process shares with its client: the request's parameters, and the bytes read.
 //!
-//! Only one of the two uses it at a time; a message hands it over. A buffer belongs to one reader process: an abandoned
-//! one may write into it whenever its read returns.
+//! Only one of the two uses it at a time; a message passes it to the other. A buffer belongs to one reader process: an
+//! abandoned reader may write into it whenever its read returns.
 
 use std::ptr::NonNull;
 
-/// Bytes that are read at once.
+/// Maximum number of bytes in one read.
 pub const MAX_DATA: usize = 128 << 10;
-/// Ranges of memory that are read at once (UIO_MAXIOV, the most that the kernel takes).
+/// Maximum number of memory ranges in one read (UIO_MAXIOV, the kernel's limit).
 pub const MAX_IOVECS: usize = 1024;
-/// Longest path: /proc/PID/... and map_files with two addresses.
+/// Longest path: /proc/PID/... or map_files with two addresses.
 pub const MAX_PATH: usize = 256;
-/// Bytes of `struct perf_event_attr` that are passed on: as it was when the uprobe PMU came (linux/perf_event.h,
+/// Bytes of `struct perf_event_attr` to pass on: its size when the uprobe PMU came (linux/perf_event.h,
 /// PERF_ATTR_SIZE_VER5).
 pub const ATTRIBUTES: usize = 112;
 
-/// What the reader process is to do.
+/// A request to the reader process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Request {
     /// Read the file at `path`, up to `length` bytes, and keep it open.
     Contents = 1,
-    /// More of the file that stayed open.
+    /// Read more of the file that stayed open.
     More,
     /// Read the link at `path`.
     Link,
@@ -30,17 +30,17 @@ pub enum Request {
     /// Follow a list in the memory of `thread`: nodes of `length` bytes each, `count` at most, from `offset` on; each
     /// begins with the next one's address, in `width` bytes.
     List,
-    /// Open the file at `path` as a descriptor that only names it (O_PATH); an [`About`] lies in `data`.
+    /// Open the file at `path` as a descriptor that only names it (O_PATH); leave an [`About`] in `data`.
     Name,
-    /// Open the file at `path` for reading and call it `key`; an [`About`] lies in `data`.
+    /// Open the file at `path` for reading and call it `key`; leave an [`About`] in `data`.
     Open,
-    /// Read `length` bytes from `offset` on of the file that is called `key`, or else of that at `path`.
+    /// Read `length` bytes from `offset` on of the file called `key`, or else of that at `path`.
     Read,
     /// Close all open files.
     Close,
     /// Map a page of that file; the reply is its address, by which /proc/self/maps shows it. Or unmap `offset`.
     Map,
-    /// Open a perf event: the attributes lie in `data`; `path` and `thread` belong to it.
+    /// Open a perf event: its attributes lie in `data`, its parameters in `path` and `thread`.
     Event,
 }
 
@@ -48,7 +48,7 @@ pub enum Request {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct About {
-    /// Device number, as of stat(2).
+    /// Device number, as in stat(2).
     pub device: u64,
     /// Inode.
     pub inode: u64,
@@ -56,9 +56,9 @@ pub struct About {
     pub size: u64,
     /// Type and permissions.
     pub mode: u64,
-    /// When the content was changed, seconds and nanoseconds.
+    /// Time of the last change of the content: seconds and nanoseconds.
     pub modified: (i64, i64),
-    /// When content or attributes were changed.
+    /// Time of the last change of content or attributes.
     pub changed: (i64, i64),
 }
 
@@ -81,13 +81,13 @@ pub struct Buffer {
 #[derive(Debug)]
 pub struct Shared(NonNull<Buffer>);
 
-// SAFETY: the mapping is nobody else's in this process, and goes with its owner from thread to thread.
+// SAFETY: nobody else in this process has the mapping; it moves with its owner from thread to thread.
 unsafe impl Send for Shared {}
 
 impl Shared {
     /// A buffer of zeroes. `None` if the system has no memory to spare.
     pub fn new() -> Option<Shared> {
-        // SAFETY: a new mapping at no given place.
+        // SAFETY: a new mapping, placed by the kernel.
         let at = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -101,14 +101,14 @@ impl Shared {
         (at != libc::MAP_FAILED).then(|| NonNull::new(at.cast()).map(Shared))?
     }
 
-    /// For the reader process.
+    /// A pointer for the reader process.
     pub fn pointer(&self) -> *mut Buffer {
         self.0.as_ptr()
     }
 
     /// The buffer. Use it only while the reader process waits for a request.
     pub fn buffer(&mut self) -> &mut Buffer {
-        // SAFETY: mapped, aligned to pages, and any bytes are a Buffer. The other process does not touch it now.
+        // SAFETY: mapped, page-aligned, and any bytes are a valid Buffer. The other process does not touch it now.
         unsafe { self.0.as_mut() }
     }
 }

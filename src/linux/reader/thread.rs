@@ -17,7 +17,7 @@ use crate::linux::reader::shared::{Buffer, Request, MAX_PATH};
 const INSPECTION_DEADLINE: Duration = Duration::from_secs(1);
 /// The same for placing a probe: it waits for the removal of others, which takes the kernel some grace periods.
 const PROBE_DEADLINE: Duration = Duration::from_secs(5);
-/// Deadline of one read of the loop: pages in memory come within some microseconds, a page from a disk within some
+/// Deadline of one read by the loop: pages in memory arrive within some microseconds, a page from a disk within some
 /// milliseconds.
 const LOOP_DEADLINE: Duration = Duration::from_millis(100);
 /// Deadlines that the loop may miss within [`TIMEOUT_WINDOW`]. After that all processes of that user are unresponsive
@@ -28,15 +28,15 @@ const TIMEOUT_WINDOW: Duration = Duration::from_secs(10);
 /// State of one thread.
 struct ThreadReader {
     reader: Option<ReaderProcess>,
-    /// The inspection that is under way: its process and budget.
+    /// The current inspection: its process and budget.
     inspection: Option<(u32, Budget)>,
-    /// The reader may have a file open.
+    /// Whether the reader may have a file open.
     has_open: bool,
     /// Why the rest of this inspection is refused.
     refused: Option<Refused>,
     /// Processes that have not answered the loop, and since when.
     unresponsive: HashMap<u32, Instant>,
-    /// Deadlines that the loop has missed, newest first, and the users of those processes.
+    /// Deadlines that the loop has missed, newest first, with the users of those processes.
     timeouts: Vec<(Instant, Option<u32>)>,
 }
 
@@ -60,7 +60,7 @@ pub fn use_reader_process() {
 pub struct Inspection(());
 
 impl Inspection {
-    /// Begins to inspect a process on this thread: at most `bytes` are read, for at most `time`.
+    /// Begins to inspect a process on this thread: reads at most `bytes`, for at most `time`.
     pub fn begin(pid: u32, bytes: u64, time: Duration) -> Inspection {
         STATE.with_borrow_mut(|state| {
             if let Some(state) = state {
@@ -71,7 +71,7 @@ impl Inspection {
         Inspection(())
     }
 
-    /// Why a read was refused, if one was. The findings are incomplete then.
+    /// Why a read was refused, if one was; the findings are then incomplete.
     pub fn end(self) -> Option<Refused> {
         // closing a file may block as well, and counts for this process
         let _ = request(None, Request::Close, |_| ());
@@ -89,7 +89,7 @@ impl Drop for Inspection {
     }
 }
 
-/// Why this inspection was refused a read, so far.
+/// Why a read of this inspection was refused, if one was so far.
 pub(in crate::linux) fn refused() -> Option<Refused> {
     STATE.with_borrow(|state| state.as_ref()?.refused)
 }
@@ -109,20 +109,21 @@ pub fn unresponsive() -> Vec<(u32, Instant)> {
     STATE.with_borrow(|state| state.as_ref().map_or_else(Vec::new, list))
 }
 
-/// Does this thread have a reader process?
+/// Whether this thread has a reader process.
 pub(super) fn has_reader() -> bool {
     STATE.with_borrow(Option::is_some)
 }
 
-/// Is an inspection under way on this thread?
+/// Whether an inspection is under way on this thread.
 pub(super) fn is_inspecting() -> bool {
     STATE.with_borrow(|state| state.as_ref().is_some_and(|state| state.inspection.is_some()))
 }
 
-/// Bytes, or whatever number the request gives, and a descriptor.
+/// A number of bytes, or the number that the request returns, and a descriptor.
 type Reply = (usize, Option<OwnedFd>);
 
-/// Asks this thread's reader process about a process; `fill` writes the parameters. `None`: this thread has no reader.
+/// Sends a request about a process to this thread's reader process; `fill` writes the parameters. `None`: this thread
+/// has no reader.
 pub(super) fn request(
     pid: Option<u32>,
     request: Request,
@@ -179,7 +180,7 @@ impl ThreadReader {
                 reply
             }
             Err(error) => {
-                // by number, since looking the name up could block as well
+                // by number, since looking up the name could block as well
                 let user = subject.and_then(proc::user_id);
                 reader.abandon(user);
                 if error == ReaderError::Timeout && self.inspection.is_none() {
@@ -193,7 +194,7 @@ impl ThreadReader {
         }
     }
 
-    /// Must the loop not read this process?
+    /// Whether the loop must not read this process.
     fn is_unresponsive(&mut self, pid: Option<u32>) -> bool {
         if pid.is_some_and(|pid| self.unresponsive.contains_key(&pid)) {
             return true;
@@ -204,7 +205,7 @@ impl ThreadReader {
         if client::stuck() > 0 && !client::may_ask(pid.and_then(proc::user_id)) {
             return true;
         }
-        // while a reader is stuck, the user who caused it is remembered
+        // while a reader is stuck, remember the user who caused it
         if client::stuck() == 0 {
             self.timeouts.retain(|(time, _)| time.elapsed() < TIMEOUT_WINDOW);
         }
@@ -219,13 +220,13 @@ impl ThreadReader {
 /// Writes a path into the request.
 pub(super) fn put_path(buffer: &mut Buffer, path: &Path) {
     let bytes = path.as_os_str().as_bytes();
-    // one that is too long leads nowhere
+    // a path that is too long leads nowhere
     let bytes = if bytes.len() < MAX_PATH { bytes } else { b"" };
     buffer.path = [0; MAX_PATH];
     buffer.path.iter_mut().zip(bytes).for_each(|(into, byte)| *into = *byte);
 }
 
-/// Hands over what this thread's reader has read last, and what lies behind it.
+/// Passes on the bytes of this thread's last read, and the rest of the buffer behind them.
 pub(super) fn with_data<T: Default>(take: impl FnOnce(&[u8]) -> T) -> T {
     STATE.with_borrow_mut(|state| {
         let reader = state.as_mut().and_then(|state| state.reader.as_mut());

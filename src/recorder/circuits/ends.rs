@@ -1,16 +1,16 @@
-//! Whose the two ends of each circuit are.
+//! Owners of the two ends of each circuit.
 //!
-//! Two IOCs may serve at the same port on two addresses, or at the same address and port in two network
-//! namespaces; and a client may be an IOC: one with CA links, or a sequencer. The sockets show it: a connection's socket
-//! is held by the process that it belongs to, and while none is seen (a client that is gone soon) the socket that
-//! listens shows the server ([`crate::net::served::Served`]). Ports alone prove nothing.
+//! Two IOCs may serve at the same port on two addresses, or at the same address and port in two network namespaces; and
+//! a client may be an IOC: one with CA links, or a sequencer. The sockets show the owner: the process that a connection
+//! belongs to holds its socket, and where no holder is seen (a client that ends soon) the listening socket shows the
+//! server ([`crate::net::served::Served`]). Ports alone prove nothing.
 //!
-//! A look reads the sockets of each namespace and the descriptors of the recorded processes, on a thread of its own: a
-//! machine with many connections takes long over it. It is made only when there is something new, ten
-//! times a second at most, and for no more than a thirtieth of a processor.
+//! A look reads the sockets of each namespace and the descriptors of the recorded processes. It runs on its own thread,
+//! since a machine with many connections takes long over it. It runs only when there is something new, at most ten
+//! times a second, and uses at most a thirtieth of a processor.
 //!
-//! Not seen: a client behind a translation of addresses (NAT), whose own end has other numbers; and who
-//! serves where a process that is not recorded shares the listening socket.
+//! Not seen: a client behind address translation (NAT), whose own end has other numbers; and the server where a process
+//! that is not recorded shares the listening socket.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
@@ -26,15 +26,16 @@ use crate::recorder::circuits::places::Places;
 
 /// Least time between two looks, nanoseconds.
 const PAUSE: u64 = 100_000_000;
-/// And this many times the processor time of the last one.
+/// Least time between two looks, as a multiple of the processor time of the last one.
 const SHARE: u64 = 30;
-/// Descriptors that are read of a process: an IOC has some hundreds, and one that has a million must not keep the others
+/// Descriptors to read of one process: an IOC has some hundreds, and one that has a million must not keep the others
 /// waiting.
 const MAX_HELD: usize = 65_536;
-/// Looks for the sockets of a circuit: one is there when the server has accepted it, and the log has the circuit before.
+/// Looks for the sockets of a circuit: they exist only after the server has accepted it, and the log has the circuit
+/// earlier.
 const TRIES: u8 = 3;
 
-/// What a look is to find.
+/// A request for a look.
 struct Job {
     places: Places,
     asked: HashSet<(Address, Address)>,
@@ -44,7 +45,7 @@ struct Job {
 struct Look {
     places: Places,
     sockets: HashMap<Namespace, Sockets>,
-    /// Whose a socket is; `None`: several recorded processes hold it.
+    /// Owners of the sockets; `None`: several recorded processes hold one.
     owners: HashMap<u64, Option<IocId>>,
     /// Processor time, nanoseconds.
     took: u64,
@@ -93,14 +94,15 @@ impl Look {
         served.collect()
     }
 
-    /// The server and the client of a circuit that is recorded in `namespace`: each `None` where no socket was found, else
-    /// who holds it.
+    /// The server and the client of a circuit that is recorded in `namespace`: each `None` where no socket was found,
+    /// else its holder.
     fn ends(&self, namespace: Namespace, client: Address, server: Address) -> [Option<Option<IocId>>; 2] {
         let here = |local, remote| {
             let inode = self.sockets.get(&namespace)?.connections.get(&(local, remote))?;
             Some(self.owner(*inode))
         };
-        // A container's client of a server outside, or the other way round. There may be such a connection in several.
+        // A container's client of a server outside, or the other way round. Several namespaces may have such a
+        // connection.
         let elsewhere = || {
             let others = self.sockets.iter().filter(|(other, _)| **other != namespace);
             let mut found = others.filter_map(|(_, sockets)| {
@@ -123,9 +125,9 @@ struct Open {
     server: Address,
     /// As the log has them.
     ends: CircuitEnds,
-    /// The log has in which namespace it is.
+    /// Whether the log has its namespace.
     is_placed: bool,
-    /// Looks that are still made for it.
+    /// Looks still to be made for it.
     tries: u8,
 }
 
@@ -157,13 +159,13 @@ impl Searcher {
 #[derive(Default)]
 pub struct EndFinder {
     places: Places,
-    /// The places have changed since they were looked at.
+    /// Whether the places have changed since the last look.
     moved: bool,
     searcher: Option<Searcher>,
     busy: bool,
     next_look: u64,
     open: HashMap<CircuitId, Open>,
-    /// Circuits that are looked at now.
+    /// Circuits in the look that is under way.
     asked: Vec<CircuitId>,
 }
 
@@ -173,12 +175,12 @@ impl EndFinder {
         if places != self.places {
             self.places = places;
             self.moved = true;
-            // a process that was not recorded when its circuit was looked for may be by now
+            // a process that was not recorded when its circuit was looked for may be recorded by now
             self.open.values_mut().filter(|open| open.is_placed).for_each(|open| open.tries = TRIES);
         }
     }
 
-    /// Sees what goes into the log.
+    /// Notes circuits in an event on its way into the log.
     pub fn notice(&mut self, event: &Event) {
         match &event.fact {
             Fact::Circuit(circuit) => {
@@ -201,8 +203,8 @@ impl EndFinder {
         }
     }
 
-    /// Takes over the last look, or begins another one. What became known of circuits goes to `events`; returns the
-    /// servers there are, with their namespaces, after a look. `at_once`: makes the look here, so that nothing goes by
+    /// Takes over the last look, or begins another one. Pushes new facts about circuits to `events`. After a look,
+    /// returns the servers found, with their namespaces. `at_once`: makes the look here, so that it misses nothing
     /// meanwhile.
     pub fn step(
         &mut self,
@@ -250,7 +252,7 @@ impl EndFinder {
         for circuit in std::mem::take(&mut self.asked) {
             let Some(open) = self.open.get_mut(&circuit) else { continue };
             let [server, client] = look.ends(open.ends.namespace, open.client, open.server);
-            // the holder of the connection is certain; without one it is the listener
+            // the connection's holder is certain; without one the listener counts
             let listens =
                 || served.iter().find(|served| served.namespace == open.ends.namespace)?.server(open.server);
             let ends = CircuitEnds {
@@ -281,7 +283,7 @@ mod tests {
         Address::new(ip.into(), port)
     }
 
-    /// A host and a container, with the sockets of connections and whose these are.
+    /// A host and a container, with the sockets of connections and their owners.
     fn look(connections: &[(Namespace, Address, Address, u64)], owners: &[(u64, Option<IocId>)]) -> Look {
         let mut sockets = HashMap::new();
         for (namespace, ip) in [(HOST, [10, 9, 0, 1]), (BOX, [10, 9, 0, 2])] {
@@ -303,7 +305,7 @@ mod tests {
         let found = look(&both, &[(7, Some(1)), (8, Some(2)), (9, Some(1))]);
         assert_eq!(found.ends(HOST, client, server), [Some(Some(2)), Some(Some(1))]);
         assert_eq!(found.ends(BOX, client, server), [Some(Some(1)), None], "its loopback is its own");
-        // somebody else's, or one of two processes'
+        // held by an unrecorded process, or by one of two
         let shared = look(&both, &[(8, None)]);
         assert_eq!(shared.ends(HOST, client, server), [Some(None), Some(None)]);
         assert_eq!(look(&[], &[]).ends(HOST, client, server), [None, None]);
@@ -323,7 +325,7 @@ mod tests {
         assert_eq!(found.ends(HOST, behind, server), [None, None]);
     }
 
-    /// What the log has is not written again, and nothing is written of a circuit that is over.
+    /// Facts that the log has are not written again, and nothing is written about a circuit that is over.
     #[test]
     fn only_news_is_written_and_only_of_open_circuits() {
         let (client, server) = (at([127, 0, 0, 1], 40000), at([127, 0, 0, 1], 5064));

@@ -1,10 +1,9 @@
-//! Names for channels of servers that cannot be read, from the clients on this machine.
+//! Names for channels of servers that cannot be read, taken from the clients on this machine.
 //!
-//! A channel that was open before the recorder came has no name in its packets. Where the server is an IOC
-//! on this machine its own tables have it; else the client may be here, and its memory has it as well
-//! ([`crate::ioc::channels`]), in whichever of the network namespaces that something is recorded in. Clients whose
-//! circuit is not known yet are read when servers' ports become known; and any when a put is seen on a channel without a
-//! name.
+//! The packets of a channel that was open before the recorder started do not carry its name. Where the server is an IOC
+//! on this machine, its own tables have the name; else the client may be here, in any network namespace in which
+//! something is recorded, and its memory has it as well ([`crate::ioc::channels`]). Clients of unknown circuits are
+//! read when servers' ports become known; all clients are read when a put is seen on a channel without a name.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
@@ -21,41 +20,41 @@ use crate::linux::sockets::{self, Connection};
 use crate::net::Namespace;
 use crate::recorder::circuits::places::Places;
 
-/// A process is not read more often, nanoseconds: it means copying its heap.
+/// Least time between two reads of a process, nanoseconds: a read copies its heap.
 const PAUSE: u64 = 5_000_000_000;
-/// The clients are not looked for more often, nanoseconds: it means reading all processes' descriptors.
+/// Least time between two searches for clients, nanoseconds: a search reads all processes' descriptors.
 const LOOK: u64 = 1_000_000_000;
 
-/// Times that a client is read for a circuit's names: on a busy machine a search may end before it has found
-/// them, and a client that is not libca never has them.
+/// Times that a client is read for a circuit's names: on a busy machine a search may end before it has found them, and
+/// a client that does not use libca never has them.
 const TRIES: u32 = 3;
 
-/// What a look at a client may cost: its heap, of which [`Libraries::circuits`] reads 256 MiB at most, and its
+/// Bytes to read of a client at most: its heap, of which [`Libraries::circuits`] reads 256 MiB at most, and its
 /// libraries' symbols.
 const LOOK_BYTES: u64 = 512 << 20;
 const LOOK_TIME: Duration = Duration::from_secs(5);
 
-/// Reads clients on a thread of its own: a heap takes up to 0.3 s, for which hits and packets can't wait.
+/// Reads clients on its own thread: a heap takes up to 0.3 s, and hits and packets cannot wait for that.
 struct Searcher {
     wanted: Sender<u32>,
     found: Receiver<(u32, Vec<OpenCircuit>)>,
-    /// A process is being read.
+    /// Whether a process is being read.
     busy: bool,
 }
 
 impl Searcher {
-    /// `None` if the system gives no thread: then names stay unknown.
+    /// Returns `None` if the system cannot start a thread: then names stay unknown.
     fn start() -> Option<Searcher> {
         let (wanted, pids) = channel();
         let (result, found) = channel();
         let work = move || {
             reader::use_reader_process();
             let mut libraries = Libraries::default();
-            // ends with the recorder, whose ends of the channels are gone then
+            // ends with the recorder, which then drops its ends of the channels
             while let Ok(pid) = pids.recv() {
                 let look = Inspection::begin(pid, LOOK_BYTES, LOOK_TIME);
                 let found = libraries.circuits(pid);
-                // what does not answer has no names for us
+                // a process that does not answer has no names for us
                 let _ = look.end();
                 if result.send((pid, found)).is_err() {
                     break;
@@ -74,22 +73,22 @@ pub struct LocalClients {
     searcher: Option<Searcher>,
     /// Circuits with channels that have no name, and how often their clients were read for one.
     unnamed: HashMap<CircuitId, u32>,
-    /// All clients are to be read, whether or not a channel without a name has been seen.
+    /// Whether to read all clients, even if no channel without a name has been seen.
     all: bool,
     next_look: u64,
     /// Processes to read, one at a time.
     due: VecDeque<u32>,
-    /// When each was read last.
+    /// Time of the last read of each.
     read: HashMap<u32, u64>,
 }
 
 impl LocalClients {
-    /// Servers came: their clients' channels may be open already.
+    /// Reads all clients again: servers have appeared, and their clients' channels may be open already.
     pub fn all_are_due(&mut self) {
         self.all = true;
     }
 
-    /// Sees what the decoder made of packets.
+    /// Notes channels without names in the decoder's events.
     pub fn notice(&mut self, event: &Event) {
         match &event.fact {
             Fact::Channel(channel) if channel.pv.is_empty() => _ = self.unnamed.insert(channel.circuit, 0),
@@ -99,7 +98,7 @@ impl LocalClients {
         }
     }
 
-    /// Takes over what has been found, and asks for one more process. `places`: where servers are.
+    /// Takes over the names found, and requests one more process. `places`: addresses of the servers.
     pub fn step(&mut self, now: u64, places: &Places, decoder: &mut Decoder, events: &mut Vec<Event>) {
         if (self.all || !self.unnamed.is_empty()) && now >= self.next_look {
             self.next_look = now.saturating_add(LOOK);
@@ -140,12 +139,12 @@ impl LocalClients {
                     count: None,
                 })
                 .collect();
-            // the client's claims about itself are not read: they come by packets or from the server
+            // the client's claims about itself are not read: packets or the server supply them
             decoder.seed(namespace, now, circuit.client, circuit.server, "", "", 0, &channels, events);
         }
     }
 
-    /// Finds the processes that are to be read.
+    /// Finds the processes to read.
     fn look(&mut self, now: u64, places: &Places, decoder: &Decoder) {
         let circuit = |home: Namespace, c: &Connection| decoder.circuit(home, c.local, c.remote);
         let mut wanted: HashMap<u64, (Namespace, Connection)> = HashMap::new();
@@ -161,7 +160,7 @@ impl LocalClients {
             }));
         }
         self.read.retain(|&pid, _| process::start(pid).is_some());
-        // those without a client here are of no more concern
+        // forget those without a client here
         let mut again = HashMap::new();
         if !wanted.is_empty() {
             for (pid, held) in sockets::holders(&wanted.keys().copied().collect()) {

@@ -23,8 +23,8 @@ use crate::recorder::circuits::server_threads::ServerThreads;
 use crate::recorder::env::Env;
 use crate::recorder::registry::Registry;
 
-/// How long after a hit the packets that caused it may come, nanoseconds: the packet ring hands over a
-/// block after some 10 ms. After this time only memory can name the circuit.
+/// Longest delay between a hit and the packets that caused it, nanoseconds: the packet ring hands over a block after
+/// some 10 ms. After this time only memory can name the circuit.
 const PACKETS_LAG: u64 = 300_000_000;
 
 /// See the module.
@@ -32,15 +32,15 @@ pub struct Circuits {
     protocols: Protocols,
     /// Channels to PVs that the user does not want.
     unwanted: HashSet<ChannelId>,
-    /// Whose the ends are.
+    /// Finds the owners of the ends.
     ends: EndFinder,
-    /// Names that clients on this machine have.
+    /// Names of channels from clients on this machine.
     local_clients: LocalClients,
-    /// The network namespaces and CA servers' ports that are recorded, as they were last looked at.
+    /// The network namespaces and CA servers' ports that are recorded, as of the last look.
     places: Places,
-    /// Which threads serve them.
+    /// Threads that serve them.
     pub server_threads: ServerThreads,
-    /// Events from packets; filled and emptied again and again.
+    /// Events from packets; reused.
     events: Vec<Event>,
 }
 
@@ -61,17 +61,17 @@ impl Default for Circuits {
 }
 
 impl Circuits {
-    /// Takes a packet that was seen in a network namespace at a monotonic time, from its IPv4 header on.
+    /// Takes a packet, from its IPv4 header on, that was seen in a network namespace at a monotonic time.
     pub fn packet(&mut self, namespace: Namespace, time: u64, ipv4: &[u8], original_length: usize) {
         self.protocols.packet(namespace, time, ipv4, original_length, &mut self.events);
     }
 
-    /// Takes over names that clients on this machine have.
+    /// Takes over names of channels from clients on this machine.
     pub fn name_channels(&mut self, now: u64) {
         self.local_clients.step(now, &self.places, &mut self.protocols.ca, &mut self.events);
     }
 
-    /// Does what time alone makes due.
+    /// Does the work that is due at this time.
     pub fn tick(&mut self, env: &mut Env<'_>, now: u64) {
         self.protocols.tick(now, &mut self.events);
         self.hand_over(env);
@@ -87,13 +87,13 @@ impl Circuits {
         &self.places
     }
 
-    /// Says which namespaces' packets are taken.
+    /// Sets the namespaces whose packets are captured.
     pub fn set_captured(&mut self, namespaces: &[Namespace]) {
         self.protocols.set_captured(namespaces);
     }
 
-    /// Finds out whose the circuits are. True if the places have been looked at, which may have changed.
-    /// `at_once`: waits for the look.
+    /// Finds the owners of the circuits. True if the places have been looked at, which may have changed. `at_once`:
+    /// waits for the look.
     pub fn find_ends(&mut self, env: &mut Env<'_>, now: u64, at_once: bool) -> bool {
         let Some((served, places)) = self.ends.step(now, at_once, &mut self.events) else { return false };
         self.hand_over(env);
@@ -105,7 +105,7 @@ impl Circuits {
         true
     }
 
-    /// Takes over which clients were read from IOCs' memory: names for channels that were opened before we came.
+    /// Takes over the clients read from IOCs' memory: names for channels that were opened before the recorder started.
     pub fn seed(&mut self, env: &mut Env<'_>, iocs: &mut Registry) {
         let now = env.now;
         for ioc in iocs.iter_mut() {
@@ -143,7 +143,7 @@ impl Circuits {
         let now = env.monotonic();
         for unknown in std::mem::take(&mut self.server_threads.unknown) {
             let (client, namespace, server) = (unknown.client.address, unknown.namespace, unknown.server);
-            // a client may be gone by now
+            // a client may have gone by now
             let open = self.protocols.ca.circuit(namespace, client, server).is_some();
             let circuit = match self.protocols.ca.circuit_then(namespace, client, server, unknown.time) {
                 Some(circuit) if !open => circuit,
@@ -151,13 +151,13 @@ impl Circuits {
                     self.server_threads.unknown.push(unknown);
                     continue;
                 }
-                // only the server's memory knows who opened it before its packets were captured
+                // only the server's memory knows the client of a circuit opened before its packets were captured
                 Some(_) | None => self.seed_client(namespace, unknown.time, server, &unknown.client),
             };
             let fact = Fact::ServerThread(ServerThread { thread: unknown.thread, circuit });
             self.server_threads.known.push(Event { time: unknown.time, fact });
         }
-        // the circuits that they name go first
+        // the circuits that they name come first
         self.hand_over(env);
         self.server_threads.known.drain(..).for_each(|event| env.sink.push(event));
     }
@@ -183,7 +183,7 @@ impl Circuits {
         }
     }
 
-    /// Gives up all waiting, when recording ends.
+    /// Gives up all waiting when recording ends.
     pub fn finish(&mut self, env: &mut Env<'_>) {
         self.protocols.finish(env.monotonic(), &mut self.events);
         self.hand_over(env);

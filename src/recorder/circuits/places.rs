@@ -17,13 +17,13 @@ use crate::recorder::registry::Registry;
 pub struct Places {
     /// The network namespaces with their servers' ports.
     pub wanted: BTreeMap<Namespace, Wanted>,
-    /// The processes, in the order of their ids, and whether they are IOCs. A server that is none may be a gateway,
-    /// whose own puts are those of its clients.
+    /// The processes, in the order of their ids, and whether they are IOCs. A server that is not an IOC may be a
+    /// gateway, whose own puts are those of its clients.
     pub recorded: Vec<(IocId, u32, bool)>,
 }
 
 impl Places {
-    /// Those of the traced IOCs, and the recorder's own namespace. The ports that the user named count in all.
+    /// Places of the traced IOCs, and the recorder's own namespace. Ports that the user named count in all of them.
     pub fn find(env: &Env<'_>, iocs: &mut Registry) -> Places {
         let own = std::process::id();
         let named = &env.options.ports;
@@ -33,7 +33,7 @@ impl Places {
         }
         let mut recorded = Vec::new();
         for ioc in iocs.iter_mut() {
-            // that of one that is just ending stays as it was
+            // a process that is just ending keeps its old one
             match env.procfs().namespace(ioc.pid) {
                 Err(Errno::ENOENT | Errno::ESRCH) => {}
                 found => ioc.namespace = found,
@@ -44,14 +44,14 @@ impl Places {
             let new = || Wanted { pid, ports: Ports::of(&ca::SERVICE, named) };
             let place = wanted.entry(namespace).or_insert_with(new);
             place.ports.add(&ca::SERVICE, &ioc.about.ca_ports);
-            // of several always the same
+            // of several, always choose the same
             place.pid = if place.pid == own { own } else { place.pid.min(pid) };
         }
         recorded.sort_unstable();
         Places { wanted, recorded }
     }
 
-    /// Does a Channel Access server in that namespace have this port?
+    /// Whether a Channel Access server in that namespace has this port.
     pub fn serves(&self, namespace: Namespace, port: u16) -> bool {
         self.wanted.get(&namespace).is_some_and(|place| place.ports.has(&ca::SERVICE, port))
     }

@@ -1,7 +1,7 @@
 //! Threads of CA servers and the circuits that they serve.
 //!
-//! A thread is known by its first hit, a circuit by its packets or the server's memory. Either may come first, and waits
-//! here for the other. Threads here outlive their IOC: the packets of its last circuits may come after its end.
+//! A thread becomes known by its first hit, a circuit by its packets or the server's memory. Either may come first, and
+//! waits here for the other. Threads here outlive their IOC: the packets of its last circuits may come after its end.
 
 use iocrec_log::event::{Address, Event, Fact, ServerThread, ThreadId};
 
@@ -16,13 +16,13 @@ use crate::recorder::registry::traced_ioc::TracedIoc;
 pub struct Unknown {
     /// The thread.
     pub thread: ThreadId,
-    /// Its first hit.
+    /// Time of its first hit.
     pub time: u64,
-    /// When it was found out whom it serves, which on a busy machine may be long after.
+    /// Time at which its client was found, which on a busy machine may be long after.
     pub noted: u64,
-    /// Whom it serves.
+    /// Its client.
     pub client: Client,
-    /// Where the server is.
+    /// The server's network namespace.
     pub namespace: Namespace,
     /// The server's end of the circuit.
     pub server: Address,
@@ -31,14 +31,14 @@ pub struct Unknown {
 /// See the module.
 #[derive(Default)]
 pub struct ServerThreads {
-    /// Those whose circuit has no id yet.
+    /// Threads whose circuit has no id yet.
     pub unknown: Vec<Unknown>,
-    /// Facts about those whose circuit is known: they go behind the circuits' own.
+    /// Facts about threads whose circuit is known: they follow the circuits' own.
     pub(super) known: Vec<Event>,
 }
 
 impl ServerThreads {
-    /// A thread had its first hit: whom does it serve?
+    /// Finds the client of a thread that had its first hit.
     pub fn first_hit(&mut self, env: &mut Env<'_>, ioc: &mut TracedIoc, new: NewThread) {
         let NewThread { id: thread, tid, time, may_serve_ca } = new;
         if let Some(circuit) = ioc.serving.remove(&tid) {

@@ -2,7 +2,7 @@
 
 use iocrec_log::event::{CallSiteId, FieldId, IocId, MenuId, RecordId, ScanListId, ThreadId};
 
-/// The ids given last.
+/// The last ids given.
 #[derive(Debug, Default)]
 pub struct Ids {
     ioc: IocId,

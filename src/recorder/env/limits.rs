@@ -1,10 +1,10 @@
-//! Limits that all traced IOCs share: on memory of the recorder, and on reads of IOCs' memory.
+//! Limits shared by all traced IOCs: on the recorder's memory, and on reads of IOCs' memory.
 
-/// A program has a handful of places that call the probed functions. Something that jumps in from
-/// everywhere (generated code) is not worth a definition each.
+/// Call sites to define. A program calls the probed functions from a handful of places; code that calls them from
+/// everywhere (generated code) is not worth a definition for each.
 pub const MAX_CALL_SITES: usize = 4096;
 
-/// Links whose records are remembered, and records whose CP links are. Any further ones are looked up each time.
+/// Links whose records are remembered, and records whose CP links are. Any more are looked up each time.
 pub const MAX_LINKS: usize = 100_000;
 
 /// Use of the limits by all traced IOCs.
@@ -22,7 +22,7 @@ pub struct Limits {
     pub puts: PerSecond,
 }
 
-/// Counts what happens within a second of monotonic time.
+/// Counts events within a second of monotonic time.
 #[derive(Debug, Default)]
 pub struct PerSecond {
     second: u64,
@@ -30,7 +30,7 @@ pub struct PerSecond {
 }
 
 impl PerSecond {
-    /// Counts one more at a time in nanoseconds; how many there have been in that second.
+    /// Counts one more at a time in nanoseconds. Returns the number in that second.
     pub fn count(&mut self, time: u64) -> u64 {
         let second = time / 1_000_000_000;
         if second != self.second {

@@ -1,5 +1,5 @@
-//! The environment of every part of the recorder, passed as one value: time, options, the machine, the sink of facts, the
-//! list of messages, the state of the run.
+//! The environment of every part of the recorder, passed as one value: time, options, the machine, the sink of facts,
+//! the list of messages, the state of the run.
 
 pub mod ids;
 pub mod limits;
@@ -24,12 +24,12 @@ pub struct Machine {
     pub clock: Box<dyn Clock>,
     /// Its processes.
     pub procfs: Box<dyn Procfs>,
-    /// Has a signal come that ends the recording?
+    /// Whether a signal has come that ends the recording.
     pub is_told_to_end: fn() -> bool,
 }
 
 impl Machine {
-    /// The one that this runs on.
+    /// The machine that this process runs on.
     pub fn this() -> Machine {
         Machine { clock: Box::new(clock::System), procfs: Box::new(Proc), is_told_to_end: signals::ended }
     }
@@ -39,13 +39,13 @@ impl Machine {
 pub struct Env<'a> {
     /// The monotonic time at which this round of the loop began, nanoseconds.
     pub now: u64,
-    /// What to add to a monotonic time for nanoseconds since 1970, as the log knows it.
+    /// Offset from a monotonic time to nanoseconds since 1970, as the log has it.
     pub wall_offset: i64,
-    /// What the user wants.
+    /// The user's options.
     pub options: &'a Options,
     /// The machine.
     pub machine: &'a Machine,
-    /// Where facts go.
+    /// Sink of the facts.
     pub sink: &'a mut dyn Sink,
     /// Lines for people.
     pub messages: &'a mut Vec<String>,
@@ -54,7 +54,7 @@ pub struct Env<'a> {
 }
 
 impl Env<'_> {
-    /// The monotonic time at this very moment, nanoseconds.
+    /// The current monotonic time, nanoseconds.
     pub fn monotonic(&self) -> u64 {
         self.machine.clock.monotonic()
     }
@@ -69,32 +69,32 @@ impl Env<'_> {
         self.sink.push(Event { time, fact });
     }
 
-    /// Lets time pass.
+    /// Sleeps.
     pub fn sleep(&self, time: Duration) {
         self.machine.clock.wait(&mut [] as &mut [PollFd], time);
     }
 }
 
-/// The state of the run that belongs to none of its processes.
+/// State of the run that belongs to none of its processes.
 #[derive(Default)]
 pub struct Run {
     /// The ids given so far.
     pub ids: Ids,
     /// Use of the limits that all IOCs share.
     pub limits: Limits,
-    /// Records that the BPF programs do not know yet; `None` where they need not know any.
+    /// Records that the BPF programs do not know yet; `None` if they need not know any.
     pub new_records: Option<Vec<NewRecord>>,
     /// Requests to the inspector.
     pub requests: Vec<Request>,
 }
 
-/// A record that the BPF programs need to know of.
+/// A record that the BPF programs must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewRecord {
     /// Its process.
     pub pid: u32,
     /// Address of its dbCommon.
     pub address: u64,
-    /// Does the user want it?
+    /// Whether the user wants it.
     pub wanted: bool,
 }

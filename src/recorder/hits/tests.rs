@@ -1,4 +1,4 @@
-//! Hits in an IOC's memory, and the facts that they become.
+//! Tests of hits in an IOC's memory, and of the facts that they become.
 
 use iocrec_log::event::{
     CaLinkPut, Cause, CauseKind, ChainsLeftOut, Dbf, Fact, FieldValue, Process, Put, PutKind, Value,
@@ -29,7 +29,7 @@ fn bench(ioc: &TestIoc) -> Bench {
     bench
 }
 
-/// Works on a hit; the new thread, and what was handed to the sink.
+/// Handles a hit. Returns the new thread, and the facts handed to the sink.
 fn hit(bench: &mut Bench, head: &Head, body: Body<'_>) -> (Option<NewThread>, Vec<Fact>) {
     let new = bench.with(PID, |ioc, env| record_hit(env, ioc, head, body));
     (new, bench.sink.take().into_iter().map(|event| event.fact).collect())
@@ -146,7 +146,7 @@ fn links_causes_and_chains_that_were_left_out() {
     let chains = Body::ChainsLeftOut { since: 3, count: 4 };
     let (_, facts) = hit(&mut bench, &head(5, record), chains);
     assert_eq!(facts.last(), Some(&Fact::ChainsLeftOut(ChainsLeftOut { record: 1, count: 4, since: 3 })));
-    // a link that does not say whose it is lies in a record
+    // a link that does not name its record lies in a record
     let link = Body::LinkPut { record: 0, pv: b"X:Y", value: double(&bytes) };
     let (_, facts) = hit(&mut bench, &head(6, record + 300), link);
     let pv = "X:Y".to_string();
@@ -161,7 +161,7 @@ fn links_causes_and_chains_that_were_left_out() {
         value: Value::Double(2.5),
     };
     assert_eq!(facts, [Fact::CaLinkPut(expected)]);
-    // what a request names may be a record, or anything: it is not defined for that
+    // the address in a request may be a record, or anything: it does not define one
     let cause = |user| Body::Cause { kind: CauseKind::ScanOnce, user };
     for (user, record) in [(record, Some(1)), (other, None)] {
         let (_, facts) = hit(&mut bench, &head(7, 99), cause(user));

@@ -1,4 +1,4 @@
-//! Takes processes in, and says why one is not taken in.
+//! Begins to trace processes, and says why one is not traced.
 
 use std::sync::Arc;
 
@@ -17,11 +17,10 @@ use crate::recorder::processes::ports::PortSearch;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::shortfall::Shortfall;
 
-/// An IOC opens its ports some time after it has been found; for this long they are looked for at every survey,
-/// nanoseconds.
+/// An IOC opens its ports some time after it has been found; for this long every survey looks for them, nanoseconds.
 const YOUNG: u64 = 30_000_000_000;
 
-/// Takes an IOC in, whose probes are in place.
+/// Begins to trace an IOC whose probes are in place.
 pub(super) fn adopt(
     cx: &mut Context<'_>,
     ports: &mut PortSearch,
@@ -37,7 +36,7 @@ pub(super) fn adopt(
         // it has ended meanwhile
         return;
     }
-    // it counted as a CA server that is no IOC
+    // until now it counted as a CA server that is not an IOC
     if let Some(server) = cx.iocs.remove(pid, env.run) {
         let how = "it has become an IOC".to_string();
         env.push(now, Fact::IocEnd(IocEnd { ioc: server.id, how }));
@@ -51,7 +50,7 @@ pub(super) fn adopt(
     ioc.young_until = now.saturating_add(YOUNG);
     ioc.probing.placed = placed;
     ioc.shortfalls = not_probed.into_iter().map(Shortfall::NotProbed).collect();
-    // of one without symbols process routines are probed as they come to be
+    // an IOC without symbols gets its process routines probed as they appear
     if let (0, false, Some(reason)) = (placed, is_stripped, ioc.shortfalls.first()) {
         env.messages.push(format!("{} is not probed: {reason}", ioc.label()));
     }

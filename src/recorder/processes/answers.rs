@@ -1,4 +1,4 @@
-//! Processes that do not answer, or cost too much to look at: people and the log get to know, and they are tried again.
+//! Processes that do not answer, or cost too much to inspect: reports them to people and to the log, and tries again.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,17 +10,17 @@ use crate::recorder::env::Env;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::shortfall::Shortfall;
 
-/// Those that a look found not to answer: why, and since when.
+/// Processes that an inspection found not to answer: the reason, and since when.
 #[derive(Default)]
 pub struct Answers(HashMap<u32, (Refused, u64)>);
 
 impl Answers {
-    /// A process does not answer since a time.
+    /// Notes that a process has not answered since a time.
     pub fn note(&mut self, pid: u32, refused: Refused, now: u64) {
         self.0.insert(pid, (refused, now));
     }
 
-    /// A process answers again, or has ended.
+    /// Forgets a process that answers again, or has ended.
     pub fn forget(&mut self, pid: u32) {
         self.0.remove(&pid);
         reader::mark_responsive(pid);
@@ -31,19 +31,19 @@ impl Answers {
         self.0.get(&pid).map(|(refused, _)| *refused)
     }
 
-    /// Only these live.
+    /// Forgets all processes but these.
     pub fn retain(&mut self, pids: &HashSet<u32>) {
         self.0.retain(|pid, _| pids.contains(pid));
     }
 
-    /// Since when the one waits that waits longest.
+    /// Since when the process that has waited longest has waited.
     pub fn oldest(&self) -> Option<u64> {
         self.0.values().map(|(_, since)| *since).min()
     }
 }
 
 impl Answers {
-    /// Asks those again that have not answered the loop, and notes who it is.
+    /// Asks processes again that have not answered the loop, and notes these.
     pub(super) fn ask_silent_again(&self, cx: &mut Context<'_>, inspector: &Inspector, now: u64) {
         for (pid, since) in reader::unresponsive() {
             let Some(ioc) = cx.iocs.get_mut(pid) else {
@@ -64,11 +64,11 @@ impl Answers {
 pub(super) fn note_unanswered(cx: &mut Context<'_>, now: u64, pid: u32, refused: Refused) {
     let env = &mut cx.env;
     let Some(ioc) = cx.iocs.get_mut(pid) else {
-        env.messages.push(format!("process {pid} is not looked at: {refused}; it is tried again"));
+        env.messages.push(format!("process {pid} is not inspected: {refused}; iocrec tries again"));
         return;
     };
     let shortfall = Shortfall::Unanswered(refused);
-    env.messages.push(format!("{}: {shortfall}; it is tried again", ioc.label()));
+    env.messages.push(format!("{}: {shortfall}; iocrec tries again", ioc.label()));
     ioc.shortfalls.add(shortfall);
     ioc.announce(env, now);
 }

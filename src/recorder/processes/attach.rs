@@ -1,4 +1,4 @@
-//! From when to when an IOC's hits are taken: the facts `Attached` and `Detached`.
+//! The span in which an IOC's hits are taken: the facts `Attached` and `Detached`.
 
 use iocrec_log::event::{Attached, Detached, Fact};
 
@@ -10,8 +10,8 @@ use crate::recorder::processes::describe::recording;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::shortfall::Shortfall;
 
-/// Begins to take an IOC's hits, if its layout and its records are known; else notes why not. True if the sources have
-/// something to adapt to. `since` is the recorder's start: nothing before it counts as missed.
+/// Begins to take an IOC's hits if its layout and its records are known; else notes why not. True if the sources must
+/// adapt. `since` is the recorder's start: nothing before it counts as missed.
 pub(super) fn begin_to_take_hits(
     env: &mut Env<'_>,
     maps: Option<&mut Maps>,
@@ -54,12 +54,12 @@ pub(super) fn begin_to_take_hits(
     changed
 }
 
-/// Notes that an IOC's probes had gone, and with them its hits. They were last seen in place at `until`.
+/// Notes that an IOC's probes, and with them its hits, were gone. They were last seen in place at `until`.
 pub(super) fn note_hold(env: &mut Env<'_>, now: u64, ioc: &mut TracedIoc, hold: Hold, until: u64) {
     let lost = match hold {
         Hold::Holds => return,
         Hold::HeldAnew => None,
-        // that is its end
+        // the process has ended
         Hold::Lost(_) if env.procfs().start(ioc.pid) != Some(ioc.start) => return,
         Hold::Lost(reason) => Some(Shortfall::ProbesLost(reason)),
     };

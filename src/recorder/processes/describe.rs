@@ -1,4 +1,4 @@
-//! What the log and people get to know of a traced process.
+//! Descriptions of a traced process, for the log and for people.
 
 use iocrec_log::event::{Ioc, IocId, Linkage};
 
@@ -6,7 +6,7 @@ use crate::inspector::ProcessInfo;
 use crate::ioc::{redact, script, IocProcess};
 use crate::recorder::env::Env;
 
-/// What /proc says of a process that is traced from now on.
+/// Describes a newly traced process by /proc.
 pub(super) fn describe(env: &mut Env<'_>, pid: u32, start: u64, about: &ProcessInfo) -> Ioc {
     let ProcessInfo { command, exe, cwd, user } = about.clone();
     let id: IocId = env.run.ids.ioc();
@@ -28,9 +28,9 @@ pub(super) fn describe(env: &mut Env<'_>, pid: u32, start: u64, about: &ProcessI
     }
 }
 
-/// What an IOC says of itself.
+/// Adds the IOC's description of itself.
 pub(super) fn identify(process: &IocProcess, about: &mut Ioc) {
-    // read while it ended it has none
+    // an IOC that was read while it ended has none
     if !process.name.is_empty() {
         about.name.clone_from(&process.name);
     }
@@ -38,7 +38,7 @@ pub(super) fn identify(process: &IocProcess, about: &mut Ioc) {
     about.environment.clone_from(&process.environment);
 }
 
-/// The line about a process that is recorded from now on.
+/// The line about a newly recorded process.
 pub(super) fn recording(ioc: &Ioc) -> String {
     let what = match (ioc.linkage, ioc.base_version.as_str()) {
         (Linkage::Foreign, _) => "a CA server that is not EPICS Base".to_string(),

@@ -1,4 +1,4 @@
-//! Lets processes go that have ended, or become something else.
+//! Ends the tracing of processes that have ended, or become something else.
 
 use iocrec_log::event::{Fact, IocEnd};
 
@@ -9,7 +9,7 @@ use crate::recorder::processes::answers::Answers;
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::sources::hits::note_left_out;
 
-/// Lets ended processes go. Their last hits and packets have been taken.
+/// Ends the tracing of ended processes. Their last hits and packets have been taken.
 pub(super) fn let_go(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut Answers) {
     let env = &cx.env;
     let mut gone: Vec<(u32, Option<&str>)> = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn let_go(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut 
     }
 }
 
-/// Lets those go whose record database was found to be gone by a hit.
+/// Ends the tracing of processes whose record database a hit has shown to be gone.
 pub(super) fn end_those_without_database(cx: &mut Context<'_>, inspector: &Inspector, answers: &mut Answers) {
     let gone: Vec<u32> = cx.iocs.iter().filter(|ioc| ioc.database_is_gone).map(|ioc| ioc.pid).collect();
     for pid in gone {
@@ -40,7 +40,7 @@ pub(super) fn end_those_without_database(cx: &mut Context<'_>, inspector: &Inspe
     }
 }
 
-/// Ends the tracing of a process. `why` is given for one that lives on as something else.
+/// Ends the tracing of a process. `why` is given for a process that lives on as something else.
 pub(super) fn end(
     cx: &mut Context<'_>,
     inspector: &Inspector,
@@ -67,7 +67,7 @@ pub(super) fn end(
 
 /// Why a traced process counts as ended although it lives: it runs another program.
 pub(super) fn became_another(env: &Env<'_>, ioc: &TracedIoc) -> Option<&'static str> {
-    // both are unknown of a process that is just ending
+    // both are unknown for a process that is just ending
     let image = env.procfs().image(ioc.pid);
     let other = image.is_some() && ioc.image.is_some() && image != ioc.image;
     other.then_some("its process runs another program, or the same anew")

@@ -1,7 +1,8 @@
-//! The processes of this machine: finds those to trace, and follows each through its life.
+//! The processes of this machine: finds those to trace, and follows each until it ends.
 //!
-//! The inspector's threads look at processes ([`crate::inspector`]) and send reports. This source works on the reports: [`adopt`] takes it in, [`ports`] finds where it serves, [`attach`] begins to take
-//! its hits and notes gaps, [`answers`] who does not answer, [`end`] lets it go.
+//! The inspector's threads inspect processes ([`crate::inspector`]) and send reports. This source handles them:
+//! [`adopt`] begins to trace a process, [`ports`] finds its server ports, [`attach`] begins to take its hits and notes
+//! gaps, [`answers`] keeps track of processes that do not answer, [`end`] ends the tracing.
 
 mod adopt;
 mod answers;
@@ -35,18 +36,18 @@ use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::shortfall::Shortfall;
 use crate::recorder::sources::Source;
 
-/// Reports that are worked on before hits are taken again: 4,000 records, some milliseconds.
+/// Reports to handle before hits are taken again: 4,000 records, some milliseconds.
 const REPORTS: usize = 4;
 
 /// See the module.
 pub struct Processes {
     inspector: Inspector,
     discovery: Discovery,
-    /// Monotonic time at which this began, nanoseconds: what began before was not missed by us.
+    /// Monotonic time at which this recorder began, nanoseconds: events before it were not missed.
     since: u64,
-    /// Which processes serve, and where.
+    /// Finds which processes serve, and where.
     ports: PortSearch,
-    /// Which processes do not answer.
+    /// The processes that do not answer.
     answers: Answers,
 }
 
@@ -73,7 +74,7 @@ impl Processes {
         }
     }
 
-    /// Notices processes that have just begun.
+    /// Finds processes that have just started.
     fn discover(&mut self, env: &Env<'_>) {
         if let Started::Ids(numbers) = self.discovery.poll() {
             if env.options.pids.is_empty() {
@@ -83,7 +84,7 @@ impl Processes {
         }
     }
 
-    /// Works on a report.
+    /// Handles a report.
     fn work_on(&mut self, cx: &mut Context<'_>, report: Report) {
         let Report { pid, start, finding } = report;
         let now = cx.env.monotonic();
@@ -121,7 +122,7 @@ impl Processes {
     }
 }
 
-/// Works on a finding about a traced process. True if something has changed that others adapt to.
+/// Handles a finding about a traced process. True if it has changed something that others adapt to.
 fn work_on_traced(
     env: &mut Env<'_>,
     circuits: &mut Circuits,
@@ -180,7 +181,7 @@ fn work_on_traced(
             });
             circuits.server_threads.unknown.extend(unknown);
         }
-        // not about one that is traced
+        // these are not about a traced process
         Finding::Ioc { .. }
         | Finding::Servers(_)
         | Finding::CallSite { .. }
@@ -190,9 +191,9 @@ fn work_on_traced(
     false
 }
 
-/// Notes that not all of an IOC's records were found: how many its lists claim to hold, and how many were.
+/// Notes that not all of an IOC's records were found: the number that its lists claim to hold, and the number found.
 fn note_not_walked(env: &mut Env<'_>, time: u64, claimed: u64, found: u64, cause: String) {
-    // a list that claims nonsense does not say how many are missing
+    // a list with an absurd claim does not show how many are missing
     let known = claimed <= records::MAX_NODES as u64;
     let count = if known { claimed.saturating_sub(found) } else { 0 };
     env.push(time, Fact::Loss(Loss { source: LossSource::Names, count, since: time, cause }));
@@ -207,7 +208,7 @@ impl Source for Processes {
         self.inspector.end_start();
         let iocs = &cx.iocs;
         let missing = cx.env.options.pids.iter().copied().filter(|&pid| !iocs.has(pid));
-        // one that takes long to look at may be one all the same
+        // a process that takes long to inspect may still be an IOC
         let missing: Vec<StartError> = missing
             .filter(|&pid| {
                 is_through || self.answers.unanswered(pid).is_some() || cx.env.procfs().start(pid).is_none()
@@ -223,7 +224,7 @@ impl Source for Processes {
         }
         if !is_through {
             cx.env.messages.push(
-                "not all processes have been looked at yet; IOCs are recorded as they are found".into(),
+                "not all processes have been inspected yet; IOCs are recorded as they are found".into(),
             );
         } else if cx.iocs.is_empty() {
             cx.env.messages.push(

@@ -1,9 +1,8 @@
 //! The ports of Channel Access and PV Access servers: of IOCs, and of other CA servers.
 //!
-//! To find the servers means reading all processes' descriptors, so it is done every few seconds; those of IOCs that have
-//! just begun are looked for more often. A new server
-//! counts as no IOC once an inspection made after it began to serve has found no EPICS Base: IOCs map Base before they
-//! serve.
+//! To find the servers means reading all processes' descriptors, so it is done every few seconds, and more often for
+//! IOCs that have just started. A new server counts as not an IOC once an inspection that began after it started to
+//! serve has found no EPICS Base: IOCs map Base before they serve.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -15,44 +14,44 @@ use crate::recorder::processes::describe::{describe, recording};
 use crate::recorder::registry::traced_ioc::TracedIoc;
 use crate::recorder::registry::Registry;
 
-/// How often servers are looked for, nanoseconds.
+/// Interval between searches for servers, nanoseconds.
 const PERIOD: u64 = 5_000_000_000;
-/// The same while one may be an IOC.
+/// Interval while a server may be an IOC.
 const SOON: u64 = 100_000_000;
-/// How long the start waits for that.
+/// Longest wait of the start for that.
 const SUSPECTED: Duration = Duration::from_secs(1);
 
 /// The search for servers.
 #[derive(Default)]
 pub struct PortSearch {
-    /// When all processes are searched next, monotonic.
+    /// Time of the next search of all processes, monotonic.
     next: u64,
-    /// The inspector was asked, and has not answered yet.
+    /// Whether the inspector has a request that it has not answered yet.
     is_asked: bool,
-    /// Processes that serve and may be IOCs, until they have been looked at again; since when.
+    /// Processes that serve and may be IOCs, until their next inspection; since when.
     suspects: HashMap<u32, Instant>,
 }
 
 impl PortSearch {
-    /// A process was found to be an IOC.
+    /// Notes that a process is an IOC.
     pub fn found_ioc(&mut self, pid: u32) {
         self.suspects.remove(&pid);
         self.next = 0;
     }
 
-    /// Only these live.
+    /// Forgets all processes but these.
     pub fn retain(&mut self, pids: &HashSet<u32>, iocs: &Registry) {
         self.suspects.retain(|&pid, _| pids.contains(&pid) && !iocs.has(pid));
     }
 
-    /// Is every server known that was there at first?
+    /// Whether every server is known that existed at the start.
     pub fn is_through(&self) -> bool {
-        // a server that might be an IOC is waited for, but not one that does not answer
+        // wait for a server that might be an IOC, but not for one that does not answer
         let waits = self.suspects.values().any(|since| since.elapsed() < SUSPECTED);
         !self.is_asked && self.next != 0 && !waits
     }
 
-    /// Searches at once where that is due.
+    /// Searches at once where a search is due.
     pub fn search_if_due(&mut self, cx: &Context<'_>, inspector: &Inspector) {
         let now = cx.env.monotonic();
         if self.next <= now {
@@ -60,7 +59,7 @@ impl PortSearch {
         }
     }
 
-    /// Asks which processes serve, if it is time to.
+    /// Asks which processes serve, if a search is due.
     pub fn search(&mut self, cx: &Context<'_>, inspector: &Inspector, now: u64) {
         if self.is_asked {
             return;
@@ -77,7 +76,7 @@ impl PortSearch {
         self.is_asked = request.is_some_and(|request| inspector.request(request));
     }
 
-    /// Takes over which servers there are, since when, and what /proc says of those that are no IOCs.
+    /// Takes over the servers found, since when they serve, and their descriptions by /proc where they are not IOCs.
     pub fn note(&mut self, cx: &mut Context<'_>, inspector: &Inspector, now: u64, found: Vec<CaServer>) {
         self.is_asked = false;
         for CaServer { server, start, process: about } in found {

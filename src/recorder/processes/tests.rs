@@ -1,4 +1,4 @@
-//! The life of traced processes, by the inspector's reports.
+//! Tests of the life of traced processes, by the inspector's reports.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn info() -> ProcessInfo {
 }
 
 impl Bed {
-    /// Works on a report of the process that began at `start`; what was handed to the sink.
+    /// Handles a report of the process that began at `start`. Returns the facts handed to the sink.
     fn report(&mut self, start: u64, finding: Finding) -> Vec<Fact> {
         let report = Report { pid: PID, start, finding };
         self.processes.work_on(&mut self.bench.context(), report);
@@ -53,7 +53,7 @@ impl Bed {
         Finding::Ioc { ioc: self.ioc.process.clone(), process: info(), placed: 3, not_probed }
     }
 
-    /// Notices what has ended.
+    /// Notices ended processes.
     fn survey(&mut self) -> Vec<Fact> {
         self.processes.survey(&mut self.bench.context());
         self.facts()
@@ -114,7 +114,7 @@ fn a_report_about_the_process_that_had_the_number_before_counts_for_nothing() {
     assert_eq!(bed.report(1, Finding::Records(vec![found_record(address, "T:A")])), []);
     assert_eq!(bed.report(7, Finding::Records(vec![found_record(address, "T:A")])).len(), 1);
     assert!(bed.bench.iocs.has(PID));
-    // another one has the number now
+    // another process has the number now
     bed.bench.procfs.set(PID, FakeProcess { start: 8, ..FakeProcess::default() });
     assert_eq!(ends(&bed.survey()).len(), 1);
 }
@@ -134,7 +134,7 @@ fn a_process_that_becomes_another_is_another() {
     assert_eq!(only_ioc(&bed.report(1, found)).id, 2);
     let facts = bed.report(1, Finding::DatabaseGone);
     assert_eq!(ends(&facts), [&IocEnd { ioc: 2, how: DATABASE_GONE.into() }]);
-    // or so a hit finds it
+    // or a hit finds it gone
     let found = bed.found();
     bed.report(1, found);
     let record = bed.ioc.calc("T:A");
@@ -171,7 +171,7 @@ fn a_server_may_come_to_be_an_ioc() {
         let server = Server { pid: PID, ports: ports.to_vec(), udp: Vec::new() };
         Finding::Servers(vec![CaServer { server, start: 1, process: Some(info()) }])
     };
-    // it may be one: it is looked at first
+    // it may be an IOC: it is inspected first
     assert_eq!(bed.report(0, server(&[5064])), []);
     assert!(!bed.bench.iocs.has(PID) && !bed.processes.is_through());
     let found = bed.found();
@@ -193,9 +193,9 @@ fn a_start_without_what_was_asked_for_says_why() {
     let found = bed.found();
     bed.report(1, found);
     assert!(bed.processes.started(&mut bed.bench.context(), true).is_ok(), "one of the two is there");
-    let line = format!("there is no process {OTHER_PID}; iocrec check lists the IOCs there are");
+    let line = format!("there is no process {OTHER_PID}; iocrec check lists the running IOCs");
     assert_eq!(bed.bench.messages.last(), Some(&line));
-    // one that takes long to look at may be one all the same, but not one that is gone
+    // a process that takes long to inspect may be an IOC, but one that has ended is not
     bed.bench.options.pids = vec![PID + 1];
     bed.bench.procfs.set(PID + 1, FakeProcess::default());
     assert!(bed.processes.started(&mut bed.bench.context(), false).is_ok());

@@ -1,13 +1,13 @@
-//! Outcomes of puts: fields that are read when the IOC has carried a put out.
+//! Outcomes of puts: fields that are read after the IOC has carried out a put.
 //!
-//! A put's hit is at the entry of a function, so it has the request and the old value. Whether the
-//! record took it, and how, shows in the field afterwards. It is read [`SOON`] after the last put to it,
-//! and once more [`LATER`] where it may still hold the old value: a put may wait for its record's lock. Only puts from
-//! outside count, not what records write to each other.
+//! A put's hit is at the entry of a function, so it has the request and the old value. The field shows afterwards
+//! whether and how the record took it. It is read [`SOON`] after the last put to it, and once more [`LATER`] if it may
+//! still hold the old value: a put may wait for its record's lock. Only puts from outside count, not writes of records
+//! to each other.
 //!
-//! Promises: at most [`MAX_A_SECOND`] puts a second, of all IOCs, cost one or two reads each, which are bounded
-//! ([`fields::MAX_BYTES`]); for each of the others the log gets an unknown value. A value carries the time after it was read;
-//! one whose reading was held up is read anew.
+//! Promises: at most [`MAX_A_SECOND`] puts a second, over all IOCs, cost one or two reads each, which are bounded
+//! ([`fields::MAX_BYTES`]); for each further put the log gets an unknown value. A value carries the time after its
+//! read; if a read was held up, the field is read again.
 
 use std::collections::HashMap;
 
@@ -18,23 +18,24 @@ use crate::ioc::fields;
 use crate::recorder::env::Env;
 use crate::recorder::registry::owner::Owner;
 
-/// When a field is read, nanoseconds after the last put to it: dbPut works within microseconds.
+/// Delay of the first read after the last put to a field, nanoseconds: dbPut works within microseconds.
 const SOON: u64 = 20_000_000;
-/// And a last time, where it had not changed: the lock of a long chain is held for some hundred milliseconds at most.
+/// Delay of the last read, if the field had not changed: the lock of a long chain is held for some hundred milliseconds
+/// at most.
 const LATER: u64 = 500_000_000;
-/// A read takes microseconds. If it took longer, this thread was held up in it, and nobody knows when the IOC's
-/// memory was read: the reader believes what is read 10 ms after a put.
+/// Longest read that counts, nanoseconds. A read takes microseconds; if it took longer, this thread was held up in it,
+/// and the time of the read is unknown: iocreplay trusts a value that was read 10 ms after a put.
 const HELD_UP: u64 = 5_000_000;
-/// Puts a second after which a field is read: a person or a script makes some tens, and this number of reads costs some
+/// Puts a second after which a field is read: a person or a script makes some tens, and these reads cost some
 /// milliseconds.
 pub const MAX_A_SECOND: u64 = 200;
 
 /// A put.
 #[derive(Clone, Copy, Debug)]
 pub struct PutTo {
-    /// When it was made, monotonic, nanoseconds.
+    /// Time of the put, monotonic, nanoseconds.
     pub time: u64,
-    /// Its record's id and address.
+    /// Its record's id.
     pub record: RecordId,
     /// Address of the record.
     pub address: u64,
@@ -42,12 +43,12 @@ pub struct PutTo {
     pub field: FieldId,
     /// Address of the field's description.
     pub description: u64,
-    /// Thread that carries it out.
+    /// Thread that carries out the put.
     pub tid: u32,
-    /// The record's processing, if it follows, shows the outcome: the put is to the value field, and that is no array or
-    /// long string, of which the probe reads a part.
+    /// Whether the record's processing, if it follows, shows the outcome: the put is to the value field, and that is
+    /// not an array or a long string, of which the probe reads only a part.
     pub shown_by_processing: bool,
-    /// It counts only if an earlier hit of the same put was noted.
+    /// Whether it counts only if an earlier hit of the same put was noted.
     pub follows: bool,
 }
 
@@ -57,7 +58,7 @@ struct Due {
     old: Value,
 }
 
-/// Fields of one IOC that are to be read, by the record's address.
+/// Fields of one IOC to read, by the record's address.
 #[derive(Default)]
 pub struct AfterPuts(HashMap<u64, Vec<Due>>);
 
@@ -81,12 +82,12 @@ impl AfterPuts {
         self.0.entry(to.address).or_default().push(due);
     }
 
-    /// Is a field of the record to be read?
+    /// Whether a field of the record is to be read.
     pub fn has(&self, address: u64) -> bool {
         !self.0.is_empty() && self.0.contains_key(&address)
     }
 
-    /// A record has completed on a thread, which showed its value.
+    /// Notes that a record has completed on a thread, which showed its value.
     pub fn completed(&mut self, tid: u32, address: u64) {
         if self.0.is_empty() {
             return;
@@ -98,7 +99,7 @@ impl AfterPuts {
         }
     }
 
-    /// Does the reads that are due. Call it some times a second.
+    /// Does the reads that are due. Call this some times a second.
     pub fn read(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>) {
         let Ok(layout) = &owner.process.layout else {
             self.0.retain(|_, due| {
@@ -131,14 +132,14 @@ impl AfterPuts {
         });
     }
 
-    /// How many fields are to be read.
+    /// Number of fields to read.
     #[cfg(test)]
     fn count(&self) -> usize {
         self.0.values().map(Vec::len).sum()
     }
 }
 
-/// Is it certain that these are two values? Arrays and long texts were read in part before.
+/// Whether the two values certainly differ. Arrays and long texts may have been read only in part before.
 fn has_changed(old: &Value, value: &Value) -> bool {
     match (old, value) {
         (Value::Unknown | Value::Array(_), _) | (_, Value::Unknown | Value::Array(_)) => false,

@@ -1,7 +1,7 @@
 //! The places in an IOC's code that call the probed functions.
 //!
-//! A site is defined with its first hit. Which function it lies in takes a look into a symbol table, by another thread;
-//! meanwhile the sink holds events back ([`crate::recorder::sink::Sink::await_site`]).
+//! A call site is defined at its first hit. To find its function, another thread searches a symbol table; meanwhile the
+//! sink holds events back ([`crate::recorder::sink::Sink::await_site`]).
 
 use iocrec_log::event::{CallSite, CallSiteId};
 
@@ -11,17 +11,17 @@ use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
 
-/// Those of one IOC, by return address.
+/// The call sites of one IOC, by return address.
 #[derive(Default)]
 pub struct CallSites(AddressMap<u64, CallSiteId>);
 
 impl CallSites {
-    /// How many are remembered.
+    /// Number of call sites remembered.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// A site that is defined already; 0 for the address 0, which says that it could not be read.
+    /// The call site at an address if it is already defined; 0 for address 0, which means that it could not be read.
     pub fn known(&self, address: u64) -> Option<CallSiteId> {
         if address == 0 {
             return Some(0);
@@ -29,7 +29,7 @@ impl CallSites {
         self.0.get(&address).copied()
     }
 
-    /// Defines the site with this return address; 0 if there are too many.
+    /// Defines the call site with this return address; 0 if there are too many.
     pub fn define(&mut self, env: &mut Env<'_>, time: u64, owner: Owner<'_>, address: u64) -> CallSiteId {
         if env.run.limits.call_sites >= MAX_CALL_SITES {
             return 0;

@@ -1,5 +1,4 @@
-//! The fields of an IOC's record types, and the menus that they choose from. Both are defined when a put to such a field
-//! is seen.
+//! The fields of an IOC's record types, and their menus. Both are defined when a put to such a field is seen.
 
 use std::collections::hash_map::Entry;
 
@@ -11,7 +10,7 @@ use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::rereads::Reread;
 
-/// A field that is defined.
+/// A defined field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownField {
     /// Its id.
@@ -20,17 +19,17 @@ pub struct KnownField {
     pub reread: Option<Reread>,
 }
 
-/// Those of one IOC.
+/// The fields and menus of one IOC.
 #[derive(Default)]
 pub struct Fields {
-    /// By the address of the description (dbFldDes); `None`: the description made no sense.
+    /// By the address of the description (dbFldDes); `None`: the description was not valid.
     fields: AddressMap<u64, Option<KnownField>>,
     /// By the address of the menu.
     menus: AddressMap<u64, MenuId>,
 }
 
 impl Fields {
-    /// The field with a description at this address, defined if it is new; `None` where the description makes no sense.
+    /// The field whose description is at this address, defined if it is new; `None` if the description is not valid.
     pub fn get(
         &mut self,
         env: &mut Env<'_>,

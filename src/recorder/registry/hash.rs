@@ -1,10 +1,10 @@
-//! Maps by numbers and addresses, cheap enough for every hit.
+//! Maps with numbers and addresses as keys, cheap enough for every hit.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Hashes numbers and addresses, which nobody chooses with bad intent: each is multiplied by 2^64 divided by
-/// the golden ratio (Knuth, The Art of Computer Programming 3, 6.4), the well-mixed high bits folded down.
+/// Hashes numbers and addresses, which no attacker chooses: multiplies each by 2^64 divided by the golden ratio (Knuth,
+/// The Art of Computer Programming 3, 6.4) and folds down the well-mixed high bits.
 #[derive(Default)]
 pub struct AddressHasher(u64);
 
@@ -26,5 +26,5 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// A map by numbers and addresses.
+/// A map with numbers or addresses as keys.
 pub type AddressMap<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;

@@ -1,7 +1,7 @@
-//! The links of an IOC's records: which record a link lies in, and which CP links a record has.
+//! The links of an IOC's records: the record that a link lies in, and the CP links of a record.
 //!
-//! Where a record is processed for a CP link the log holds the record's CP links, so that the reader can name the source
-//! where it can be but one.
+//! When a record is processed for a CP link, the log gets the record's CP links, so that iocreplay can name the source
+//! if there is only one candidate.
 
 use iocrec_log::event::{Fact, FieldValue, RecordId};
 
@@ -13,28 +13,28 @@ use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::records::Records;
 
-/// A record's CP links are written again after this time, nanoseconds, so that they are in every log of some minutes.
+/// Least time between two writes of a record's CP links, nanoseconds, so that every log of some minutes has them.
 const CP_LINKS_HOLD: u64 = 60_000_000_000;
-/// Records a second whose CP links are read, since it takes a read for each link.
+/// Records a second whose CP links are read, since each link takes a read.
 const CP_LINKS_A_SECOND: u64 = 20;
 
-/// Those of one IOC.
+/// The links of one IOC.
 #[derive(Default)]
 pub struct Links {
-    /// By the address of a struct link that does not say so itself: the address of its record.
+    /// By the address of a struct link that does not name its record: the address of the record.
     owners: AddressMap<u64, u64>,
-    /// By the address of a record: when its CP links were written.
+    /// By the address of a record: the time when its CP links were written.
     linked: AddressMap<u64, u64>,
 }
 
 impl Links {
-    /// What this IOC no longer takes of the limits when it is forgotten.
+    /// Returns this IOC's share of the limits when the IOC is forgotten.
     pub fn give_back(&self, limits: &mut Limits) {
         limits.link_owners = limits.link_owners.saturating_sub(self.owners.len());
         limits.linked_records = limits.linked_records.saturating_sub(self.linked.len());
     }
 
-    /// The address of the record that a struct link lies in, where it does not say so itself (before Base 3.16.1).
+    /// The address of the record that a struct link lies in, where the link does not name it (before Base 3.16.1).
     pub fn owner(&mut self, env: &mut Env<'_>, of: Owner<'_>, records: &Records, link: u64) -> Option<u64> {
         if let Some(&known) = self.owners.get(&link) {
             return Some(known);
@@ -51,7 +51,7 @@ impl Links {
     }
 
     /// Writes the CP links of a record that was processed at a time on a thread that follows links, unless they were
-    /// written a while ago.
+    /// written recently.
     pub fn write_cp_links(
         &mut self,
         env: &mut Env<'_>,
@@ -81,7 +81,7 @@ impl Links {
         }
     }
 
-    /// A link of a record was changed: its CP links are written anew.
+    /// Notes a changed link of a record: its CP links are written anew.
     pub fn changed(&mut self, env: &mut Env<'_>, address: u64) {
         if self.linked.remove(&address).is_some() {
             env.run.limits.linked_records -= 1;

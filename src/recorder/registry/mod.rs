@@ -1,10 +1,10 @@
 //! The traced IOCs, with the threads, records, fields, call sites and scan lists of each.
 //!
-//! Hits carry addresses. The first hit of each address is the moment to read its name out of the IOC, and
-//! to define it in the log before it is used; after that a hit costs a look-up in a hash map of its IOC.
+//! Hits carry addresses. The first hit of each address reads its name from the IOC and defines it in the log before its
+//! first use; after that a hit costs a look-up in a hash map of its IOC.
 //!
-//! A [`TracedIoc`] holds everything that belongs to one process, and [`Registry::remove`] drops it. State that lasts longer
-//! is in [`Run`].
+//! A [`TracedIoc`] holds everything that belongs to one process, and [`Registry::remove`] drops it. State that lasts
+//! longer is in [`Run`].
 
 pub mod after_puts;
 pub mod call_sites;
@@ -37,39 +37,39 @@ impl Registry {
         self.0.get(&pid).map(|ioc| &**ioc)
     }
 
-    /// A traced process, to be changed.
+    /// A traced process, mutable.
     pub fn get_mut(&mut self, pid: u32) -> Option<&mut TracedIoc> {
         self.0.get_mut(&pid).map(|ioc| &mut **ioc)
     }
 
-    /// Is a process traced?
+    /// Whether a process is traced.
     pub fn has(&self, pid: u32) -> bool {
         self.0.contains_key(&pid)
     }
 
-    /// Is none traced?
+    /// Whether no process is traced.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All.
+    /// All traced processes.
     pub fn iter(&self) -> impl Iterator<Item = &TracedIoc> {
         self.0.values().map(|ioc| &**ioc)
     }
 
-    /// All, to be changed.
+    /// All traced processes, mutable.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut TracedIoc> {
         self.0.values_mut().map(|ioc| &mut **ioc)
     }
 
-    /// Takes a process in, in place of one with the same pid.
+    /// Adds a process, in place of any with the same pid.
     pub fn add(&mut self, ioc: TracedIoc, run: &mut Run) {
         let pid = ioc.pid;
         self.remove(pid, run);
         self.0.insert(pid, Box::new(ioc));
     }
 
-    /// Forgets a process with everything that belongs to it.
+    /// Removes a process with everything that belongs to it.
     pub fn remove(&mut self, pid: u32, run: &mut Run) -> Option<Box<TracedIoc>> {
         let gone = self.0.remove(&pid)?;
         run.limits.call_sites = run.limits.call_sites.saturating_sub(gone.call_sites.count());
@@ -80,7 +80,7 @@ impl Registry {
         Some(gone)
     }
 
-    /// Forgets the threads that have ended. Gives back those of IOCs that live.
+    /// Forgets the threads that have ended. Returns the live threads of all IOCs.
     pub fn sweep_threads(&mut self, procfs: &dyn Procfs) -> HashSet<u32> {
         let mut all = HashSet::new();
         for ioc in self.iter_mut().filter(|ioc| ioc.process.is_some()) {

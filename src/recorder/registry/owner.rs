@@ -6,11 +6,11 @@ use iocrec_log::event::IocId;
 
 use crate::ioc::IocProcess;
 
-/// Whose things are defined.
+/// The IOC whose things are defined.
 #[derive(Clone, Copy)]
 pub struct Owner<'a> {
     /// Its id.
     pub id: IocId,
-    /// Its process, as it was last looked at.
+    /// Its process, as last inspected.
     pub process: &'a Arc<IocProcess>,
 }

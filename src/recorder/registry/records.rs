@@ -1,7 +1,7 @@
 //! The records of an IOC and their aliases.
 //!
-//! Hits carry a record's address. A record is defined when the walk through the record database finds it, or else at its
-//! first hit, with the name that is read from its memory. Records that the user does not want are known by having no id.
+//! Hits carry a record's address. A record is defined when the walk through the record database finds it, or else at
+//! its first hit, by the name in its memory. Records that the user does not want have no id.
 
 use std::collections::hash_map::Entry;
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use crate::recorder::registry::owner::Owner;
 /// Bytes of a record's name without its NUL; the name is the first member of dbCommon.
 const RECORD_NAME: usize = epics::limits::PVNAME_STRINGSZ - 1;
 
-/// Those of one IOC.
+/// The records of one IOC.
 #[derive(Default)]
 pub struct Records {
     /// By the address of the dbCommon; `None`: not wanted.
@@ -37,7 +37,7 @@ impl Records {
         self.known(address).flatten()
     }
 
-    /// The address of the last record that begins at an address or before.
+    /// The address of the last record that begins at or before an address.
     pub fn last_up_to(&self, address: u64) -> Option<u64> {
         self.ids.keys().copied().filter(|&record| record <= address).max()
     }
@@ -61,7 +61,7 @@ impl Records {
         self.enter(env, time, owner, address, name, rtype.unwrap_or_default())
     }
 
-    /// Defines a record that was found in the database, or an alias of one; the record's id, if it is wanted.
+    /// Defines a record found in the database, or an alias of one. Returns the record's id if it is wanted.
     pub fn define_found(
         &mut self,
         env: &mut Env<'_>,
@@ -71,7 +71,7 @@ impl Records {
     ) -> Option<RecordId> {
         let FoundRecord { address, name, rtype, alias, states, node } = found;
         if alias {
-            // of a record that is unwanted or was not believed: the log has nothing to tie the name to
+            // of a record that is unwanted or was not valid: the log has nothing to tie the name to
             let record = self.id(address)?;
             if self.aliases.insert(node) {
                 env.push(time, Fact::Alias(Alias { record, name }));
@@ -88,7 +88,7 @@ impl Records {
         Some(record)
     }
 
-    /// Enters a record that is not known yet.
+    /// Adds a record that is not known yet.
     fn enter(
         &mut self,
         env: &mut Env<'_>,

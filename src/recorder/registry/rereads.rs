@@ -1,5 +1,5 @@
-//! Side effects of puts: the scan list of a record changes (a put to SCAN, PRIO, EVNT), or its enum strings (ZNAM,
-//! ONST ...). They are read again when the IOC has carried the put out.
+//! Side effects of puts: a record's scan list (a put to SCAN, PRIO, EVNT) or its enum strings (ZNAM, ONST ...) change.
+//! They are read again after the IOC has carried out the put.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,16 @@ use crate::recorder::env::Env;
 use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::scan_lists::ScanLists;
 
-/// When it is read, nanoseconds after the put: dbPut works within microseconds, but may wait for the lock of a scan list
-/// that is long.
+/// Delay of the first read, nanoseconds after the put: dbPut works within microseconds, but may wait for the lock of a
+/// long scan list.
 const SOON: u64 = 20_000_000;
-/// And once more, in case it did.
+/// Delay of a second read, in case it did.
 const LATER: u64 = 1_000_000_000;
 
 /// A part of a record that is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reread {
-    /// On which scan list it is.
+    /// Its scan list.
     ScanList,
     /// Its enum strings.
     EnumStrings,
@@ -39,20 +39,20 @@ impl Reread {
     }
 }
 
-/// When something is read again.
+/// Times of the reads of one part.
 struct Due {
     record: RecordId,
     next: u64,
-    /// And a last time.
+    /// Time of the last read.
     last: u64,
 }
 
-/// Those of one IOC that are due, by the record's address.
+/// The reads of one IOC that are due, by the record's address.
 #[derive(Default)]
 pub struct Rereads(HashMap<(u64, Reread), Due>);
 
 impl Rereads {
-    /// A put was made at a time.
+    /// Notes a put made at a time.
     pub fn note(&mut self, time: u64, address: u64, record: RecordId, reread: Reread) {
         let soon = time.saturating_add(SOON);
         let due = self.0.entry((address, reread)).or_insert(Due { record, next: soon, last: soon });
@@ -60,7 +60,7 @@ impl Rereads {
         due.last = time.saturating_add(LATER);
     }
 
-    /// Does the reads that are due. Call it some times a second.
+    /// Does the reads that are due. Call this some times a second.
     pub fn read(&mut self, env: &mut Env<'_>, now: u64, owner: Owner<'_>, lists: &mut ScanLists) {
         self.0.retain(|&(address, reread), due| {
             if due.next > now {

@@ -1,8 +1,7 @@
-//! The scan lists of an IOC, and which record is on which.
+//! The scan lists of an IOC, and the scan list of each record.
 //!
-//! Records are looked up when they become known, when a put has moved them, and again and again while
-//! their SCAN says that they are on a list and the IOC has not put them there (before iocInit is done). The log
-//! gets changes only.
+//! Records are looked up when they become known, when a put has moved them, and repeatedly while their SCAN says that
+//! they are on a list and the IOC has not put them there (before iocInit is done). The log gets changes only.
 
 use iocrec_log::event::{Fact, RecordId, RecordScan, ScanList, ScanListId};
 
@@ -17,23 +16,23 @@ use crate::recorder::registry::owner::Owner;
 const SHORTEST_PAUSE: u64 = 1_000_000_000;
 const LONGEST_PAUSE: u64 = 8_000_000_000;
 
-/// Those of one IOC.
+/// The scan lists of one IOC.
 #[derive(Default)]
 pub struct ScanLists {
-    /// The choices of menuScan, once needed.
+    /// The choices of menuScan, read when first needed.
     periods: Vec<String>,
     /// By the address of the scan_list.
     known: AddressMap<u64, ScanListId>,
-    /// On which list each record is, as the log has it.
+    /// The list of each record, as the log has it.
     placed: AddressMap<RecordId, ScanListId>,
-    /// Records that should be on a list and are on none, and their addresses.
+    /// Records that should be on a list and are not, with their addresses.
     waiting: Vec<(RecordId, u64)>,
     next: u64,
     pause: u64,
 }
 
 impl ScanLists {
-    /// Looks records up, by ids and addresses; changes go to the sink.
+    /// Looks up records, by ids and addresses; changes go to the sink.
     pub fn look(&mut self, env: &mut Env<'_>, time: u64, owner: Owner<'_>, records: &[(RecordId, u64)]) {
         let (id, memory) = (owner.id, &owner.process.memory);
         let layout = owner.process.layout.as_ref().ok();
@@ -72,7 +71,7 @@ impl ScanLists {
         }
     }
 
-    /// Looks those up again that should be on a list and were on none, when it is time to.
+    /// Looks up the records again that should be on a list and were not, when that is due.
     pub fn look_again(&mut self, env: &mut Env<'_>, time: u64, owner: Owner<'_>) {
         if self.waiting.is_empty() || time < self.next {
             return;
@@ -81,7 +80,7 @@ impl ScanLists {
         waiting.sort_unstable();
         waiting.dedup();
         self.look(env, time, owner, &waiting);
-        // where one has come to be others will
+        // where one has appeared others will
         let slower = if self.waiting.len() < waiting.len() { 0 } else { self.pause * 2 };
         self.pause = slower.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         self.next = time + self.pause;

@@ -1,4 +1,4 @@
-//! The registry: what is defined, once, and forgotten with its process.
+//! Tests of the registry: everything is defined once, and forgotten with its process.
 
 use iocrec_log::event::{Fact, PactCheck, Record};
 
@@ -112,7 +112,7 @@ fn what_ended_is_forgotten_and_its_ids_are_not_used_again() {
     assert_eq!(again, 2);
     assert_eq!((record(&mut bench, PID, address), site(&mut bench)), (Some(2), 2));
     assert_eq!(names(&bench), [(1, "T:A".to_string()), (2, "T:A".to_string())]);
-    // and one that takes its place before its end was seen
+    // and one that takes its place before its end was noticed
     bench.trace(&ioc);
     assert_eq!(bench.run.limits.call_sites, 0);
     assert_eq!(record(&mut bench, PID, address), Some(3));
@@ -133,7 +133,7 @@ fn call_sites_have_a_limit_for_all_iocs_together() {
     assert_eq!(sites(&mut bench, 0, 1), [0], "no return address");
 }
 
-/// dbFreeBase and another database: what is hit from then on may be that one's.
+/// dbFreeBase and another database: later hits may belong to that one.
 #[test]
 fn a_record_of_a_reloaded_database_is_not_taken_for_the_old_ones() {
     let (mut bench, mut ioc) = (Bench::new(), TestIoc::new(PID));
@@ -181,14 +181,14 @@ fn a_thread_s_number_may_be_another_s_after_its_end() {
     assert_eq!(threads.iter().map(name).collect::<Vec<_>>(), expected);
 }
 
-/// A record's processing that is not seen to complete is looked at: once it has returned in any case, before that only
-/// where PACT says why.
+/// A record whose processing is not seen to complete is checked: always once the processing has returned, before that
+/// only if PACT says why.
 #[test]
 fn records_that_do_not_complete_are_looked_at() {
     let (mut bench, mut ioc) = (Bench::new(), TestIoc::new(PID));
     let (done, hangs, returned, works) =
         (ioc.calc("DONE"), ioc.calc("HANGS"), ioc.calc("RETURNED"), ioc.calc("WORKS"));
-    // it may be active again, which says nothing of the time that has completed
+    // it may be active again, which shows nothing about the time that has completed
     ioc.put(done, PACT, &[1]);
     ioc.put(hangs, PACT, &[1]);
     bench.trace(&ioc);

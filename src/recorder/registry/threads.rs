@@ -1,7 +1,7 @@
-//! The threads that hits come from, and the record that each processes.
+//! The threads that hits come from, and the record that each one processes.
 //!
-//! A thread is defined at its first hit. The last record that began to process there is known, so that one that does not
-//! complete can be read: do PACT or DISA say why?
+//! A thread is defined at its first hit. The last record that began to process on it is remembered, so that a record
+//! that does not complete can be read: PACT or DISA may say why.
 
 use iocrec_log::event::{Fact, Thread, ThreadId};
 
@@ -10,23 +10,24 @@ use crate::recorder::env::Env;
 use crate::recorder::registry::hash::AddressMap;
 use crate::recorder::registry::owner::Owner;
 
-/// A thread that is defined.
+/// A defined thread.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownThread {
     /// Its id.
     pub id: ThreadId,
     /// Its stack pointer at the first hit.
     stack: u64,
-    /// Its puts come from outside, though the IOC has no function for that: a PVA server's, or Python code's.
+    /// Whether its puts come from outside although no IOC function shows it: a PVA server's thread, or one of Python
+    /// code.
     pub serves: bool,
-    /// It processes records for their CP links, so the log needs to know which links these are.
+    /// Whether it processes records for their CP links, so that the log needs these links.
     pub follows_links: bool,
-    /// The record that has begun to process last and may still be at it.
+    /// The last record that began to process and may not be done yet.
     begun: Option<Begun>,
 }
 
 impl KnownThread {
-    /// A stack pointer as the log has it: relative to that of the first hit.
+    /// A stack pointer as in the log: relative to that of the first hit.
     pub fn relative(&self, sp: u64) -> i64 {
         sp.wrapping_sub(self.stack).cast_signed()
     }
@@ -40,18 +41,18 @@ struct Begun {
     time: u64,
 }
 
-/// What a hit does to the record that its thread processes.
+/// The effect of a hit on the record that its thread processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A record, by its address, begins to process.
+    /// The record at an address begins to process.
     Process(u64),
-    /// A record is done.
+    /// The record at an address is done.
     Complete(u64),
     /// Something else.
     Other,
 }
 
-/// Where and when a thread made a hit.
+/// Place and time of a hit.
 #[derive(Clone, Copy, Debug)]
 pub struct HitPlace {
     /// Its number in the kernel.
@@ -62,16 +63,16 @@ pub struct HitPlace {
     pub time: u64,
 }
 
-/// A thread that had its first hit just now.
+/// A thread that has just had its first hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewThread {
     /// Its id.
     pub id: ThreadId,
     /// Its number in the kernel.
     pub tid: u32,
-    /// When the hit was.
+    /// Time of the hit.
     pub time: u64,
-    /// It may be one that serves a Channel Access client.
+    /// Whether it may serve a Channel Access client.
     pub may_serve_ca: bool,
 }
 
@@ -80,7 +81,7 @@ pub struct NewThread {
 pub struct Unfinished {
     /// Its address.
     pub address: u64,
-    /// The call that processed it has returned.
+    /// Whether the call that processed it has returned.
     pub returned: bool,
 }
 
@@ -88,17 +89,17 @@ pub struct Unfinished {
 #[derive(Default)]
 pub struct Threads {
     known: AddressMap<u32, KnownThread>,
-    /// Records, by address, whose processing returned without having completed, and when it began.
+    /// Records, by address, whose processing returned without having completed, and the time when it began.
     returned: AddressMap<u64, u64>,
 }
 
 impl Threads {
-    /// Takes note of a hit on a thread; `None` if that is not defined yet.
+    /// Notes a hit on a thread; `None` if the thread is not defined yet.
     pub fn step(&mut self, place: HitPlace, step: Step) -> Option<KnownThread> {
         let known = self.known.get_mut(&place.tid)?;
         if let Some(begun) = known.begun {
             let done = step == Step::Complete(begun.address);
-            // called from the same depth or above: the record's processing has come back
+            // called from the same depth or above: the record's processing has returned
             let back = place.sp >= begun.sp;
             if back && !done {
                 self.returned.insert(begun.address, begun.time);
@@ -130,13 +131,13 @@ impl Threads {
             begun: begun(place, step),
         };
         self.known.insert(tid, known);
-        // Base 3.14 tells the kernel no names
+        // Base 3.14 gives the kernel no names
         let may_serve_ca = owner.process.abi.is_3_14() || name == "CAS-client";
         env.push(time, Fact::Thread(Thread { id, ioc: owner.id, tid, name, stack: sp }));
         (known, NewThread { id, tid, time, may_serve_ca })
     }
 
-    /// A record has completed, maybe on another thread than it began on.
+    /// Notes that a record has completed, perhaps on another thread than it began on.
     pub fn completed(&mut self, tid: u32, address: u64) {
         if !self.returned.is_empty() {
             self.returned.remove(&address);
@@ -148,22 +149,22 @@ impl Threads {
         self.known.values_mut().filter(|thread| is_at(thread)).for_each(|thread| thread.begun = None);
     }
 
-    /// The id of a thread that is defined.
+    /// The id of a defined thread.
     pub fn id(&self, tid: u32) -> Option<ThreadId> {
         self.known.get(&tid).map(|thread| thread.id)
     }
 
-    /// Do the puts of a thread come from outside?
+    /// Whether the puts of a thread come from outside.
     pub fn serves(&self, tid: u32) -> bool {
         self.known.get(&tid).is_some_and(|thread| thread.serves)
     }
 
-    /// Forgets threads that have ended: the kernel gives their numbers out again.
+    /// Forgets threads that have ended: the kernel reuses their numbers.
     pub fn retain(&mut self, is_alive: impl Fn(u32) -> bool) {
         self.known.retain(|&tid, _| is_alive(tid));
     }
 
-    /// Takes the records out that began to process before a time and have not completed.
+    /// Removes and returns the records that began to process before a time and have not completed.
     pub fn take_unfinished(&mut self, before: u64) -> Vec<Unfinished> {
         let mut unfinished: Vec<Unfinished> = Vec::new();
         self.returned.retain(|&address, time| {
@@ -188,7 +189,7 @@ fn begun(place: HitPlace, step: Step) -> Option<Begun> {
     }
 }
 
-/// A thread's name: Base 3.14 keeps it to itself.
+/// A thread's name, which Base 3.14 does not give to the kernel.
 fn name(env: &Env<'_>, owner: Owner<'_>, tid: u32) -> String {
     let process = owner.process;
     let own = process.abi.is_3_14().then(|| {

@@ -1,7 +1,7 @@
 //! A traced process, and everything that belongs to it.
 //!
-//! It is an IOC, or a CA server that is not EPICS Base: of the latter no memory is read and no hits come, so
-//! [`TracedIoc::process`] is `None`. All this is dropped when the process ends ([`super::Registry::remove`]).
+//! It is an IOC, or a CA server that is not EPICS Base. The latter's memory is not read and no hits come from it, so
+//! its [`TracedIoc::process`] is `None`. All of this is dropped when the process ends ([`super::Registry::remove`]).
 
 use std::sync::Arc;
 
@@ -27,16 +27,16 @@ use crate::recorder::registry::scan_lists::ScanLists;
 use crate::recorder::registry::threads::{HitPlace, KnownThread, NewThread, Step, Threads};
 use crate::recorder::shortfall::Shortfalls;
 
-/// How far its probes have come.
+/// Progress of an IOC's probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probing {
-    /// How many are in place.
+    /// Number of probes in place.
     pub placed: usize,
-    /// Its records are known, as far as they can be read.
+    /// Whether its records are known, as far as they can be read.
     pub ready: bool,
-    /// The BPF programs have its layout.
+    /// Whether the BPF programs have its layout.
     pub in_maps: bool,
-    /// Its hits are taken; the log has an `Attached`.
+    /// Whether its hits are taken; the log has an `Attached`.
     pub attached: bool,
 }
 
@@ -44,11 +44,11 @@ pub struct Probing {
 pub struct TracedIoc {
     /// Its id in the log.
     pub id: IocId,
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// When that began, nanoseconds after boot.
+    /// Start of the process, nanoseconds after boot.
     pub start: u64,
-    /// What program it runs, as [`crate::linux::procfs::Procfs::image`] has it.
+    /// The program that it runs, as [`crate::linux::procfs::Procfs::image`] gives it.
     pub image: Option<(u64, u64)>,
     /// The fact about it for the log, without the shortfalls.
     pub about: Ioc,
@@ -56,21 +56,21 @@ pub struct TracedIoc {
     pub shortfalls: Shortfalls,
     /// The fact as the log has it.
     announced: Option<Ioc>,
-    /// It as it was looked at last; `None`: a CA server that is not EPICS Base.
+    /// The IOC as last inspected; `None`: a CA server that is not EPICS Base.
     pub process: Option<Arc<IocProcess>>,
-    /// Its record database was found to be gone.
+    /// Whether its record database was found to be gone.
     pub database_is_gone: bool,
-    /// How far its probes have come.
+    /// Progress of its probes.
     pub probing: Probing,
     /// The network namespace that it lives in, or why that is unknown.
     pub namespace: Result<Namespace, Errno>,
-    /// Shows how it ends.
+    /// Finds out how it ends.
     pub ending: Ending,
-    /// Its end was noticed.
+    /// Whether its end was noticed.
     pub end_noticed: bool,
-    /// It has not answered the loop, and people know.
+    /// Whether it has failed to answer the loop, and that was reported.
     pub is_stalled: bool,
-    /// Until when it counts as one that has just begun, monotonic; its ports are looked for more often.
+    /// Until when it counts as just started, monotonic; until then its ports are looked for more often.
     pub young_until: u64,
     /// Its threads.
     pub threads: Threads,
@@ -82,20 +82,20 @@ pub struct TracedIoc {
     pub call_sites: CallSites,
     /// Its scan lists.
     pub scan_lists: ScanLists,
-    /// Which record a link is of, and CP links.
+    /// The records that links lie in, and CP links.
     pub links: Links,
     /// Fields to read after puts.
     pub after_puts: AfterPuts,
     /// Other parts of records to read after puts.
     pub rereads: Rereads,
-    /// Clients read from its memory that the circuits are yet to learn of.
+    /// Clients read from its memory that the circuits have not taken over yet.
     pub clients: Vec<ServedClient>,
-    /// Threads that had no hit yet and serve a circuit.
+    /// Threads that have had no hit yet and serve a circuit.
     pub serving: AddressMap<u32, CircuitId>,
 }
 
 impl TracedIoc {
-    /// A process that is traced from now on.
+    /// Creates it for a newly traced process.
     pub fn new(env: &Env<'_>, about: Ioc, process: Option<Arc<IocProcess>>) -> TracedIoc {
         let (id, pid, start) = (about.id, about.pid, about.start);
         TracedIoc {
@@ -127,7 +127,7 @@ impl TracedIoc {
         }
     }
 
-    /// Is it an IOC, and not another CA server?
+    /// Whether it is an IOC, and not another CA server.
     pub fn is_ioc(&self) -> bool {
         self.about.linkage != Linkage::Foreign
     }
@@ -137,7 +137,7 @@ impl TracedIoc {
         format!("{} (pid {})", self.about.name, self.pid)
     }
 
-    /// Hands the fact about it to the sink where that has changed.
+    /// Hands the fact about it to the sink if that has changed.
     pub fn announce(&mut self, env: &mut Env<'_>, time: u64) {
         let fact = Ioc { not_probed: self.shortfalls.lines(), ..self.about.clone() };
         if self.announced.as_ref() != Some(&fact) {
@@ -150,7 +150,7 @@ impl TracedIoc {
         Some(Owner { id: self.id, process: self.process.as_ref()? })
     }
 
-    /// Takes note of a hit on a thread. The first one defines the thread.
+    /// Notes a hit on a thread. The first one defines the thread.
     pub fn hit(
         &mut self,
         env: &mut Env<'_>,
@@ -175,7 +175,7 @@ impl TracedIoc {
             return known;
         }
         let process = self.process.as_ref()?;
-        // a record that was not in the database may be another database's, and so may be all that comes from now on
+        // a record that was not in the database may belong to another one, and so may all later ones
         if self.database_is_gone || process.database() == Database::Gone {
             self.database_is_gone = true;
             return None;
@@ -183,7 +183,7 @@ impl TracedIoc {
         self.records.define(env, time, Owner { id: self.id, process }, address)
     }
 
-    /// Defines those of the records that were found in its database that have no id yet.
+    /// Defines those records found in its database that have no id yet.
     pub fn define(&mut self, env: &mut Env<'_>, time: u64, found: Vec<FoundRecord>) {
         let Some(process) = &self.process else { return };
         let owner = Owner { id: self.id, process };
@@ -204,7 +204,7 @@ impl TracedIoc {
         self.fields.get(env, time, owner, description)
     }
 
-    /// The place that called, by the return address; 0 where that is unknown.
+    /// The call site with this return address; 0 if that is unknown.
     pub fn call_site(&mut self, env: &mut Env<'_>, time: u64, address: u64) -> CallSiteId {
         if let Some(known) = self.call_sites.known(address) {
             return known;
@@ -219,7 +219,8 @@ impl TracedIoc {
         self.links.owner(env, owner, &self.records, link)
     }
 
-    /// A record, by id and address, is processed on a thread: writes its CP links if that may be for one of them.
+    /// Notes that a record, by id and address, is processed on a thread: writes its CP links if one of them may be the
+    /// cause.
     pub fn write_cp_links(
         &mut self,
         env: &mut Env<'_>,
@@ -232,7 +233,7 @@ impl TracedIoc {
         self.links.write_cp_links(env, time, owner, &mut self.fields, record);
     }
 
-    /// The field that an acknowledgement of alarms is about, by the address of its description: ACKS (`severity`) or ACKT.
+    /// The field that an alarm acknowledgement is about, by the address of its description: ACKS (`severity`) or ACKT.
     pub fn acknowledged(&self, address: u64, severity: bool) -> Option<u64> {
         let process = self.process.as_ref()?;
         let layout = process.layout.as_ref().ok()?;
@@ -255,7 +256,7 @@ impl TracedIoc {
     ) {
         let (time, tid) = (place.time, place.tid);
         let follows = is_inner && !self.threads.serves(tid);
-        // what records put to each other is as frequent as their processing
+        // puts of records to each other are as frequent as their processing
         if follows && !self.after_puts.has(address) {
             return;
         }
@@ -267,7 +268,7 @@ impl TracedIoc {
         self.after_puts.note(env, to, old.clone());
     }
 
-    /// Does the reads that are due after puts. Call it some times a second.
+    /// Does the reads that are due after puts. Call this some times a second.
     pub fn read_due(&mut self, env: &mut Env<'_>, now: u64) {
         let Some(process) = &self.process else { return };
         let owner = Owner { id: self.id, process };
@@ -281,8 +282,8 @@ impl TracedIoc {
         self.scan_lists.look_again(env, now, Owner { id: self.id, process });
     }
 
-    /// Looks at records that began to process before a time and were not seen to complete. Those whose processing has not
-    /// returned get a fact only where PACT or DISA says why.
+    /// Checks records that began to process before a time and were not seen to complete. A record whose processing has
+    /// not returned gets a fact only if PACT or DISA says why.
     pub fn check_pact(&mut self, env: &mut Env<'_>, before: u64) {
         for unfinished in self.threads.take_unfinished(before) {
             let Some(record) = self.records.id(unfinished.address) else { continue };

@@ -1,4 +1,4 @@
-//! The loop, with a clock that is set and sources that note what they are asked.
+//! Tests of the loop, with a clock that the test sets and sources that note their calls.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::recorder::error::{NotTraced, StartError};
 use crate::recorder::sources::{Lost, Source, ROUND};
 use crate::recorder::testing::{machine, options, Collected, FakeClock, FakeProcfs, MILLISECOND, SECOND};
 
-/// What sources were asked, in order.
+/// The calls of sources, in order.
 type Calls = Rc<RefCell<Vec<String>>>;
 
 /// A source that writes a mark in each round.
@@ -21,13 +21,13 @@ type Calls = Rc<RefCell<Vec<String>>>;
 struct Fake {
     name: &'static str,
     calls: Calls,
-    /// Rounds in which there is more.
+    /// Rounds after which more facts wait.
     more: u32,
     /// The round in which something changes.
     changes_in: Option<u32>,
     round: u32,
     lost: u64,
-    /// And as much again each second.
+    /// Facts lost each second, in addition.
     loses_each_second: u64,
     never_through: bool,
     never_settled: bool,
@@ -121,13 +121,13 @@ fn bed(duration: Duration, sources: Vec<Fake>) -> Bed {
 }
 
 impl Bed {
-    /// Records to the end; what the sources were asked.
+    /// Records to the end. Returns the calls of the sources.
     fn record(&mut self) -> Vec<String> {
         self.run.run(&mut self.sink, &mut |_| {});
         self.calls.take()
     }
 
-    /// What the sources wrote, and when.
+    /// The marks that the sources wrote, and their times.
     fn marks(&self) -> Vec<(u64, String)> {
         let mark = |fact| if let Fact::Mark(name) = fact { Some(name) } else { None };
         let events = self.sink.take().into_iter();
@@ -153,7 +153,7 @@ fn sources_are_asked_in_order_until_the_time_is_over() {
     let mut bed = bed(2 * ROUND, vec![source("a"), source("b")]);
     let calls = bed.record();
     let round = ["a take", "b take"];
-    // at 0, 50 and 100 ms, which is the end; and then for what is left: what waits, what is settled, what has come since
+    // at 0, 50 and 100 ms, which is the end; then the rest: waiting facts, settled answers, and new ones since
     let mut expected: Vec<&str> = [round; 3].concat();
     expected.extend(["a stop", "b stop"]);
     expected.extend([round; 3].concat());

@@ -13,19 +13,19 @@ use crate::recorder::sources::{Lost, Source};
 
 /// See the module.
 pub struct ChannelAccess {
-    /// `None`: no packets are taken.
+    /// `None`: no packets are captured.
     captures: Option<Captures>,
     /// Packets lost up to the end.
     lost: u64,
 }
 
 impl ChannelAccess {
-    /// From these captures, where there are any.
+    /// Takes packets from these captures, if there are any.
     pub fn new(captures: Option<Captures>) -> ChannelAccess {
         ChannelAccess { captures, lost: 0 }
     }
 
-    /// Finds out whose the circuits are, and takes packets where the servers are.
+    /// Finds the owners of the circuits, and captures packets in the servers' namespaces.
     fn find_ends(&mut self, cx: &mut Context<'_>, now: u64, at_once: bool) {
         if !cx.env.options.puts {
             return;
@@ -45,7 +45,7 @@ impl ChannelAccess {
         cx.circuits.set_captured(&captures.namespaces());
     }
 
-    /// Notes of which IOCs the clients' packets are not seen.
+    /// Notes the IOCs whose clients' packets are not seen.
     fn note_not_captured(&self, cx: &mut Context<'_>) {
         let Some(captures) = &self.captures else { return };
         let now = cx.env.now;
@@ -74,7 +74,7 @@ impl Source for ChannelAccess {
     }
 
     fn begin(&mut self, cx: &mut Context<'_>) {
-        // nothing is stored before packets are captured: who sees a log begin may rely on that
+        // nothing is stored before packets are captured: whoever sees a log begin may rely on that
         self.adapt(cx);
         let now = cx.env.now;
         self.find_ends(cx, now, true);
@@ -120,7 +120,7 @@ impl Source for ChannelAccess {
     fn finish(&mut self, cx: &mut Context<'_>) {
         cx.circuits.finish(&mut cx.env);
         self.lost += self.captures.as_mut().map_or(0, Captures::losses);
-        // at the process's end they would be closed one after the other
+        // when the process ends they would be closed one after the other
         drop(self.captures.take());
     }
 }

@@ -18,12 +18,12 @@ pub struct Hits {
     transport: Transport,
     /// Keeps the programs loaded.
     _programs: Attacher,
-    /// Chains that the programs had left out when they were stopped.
+    /// Chains that the programs had left out by the time they were stopped.
     left_out: Vec<LeftOut>,
 }
 
 impl Hits {
-    /// From these buffers of the programs that `programs` places.
+    /// Takes hits from these buffers of the programs that `programs` places.
     pub fn new(transport: Transport, programs: Attacher) -> Hits {
         Hits { transport, _programs: programs, left_out: Vec::new() }
     }
@@ -39,7 +39,7 @@ impl Source for Hits {
         let mut new: Vec<(u32, NewThread)> = Vec::new();
         let more = self.transport.drain(|batch| {
             for (head, body) in batch.samples().filter_map(parse) {
-                // one that ended with hits still on the way is not there
+                // an IOC that ended with hits still on the way is not there
                 let Some(ioc) = iocs.get_mut(head.pid) else { continue };
                 new.extend(record_hit(env, ioc, &head, body).map(|thread| (head.pid, thread)));
             }
@@ -55,7 +55,7 @@ impl Source for Hits {
     fn adapt(&mut self, cx: &mut Context<'_>) {
         let Some(maps) = &mut cx.maps else { return };
         if let Some(new) = &mut cx.env.run.new_records {
-            // those of processes that the programs do not know yet wait
+            // records of processes that the programs do not know yet wait
             new.retain(|record| !maps.record(record.pid, record.address, record.wanted));
             new.shrink_to_fit();
         }
@@ -92,7 +92,7 @@ impl Source for Hits {
     }
 }
 
-/// Hands over how many chains were left out, of records that have ids.
+/// Hands over the number of chains left out, for records that have ids.
 pub fn note_left_out(cx: &mut Context<'_>, left_out: &[LeftOut]) {
     let now = cx.env.monotonic();
     for &LeftOut { pid, record, since, count } in left_out {

@@ -1,8 +1,8 @@
 //! Sources of facts, all with one interface. The loop asks them in turn.
 //!
 //! The order matters: in every round, each source finds the results of those before it. Packets come before hits, since
-//! they have the names of channels that puts refer to. Hits come before reports about processes, since an IOC's last hits
-//! come before its end. Add a new source in [`super::Recorder::new`], at the place that its facts need.
+//! they have the names of channels that puts refer to. Hits come before reports about processes, since an IOC's last
+//! hits come before its end. Add a new source in [`super::Recorder::new`], at the place that its facts need.
 
 pub mod channel_access;
 pub mod hits;
@@ -18,25 +18,25 @@ use iocrec_log::event::LossSource;
 use crate::recorder::context::Context;
 use crate::recorder::error::StartError;
 
-/// How often waiting hits and packets are taken over. The ring holds eight times what a busy IOC (20,000
-/// hits/s of 64 bytes) makes in this time; it wakes the recorder earlier when a quarter has filled.
+/// Interval at which waiting hits and packets are taken. The ring holds eight times the hits that a busy IOC (20,000
+/// hits/s of 64 bytes) makes in this time; it wakes the recorder earlier when a quarter is full.
 pub const ROUND: Duration = Duration::from_millis(50);
 
 /// A loss of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Where.
+    /// Its source.
     pub source: LossSource,
-    /// How much; a loss of 0 is none.
+    /// Number lost; 0 means no loss.
     pub count: u64,
-    /// Why.
+    /// Cause.
     pub cause: &'static str,
 }
 
-/// A source of facts. Its calls never fail: an error becomes a message, a loss or a shortfall. They never wait for other
-/// processes, except for bounded reads of their memory.
+/// A source of facts. Its calls never fail: an error becomes a message, a loss or a shortfall. They never wait for
+/// other processes, except for bounded reads of their memory.
 pub trait Source {
-    /// Descriptors that can be read when there is something to take. They stay open as long as the source is not changed.
+    /// Descriptors that become readable when facts wait. They stay open until the source is changed.
     fn descriptors(&self) -> Vec<RawFd> {
         Vec::new()
     }
@@ -52,13 +52,13 @@ pub trait Source {
         Ok(())
     }
 
-    /// Takes the facts that wait, some twenty times a second. True if there may be more.
+    /// Takes the waiting facts, some twenty times a second. True if more may wait.
     fn take(&mut self, cx: &mut Context<'_>) -> bool;
 
-    /// A traced process has ended, and its last facts have been taken.
+    /// Called when a traced process has ended and its last facts have been taken.
     fn process_ended(&mut self, _cx: &mut Context<'_>) {}
 
-    /// Looks for processes that came and went, each second, after all waiting facts have been taken.
+    /// Looks for started and ended processes, each second, after all waiting facts have been taken.
     fn survey(&mut self, _cx: &mut Context<'_>) {}
 
     /// Adapts to changes of the traced IOCs: after each change, and each second.
@@ -72,12 +72,12 @@ pub trait Source {
         Vec::new()
     }
 
-    /// Has every IOC been found that was running at the start? The start waits for that, for some seconds.
+    /// Whether every IOC has been found that was running at the start. The start waits for that, for some seconds.
     fn is_through(&self) -> bool {
         true
     }
 
-    /// Are all requests answered that the facts so far have caused? The end waits for that, for a moment.
+    /// Whether all requests that the facts so far have caused are answered. The end waits for that, for a moment.
     fn is_settled(&self) -> bool {
         true
     }

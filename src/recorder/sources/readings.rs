@@ -3,7 +3,7 @@
 use crate::recorder::context::Context;
 use crate::recorder::sources::Source;
 
-/// Nanoseconds that a record may take to process before it is looked at.
+/// Nanoseconds that a record may take to process before it is checked.
 const PROCESSING: u64 = 1_000_000_000;
 
 /// See the module.

@@ -1,4 +1,4 @@
-//! Chain sampling: hands the number of chains to keep to the BPF programs and the log.
+//! Chain sampling: hands the number of chains to keep to the BPF programs and to the log.
 
 use iocrec_log::event::{ChainSampling, Fact};
 
@@ -10,7 +10,7 @@ use crate::recorder::sources::Source;
 pub struct Sampling(pub Sampler);
 
 impl Sampling {
-    /// Changes how many chains are kept, if it is time to.
+    /// Changes the number of chains to keep, if a change is due.
     fn step(&mut self, cx: &mut Context<'_>) {
         let (Some(maps), env) = (&mut cx.maps, &mut cx.env) else { return };
         let Some(Change { sampling, cause, aloud }) = self.0.step(env.now, env.sink.written()) else {

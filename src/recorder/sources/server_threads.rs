@@ -1,4 +1,4 @@
-//! Which circuit each thread of a CA server serves.
+//! The circuit that each thread of a CA server serves.
 
 use crate::recorder::context::Context;
 use crate::recorder::sources::Source;

@@ -1,8 +1,8 @@
-//! What fields held after puts: the result of a put whose record's processing does not show it.
+//! Values of fields after puts: the result of a put whose record's processing does not show it.
 //!
-//! The recorder reads a field again some time after a put to it, and the next put to a field holds the value
-//! before. Either is what the put left only if nothing else may have changed the field meanwhile: that is kept with
-//! it ([`After::alone`]).
+//! The recorder reads a field again some time after a put to it, and the next put to a field holds its value before.
+//! Either is the result of the put only if nothing else may have changed the field in between: [`After::alone`] records
+//! that.
 
 use super::{Engine, MAX_RECORDS};
 use crate::model::chain::{After, PutSpan};
@@ -11,19 +11,20 @@ use crate::model::value;
 use crate::time::SECOND;
 use iocrec_log::event::{FieldId, FieldValue, RecordId, Value};
 
-/// A reading that is sooner may have been made before `dbPut` wrote: it does so within microseconds, unless the thread
-/// is held up. The recorder waits 20 ms.
+/// An earlier reading may have been made before `dbPut` wrote: it does so within microseconds, unless the thread is
+/// held up. The recorder waits 20 ms.
 const SOONEST: u64 = SECOND / 100;
-/// A field that still holds what it held before may yet change, if the put waits for its record's lock: the recorder
-/// looks once more. From then on it is believed.
+/// A field that still holds its old value may yet change, if the put waits for its record's lock: the recorder reads it
+/// once more. From this age on, a reading counts.
 const LATE: u64 = SECOND / 4;
-/// No reading comes later than this: the recorder makes its last one half a second after the put.
+/// No reading is later than this: the recorder makes its last one half a second after the put.
 const LAST: u64 = 2 * SECOND;
-/// Fields of a record whose puts are followed at a time; the oldest are dropped. An operator's screen writes to a handful.
+/// Fields of a record whose puts are watched at a time; the oldest are dropped. An operator's screen writes to a
+/// handful.
 const MAX_FIELDS: usize = 64;
 
-/// Fields of every record that only puts change, whatever its type: nothing that dbProcess and what it calls in EPICS
-/// Base does writes to them. (Links are of that sort as well.)
+/// Fields of every record that only puts change, whatever its type: neither dbProcess nor the functions that it calls
+/// in EPICS Base write to them. (The same holds for links.)
 const NOT_PROCESSED: [&str; 11] =
     ["NAME", "DESC", "ASG", "SCAN", "PINI", "PHAS", "EVNT", "DISV", "DISP", "DISS", "PRIO"];
 
@@ -33,12 +34,12 @@ pub(super) struct Written {
     time: u64,
     at: SpanRef,
     alone: bool,
-    /// The record's processing never changes it.
+    /// Whether the record's processing never changes it.
     settled: bool,
 }
 
 impl Engine {
-    /// A put came to its field: what comes after shows what it left.
+    /// Watches the field of a put: later events show the result.
     pub(super) fn watch(&mut self, time: u64, record: RecordId, at: SpanRef) {
         let Some(field) = self.chains.put(at).and_then(|put| put.field) else { return };
         if self.written.len() >= MAX_RECORDS && !self.written.contains_key(&record) {
@@ -57,7 +58,7 @@ impl Engine {
         fields.push(Written { field, time, at, alone: true, settled });
     }
 
-    /// A put found this in the field: it is what the put before it left. That one is followed no more.
+    /// Takes the value that a put found in the field: it is the result of the put before, which is watched no more.
     pub(super) fn found(&mut self, record: RecordId, field: Option<FieldId>, value: &Value) {
         let (Some(fields), Some(field)) = (self.written.get_mut(&record), field) else { return };
         let Some(place) = fields.iter().position(|written| written.field == field) else { return };
@@ -68,7 +69,7 @@ impl Engine {
         self.note_after(at, value.clone(), alone);
     }
 
-    /// A field was read from the IOC's memory.
+    /// Takes a reading of a field from the IOC's memory.
     pub(super) fn field_value(&mut self, time: u64, held: FieldValue) {
         let written = self.written.get(&held.record);
         let place = written.and_then(|fields| fields.iter().position(|written| written.field == held.field));
@@ -91,7 +92,7 @@ impl Engine {
         self.note_after(at, held.value, alone);
     }
 
-    /// A field was read that no put was made to: a CP link of a record that is processed for such.
+    /// Takes a reading of a field without a put: a CP link of a record that processes for one.
     fn link_told(&self, time: u64, held: &FieldValue) {
         let is_link = self.run.context().field(held.field).is_some_and(|field| field.dbf.is_link());
         let cp = |text: &[u8]| {
@@ -104,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// A record is processed, in the chain of `at`, and may change its fields.
+    /// Notes that a record processes, in the chain of `at`, and may change its fields.
     pub(super) fn disturb(&mut self, record: RecordId, at: SpanRef) {
         if self.written.is_empty() {
             return;
@@ -116,7 +117,8 @@ impl Engine {
         }
     }
 
-    /// Hits are missing since a time: puts and processing may be among them. A loss is reported up to a second late.
+    /// Notes that hits are missing since a time: puts and processing may be among them. A loss is reported up to a
+    /// second late.
     pub(super) fn disturb_all(&mut self, since: u64) {
         self.written.values_mut().flatten().for_each(|written| written.alone = false);
         for (_, at) in self.judged.iter().filter(|(judged, _)| *judged >= since) {
@@ -126,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// Gives up those that nothing comes for any more.
+    /// Drops puts that no reading can follow any more.
     pub(super) fn forget_written(&mut self, now: u64) {
         self.written.retain(|_, fields| {
             fields.retain(|written| written.time.saturating_add(LAST) > now);

@@ -1,10 +1,9 @@
-//! From hits to chains: one engine a run.
+//! From hits to chains: one engine per run.
 //!
-//! Fed with a run's events in the order of time, it rebuilds what called what (docs/internals/chains.md):
-//! by the stack of each thread, by the functions that called, and across threads by the
-//! record that is waiting. A put's two sides, packet and hit, are joined here too (see
-//! [`super::packets`]). Here are the stacks, and what has ended; `puts` and `processing` have the
-//! rules of the hits.
+//! Fed with a run's events in order of time, it rebuilds what called what (docs/internals/chains.md): by the stack of
+//! each thread, by the calling functions, and across threads by the waiting record. It also joins the two sides of a
+//! put, packet and hit (see [`super::packets`]). This module has the stacks and the end of chains; `puts` and
+//! `processing` have the rules for hits.
 
 mod after;
 mod processing;
@@ -22,30 +21,29 @@ use iocrec_log::event::{CircuitId, Event, Fact, Loss, LossSource, RecordId, Thre
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-/// How often, in the log's time, what is finished is looked for.
+/// Interval, in the log's time, between searches for finished chains.
 const SWEEP: u64 = SECOND / 10;
-/// Events after which it is looked for whatever the time, so that logs in which no time passes take no more memory.
+/// Events after which the search is made regardless of time, so that logs in which no time passes take no more memory.
 const SWEEP_EVENTS: usize = 100_000;
-/// After this time without a hit, a thread whose records have all completed has gone back to waiting.
+/// Time without a hit after which a thread whose records have all completed has gone back to waiting.
 const IDLE: u64 = 2 * SECOND;
-/// How long `scanOnce` may take to get to a record: its queue holds 1000, and one may be slow.
+/// Longest time until `scanOnce` processes a record: its queue holds 1000, and one may be slow.
 const ONCE: u64 = 10 * SECOND;
-/// Threads whose stacks are remembered before those that do nothing are forgotten. A big IOC has some
-/// hundreds.
+/// Threads whose stacks are remembered before idle ones are forgotten. A big IOC has some hundreds.
 const MAX_THREADS: usize = 10_000;
-/// Functions that a thread may be in: its stack of some megabytes has room for no more.
+/// Functions that a thread may be in: its stack of some megabytes can't hold more.
 const MAX_FRAMES: usize = 20_000;
 /// Functions that all threads together may be in; a bound for hostile logs.
 const MAX_ALL_FRAMES: usize = 1_000_000;
-/// Records that a run may have in a map here at most; a bound for hostile logs.
+/// Records in each map here; a bound for hostile logs.
 const MAX_RECORDS: usize = 1_000_000;
 
-/// `scanOnce` was called for a record.
+/// A call of `scanOnce` for a record.
 struct Once {
     time: u64,
-    /// In this record's processing, if in any.
+    /// The record's processing in which it was made, if any.
     within: Option<SpanRef>,
-    /// By a thread of the CA links: a monitor has come.
+    /// Whether a thread of the CA links made it: a monitor has arrived.
     by_link: bool,
 }
 
@@ -54,37 +52,36 @@ pub struct Engine {
     run: Rc<Run>,
     chains: OpenChains,
     threads: HashMap<ThreadId, Thread>,
-    /// Processing that has begun and not completed.
+    /// Processing that has begun but not completed.
     open: HashMap<RecordId, SpanRef>,
-    /// Puts with callback that have yet to write: those that find their record busy are carried out later,
-    /// one after the other, in a callback thread.
+    /// Puts with callback that have yet to write: if they find their record busy, a callback thread carries them out
+    /// later, one after the other.
     notifies: HashMap<RecordId, VecDeque<SpanRef>>,
-    /// The latest put to a record while it was being processed: it is why the record processes once more
-    /// (RPRO).
+    /// The latest put to a record during its processing: the reason why the record processes once more (RPRO).
     meanwhile: HashMap<RecordId, SpanRef>,
-    /// `scanOnce` requests of each record.
+    /// `scanOnce` requests for each record.
     asked: HashMap<RecordId, VecDeque<Once>>,
-    /// Was the latest of them that was worked off asked for by a thread of the CA links?
+    /// Whether a thread of the CA links made the latest of them that was carried out.
     once_by_link: bool,
-    /// Processing that has asked for a delayed callback.
+    /// Processing that has requested a delayed callback.
     delayed: HashMap<RecordId, SpanRef>,
-    /// The delayed callbacks themselves: which processing each belongs to.
+    /// The processing that each delayed callback belongs to.
     callbacks: HashMap<Callback, SpanRef>,
     /// Requests to process the records of an event or of I/O Intr.
     requests: Requests,
-    /// The latest puts to fields of each record, of which it is yet to be seen what they left.
+    /// The latest puts to fields of each record whose result has yet to be seen.
     written: HashMap<RecordId, Vec<after::Written>>,
-    /// Puts of which that was seen in the last seconds, and when.
+    /// Puts whose result was seen in the last seconds, and when.
     judged: VecDeque<(u64, SpanRef)>,
     packets: Packets,
     now: u64,
-    /// When it was last looked for what has ended, and events since.
+    /// Time of the last search for finished chains, and events since.
     swept: u64,
     since_swept: usize,
 }
 
 impl Engine {
-    /// An engine for the run's events.
+    /// Creates an engine for the run's events.
     pub fn new(run: Rc<Run>) -> Self {
         Engine {
             chains: OpenChains::new(Rc::clone(&run)),
@@ -107,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// Takes the next event, not earlier than the one before. Chains that have ended go to `out`.
+    /// Takes the next event, not earlier than the one before. Moves chains that have ended to `out`.
     pub fn push(&mut self, event: Event, out: &mut Vec<Chain>) {
         let time = event.time.max(self.now);
         self.now = time;
@@ -132,7 +129,7 @@ impl Engine {
             }
             Fact::PactCheck(check) => self.pact_check(time, check),
             Fact::FieldValue(held) => self.field_value(time, held),
-            // Requests may be among what is missing: what is left of them would be taken for others'.
+            // Requests may be missing too: a record could then be matched with another's request.
             Fact::Loss(Loss { source: LossSource::Hits, since, .. }) => {
                 self.requests.clear();
                 self.disturb_all(since);
@@ -141,12 +138,12 @@ impl Engine {
         }
     }
 
-    /// A circuit was closed long ago.
+    /// Forgets a circuit that was closed long ago.
     pub fn forget(&mut self, circuit: CircuitId) {
         self.packets.forget(circuit);
     }
 
-    /// The log is at its end, or has a gap: gives out everything.
+    /// Gives out everything at the end of the log or at a gap.
     pub fn finish(&mut self, out: &mut Vec<Chain>) {
         let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
         for thread in threads {
@@ -166,17 +163,17 @@ impl Engine {
         self.chains.clear(out);
     }
 
-    /// When the oldest chain began that is yet to be given out.
+    /// Start of the oldest chain that is yet to be given out.
     pub fn oldest(&self) -> Option<u64> {
         self.chains.oldest()
     }
 
-    /// Time of the last event, or later if the run is known to have none until then.
+    /// Time of the last event, or a later one if the run is known to have no events until then.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// Nothing happens until `time`.
+    /// Lets time pass without events until `time`.
     pub fn tick(&mut self, time: u64, out: &mut Vec<Chain>) {
         if time > self.now {
             self.now = time;
@@ -199,7 +196,7 @@ impl Engine {
         self.threads.entry(thread).or_default().frames.push(frame);
     }
 
-    /// A hit at `sp`: functions at or below it have returned.
+    /// Removes functions at or below `sp`, the stack pointer of a hit: they have returned.
     fn pop(&mut self, thread: ThreadId, sp: i64, time: u64) {
         let state = self.threads.entry(thread).or_default();
         state.last = time;
@@ -210,7 +207,7 @@ impl Engine {
         self.leave_completed(thread, time);
     }
 
-    /// Records on top of the stack that have completed have returned: they call nothing more.
+    /// Removes completed records from the top of the stack: they have returned, since they call nothing more.
     fn leave_completed(&mut self, thread: ThreadId, time: u64) {
         while let Some(state) = self.threads.get(&thread) {
             let Some(top) = state.frames.last() else { break };
@@ -222,7 +219,7 @@ impl Engine {
         }
     }
 
-    /// The `recGblFwdLink` on top of the stack, if any, has returned.
+    /// Removes the `recGblFwdLink` on top of the stack, if any: it has returned.
     fn leave_forward_link(&mut self, thread: ThreadId, time: u64) {
         while let Some(state) = self.threads.get(&thread) {
             if state.frames.last().is_none_or(|top| top.within != In::Complete) {
@@ -234,12 +231,12 @@ impl Engine {
         }
     }
 
-    /// All functions of the thread have returned.
+    /// Removes all functions of the thread: they have returned.
     fn unwind(&mut self, thread: ThreadId, time: u64) {
         self.cut(thread, 0, time);
     }
 
-    /// Functions from number `live` on have returned.
+    /// Removes functions from number `live` on: they have returned.
     fn cut(&mut self, thread: ThreadId, live: usize, time: u64) {
         while let Some(state) = self.threads.get_mut(&thread) {
             if state.frames.len() <= live {
@@ -253,14 +250,14 @@ impl Engine {
         }
     }
 
-    /// `dbProcessNotify` has returned. If no `dbPut` was seen in it, its record was busy or disabled.
+    /// Handles the return of `dbProcessNotify`. If no `dbPut` was seen in it, its record was busy or disabled.
     fn leave_notify(&mut self, thread: ThreadId, time: u64, frame: &Frame) {
         if self.chains.put(frame.at).is_some_and(|put| !put.wrote) {
             self.join(thread, time, frame.at, true);
         }
     }
 
-    /// Looks for what has ended.
+    /// Looks for finished chains.
     fn sweep(&mut self, out: &mut Vec<Chain>) {
         let now = self.now;
         (self.swept, self.since_swept) = (now, 0);

@@ -1,4 +1,4 @@
-//! Processing: what made a record process, when it was done, and what it asked for meanwhile.
+//! Processing: why a record processed, when it was done, and which requests it made meanwhile.
 
 use super::{Engine, Once, MAX_RECORDS, ONCE};
 use crate::model::caller::{Caller, Role};
@@ -11,19 +11,20 @@ use iocrec_log::event::{
     CaLinkPut, Cause, CauseKind, Complete, PactCheck, Process, PutKind, RecordId, ThreadId,
 };
 
-/// How long a chain without a known cause is kept for the completion that explains it.
+/// Time that a chain without a known cause is kept for the completion that explains it.
 const ORPHAN: u64 = SECOND;
-/// A record's own callback calls `dbPut` for its links, and what asks for the next callback or completes the record. Either
-/// may be the deeper: by this many bytes of stack, which hold the frames of the two or three functions in between.
+/// A record's own callback calls `dbPut` for its links, and the function that requests the next callback or completes
+/// the record. Either may be deeper: by this many bytes of stack, which hold the frames of the two or three functions
+/// in between.
 const OWN_CALLBACK: i64 = 512;
-/// How long a chain is kept for what it has asked a callback thread for.
+/// Time that a chain is kept for its requests to a callback thread.
 const ASKED: u64 = SECOND;
-/// Requests of `scanOnce` that are remembered for a record.
+/// `scanOnce` requests remembered for a record.
 const MAX_ASKED: usize = 64;
-/// Phases that are kept of one processing.
+/// Phases kept of one processing.
 const MAX_PHASES: usize = 32;
 
-/// What made a record process.
+/// The reason why a record processed.
 struct Origin {
     parent: Option<SpanRef>,
     trigger: Trigger,
@@ -88,14 +89,14 @@ impl Engine {
         }
     }
 
-    /// What made a record process, and who asked for it.
+    /// Finds the reason why a record processed, and the origin of the request.
     fn origin(&mut self, time: u64, process: Process, caller: Caller, role: Role) -> Origin {
         let (thread, record) = (process.thread, process.record);
         let by_caller =
             matches!(caller, Caller::ScanList | Caller::Root(Trigger::Event | Trigger::IoInterrupt));
         let place = self.requests.place_of(record);
         let periodic = place.is_some_and(|place| place.callback.is_none());
-        // A list of an event or of I/O Intr: by the record's place, else by the thread.
+        // The list of an event or of I/O Intr: by the record's place, otherwise by the thread.
         if by_caller && !periodic && (place.is_some() || role == Role::Callback) {
             self.begin_root(thread, time);
             let sort = if let Caller::Root(sort) = caller { Some(sort) } else { None };
@@ -103,7 +104,7 @@ impl Engine {
             return self.asked_for(request, trigger);
         }
         let (parent, trigger) = self.parent(time, process, caller, role);
-        // In a stripped IOC the caller is not known. The record is on a list that was asked for.
+        // In a stripped IOC the caller is unknown. The record is on a list for which there was a request.
         let unexplained = parent.is_none() && matches!(trigger, Trigger::Callback | Trigger::Unknown);
         if unexplained && caller == Caller::Unknown && place.is_some() && !periodic {
             if let (Some(request), trigger) = self.requests.cause(time, thread, record, None) {
@@ -126,7 +127,7 @@ impl Engine {
         Origin { parent, trigger, asked, for_link: false }
     }
 
-    /// What begins now is called by nothing that is on the thread's stack.
+    /// Empties the thread's stack: nothing on it calls what begins now.
     fn begin_root(&mut self, thread: ThreadId, time: u64) {
         self.unwind(thread, time);
         let state = self.threads.entry(thread).or_default();
@@ -134,8 +135,8 @@ impl Engine {
         state.puts.clear();
     }
 
-    /// A process routine. Without the hits of `dbProcess` and of its callers nothing shows which frames of the
-    /// thread still live, so it is a chain of its own.
+    /// Handles the entry of a process routine. Without the hits of `dbProcess` and of its callers nothing shows which
+    /// frames of the thread are still live, so it becomes a chain of its own.
     pub(super) fn rset_process(&mut self, time: u64, process: Process) {
         let outcome = Outcome::Entered { again: process.active };
         let (record, trigger) = (process.record, Trigger::Unknown);
@@ -151,7 +152,7 @@ impl Engine {
         self.chains.begin(Span { parent: None, thread: Some(process.thread), start: time, end: time, kind });
     }
 
-    /// What made a record process.
+    /// Finds the parent span and the trigger of a record's processing.
     fn parent(
         &mut self,
         time: u64,
@@ -165,7 +166,7 @@ impl Engine {
         }
         match caller {
             Caller::Root(Trigger::Once) => return (self.who_asked(time, record), Trigger::Once),
-            // bo's HIGH: the callback that the record itself asked for, and no other uses this function.
+            // bo's HIGH: the callback that the record itself requested; nothing else uses this function.
             Caller::Root(Trigger::Callback) => return (self.delayed(record), Trigger::Callback),
             Caller::ScanList => return (None, Trigger::Scan),
             Caller::Root(trigger) => return (None, trigger),
@@ -195,7 +196,7 @@ impl Engine {
                 In::Complete => Trigger::Forward,
                 In::Process => match rtype_is_fanout(top.at) {
                     Some(true) => Trigger::Fanout,
-                    // A record that processes another without writing to it reads from it.
+                    // A record that makes another process without writing to it reads from it.
                     Some(false) => Trigger::Input,
                     None => Trigger::Link,
                 },
@@ -212,13 +213,13 @@ impl Engine {
             Role::Scan => (None, Trigger::Scan),
             Role::ScanOnce => (self.who_asked(time, record), Trigger::Once),
             Role::Callback => (self.delayed(record), Trigger::Callback),
-            // For CP links 7.0.10 processes records here; 7.0.3 asks scanOnce to.
+            // For CP links, 7.0.10 processes records here; 7.0.3 passes them to scanOnce.
             Role::CaLink => (None, Trigger::CpLink),
             _ => (None, Trigger::Unknown),
         }
     }
 
-    /// A `dbProcessNotify` that processes its record before it has written to it was asked for that alone.
+    /// Notes that a `dbProcessNotify` was only asked to process its record, if it does so before writing to it.
     fn note_request(&mut self, thread: ThreadId, record: RecordId) {
         let Some(top) = self.threads.get(&thread).and_then(|state| state.frames.last()) else { return };
         if top.within == In::Notify && top.record == record && top.wrote.is_none() {
@@ -229,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// The record's earlier processing, if that has asked for a delayed callback.
+    /// The record's earlier processing, if it requested a delayed callback.
     fn delayed(&mut self, record: RecordId) -> Option<SpanRef> {
         let at = self.delayed.remove(&record)?;
         self.chains.resolve(at)
@@ -272,7 +273,7 @@ impl Engine {
         let open = self.open.remove(&record);
         let open = open.filter(|at| self.chains.resolve(*at).is_some());
         let Some(at) = open else {
-            // It began before the recorder, or its chain has been given out.
+            // It began before the recording, or its chain has been given out.
             let trigger = Trigger::Completion;
             let phases = Vec::new();
             let (list, asked) = (None, None);
@@ -296,7 +297,7 @@ impl Engine {
             span.end = time;
             if let SpanKind::Process(process) = &mut span.kind {
                 process.outcome = completed;
-                // A frame may be left over from when the record began: what it asked for decides.
+                // The frame may be stale, from when the record began: its requests decide.
                 if own.is_none() || process.phases.iter().any(|phase| phase.asked.is_some_and(is_completion))
                 {
                     note(process, Phase { time, thread, asked: None });
@@ -316,15 +317,15 @@ impl Engine {
         self.chains.release(at); // its completion
     }
 
-    /// Has the record asked for callbacks of its own while it processes?
+    /// Whether the record has requested callbacks of its own during processing.
     fn runs_callbacks(&self, at: SpanRef) -> bool {
         let delayed = |phase: &Phase| phase.asked == Some(CauseKind::CallbackRequestDelayed);
         matches!(self.chains.span(at), Some(Span { kind: SpanKind::Process(process), .. }) if process.phases.iter().any(delayed))
     }
 
-    /// A delayed callback was asked for. The first time in a record's processing, whose it is from then on. A record that works
-    /// its links off one after the other (seq) asks for it again in the callback itself, right after what that
-    /// has done: so this was its work.
+    /// Handles a request for a delayed callback. The first in a record's processing makes the callback that record's. A
+    /// record that works through its links one after the other (seq) requests it again in the callback itself, right
+    /// after what the callback did: so that was the record's work.
     fn delay(&mut self, time: u64, thread: ThreadId, sp: i64, callback: Callback, within: Option<SpanRef>) {
         let is_open = |at: &SpanRef| match self.chains.span(*at) {
             Some(Span { kind: SpanKind::Process(process), .. }) => {
@@ -341,8 +342,8 @@ impl Engine {
         }
     }
 
-    /// An asynchronous record works its links off before it completes: what such a thread has just
-    /// done from a deeper frame, without a cause of its own, was that.
+    /// Attaches orphans to an asynchronous record, which works through its links before it completes: whatever the
+    /// thread has just done from a deeper frame, without a cause of its own, was the record's work.
     fn adopt(&mut self, time: u64, thread: ThreadId, sp: i64, at: SpanRef) {
         let orphans = std::mem::take(&mut self.threads.entry(thread).or_default().orphans);
         let began = self.chains.span(at).map_or(0, |span| span.start);
@@ -358,7 +359,7 @@ impl Engine {
         }
     }
 
-    /// Something is to be done later, or elsewhere.
+    /// Handles a request for work to be done later or in another thread.
     pub(super) fn cause(&mut self, time: u64, cause: Cause) {
         self.pop(cause.thread, cause.sp, time);
         let (caller, role) = self.ask(cause.thread, cause.site);
@@ -372,7 +373,7 @@ impl Engine {
         let completes = top.filter(|top| top.within == In::Complete).map(|top| top.record);
         let processing = top.filter(|top| top.within == In::Process).map(|top| top.record);
         if let Some(at) = within {
-            // for what is asked for to happen
+            // until the request is carried out
             self.chains.hold_until(at, time.saturating_add(ASKED));
         }
         if matches!(cause.kind, CauseKind::ScanIoRequest | CauseKind::PostEvent) {
@@ -382,14 +383,14 @@ impl Engine {
         let by_caller = if let Caller::Asks(trigger) = caller { Some(trigger) } else { None };
         let asks = self.requests.trigger_of(callback).or(by_caller);
         if let (CauseKind::CallbackRequest, Some(trigger)) = (cause.kind, asks) {
-            // Hits of `scanIoRequest` and `postEvent` have their caller, where they are probed.
+            // Hits of `scanIoRequest` and `postEvent` hold their caller, if these are probed.
             let asked = state.interrupt.filter(|(sp, _)| *sp > cause.sp).map(|(_, site)| site);
             let site = asked.or((by_caller.is_none()).then_some(cause.site)).unwrap_or_default();
             let from =
                 asked.filter(|_| trigger == Trigger::IoInterrupt).map(|site| self.ask(cause.thread, site));
             let python = matches!(from, Some((Caller::Python, _) | (Caller::Unknown, Role::Python)));
             let trigger = if python { Trigger::Python } else { trigger };
-            // What follows from a forward link is in the processing of another record.
+            // What follows from a forward link belongs to the processing of another record.
             let within = within.filter(|_| processing.is_some());
             let served = self.requests.served(callback).and_then(|thread| self.threads.get(&thread));
             let last = served.map(|thread| thread.last);
@@ -414,7 +415,7 @@ impl Engine {
                 let meanwhile = if completes == Some(record) { self.meanwhile.remove(&record) } else { None };
                 within = meanwhile.or(within);
                 if let Some(at) = within {
-                    self.chains.hold(at); // for the processing asked for
+                    self.chains.hold(at); // for the processing requested
                 }
                 if let Some(at) = meanwhile {
                     self.chains.release(at);
@@ -439,7 +440,7 @@ impl Engine {
         }
     }
 
-    /// The recorder has looked at a record that it had not seen to complete.
+    /// Handles the recorder's check of a record that it had not seen complete.
     pub(super) fn pact_check(&mut self, _time: u64, check: PactCheck) {
         let Some(&at) = self.open.get(&check.record) else { return };
         let Some(Span { kind: SpanKind::Process(process), .. }) = self.chains.span_mut(at) else { return };
@@ -462,7 +463,7 @@ impl Engine {
             frame.within == In::Process && put.record.is_none_or(|record| record == frame.record)
         });
         let open = put.record.and_then(|record| self.open.get(&record).copied());
-        // Other frames are left over from earlier: only what processes follows its links.
+        // Other frames are stale: only a record that is processing follows its links.
         let parent = own.map(|frame| frame.at).or(open);
         let CaLinkPut { thread, record, pv, value, .. } = put;
         let kind = SpanKind::Link(LinkSpan { record, pv, value, resolved: false, target: None });
@@ -474,7 +475,7 @@ impl Engine {
     }
 }
 
-/// A callback that will continue the record's processing?
+/// Whether a callback will continue the record's processing.
 fn is_completion(kind: CauseKind) -> bool {
     matches!(kind, CauseKind::CallbackRequestProcess | CauseKind::CallbackRequestProcessDelayed)
 }

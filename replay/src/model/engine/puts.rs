@@ -1,4 +1,4 @@
-//! Puts: messages on the network, hits inside the IOC, and the two joined.
+//! Puts: messages on the network, hits inside the IOC, and joining the two.
 
 use super::{Engine, MAX_RECORDS};
 use crate::model::caller::{self, Caller, Role};
@@ -11,10 +11,10 @@ use crate::time::SECOND;
 use epics::{eca, Dbr};
 use iocrec_log::event::{CaAnswer, CaPut, Dbf, Put, PutKind, RecordId, ThreadId, Value};
 
-/// How long a put is kept for the server's refusal, which comes after the IOC's hits, when the server
-/// has worked off all it had received; and for what the recorder reads from its field, up to half a second later.
+/// Time that a put is kept for the server's refusal, which comes after the IOC's hits, when the server has handled
+/// everything it had received; and for the recorder's readings of its field, up to half a second later.
 const REFUSAL: u64 = SECOND;
-/// Puts with callback that wait for the same record and are remembered.
+/// Puts with callback that are remembered while they wait for the same record.
 const MAX_WAITING: usize = 64;
 
 impl Engine {
@@ -98,7 +98,7 @@ impl Engine {
         let within = if kind == PutKind::Notify { In::Notify } else { In::PutField };
         let state = self.threads.entry(thread).or_default();
         let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
-        // What these threads do begins with a put; unless code of the site's own called it.
+        // In these threads everything begins with a put, unless site-specific code called it.
         let served = matches!(role, Role::CaServer | Role::CaLink)
             && (caller == Caller::Server
                 || caller == Caller::Unknown && !caller::is_other(&self.run.context(), put.site));
@@ -142,7 +142,7 @@ impl Engine {
         }
     }
 
-    /// A put with callback has begun, and may have to wait for its record.
+    /// Notes that a put with callback has begun, and may have to wait for its record.
     fn wait_to_write(&mut self, record: RecordId, at: SpanRef) {
         if self.notifies.len() < MAX_RECORDS {
             let waiting = self.notifies.entry(record).or_default();
@@ -159,7 +159,7 @@ impl Engine {
         Some((at, self.chains.span(at)?.thread))
     }
 
-    /// A put to a record that is being processed may make it process once more.
+    /// Notes a put to a record during its processing: it may make the record process once more.
     fn note_meanwhile(&mut self, record: RecordId, at: SpanRef) {
         if self.open.contains_key(&record) && self.meanwhile.len() < MAX_RECORDS {
             self.chains.hold(at);
@@ -169,13 +169,13 @@ impl Engine {
         }
     }
 
-    /// `dbPut`. It never is a parent by the stack: it has returned before the record is processed.
+    /// Handles `dbPut`. By the stack it never is a parent: it has returned before the record processes.
     fn write(&mut self, time: u64, put: Put, caller: Caller, role: Role) {
         let (thread, record, sp) = (put.thread, put.record, put.sp);
         self.leave_forward_link(thread, time); // which writes to no field
         let state = self.threads.entry(thread).or_default();
         let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
-        // A put writes once: what is not called from its `dbPut` comes after it.
+        // A put writes once: anything not called from its `dbPut` comes after it.
         let over = state.frames.last().is_some_and(|frame| {
             matches!(frame.within, In::PutField | In::Notify)
                 && frame.wrote.is_some_and(|deepest| sp >= deepest)
@@ -191,7 +191,7 @@ impl Engine {
                 self.note_meanwhile(record, at);
                 self.join(thread, time, at, false);
             }
-            // Frames that seem to be around a put from outside are left over from earlier.
+            // Frames that seem to be around a put from outside are stale.
             Some((_, _, at)) if !over && !matches!(caller, Caller::ChannelPut | Caller::Python) => {
                 self.found(record, put.field, &put.old);
                 let at = self.chains.add(at, put_span(time, put));
@@ -226,7 +226,7 @@ impl Engine {
         }
     }
 
-    /// A put's `dbPut` was seen (or, for a link field, its `dbPutField` inside `dbProcessNotify`).
+    /// Completes a put once its `dbPut` is seen (or, for a link field, its `dbPutField` inside `dbProcessNotify`).
     fn fill(&mut self, time: u64, at: SpanRef, put: Put) {
         let record = put.record;
         if put.kind == PutKind::PutField {
@@ -249,7 +249,7 @@ impl Engine {
         self.watch(time, record, at);
     }
 
-    /// Joins a hit to its message, if there is one that fits; `last`: if not now, then never.
+    /// Joins a hit to its message, if one fits. `last`: this is the last attempt.
     pub(super) fn join(&mut self, thread: ThreadId, time: u64, at: SpanRef, last: bool) {
         let Some(put) = self.chains.put(at) else { return };
         let seen_both = put.packet.is_some();
@@ -263,7 +263,7 @@ impl Engine {
         }
         let mut done = Vec::new();
         if self.packets.learn(&self.chains, &self.run.context(), thread, at) {
-            // What the thread did before, and could not be distinguished from another's, comes first.
+            // The thread's earlier hits, which could not be distinguished from another thread's, come first.
             for (time, earlier) in self.packets.take_hits_of(thread) {
                 self.join(thread, time, earlier, last);
             }
@@ -281,7 +281,7 @@ impl Engine {
         }
     }
 
-    /// Tries again to join the hits that wait.
+    /// Tries again to join the waiting hits.
     pub(super) fn retry_hits(&mut self, last: bool) {
         for (thread, time, at, overdue) in self.packets.take_hits(self.now, last) {
             self.join(thread, time, at, overdue);
@@ -289,7 +289,7 @@ impl Engine {
     }
 }
 
-/// The span of a put that was seen inside the IOC.
+/// The span of a put seen inside the IOC.
 fn put_span(time: u64, put: Put) -> Span {
     Span {
         parent: None,

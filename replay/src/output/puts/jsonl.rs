@@ -1,4 +1,4 @@
-//! Puts as JSON lines: an object each.
+//! Puts as JSON lines, one object each.
 
 use crate::model::putlog::PutLine;
 use crate::model::value;
@@ -10,7 +10,7 @@ use std::io;
 
 /// Writes puts as JSON lines.
 pub struct JsonLines<'a> {
-    /// Of the times.
+    /// Zone of the times.
     pub zone: &'a Zone,
 }
 
@@ -20,7 +20,7 @@ impl Writer<PutLine> for JsonLines<'_> {
     }
 }
 
-/// The keys of a JSON line, which never change; new ones are added at the end.
+/// The keys of a JSON line. They never change; add new ones at the end.
 #[derive(Serialize)]
 struct Line<'a> {
     time: String,

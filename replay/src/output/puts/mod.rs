@@ -1,4 +1,4 @@
-//! Formats of the put log. A new one is a file beside this, and a row here.
+//! Formats of the put log. To add one, add a file here and a row below.
 
 pub mod jsonl;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::model::putlog::{PutLine, Via};
 use iocrec_log::event::Value;
 
-/// A put with callback that was limited by the record.
+/// A put with callback whose value the record limited.
 pub fn put() -> PutLine {
     PutLine {
         time: 1_790_000_000_123_456_789,

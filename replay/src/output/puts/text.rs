@@ -1,4 +1,4 @@
-//! Puts as text: a line each.
+//! Puts as text, one line each.
 
 use crate::model::putlog::PutLine;
 use crate::out::{line, Out};
@@ -10,7 +10,7 @@ use std::io;
 
 /// Writes puts as text.
 pub struct Text<'a> {
-    /// Of the times.
+    /// Zone of the times.
     pub zone: &'a Zone,
 }
 
@@ -20,8 +20,8 @@ impl Writer<PutLine> for Text<'_> {
     }
 }
 
-/// `TIME  PV  OLD -> NEW  by USER@HOST from ADDRESS  IOC  STATUS  VIA`: what is of unlike length
-/// is padded to what is usual.
+/// `TIME  PV  OLD -> NEW  by USER@HOST from ADDRESS  IOC  STATUS  VIA`: parts of varying length are padded to their
+/// usual width.
 fn text(put: &PutLine, zone: &Zone) -> String {
     let mut line = zone.format(put.time, 6);
     let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");

@@ -1,4 +1,4 @@
-//! Formats of process chains. A new one is a file beside this, and a row here.
+//! Formats of process chains. To add one, add a file here and a row below.
 
 pub mod otlp;
 pub mod text;

@@ -1,7 +1,7 @@
-//! Chains as OpenTelemetry traces: OTLP JSON lines, a chain a line.
+//! Chains as OpenTelemetry traces: OTLP JSON lines, one chain per line.
 //!
-//! Ids are hashes of what a span is: its host's boot, process, thread, time and record. The same log
-//! gives the same ids, whenever it is exported.
+//! Ids are hashes of a span's identity: its host's boot, process, thread, time and record. The same log gives the same
+//! ids whenever it is exported.
 
 use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span, SpanKind};
 use crate::model::enum_strings::{self, severity_name, status_name};
@@ -22,7 +22,7 @@ const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
 /// Status code of the protocol for an error.
 const ERROR: u8 = 2;
-/// Chains that CA links lead to, one after the other, that are written as one trace.
+/// Depth to which chains that CA links lead to are written as one trace.
 const MAX_DEPTH: usize = 16;
 
 #[derive(Serialize)]
@@ -36,7 +36,7 @@ struct TracesData {
 struct ResourceSpans {
     resource: Resource,
     scope_spans: [ScopeSpans; 1],
-    /// Run and IOC that it is for.
+    /// Its run and IOC.
     #[serde(skip)]
     of: (usize, Option<u32>),
 }
@@ -142,7 +142,7 @@ fn push_tree(data: &mut TracesData, chain: &Chain, trace: &str, link: Option<&Li
     for span in &chain.spans {
         let mut hash = Hash::new(b"span").span(chain, span);
         let mut id = hash.short();
-        // Two hits of a record at the same nanosecond: different spans all the same.
+        // Two hits of a record at the same nanosecond are still different spans.
         while ids.last() == Some(&id) {
             hash = hash.bytes(b"again");
             id = hash.short();
@@ -206,7 +206,7 @@ fn ioc<'a>(context: &'a Context, span: &Span) -> Option<&'a Ioc> {
     })
 }
 
-/// Puts a span to those of its IOC; a resource for that is made if there is none.
+/// Adds a span to those of its IOC, after making a resource for that if there is none.
 fn push_span(
     data: &mut TracesData,
     chain: &Chain,
@@ -241,7 +241,7 @@ fn resource_attributes(context: &Context, ioc: Option<&Ioc>, span: &Span) -> Vec
             text(&mut attributes, "epics.base.version", &ioc.base_version);
         }
         None => {
-            // A server that is not on this host, or was not looked into: its address must do.
+            // A server that is not on this host or was not inspected: use its address.
             let server = match &span.kind {
                 SpanKind::Put(PutSpan { packet: Some(packet), .. }) => context.circuit(packet.circuit),
                 _ => None,
@@ -257,7 +257,7 @@ fn resource_attributes(context: &Context, ioc: Option<&Ioc>, span: &Span) -> Vec
     attributes
 }
 
-/// A put that began the chain.
+/// Fills in the put that began the chain.
 fn root(otlp: &mut OtlpSpan, put: &PutSpan, line: &PutLine) {
     let attributes = &mut otlp.attributes;
     let pv = line.pv.as_deref().unwrap_or("(unnamed channel)");
@@ -285,7 +285,7 @@ fn root(otlp: &mut OtlpSpan, put: &PutSpan, line: &PutLine) {
     }
     if let Some(record) = &line.cause_record {
         text(attributes, "epics.cause.record", record);
-        // No context travels with Channel Access: the same PV and value, in order, and nothing else fits.
+        // No context travels with Channel Access: same PV and value, in order, and nothing else fits.
         text(attributes, "epics.cause.joined_by", "pv, value, time");
     }
     text(attributes, "epics.status", &line.status);
@@ -342,7 +342,7 @@ fn describe_process(otlp: &mut OtlpSpan, chain: &Chain, context: &Context, proce
             if let Some(state) = enum_strings::state(context, process.record, &completed.value) {
                 text(attributes, "epics.record.value_text", &state);
             }
-            // INVALID: the value can't be used. MINOR and MAJOR are data.
+            // INVALID: the value can't be used. MINOR and MAJOR are ordinary results.
             if completed.severity >= epics::alarm::INVALID {
                 otlp.status = Some(Status { code: ERROR, message: "INVALID".to_owned() });
             }
@@ -367,7 +367,7 @@ fn describe_process(otlp: &mut OtlpSpan, chain: &Chain, context: &Context, proce
     }
 }
 
-/// The function that asked.
+/// The function called.
 fn cause_name(kind: CauseKind) -> &'static str {
     match kind {
         CauseKind::CallbackRequest => "callbackRequest",
@@ -399,7 +399,7 @@ fn describe_link(otlp: &mut OtlpSpan, context: &Context, link: &LinkSpan) {
     text(attributes, "service.peer.name", ioc(&target_context, root).map_or("", |ioc| ioc.name.as_str()));
 }
 
-/// An attribute; none for an empty text.
+/// Adds an attribute, unless the text is empty.
 fn text(attributes: &mut Vec<Attribute>, key: &'static str, value: &str) {
     if !value.is_empty() {
         attributes.push(Attribute { key, value: AnyValue::Text(value.to_owned()) });
@@ -410,7 +410,7 @@ fn int(attributes: &mut Vec<Attribute>, key: &'static str, value: i64) {
     attributes.push(Attribute { key, value: AnyValue::Int(value.to_string()) });
 }
 
-/// An attribute; none for a value that is not known.
+/// Adds an attribute, unless the value is unknown.
 fn any(attributes: &mut Vec<Attribute>, key: &'static str, value: &Value) {
     if let Some(value) = any_value(value) {
         attributes.push(Attribute { key, value });
@@ -421,7 +421,7 @@ fn any_value(v: &Value) -> Option<AnyValue> {
     Some(match v {
         Value::Unknown => return None,
         Value::Int(v) => AnyValue::Int(v.to_string()),
-        // Beyond what the protocol's signed integers hold.
+        // Beyond the range of the protocol's signed integers.
         Value::UInt(v) if i64::try_from(*v).is_err() => AnyValue::Text(v.to_string()),
         Value::UInt(v) => AnyValue::Int(v.to_string()),
         Value::Array(array) => {
@@ -434,7 +434,7 @@ fn any_value(v: &Value) -> Option<AnyValue> {
     })
 }
 
-/// FNV-1a of 128 bits: simple, and the same for ever (the standard library's hash is neither).
+/// FNV-1a with 128 bits: simple, and the same for ever (the standard library's hash is neither).
 struct Hash(u128);
 
 impl Hash {
@@ -447,12 +447,12 @@ impl Hash {
         Hash(bytes.iter().fold(self.0, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME)))
     }
 
-    /// Text, and its end.
+    /// Adds text and its end.
     fn text(self, text: &str) -> Self {
         self.bytes(text.as_bytes()).bytes(&[0xff])
     }
 
-    /// What a span is.
+    /// Adds the identity of a span.
     fn span(self, chain: &Chain, span: &Span) -> Self {
         let context = chain.run.context();
         let boot = context.host().map_or("", |host| host.boot_id.as_str());

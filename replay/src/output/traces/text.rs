@@ -1,7 +1,7 @@
 //! Chains as indented text.
 //!
-//! The first line has the time of the chain and its cause. Below it stand the records in the order in which they were
-//! processed, each under its cause, with its value, its severity where it has one, and the time that it took.
+//! The first line has the time of the chain and its cause. The records follow in the order in which they were
+//! processed, each under its cause, with its value, its severity if it has one, and its duration.
 
 use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span, SpanKind};
 use crate::model::putlog::ioc_of_span;
@@ -18,7 +18,7 @@ use std::io;
 
 /// Writes chains as indented text.
 pub struct Text<'a> {
-    /// Of the times.
+    /// Zone of the times.
     pub zone: &'a Zone,
 }
 
@@ -47,7 +47,7 @@ fn write(out: &mut Out, chain: &Chain, zone: &Zone) -> io::Result<()> {
     }
 }
 
-/// The children of a span.
+/// Writes the children of a span.
 fn branch(
     out: &mut Out,
     chain: &Chain,
@@ -55,7 +55,7 @@ fn branch(
     number: usize,
     depth: usize,
 ) -> io::Result<()> {
-    // Chains of thousands of records are possible; deeper than this nobody reads, and recursion ends.
+    // Chains of thousands of records are possible; nobody reads deeper than this, and recursion must end.
     const MAX_DEPTH: usize = 500;
     if depth > MAX_DEPTH {
         indent(out, depth);
@@ -90,7 +90,7 @@ fn node(
     branch(out, chain, children, number, depth + 1)
 }
 
-/// The chain that a CA link led to.
+/// Writes the chain that a CA link led to.
 fn linked(out: &mut Out, chain: &Chain, record: Option<String>, depth: usize) -> io::Result<()> {
     let Some(root) = chain.root() else { return Ok(()) };
     indent(out, depth);
@@ -174,7 +174,7 @@ fn describe_put(text: &mut String, context: &Context, put: &PutSpan) {
 
 fn describe_link(text: &mut String, context: &Context, link: &LinkSpan) {
     let record = link.record.map(|record| record_name(context, record));
-    let _ = write!(text, "CA link {} -> ", record.as_deref().unwrap_or("of a record that is not known"));
+    let _ = write!(text, "CA link {} -> ", record.as_deref().unwrap_or("of an unknown record"));
     value::push_text(text, &link.value);
     let _ = write!(text, " to {}", link.pv);
 }

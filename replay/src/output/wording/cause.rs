@@ -1,4 +1,4 @@
-//! What set a chain off, in words.
+//! The cause of a chain, in words.
 
 use super::put::{change, who};
 use crate::model::caller::{self, Role};
@@ -8,7 +8,7 @@ use crate::model::run::{field_name, record_name};
 use iocrec_log::context::Context;
 use std::fmt::Write as _;
 
-/// What set the chain off, in words. `link`: the record whose CA link did.
+/// The cause of the chain, in words. `link`: the record whose CA link made it.
 pub fn cause(chain: &Chain, link: Option<&str>) -> String {
     let Some(root) = chain.root() else { return String::new() };
     if let Some(put) = root_put(chain, link) {
@@ -50,7 +50,7 @@ pub fn cause(chain: &Chain, link: Option<&str>) -> String {
             Trigger::Once | Trigger::CpLink => "scanOnce (CP link, or put while active)".to_owned(),
             Trigger::Pini => "PINI".to_owned(),
             Trigger::Shell => "dbtr in the IOC shell".to_owned(),
-            Trigger::Completion => "completion of what began earlier".to_owned(),
+            Trigger::Completion => "completion of earlier processing".to_owned(),
             _ => match root.thread.map(|thread| caller::role(&context, thread)) {
                 Some(Role::PvaServer) => "PVA client".to_owned(),
                 _ if thread.is_empty() => "unknown".to_owned(),
@@ -67,7 +67,7 @@ fn list_name<'a>(context: &'a Context, process: &ProcessSpan) -> Option<&'a str>
     (!name.is_empty()).then_some(name)
 }
 
-/// Who asked for an event or for I/O Intr, where known.
+/// The origin of a request for an event or for I/O Intr, if known.
 fn asker(context: &Context, process: &ProcessSpan) -> String {
     let Some(asked) = &process.asked else { return String::new() };
     let site =
@@ -76,7 +76,7 @@ fn asker(context: &Context, process: &ProcessSpan) -> String {
         ("", module) => format!(" by {module}"),
         (function, module) => format!(" by {function} ({module})"),
     });
-    // one that had ended when its name was to be read
+    // the thread may have ended before its name was read
     let thread = context.thread(asked.thread).map(|thread| match thread.name.as_str() {
         "" => format!(" in thread {}", thread.tid),
         name => format!(" in thread {name}"),

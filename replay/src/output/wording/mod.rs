@@ -1,4 +1,4 @@
-//! What puts and chains are called in text, wherever they are printed.
+//! Wording for puts and chains, shared by all text output.
 
 pub mod cause;
 pub mod put;

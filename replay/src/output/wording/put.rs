@@ -1,10 +1,10 @@
-//! A put in words: what it changed, and who made it.
+//! A put in words: the change, and who made it.
 
 use crate::model::putlog::{PutLine, Via};
 use crate::model::{enum_strings, outcome, value};
 use iocrec_log::event::{Dbf, Value};
 
-/// `OLD -> NEW`, and what was asked for where it is something else.
+/// `OLD -> NEW`, and the requested value if it is different.
 pub fn change(put: &PutLine) -> String {
     if let Some(field) = put.acknowledges {
         return acknowledgement(field, put);
@@ -23,7 +23,7 @@ pub fn change(put: &PutLine) -> String {
     let mut change = String::new();
     let push = |text: &mut String, value: &Value, is_cut: Option<bool>| {
         value::push_text(text, value);
-        // The text of an array shows it already.
+        // The text of an array already shows it.
         if is_cut == Some(true) && matches!(value, Value::Text(_)) {
             text.push_str("...");
         }
@@ -40,7 +40,7 @@ pub fn change(put: &PutLine) -> String {
     }
     push(&mut change, &new, put.new_cut);
     enum_strings::push(&mut change, put.new_text.as_deref());
-    // A number sent as text is the number.
+    // A number sent as text equals the number.
     let as_number = value::convert(&requested, Dbf::Double);
     let is_requested = |word: &String| requested == Value::Text(word.clone().into_bytes());
     let as_asked = put.new_text.as_ref().is_some_and(is_requested);
@@ -49,7 +49,7 @@ pub fn change(put: &PutLine) -> String {
         && value::same(&new, &as_number) != Some(true)
         && !outcome::is_same_text(&new, &requested)
     {
-        // What it held before is known, and nothing else has written to it since.
+        // The value before is known, and nothing else has written to it since.
         let whole = put.old_cut != Some(true) && put.new_cut != Some(true);
         if whole && !put.inexact && value::same(&old, &new) == Some(true) {
             change.push_str(", not changed");
@@ -61,7 +61,7 @@ pub fn change(put: &PutLine) -> String {
     change
 }
 
-/// What an acknowledgement of alarms asked for, and what came of it where that is known.
+/// An acknowledgement of alarms, with its result if known.
 fn acknowledgement(field: &str, put: &PutLine) -> String {
     let number = |value: &Value| match value {
         Value::Int(number) => u16::try_from(*number).ok(),
@@ -84,7 +84,7 @@ fn acknowledgement(field: &str, put: &PutLine) -> String {
     }
     let severity = enum_strings::severity_name(asked);
     match number(&put.new).filter(|left| *left > 0 && !put.inexact) {
-        // The record takes an acknowledgement of what is as severe as its own.
+        // The record accepts an acknowledgement only if it is at least as severe as its own alarm.
         Some(left) => format!(
             "asked to acknowledge alarm (severity {severity}), {} is left to acknowledge",
             enum_strings::severity_name(left)
@@ -93,7 +93,7 @@ fn acknowledgement(field: &str, put: &PutLine) -> String {
     }
 }
 
-/// Who made the put, from where; for puts within IOCs, what made it.
+/// Who made the put, and from where; for puts within IOCs, the link or code that made it.
 pub fn who(put: &PutLine) -> String {
     let person = match (put.user.as_deref(), put.client_host.as_deref()) {
         (Some(user), Some(host)) => Some(format!("{user}@{host}")),
@@ -103,7 +103,7 @@ pub fn who(put: &PutLine) -> String {
     };
     match (person, put.client.as_deref(), put.cause_record.as_deref()) {
         (_, _, Some(record)) => format!("CA link of {record}"),
-        // what it claims to be stands with it: any program can look like an IOC
+        // shown with the claimed user: any program can look like an IOC
         (person, Some(address), None) if put.via == Via::CaLink => {
             let ioc = put.client_ioc.as_deref().map_or("an IOC".to_owned(), |ioc| format!("IOC {ioc}"));
             let person = person.map_or(String::new(), |person| format!(" ({person})"));
