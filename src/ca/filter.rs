@@ -16,7 +16,7 @@ use libc::{
     BPF_MISC, BPF_RET, BPF_STX, BPF_SUB, BPF_TAX, BPF_W, BPF_X,
 };
 
-/// Highest DBR type (CLASS_NAME).
+/// Highest DBR type.
 const LAST_DBR: u32 = epics::Dbr::LAST.0 as u32;
 
 /// Cuts segments that contain only updates and answers to gets.

@@ -12,7 +12,7 @@ use iocrec_log::event::Address;
 
 use crate::ioc::layout::Layout;
 use crate::ioc::module::addresses;
-use crate::ioc::offsets::{CaServer, Generation};
+use crate::ioc::offsets::{Abi, CaServer};
 use crate::ioc::process::IocProcess;
 use crate::ioc::threads;
 use crate::linux::memory::Memory;
@@ -59,7 +59,7 @@ pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> V
     let server = Server {
         memory: &ioc.memory,
         layout: ioc.layout.as_ref().ok(),
-        generation: ioc.abi.generation,
+        abi: ioc.abi,
         threads,
         left: Cell::new(MAX_CHANNELS),
     };
@@ -72,7 +72,7 @@ pub fn clients(ioc: &IocProcess, threads: &HashSet<u32>, only: Option<u32>) -> V
 struct Server<'a> {
     memory: &'a Memory,
     layout: Option<&'a Layout>,
-    generation: Generation,
+    abi: Abi,
     /// The process's threads.
     threads: &'a HashSet<u32>,
     /// Number of channels that may still be read.
@@ -81,7 +81,7 @@ struct Server<'a> {
 
 impl Server<'_> {
     fn offsets(&self) -> &'static CaServer {
-        CaServer::of(self.memory.width())
+        CaServer::of(self.abi)
     }
 
     fn clients(&self, list: u64, only: Option<u32>) -> Vec<Client> {
@@ -109,7 +109,7 @@ impl Server<'_> {
         let ip = Ipv4Addr::from(u32::from_be(u32_at(&bytes, offsets.address + 4)));
         let text = |at| self.memory.string(width.pointer(&bytes, at), MAX_NAME).unwrap_or_default();
         let tid = offsets.threads.iter().find_map(|&at| {
-            threads::kernel_id(self.memory, self.generation, width.pointer(&bytes, at), self.threads)
+            threads::kernel_id(self.memory, self.abi.generation, width.pointer(&bytes, at), self.threads)
         });
         if only.is_some() && tid != only {
             return None;
@@ -132,7 +132,7 @@ impl Server<'_> {
     fn channel(&self, node: u64) -> Option<ClientChannel> {
         let (offsets, width) = (self.offsets(), self.memory.width());
         let bytes: [u8; CaServer::MAX_BYTES] = self.memory.head(node, offsets.channel_bytes)?;
-        let pv = if self.generation == Generation::Base314 {
+        let pv = if self.abi.is_3_14() {
             let record = self.memory.string(width.pointer(&bytes, offsets.channel), MAX_NAME)?;
             let description = width.pointer(&bytes, offsets.channel + 2 * width.bytes());
             let (_, field, _) = self.layout?.field(self.memory, description)?;
@@ -154,6 +154,7 @@ impl Server<'_> {
 mod tests {
     use super::*;
     use crate::ioc::image::Image;
+    use crate::ioc::offsets::Generation;
     use crate::linux::width::Width::{self, Bits32, Bits64};
     use proptest::prelude::*;
 
@@ -235,7 +236,10 @@ mod tests {
             let server = Server {
                 memory: &memory,
                 layout: layout.as_ref(),
-                generation: if self.base_3_14 { Generation::Base314 } else { Generation::Base315 },
+                abi: Abi {
+                    width: memory.width(),
+                    generation: if self.base_3_14 { Generation::Base314 } else { Generation::Base315 },
+                },
                 threads: &threads,
                 left: Cell::new(1000),
             };

@@ -11,7 +11,8 @@ use std::{fmt, io};
 use crate::ioc::files::{files, MappedFile};
 use crate::ioc::layout::LayoutError;
 use crate::ioc::module::Module;
-use crate::ioc::process::{IocProcess, DB_CHANNEL};
+use crate::ioc::offsets::Generation;
+use crate::ioc::process::IocProcess;
 use crate::ioc::{functions, stripped, version};
 use crate::linux::elf::Elf;
 use crate::linux::memory::Memory;
@@ -184,7 +185,8 @@ impl Finder {
     fn modules(&mut self, pid: u32, files: &[MappedFile]) -> Vec<Module> {
         let mut wanted: Vec<&'static str> = functions::symbols().collect();
         wanted.extend(VARIABLES);
-        wanted.extend([DB_CHANNEL, version::CORE_RELEASE]);
+        wanted.extend(Generation::symbols());
+        wanted.push(version::CORE_RELEASE);
         self.mapped.insert(pid, files.iter().map(|file| file.named.identity).collect());
         if self.files.len() > MAX_FILES {
             self.forget_unmapped();

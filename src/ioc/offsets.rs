@@ -17,8 +17,8 @@
 //! # A Base that differs
 //!
 //! For a member that has moved, add an arm to `of` of its table here. If nothing at hand distinguishes that Base, add a
-//! [`Generation`] and a symbol by which `finder` recognizes it. Add a new field type to `epics::dbf`, and a function's
-//! new name to `functions`.
+//! [`Generation`] with a function by which it is recognized, and let `of` take the [`Abi`] where it does not yet. Add a
+//! new field type to `epics::dbf`, and a function's new name to `functions`.
 
 use epics::dbf::Numbering;
 
@@ -31,6 +31,22 @@ pub enum Generation {
     Base314,
     /// 3.15 to 7.0: has dbChannel, and names its threads.
     Base315,
+}
+
+impl Generation {
+    /// The later generations, newest first, each with a function that no earlier one has.
+    const LATER: [(Generation, &str); 1] = [(Generation::Base315, "dbChannelCreate")];
+
+    /// The functions by which generations are recognized.
+    pub fn symbols() -> impl Iterator<Item = &'static str> {
+        Generation::LATER.into_iter().map(|(_, symbol)| symbol)
+    }
+
+    /// The generation of a process that defines these symbols.
+    pub fn of(defines: impl Fn(&str) -> bool) -> Generation {
+        let found = Generation::LATER.into_iter().find(|(_, symbol)| defines(symbol));
+        found.map_or(Generation::Base314, |(generation, _)| generation)
+    }
 }
 
 /// The factors that determine an IOC's structures.
@@ -290,8 +306,8 @@ impl CaServer {
     /// Size of the larger structure.
     pub const MAX_BYTES: usize = 256;
 
-    /// The table for a width.
-    pub fn of(width: Width) -> &'static CaServer {
+    /// The table for an ABI.
+    pub fn of(abi: Abi) -> &'static CaServer {
         const BITS64: CaServer = CaServer {
             channels: [96, 120],
             address: 168,
@@ -316,7 +332,7 @@ impl CaServer {
             channel: 44,
             channel_bytes: 56,
         };
-        width.pick(&BITS32, &BITS64)
+        abi.width.pick(&BITS32, &BITS64)
     }
 }
 
@@ -405,6 +421,17 @@ impl Thread {
 mod tests {
     use super::*;
 
+    #[test]
+    fn generations_by_their_functions() {
+        assert_eq!(Generation::of(|_| false), Generation::Base314);
+        assert_eq!(Generation::of(|symbol| symbol == "dbChannelCreate"), Generation::Base315);
+        let newest = Generation::LATER[0].0;
+        assert_eq!(Generation::of(|_| true), newest);
+        assert!(
+            Generation::symbols().all(|one| Generation::of(|symbol| symbol == one) != Generation::Base314)
+        );
+    }
+
     /// Structures read at once must fit into a buffer of the largest size.
     #[test]
     fn sizes_are_at_most_the_largest() {
@@ -415,7 +442,7 @@ mod tests {
             for numbering in [Numbering::Before3161, Numbering::Since3161] {
                 assert!(Link::of(width, numbering).bytes <= Link::MAX_BYTES);
             }
-            let server = CaServer::of(width);
+            let server = CaServer::of(Abi { width, generation: Generation::Base315 });
             assert!(server.client_bytes.max(server.channel_bytes) <= CaServer::MAX_BYTES);
             let client = CaClient::of(width);
             assert!(client.circuit_bytes.max(client.channel_bytes) <= CaClient::MAX_BYTES);

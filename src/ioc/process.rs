@@ -15,9 +15,6 @@ use crate::linux::memory::Memory;
 use crate::linux::width::Width;
 use crate::linux::{machine, process};
 
-/// A function that Base has since 3.15.
-pub(super) const DB_CHANNEL: &str = "dbChannelCreate";
-
 /// An IOC process.
 #[derive(Clone, Debug)]
 pub struct IocProcess {
@@ -78,17 +75,18 @@ impl IocProcess {
         let width = if is_32_bit { Width::Bits32 } else { Width::Bits64 };
         let memory = Memory::of(pid, width);
         let environment = Environment::read(&memory, &modules, pid);
-        let has = |name| modules.iter().any(|module| module.defines(name));
+        let has = |name: &str| modules.iter().any(|module| module.defines(name));
         let exe = process::link(pid, "exe");
         // if no file defines dbProcess, it is in the program that has the database
         let holds_base =
             |module: &Module| module.path == exe && (module.defines("dbProcess") || !has("dbProcess"));
         let layout = read_layout(&memory, &modules, database);
-        // without symbols, 3.14 cannot be distinguished from 3.15
-        let since_3_15 = has(DB_CHANNEL)
-            || database.is_some()
-                && layout.as_ref().is_ok_and(|found| found.numbering == Numbering::Since3161);
-        let generation = if since_3_15 { Generation::Base315 } else { Generation::Base314 };
+        let is_since_3_16_1 = layout.as_ref().is_ok_and(|found| found.numbering == Numbering::Since3161);
+        let generation = match Generation::of(has) {
+            // without symbols, 3.14 cannot be distinguished from 3.15
+            Generation::Base314 if database.is_some() && is_since_3_16_1 => Generation::Base315,
+            found => found,
+        };
         IocProcess {
             pid,
             start,

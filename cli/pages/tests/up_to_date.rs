@@ -15,6 +15,19 @@ fn pages_are_those_that_would_be_made_now() {
     }
 }
 
+/// A command that its template leaves out has no section in the manual page.
+#[test]
+fn templates_describe_every_command() {
+    for program in [Program::iocrec(), Program::iocreplay()] {
+        let template = root().join(format!("docs/man/{}.1.in", program.name));
+        let text = fs::read_to_string(&template).expect("it is there");
+        for command in program.commands() {
+            let synopsis = format!("@synopsis {}", command.name);
+            assert!(text.lines().any(|line| line == synopsis), "{}: no {synopsis}", template.display());
+        }
+    }
+}
+
 /// Users learn of aliases and choices only from the help.
 #[test]
 fn help_names_aliases_and_choices() {
