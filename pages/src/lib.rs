@@ -66,5 +66,5 @@ pub fn all(root: &Path) -> Result<Vec<Page>, Error> {
 
 /// The repository of this crate.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
