@@ -117,7 +117,7 @@ pub(super) struct Rest {
 
 /// The only type in a client's put that is a 64-bit float.
 const DBR_DOUBLE: u16 = epics::Dbr::DOUBLE.0;
-/// Two empty texts, and an empty payload, as postcard: placeholders for [`Class::Bytes`] in a skeleton.
+/// Two empty texts, and an empty payload, as postcard: a skeleton holds them in place of [`Class::Bytes`].
 const NO_TEXTS: &[u8] = &[5, 0, 5, 0];
 const NO_PAYLOAD: &[u8] = &[0];
 

@@ -105,6 +105,22 @@ pub trait Whole: Clone + std::fmt::Debug {
     }
 }
 
+/// The members of [`Whole`] of a definition that an IOC owns: its members `id` and `ioc` are key and owner.
+macro_rules! owned_by_ioc {
+    () => {
+        const OWNED_BY: OwnedBy = OwnedBy::Ioc;
+
+        fn key(&self) -> u32 {
+            self.id
+        }
+
+        fn owner(&self) -> u32 {
+            self.ioc
+        }
+    };
+}
+pub(crate) use owned_by_ioc;
+
 impl<T: Whole> Definition for T {
     type Kept = T;
     const OWNED_BY: OwnedBy = <T as Whole>::OWNED_BY;

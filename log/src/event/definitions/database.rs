@@ -1,7 +1,7 @@
 //! Records and the other parts of a database.
 
 use crate::event::ids::*;
-use crate::event::life::{allocated, texts, Begin, Definition, OwnedBy, Whole};
+use crate::event::life::{allocated, owned_by_ioc, texts, Begin, Definition, OwnedBy, Whole};
 use crate::event::value::Dbf;
 use serde::{Deserialize, Serialize};
 
@@ -113,15 +113,7 @@ pub struct Field {
 }
 
 impl Whole for Field {
-    const OWNED_BY: OwnedBy = OwnedBy::Ioc;
-
-    fn key(&self) -> u32 {
-        self.id
-    }
-
-    fn owner(&self) -> u32 {
-        self.ioc
-    }
+    owned_by_ioc!();
 
     fn heap(&self) -> usize {
         allocated(self.rtype.len()) + allocated(self.name.len())
@@ -142,16 +134,8 @@ pub struct Menu {
 }
 
 impl Whole for Menu {
-    const OWNED_BY: OwnedBy = OwnedBy::Ioc;
+    owned_by_ioc!();
     const PLACE: Option<(u16, u16)> = Some((6, 3));
-
-    fn key(&self) -> u32 {
-        self.id
-    }
-
-    fn owner(&self) -> u32 {
-        self.ioc
-    }
 
     fn heap(&self) -> usize {
         allocated(self.name.len()) + texts(&self.choices)
@@ -187,15 +171,7 @@ pub struct ScanList {
 }
 
 impl Whole for ScanList {
-    const OWNED_BY: OwnedBy = OwnedBy::Ioc;
-
-    fn key(&self) -> u32 {
-        self.id
-    }
-
-    fn owner(&self) -> u32 {
-        self.ioc
-    }
+    owned_by_ioc!();
 
     fn heap(&self) -> usize {
         allocated(self.name.len())

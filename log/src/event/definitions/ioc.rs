@@ -1,7 +1,7 @@
 //! IOCs, their threads and their code.
 
 use crate::event::ids::*;
-use crate::event::life::{allocated, texts, Ended, OwnedBy, Whole};
+use crate::event::life::{allocated, owned_by_ioc, texts, Ended, OwnedBy, Whole};
 use serde::{Deserialize, Serialize};
 use std::mem::size_of;
 
@@ -103,15 +103,7 @@ pub struct Thread {
 }
 
 impl Whole for Thread {
-    const OWNED_BY: OwnedBy = OwnedBy::Ioc;
-
-    fn key(&self) -> u32 {
-        self.id
-    }
-
-    fn owner(&self) -> u32 {
-        self.ioc
-    }
+    owned_by_ioc!();
 
     fn heap(&self) -> usize {
         allocated(self.name.len())
@@ -134,15 +126,7 @@ pub struct CallSite {
 }
 
 impl Whole for CallSite {
-    const OWNED_BY: OwnedBy = OwnedBy::Ioc;
-
-    fn key(&self) -> u32 {
-        self.id
-    }
-
-    fn owner(&self) -> u32 {
-        self.ioc
-    }
+    owned_by_ioc!();
 
     fn heap(&self) -> usize {
         allocated(self.function.len()) + allocated(self.module.len())
