@@ -36,7 +36,8 @@ impl Command for Status {
 
 /// The contents of a directory that no recorder writes to.
 fn at_rest(directory: &Path, json: bool) -> Result<String, Failure> {
-    let found = segments(directory).map_err(|error| Failure::Failed(format!("{}: {error}", directory.display())))?;
+    let found =
+        segments(directory).map_err(|error| Failure::Failed(format!("{}: {error}", directory.display())))?;
     let taken: u64 = found.iter().map(|segment| segment.taken).sum();
     let kept = found.iter().filter(|segment| segment.pinned);
     let (kept, kept_taken) = kept.fold((0, 0), |(count, sum), segment| (count + 1, sum + segment.taken));

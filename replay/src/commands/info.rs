@@ -1,10 +1,10 @@
 //! `iocreplay info`
 
-use super::options::{json, reading, time_zone, Json, Reading, TimeZone};
 use super::command::{Command, Outcome};
+use super::options::{json, reading, time_zone, Json, Reading, TimeZone};
+use crate::failure::Failure;
 use crate::out::Out;
 use crate::output;
-use crate::failure::Failure;
 use crate::summary::RunSummary;
 use iocrec_cli::command;
 

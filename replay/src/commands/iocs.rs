@@ -1,12 +1,12 @@
 //! `iocreplay iocs`
 
-use super::options::{by_place, json, reading, time_zone, ByPlace, Json, Reading, TimeZone};
 use super::command::{Command, Outcome};
+use super::options::{by_place, json, reading, time_zone, ByPlace, Json, Reading, TimeZone};
+use crate::failure::Failure;
 use crate::inventory::Inventory;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output;
-use crate::failure::Failure;
 use crate::terminal::Terminal;
 use iocrec_cli::command;
 

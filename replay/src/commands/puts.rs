@@ -1,16 +1,17 @@
 //! `iocreplay puts`
 
-use super::options::{
-    by_place, by_pv, pattern, reading, since, time, time_zone, until, ByPlace, ByPv, Reading, Since, TimeZone, Until,
-};
 use super::command::{Command, Outcome};
+use super::options::{
+    by_place, by_pv, pattern, reading, since, time, time_zone, until, ByPlace, ByPv, Reading, Since,
+    TimeZone, Until,
+};
+use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::model::putlog::PutLine;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::puts::FORMATS;
-use crate::failure::Failure;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;

@@ -1,13 +1,13 @@
 //! `iocreplay records`
 
-use super::options::{by_place, by_pv, json, pattern, reading, ByPlace, ByPv, Json, Reading};
 use super::command::{Command, Outcome};
+use super::options::{by_place, by_pv, json, pattern, reading, ByPlace, ByPv, Json, Reading};
+use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::inventory::Inventory;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output;
-use crate::failure::Failure;
 use crate::terminal::Terminal;
 use crate::time::Zone;
 use iocrec_cli::command;

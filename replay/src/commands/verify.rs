@@ -1,11 +1,11 @@
 //! `iocreplay verify`
 
-use super::options::{json, reading, time_zone, Json, Reading, TimeZone};
 use super::command::{Command, Outcome};
+use super::options::{json, reading, time_zone, Json, Reading, TimeZone};
+use crate::failure::Failure;
 use crate::logs::find_all;
 use crate::out::Out;
 use crate::output;
-use crate::failure::Failure;
 use iocrec_cli::command;
 use iocrec_log::reader;
 

@@ -1,14 +1,14 @@
 //! `iocreplay why`
 
+use super::command::{Command, Outcome};
 use super::options::{
     by_place, json, reading, since, time, time_zone, ByPlace, Json, Reading, Since, TimeZone,
 };
-use super::command::{Command, Outcome};
+use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::nothing_found::{Held, Narrowed, NoChange};
 use crate::out::Out;
 use crate::output;
-use crate::failure::{Failure, UsageError};
 use crate::time::{Boundary, Zone};
 use crate::{suggest, Logs};
 use epics::Pv;

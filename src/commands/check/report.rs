@@ -28,115 +28,115 @@ fn or_null(value: Option<impl Display>) -> String {
 
 /// The report as text.
 pub fn text(found: &Found) -> String {
-        let mut text = terminal::page();
-        let mut line = |line: std::fmt::Arguments| terminal::add(&mut text, line);
-        let host = &found.host;
-        line(format_args!("iocrec {} on {}, Linux {} {}", host.recorder, host.name, host.kernel, host.arch));
-        line(format_args!("tier     {}", name_of(found.tier.tier)));
-        for (tier, reason) in &found.tier.refused {
-            line(format_args!("         not {}: {reason}", name_of(*tier)));
-        }
-        match &found.no_packets {
-            None => line(format_args!("packets  yes")),
-            Some(reason) => line(format_args!("packets  no: {reason}")),
-        }
-        if found.iocs.is_empty() {
-            line(format_args!("IOCs     none is running (or none can be seen: run as root)"));
-        }
-        for ioc in &found.iocs {
-            let ports: Vec<String> = ioc.ca_ports.iter().map(ToString::to_string).collect();
-            let version = match (ioc.linkage, ioc.base_version.as_str()) {
-                (Linkage::Foreign, _) => "no EPICS Base",
-                (_, "") => "EPICS Base, version not known",
-                (_, version) => &format!("EPICS Base {version}"),
-            };
-            line(format_args!(
-                "IOC      {}: pid {}, {version}, {}, CA port {}",
-                ioc.name,
-                ioc.pid,
-                linkage_name(ioc.linkage),
-                if ports.is_empty() { "none".into() } else { ports.join(" ") }
-            ));
-            for port in &ioc.pva_ports {
-                line(format_args!("         PV Access port {port}"));
-            }
-            line(format_args!("         user: {}", ioc.user));
-            match &ioc.records {
-                Ok(Records { types, records, unread }) => {
-                    line(format_args!("         records: {records} of {types} types, with values"));
-                    if let Some(reason) = unread {
-                        line(format_args!("         records: named when they are first seen: {reason}"));
-                    }
-                }
-                Err(reason) => line(format_args!("         records: none: {reason}")),
-            }
-            line(format_args!("         recorded: {}", ioc.recorded(found.no_packets.is_none())));
-            if !ioc.probes.is_empty() {
-                let probes: Vec<String> = ioc.probes.iter().map(ToString::to_string).collect();
-                line(format_args!("         probes: {}", probes.join(" ")));
-            }
-            if let Some(reason) = &ioc.no_packets {
-                line(format_args!("         no packets: {}", not_captured(&reason.to_string())));
-            }
-            for reason in &ioc.not_probed {
-                line(format_args!("         not probed: {reason}"));
-            }
-        }
-        for NotRecorded { pid, command, user, reason } in &found.not_recorded {
-            line(format_args!("refused  pid {pid} of {user} ({command}): {reason}"));
-        }
-        text.into_text()
+    let mut text = terminal::page();
+    let mut line = |line: std::fmt::Arguments| terminal::add(&mut text, line);
+    let host = &found.host;
+    line(format_args!("iocrec {} on {}, Linux {} {}", host.recorder, host.name, host.kernel, host.arch));
+    line(format_args!("tier     {}", name_of(found.tier.tier)));
+    for (tier, reason) in &found.tier.refused {
+        line(format_args!("         not {}: {reason}", name_of(*tier)));
     }
+    match &found.no_packets {
+        None => line(format_args!("packets  yes")),
+        Some(reason) => line(format_args!("packets  no: {reason}")),
+    }
+    if found.iocs.is_empty() {
+        line(format_args!("IOCs     none is running (or none can be seen: run as root)"));
+    }
+    for ioc in &found.iocs {
+        let ports: Vec<String> = ioc.ca_ports.iter().map(ToString::to_string).collect();
+        let version = match (ioc.linkage, ioc.base_version.as_str()) {
+            (Linkage::Foreign, _) => "no EPICS Base",
+            (_, "") => "EPICS Base, version not known",
+            (_, version) => &format!("EPICS Base {version}"),
+        };
+        line(format_args!(
+            "IOC      {}: pid {}, {version}, {}, CA port {}",
+            ioc.name,
+            ioc.pid,
+            linkage_name(ioc.linkage),
+            if ports.is_empty() { "none".into() } else { ports.join(" ") }
+        ));
+        for port in &ioc.pva_ports {
+            line(format_args!("         PV Access port {port}"));
+        }
+        line(format_args!("         user: {}", ioc.user));
+        match &ioc.records {
+            Ok(Records { types, records, unread }) => {
+                line(format_args!("         records: {records} of {types} types, with values"));
+                if let Some(reason) = unread {
+                    line(format_args!("         records: named when they are first seen: {reason}"));
+                }
+            }
+            Err(reason) => line(format_args!("         records: none: {reason}")),
+        }
+        line(format_args!("         recorded: {}", ioc.recorded(found.no_packets.is_none())));
+        if !ioc.probes.is_empty() {
+            let probes: Vec<String> = ioc.probes.iter().map(ToString::to_string).collect();
+            line(format_args!("         probes: {}", probes.join(" ")));
+        }
+        if let Some(reason) = &ioc.no_packets {
+            line(format_args!("         no packets: {}", not_captured(&reason.to_string())));
+        }
+        for reason in &ioc.not_probed {
+            line(format_args!("         not probed: {reason}"));
+        }
+    }
+    for NotRecorded { pid, command, user, reason } in &found.not_recorded {
+        line(format_args!("refused  pid {pid} of {user} ({command}): {reason}"));
+    }
+    text.into_text()
+}
 
 /// The report as JSON. Its keys never change.
 pub fn json(found: &Found) -> String {
-        let host = &found.host;
-        let refused = found.tier.refused.iter().map(|(tier, reason)| {
-            format!("{{\"tier\":{},\"reason\":{}}}", string(name_of(*tier)), string(reason))
-        });
-        let iocs = found.iocs.iter().map(|ioc| {
-            let (types, records, reason) = match &ioc.records {
-                Ok(Records { types, records, unread }) => {
-                    (types.to_string(), records.to_string(), or_null(unread.as_ref()))
-                }
-                Err(reason) => ("null".into(), "null".into(), or_null(Some(reason))),
-            };
-            let recorded = string(&ioc.recorded(found.no_packets.is_none()));
-            format!(
-                "{{\"pid\":{},\"name\":{},\"base_version\":{},\"linkage\":{},\"ca_ports\":{},\"pva_ports\":{},\
+    let host = &found.host;
+    let refused = found.tier.refused.iter().map(|(tier, reason)| {
+        format!("{{\"tier\":{},\"reason\":{}}}", string(name_of(*tier)), string(reason))
+    });
+    let iocs = found.iocs.iter().map(|ioc| {
+        let (types, records, reason) = match &ioc.records {
+            Ok(Records { types, records, unread }) => {
+                (types.to_string(), records.to_string(), or_null(unread.as_ref()))
+            }
+            Err(reason) => ("null".into(), "null".into(), or_null(Some(reason))),
+        };
+        let recorded = string(&ioc.recorded(found.no_packets.is_none()));
+        format!(
+            "{{\"pid\":{},\"name\":{},\"base_version\":{},\"linkage\":{},\"ca_ports\":{},\"pva_ports\":{},\
                  \"user\":{},\"record_types\":{types},\"records\":{records},\"no_records\":{reason},\
                  \"recorded\":{recorded},\"probes\":{},\"not_probed\":{},\"no_packets\":{}}}",
-                ioc.pid,
-                string(&ioc.name),
-                string(&ioc.base_version),
-                string(linkage_name(ioc.linkage)),
-                array(ioc.ca_ports.iter().map(ToString::to_string)),
-                array(ioc.pva_ports.iter().map(ToString::to_string)),
-                string(&ioc.user),
-                array(ioc.probes.iter().map(shown)),
-                array(ioc.not_probed.iter().map(shown)),
-                or_null(ioc.no_packets.as_ref()),
-            )
-        });
-        let not_recorded = found.not_recorded.iter().map(|NotRecorded { pid, command, user, reason }| {
-            let (command, user, reason) = (string(command), string(user), shown(reason));
-            format!("{{\"pid\":{pid},\"command\":{command},\"user\":{user},\"reason\":{reason}}}")
-        });
-        format!(
-            "{{\"recorder\":{},\"host\":{},\"kernel\":{},\"arch\":{},\"tier\":{},\"refused\":{},\
-             \"packets\":{},\"no_packets\":{},\"iocs\":{},\"not_recorded\":{}}}\n",
-            string(&host.recorder),
-            string(&host.name),
-            string(&host.kernel),
-            string(&host.arch),
-            string(name_of(found.tier.tier)),
-            array(refused),
-            found.no_packets.is_none(),
-            or_null(found.no_packets.as_ref()),
-            array(iocs),
-            array(not_recorded),
+            ioc.pid,
+            string(&ioc.name),
+            string(&ioc.base_version),
+            string(linkage_name(ioc.linkage)),
+            array(ioc.ca_ports.iter().map(ToString::to_string)),
+            array(ioc.pva_ports.iter().map(ToString::to_string)),
+            string(&ioc.user),
+            array(ioc.probes.iter().map(shown)),
+            array(ioc.not_probed.iter().map(shown)),
+            or_null(ioc.no_packets.as_ref()),
         )
-    }
+    });
+    let not_recorded = found.not_recorded.iter().map(|NotRecorded { pid, command, user, reason }| {
+        let (command, user, reason) = (string(command), string(user), shown(reason));
+        format!("{{\"pid\":{pid},\"command\":{command},\"user\":{user},\"reason\":{reason}}}")
+    });
+    format!(
+        "{{\"recorder\":{},\"host\":{},\"kernel\":{},\"arch\":{},\"tier\":{},\"refused\":{},\
+             \"packets\":{},\"no_packets\":{},\"iocs\":{},\"not_recorded\":{}}}\n",
+        string(&host.recorder),
+        string(&host.name),
+        string(&host.kernel),
+        string(&host.arch),
+        string(name_of(found.tier.tier)),
+        array(refused),
+        found.no_packets.is_none(),
+        or_null(found.no_packets.as_ref()),
+        array(iocs),
+        array(not_recorded),
+    )
+}
 
 #[cfg(test)]
 mod tests {

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 use iocrec_log::event::{Linkage, Tier};
 
 use super::finding::{Found, FoundIoc, NoRecords, NotRecorded, Probe, Reason, Records};
-use crate::bpf::maps::LeavesOut;
 use crate::bpf;
-use crate::probes::tiers::{self, TierRequest};
+use crate::bpf::maps::LeavesOut;
 use crate::ca::servers::{self, Server};
 use crate::failure::Failure;
 use crate::ioc::{ports, records, redact, Finder, IocProcess};
@@ -21,6 +20,7 @@ use crate::probes::catalog::CATALOG;
 use crate::probes::not_probed::NotProbed;
 use crate::probes::place::Cost;
 use crate::probes::probe;
+use crate::probes::tiers::{self, TierRequest};
 use crate::recorder::host;
 
 /// Bytes to read of a process at most, as in the inspector.

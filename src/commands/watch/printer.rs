@@ -140,7 +140,17 @@ impl<W: Write> Printer<W> {
         let mut names = vec![record];
         names.extend(self.context.aliases(put.record).iter().map(|alias| alias.to_string()));
         let ioc = self.context.thread(put.thread).map(|thread| thread.ioc);
-        self.inside.push_back(Inside { time, names, name, thread, accepted: false, ioc, circuit, notify, put });
+        self.inside.push_back(Inside {
+            time,
+            names,
+            name,
+            thread,
+            accepted: false,
+            ioc,
+            circuit,
+            notify,
+            put,
+        });
     }
 
     /// Notes that a record is processed: `dbPutField` has accepted the put to it in that thread.
@@ -159,7 +169,9 @@ impl<W: Write> Printer<W> {
     /// Joins puts on the network with the puts inside IOCs that carry them out.
     fn join(&mut self) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.old.is_none()) {
-            let Some(place) = self.inside.iter().position(|inside| inside.carries_out(waiting, &self.context)) else {
+            let Some(place) =
+                self.inside.iter().position(|inside| inside.carries_out(waiting, &self.context))
+            else {
                 continue;
             };
             let Some(inside) = self.inside.remove(place) else { continue };
