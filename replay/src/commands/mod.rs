@@ -37,6 +37,9 @@ commands! {
     puts: Puts, "puts";
     traces: Traces, "traces";
     why: Why, "why";
+    top: Top, "top";
+    profile: Profile, "profile";
+    graph: Graph, "graph";
     iocs: Iocs, "iocs";
     records: Records, "records";
 }

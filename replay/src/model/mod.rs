@@ -7,17 +7,22 @@
 //!
 //! All of it is public so that tests can feed it their own events. Programs use [`Logs`](crate::Logs).
 
+pub mod activity;
 pub mod caller;
 pub mod chain;
 pub mod clock;
+pub mod contention;
 pub mod engine;
 pub mod enum_strings;
 pub mod history;
 pub mod links;
+pub mod links_seen;
+pub mod naming;
 pub mod open_chains;
 pub mod order;
 pub mod outcome;
 pub mod packets;
+pub mod profile;
 pub mod putlog;
 mod queue;
 pub mod replay;

@@ -1,13 +1,16 @@
 //! Output: one file for each command's.
 
 pub mod format;
+pub mod graph;
 pub mod info;
 pub mod iocs;
+pub mod profile;
 pub mod puts;
 pub mod records;
 pub mod rows;
 #[cfg(test)]
 pub mod sample;
+pub mod top;
 pub mod traces;
 pub mod verify;
 pub mod why;
