@@ -211,6 +211,8 @@ pub(crate) const FLAG_NOTES: u16 = 1024;
 pub(crate) const FLAG_ALARMS: u16 = 2048;
 /// Facts of kinds that none of these flags stands for.
 pub(crate) const FLAG_OTHERS: u16 = 4096;
+/// Values and properties of records, read from the IOC's memory.
+pub(crate) const FLAG_SNAPSHOTS: u16 = 16384;
 /// The body begins with a list of its contents.
 pub(crate) const FLAG_CONTENTS: u16 = 8192;
 /// Body encoding: all times, then all facts. No longer written.

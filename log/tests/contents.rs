@@ -53,7 +53,18 @@ fn scan(thread: u32, records: impl IntoIterator<Item = u32>, random: &mut Random
 
 fn put(thread: u32, record: u32, kind: PutKind, site: u32) -> Fact {
     let (requested, old) = (Value::Double(1.0), Value::Double(0.0));
-    Fact::Put(Put { thread, sp: -9, site, kind, record, field: None, dbf: Dbf::Double, count: 1, requested, old })
+    Fact::Put(Put {
+        thread,
+        sp: -9,
+        site,
+        kind,
+        record,
+        field: None,
+        dbf: Dbf::Double,
+        count: 1,
+        requested,
+        old,
+    })
 }
 
 fn message(circuit: u32, channel: u32) -> Fact {
@@ -97,6 +108,8 @@ fn refers(fact: &Fact) -> Refers {
         Fact::CaAnswer(of) => Refers { circuit: Some(of.circuit), ..Refers::default() },
         Fact::PactCheck(of) => Refers { record: Some(of.record), ..Refers::default() },
         Fact::FieldValue(of) => Refers { record: Some(of.record), ..Refers::default() },
+        Fact::Snapshot(of) => Refers { record: Some(of.record), ..Refers::default() },
+        Fact::Properties(of) => Refers { record: Some(of.record), ..Refers::default() },
         _ => Refers::default(),
     }
 }
@@ -119,6 +132,7 @@ fn assert_true(about: &About, events: &[Event]) {
             Fact::Cause(_) => classes.causes(),
             Fact::CaLinkPut(_) => classes.link_puts(),
             Fact::PactCheck(_) | Fact::FieldValue(_) => classes.readings(),
+            Fact::Snapshot(_) | Fact::Properties(_) | Fact::SnapshotEnd(_) => classes.snapshots(),
             fact => match fact.class() {
                 Class::Definition | Class::End => about.defines && classes.definitions(),
                 Class::Note | Class::Storage => classes.notes(),
@@ -158,7 +172,10 @@ fn check(bytes: &[u8]) -> usize {
     let blocks: Vec<Block> = read_segment(bytes).unwrap().into_iter().map(Result::unwrap).collect();
     assert_eq!(abouts.len(), blocks.len());
     for (about, block) in abouts.iter().zip(&blocks) {
-        assert_eq!((about.offset, about.length, about.sequence), (block.offset, block.length, block.sequence));
+        assert_eq!(
+            (about.offset, about.length, about.sequence),
+            (block.offset, block.length, block.sequence)
+        );
         assert_true(about, &block.events);
     }
     abouts.iter().filter(|about| about.contents.is_some()).count()

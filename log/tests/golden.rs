@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 9] = [
+const GOLDEN: [&str; 10] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -22,6 +22,7 @@ const GOLDEN: [&str; 9] = [
     "v1-pins",
     "v1-ended",
     "v1-attached",
+    "v1-snapshots",
     "v1-contents",
 ];
 
@@ -246,6 +247,34 @@ fn hits() -> Vec<Fact> {
         Fact::Unpinned(Unpinned { segments: 3 }),
         Fact::SegmentEnd(SegmentEnd { segment: 41, blocks: 977, last: 19 * SECOND }),
         Fact::FieldValue(FieldValue { record, field: 2, value: Value::Double(-0.5) }),
+        Fact::Snapshot(Snapshot {
+            record,
+            value: Value::Double(12.5),
+            severity: 2,
+            status: 3,
+            stamp: Some(1_770_000_000_123_456_789),
+        }),
+        Fact::Snapshot(Snapshot { record: 4, value: Value::Unknown, severity: 3, status: 17, stamp: None }),
+        Fact::Properties(Box::new(Properties {
+            record,
+            description: "current of magnet 1".into(),
+            units: "A".into(),
+            precision: Some(-2),
+            display: Some(Limits { low: -10.0, high: 120.5 }),
+            control: None,
+            lolo: None,
+            low: Some(AlarmLimit { limit: f64::NEG_INFINITY, severity: 1 }),
+            high: Some(AlarmLimit { limit: 100.0, severity: 1 }),
+            hihi: Some(AlarmLimit { limit: 110.0, severity: 2 }),
+        })),
+        Fact::SnapshotEnd(SnapshotEnd {
+            ioc: 1,
+            since: 19 * SECOND,
+            taken: 2,
+            unread: 3,
+            left: 70_000,
+            properties_left: 80_000,
+        }),
         Fact::Detached(Detached { ioc: 1, since: 19 * SECOND, cause: "its main thread ended".into() }),
         Fact::ChannelEnd(7),
         Fact::CircuitEnd(6),

@@ -27,17 +27,23 @@ _iocreplay() {
         return
         ;;
     'puts --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text jsonl' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;
     'puts --since' | \
         'puts --until' | \
         'puts --pv' | \
+        'puts --exclude' | \
+        'puts --user' | \
+        'puts --client' | \
         'puts --ioc' | \
         'puts --host' | \
         'traces --since' | \
         'traces --until' | \
         'traces --pv' | \
+        'traces --exclude' | \
+        'traces --user' | \
+        'traces --client' | \
         'traces --ioc' | \
         'traces --host' | \
         'why --at' | \
@@ -47,6 +53,7 @@ _iocreplay() {
         'iocs --ioc' | \
         'iocs --host' | \
         'records --pv' | \
+        'records --exclude' | \
         'records --ioc' | \
         'records --host')
         : # any text
@@ -60,11 +67,11 @@ _iocreplay() {
     case $command in
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
-    puts) options='--help --format --all --since --until --pv --ioc --host --utc --no-limit -o --output' ;;
-    traces) options='--help --format --since --until --pv --ioc --host --utc --no-limit -o --output' ;;
+    puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     why) options='--help --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
-    records) options='--help --json --pv --ioc --host --no-limit -o --output' ;;
+    records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     *) return ;;
     esac
     if [[ $current == -* ]]; then

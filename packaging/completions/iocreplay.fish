@@ -23,11 +23,14 @@ complete -c iocreplay -n '__fish_seen_subcommand_from verify' -l no-limit -d 're
 complete -c iocreplay -n '__fish_seen_subcommand_from verify' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from verify' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l format -x -a 'text jsonl' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l all -d 'also show puts of database links and CA links'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l client -x -d 'only puts of clients that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l host -x -d 'only recorded hosts whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
@@ -39,6 +42,9 @@ complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l format -x -a 't
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l client -x -d 'only puts of clients that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l host -x -d 'only recorded hosts whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
@@ -66,6 +72,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l json -d 'write JSON instead of text'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from records' -l exclude -x -d 'leave out PVs and records whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l host -x -d 'only recorded hosts whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'

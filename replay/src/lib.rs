@@ -6,13 +6,14 @@
 //! - [`Logs::events`]: events as recorded, with the definitions in effect;
 //! - [`Logs::chains`]: process chains, each a tree of spans, across threads, IOCs and hosts;
 //! - [`Logs::puts`]: the put log;
+//! - [`Logs::values`]: values of PVs over time;
 //! - [`inventory`] and [`summary`]: the IOCs and records, and what is missing.
 //!
 //! ```
 //! # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
 //! use iocreplay::{Filter, Logs};
 //!
-//! let filter = Filter { pv: Some("*".into()), ..Filter::default() };
+//! let filter = Filter { pv: vec!["*".into()], ..Filter::default() };
 //! for put in Logs::open([log])?.puts(&filter) {
 //!     println!("{} {:?}: {:?} -> {:?}", put.time, put.pv, put.old, put.new);
 //! }
@@ -47,6 +48,7 @@ mod suggest;
 pub mod summary;
 pub mod terminal;
 pub mod time;
+mod values;
 
 pub use chains::Chains;
 pub use events::{Events, RunEvent};
@@ -54,6 +56,8 @@ pub use filter::{Filter, Pattern};
 pub use iocrec_log::{event, value};
 pub use logs::{Logs, OpenError, OpenOptions};
 pub use model::chain::Chain;
+pub use model::history::ValueLine;
 pub use model::putlog::PutLine;
 pub use notices::{Notice, Notices};
 pub use puts::Puts;
+pub use values::Values;

@@ -7,8 +7,9 @@ use crate::model::replay::Replay;
 use crate::model::source::{group, Source};
 use crate::notices::{Notice, Notices};
 use crate::puts::Puts;
-use crate::scan::{Blocks, Scan};
-use iocrec_log::context::Budget;
+use crate::scan::{Blocks, Part, Scan};
+use crate::values::Values;
+use iocrec_log::context::{Budget, Context};
 use iocrec_log::reader::{find, Limit, ReadError, Segment, SegmentFile};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -195,9 +196,43 @@ impl Logs {
         Puts::new(self.replay(filter), filter)
     }
 
+    /// The values that match, in order of time.
+    ///
+    /// ```
+    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
+    /// use iocreplay::{Filter, Logs};
+    ///
+    /// let filter = Filter { pv: vec!["GUEST:R0".into()], ..Filter::default() };
+    /// let logs = Logs::open([log])?;
+    /// let last = logs.values(&filter).last();
+    /// assert!(last.is_some_and(|line| line.pv() == "GUEST:R0"));
+    /// # Ok::<(), iocreplay::OpenError>(())
+    /// ```
+    pub fn values<'a>(&self, filter: &'a Filter) -> Values<'a> {
+        Values::new(self.replay(filter), filter)
+    }
+
     /// All chains in the filter's time range.
     pub fn replay(&self, filter: &Filter) -> Replay {
         Replay::new(self.sources(filter.since), filter.until.unwrap_or(i64::MAX), &self.notices)
+    }
+
+    /// Wall-clock time of the last event of all runs; `None` if there is none. Reads the last segment of each run.
+    pub fn end(&self) -> Option<i64> {
+        let last = self.runs.iter().filter_map(|files| files.last());
+        let ends = last.filter_map(|file| {
+            let mut context = Context::default();
+            let mut last = None;
+            for part in Scan::new([file], Blocks::All) {
+                let Part::Block(block) = part else { continue };
+                for event in &block.events {
+                    context.apply(event.time, &event.fact);
+                    last = last.max(Some(event.time));
+                }
+            }
+            context.wall(last?)
+        });
+        ends.max()
     }
 
     /// The events of all runs from `since` (wall-clock time) on.

@@ -61,9 +61,9 @@ fn bad_usage_is_exit_code_2() {
     fails(here, &["why"], 2, &["pv"]);
     fails(here, &["why", "T:SP"], 2, &["no LOG", "iocreplay why PV LOG"]);
     fails(here, &["puts", "--wrong", "log"], 2, &["--wrong", "--help"]);
-    fails(here, &["puts", "--format", "xml", "log"], 2, &["xml", "text or jsonl"]);
+    fails(here, &["puts", "--format", "xml", "log"], 2, &["xml", "text, jsonl or csv"]);
     fails(here, &["traces", "--format", "xml", "log"], 2, &["xml", "text or otlp"]);
-    fails(here, &["puts", "--since", "yesterday", "log"], 2, &["yesterday", "2026-01-31T12:00:00"]);
+    fails(here, &["puts", "--since", "tomorrow", "log"], 2, &["tomorrow", "2026-01-31T12:00:00"]);
     fails(here, &["traces", "--until", "x", "log"], 2, &["'x' is not a time"]);
     fails(here, &["why", "T:SP", "log", "--at", "x"], 2, &["'x' is not a time"]);
 }

@@ -211,12 +211,7 @@ impl Unpacker {
     /// The events of a block whose header is [plausible](BlockHeader::plausible) and whose body's
     /// checksum is right. `None` if it holds anything that a writer would not have written. With `wanted`, hits that are
     /// not wanted are left out; old bodies are read whole.
-    pub fn unpack(
-        &mut self,
-        header: &BlockHeader,
-        body: &[u8],
-        wanted: Option<&Wanted>,
-    ) -> Option<Unpacked> {
+    pub fn unpack(&mut self, header: &BlockHeader, body: &[u8], wanted: Option<&Wanted>) -> Option<Unpacked> {
         self.raw.resize(header.raw as usize, 0);
         let length = self.zstd.decompress_to_buffer(body, self.raw.as_mut_slice()).ok()?;
         if length != self.raw.len() {

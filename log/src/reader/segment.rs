@@ -367,7 +367,16 @@ impl<R: Read + Seek> Segment<R> {
             Ok(Unpacked { events, left_out }) => {
                 let passed = matches!(choice, Choice::Pass);
                 let sequence = header.sequence;
-                Ok(Found::Block(Block { offset, length, sequence, keyframe, events, about, passed, left_out }))
+                Ok(Found::Block(Block {
+                    offset,
+                    length,
+                    sequence,
+                    keyframe,
+                    events,
+                    about,
+                    passed,
+                    left_out,
+                }))
             }
             Err(cause) => bad(length, 1, cause),
         }

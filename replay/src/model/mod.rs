@@ -12,6 +12,7 @@ pub mod chain;
 pub mod clock;
 pub mod engine;
 pub mod enum_strings;
+pub mod history;
 pub mod links;
 pub mod open_chains;
 pub mod order;

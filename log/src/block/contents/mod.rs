@@ -15,7 +15,7 @@ use super::varint;
 use crate::event::{Fact, PutKind};
 use crate::format::{
     FLAG_ALARMS, FLAG_CAUSES, FLAG_CLASSES, FLAG_DEFINES, FLAG_LINK_PUTS, FLAG_NETWORK, FLAG_NOTES,
-    FLAG_OTHERS, FLAG_PROCESSING, FLAG_PUTS, FLAG_READINGS, FLAG_WRITES,
+    FLAG_OTHERS, FLAG_PROCESSING, FLAG_PUTS, FLAG_READINGS, FLAG_SNAPSHOTS, FLAG_WRITES,
 };
 use std::collections::BTreeMap;
 
@@ -90,6 +90,11 @@ impl Classes {
         self.any(FLAG_READINGS)
     }
 
+    /// Values and properties of records, read from the IOC's memory.
+    pub fn snapshots(self) -> bool {
+        self.any(FLAG_SNAPSHOTS)
+    }
+
     /// Notes, and the writer's own.
     pub fn notes(self) -> bool {
         self.any(FLAG_NOTES)
@@ -152,6 +157,7 @@ fn class(number: u16) -> u16 {
         20 => FLAG_LINK_PUTS,
         21 | 22 | 30 | 32..=34 => FLAG_NOTES,
         28 | 38 => FLAG_READINGS,
+        39..=41 => FLAG_SNAPSHOTS,
         _ => FLAG_OTHERS,
     }
 }
@@ -207,6 +213,8 @@ impl Reference {
             Fact::CaLinkPut(hit) => Reference::Hit { thread: hit.thread, record: hit.record, link_put: true },
             Fact::PactCheck(check) => Reference::Record(check.record),
             Fact::FieldValue(held) => Reference::Record(held.record),
+            Fact::Snapshot(found) => Reference::Record(found.record),
+            Fact::Properties(of) => Reference::Record(of.record),
             Fact::CaAnswer(answer) => Reference::Circuit(answer.circuit),
             _ => return None,
         })

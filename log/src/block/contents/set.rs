@@ -196,9 +196,14 @@ mod tests {
 
     #[test]
     fn exact_sets_hold_what_they_should_and_nothing_else() {
-        for mut numbers in
-            [vec![], vec![0], vec![u32::MAX, 0], random(500, 1000), (5..2005).collect(), random(300, u32::MAX)]
-        {
+        for mut numbers in [
+            vec![],
+            vec![0],
+            vec![u32::MAX, 0],
+            random(500, 1000),
+            (5..2005).collect(),
+            random(300, u32::MAX),
+        ] {
             let set = written(&Set::of(&mut numbers));
             assert!(set.numbers().unwrap().eq(numbers.iter().copied()));
             for number in (0..2010).chain([u32::MAX - 1, u32::MAX]) {
