@@ -3,14 +3,12 @@
 
 mod common;
 
-use common::{segments, SECOND};
+use common::{measured, segments, SECOND};
 use iocrec_log::event::*;
 use iocrec_log::storage::Directory;
 use iocrec_log::writer::{Options, Writer};
 use std::fs;
-use std::io::Read;
 use std::path::Path;
-use std::process::Stdio;
 
 /// Bytes of headers (docs/format.md).
 const SEGMENT: usize = 160;
@@ -136,25 +134,6 @@ fn definitions(sort: &str) -> Box<dyn Fn(u32) -> Fact> {
             origin: Origin::Opened,
         }),
     })
-}
-
-/// Runs iocreplay and tells its exit code, what it said, and its memory at the most, bytes.
-fn measured(directory: &Path, arguments: &[&str]) -> (i32, String, u64) {
-    let mut command = common::iocreplay(arguments);
-    command.current_dir(directory).stdout(Stdio::null()).stderr(Stdio::piped());
-    #[allow(clippy::zombie_processes)] // waited for below, by wait4
-    let mut child = command.spawn().unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    let (mut status, pid) = (0, libc::pid_t::try_from(child.id()).unwrap());
-    // SAFETY: zeros are a valid rusage; both pointers are to live values of the right types.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        assert_eq!(libc::wait4(pid, &mut status, 0, &mut usage), pid);
-        usage
-    };
-    assert!(libc::WIFEXITED(status), "{arguments:?}: {status:#x} {said}");
-    (libc::WEXITSTATUS(status), said, usage.ru_maxrss as u64 * 1024)
 }
 
 #[test]
