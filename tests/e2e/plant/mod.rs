@@ -8,6 +8,7 @@
 
 mod chains;
 mod puts;
+mod running;
 mod sound;
 mod truth;
 
