@@ -334,11 +334,8 @@ fn unite(packet: &mut Span, hit: Span) {
 fn end_puts(spans: &mut [Span]) {
     for number in (0..spans.len()).rev() {
         let Some(span) = spans.get_mut(number) else { continue };
-        if let SpanKind::Put(PutSpan { packet: Some(packet), .. }) = &span.kind {
-            if let Some(answer) = &packet.answer {
-                span.end = span.end.max(answer.time);
-            }
-        }
+        let answered = span.packet().and_then(|packet| packet.answer.as_ref()).map(|answer| answer.time);
+        span.end = span.end.max(answered.unwrap_or_default());
         let (parent, end) = (span.parent, span.end);
         if let Some(parent) = parent.and_then(|parent| spans.get_mut(parent)) {
             if matches!(parent.kind, SpanKind::Put(_)) {

@@ -399,17 +399,13 @@ fn waits_until(chain: &Chain, depth: usize) -> i64 {
 
 /// The recorded IOC that is the client of the circuit on which the chain's first put arrived, by its socket.
 fn client(chain: &Chain) -> Option<IocId> {
-    let Some(Span { kind: SpanKind::Put(PutSpan { packet: Some(packet), .. }), .. }) = chain.root() else {
-        return None;
-    };
+    let packet = chain.root()?.packet()?;
     chain.run.context().circuit_ends(packet.circuit)?.client
 }
 
 /// The ends of the circuit on which the chain's first put arrived.
 fn ends(chain: &Chain) -> Option<Ends> {
-    let Some(Span { kind: SpanKind::Put(PutSpan { packet: Some(packet), .. }), .. }) = chain.root() else {
-        return None;
-    };
+    let packet = chain.root()?.packet()?;
     let context = chain.run.context();
     let circuit = context.circuit(packet.circuit)?;
     let place = if circuit.server.ip >> 24 == 127 { place(&context, packet.circuit) } else { 0 };
@@ -448,7 +444,7 @@ fn link_key(link: &LinkSpan) -> Target {
 fn put_target(chain: &Chain) -> Option<Target> {
     let Some(Span { kind: SpanKind::Put(put), thread, .. }) = chain.root() else { return None };
     let context = chain.run.context();
-    let PutSpan { packet, record, field, .. } = put;
+    let PutSpan { packet, record, field, .. } = &**put;
     match (packet, record) {
         (Some(packet), _)
             if context.channel(packet.channel).is_some_and(|channel| !channel.pv.is_empty()) =>

@@ -2,7 +2,9 @@
 
 use super::{Engine, Once, MAX_RECORDS, ONCE};
 use crate::model::caller::{Caller, Role};
-use crate::model::chain::{Asked, Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, SpanKind, Trigger};
+use crate::model::chain::{
+    Asked, Completed, LinkSpan, Outcome, Phase, Phases, ProcessSpan, Span, SpanKind, Trigger,
+};
 use crate::model::open_chains::SpanRef;
 use crate::model::requests::{Callback, Request};
 use crate::model::stack::{In, Thread};
@@ -28,7 +30,7 @@ const MAX_PHASES: usize = 32;
 struct Origin {
     parent: Option<SpanRef>,
     trigger: Trigger,
-    asked: Option<Asked>,
+    asked: Option<Box<Asked>>,
     for_link: bool,
 }
 
@@ -54,7 +56,7 @@ impl Engine {
                 record,
                 trigger,
                 outcome,
-                phases: Vec::new(),
+                phases: Phases::default(),
                 list,
                 asked,
                 for_link,
@@ -122,7 +124,7 @@ impl Engine {
 
     fn asked_for(&self, request: Option<Request>, trigger: Trigger) -> Origin {
         let parent = request.and_then(|request| request.within);
-        let asked = request.map(|Request { time, thread, site, .. }| Asked { time, thread, site });
+        let asked = request.map(|Request { time, thread, site, .. }| Box::new(Asked { time, thread, site }));
         let parent = parent.filter(|at| self.chains.resolve(*at).is_some());
         Origin { parent, trigger, asked, for_link: false }
     }
@@ -144,7 +146,7 @@ impl Engine {
             record,
             trigger,
             outcome,
-            phases: Vec::new(),
+            phases: Phases::default(),
             list: None,
             asked: None,
             for_link: false,
@@ -275,7 +277,7 @@ impl Engine {
         let Some(at) = open else {
             // It began before the recording, or its chain has been given out.
             let trigger = Trigger::Completion;
-            let phases = Vec::new();
+            let phases = Phases::default();
             let (list, asked) = (None, None);
             let kind = SpanKind::Process(ProcessSpan {
                 record,
@@ -466,7 +468,7 @@ impl Engine {
         // Other frames are stale: only a record that is processing follows its links.
         let parent = own.map(|frame| frame.at).or(open);
         let CaLinkPut { thread, record, pv, value, .. } = put;
-        let kind = SpanKind::Link(LinkSpan { record, pv, value, resolved: false, target: None });
+        let kind = SpanKind::Link(Box::new(LinkSpan { record, pv, value, resolved: false, target: None }));
         let span = Span { parent: None, thread: Some(thread), start: time, end: time, kind };
         match parent {
             Some(parent) => self.chains.add(parent, span),

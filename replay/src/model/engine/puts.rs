@@ -34,7 +34,7 @@ impl Engine {
             thread: None,
             start: time,
             end: time,
-            kind: SpanKind::Put(PutSpan {
+            kind: SpanKind::Put(Box::new(PutSpan {
                 kind: None,
                 site: 0,
                 record: None,
@@ -48,7 +48,7 @@ impl Engine {
                 written: None,
                 only_processes: false,
                 packet: Some(Box::new(packet)),
-            }),
+            })),
         });
         self.chains.hold(at); // for its hit
         self.chains.hold_until(at, time.saturating_add(REFUSAL));
@@ -296,7 +296,7 @@ fn put_span(time: u64, put: Put) -> Span {
         thread: Some(put.thread),
         start: time,
         end: time,
-        kind: SpanKind::Put(PutSpan {
+        kind: SpanKind::Put(Box::new(PutSpan {
             kind: Some(put.kind),
             site: put.site,
             record: Some(put.record),
@@ -310,6 +310,6 @@ fn put_span(time: u64, put: Put) -> Span {
             written: (put.kind == PutKind::Put).then_some(time),
             only_processes: false,
             packet: None,
-        }),
+        })),
     }
 }
