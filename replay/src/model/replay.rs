@@ -76,7 +76,7 @@ impl Replay {
         let now = self.readings.iter().filter_map(|reading| reading.next).min().unwrap_or(i64::MAX);
         self.readings.iter_mut().for_each(|reading| reading.idle(now, &mut done));
         done.drain(..).for_each(|chain| self.order.insert(chain));
-        let settled = self.readings.iter().map(Reading::settled).min().unwrap_or(i64::MAX);
+        let settled = self.readings.iter_mut().map(Reading::settled).min().unwrap_or(i64::MAX);
         self.order.release(settled, &mut self.ready);
         self.ended = settled > self.until;
     }
@@ -155,9 +155,9 @@ impl Reading {
     }
 
     /// Wall-clock time before which no more chains of the run begin.
-    fn settled(&self) -> i64 {
+    fn settled(&mut self) -> i64 {
         let next = self.next.unwrap_or(i64::MAX);
-        match self.engine.as_ref().and_then(Engine::oldest) {
+        match self.engine.as_mut().and_then(Engine::oldest) {
             Some(oldest) => self.source.run.wall(oldest).min(next),
             None => next,
         }
