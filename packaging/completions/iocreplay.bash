@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why iocs records --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why values iocs records --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -19,6 +19,8 @@ _iocreplay() {
         'traces --output' | \
         'why -o' | \
         'why --output' | \
+        'values -o' | \
+        'values --output' | \
         'iocs -o' | \
         'iocs --output' | \
         'records -o' | \
@@ -26,7 +28,8 @@ _iocreplay() {
         compopt -o default
         return
         ;;
-    'puts --format')
+    'puts --format' | \
+        'values --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;
@@ -50,6 +53,10 @@ _iocreplay() {
         'why --since' | \
         'why --ioc' | \
         'why --host' | \
+        'values --since' | \
+        'values --until' | \
+        'values --ioc' | \
+        'values --host' | \
         'iocs --ioc' | \
         'iocs --host' | \
         'records --pv' | \
@@ -70,6 +77,7 @@ _iocreplay() {
     puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     why) options='--help --at --since --ioc --host --json --utc --no-limit -o --output' ;;
+    values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
     records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     *) return ;;
@@ -79,7 +87,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | iocs | records) compopt -o default ;;
+    info | verify | puts | traces | why | values | iocs | records) compopt -o default ;;
     *) ;;
     esac
 }

@@ -8,6 +8,7 @@ complete -c iocreplay -n __fish_use_subcommand -a verify -d 'Read every byte of 
 complete -c iocreplay -n __fish_use_subcommand -a puts -d 'Show the put log'
 complete -c iocreplay -n __fish_use_subcommand -a traces -d 'Show process chains'
 complete -c iocreplay -n __fish_use_subcommand -a why -d 'Show the cause of the last change of a PV'
+complete -c iocreplay -n __fish_use_subcommand -a values -d 'Show every value that PVs had, with time, alarm and cause'
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a records -d 'List the records of the IOCs that were recorded'
 
@@ -61,6 +62,16 @@ complete -c iocreplay -n '__fish_seen_subcommand_from why' -l utc -d 'read and w
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'write JSON instead of text'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l ioc -x -d 'only IOCs whose names match'

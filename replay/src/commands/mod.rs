@@ -1,6 +1,7 @@
 //! The commands, one file each, with options and code. To add one, add a file here and a row in `commands!` below.
 
 pub mod command;
+pub mod operands;
 pub mod options;
 
 use argh::{ArgsInfo, FromArgs};
@@ -37,6 +38,7 @@ commands! {
     puts: Puts, "puts";
     traces: Traces, "traces";
     why: Why, "why";
+    values: Values, "values";
     iocs: Iocs, "iocs";
     records: Records, "records";
 }

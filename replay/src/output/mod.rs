@@ -9,6 +9,7 @@ pub mod rows;
 #[cfg(test)]
 pub mod sample;
 pub mod traces;
+pub mod values;
 pub mod verify;
 pub mod why;
 pub mod wording;
