@@ -11,6 +11,7 @@ complete -c iocreplay -n __fish_use_subcommand -a why -d 'Show the cause of the 
 complete -c iocreplay -n __fish_use_subcommand -a top -d 'Show what runs most'
 complete -c iocreplay -n __fish_use_subcommand -a profile -d 'Show where the time of processing goes'
 complete -c iocreplay -n __fish_use_subcommand -a graph -d 'Show the links that were followed, with rates'
+complete -c iocreplay -n __fish_use_subcommand -a values -d 'Show every value that PVs had, with time, alarm and cause'
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a records -d 'List the records of the IOCs that were recorded'
 
@@ -108,6 +109,15 @@ complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l utc -d 'read and
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -F
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'write JSON instead of text'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l ioc -x -d 'only IOCs whose names match'

@@ -12,6 +12,7 @@ pub mod rows;
 pub mod sample;
 pub mod top;
 pub mod traces;
+pub mod values;
 pub mod verify;
 pub mod why;
 pub mod wording;
