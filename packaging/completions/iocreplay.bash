@@ -5,8 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph iocs records --help --version' -- "$current")
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why values iocs records --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values iocs records --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -127,8 +126,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | iocs | records) compopt -o default ;;
-    info | verify | puts | traces | why | values | iocs | records) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | iocs | records) compopt -o default ;;
     *) ;;
     esac
 }

@@ -109,6 +109,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l utc -d 'read and
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -F
+
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l until -x -d 'only what began before this time'
