@@ -8,6 +8,7 @@ pub mod records;
 pub mod rows;
 #[cfg(test)]
 pub mod sample;
+pub mod settings;
 pub mod traces;
 pub mod verify;
 pub mod why;
