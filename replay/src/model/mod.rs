@@ -29,6 +29,7 @@ mod queue;
 pub mod replay;
 pub mod requests;
 pub mod run;
+pub mod setting;
 pub mod source;
 pub mod stack;
 mod starts;

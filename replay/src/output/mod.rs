@@ -11,6 +11,7 @@ pub mod rows;
 #[cfg(test)]
 pub mod sample;
 pub mod top;
+pub mod settings;
 pub mod traces;
 pub mod values;
 pub mod verify;
