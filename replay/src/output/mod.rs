@@ -10,8 +10,8 @@ pub mod records;
 pub mod rows;
 #[cfg(test)]
 pub mod sample;
-pub mod top;
 pub mod settings;
+pub mod top;
 pub mod traces;
 pub mod values;
 pub mod verify;
