@@ -7,6 +7,7 @@
 //!
 //! All of it is public so that tests can feed it their own events. Programs use [`Logs`](crate::Logs).
 
+pub mod asides;
 pub mod caller;
 pub mod chain;
 pub mod clock;
