@@ -37,6 +37,7 @@ commands! {
     puts: Puts, "puts";
     traces: Traces, "traces";
     why: Why, "why";
+    alarms: Alarms, "alarms";
     iocs: Iocs, "iocs";
     records: Records, "records";
 }

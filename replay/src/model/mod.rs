@@ -7,6 +7,7 @@
 //!
 //! All of it is public so that tests can feed it their own events. Programs use [`Logs`](crate::Logs).
 
+pub mod alarms;
 pub mod asides;
 pub mod caller;
 pub mod chain;
@@ -17,6 +18,7 @@ pub mod history;
 pub mod links;
 pub mod open_chains;
 pub mod order;
+pub mod origins;
 pub mod outcome;
 pub mod packets;
 pub mod putlog;
