@@ -42,6 +42,7 @@ commands! {
     profile: Profile, "profile";
     graph: Graph, "graph";
     values: Values, "values";
+    alarms: Alarms, "alarms";
     iocs: Iocs, "iocs";
     records: Records, "records";
 }

@@ -8,6 +8,8 @@
 //! All of it is public so that tests can feed it their own events. Programs use [`Logs`](crate::Logs).
 
 pub mod activity;
+pub mod alarms;
+pub mod asides;
 pub mod caller;
 pub mod chain;
 pub mod clock;
@@ -21,6 +23,7 @@ pub mod naming;
 mod numbered;
 pub mod open_chains;
 pub mod order;
+pub mod origins;
 pub mod outcome;
 pub mod packets;
 pub mod profile;

@@ -1,5 +1,6 @@
 //! Output: one file for each command's.
 
+pub mod alarms;
 pub mod format;
 pub mod graph;
 pub mod info;
