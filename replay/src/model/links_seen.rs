@@ -89,11 +89,11 @@ impl LinksSeen {
                             });
                             match to {
                                 Some(to) => self.add(Link { from, to, kind: "CA" }, filter, naming),
-                                None => self.to_name(from, &link.pv, filter, naming),
+                                None => self.add_unrecorded(from, &link.pv, filter, naming),
                             }
                             self.walk(target, true, filter, naming);
                         }
-                        None => self.to_name(from, &link.pv, filter, naming),
+                        None => self.add_unrecorded(from, &link.pv, filter, naming),
                     }
                 }
             }
@@ -101,7 +101,7 @@ impl LinksSeen {
     }
 
     /// Adds a CA link to a PV that was not recorded.
-    fn to_name(&mut self, from: usize, link: &str, filter: &Filter, naming: &mut Naming) {
+    fn add_unrecorded(&mut self, from: usize, link: &str, filter: &Filter, naming: &mut Naming) {
         let record = Pv::new(link_target(link)).record;
         let to = naming.number(Name { record: record.into(), ..Name::default() });
         self.add(Link { from, to, kind: "CA" }, filter, naming);
