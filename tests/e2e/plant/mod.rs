@@ -11,6 +11,7 @@ mod puts;
 mod running;
 mod sound;
 mod truth;
+mod values;
 
 use crate::rig::{self, json_lines, not_run, Needs, Rig};
 use serde_json::Value;
