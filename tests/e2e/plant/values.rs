@@ -238,6 +238,12 @@ fn alarms_are_acknowledged_flap_and_last() {
         assert_eq!((&line["record"], &line["user"]), (&put["pv"], &client["user"]), "{line}");
         let when = nanoseconds(&line["time"]);
         assert!(when >= time(put, "begin") && when <= time(put, "end"), "{line}");
+        let words: &[&str] = if put["dbr"] == 36 { &SEVERITIES } else { &["NO", "YES"] };
+        let word = |key: &str| words[put[key].as_u64().expect("a number") as usize];
+        assert_eq!(line["acknowledges"], if put["dbr"] == 36 { "ACKS" } else { "ACKT" }, "{line}");
+        assert_eq!(line["asked"], word("requested"), "{line}");
+        // which the recorder reads some time later, and not at all if the alarm has changed meanwhile
+        assert!(line["left"].is_null() || line["left"] == word("after"), "{line}");
     }
 
     let flapping: Vec<&Value> = of("flapping").collect();
