@@ -286,7 +286,8 @@ fn every_command_shows_hostile_texts_harmlessly() {
             assert!(code == 0 || code == 1, "{words:?}: {code} {err}");
             is_harmless(&words, &out);
             is_harmless(&words, &err);
-            assert!(code != 0 || !out.is_empty(), "{words:?}");
+            // an empty answer says why
+            assert!(!out.is_empty() || !err.is_empty(), "{words:?}");
         }
     }
 }

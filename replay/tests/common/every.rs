@@ -4,10 +4,13 @@ use super::{iocreplay, outcome};
 
 /// What commands are asked for in addition to their logs, and further options worth a run of their own. A command that
 /// needs more than its logs has a row here; tests fail until it has.
-const OPERANDS: [(&str, &[&[&str]]); 1] = [("why", &[&["PV"], &["PV", "--at", "TIME"]])];
+const OPERANDS: [(&str, &[&[&str]]); 2] =
+    [("why", &[&["PV"], &["PV", "--at", "TIME"]]), ("values", &[&["PV"], &["*", "--until", "TIME"]])];
 
 /// Options of commands that are run with them as well.
-const OPTIONS: [(&str, &[&str]); 4] = [
+const OPTIONS: [(&str, &[&str]); 6] = [
+    ("alarms", &["--all", "--severity", "MAJOR"]),
+    ("top", &["-n", "0"]),
     ("puts", &["--all"]),
     ("puts", &["--since", "TIME", "--pv", "*", "--exclude", "*.DESC", "--user", "*", "--client", "*"]),
     ("traces", &["--since", "TIME", "--pv", "*:*"]),
