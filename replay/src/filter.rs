@@ -8,6 +8,7 @@ use iocrec_log::context::Context;
 use iocrec_log::glob::Glob;
 
 /// A pattern for a whole name, with `*`, `?`, `[a-z]` and `[!a-z]`.
+#[derive(Clone)]
 pub struct Pattern {
     text: String,
     glob: Glob,
@@ -44,7 +45,7 @@ impl From<&str> for Pattern {
 /// assert_eq!(logs.puts(&none).count(), 0);
 /// # Ok::<(), iocreplay::OpenError>(())
 /// ```
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Filter {
     /// Earliest wall-clock time, inclusive.
     pub since: Option<i64>,
@@ -65,6 +66,11 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// The same for all times before this one.
+    pub fn until(&self, until: i64) -> Filter {
+        Filter { since: None, until: Some(until), ..self.clone() }
+    }
+
     /// Whether the time is selected.
     pub fn time(&self, wall: i64) -> bool {
         self.since.is_none_or(|since| wall >= since) && self.until.is_none_or(|until| wall < until)

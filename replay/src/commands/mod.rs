@@ -39,6 +39,8 @@ commands! {
     traces: Traces, "traces";
     why: Why, "why";
     values: Values, "values";
+    at: At, "at";
+    diff: Diff, "diff";
     iocs: Iocs, "iocs";
     records: Records, "records";
 }

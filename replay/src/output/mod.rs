@@ -1,5 +1,7 @@
 //! Output: one file for each command's.
 
+pub mod at;
+pub mod diff;
 pub mod format;
 pub mod info;
 pub mod iocs;
