@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why values iocs records --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values alarms iocs records --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -19,8 +19,16 @@ _iocreplay() {
         'traces --output' | \
         'why -o' | \
         'why --output' | \
+        'top -o' | \
+        'top --output' | \
+        'profile -o' | \
+        'profile --output' | \
+        'graph -o' | \
+        'graph --output' | \
         'values -o' | \
         'values --output' | \
+        'alarms -o' | \
+        'alarms --output' | \
         'iocs -o' | \
         'iocs --output' | \
         'records -o' | \
@@ -53,10 +61,50 @@ _iocreplay() {
         'why --since' | \
         'why --ioc' | \
         'why --host' | \
+        'top --by' | \
+        'top -n' | \
+        'top --rows' | \
+        'top --format' | \
+        'top --since' | \
+        'top --until' | \
+        'top --pv' | \
+        'top --exclude' | \
+        'top --user' | \
+        'top --client' | \
+        'top --ioc' | \
+        'top --host' | \
+        'profile --format' | \
+        'profile --since' | \
+        'profile --until' | \
+        'profile --pv' | \
+        'profile --exclude' | \
+        'profile --user' | \
+        'profile --client' | \
+        'profile --ioc' | \
+        'profile --host' | \
+        'graph --format' | \
+        'graph --since' | \
+        'graph --until' | \
+        'graph --pv' | \
+        'graph --exclude' | \
+        'graph --user' | \
+        'graph --client' | \
+        'graph --ioc' | \
+        'graph --host' | \
         'values --since' | \
         'values --until' | \
         'values --ioc' | \
         'values --host' | \
+        'alarms --format' | \
+        'alarms --severity' | \
+        'alarms --since' | \
+        'alarms --until' | \
+        'alarms --pv' | \
+        'alarms --exclude' | \
+        'alarms --user' | \
+        'alarms --client' | \
+        'alarms --ioc' | \
+        'alarms --host' | \
         'iocs --ioc' | \
         'iocs --host' | \
         'records --pv' | \
@@ -77,7 +125,11 @@ _iocreplay() {
     puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     why) options='--help --at --since --ioc --host --json --utc --no-limit -o --output' ;;
+    top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
+    alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
     records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     *) return ;;
@@ -87,7 +139,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | values | iocs | records) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | alarms | iocs | records) compopt -o default ;;
     *) ;;
     esac
 }

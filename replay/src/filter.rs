@@ -8,7 +8,6 @@ use iocrec_log::context::Context;
 use iocrec_log::glob::Glob;
 
 /// A pattern for a whole name, with `*`, `?`, `[a-z]` and `[!a-z]`.
-#[derive(Clone)]
 pub struct Pattern {
     text: String,
     glob: Glob,
@@ -23,6 +22,12 @@ impl Pattern {
     /// Whether it matches the whole name.
     pub fn matches(&self, name: &str) -> bool {
         self.glob.matches(name)
+    }
+}
+
+impl Clone for Pattern {
+    fn clone(&self) -> Self {
+        Pattern::from(self.text.as_str())
     }
 }
 

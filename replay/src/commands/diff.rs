@@ -90,7 +90,8 @@ fn rows(before: Vec<FieldState>, after: Vec<FieldState>) -> Vec<DiffRow> {
         all.insert(name(&field), DiffRow { before: Some(field), after: None });
     }
     for field in after {
-        all.entry(name(&field)).or_insert(DiffRow { before: None, after: None }).after = Some(field);
+        let row = all.entry(name(&field)).or_insert(DiffRow { before: None, after: None });
+        row.after = Some(field);
     }
     all.into_values().collect()
 }

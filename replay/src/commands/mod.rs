@@ -38,9 +38,13 @@ commands! {
     puts: Puts, "puts";
     traces: Traces, "traces";
     why: Why, "why";
+    top: Top, "top";
+    profile: Profile, "profile";
+    graph: Graph, "graph";
     values: Values, "values";
     at: At, "at";
     diff: Diff, "diff";
+    alarms: Alarms, "alarms";
     iocs: Iocs, "iocs";
     records: Records, "records";
 }

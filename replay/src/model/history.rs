@@ -341,7 +341,7 @@ impl ValueLine {
 fn ioc_of<'a>(context: &'a Context, span: &Span) -> Option<&'a Ioc> {
     let by_thread = span.thread.and_then(|thread| run::ioc_of_thread(context, thread));
     by_thread.or_else(|| match &span.kind {
-        SpanKind::Put(PutSpan { packet: Some(packet), .. }) => run::ioc_of_circuit(context, packet.circuit),
+        SpanKind::Put(put) => run::ioc_of_circuit(context, put.packet.as_ref()?.circuit),
         _ => None,
     })
 }

@@ -1,5 +1,6 @@
 //! Runs merged by wall clock and joined into chains.
 
+use super::asides::{Aside, Asides};
 use super::chain::Chain;
 use super::engine::Engine;
 use super::notes::{Note, Notes};
@@ -45,6 +46,8 @@ pub struct Replay {
     /// Notes taken since they were last asked for.
     notes: Vec<Note>,
     notices: Rc<Notices>,
+    /// Facts beside the chains, if they are wanted.
+    asides: Option<Asides>,
 }
 
 /// Result of a step.
@@ -76,6 +79,7 @@ impl Replay {
             settled: i64::MIN,
             notes: Vec::new(),
             notices: Rc::clone(notices),
+            asides: None,
         }
     }
 
@@ -105,6 +109,18 @@ impl Replay {
         }
     }
 
+    /// Keeps the facts beside the chains, for [`Replay::aside`].
+    pub fn with_asides(mut self) -> Self {
+        self.asides = Some(Asides::default());
+        self
+    }
+
+    /// The earliest fact beside the chains that is older than `before` (wall-clock time). All that are older than the
+    /// start of the last chain have been read; after the last chain, all have.
+    pub fn aside(&mut self, before: i64) -> Option<Aside> {
+        self.asides.as_mut()?.take(before)
+    }
+
     /// Reads a batch of events of the run that is furthest behind.
     fn advance(&mut self) {
         let Some(turn) = first(&self.readings, self.limit, &mut self.crowded) else { return self.end() };
@@ -112,7 +128,7 @@ impl Replay {
         let limit = others.filter_map(|(_, other)| other.next).min().unwrap_or(i64::MAX);
         let Some(reading) = self.readings.get_mut(turn) else { return self.end() };
         let mut done = Vec::new();
-        reading.advance(limit, &mut done, &mut self.notes);
+        reading.advance(limit, &mut done, &mut self.notes, &mut self.asides);
         done.drain(..).for_each(|chain| self.order.insert(chain));
         if reading.next.is_none() {
             // Finished runs are dropped, and their definitions with the last of their chains.
@@ -122,7 +138,7 @@ impl Replay {
         let now = self.readings.iter().filter_map(|reading| reading.next).min().unwrap_or(i64::MAX);
         self.readings.iter_mut().for_each(|reading| reading.idle(now, &mut done));
         done.drain(..).for_each(|chain| self.order.insert(chain));
-        let settled = self.readings.iter().map(Reading::settled).min().unwrap_or(i64::MAX);
+        let settled = self.readings.iter_mut().map(Reading::settled).min().unwrap_or(i64::MAX);
         self.order.release(settled, &mut self.ready);
         self.settled = settled;
         self.ended = settled > self.until;
@@ -171,7 +187,13 @@ fn first(readings: &[Reading], most: usize, crowded: &mut bool) -> Option<usize>
 
 impl Reading {
     /// Reads a batch of items, or up to `limit`.
-    fn advance(&mut self, limit: i64, done: &mut Vec<Chain>, notes: &mut Vec<Note>) {
+    fn advance(
+        &mut self,
+        limit: i64,
+        done: &mut Vec<Chain>,
+        notes: &mut Vec<Note>,
+        asides: &mut Option<Asides>,
+    ) {
         let source = &mut self.source;
         let engine = self.engine.get_or_insert_with(|| Engine::new(Rc::clone(&source.run)));
         for _ in 0..BATCH {
@@ -181,6 +203,9 @@ impl Reading {
                     if let Some(taken) = &mut self.notes {
                         taken.event(&event, notes);
                     }
+                    if let Some(asides) = asides {
+                        asides.note(&source.run, &event);
+                    }
                     engine.push(event, done);
                 }
                 Some(Item::Ended(Fact::CircuitEnd(circuit))) => engine.forget(circuit),
@@ -188,6 +213,9 @@ impl Reading {
                 Some(Item::Gap) => {
                     if let Some(taken) = &mut self.notes {
                         taken.gap();
+                    }
+                    if let Some(asides) = asides {
+                        asides.gap(&source.run, engine.now());
                     }
                     engine.finish(done);
                 }
@@ -216,9 +244,9 @@ impl Reading {
     }
 
     /// Wall-clock time before which no more chains of the run begin.
-    fn settled(&self) -> i64 {
+    fn settled(&mut self) -> i64 {
         let next = self.next.unwrap_or(i64::MAX);
-        match self.engine.as_ref().and_then(Engine::oldest) {
+        match self.engine.as_mut().and_then(Engine::oldest) {
             Some(oldest) => self.source.run.wall(oldest).min(next),
             None => next,
         }

@@ -5,7 +5,7 @@ use super::links::Links;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context};
 use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, Properties, RecordId, ThreadId};
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ pub struct Run {
     context: RefCell<Context>,
     links: RefCell<Links>,
     properties: RefCell<Kept>,
+    changes: Cell<u64>,
 }
 
 impl Run {
@@ -32,7 +33,7 @@ impl Run {
 
     fn with(set: Option<SetLater>, mut context: Context) -> Run {
         set.inspect(|set| set.apply_to(&mut context));
-        Run { context: RefCell::new(context), links: RefCell::default(), properties: RefCell::default() }
+        Run { context: RefCell::new(context), ..Run::default() }
     }
 
     /// Notes the properties of records.
@@ -66,6 +67,12 @@ impl Run {
     /// Applies a fact. Apply ends late, when no chain refers to the ended definitions any more.
     pub fn apply(&self, time: u64, fact: &Fact) {
         self.context.borrow_mut().apply(time, fact);
+        self.changes.set(self.changes.get() + 1);
+    }
+
+    /// Rises whenever a definition comes or ends: what was looked up before may have changed.
+    pub fn changes(&self) -> u64 {
+        self.changes.get()
     }
 
     /// The definitions.

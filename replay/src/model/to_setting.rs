@@ -10,8 +10,22 @@ const READ_ONLY: [&str; 5] = ["STAT", "SEVR", "NSTA", "NSEV", "PACT"];
 
 /// Types of records whose value comes from their inputs.
 const INPUTS: [&str; 16] = [
-    "ai", "bi", "longin", "int64in", "stringin", "lsi", "mbbi", "mbbiDirect", "calc", "sub", "sel", "compress",
-    "histogram", "event", "subArray", "aai",
+    "ai",
+    "bi",
+    "longin",
+    "int64in",
+    "stringin",
+    "lsi",
+    "mbbi",
+    "mbbiDirect",
+    "calc",
+    "sub",
+    "sel",
+    "compress",
+    "histogram",
+    "event",
+    "subArray",
+    "aai",
 ];
 
 /// The state as a setting. A value in doubt is marked inexact.
@@ -64,5 +78,7 @@ pub fn describe(setting: &mut Setting, context: &Context, record: RecordId, defi
 fn definition<'a>(context: &'a Context, record: RecordId, name: &str) -> Option<&'a Field> {
     let record = context.record(record)?;
     let fields = context.in_force().fields.values();
-    fields.into_iter().find(|field| field.ioc == record.ioc && field.rtype == record.rtype && field.name == name)
+    fields
+        .into_iter()
+        .find(|field| field.ioc == record.ioc && field.rtype == record.rtype && field.name == name)
 }

@@ -74,14 +74,14 @@ impl DiffRow {
 
     /// What is different.
     pub fn difference(&self) -> Difference {
-        let value = |field: &Option<FieldState>| {
-            field.as_ref().map_or(Value::Unknown, |field| field.value().clone())
-        };
+        let value =
+            |field: &Option<FieldState>| field.as_ref().map_or(Value::Unknown, |field| field.value().clone());
         let is_new_process = match (&self.before, &self.after) {
             (Some(before), Some(after)) => before.key.0 != after.key.0,
             _ => false,
         };
-        let changes = self.after.as_ref().and_then(|after| after.seen.as_ref()).map_or(0, |seen| seen.changes);
+        let changes =
+            self.after.as_ref().and_then(|after| after.seen.as_ref()).map_or(0, |seen| seen.changes);
         let certain = |field: &Option<FieldState>| field.as_ref().is_some_and(FieldState::is_certain);
         match (value(&self.before), value(&self.after)) {
             (Value::Unknown, Value::Unknown) => Difference::Nothing,
@@ -154,7 +154,8 @@ impl Row for DiffRow {
         match (self.changes(), self.changed()) {
             (_, None) => {}
             (0 | 1, Some(last)) => {
-                let _ = write!(text, "  at {}: {}", zone.format(last.time, 3), super::values::text::source(last));
+                let _ =
+                    write!(text, "  at {}: {}", zone.format(last.time, 3), super::values::text::source(last));
             }
             (count, Some(last)) => {
                 let (time, source) = (zone.format(last.time, 3), super::values::text::source(last));
