@@ -1,6 +1,8 @@
 //! Output: one file for each command's.
 
 pub mod alarms;
+pub mod at;
+pub mod diff;
 pub mod format;
 pub mod graph;
 pub mod info;
