@@ -1,6 +1,7 @@
 //! Output: one file for each command's.
 
 pub mod alarms;
+pub mod clients;
 pub mod format;
 pub mod graph;
 pub mod info;
