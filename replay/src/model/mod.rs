@@ -12,6 +12,7 @@ pub mod alarms;
 pub mod asides;
 pub mod caller;
 pub mod chain;
+pub mod clients;
 pub mod clock;
 pub mod contention;
 pub mod engine;

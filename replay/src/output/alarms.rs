@@ -105,7 +105,11 @@ impl Row for AlarmLine {
     }
 
     fn text(&self, zone: &Zone) -> String {
-        let mut line = format!("{}  {:<20}  ", zone.format(self.time, 6), self.place.record);
+        let time = match self.what {
+            What::Still => "at the end".to_owned(),
+            _ => zone.format(self.time, 6),
+        };
+        let mut line = format!("{time:<32}  {:<20}  ", self.place.record);
         let ioc = match &*self.place.ioc {
             "" => "-",
             ioc => ioc,
@@ -137,7 +141,7 @@ impl Row for AlarmLine {
                     let _ = write!(line, "  {status}");
                 }
             }
-            What::Still => still(&mut line, self, ioc),
+            What::Still => still(&mut line, self, ioc, zone),
         }
         line.truncate(line.trim_end().len());
         line
@@ -159,7 +163,7 @@ fn acknowledged(put: &PutLine, value: &Value) -> Option<&'static str> {
     }
 }
 
-fn still(line: &mut String, alarm_line: &AlarmLine, ioc: &str) {
+fn still(line: &mut String, alarm_line: &AlarmLine, ioc: &str, zone: &Zone) {
     let AlarmLine { until, value, text, put, .. } = alarm_line;
     let verb = match until {
         Some(Until::IocEnd) => "was, when its IOC ended,",
@@ -170,7 +174,8 @@ fn still(line: &mut String, alarm_line: &AlarmLine, ioc: &str) {
     if !value.is_empty() {
         let _ = write!(line, " {value}");
     }
-    let _ = write!(line, "  {ioc}  after {}", seconds_text(alarm_line.lasted.unwrap_or(0)));
+    let since = zone.format(alarm_line.time, 3);
+    let _ = write!(line, "  {ioc}  since {since} ({})", seconds_text(alarm_line.lasted.unwrap_or(0)));
     match put.as_deref() {
         _ if alarm_line.unprocessed => line.push_str(", never processed"),
         Some(put) => {

@@ -3,6 +3,7 @@
 pub mod alarms;
 pub mod at;
 pub mod diff;
+pub mod clients;
 pub mod format;
 pub mod graph;
 pub mod info;
