@@ -2,8 +2,8 @@
 
 pub mod alarms;
 pub mod at;
-pub mod diff;
 pub mod clients;
+pub mod diff;
 pub mod format;
 pub mod graph;
 pub mod info;

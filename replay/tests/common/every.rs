@@ -4,8 +4,12 @@ use super::{iocreplay, outcome};
 
 /// What commands are asked for in addition to their logs, and further options worth a run of their own. A command that
 /// needs more than its logs has a row here; tests fail until it has.
-const OPERANDS: [(&str, &[&[&str]]); 2] =
-    [("why", &[&["PV"], &["PV", "--at", "TIME"]]), ("values", &[&["PV"], &["*", "--until", "TIME"]])];
+const OPERANDS: [(&str, &[&[&str]]); 4] = [
+    ("why", &[&["PV"], &["PV", "--at", "TIME"]]),
+    ("values", &[&["PV"], &["*", "--until", "TIME"]]),
+    ("at", &[&["TIME"]]),
+    ("diff", &[&["1990-01-01", "TIME"], &["TIME", "2100-01-01"]]),
+];
 
 /// Options of commands that are run with them as well.
 const OPTIONS: [(&str, &[&str]); 6] = [
