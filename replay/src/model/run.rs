@@ -5,6 +5,7 @@ use super::links::Links;
 use iocrec_log::context::{Budget, Context};
 use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
 use std::cell::{Cell, Ref, RefCell};
+use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -79,9 +80,16 @@ impl Run {
 
 /// Name of a record, or its number if the log does not hold the name.
 pub fn record_name(context: &Context, record: RecordId) -> String {
+    let mut name = String::new();
+    push_record_name(&mut name, context, record);
+    name
+}
+
+/// Appends what [`record_name`] returns.
+pub fn push_record_name(text: &mut String, context: &Context, record: RecordId) {
     match context.record(record) {
-        Some(record) => record.name.to_owned(),
-        None => format!("record #{record}"),
+        Some(record) => text.push_str(record.name),
+        None => _ = write!(text, "record #{record}"),
     }
 }
 

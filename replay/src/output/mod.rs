@@ -3,6 +3,7 @@
 pub mod format;
 pub mod info;
 pub mod iocs;
+mod moments;
 pub mod puts;
 pub mod records;
 #[cfg(test)]
