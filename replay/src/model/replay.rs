@@ -128,18 +128,20 @@ impl Reading {
         let source = &mut self.source;
         let engine = self.engine.get_or_insert_with(|| Engine::new(Rc::clone(&source.run)));
         for _ in 0..BATCH {
+            // Alone, a run is read as far as it goes.
+            let alone = limit == i64::MAX;
             match source.next() {
                 Some(Item::Event(event)) => engine.push(event, done),
                 Some(Item::Ended(Fact::CircuitEnd(circuit))) => engine.forget(circuit),
                 Some(Item::Ended(_)) => {}
                 Some(Item::Gap) => engine.finish(done),
-                None => {}
+                None => break,
             }
-            self.next = source.peek();
-            if self.next.is_none_or(|next| next > limit) {
+            if !alone && source.peek().is_none_or(|next| next > limit) {
                 break;
             }
         }
+        self.next = source.peek();
         if self.next.is_none() {
             engine.finish(done);
         }

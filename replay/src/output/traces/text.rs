@@ -6,7 +6,7 @@
 use super::tree::Tree;
 use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span, SpanKind};
 use crate::model::putlog::ioc_name;
-use crate::model::run::{field_name, has_value, push_record_name, record_name};
+use crate::model::run::{field_name, push_name_of, record_name, type_has_value};
 use crate::model::{enum_strings, value};
 use crate::out::{line, Out};
 use crate::output::format::Writer;
@@ -133,7 +133,8 @@ fn pad(text: &mut String, from: usize, width: usize) {
 
 fn describe_process(text: &mut String, context: &Context, span: &Span, process: &ProcessSpan) {
     let from = text.len();
-    push_record_name(text, context, process.record);
+    let record = context.record(process.record);
+    push_name_of(text, record, process.record);
     pad(text, from, 16);
     text.push(' ');
     let trigger = text.len();
@@ -148,7 +149,7 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
         Outcome::Entered { again: false } => text.push_str(" begun; no more is recorded"),
         Outcome::Entered { again: true } => text.push_str(" goes on; no more is recorded"),
         Outcome::Completed(completed) => {
-            if completed.value != Value::Unknown && has_value(context, process.record) {
+            if completed.value != Value::Unknown && record.is_none_or(|record| type_has_value(record.rtype)) {
                 text.push_str(" = ");
                 value::push_text(text, &completed.value);
                 let word = enum_strings::state(context, process.record, &completed.value);
