@@ -5,6 +5,7 @@ pub mod info;
 pub mod iocs;
 pub mod puts;
 pub mod records;
+pub mod report;
 #[cfg(test)]
 pub mod sample;
 pub mod traces;
