@@ -13,8 +13,18 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 8] =
-    ["v1", "v1-columns", "v1-scans", "v1-thinning", "v1-routine", "v1-pins", "v1-ended", "v1-attached"];
+const GOLDEN: [&str; 10] = [
+    "v1",
+    "v1-columns",
+    "v1-scans",
+    "v1-thinning",
+    "v1-routine",
+    "v1-pins",
+    "v1-ended",
+    "v1-attached",
+    "v1-snapshots",
+    "v1-contents",
+];
 
 fn path(name: &str, ending: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.{ending}"))
@@ -237,6 +247,34 @@ fn hits() -> Vec<Fact> {
         Fact::Unpinned(Unpinned { segments: 3 }),
         Fact::SegmentEnd(SegmentEnd { segment: 41, blocks: 977, last: 19 * SECOND }),
         Fact::FieldValue(FieldValue { record, field: 2, value: Value::Double(-0.5) }),
+        Fact::Snapshot(Snapshot {
+            record,
+            value: Value::Double(12.5),
+            severity: 2,
+            status: 3,
+            stamp: Some(1_770_000_000_123_456_789),
+        }),
+        Fact::Snapshot(Snapshot { record: 4, value: Value::Unknown, severity: 3, status: 17, stamp: None }),
+        Fact::Properties(Box::new(Properties {
+            record,
+            description: "current of magnet 1".into(),
+            units: "A".into(),
+            precision: Some(-2),
+            display: Some(Limits { low: -10.0, high: 120.5 }),
+            control: None,
+            lolo: None,
+            low: Some(AlarmLimit { limit: f64::NEG_INFINITY, severity: 1 }),
+            high: Some(AlarmLimit { limit: 100.0, severity: 1 }),
+            hihi: Some(AlarmLimit { limit: 110.0, severity: 2 }),
+        })),
+        Fact::SnapshotEnd(SnapshotEnd {
+            ioc: 1,
+            since: 19 * SECOND,
+            taken: 2,
+            unread: 3,
+            left: 70_000,
+            properties_left: 80_000,
+        }),
         Fact::Detached(Detached { ioc: 1, since: 19 * SECOND, cause: "its main thread ended".into() }),
         Fact::ChannelEnd(7),
         Fact::CircuitEnd(6),
@@ -350,6 +388,12 @@ fn write() -> Vec<u8> {
             writer.tick(22 * SECOND);
         }
     }
+    writer.tick(29 * SECOND);
+    // Large enough for a list of contents.
+    for (number, fact) in rhythm().into_iter().enumerate() {
+        writer.push(Event { time: 29 * SECOND + number as u64, fact });
+    }
+    writer.push(common::noise_mark(29 * SECOND, 10_000, &mut 1));
     writer.close(30 * SECOND);
     let mut segments = disk.segments();
     assert_eq!(segments.len(), 1);
@@ -368,6 +412,22 @@ fn nothing_is_left_out() {
         }
     }
     assert!(seen.iter().all(|seen| *seen), "{seen:?}");
+}
+
+/// A golden segment says what is in its blocks, by flags and by lists.
+#[test]
+fn golden_segments_list_their_contents() {
+    let bytes = std::fs::read(path("v1-contents", "iocrec")).unwrap();
+    let mut segment = Segment::read(Cursor::new(bytes), Path::new("golden")).unwrap();
+    let abouts: Vec<_> = std::iter::from_fn(|| segment.next_about()).map(Result::unwrap).collect();
+    assert!(abouts.iter().all(|about| about.classes.is_some()));
+    let listed: Vec<_> = abouts.iter().filter_map(|about| about.contents.as_ref()).collect();
+    let [contents] = listed.as_slice() else { panic!("{listed:#?}") };
+    assert_eq!(contents.counts, [(14, 12), (15, 12), (16, 12), (17, 96), (18, 96), (19, 12), (22, 1)]);
+    let threads: Vec<u32> = contents.threads.iter().flatten().map(|of| of.thread).collect();
+    assert_eq!(threads, [0, 1, 2]);
+    assert!((100..108).all(|record| contents.may_hold_record(record)) && !contents.may_hold_record(108));
+    assert!(contents.may_hold_channel(7) && !contents.may_hold_channel(6));
 }
 
 /// Writes the golden segments that are not there. See golden/README.md.

@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why iocs records --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values iocs records --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -19,6 +19,14 @@ _iocreplay() {
         'traces --output' | \
         'why -o' | \
         'why --output' | \
+        'top -o' | \
+        'top --output' | \
+        'profile -o' | \
+        'profile --output' | \
+        'graph -o' | \
+        'graph --output' | \
+        'values -o' | \
+        'values --output' | \
         'iocs -o' | \
         'iocs --output' | \
         'records -o' | \
@@ -26,27 +34,69 @@ _iocreplay() {
         compopt -o default
         return
         ;;
-    'puts --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text jsonl' -- "$current")
+    'puts --format' | \
+        'values --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;
     'puts --since' | \
         'puts --until' | \
         'puts --pv' | \
+        'puts --exclude' | \
+        'puts --user' | \
+        'puts --client' | \
         'puts --ioc' | \
         'puts --host' | \
         'traces --since' | \
         'traces --until' | \
         'traces --pv' | \
+        'traces --exclude' | \
+        'traces --user' | \
+        'traces --client' | \
         'traces --ioc' | \
         'traces --host' | \
         'why --at' | \
         'why --since' | \
         'why --ioc' | \
         'why --host' | \
+        'top --by' | \
+        'top -n' | \
+        'top --rows' | \
+        'top --format' | \
+        'top --since' | \
+        'top --until' | \
+        'top --pv' | \
+        'top --exclude' | \
+        'top --user' | \
+        'top --client' | \
+        'top --ioc' | \
+        'top --host' | \
+        'profile --format' | \
+        'profile --since' | \
+        'profile --until' | \
+        'profile --pv' | \
+        'profile --exclude' | \
+        'profile --user' | \
+        'profile --client' | \
+        'profile --ioc' | \
+        'profile --host' | \
+        'graph --format' | \
+        'graph --since' | \
+        'graph --until' | \
+        'graph --pv' | \
+        'graph --exclude' | \
+        'graph --user' | \
+        'graph --client' | \
+        'graph --ioc' | \
+        'graph --host' | \
+        'values --since' | \
+        'values --until' | \
+        'values --ioc' | \
+        'values --host' | \
         'iocs --ioc' | \
         'iocs --host' | \
         'records --pv' | \
+        'records --exclude' | \
         'records --ioc' | \
         'records --host')
         : # any text
@@ -60,11 +110,15 @@ _iocreplay() {
     case $command in
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
-    puts) options='--help --format --all --since --until --pv --ioc --host --utc --no-limit -o --output' ;;
-    traces) options='--help --format --since --until --pv --ioc --host --utc --no-limit -o --output' ;;
+    puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     why) options='--help --at --since --ioc --host --json --utc --no-limit -o --output' ;;
+    top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
-    records) options='--help --json --pv --ioc --host --no-limit -o --output' ;;
+    records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     *) return ;;
     esac
     if [[ $current == -* ]]; then
@@ -72,7 +126,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | iocs | records) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | iocs | records) compopt -o default ;;
     *) ;;
     esac
 }

@@ -130,9 +130,8 @@ impl Spans {
     pub fn unseen(&self, ioc: IocId) -> Vec<Unseen<'_>> {
         let spans = self.0.get(&ioc).map(Vec::as_slice).unwrap_or_default();
         let before = spans.iter().filter(|span| !span.cause.is_empty());
-        let mut gaps: Vec<Unseen> = before
-            .map(|span| Unseen { from: span.unseen, to: span.from, cause: &span.cause })
-            .collect();
+        let mut gaps: Vec<Unseen> =
+            before.map(|span| Unseen { from: span.unseen, to: span.from, cause: &span.cause }).collect();
         // recording stopped in the last span and never resumed
         let last = spans.last().filter(|span| !span.until.is_empty());
         gaps.extend(last.map(|span| Unseen { from: span.to, to: None, cause: &span.until }));

@@ -1,5 +1,6 @@
 //! The end of the program: the one place for exit codes.
 
+use crate::commands::operands::WrongOperands;
 use crate::nothing_found::NoChange;
 use crate::terminal::Terminal;
 use crate::time::NotATime;
@@ -50,6 +51,8 @@ pub enum UsageError {
         /// The other logs.
         others: Vec<String>,
     },
+    /// Names and logs are not in order.
+    Operands(WrongOperands),
     /// A text is not a valid time.
     Time(NotATime),
     /// The output would be written to a log.
@@ -89,6 +92,7 @@ impl fmt::Display for UsageError {
                 write!(f, "{log} is a log; the PV comes before it: iocreplay why {pv} {log}")?;
                 others.iter().try_for_each(|other| write!(f, " {other}"))
             }
+            UsageError::Operands(error) => error.fmt(f),
             UsageError::Time(error) => error.fmt(f),
             UsageError::OutputInLog { file, conflict } => {
                 let conflict = match conflict {

@@ -1,7 +1,7 @@
 //! Selection of chains and puts.
 
 use crate::model::chain::{Chain, Span, SpanKind};
-use crate::model::putlog::{ioc_of_span, PutLine};
+use crate::model::putlog::{each_put, ioc_of_span, PutLine};
 use crate::model::run::{field_name, record_name};
 use epics::pv::{link_target, Pv};
 use iocrec_log::context::Context;
@@ -50,12 +50,18 @@ pub struct Filter {
     pub since: Option<i64>,
     /// Latest wall-clock time, exclusive.
     pub until: Option<i64>,
-    /// PVs and records.
-    pub pv: Option<Pattern>,
+    /// PVs and records: those that match one of these, or all if there are none.
+    pub pv: Vec<Pattern>,
+    /// PVs and records to leave out.
+    pub exclude: Vec<Pattern>,
     /// IOCs.
     pub ioc: Option<Pattern>,
     /// Hosts that were recorded.
     pub host: Option<Pattern>,
+    /// Claimed names of users.
+    pub user: Option<Pattern>,
+    /// Clients: address, address and port, claimed host, or the recorded IOC that is the client.
+    pub client: Option<Pattern>,
 }
 
 impl Filter {
@@ -64,35 +70,75 @@ impl Filter {
         self.since.is_none_or(|since| wall >= since) && self.until.is_none_or(|until| wall < until)
     }
 
+    /// Whether a name is selected. `names`: whether a pattern matches it.
+    pub fn name(&self, names: impl Fn(&Pattern) -> bool) -> bool {
+        (self.pv.is_empty() || self.pv.iter().any(&names)) && !self.exclude.iter().any(&names)
+    }
+
+    /// Whether a field of a record is selected, by the record's name or as `record.FIELD`.
+    pub fn field(&self, record: &str, field: &str) -> bool {
+        self.name(|glob| names(glob, record, Some(field)))
+    }
+
+    /// Whether the IOC and the host are selected. Empty names are unknown.
+    pub fn place(&self, host: &str, ioc: &str) -> bool {
+        let is = |glob: &Option<Pattern>, name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
+        is(&self.host, host) && is(&self.ioc, ioc)
+    }
+
+    /// Whether the user and client of the put are selected.
+    pub fn who(&self, put: &PutLine) -> bool {
+        let user = |glob: &Pattern| put.user.as_deref().is_some_and(|user| glob.matches(user));
+        let client = |glob: &Pattern| {
+            let address = put.client.as_deref();
+            let ip = address.and_then(|address| Some(address.rsplit_once(':')?.0));
+            [address, ip, put.client_host.as_deref(), put.client_ioc.as_deref()]
+                .into_iter()
+                .flatten()
+                .any(|name| glob.matches(name))
+        };
+        self.user.as_ref().is_none_or(user) && self.client.as_ref().is_none_or(client)
+    }
+
+    /// Whether it selects by anything but time.
+    pub fn narrows(&self) -> bool {
+        let names = [&self.ioc, &self.host, &self.user, &self.client].iter().any(|name| name.is_some());
+        names || !self.pv.is_empty() || !self.exclude.is_empty()
+    }
+
+    /// Whether it selects by user or client.
+    pub fn asks_who(&self) -> bool {
+        self.user.is_some() || self.client.is_some()
+    }
+
     /// Whether the put is selected.
     pub fn put(&self, put: &PutLine) -> bool {
-        let is = |glob: &Option<Pattern>, name: &Option<String>| {
-            glob.as_ref().is_none_or(|glob| glob.matches(name.as_deref().unwrap_or_default()))
-        };
+        let of = |name: &Option<String>| name.clone().unwrap_or_default();
         let pv = |glob: &Pattern| {
             let (record, field) = (put.record.as_deref(), put.field.as_deref());
             put.pv.as_deref().is_some_and(|pv| glob.matches(pv))
                 || names(glob, record.unwrap_or_default(), field)
         };
-        self.time(put.time)
-            && is(&self.ioc, &put.ioc)
-            && is(&self.host, &put.host)
-            && self.pv.as_ref().is_none_or(pv)
+        self.time(put.time) && self.place(&of(&put.host), &of(&put.ioc)) && self.name(pv) && self.who(put)
     }
 
     /// Whether the chain is selected, as a unit: by the time when it began, and by any record, PV, IOC or host in it or
-    /// in a chain that its CA links led to.
+    /// in a chain that its CA links led to, and by the user and client of any put from outside in it.
     pub fn chain(&self, chain: &Chain) -> bool {
         let began = chain.root().map_or(0, |root| chain.run.wall(root.start));
+        let by_name = !self.pv.is_empty() || !self.exclude.is_empty();
         self.time(began)
             && self.host.as_ref().is_none_or(|host| any(chain, &|chain, _| host.matches(&chain.run.host())))
             && self.ioc.as_ref().is_none_or(|ioc| {
                 any(chain, &|chain, span| ioc.matches(&ioc_of_span(&chain.run.context(), span)))
             })
-            && self
-                .pv
-                .as_ref()
-                .is_none_or(|pv| any(chain, &|chain, span| span_names(pv, &chain.run.context(), span)))
+            && (!by_name
+                || any(chain, &|chain, span| self.name(|pv| span_names(pv, &chain.run.context(), span))))
+            && (!self.asks_who() || {
+                let mut found = false;
+                each_put(chain, false, &mut |put| found |= self.who(&put));
+                found
+            })
     }
 }
 

@@ -130,7 +130,7 @@ impl Inventory {
             let named = |pattern: &Pattern| {
                 pattern.matches(record.name) || aliases.iter().any(|alias| pattern.matches(alias))
             };
-            host && matches(&filter.ioc, ioc.unwrap_or_default()) && filter.pv.as_ref().is_none_or(named)
+            host && matches(&filter.ioc, ioc.unwrap_or_default()) && filter.name(named)
         })
     }
 

@@ -6,13 +6,15 @@
 //! - [`Logs::events`]: events as recorded, with the definitions in effect;
 //! - [`Logs::chains`]: process chains, each a tree of spans, across threads, IOCs and hosts;
 //! - [`Logs::puts`]: the put log;
+//! - [`Logs::values`]: values of PVs over time;
+//! - [`Logs::alarms`]: how alarms changed, and why;
 //! - [`inventory`] and [`summary`]: the IOCs and records, and what is missing.
 //!
 //! ```
 //! # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
 //! use iocreplay::{Filter, Logs};
 //!
-//! let filter = Filter { pv: Some("*".into()), ..Filter::default() };
+//! let filter = Filter { pv: vec!["*".into()], ..Filter::default() };
 //! for put in Logs::open([log])?.puts(&filter) {
 //!     println!("{} {:?}: {:?} -> {:?}", put.time, put.pv, put.old, put.new);
 //! }
@@ -26,6 +28,7 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod alarms;
 pub mod attached;
 mod chains;
 pub mod commands;
@@ -40,6 +43,7 @@ pub mod nothing_found;
 mod notices;
 pub mod out;
 pub mod output;
+pub mod processes;
 pub mod program;
 mod puts;
 pub mod scan;
@@ -47,13 +51,18 @@ mod suggest;
 pub mod summary;
 pub mod terminal;
 pub mod time;
+mod values;
 
+pub use alarms::Alarms;
 pub use chains::Chains;
 pub use events::{Events, RunEvent};
 pub use filter::{Filter, Pattern};
 pub use iocrec_log::{event, value};
 pub use logs::{Logs, OpenError, OpenOptions};
+pub use model::alarms::AlarmLine;
 pub use model::chain::Chain;
+pub use model::history::ValueLine;
 pub use model::putlog::PutLine;
 pub use notices::{Notice, Notices};
 pub use puts::Puts;
+pub use values::Values;

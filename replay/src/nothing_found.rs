@@ -30,6 +30,12 @@ pub enum Kind {
     Iocs,
     /// Records.
     Records,
+    /// Values of fields.
+    Values,
+    /// Alarms.
+    Alarms,
+    /// Clients.
+    Clients,
 }
 
 /// Contents of the logs.
@@ -37,6 +43,7 @@ pub enum Kind {
 pub struct Held {
     hosts: BTreeSet<String>,
     iocs: BTreeSet<String>,
+    users: BTreeSet<String>,
     /// Wall-clock times of the first and the last event.
     span: Option<(i64, i64)>,
     puts: bool,
@@ -63,6 +70,7 @@ impl Held {
         match fact {
             Fact::Host(host) => remember(&mut self.hosts, &host.name),
             Fact::Ioc(ioc) => remember(&mut self.iocs, &ioc.name),
+            Fact::Circuit(circuit) => remember(&mut self.users, &circuit.user),
             Fact::Tier(tier) => self.packets_only &= tier.tier == Tier::Packet,
             Fact::CaPut(_) | Fact::Put(_) | Fact::CaLinkPut(_) => self.puts = true,
             Fact::Process(_) | Fact::Complete(_) | Fact::RsetProcess(_) => self.processing = true,
@@ -71,7 +79,7 @@ impl Held {
         }
         match fact {
             Fact::Host(_) | Fact::Clock(_) => context.apply(time, fact),
-            Fact::Ioc(_) | Fact::Tier(_) => {}
+            Fact::Ioc(_) | Fact::Tier(_) | Fact::Circuit(_) => {}
             _ => {
                 let Some(wall) = context.wall(time) else { return };
                 let (first, last) = self.span.unwrap_or((wall, wall));
@@ -86,6 +94,9 @@ impl Held {
             return Some(line);
         }
         if let Some(line) = none_of("IOC", &filter.ioc, &self.iocs) {
+            return Some(line);
+        }
+        if let Some(line) = none_of("user", &filter.user, &self.users) {
             return Some(line);
         }
         if let (Some(since), Some(until)) = (filter.since, filter.until) {
@@ -126,15 +137,18 @@ pub fn explain(kind: Kind, logs: &Logs, filter: &Filter, only_links: bool, zone:
             only_links.then(|| "only puts of database links and CA links match; --all shows them".to_owned())
         })
         .or_else(|| held.nothing_of(kind))
-        .or_else(|| no_pv(filter.pv.as_ref()?, logs))
+        .or_else(|| no_pv(&filter.pv, logs))
         .unwrap_or_else(|| {
             let nothing = match kind {
                 Kind::Puts => "no put matches",
                 Kind::Chains => "no chain matches",
                 Kind::Iocs => "no IOC matches",
                 Kind::Records => "no record matches",
+                Kind::Values => "no value matches",
+                Kind::Alarms => "no alarm matches",
+                Kind::Clients => "no client matches",
             };
-            let all = match filter.pv.is_some() || filter.ioc.is_some() || filter.host.is_some() {
+            let all = match filter.narrows() {
                 true => " all filters at once",
                 false => " at that time",
             };
@@ -167,21 +181,21 @@ impl Held {
     }
 }
 
-/// Says so if no PV's name matches the pattern.
-fn no_pv(pattern: &Pattern, logs: &Logs) -> Option<String> {
+/// Says so if no PV's name matches one of the patterns.
+fn no_pv(patterns: &[Pattern], logs: &Logs) -> Option<String> {
+    let first = patterns.first()?.text();
     let names = suggest::names(logs);
-    let text = pattern.text();
     // A pattern may include a field, which the names do not.
-    let of_record = text.rsplit_once('.').map(|(record, _)| Pattern::from(record));
-    let is_there = |name: &String| {
-        pattern.matches(name) || of_record.as_ref().is_some_and(|record| record.matches(name))
-    };
+    let records = patterns.iter().filter_map(|pattern| pattern.text().rsplit_once('.'));
+    let records: Vec<Pattern> = records.map(|(record, _)| Pattern::from(record)).collect();
+    let is_there =
+        |name: &String| patterns.iter().chain(&records).any(|pattern| pattern.matches(name.as_str()));
     if names.iter().any(is_there) {
         return None;
     }
-    Some(match suggest::nearest(&names, text.trim_matches('*')).as_slice() {
-        [] => format!("no PV or record matches '{text}'; list names with iocreplay records"),
-        nearby => format!("no PV or record matches '{text}'; did you mean {}?", nearby.join(", ")),
+    Some(match suggest::nearest(&names, first.trim_matches('*')).as_slice() {
+        [] => format!("no PV or record matches '{first}'; list names with iocreplay records"),
+        nearby => format!("no PV or record matches '{first}'; did you mean {}?", nearby.join(", ")),
     })
 }
 

@@ -25,6 +25,8 @@ fn every_hit_is_something_that_happened() {
         Fact::PactCheck(PactCheck { record: 3, active: true, disabled: false }),
         Fact::FieldValue(FieldValue { record: 3, field: 1, value: Value::Int(5) }),
         Fact::ChainsLeftOut(ChainsLeftOut { record: 3, count: 9, since: SECOND }),
+        Fact::Snapshot(Snapshot { record: 3, value: Value::Int(5), severity: 0, status: 0, stamp: None }),
+        Fact::SnapshotEnd(SnapshotEnd { ioc: 1, since: 0, taken: 1, unread: 0, left: 0, properties_left: 0 }),
         Fact::Mark("beam lost".into()),
     ] {
         let name = fact.kind().name;

@@ -12,6 +12,7 @@
 //! | `offsets` | the offsets of members in Base's structures, which differ between Bases |
 //! | `layout` | its record types and their fields, from its own descriptions |
 //! | `records`, `fields`, `menus`, `scanning` | its records, their values, enum strings and scan lists |
+//! | `snapshots` | values, alarms and properties of many records at once |
 //! | `ports`, `clients`, `threads` | its servers' ports, Channel Access clients and threads |
 //! | `channels` | the channels of other Channel Access clients on this machine |
 
@@ -32,6 +33,7 @@ pub mod records;
 pub mod redact;
 pub mod scanning;
 pub mod script;
+pub mod snapshots;
 pub mod stripped;
 #[cfg(test)]
 mod tests;

@@ -108,6 +108,11 @@ impl Report {
         self.counts.written
     }
 
+    /// Number of segments begun so far.
+    pub fn segments(&self) -> u32 {
+        self.status.begun
+    }
+
     /// Mean growth of a count in a second, over the last minute.
     fn rate(&self, count: impl Fn(&Counts) -> u64) -> f64 {
         let Some(first) = self.before.front() else { return 0.0 };

@@ -155,6 +155,7 @@ pub fn options() -> Options {
         no_command_lines: false,
         puts: true,
         process: true,
+        snapshots: None,
         duration: None,
         thin: None,
         retain: None,

@@ -25,6 +25,7 @@ mod outcomes;
 mod packaging;
 mod paths;
 mod pins;
+mod plant;
 mod processing;
 mod programs_32_bit;
 mod puts;

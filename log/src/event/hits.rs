@@ -190,3 +190,83 @@ pub struct FieldValue {
     /// Its value at the time of the event; [`Value::Unknown`] if it could not be read.
     pub value: Value,
 }
+
+/// A record's value and alarm, read from the IOC's memory without waiting for the record to process. The recorder reads
+/// all records when it attaches and at the start of each segment, as far as there is room ([`SnapshotEnd`]). All members
+/// were true together at the time of the event: a record that was just changing is read again, or left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The record.
+    pub record: RecordId,
+    /// Value of its value field; [`Value::Unknown`] if it has none, or none that a log can hold.
+    pub value: Value,
+    /// Alarm severity ([`epics::alarm`]).
+    pub severity: u16,
+    /// Alarm status ([`epics::alarm`]).
+    pub status: u16,
+    /// The record's TIME, in nanoseconds since 1970 UTC. `None` if it is zero: the record has never processed.
+    pub stamp: Option<i64>,
+}
+
+/// A lower and an upper limit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The lower limit.
+    pub low: f64,
+    /// The upper limit.
+    pub high: f64,
+}
+
+/// An alarm limit that is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AlarmLimit {
+    /// The limit.
+    pub limit: f64,
+    /// Alarm severity beyond it ([`epics::alarm`]); never that of no alarm.
+    pub severity: u16,
+}
+
+/// Properties of a record that do not change with its value, read with its [`Snapshot`]. Written only if one of them is
+/// set; a later one replaces it. Limits that an `f64` cannot hold exactly are left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Properties {
+    /// The record.
+    pub record: RecordId,
+    /// DESC.
+    pub description: String,
+    /// EGU; empty if the record has no such field.
+    pub units: String,
+    /// PREC, if the record has it.
+    pub precision: Option<i32>,
+    /// LOPR and HOPR; `None` if the record does not have them, or both are 0.
+    pub display: Option<Limits>,
+    /// DRVL and DRVH; `None` if the record does not have them, or both are 0.
+    pub control: Option<Limits>,
+    /// LOLO with LLSV; like the other three `None` if the record does not have it, or without a severity.
+    pub lolo: Option<AlarmLimit>,
+    /// LOW with LSV.
+    pub low: Option<AlarmLimit>,
+    /// HIGH with HSV.
+    pub high: Option<AlarmLimit>,
+    /// HIHI with HHSV.
+    pub hihi: Option<AlarmLimit>,
+}
+
+/// The recorder has gone through an IOC's records, reading a [`Snapshot`] of each for which there was room. If all of
+/// `taken` are in the log, and the other numbers are 0, then the values of all recorded records were known at this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotEnd {
+    /// The IOC.
+    pub ioc: IocId,
+    /// Monotonic time at which it began.
+    pub since: u64,
+    /// Number of [`Snapshot`] facts of this IOC since then.
+    pub taken: u32,
+    /// Number of records that were left out because they changed whenever they were read, or could not be read.
+    pub unread: u32,
+    /// Number of records that were left out because snapshots may take only a small part of the log. The next snapshot
+    /// begins with them.
+    pub left: u32,
+    /// Number of records whose [`Properties`] were not looked at, for the same reason.
+    pub properties_left: u32,
+}

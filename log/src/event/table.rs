@@ -127,6 +127,12 @@ macro_rules! for_each_fact {
             37 CircuitEnds(CircuitEnds) "circuit_ends" Definition in circuit_ends: Table<CircuitEnds>;
             /// A field's value some time after a put.
             38 FieldValue(FieldValue) "field_value" Hit;
+            /// A record's value and alarm in the IOC's memory.
+            39 Snapshot(Snapshot) "snapshot" Hit;
+            /// A record's description, units and limits. A keyframe does not repeat it; the next snapshot does.
+            40 Properties(Box<Properties>) "properties" Hit;
+            /// An IOC's records were read for a snapshot.
+            41 SnapshotEnd(SnapshotEnd) "snapshot_end" Hit;
         }
     };
 }

@@ -61,6 +61,16 @@ fn place() -> impl Strategy<Value = (u32, i64, u32)> {
     (id(), any::<i64>(), id())
 }
 
+fn limits() -> impl Strategy<Value = Option<Limits>> {
+    let bits = any::<u64>().prop_map(f64::from_bits);
+    proptest::option::of((bits.clone(), bits).prop_map(|(low, high)| Limits { low, high }))
+}
+
+fn alarm_limit() -> impl Strategy<Value = Option<AlarmLimit>> {
+    let bits = any::<u64>().prop_map(f64::from_bits);
+    proptest::option::of((bits, any::<u16>()).prop_map(|(limit, severity)| AlarmLimit { limit, severity }))
+}
+
 /// Every kind of fact, in the order of their numbers; a test counts them.
 pub fn all() -> Vec<BoxedStrategy<Fact>> {
     let host = (text(), text(), text(), text(), text(), any::<i32>());
@@ -240,6 +250,32 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             .boxed(),
         (id(), id(), value())
             .prop_map(|(record, field, value)| Fact::FieldValue(FieldValue { record, field, value }))
+            .boxed(),
+        (id(), value(), any::<u16>(), any::<u16>(), any::<Option<i64>>())
+            .prop_map(|(record, value, severity, status, stamp)| {
+                Fact::Snapshot(Snapshot { record, value, severity, status, stamp })
+            })
+            .boxed(),
+        (id(), text(), text(), any::<Option<i32>>(), limits(), limits(), vec(alarm_limit(), 4))
+            .prop_map(|(record, description, units, precision, display, control, limits)| {
+                Fact::Properties(Box::new(Properties {
+                    record,
+                    description,
+                    units,
+                    precision,
+                    display,
+                    control,
+                    lolo: limits[0],
+                    low: limits[1],
+                    high: limits[2],
+                    hihi: limits[3],
+                }))
+            })
+            .boxed(),
+        (id(), any::<u64>(), any::<[u32; 4]>())
+            .prop_map(|(ioc, since, [taken, unread, left, properties_left])| {
+                Fact::SnapshotEnd(SnapshotEnd { ioc, since, taken, unread, left, properties_left })
+            })
             .boxed(),
     ]
 }

@@ -4,9 +4,11 @@
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
 use crate::terminal::Terminal;
+use crate::time::relative::{refers_to_log, Reference};
 use crate::time::{Boundary, Zone};
 use crate::{Logs, OpenOptions};
 use iocrec_cli::option_group;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 option_group! { $
     /// The logs, and the destination of the answer. Every command takes this group, as the last.
@@ -65,7 +67,8 @@ impl TimeZone {
 option_group! { $
     /// Start of the time range.
     pub struct Since as since {
-        /// only what began at this time or later (ISO 8601; in this machine's zone unless it has an offset)
+        /// only what began at this time or later: ISO 8601 (in this machine's zone unless it has an offset); -10m: ten
+        /// minutes before the end of the log; 10:03: the last one in the log; yesterday; yesterday 10:03
         #[argh(option, arg_name = "time")]
         since: Option<String>,
     }
@@ -74,7 +77,7 @@ option_group! { $
 option_group! { $
     /// End of the time range.
     pub struct Until as until {
-        /// only what began before this time
+        /// only what began before this time; written like --since
         #[argh(option, arg_name = "time")]
         until: Option<String>,
     }
@@ -83,9 +86,24 @@ option_group! { $
 option_group! { $
     /// PVs and records.
     pub struct ByPv as by_pv {
-        /// only PVs and records whose names match, with * ? [a-z]
+        /// only PVs and records whose names match, with * ? [a-z]; repeatable
         #[argh(option, arg_name = "glob")]
-        pv: Option<String>,
+        pv: Vec<String>,
+        /// leave out PVs and records whose names match; repeatable
+        #[argh(option, arg_name = "glob")]
+        exclude: Vec<String>,
+    }
+}
+
+option_group! { $
+    /// Users and clients.
+    pub struct ByWho as by_who {
+        /// only puts of users whose (claimed) names match
+        #[argh(option, arg_name = "glob")]
+        user: Option<String>,
+        /// only puts of clients that match: an address, ADDRESS:PORT, a claimed host, or an IOC that is the client
+        #[argh(option, arg_name = "glob")]
+        client: Option<String>,
     }
 }
 
@@ -108,15 +126,57 @@ impl ByPlace {
     }
 }
 
+impl ByPv {
+    /// Adds these options to a filter.
+    pub fn add_to(&self, filter: Filter) -> Filter {
+        Filter { pv: patterns(&self.pv), exclude: patterns(&self.exclude), ..filter }
+    }
+}
+
+impl ByWho {
+    /// Adds these options to a filter.
+    pub fn add_to(&self, filter: Filter) -> Filter {
+        Filter { user: pattern(&self.user), client: pattern(&self.client), ..filter }
+    }
+}
+
 /// A pattern, if given.
 pub fn pattern(text: &Option<String>) -> Option<Pattern> {
     text.as_deref().map(Pattern::from)
 }
 
-/// A time, if given. Reports it if the clocks of the zone don't show it exactly once.
-pub fn time(zone: &Zone, text: &Option<String>, boundary: Boundary) -> Result<Option<i64>, Failure> {
+/// Patterns, as many as were given.
+pub fn patterns(texts: &[String]) -> Vec<Pattern> {
+    texts.iter().map(|text| Pattern::from(text.as_str())).collect()
+}
+
+/// A time, if given. Reports it if the clocks of the zone don't show it exactly once, and what a time that refers to the
+/// end of the log was taken for.
+pub fn time(
+    zone: &Zone,
+    text: &Option<String>,
+    boundary: Boundary,
+    logs: &Logs,
+) -> Result<Option<i64>, Failure> {
     let Some(text) = text else { return Ok(None) };
-    let parsed = zone.parse(text, boundary).map_err(|error| Failure::Usage(UsageError::Time(error)))?;
-    parsed.ambiguity.inspect(|ambiguity| Terminal.report(ambiguity));
-    Ok(Some(parsed.wall))
+    moment(zone, text, boundary, logs).map(Some)
+}
+
+/// A time. See [`time`].
+pub fn moment(zone: &Zone, text: &str, boundary: Boundary, logs: &Logs) -> Result<i64, Failure> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+    let refers_to_log = refers_to_log(text);
+    let end = if refers_to_log { logs.end().unwrap_or(now) } else { now };
+    let parsed = zone.parse_relative(text, boundary, Reference { now, end });
+    let parsed = parsed.map_err(|error| Failure::Usage(UsageError::Time(error)))?;
+    match &parsed.ambiguity {
+        Some(ambiguity) => Terminal.report(ambiguity),
+        None if refers_to_log => {
+            let (taken, end) = (zone.format(parsed.wall, 0), zone.format(end, 0));
+            Terminal.report(&format_args!("{text} is {taken}; the log ends at {end}"));
+        }
+        None => {}
+    }
+    Ok(parsed.wall)
 }

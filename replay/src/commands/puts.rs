@@ -2,7 +2,7 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, pattern, reading, since, time, time_zone, until, ByPlace, ByPv, Reading, Since,
+    by_place, by_pv, by_who, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since,
     TimeZone, Until,
 };
 use crate::failure::Failure;
@@ -21,13 +21,14 @@ command! {
     /// IOCs.
     #[argh(subcommand, name = "puts")]
     pub struct Puts {
-        /// output format: text (default) or jsonl (a JSON object for each put)
+        /// output format: text (default), jsonl (a JSON object for each put) or csv
         #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
         pub format: &'static Format<PutLine>,
         /// also show puts of database links and CA links
         #[argh(switch)]
         pub all: bool,
-    } with since: Since, until: Until, by_pv: ByPv, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+    } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho,
+        by_place: ByPlace, time_zone: TimeZone, reading: Reading
 }
 
 fn parse_format(name: &str) -> Result<&'static Format<PutLine>, String> {
@@ -41,13 +42,13 @@ impl Command for Puts {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
-        let filter = Filter {
-            since: time(&zone, &self.since, Boundary::Start)?,
-            until: time(&zone, &self.until, Boundary::End)?,
-            pv: pattern(&self.pv),
-            ..ByPlace::from(self).filter()
-        };
         let logs = self.reading().open()?;
+        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
+        let filter = Filter {
+            since: time(&zone, &self.since, Boundary::Start, &logs)?,
+            until: time(&zone, &self.until, Boundary::End, &logs)?,
+            ..filter
+        };
         let puts = logs.puts(&filter);
         let mut writer = (self.format.writer)(&zone);
         let mut is_empty = true;

@@ -1,9 +1,8 @@
 //! `iocreplay records`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, json, pattern, reading, ByPlace, ByPv, Json, Reading};
+use super::options::{by_place, by_pv, json, reading, ByPlace, ByPv, Json, Reading};
 use crate::failure::Failure;
-use crate::filter::Filter;
 use crate::inventory::Inventory;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
@@ -24,7 +23,7 @@ impl Command for Records {
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
-        let filter = Filter { pv: pattern(&self.pv), ..ByPlace::from(self).filter() };
+        let filter = ByPv::from(self).add_to(ByPlace::from(self).filter());
         let logs = self.reading().open()?;
         let mut count = 0;
         for run in logs.runs() {

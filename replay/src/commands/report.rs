@@ -36,12 +36,12 @@ impl Command for Report {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
         let filter = Filter {
-            since: time(&zone, &self.since, Boundary::Start)?,
-            until: time(&zone, &self.until, Boundary::End)?,
+            since: time(&zone, &self.since, Boundary::Start, &logs)?,
+            until: time(&zone, &self.until, Boundary::End, &logs)?,
             ..ByPlace::from(self).filter()
         };
-        let logs = self.reading().open()?;
         let report = output::report::make(&logs, &filter, &zone);
         if report.is_empty {
             let logs = logs.without_notices();

@@ -55,12 +55,12 @@ impl Command for Why {
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
         let filter = Filter {
-            since: time(&zone, &self.since, Boundary::Start)?,
-            until: time(&zone, &self.at, Boundary::End)?,
+            since: time(&zone, &self.since, Boundary::Start, &logs)?,
+            until: time(&zone, &self.at, Boundary::End, &logs)?,
             ..ByPlace::from(self).filter()
         };
-        let logs = self.reading().open()?;
         let mut search = output::why::Why::new(&self.pv, &filter);
         logs.replay(&filter).for_each(|chain| search.take(chain));
         let Some(answer) = search.answer(&zone) else {

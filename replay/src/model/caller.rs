@@ -4,8 +4,13 @@
 //! their names; then only the threads' names and the stack remain.
 
 use super::chain::Trigger;
+use super::numbered::Numbered;
+use super::run::Run;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CallSiteId, ThreadId};
+
+/// Callers and threads that are remembered; a bound for hostile logs.
+const MAX_KNOWN: usize = 100_000;
 
 /// The function that called a probed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +85,30 @@ fn by_module(module: &str) -> Caller {
         Caller::Python
     } else {
         Caller::Unknown
+    }
+}
+
+/// Callers and roles that are known, so that names are compared once and not at every hit.
+#[derive(Default)]
+pub struct Known {
+    /// [`Run::changes`] when they were found.
+    changes: u64,
+    callers: Numbered<CallSiteId, Caller>,
+    roles: Numbered<ThreadId, Role>,
+}
+
+impl Known {
+    /// The caller at `site`, and the role of `thread`.
+    pub fn ask(&mut self, run: &Run, thread: ThreadId, site: CallSiteId) -> (Caller, Role) {
+        let full = self.callers.len() >= MAX_KNOWN || self.roles.len() >= MAX_KNOWN;
+        if self.changes != run.changes() || full {
+            self.changes = run.changes();
+            self.callers.clear();
+            self.roles.clear();
+        }
+        let caller = *self.callers.entry(site).or_insert_with(|| caller(&run.context(), site));
+        let role = *self.roles.entry(thread).or_insert_with(|| role(&run.context(), thread));
+        (caller, role)
     }
 }
 

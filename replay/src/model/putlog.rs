@@ -350,9 +350,6 @@ fn line(
 /// Name of the IOC that a span belongs to; empty if unknown.
 pub fn ioc_of_span(context: &Context, span: &Span) -> String {
     let by_thread = span.thread.and_then(|thread| run::ioc_of_thread(context, thread));
-    let ioc = by_thread.or_else(|| match &span.kind {
-        SpanKind::Put(PutSpan { packet: Some(packet), .. }) => ioc_of_circuit(context, packet.circuit),
-        _ => None,
-    });
+    let ioc = by_thread.or_else(|| ioc_of_circuit(context, span.packet()?.circuit));
     ioc.map(|ioc| ioc.name.clone()).unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use super::clock::SetLater;
 use super::links::Links;
 use iocrec_log::context::{Budget, Context};
 use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub struct Run {
     context: RefCell<Context>,
     links: RefCell<Links>,
+    changes: Cell<u64>,
 }
 
 impl Run {
@@ -29,7 +30,7 @@ impl Run {
 
     fn with(set: Option<SetLater>, mut context: Context) -> Run {
         set.inspect(|set| set.apply_to(&mut context));
-        Run { context: RefCell::new(context), links: RefCell::default() }
+        Run { context: RefCell::new(context), ..Run::default() }
     }
 
     /// Notes that a record has this CP link at that time. All of its links come with the same time.
@@ -51,6 +52,12 @@ impl Run {
     /// Applies a fact. Apply ends late, when no chain refers to the ended definitions any more.
     pub fn apply(&self, time: u64, fact: &Fact) {
         self.context.borrow_mut().apply(time, fact);
+        self.changes.set(self.changes.get() + 1);
+    }
+
+    /// Rises whenever a definition comes or ends: what was looked up before may have changed.
+    pub fn changes(&self) -> u64 {
+        self.changes.get()
     }
 
     /// The definitions.

@@ -412,6 +412,8 @@ fn bytes(fact: &Fact) -> usize {
         Fact::CaLinkPut(put) => value::heap(&put.value) + put.pv.len(),
         Fact::Loss(loss) => loss.cause.len(),
         Fact::FieldValue(held) => value::heap(&held.value),
+        Fact::Snapshot(snapshot) => value::heap(&snapshot.value),
+        Fact::Properties(set) => size_of_val(set.as_ref()) + set.description.len() + set.units.len(),
         Fact::Mark(text) => text.len(),
         _ => 0,
     }

@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn unknown_formats_name_those_there_are() {
         let error = find(&crate::output::puts::FORMATS, "xml").unwrap_err();
-        assert_eq!(error.to_string(), "unknown format 'xml'; choose text or jsonl");
+        assert_eq!(error.to_string(), "unknown format 'xml'; choose text, jsonl or csv");
         let three = UnknownFormat { name: "x".into(), known: vec!["a", "b", "c"] };
         assert_eq!(three.to_string(), "unknown format 'x'; choose a, b or c");
     }

@@ -81,7 +81,7 @@ mod tests {
         assert!(lines[1].starts_with("T:VALVE bo demo also V1"), "{text}");
         assert!(lines[1].ends_with(r#"0 "Closed", 1 "Open""#), "{text}");
         assert!(!text.contains('\u{1b}'), "no escapes reach the terminal");
-        let by_alias = records(Filter { pv: Some("V1*".into()), ..Filter::default() }, true);
+        let by_alias = records(Filter { pv: vec!["V1*".into()], ..Filter::default() }, true);
         let line: serde_json::Value = serde_json::from_str(by_alias.trim()).unwrap();
         assert_eq!((&line["record"], &line["type"]), (&"T:VALVE".into(), &"bo".into()));
         assert_eq!(line["states"], serde_json::json!(["Closed", "Open"]));

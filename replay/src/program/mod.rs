@@ -25,7 +25,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 #[derive(Debug)]
 enum Request {
     /// Run a command.
-    Command(Arguments),
+    Command(Box<Arguments>),
     /// Print a text: help, the version.
     Text(String),
 }
@@ -45,7 +45,7 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Request, Failure> 
             if command.reading().logs.is_empty() {
                 return Err(UsageError::NoLog { command: name, operands: command.operands() }.into());
             }
-            Ok(Request::Command(arguments))
+            Ok(Request::Command(Box::new(arguments)))
         }
         Err(EarlyExit { output, status: Ok(()) }) => Ok(Request::Text(output)),
         Err(EarlyExit { output, status: Err(()) }) => {

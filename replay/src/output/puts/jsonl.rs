@@ -1,28 +1,13 @@
-//! Puts as JSON lines, one object each.
+//! The keys of puts in JSON lines and CSV.
 
 use crate::model::putlog::PutLine;
 use crate::model::value;
-use crate::out::Out;
-use crate::output::format::Writer;
 use crate::time::Zone;
 use serde::Serialize;
-use std::io;
 
-/// Writes puts as JSON lines.
-pub struct JsonLines<'a> {
-    /// Zone of the times.
-    pub zone: &'a Zone,
-}
-
-impl Writer<PutLine> for JsonLines<'_> {
-    fn write(&mut self, out: &mut Out, put: &PutLine) -> io::Result<()> {
-        out.json(&json(put, self.zone))
-    }
-}
-
-/// The keys of a JSON line. They never change; add new ones at the end.
+/// The keys of a JSON line, and the columns of CSV. They never change; add new ones at the end.
 #[derive(Serialize)]
-struct Line<'a> {
+pub struct Line<'a> {
     time: String,
     host: Option<&'a str>,
     ioc: Option<&'a str>,
@@ -53,7 +38,8 @@ struct Line<'a> {
     client_ioc: Option<&'a str>,
 }
 
-fn json<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
+/// The keys and values of a put.
+pub fn line<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
     Line {
         time: zone.format(put.time, 9),
         host: put.host.as_deref(),
@@ -89,6 +75,7 @@ fn json<'a>(put: &'a PutLine, zone: &Zone) -> Line<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::out::Out;
     use crate::output::puts::sample::put;
     use iocrec_log::event::Value;
 
@@ -105,7 +92,7 @@ mod tests {
             ..put()
         };
         let mut out = Vec::new();
-        JsonLines { zone: &Zone::utc() }.write(&mut Out::new(&mut out), &unknown).unwrap();
+        Out::new(&mut out).json(&line(&unknown, &Zone::utc())).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             concat!(

@@ -6,10 +6,21 @@ pub mod sample;
 pub mod text;
 
 use super::format::Format;
+use super::rows::{self, Row};
 use crate::model::putlog::PutLine;
+use crate::time::Zone;
 
 /// The formats; the first is the default.
-pub static FORMATS: [Format<PutLine>; 2] = [
-    Format { name: "text", writer: |zone| Box::new(text::Text { zone }) },
-    Format { name: "jsonl", writer: |zone| Box::new(jsonl::JsonLines { zone }) },
-];
+pub static FORMATS: [Format<PutLine>; 3] = rows::formats();
+
+impl Row for PutLine {
+    type Line<'a> = jsonl::Line<'a>;
+
+    fn line<'a>(&'a self, zone: &'a Zone) -> jsonl::Line<'a> {
+        jsonl::line(self, zone)
+    }
+
+    fn text(&self, zone: &Zone) -> String {
+        text::text(self, zone)
+    }
+}

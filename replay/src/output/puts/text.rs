@@ -1,28 +1,13 @@
-//! Puts as text, one line each.
+//! Puts as text, a line each.
 
 use crate::model::putlog::PutLine;
-use crate::out::{line, Out};
-use crate::output::format::Writer;
 use crate::output::wording::put::{change, who};
 use crate::time::Zone;
 use std::fmt::Write as _;
-use std::io;
-
-/// Writes puts as text.
-pub struct Text<'a> {
-    /// Zone of the times.
-    pub zone: &'a Zone,
-}
-
-impl Writer<PutLine> for Text<'_> {
-    fn write(&mut self, out: &mut Out, put: &PutLine) -> io::Result<()> {
-        line!(out, "{}", text(put, self.zone))
-    }
-}
 
 /// `TIME  PV  OLD -> NEW  by USER@HOST from ADDRESS  IOC  STATUS  VIA`: parts of varying length are padded to their
 /// usual width.
-fn text(put: &PutLine, zone: &Zone) -> String {
+pub fn text(put: &PutLine, zone: &Zone) -> String {
     let mut line = zone.format(put.time, 6);
     let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
     let _ = write!(line, "  {pv:<20}  {:<16}  {:<32}", change(put), who(put));

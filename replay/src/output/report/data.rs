@@ -114,6 +114,7 @@ struct Records {
 #[derive(Serialize)]
 struct Plot {
     record: i64,
+    units: Text,
     states: Vec<Text>,
     seen: u64,
     thinned: bool,
@@ -232,8 +233,9 @@ fn iocs(facts: &Facts) -> Vec<Ioc> {
             };
             let Some(place) = facts.found.places.iocs.iter().position(is) else { continue };
             let spans = run.inventory.spans().recorded(ioc.id);
-            let of_run = run.span.map(|(_, last)| clock.ms(last));
-            let spans = spans.map(|(from, to)| (from.map(|from| clock.ms(from)), to.map(|to| clock.ms(to)).or(of_run)));
+            let last = facts.last_of(run);
+            let ms = |wall: Option<i64>| wall.map(|wall| clock.ms(wall));
+            let spans = spans.map(|(from, to)| (ms(from), ms(to.or(last))));
             recorded.entry(place).or_default().extend(spans);
         }
     }
@@ -435,6 +437,7 @@ fn plots(facts: &Facts, moments: &[Moment], kept: &[usize], numbers: &HashMap<u3
         room -= points.len();
         plots.push(Plot {
             record: place_of(numbers, record),
+            units: info.units,
             states: info.states.clone(),
             seen,
             thinned,

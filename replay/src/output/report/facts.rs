@@ -96,7 +96,14 @@ impl Facts {
     /// Whether something is missing between two times, so that counts are minima.
     pub fn is_incomplete(&self, from: i64, to: i64) -> bool {
         self.losses.iter().chain(&self.gaps).any(|missing| missing.from <= to && missing.to >= from)
-            || self.runs.iter().any(|run| run.damage > 0 || run.sampled > 0 || run.refused > 0)
+            || self.found.notes.holes.iter().any(|hole| (from..=to).contains(hole))
+            || self.found.notes.sampled > 0
+            || self.runs.iter().any(|run| run.refused > 0)
+    }
+
+    /// The last time that something was seen of a run, before the next run on its host.
+    pub fn last_of(&self, run: &RunNotes) -> Option<i64> {
+        last_of(&self.runs, &self.found, run)
     }
 
     /// Transitions to an alarm that a record was not in before, of this severity or worse.
@@ -177,24 +184,25 @@ pub fn gaps(runs: &[RunNotes], found: &mut Collected) -> Vec<Missing> {
             gaps.push(Missing { ioc, ..gap.clone() });
         }
     }
-    let mut by_host: HashMap<&str, Vec<(i64, i64)>> = HashMap::new();
+    let several = runs.iter().any(|run| run.host() != runs.first().map_or("", RunNotes::host));
     for run in runs {
-        by_host.entry(run.host()).or_default().extend(run.span);
-    }
-    for (host, spans) in &mut by_host {
-        spans.sort_unstable();
-        let mut end: Option<i64> = None;
-        for (first, last) in spans {
-            if let Some(end) = end.filter(|end| end < first) {
-                let cause = match runs.iter().all(|run| run.host() == *host) {
-                    true => "between two runs of the recorder".to_owned(),
-                    false => format!("{host}: between two runs of the recorder"),
-                };
-                gaps.push(Missing { from: end, to: *first, count: 0, what: "time", cause, ioc: None });
-            }
-            end = Some(end.map_or(*last, |end| end.max(*last)));
+        let Some(begin) = run.begin else { continue };
+        let before = runs.iter().filter(|other| other.host() == run.host() && other.begin.is_some_and(|at| at < begin));
+        let end = before.filter_map(|other| last_of(runs, found, other)).max();
+        if let Some(end) = end.filter(|end| *end < begin) {
+            let host = if several { format!("{}: ", run.host()) } else { String::new() };
+            let cause = format!("{host}between two runs of the recorder");
+            gaps.push(Missing { from: end, to: begin, count: 0, what: "time", cause, ioc: None });
         }
     }
     gaps.sort_by(|a, b| (a.from, a.to, &a.cause).cmp(&(b.from, b.to, &b.cause)));
     gaps
+}
+
+fn last_of(runs: &[RunNotes], found: &Collected, run: &RunNotes) -> Option<i64> {
+    let begin = run.begin?;
+    let same = runs.iter().filter(|other| other.host() == run.host());
+    let next = same.filter_map(|other| other.begin).filter(|at| *at > begin).min().unwrap_or(i64::MAX);
+    let extents = found.places.extents.iter().filter(|extent| extent.host == run.host() && extent.first < next);
+    extents.filter(|extent| extent.last >= begin).map(|extent| extent.last).max()
 }

@@ -84,16 +84,18 @@ fn storage(facts: &Facts, items: &mut Vec<Item>) {
         let begin = facts.clock.time(facts.span.0, 0);
         items.push(item("What was before", format!("the recorder's first segments are not here; the log begins at {begin}.")));
     }
-    let damage = sum(|run| run.damage);
-    if damage > 0 {
-        let what = format!("{} of the log damaged", plural(damage, "part"));
-        items.push(item(what, "iocreplay verify says where, and which time is lost."));
+    let holes = &facts.found.notes.holes;
+    if let Some(first) = holes.iter().min() {
+        let what = format!("{} of the log", plural(holes.len() as u64, "part"));
+        let why = format!("missing or damaged, first after {}; iocreplay verify says more.", facts.clock.time(*first, 1));
+        let link = Some((facts.clock.link(first.saturating_sub(2_000_000_000), first.saturating_add(2_000_000_000)), "show"));
+        items.push(Item { link, ..item(what, why) });
     }
     let refused = sum(|run| run.refused) + facts.found.places.refused;
     if refused > 0 {
         items.push(item(plural(refused, "definition"), "took more memory than logs of this size may: names are missing."));
     }
-    let sampled = sum(|run| run.sampled);
+    let sampled = facts.found.notes.sampled;
     if sampled > 0 {
         let what = format!("{} not recorded", plural(sampled, "chain"));
         items.push(item(what, "by chain sampling (--thin), never one that a put from outside began; counts are minima."));
@@ -117,9 +119,10 @@ fn storage(facts: &Facts, items: &mut Vec<Item>) {
         if run.clock_set.is_some() {
             items.push(item("The clock was set late", "earlier times are computed back from then."));
         }
-        if run.not_listed > 0 {
-            items.push(item(format!("{} losses and marks", run.not_listed), "are too many to be listed here."));
-        }
+    }
+    let not_listed = facts.found.notes.not_listed;
+    if not_listed > 0 {
+        items.push(item(format!("{} losses and marks", count(not_listed)), "are too many to be listed here."));
     }
 }
 

@@ -41,42 +41,37 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
     let mut runs = notes::read(&logs.without_notices());
     let mut found = Collected::default();
     found.places.add_runs(&runs);
-    let within = |time: i64| filter.time(time);
-    for run in &mut runs {
-        run.losses.retain(|loss| within(loss.from) || within(loss.to));
-        run.gaps.retain(|gap| within(gap.from) || within(gap.to));
-        run.marks.retain(|(time, _)| within(*time));
-    }
     let mut ends = facts::ends(&runs, &mut found);
-    ends.retain(|end| within(end.time));
-    let mut losses: Vec<_> = runs.iter().flat_map(|run| run.losses.iter().cloned()).collect();
-    losses.sort_by_key(|loss| loss.from);
+    ends.retain(|end| filter.time(end.time));
     let worst = ends.iter().min_by_key(|end| (u8::MAX - end.rank(), end.time)).map(|end| end.time);
-    let longest = losses.iter().max_by_key(|loss| loss.to.saturating_sub(loss.from)).map(|loss| loss.from);
-    let focus = worst.or(longest).map(|at| (at.saturating_sub(FOCUS.0), at.saturating_add(FOCUS.1)));
-    found.focus = focus;
-    for chain in logs.chains(filter) {
-        found.take(&chain, filter);
+    found.focus = worst.map(|at| (at.saturating_sub(FOCUS.0), at.saturating_add(FOCUS.1)));
+    let mut replay = logs.replay(filter).with_asides();
+    loop {
+        let chain = replay.next();
+        let began = chain.as_ref().and_then(|chain| Some(chain.run.wall(chain.root()?.start)));
+        while let Some(aside) = replay.aside(began.unwrap_or(i64::MAX)) {
+            found.take_aside(&aside, filter);
+        }
+        let Some(chain) = chain else { break };
+        if filter.chain(&chain) {
+            found.take(&chain, filter);
+        }
     }
+    let focus = found.focus;
     found.finish();
     found.puts.finish(focus);
-    let gaps = facts::gaps(&runs, &mut found);
-    let mut marks: Vec<_> = runs.iter().flat_map(|run| run.marks.iter().cloned()).collect();
-    marks.sort();
     let is_empty = found.span.is_none() && ends.is_empty();
-    let span = span(&runs, &found, &ends, filter);
+    let spans = ends.iter().map(|end| (end.time, end.time)).chain(found.span);
+    let span = spans.reduce(|(a, b), (c, d)| (a.min(c), b.max(d))).unwrap_or_default();
+    runs.iter_mut().for_each(|run| run.add_unseen(span.1));
+    let mut gaps = facts::gaps(&runs, &mut found);
+    gaps.retain(|gap| gap.from <= span.1 && gap.to >= span.0);
     let step = runs.iter().map(|run| run.time_step).max().unwrap_or(1);
     let clock = Clock::new(span.0, span.1, zone, step);
+    let mut losses = std::mem::take(&mut found.notes.losses);
+    losses.sort_by_key(|loss| loss.from);
+    let marks = std::mem::take(&mut found.notes.marks);
     Report { facts: Facts { runs, found, span, clock, ends, losses, gaps, marks }, is_empty }
-}
-
-/// The time that the page is about: that of everything recorded in the chosen time.
-fn span(runs: &[notes::RunNotes], found: &Collected, ends: &[facts::IocEnd], filter: &Filter) -> (i64, i64) {
-    let runs = runs.iter().filter_map(|run| run.span).map(|(first, last)| {
-        (first.max(filter.since.unwrap_or(i64::MIN)), last.min(filter.until.unwrap_or(i64::MAX)))
-    });
-    let spans = runs.chain(found.span).chain(ends.iter().map(|end| (end.time, end.time)));
-    spans.reduce(|(a, b), (c, d)| (a.min(c), b.max(d))).map_or((0, 0), |(first, last)| (first, last.max(first)))
 }
 
 /// Writes the page. `command`: the command line that makes it, for the page's foot.

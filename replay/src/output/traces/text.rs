@@ -84,8 +84,10 @@ fn node(
         SpanKind::Link(link) => describe_link(&mut text, &context, link),
     }
     line!(out, "{text}")?;
-    if let SpanKind::Link(LinkSpan { target: Some(target), record, .. }) = &span.kind {
-        linked(out, target, record.map(|record| record_name(&context, record)), depth + 1)?;
+    if let SpanKind::Link(link) = &span.kind {
+        if let Some(target) = &link.target {
+            linked(out, target, link.record.map(|record| record_name(&context, record)), depth + 1)?;
+        }
     }
     branch(out, chain, children, number, depth + 1)
 }

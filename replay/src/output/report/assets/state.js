@@ -108,7 +108,7 @@ function putChosen(put) {
 function putFits(put) {
   if (state.ioc >= 0 && put.ioc !== state.ioc) return false;
   if (state.writer >= 0 && put.writer !== state.writer) return false;
-  if (state.kind === "people" && folded.has(put.writer)) return false;
+  if (state.kind === "people" && folded.has(seriesOf(put))) return false;
   if (state.kind === "otherwise" && !put.otherwise) return false;
   if (state.kind === "denied" && !put.refused) return false;
   if (state.kind === "unknown" && !(put.flags & UNKNOWN)) return false;
@@ -132,9 +132,13 @@ function matches(...texts) {
   return texts.some((text) => matches.pattern.test(text));
 }
 
-// Writers of scripts: those with 12 % of all puts or more, if they put often.
+// Series of scripts: one writer's puts to one PV that are 12 % of all puts or more, if they are many.
 const FOLD_SHARE = 0.12, FOLD_LEAST = 12;
-const folded = new Set(
-  D.writers.map((w, n) => [w[1], n]).filter(([n]) => n >= FOLD_LEAST && n >= FOLD_SHARE * D.puts.total).map(([, w]) => w));
+const seriesOf = (put) => `${put.writer} ${put.pv}`;
+const folded = (() => {
+  const sums = new Map();
+  for (const put of puts) sums.set(seriesOf(put), (sums.get(seriesOf(put)) || 0) + 1);
+  return new Set([...sums].filter(([, n]) => n >= FOLD_LEAST && n >= FOLD_SHARE * puts.length).map(([key]) => key));
+})();
 
 const isChosenTime = (time) => time >= state.from && time <= state.to;

@@ -51,9 +51,10 @@ function drawTimeline() {
     c.fillStyle = colours.line;
     c.fillRect(Math.round(xOf(t)), top, 1, bottom - top);
     c.textAlign = "center";
+    if (xOf(t) < LEFT + 30 || xOf(t) > LEFT + laneWidth - 30) continue;
     drawText(c, tickText(t, step), xOf(t), OVERVIEW + 11, 120, colours.text2, `11px ${colours.mono}`);
-    c.textAlign = "left";
   }
+  c.textAlign = "left";
   for (const loss of D.losses) {
     const [a, b] = [xOf(loss.from), Math.max(xOf(loss.to), xOf(loss.from) + 2)];
     c.fillStyle = colours.lost;
@@ -269,30 +270,45 @@ function drawSeverity(c, lane) {
   end(WHOLE[1]);
 }
 
-// Rates on a logarithmic scale: [x, rate] for each px at most, stepped.
-function ratePath(c, b, y, height, most, toX, upTo) {
-  const scale = (rate) => (rate <= 0 ? 0 : Math.min(1, Math.log10(1 + rate) / Math.log10(1 + most)));
+// Counts in bins of at least `least` ms: a scan every second would else be a comb.
+const wider = new Map();
+function widened(b, least) {
+  let factor = 1;
+  while (b.width * factor < least && factor < 1 << 20) factor *= 2;
+  if (factor === 1) return b;
+  if (!wider.has(b)) wider.set(b, new Map());
+  const known = wider.get(b);
+  if (!known.has(factor)) {
+    const counts = [];
+    b.counts.forEach((n, i) => {
+      const at = Math.floor(i / factor);
+      counts[at] = (counts[at] || 0) + n;
+    });
+    known.set(factor, { start: b.start, width: b.width * factor, counts });
+  }
+  return known.get(factor);
+}
+
+const rateOf = (b) => b.counts.reduce((most, n) => Math.max(most, n), 0) * 1000 / b.width;
+const highestRate = Math.max(100, ...iocs.map((ioc) => rateOf(widened(ioc.bins, 250))));
+
+// Rates on a logarithmic scale, stepped.
+function ratePath(c, b, y, height, toX, upTo) {
+  const scale = (rate) => (rate <= 0 ? 0 : Math.min(1, Math.log10(1 + rate) / Math.log10(1 + highestRate)));
   c.beginPath();
-  let last = null, highest = 0;
   const base = y + height;
   c.moveTo(toX(b.start), base);
   b.counts.forEach((n, i) => {
     const t = b.start + i * b.width;
     if (t > upTo) return;
-    const x = toX(t);
-    highest = Math.max(highest, (n * 1000) / b.width);
-    if (last !== null && x - last < 1 && i + 1 < b.counts.length) return;
-    const at = base - scale(highest) * height;
-    c.lineTo(x, at);
-    c.lineTo(Math.max(x + 1, toX(Math.min(t + b.width, upTo))), at);
-    last = x;
-    highest = 0;
+    // The last bin may reach beyond the end.
+    const width = Math.max(1, Math.min(b.width, upTo - t));
+    const at = base - scale((n * 1000) / Math.max(width, b.width / 4)) * height;
+    c.lineTo(toX(t), at);
+    c.lineTo(toX(Math.min(t + b.width, upTo)), at);
   });
-  const stop = toX(Math.min(b.start + b.counts.length * b.width, upTo));
-  c.lineTo(stop, base);
+  c.lineTo(toX(Math.min(b.start + b.counts.length * b.width, upTo)), base);
 }
-
-const highestRate = Math.max(100, ...iocs.map((ioc) => ioc.bins.counts.reduce((a, n) => Math.max(a, n), 0) * 1000 / ioc.bins.width));
 
 function drawProcessing(c, lane) {
   const y = lane.y + 6, height = lane.height - 10;
@@ -300,7 +316,7 @@ function drawProcessing(c, lane) {
   for (const ioc of iocs.slice(0, 12)) {
     if (!ioc.bins.counts.length || (state.ioc >= 0 && state.ioc !== ioc.number)) continue;
     const upTo = ioc.end === null ? WHOLE[1] : Math.max(ioc.end, ioc.bins.start + ioc.bins.width);
-    ratePath(c, ioc.bins, y, height, highestRate, xOf, upTo);
+    ratePath(c, widened(ioc.bins, (state.to - state.from) / 120), y, height, xOf, upTo);
     c.fillStyle = withAlpha(colours[iocColour(ioc.number)], 0.16);
     c.fill();
     c.strokeStyle = colours[iocColour(ioc.number)];
@@ -348,7 +364,7 @@ function drawOverview(c, x, y, width, height, handles) {
   c.clip();
   for (const ioc of iocs.slice(0, 12)) {
     if (!ioc.bins.counts.length) continue;
-    ratePath(c, ioc.bins, y + height * 0.2, height * 0.7, highestRate, toX, ioc.end === null ? WHOLE[1] : ioc.end);
+    ratePath(c, widened(ioc.bins, (WHOLE[1] - WHOLE[0]) / 120), y + height * 0.2, height * 0.7, toX, ioc.end === null ? WHOLE[1] : ioc.end);
     c.fillStyle = withAlpha(colours.text3, 0.22);
     c.fill();
     c.strokeStyle = withAlpha(colours.text3, 0.75);

@@ -22,7 +22,9 @@ use alarms::Alarms;
 use causes::{Cause, Causes};
 use chains::{Chains, Notable};
 use iocrec_log::context::Context;
-use iocrec_log::event::Value;
+use crate::model::asides::{Aside, What};
+use iocrec_log::event::{Fact, Value};
+use notes::Notes;
 use places::{Places, NONE};
 use puts::Puts;
 use records::{Alarm, Fast, Seen};
@@ -49,7 +51,9 @@ pub struct Collected {
     pub chains: Chains,
     /// Causes of alarms and chains.
     pub causes: Causes,
-    /// First and last time of a put or of a record's processing.
+    /// Losses and marks.
+    pub notes: Notes,
+    /// First and last time of anything.
     pub span: Option<(i64, i64)>,
     /// The minutes that the verdict is about, if that is known beforehand.
     pub focus: Option<(i64, i64)>,
@@ -225,6 +229,46 @@ impl Collected {
     fn reach(&mut self, wall: i64) {
         let (first, last) = self.span.unwrap_or((wall, wall));
         self.span = Some((first.min(wall), last.max(wall)));
+        self.places.reach(wall);
+    }
+
+    /// Takes a fact beside the chains, in order of time among them.
+    pub fn take_aside(&mut self, aside: &Aside, filter: &Filter) {
+        if !filter.time(aside.time) {
+            return;
+        }
+        self.places.enter(&aside.run);
+        self.notes.take(aside);
+        let context = aside.run.context();
+        match &aside.what {
+            What::Fact(Fact::Snapshot(snapshot)) => {
+                let number = self.places.record_of(&context, snapshot.record, &mut self.strings);
+                let alarm = Alarm { severity: snapshot.severity, status: snapshot.status };
+                let numeric = has_value(&context, snapshot.record).then(|| number_of(&snapshot.value)).flatten();
+                let Some(record) = self.places.record(number) else { return };
+                if let Some((plot, value)) = record.plot.as_mut().zip(numeric) {
+                    plot.add(aside.time, value);
+                }
+                if record.held.is_none() && record.alarm.is_none_or(|known| known == alarm) && alarm.severity == 0 {
+                    record.alarm = Some(alarm);
+                    return;
+                }
+                let value = self.strings.add(&value::text(&snapshot.value));
+                let seen = Seen { time: aside.time, alarm, value, cause: NONE, chain: 0 };
+                if let Some(record) = self.places.record(number) {
+                    self.alarms.see(number, record, seen);
+                }
+            }
+            What::Fact(Fact::Properties(properties)) => {
+                let number = self.places.record_of(&context, properties.record, &mut self.strings);
+                let units = self.strings.add(&properties.units);
+                if let Some(record) = self.places.record(number) {
+                    record.units = units;
+                }
+            }
+            What::Fact(Fact::Mark(_) | Fact::Loss(_)) => self.reach(aside.time),
+            What::Fact(_) | What::Missing => {}
+        }
     }
 
     /// Applies what was held back until all chains had been read.

@@ -1,12 +1,15 @@
-//! What a run's log says beside its hits: IOCs and their ends, marks, and everything that is missing from it.
+//! What logs say beside their chains: IOCs and their ends, marks, and everything that is missing.
+//!
+//! IOCs, their ends and gaps are definitions, which are read beforehand; losses and marks come with the chains.
 
 use crate::inventory::Inventory;
 use crate::logs;
-use crate::model::clock::SetLater;
+use crate::model::clock::{created, SetLater};
 use crate::names::{source_name, tier_name};
+use crate::model::asides::{Aside, What};
 use crate::scan::{Blocks, Part, Scan};
 use crate::Logs;
-use iocrec_log::event::{Class, Event, Fact, Tier};
+use iocrec_log::event::{Fact, Tier};
 use iocrec_log::reader::SegmentFile;
 
 /// Losses, gaps and marks kept of a run; a bound for hostile logs.
@@ -31,94 +34,28 @@ pub struct Missing {
     pub ioc: Option<u32>,
 }
 
-/// One recorder's run.
+/// Losses and marks.
 #[derive(Default)]
-pub struct RunNotes {
-    /// Definitions, and ends of IOCs.
-    pub inventory: Inventory,
+pub struct Notes {
     /// Losses, in order of time.
     pub losses: Vec<Missing>,
-    /// Times that nothing was recorded in, in order of time.
-    pub gaps: Vec<Missing>,
     /// Marks.
     pub marks: Vec<(i64, String)>,
     /// Number of chains left out on purpose.
     pub sampled: u64,
-    /// First and last time at which something happened.
-    pub span: Option<(i64, i64)>,
-    /// Number of segments and bytes.
-    pub segments: (usize, u64),
-    /// Number of segments missing between those present.
-    pub missing_segments: u64,
-    /// Number in the run of the first segment present.
-    pub first_segment: u32,
-    /// Parts that can't be read.
-    pub damage: u64,
-    /// Resolution of times, nanoseconds.
-    pub time_step: u64,
-    /// Number of definitions left out.
-    pub refused: u64,
-    /// Wall-clock time when the machine's clock was set, if that was later than the start.
-    pub clock_set: Option<i64>,
-    expected: Option<u32>,
-    latest: Option<i64>,
+    /// Times at which a part of the log is missing.
+    pub holes: Vec<i64>,
     /// Losses and marks that had no room.
     pub not_listed: u64,
 }
 
-/// Reads what the runs of logs say beside their hits. Parts that can't be read are counted, and not reported: reading
-/// the chains reports them.
-pub fn read(logs: &Logs) -> Vec<RunNotes> {
-    logs.runs().iter().map(|files| RunNotes::read(files)).collect()
-}
-
-impl RunNotes {
-    fn read(files: &[SegmentFile]) -> RunNotes {
-        let mut notes = RunNotes { inventory: Inventory::sharing(&logs::budget(files)), ..RunNotes::default() };
-        notes.segments = (files.len(), files.iter().map(|file| file.size).sum());
-        if let Some(set) = SetLater::find(files) {
-            notes.inventory.set_later(set);
-            notes.clock_set = Some(set.wall);
-        }
-        for part in Scan::new(files, Blocks::All) {
-            match part {
-                Part::Segment(header) => {
-                    notes.time_step = header.time_step().max(1);
-                    match notes.expected {
-                        None => notes.first_segment = header.sequence,
-                        Some(expected) if header.sequence > expected => {
-                            let missing = header.sequence - expected;
-                            notes.missing_segments += u64::from(missing);
-                            if let Some(from) = notes.latest {
-                                let cause = format!("{missing} segments are missing");
-                                notes.gap(from, header.created_wall, &cause, None);
-                            }
-                        }
-                        Some(_) => {}
-                    }
-                    notes.expected = Some(header.sequence.saturating_add(1));
-                }
-                Part::Block(block) => block.events.iter().for_each(|event| notes.take(event)),
-                Part::Damage(_) | Part::Unreadable(_) => notes.damage += 1,
-            }
-        }
-        notes.refused = notes.inventory.context().refused();
-        notes.add_unseen();
-        notes.losses.sort_by_key(|loss| loss.from);
-        notes
-    }
-
-    fn take(&mut self, event: &Event) {
-        let class = event.fact.class();
-        if class.defines() {
-            self.inventory.take(event.time, &event.fact);
-            return;
-        }
-        let context = self.inventory.context();
-        let Some(wall) = context.wall(event.time) else { return };
-        match &event.fact {
-            Fact::Loss(loss) => {
-                let from = context.wall(loss.since).unwrap_or(wall).min(wall);
+impl Notes {
+    /// Takes a fact beside the chains.
+    pub fn take(&mut self, aside: &Aside) {
+        let wall = aside.time;
+        match &aside.what {
+            What::Fact(Fact::Loss(loss)) => {
+                let from = aside.run.wall(loss.since).min(wall);
                 let what = source_name(loss.source);
                 let has_room = self.losses.len() < MAX_LISTED;
                 let near = self.losses.iter_mut().rev().take(8).find(|other| {
@@ -137,18 +74,79 @@ impl RunNotes {
                     None => self.not_listed += 1,
                 }
             }
-            Fact::Mark(text) if self.marks.len() < MAX_LISTED => {
+            What::Fact(Fact::Mark(text)) if self.marks.len() < MAX_LISTED => {
                 self.marks.push((wall, text.chars().take(MAX_LISTED).collect()));
             }
-            Fact::Mark(_) => self.not_listed += 1,
-            Fact::ChainsLeftOut(left_out) => self.sampled = self.sampled.saturating_add(left_out.count),
-            _ => {}
+            What::Fact(Fact::Mark(_)) => self.not_listed += 1,
+            What::Fact(Fact::ChainsLeftOut(left_out)) => {
+                self.sampled = self.sampled.saturating_add(left_out.count);
+            }
+            What::Fact(_) => {}
+            What::Missing if self.holes.len() < MAX_LISTED => self.holes.push(wall),
+            What::Missing => self.not_listed += 1,
         }
-        if matches!(class, Class::Hit | Class::Note) {
-            let (first, last) = self.span.unwrap_or((wall, wall));
-            self.span = Some((first.min(wall), last.max(wall)));
+    }
+}
+
+/// One recorder's run.
+#[derive(Default)]
+pub struct RunNotes {
+    /// Definitions, and ends of IOCs.
+    pub inventory: Inventory,
+    /// Times that nothing was recorded in, in order of time.
+    pub gaps: Vec<Missing>,
+    /// Wall-clock time when its first segment present was begun.
+    pub begin: Option<i64>,
+    /// Number of segments and bytes.
+    pub segments: (usize, u64),
+    /// Number of segments missing between those present.
+    pub missing_segments: u64,
+    /// Number in the run of the first segment present.
+    pub first_segment: u32,
+    /// Resolution of times, nanoseconds.
+    pub time_step: u64,
+    /// Number of definitions left out.
+    pub refused: u64,
+    /// Wall-clock time when the machine's clock was set, if that was later than the start.
+    pub clock_set: Option<i64>,
+    expected: Option<u32>,
+}
+
+/// Reads the definitions of logs. Parts that can't be read are not reported: reading the chains reports them.
+pub fn read(logs: &Logs) -> Vec<RunNotes> {
+    logs.runs().iter().map(|files| RunNotes::read(files)).collect()
+}
+
+impl RunNotes {
+    fn read(files: &[SegmentFile]) -> RunNotes {
+        let mut notes = RunNotes { inventory: Inventory::sharing(&logs::budget(files)), ..RunNotes::default() };
+        notes.segments = (files.len(), files.iter().map(|file| file.size).sum());
+        let set = SetLater::find(files);
+        if let Some(set) = set {
+            notes.inventory.set_later(set);
+            notes.clock_set = Some(set.wall);
         }
-        self.latest = Some(self.latest.map_or(wall, |latest| latest.max(wall)));
+        for part in Scan::new(files, Blocks::Definitions) {
+            match part {
+                Part::Segment(header) => {
+                    notes.time_step = header.time_step().max(1);
+                    notes.begin.get_or_insert(created(&header, set));
+                    match notes.expected {
+                        None => notes.first_segment = header.sequence,
+                        Some(expected) => {
+                            notes.missing_segments += u64::from(header.sequence.saturating_sub(expected));
+                        }
+                    }
+                    notes.expected = Some(header.sequence.saturating_add(1));
+                }
+                Part::Block(block) => {
+                    block.events.iter().for_each(|event| notes.inventory.take(event.time, &event.fact));
+                }
+                Part::Damage(_) | Part::Unreadable(_) => {}
+            }
+        }
+        notes.refused = notes.inventory.context().refused();
+        notes
     }
 
     fn gap(&mut self, from: i64, to: i64, cause: &str, ioc: Option<u32>) {
@@ -158,14 +156,13 @@ impl RunNotes {
         }
     }
 
-    /// Adds the times during which IOCs ran unseen.
-    fn add_unseen(&mut self) {
-        let end = self.span.map(|(_, last)| last);
+    /// Adds the times during which IOCs ran unseen. `end`: the last time in the logs.
+    pub fn add_unseen(&mut self, end: i64) {
         let iocs: Vec<u32> = self.inventory.context().iocs().map(|ioc| ioc.id).collect();
         let mut found = Vec::new();
         for id in iocs {
             for gap in self.inventory.spans().unseen(id) {
-                if let (Some(from), Some(to)) = (gap.from, gap.to.or(end)) {
+                if let (Some(from), Some(to)) = (gap.from, gap.to.or(Some(end))) {
                     found.push((from, to, gap.cause.to_owned(), id));
                 }
             }

@@ -22,6 +22,8 @@ const MAX_RECORDS: usize = 120_000;
 const DENSE: usize = 1 << 18;
 /// Runs remembered before those that nothing refers to any more are forgotten.
 const MAX_RUNS: usize = 64;
+/// Runs whose first and last times are remembered; likewise.
+const MAX_EXTENTS: usize = 10_000;
 /// No record, no IOC.
 pub const NONE: u32 = u32::MAX;
 
@@ -44,6 +46,18 @@ struct Meaning {
     iocs: HashMap<IocId, u32>,
     dense: Vec<u32>,
     others: HashMap<RecordId, u32>,
+    /// Place of its extent.
+    extent: usize,
+}
+
+/// First and last time of what was seen of a run.
+pub struct Extent {
+    /// Name of the host.
+    pub host: String,
+    /// First.
+    pub first: i64,
+    /// Last.
+    pub last: i64,
 }
 
 /// All IOCs and records.
@@ -57,6 +71,8 @@ pub struct Places {
     pub refused: u64,
     by_process: HashMap<(String, u32, u64), u32>,
     by_name: HashMap<(u32, String), u32>,
+    /// What was seen of each run.
+    pub extents: Vec<Extent>,
     runs: Vec<Meaning>,
     current: usize,
 }
@@ -110,13 +126,26 @@ impl Places {
             self.runs.retain(|meaning| meaning.run.strong_count() > 0);
         }
         self.current = self.runs.len();
+        if self.extents.len() < MAX_EXTENTS {
+            self.extents.push(Extent { host: run.host(), first: i64::MAX, last: i64::MIN });
+        }
         self.runs.push(Meaning {
             run: Rc::downgrade(run),
             host: run.host(),
             iocs: HashMap::new(),
             dense: Vec::new(),
             others: HashMap::new(),
+            extent: self.extents.len().saturating_sub(1),
         });
+    }
+
+    /// Something happened in the entered run.
+    pub fn reach(&mut self, wall: i64) {
+        let Some(meaning) = self.runs.get(self.current) else { return };
+        if let Some(extent) = self.extents.get_mut(meaning.extent) {
+            extent.first = extent.first.min(wall);
+            extent.last = extent.last.max(wall);
+        }
     }
 
     /// The number of an IOC of the entered run.

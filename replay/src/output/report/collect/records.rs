@@ -105,6 +105,8 @@ pub struct RecordInfo {
     pub rtype: Text,
     /// Number of its IOC.
     pub ioc: u32,
+    /// Units; empty if they are not known.
+    pub units: Text,
     /// Texts of its states.
     pub states: Vec<Text>,
     /// Begun processings.
@@ -145,6 +147,7 @@ impl RecordInfo {
             name: strings.add(name),
             rtype: strings.add(context.record(id).map_or("", |record| record.rtype)),
             ioc,
+            units: 0,
             states,
             processed: Counts::new(bins),
             busy: 0,

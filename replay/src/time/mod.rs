@@ -10,6 +10,8 @@
 //! Once a year an hour occurs twice, and once an hour is skipped. A time without an offset in such an hour is resolved
 //! so that the requested range contains everything that can be meant, and [`Ambiguity`] says how.
 
+pub mod relative;
+
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::Timestamp;
@@ -78,7 +80,11 @@ pub struct NotATime(pub String);
 
 impl fmt::Display for NotATime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is not a time; write 2026-01-31T12:00:00, with +01:00 or Z if needed", self.0)
+        write!(
+            f,
+            "'{}' is not a time; write 2026-01-31T12:00:00, with +01:00 or Z if needed, or 12:00, -10m, yesterday",
+            self.0
+        )
     }
 }
 

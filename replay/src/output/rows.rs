@@ -1,0 +1,203 @@
+//! Listings: the same rows as text, JSON lines or CSV, alike in all commands.
+//!
+//! A [`Row`] says what its keys are; [`formats`] gives the writers. The keys of a JSON line are the columns of the CSV
+//! file, in the same order. Keys never change; add new ones at the end.
+
+use super::format::{Format, Writer};
+use crate::out::{line, Out};
+use crate::time::Zone;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+
+/// A row of a listing.
+pub trait Row {
+    /// Its keys and values, with times as text.
+    type Line<'a>: Serialize
+    where
+        Self: 'a;
+
+    /// Its keys and values; the keys are the same for every row.
+    fn line<'a>(&'a self, zone: &'a Zone) -> Self::Line<'a>;
+
+    /// Its line of text.
+    fn text(&self, zone: &Zone) -> String;
+}
+
+/// The three formats of a listing: `text`, the default, `jsonl` and `csv`.
+pub const fn formats<T: Row + 'static>() -> [Format<T>; 3] {
+    [text(), jsonl(), csv()]
+}
+
+/// A line of text for each row.
+pub const fn text<T: Row + 'static>() -> Format<T> {
+    Format { name: "text", writer: |zone| Box::new(Text { zone, rows: PhantomData }) }
+}
+
+/// A JSON object for each row.
+pub const fn jsonl<T: Row + 'static>() -> Format<T> {
+    Format { name: "jsonl", writer: |zone| Box::new(JsonLines { zone, rows: PhantomData }) }
+}
+
+/// CSV with a heading.
+pub const fn csv<T: Row + 'static>() -> Format<T> {
+    Format { name: "csv", writer: |zone| Box::new(Csv { zone, begun: false, rows: PhantomData }) }
+}
+
+struct Text<'a, T> {
+    zone: &'a Zone,
+    rows: PhantomData<T>,
+}
+
+impl<T: Row> Writer<T> for Text<'_, T> {
+    fn write(&mut self, out: &mut Out, row: &T) -> io::Result<()> {
+        line!(out, "{}", row.text(self.zone))
+    }
+}
+
+struct JsonLines<'a, T> {
+    zone: &'a Zone,
+    rows: PhantomData<T>,
+}
+
+impl<T: Row> Writer<T> for JsonLines<'_, T> {
+    fn write(&mut self, out: &mut Out, row: &T) -> io::Result<()> {
+        out.json(&row.line(self.zone))
+    }
+}
+
+/// CSV as RFC 4180 has it, but with line feeds: a heading, then a line for each row. An unknown value is an empty cell,
+/// an array is JSON. Control characters are escaped as everywhere, so a row is always one line. A cell that a
+/// spreadsheet would take for a formula begins with an apostrophe.
+struct Csv<'a, T> {
+    zone: &'a Zone,
+    begun: bool,
+    rows: PhantomData<T>,
+}
+
+impl<T: Row> Writer<T> for Csv<'_, T> {
+    fn write(&mut self, out: &mut Out, row: &T) -> io::Result<()> {
+        let cells = cells(&row.line(self.zone))?;
+        if !self.begun {
+            self.begun = true;
+            let keys: Vec<String> = cells.iter().map(|(key, _)| quoted(key)).collect();
+            line!(out, "{}", keys.join(","))?;
+        }
+        let values: Vec<String> = cells.iter().map(|(_, value)| cell(value)).collect();
+        line!(out, "{}", values.join(","))
+    }
+}
+
+/// The keys and values of a line, in their order.
+fn cells(line: &impl Serialize) -> io::Result<Vec<(String, Value)>> {
+    let json = serde_json::to_string(line)?;
+    Ok(serde_json::from_str::<Cells>(&json)?.0)
+}
+
+struct Cells(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Cells {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Cells;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Cells, A::Error> {
+                let mut cells = Vec::new();
+                while let Some(cell) = map.next_entry()? {
+                    cells.push(cell);
+                }
+                Ok(Cells(cells))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => quoted(text),
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        Value::Array(_) | Value::Object(_) => quoted(&value.to_string()),
+    }
+}
+
+/// A text in quotes where CSV needs them.
+fn quoted(text: &str) -> String {
+    // A spreadsheet would run it: = + - @ begin a formula. A number is no formula.
+    let formula = text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err();
+    let guard = if formula { "'" } else { "" };
+    if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
+        format!("\"{guard}{}\"", text.replace('"', "\"\""))
+    } else {
+        format!("{guard}{text}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Line<'a> {
+        pv: &'a str,
+        value: Value,
+        known: Option<bool>,
+    }
+
+    struct Sample(&'static str, Value);
+
+    impl Row for Sample {
+        type Line<'a> = Line<'a>;
+
+        fn line<'a>(&'a self, _: &'a Zone) -> Line<'a> {
+            Line { pv: self.0, value: self.1.clone(), known: None }
+        }
+
+        fn text(&self, _: &Zone) -> String {
+            format!("{}: {}", self.0, self.1)
+        }
+    }
+
+    fn written(number: usize, rows: &[Sample]) -> String {
+        let (formats, zone, mut bytes) = (formats::<Sample>(), Zone::utc(), Vec::new());
+        let mut out = Out::new(&mut bytes);
+        let mut writer = (formats[number].writer)(&zone);
+        writer.begin(&mut out).unwrap();
+        rows.iter().for_each(|row| writer.write(&mut out, row).unwrap());
+        writer.end(&mut out).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn the_same_row_in_all_formats() {
+        let rows = [Sample("A", 1.5.into()), Sample("B", Value::Null)];
+        assert_eq!(written(0, &rows), "A: 1.5\nB: null\n");
+        assert_eq!(
+            written(1, &rows),
+            "{\"pv\":\"A\",\"value\":1.5,\"known\":null}\n{\"pv\":\"B\",\"value\":null,\"known\":null}\n"
+        );
+        assert_eq!(written(2, &rows), "pv,value,known\nA,1.5,\nB,,\n");
+    }
+
+    #[test]
+    fn a_cell_can_hold_anything() {
+        let rows = [
+            Sample("a,b", "say \"hi\"".into()),
+            Sample("two\nlines", serde_json::json!([1, "x"])),
+            Sample("=1+2", "-5".into()),
+        ];
+        assert_eq!(
+            written(2, &rows),
+            "pv,value,known\n\"a,b\",\"say \"\"hi\"\"\",\n\"two\\nlines\",\"[1,\"\"x\"\"]\",\n'=1+2,-5,\n"
+        );
+    }
+}
