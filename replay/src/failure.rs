@@ -64,6 +64,8 @@ pub enum UsageError {
         /// The conflict.
         conflict: Conflict,
     },
+    /// A page would be printed on a terminal.
+    ReportToTerminal,
 }
 
 /// Conflict of an output file with a log.
@@ -104,6 +106,9 @@ impl fmt::Display for UsageError {
                     Conflict::NamedLikeSegment => "has a name that makes it part of a log",
                 };
                 write!(f, "-o {} {conflict}; name another file", file.display())
+            }
+            UsageError::ReportToTerminal => {
+                f.write_str("a report is an HTML page, which a terminal can't show; write it to a file: -o report.html")
             }
         }
     }

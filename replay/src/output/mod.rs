@@ -9,6 +9,7 @@ mod moments;
 pub mod profile;
 pub mod puts;
 pub mod records;
+pub mod report;
 pub mod rows;
 #[cfg(test)]
 pub mod sample;
