@@ -42,7 +42,10 @@ commands! {
     profile: Profile, "profile";
     graph: Graph, "graph";
     values: Values, "values";
+    at: At, "at";
+    diff: Diff, "diff";
     alarms: Alarms, "alarms";
+    clients: Clients, "clients";
     iocs: Iocs, "iocs";
     records: Records, "records";
     report: Report, "report";

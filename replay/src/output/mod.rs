@@ -1,6 +1,9 @@
 //! Output: one file for each command's.
 
 pub mod alarms;
+pub mod at;
+pub mod clients;
+pub mod diff;
 pub mod format;
 pub mod graph;
 pub mod info;
