@@ -43,6 +43,7 @@ commands! {
     graph: Graph, "graph";
     values: Values, "values";
     alarms: Alarms, "alarms";
+    last: Last, "last";
     clients: Clients, "clients";
     iocs: Iocs, "iocs";
     records: Records, "records";

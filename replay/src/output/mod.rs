@@ -6,6 +6,7 @@ pub mod format;
 pub mod graph;
 pub mod info;
 pub mod iocs;
+pub mod last;
 pub mod profile;
 pub mod puts;
 pub mod records;
