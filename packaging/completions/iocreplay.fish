@@ -38,6 +38,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l user -x -d 'only 
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l client -x -d 'only puts of clients that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l follow -d 'keep reading as the log grows, until interrupted'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -s o -l output -r -F -d 'write to this file instead of standard output'

@@ -47,6 +47,7 @@ commands! {
     clients: Clients, "clients";
     iocs: Iocs, "iocs";
     records: Records, "records";
+    report: Report, "report";
 }
 
 /// Read logs of iocrec, the flight recorder for EPICS IOCs: who changed a PV, why a record processed, what an IOC was

@@ -7,9 +7,11 @@ pub mod graph;
 pub mod info;
 pub mod iocs;
 pub mod last;
+mod moments;
 pub mod profile;
 pub mod puts;
 pub mod records;
+pub mod report;
 pub mod rows;
 #[cfg(test)]
 pub mod sample;
