@@ -8,6 +8,7 @@ pub mod format;
 pub mod graph;
 pub mod info;
 pub mod iocs;
+pub mod last;
 mod moments;
 pub mod profile;
 pub mod puts;
