@@ -27,10 +27,14 @@ _iocreplay() {
         return
         ;;
     'puts --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caputlog caputlog-json caput' -- "$current")
         return
         ;;
-    'puts --since' | \
+    'puts --level' | \
+        'puts --burst' | \
+        'puts --prefix' | \
+        'puts --metadata' | \
+        'puts --since' | \
         'puts --until' | \
         'puts --pv' | \
         'puts --exclude' | \
@@ -67,7 +71,7 @@ _iocreplay() {
     case $command in
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
-    puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     why) options='--help --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;

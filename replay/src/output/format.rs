@@ -28,6 +28,11 @@ pub trait Writer<T> {
     fn end(&mut self, _out: &mut Out) -> io::Result<()> {
         Ok(())
     }
+
+    /// What the reader must know of what was written; for standard error.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A row in a table of formats.
@@ -87,8 +92,8 @@ mod tests {
 
     #[test]
     fn unknown_formats_name_those_there_are() {
-        let error = find(&crate::output::puts::FORMATS, "xml").unwrap_err();
-        assert_eq!(error.to_string(), "unknown format 'xml'; choose text, jsonl or csv");
+        let error = find(&crate::output::traces::FORMATS, "xml").unwrap_err();
+        assert_eq!(error.to_string(), "unknown format 'xml'; choose text or otlp");
         let three = UnknownFormat { name: "x".into(), known: vec!["a", "b", "c"] };
         assert_eq!(three.to_string(), "unknown format 'x'; choose a, b or c");
     }

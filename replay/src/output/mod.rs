@@ -1,5 +1,7 @@
 //! Output: one file for each command's.
 
+pub mod c_number;
+pub mod caput;
 pub mod format;
 pub mod info;
 pub mod iocs;
