@@ -189,6 +189,32 @@ impl SegmentHeader {
 pub(crate) const FLAG_KEYFRAME: u16 = 1;
 /// The block holds definitions or their ends, so a reader must not skip it when it searches for a time.
 pub(crate) const FLAG_DEFINES: u16 = 2;
+/// The flags below say what the block holds. Without it, it may hold anything.
+pub(crate) const FLAG_CLASSES: u16 = 4;
+/// Puts that reached `dbPutField` or `dbProcessNotify`.
+pub(crate) const FLAG_PUTS: u16 = 8;
+/// Calls of `dbPut`.
+pub(crate) const FLAG_WRITES: u16 = 16;
+/// Puts on the network, and their answers.
+pub(crate) const FLAG_NETWORK: u16 = 32;
+/// Processing.
+pub(crate) const FLAG_PROCESSING: u16 = 64;
+/// Requests for processing.
+pub(crate) const FLAG_CAUSES: u16 = 128;
+/// Puts of CA links.
+pub(crate) const FLAG_LINK_PUTS: u16 = 256;
+/// Readings of the IOC's memory after a put, and of PACT.
+pub(crate) const FLAG_READINGS: u16 = 512;
+/// Notes, and the writer's own facts.
+pub(crate) const FLAG_NOTES: u16 = 1024;
+/// Records that completed with an alarm.
+pub(crate) const FLAG_ALARMS: u16 = 2048;
+/// Facts of kinds that none of these flags stands for.
+pub(crate) const FLAG_OTHERS: u16 = 4096;
+/// Values and properties of records, read from the IOC's memory.
+pub(crate) const FLAG_SNAPSHOTS: u16 = 16384;
+/// The body begins with a list of its contents.
+pub(crate) const FLAG_CONTENTS: u16 = 8192;
 /// Body encoding: all times, then all facts. No longer written.
 pub(crate) const ENCODING_TIMES_FACTS: u16 = 1;
 /// Body encoding: by columns.

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 9] = [
+const GOLDEN: [&str; 10] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -23,6 +23,7 @@ const GOLDEN: [&str; 9] = [
     "v1-ended",
     "v1-attached",
     "v1-snapshots",
+    "v1-contents",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -387,6 +388,12 @@ fn write() -> Vec<u8> {
             writer.tick(22 * SECOND);
         }
     }
+    writer.tick(29 * SECOND);
+    // Large enough for a list of contents.
+    for (number, fact) in rhythm().into_iter().enumerate() {
+        writer.push(Event { time: 29 * SECOND + number as u64, fact });
+    }
+    writer.push(common::noise_mark(29 * SECOND, 10_000, &mut 1));
     writer.close(30 * SECOND);
     let mut segments = disk.segments();
     assert_eq!(segments.len(), 1);
@@ -405,6 +412,22 @@ fn nothing_is_left_out() {
         }
     }
     assert!(seen.iter().all(|seen| *seen), "{seen:?}");
+}
+
+/// A golden segment says what is in its blocks, by flags and by lists.
+#[test]
+fn golden_segments_list_their_contents() {
+    let bytes = std::fs::read(path("v1-contents", "iocrec")).unwrap();
+    let mut segment = Segment::read(Cursor::new(bytes), Path::new("golden")).unwrap();
+    let abouts: Vec<_> = std::iter::from_fn(|| segment.next_about()).map(Result::unwrap).collect();
+    assert!(abouts.iter().all(|about| about.classes.is_some()));
+    let listed: Vec<_> = abouts.iter().filter_map(|about| about.contents.as_ref()).collect();
+    let [contents] = listed.as_slice() else { panic!("{listed:#?}") };
+    assert_eq!(contents.counts, [(14, 12), (15, 12), (16, 12), (17, 96), (18, 96), (19, 12), (22, 1)]);
+    let threads: Vec<u32> = contents.threads.iter().flatten().map(|of| of.thread).collect();
+    assert_eq!(threads, [0, 1, 2]);
+    assert!((100..108).all(|record| contents.may_hold_record(record)) && !contents.may_hold_record(108));
+    assert!(contents.may_hold_channel(7) && !contents.may_hold_channel(6));
 }
 
 /// Writes the golden segments that are not there. See golden/README.md.

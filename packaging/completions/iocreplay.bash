@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why iocs records --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values alarms iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -19,10 +19,22 @@ _iocreplay() {
         'traces --output' | \
         'why -o' | \
         'why --output' | \
+        'top -o' | \
+        'top --output' | \
+        'profile -o' | \
+        'profile --output' | \
+        'graph -o' | \
+        'graph --output' | \
+        'values -o' | \
+        'values --output' | \
+        'alarms -o' | \
+        'alarms --output' | \
         'iocs -o' | \
         'iocs --output' | \
         'records -o' | \
-        'records --output')
+        'records --output' | \
+        'report -o' | \
+        'report --output')
         compopt -o default
         return
         ;;
@@ -54,12 +66,60 @@ _iocreplay() {
         'why --since' | \
         'why --ioc' | \
         'why --host' | \
+        'top --by' | \
+        'top -n' | \
+        'top --rows' | \
+        'top --format' | \
+        'top --since' | \
+        'top --until' | \
+        'top --pv' | \
+        'top --exclude' | \
+        'top --user' | \
+        'top --client' | \
+        'top --ioc' | \
+        'top --host' | \
+        'profile --format' | \
+        'profile --since' | \
+        'profile --until' | \
+        'profile --pv' | \
+        'profile --exclude' | \
+        'profile --user' | \
+        'profile --client' | \
+        'profile --ioc' | \
+        'profile --host' | \
+        'graph --format' | \
+        'graph --since' | \
+        'graph --until' | \
+        'graph --pv' | \
+        'graph --exclude' | \
+        'graph --user' | \
+        'graph --client' | \
+        'graph --ioc' | \
+        'graph --host' | \
+        'values --since' | \
+        'values --until' | \
+        'values --ioc' | \
+        'values --host' | \
+        'alarms --format' | \
+        'alarms --severity' | \
+        'alarms --since' | \
+        'alarms --until' | \
+        'alarms --pv' | \
+        'alarms --exclude' | \
+        'alarms --user' | \
+        'alarms --client' | \
+        'alarms --ioc' | \
+        'alarms --host' | \
         'iocs --ioc' | \
         'iocs --host' | \
         'records --pv' | \
         'records --exclude' | \
         'records --ioc' | \
-        'records --host')
+        'records --host' | \
+        'report --since' | \
+        'report --until' | \
+        'report --ioc' | \
+        'report --host')
         : # any text
         return
         ;;
@@ -67,15 +127,25 @@ _iocreplay() {
         mapfile -t COMPREPLY < <(compgen -W 'text otlp' -- "$current")
         return
         ;;
+    'values --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
+        return
+        ;;
     esac
     case $command in
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
-    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     why) options='--help --at --since --ioc --host --json --utc --no-limit -o --output' ;;
+    top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
+    alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
     records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
+    report) options='--help --since --until --ioc --host --utc --no-limit -o --output' ;;
     *) return ;;
     esac
     if [[ $current == -* ]]; then
@@ -83,7 +153,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | iocs | records) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | alarms | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

@@ -1,11 +1,14 @@
 //! Opened logs: the segments of each run, and the queries on them.
 
+use crate::alarms::Alarms;
 use crate::chains::Chains;
 use crate::events::Events;
 use crate::filter::Filter;
 use crate::model::replay::Replay;
 use crate::model::source::{group, Source};
 use crate::notices::{Notice, Notices};
+use crate::output::wording::cause::cause;
+use crate::processes::Processes;
 use crate::puts::Puts;
 use crate::scan::{Blocks, Part, Scan};
 use crate::values::Values;
@@ -212,6 +215,21 @@ impl Logs {
         Values::new(self.replay(filter), filter)
     }
 
+    /// The changes of alarms that match, in order of time; then the alarms that last at the end.
+    ///
+    /// ```
+    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
+    /// use iocreplay::{Filter, Logs};
+    ///
+    /// let filter = Filter::default();
+    /// let severe = Logs::open([log])?.alarms(&filter).at_least(2);
+    /// assert_eq!(severe.count(), 0);
+    /// # Ok::<(), iocreplay::OpenError>(())
+    /// ```
+    pub fn alarms<'a>(&self, filter: &'a Filter) -> Alarms<'a> {
+        Alarms::new(self.replay(filter), filter, Processes::read(self), self.end(), cause)
+    }
+
     /// All chains in the filter's time range.
     pub fn replay(&self, filter: &Filter) -> Replay {
         Replay::new(self.sources(filter.since), filter.until.unwrap_or(i64::MAX), &self.notices)
@@ -219,20 +237,21 @@ impl Logs {
 
     /// Wall-clock time of the last event of all runs; `None` if there is none. Reads the last segment of each run.
     pub fn end(&self) -> Option<i64> {
-        let last = self.runs.iter().filter_map(|files| files.last());
-        let ends = last.filter_map(|file| {
-            let mut context = Context::default();
-            let mut last = None;
-            for part in Scan::new([file], Blocks::All) {
-                let Part::Block(block) = part else { continue };
-                for event in &block.events {
-                    context.apply(event.time, &event.fact);
-                    last = last.max(Some(event.time));
-                }
+        self.runs.iter().filter_map(|files| self.end_of(files)).max()
+    }
+
+    /// Wall-clock time of the last event of a run. Reads its last segment.
+    pub fn end_of(&self, run: &[SegmentFile]) -> Option<i64> {
+        let mut context = Context::default();
+        let mut last = None;
+        for part in Scan::new(run.last(), Blocks::All) {
+            let Part::Block(block) = part else { continue };
+            for event in &block.events {
+                context.apply(event.time, &event.fact);
+                last = last.max(Some(event.time));
             }
-            context.wall(last?)
-        });
-        ends.max()
+        }
+        context.wall(last?)
     }
 
     /// The events of all runs from `since` (wall-clock time) on.

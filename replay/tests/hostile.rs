@@ -236,6 +236,9 @@ fn commands(log: &str) -> Vec<Vec<String>> {
     for json in [None, Some("--json")] {
         all.push(["why", &pv, log].into_iter().chain(json).map(String::from).collect());
     }
+    for format in ["text", "jsonl", "csv"] {
+        all.push(["values", "*", log, "--utc", "--format", format].map(String::from).to_vec());
+    }
     all
 }
 

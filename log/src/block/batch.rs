@@ -1,11 +1,12 @@
 //! Events on their way into a block: split when pushed, sorted when the block is made.
 
+use super::contents::Reference;
 use super::layout::COLUMNS;
 use super::predict::WHOLE;
 use super::template::{append, Rest, Template};
 use crate::event::{Class, Event, Fact};
 use crate::format::MAX_RAW;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Maximum number of events in a batch. Measured with real IOCs (benches/size): half as many cost 2 % more disk with
@@ -130,6 +131,16 @@ impl Hasher for Mix {
     }
 }
 
+/// Numbers of facts, by the number of their kind.
+#[derive(Debug)]
+struct Kinds([u32; Fact::KINDS.len()]);
+
+impl Default for Kinds {
+    fn default() -> Self {
+        Kinds([0; Fact::KINDS.len()])
+    }
+}
+
 /// Events that will become a block.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
@@ -144,6 +155,9 @@ pub(crate) struct Batch {
     shape_numbers: Table<(u32, u32)>,
     /// The entries that are definitions or ends.
     defining: Vec<(u32, Class)>,
+    /// How many facts of each kind there are, and what those without a template refer to.
+    kinds: Kinds,
+    references: HashSet<Reference, BuildHasherDefault<Mix>>,
     span: Option<(u64, u64)>,
     /// Maximum size of shapes, numbers and facts, and the usual size of everything, bytes.
     max_size: usize,
@@ -186,6 +200,12 @@ impl Batch {
         let class = event.fact.class();
         if class.defines() {
             self.defining.push((self.count(), class));
+        }
+        if let Some(count) = self.kinds.0.get_mut(usize::from(event.fact.number())) {
+            *count += 1;
+        }
+        if encoded.hit.is_none() {
+            self.references.extend(Reference::of(&event.fact));
         }
         self.span = Some(self.span_with(event.time));
         self.max_size += MAX_SHAPE + encoded.bytes.len();
@@ -252,8 +272,20 @@ impl Batch {
         self.shapes.clear();
         self.shape_numbers.clear();
         self.defining.clear();
+        self.kinds = Kinds::default();
+        self.references.clear();
         self.span = None;
         (self.max_size, self.usual_size) = (0, 0);
+    }
+
+    /// How many facts of each kind it holds, by the kind's number.
+    pub(super) fn kinds(&self) -> &[u32] {
+        &self.kinds.0
+    }
+
+    /// What the facts without a template refer to.
+    pub(super) fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.references.iter()
     }
 
     /// The earliest time in the batch.

@@ -7,8 +7,8 @@ use super::batch::Batch;
 use super::layout::*;
 use super::predict::{Coded, Hit, Order, Pasts, Step, WHOLE};
 use super::template::{append, take_postcard, Number, Rest, Template};
-use super::varint;
-use crate::event::Event;
+use super::{varint, Unpacked, Wanted};
+use crate::event::{Event, Fact};
 use crate::format::BlockHeader;
 
 /// The lowest code of a difference. Codes 0 to 2 refer to earlier numbers.
@@ -123,6 +123,28 @@ pub(super) struct Reader {
     numbers: Pasts,
     templates: Vec<Template>,
     shapes: Vec<(u32, u32)>,
+    /// For each shape, what to do with its events.
+    plans: Vec<Plan>,
+}
+
+/// How the events of a shape are read.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    template: u32,
+    about: Template,
+    record: u32,
+    does: Does,
+    process: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    /// They are wanted.
+    Give,
+    /// Only their numbers matter, since another shape's first event refers to them.
+    Follow,
+    /// Nothing refers to them.
+    Skip,
 }
 
 /// The unread rest of a body's columns.
@@ -159,32 +181,93 @@ impl<'a> Left<'a> {
 }
 
 impl Reader {
-    /// The events of an unpacked body; `None` if it holds anything that a writer would not have written.
-    pub fn read(&mut self, header: &BlockHeader, body: &[u8]) -> Option<Vec<Event>> {
+    /// The events of an unpacked body; `None` if it holds anything that a writer would not have written. With `wanted`,
+    /// leaves out hits that it does not want, and counts them.
+    pub fn read(&mut self, header: &BlockHeader, body: &[u8], wanted: Option<&Wanted>) -> Option<Unpacked> {
         let mut left = Left::of(body)?;
         self.define(&mut left)?;
+        self.plan(wanted)?;
         let mut time = header.first;
+        let mut left_out = [0_u32; Fact::KINDS.len()];
         // Each event has a byte in the column of low bytes.
-        let mut events = Vec::with_capacity((header.count as usize).min(left.column(LOW_TIMES).len()));
+        let most = (header.count as usize).min(left.column(LOW_TIMES).len());
+        let mut events = Vec::with_capacity(if wanted.is_none() { most } else { 0 });
         for _ in 0..header.count {
             let shape = self.order.shape(Step::of(left.number(SHAPES)?)?)?;
             let first = self.order.came(shape);
             let (process, fact) = if shape == WHOLE {
-                (false, take_postcard(left.column(FACTS))?)
+                (false, Some(take_postcard(left.column(FACTS))?))
             } else {
-                let (template, record) = *self.shapes.get(shape as usize - 1)?;
-                let about = *self.templates.get(template as usize)?;
-                let hit = Hit { shape, template, first };
-                let numbers = Self::numbers(&mut self.numbers, hit, about.numbers(), &mut left)?;
-                let fact = about.fact(Rest { record, numbers }, left.column(FACTS))?;
-                (matches!(about, Template::Process { .. }), fact)
+                let plan = *self.plans.get(shape as usize - 1)?;
+                (plan.process, Self::hit(&mut self.numbers, shape, first, plan, &mut left, &mut left_out)?)
             };
             let high = left.number(if process { PROCESS_TIMES } else { OTHER_TIMES })?;
             let passed = high.checked_mul(1 << 8)? | u64::from(left.byte(LOW_TIMES)?);
             time = time.wrapping_add(passed);
-            events.push(Event { time, fact });
+            if let Some(fact) = fact {
+                events.push(Event { time, fact });
+            }
         }
-        left.is_empty().then_some(events)
+        let left_out = (0..).zip(left_out).filter(|(_, count)| *count > 0).collect();
+        left.is_empty().then_some(Unpacked { events, left_out })
+    }
+
+    /// The next hit of a shape, if it is wanted.
+    #[inline]
+    fn hit(
+        numbers: &mut Pasts,
+        shape: u32,
+        first: bool,
+        plan: Plan,
+        left: &mut Left,
+        left_out: &mut [u32],
+    ) -> Option<Option<Fact>> {
+        let Plan { template, about, record, does, .. } = plan;
+        if does == Does::Skip {
+            for number in about.numbers() {
+                if number.is_there() {
+                    Self::pass_number(left)?;
+                }
+            }
+        } else {
+            let hit = Hit { shape, template, first };
+            let numbers = Self::numbers(numbers, hit, about.numbers(), left)?;
+            if does == Does::Give {
+                return about.fact(Rest { record, numbers }, left.column(FACTS)).map(Some);
+            }
+        }
+        // Its values that are not numbers are passed over, too.
+        if about.has_bytes() {
+            about.fact(Rest { record, numbers: [0, 0] }, left.column(FACTS))?;
+        }
+        if let Some(count) = left_out.get_mut(usize::from(about.number())) {
+            *count += 1;
+        }
+        Some(None)
+    }
+
+    /// Decides how the events of each shape are read.
+    fn plan(&mut self, wanted: Option<&Wanted>) -> Option<()> {
+        self.plans.clear();
+        // Templates whose numbers a wanted shape takes over when it first comes.
+        let mut followed = vec![false; self.templates.len()];
+        for &(template, record) in &self.shapes {
+            let about = *self.templates.get(template as usize)?;
+            let gives = wanted.is_none_or(|wanted| wanted(&about.shape(record)));
+            // The numbers of requests are compared with those of all other shapes.
+            if gives || about.numbers().contains(&Number::Request) {
+                *followed.get_mut(template as usize)? = true;
+            }
+            let does = if gives { Does::Give } else { Does::Skip };
+            let process = matches!(about, Template::Process { .. });
+            self.plans.push(Plan { template, about, record, does, process });
+        }
+        for plan in &mut self.plans {
+            if plan.does == Does::Skip && followed.get(plan.template as usize) == Some(&true) {
+                plan.does = Does::Follow;
+            }
+        }
+        Some(())
     }
 
     fn define(&mut self, left: &mut Left) -> Option<()> {
@@ -227,6 +310,20 @@ impl Reader {
         }
         past.came(hit, numbers, values);
         Some(values)
+    }
+
+    /// Passes over a number.
+    #[inline]
+    fn pass_number(left: &mut Left) -> Option<()> {
+        let Some(how) = left.byte(NUMBERS)?.checked_sub(DIFFERENCE) else { return Some(()) };
+        let (length, zeros) = (how / 8 + 1, how % 8);
+        if length > 8 || zeros >= length {
+            return None;
+        }
+        for place in zeros..length {
+            left.byte(plane(place))?;
+        }
+        Some(())
     }
 
     fn difference(how: u8, left: &mut Left) -> Option<u64> {

@@ -10,6 +10,7 @@
 
 mod batch;
 mod columns;
+mod contents;
 mod layout;
 mod predict;
 mod rows;
@@ -17,11 +18,14 @@ mod template;
 mod varint;
 
 pub(crate) use batch::{Batch, Encoded, MAX_TIME};
+pub(crate) use contents::FRAME_HEADER;
+pub use contents::{Classes, Contents, Set, ThreadContents};
+pub use template::Shape;
 
 use crate::event::Event;
 use crate::format::{
-    BlockHeader, BLOCK_HEADER, ENCODING_COLUMNS, ENCODING_TIMES_FACTS, FLAG_DEFINES, FLAG_KEYFRAME,
-    WINDOW_LOG,
+    BlockHeader, BLOCK_HEADER, ENCODING_COLUMNS, ENCODING_TIMES_FACTS, FLAG_CONTENTS, FLAG_DEFINES,
+    FLAG_KEYFRAME, MAX_STORED, WINDOW_LOG,
 };
 use columns::Columns;
 use layout::COLUMNS;
@@ -87,12 +91,21 @@ impl Packer {
         stored += add_frame(&mut self.zstd, &mut self.raw, &mut block, stored)?;
         block.truncate(BLOCK_HEADER + stored);
 
+        let mut flags = contents::classes(batch);
+        // A keyframe is always read.
+        let frame = if keyframe { Vec::new() } else { Contents::frame(batch, stored) };
+        if !frame.is_empty() && stored + frame.len() <= MAX_STORED {
+            flags |= FLAG_CONTENTS;
+            stored += frame.len();
+            block.splice(BLOCK_HEADER..BLOCK_HEADER, frame);
+        }
+
         let (header, body) = block.split_at_mut(BLOCK_HEADER);
         let defines = if batch.defines() { FLAG_DEFINES } else { 0 };
         let head = BlockHeader {
             tag,
             sequence,
-            flags: defines | if keyframe { FLAG_KEYFRAME } else { 0 },
+            flags: flags | defines | if keyframe { FLAG_KEYFRAME } else { 0 },
             encoding: ENCODING_COLUMNS,
             raw: length as u32,
             stored: stored as u32,
@@ -136,7 +149,8 @@ impl Packer {
 fn bound(raw: usize) -> usize {
     /// Overhead of a frame for incompressible bytes: a header of at most 14 bytes, and 3 for each piece.
     const FRAME: usize = 32;
-    compress_bound(raw) + 2 * COLUMNS * FRAME
+    let packed = compress_bound(raw) + 2 * COLUMNS * FRAME;
+    packed + packed / contents::FRACTION
 }
 
 /// Appends a frame with the content of `raw`, if there is any, and empties it. Returns the frame's length.
@@ -165,6 +179,17 @@ fn compress(
     zstd.compress_to_buffer(from, room)
 }
 
+/// Whether hits of a shape are wanted.
+pub type Wanted = dyn Fn(&Shape) -> bool + Send + Sync;
+
+/// What was in a block.
+#[derive(Debug)]
+pub(crate) struct Unpacked {
+    pub events: Vec<Event>,
+    /// Kinds of facts that were left out, and how many of each.
+    pub left_out: Vec<(u16, u32)>,
+}
+
 /// Unpacks blocks.
 pub(crate) struct Unpacker {
     zstd: zstd::bulk::Decompressor<'static>,
@@ -184,16 +209,19 @@ impl Unpacker {
     }
 
     /// The events of a block whose header is [plausible](BlockHeader::plausible) and whose body's
-    /// checksum is right. `None` if it holds anything that a writer would not have written.
-    pub fn unpack(&mut self, header: &BlockHeader, body: &[u8]) -> Option<Vec<Event>> {
+    /// checksum is right. `None` if it holds anything that a writer would not have written. With `wanted`, hits that are
+    /// not wanted are left out; old bodies are read whole.
+    pub fn unpack(&mut self, header: &BlockHeader, body: &[u8], wanted: Option<&Wanted>) -> Option<Unpacked> {
         self.raw.resize(header.raw as usize, 0);
         let length = self.zstd.decompress_to_buffer(body, self.raw.as_mut_slice()).ok()?;
         if length != self.raw.len() {
             return None;
         }
         match header.encoding {
-            ENCODING_TIMES_FACTS => rows::read(header, &self.raw),
-            _ => self.columns.read(header, &self.raw),
+            ENCODING_TIMES_FACTS => {
+                Some(Unpacked { events: rows::read(header, &self.raw)?, left_out: Vec::new() })
+            }
+            _ => self.columns.read(header, &self.raw, wanted),
         }
     }
 }

@@ -73,6 +73,19 @@ pub(super) enum Template {
     },
 }
 
+/// What is known of a hit before it is read: a reader may leave out those that it does not want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The number of its kind of facts.
+    pub kind: u16,
+    /// Its thread.
+    pub thread: Option<u32>,
+    /// Its circuit.
+    pub circuit: Option<u32>,
+    /// Its record.
+    pub record: Option<u32>,
+}
+
 /// The owner of a sequence of hits: a thread or a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
@@ -249,6 +262,47 @@ impl Template {
             | Template::Cause { place, .. } => Owner::Thread(place.thread),
             Template::CaPut { circuit, .. } | Template::CaAnswer { circuit, .. } => Owner::Circuit(circuit),
         }
+    }
+
+    /// The number of their kind of facts.
+    pub fn number(&self) -> u16 {
+        match self {
+            Template::Process { .. } => 17,
+            Template::Complete { .. } => 18,
+            Template::Put { .. } => 16,
+            Template::Cause { .. } => 19,
+            Template::CaPut { .. } => 14,
+            Template::CaAnswer { .. } => 15,
+        }
+    }
+
+    /// Whether they have values that are not numbers.
+    pub fn has_bytes(&self) -> bool {
+        match self {
+            Template::Process { .. } | Template::Cause { .. } | Template::CaAnswer { .. } => false,
+            Template::Complete { value, .. } => *value == Class::Bytes,
+            Template::Put { requested, old, .. } => [*requested, *old].contains(&Class::Bytes),
+            Template::CaPut { eight, .. } => !eight,
+        }
+    }
+
+    /// What is known of such hits with this record before they are read.
+    pub fn shape(&self, record: u32) -> Shape {
+        let (thread, circuit) = match self.owner() {
+            Owner::Thread(thread) => (Some(thread), None),
+            Owner::Circuit(circuit) => (None, Some(circuit)),
+        };
+        let named = !matches!(
+            self,
+            Template::Cause { named: false, .. } | Template::CaPut { .. } | Template::CaAnswer { .. }
+        );
+        Shape { kind: self.number(), thread, circuit, record: named.then_some(record) }
+    }
+
+    /// The call site of these hits, if they have one.
+    pub fn site(&self) -> Option<u32> {
+        let mut template = *self;
+        template.place().map(|place| place.site)
     }
 
     /// The kinds of its numbers.

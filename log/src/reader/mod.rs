@@ -7,6 +7,7 @@
 //! [`find()`] finds the segments that a path denotes; [`Segment`] reads one; [`Ahead`] reads one on a thread of its
 //! own, while its caller works on others; [`verify()`] checks that a run's log is sound.
 
+mod about;
 mod ahead;
 mod error;
 mod find;
@@ -14,6 +15,8 @@ mod segment;
 mod verify;
 mod window;
 
+pub use crate::block::{Classes, Contents, Set, Shape, ThreadContents, Wanted};
+pub use about::{About, Choice};
 pub use ahead::Ahead;
 pub use error::{Cause, Damage, ReadError};
 pub use find::{find, SegmentFile};

@@ -1,12 +1,13 @@
 //! Reads one segment, block by block.
 
+use super::about::{About, Choice, Choose};
 use super::error::{Cause, Damage, ReadError};
 use super::window::Window;
-use crate::block::Unpacker;
+use crate::block::{Classes, Contents, Unpacked, Unpacker, FRAME_HEADER};
 use crate::event::Event;
 use crate::format::{
-    BadHeader, BlockHeader, SegmentHeader, BLOCK_HEADER, BLOCK_MAGIC, FACTS, FIRST_BLOCK, FLAG_DEFINES,
-    FLAG_KEYFRAME, KNOWN_INCOMPATIBLE, SEGMENT_HEADER, SEGMENT_MAGIC, VERSION,
+    BadHeader, BlockHeader, SegmentHeader, BLOCK_HEADER, BLOCK_MAGIC, FACTS, FIRST_BLOCK, FLAG_CONTENTS,
+    FLAG_DEFINES, FLAG_KEYFRAME, KNOWN_INCOMPATIBLE, SEGMENT_HEADER, SEGMENT_MAGIC, VERSION,
 };
 use std::collections::VecDeque;
 use std::fs::{self, File, FileType, Metadata};
@@ -28,6 +29,12 @@ pub struct Block {
     /// Its events, in the order of time, except that definitions come before everything that was pushed after them, and
     /// ends come after everything that was pushed before them.
     pub events: Vec<Event>,
+    /// What was known of it before it was unpacked, if that [was asked for](Segment::choose).
+    pub about: Option<Box<About>>,
+    /// Whether it was passed over: it has events, but none was read.
+    pub passed: bool,
+    /// Kinds of hits that were left out, by their number, and how many of each.
+    pub left_out: Vec<(u16, u32)>,
 }
 
 /// Limit on a segment's content. Beyond it, the reader concludes that no recorder wrote the segment.
@@ -71,6 +78,7 @@ pub struct Segment<R = File> {
     since: u64,
     until: u64,
     ended: bool,
+    chooses: Option<Box<Choose>>,
     limit: Limit,
     /// Bytes of the unpacked blocks, their work as the limit measures it, and the number of their events.
     read: (u64, u64, u64),
@@ -165,6 +173,7 @@ impl<R: Read + Seek> Segment<R> {
             since,
             until,
             ended: false,
+            chooses: None,
             limit,
             read,
         })
@@ -184,6 +193,12 @@ impl<R: Read + Seek> Segment<R> {
     /// From now on, skips blocks without definitions and ends.
     pub fn only_definitions(&mut self) {
         self.only(u64::MAX, u64::MAX);
+    }
+
+    /// From now on, asks before a block is unpacked. Blocks that are passed over are checked, and given without events, so
+    /// that their damage is found, and limits count, as if they were read. Keyframes are always read.
+    pub fn choose(&mut self, choose: impl Fn(&About) -> Choice + Send + 'static) {
+        self.chooses = Some(Box::new(choose));
     }
 
     /// From now on, stops where the segment exceeds `limit`, and reports it. By default there is no limit.
@@ -215,26 +230,70 @@ impl<R: Read + Seek> Segment<R> {
                 Ok(Found::Block(block)) => return Some(Ok(block)),
                 Ok(Found::Damage(damage)) => return Some(Err(damage)),
                 Ok(Found::Skipped) => {}
-                Err(error) => {
-                    self.ended = true;
-                    let cause = Cause::Io(error.to_string());
-                    let (offset, length) = (self.window.offset(), self.window.left());
-                    return Some(Err(Damage { offset, length, blocks: 0, times: None, cause }));
-                }
+                Err(error) => return Some(Err(self.failed(&error))),
             }
         }
     }
 
-    fn step(&mut self) -> io::Result<Found> {
+    /// What the next block holds, as far as that is known without unpacking it, or the damage in its place; `None` at
+    /// the end. Reads no bodies, so it neither finds nor trusts what is damaged in them.
+    pub fn next_about(&mut self) -> Option<Result<About, Damage>> {
+        /// Bytes of a block that are looked at: its header and most lists of contents.
+        const SIP: usize = 1 << 10;
+        self.window.sip(SIP);
+        loop {
+            if let Some(damage) = self.pending.pop_front() {
+                return Some(Err(damage));
+            }
+            if self.ended || self.window.left() == 0 {
+                return None;
+            }
+            let found = match self.next_header() {
+                Ok(Ok((header, length))) => self.pass_over(&header, length).map(Ok),
+                Ok(Err(Found::Damage(damage))) => Ok(Err(damage)),
+                Ok(Err(_)) => continue,
+                Err(error) => Err(error),
+            };
+            return Some(found.unwrap_or_else(|error| Err(self.failed(&error))));
+        }
+    }
+
+    fn pass_over(&mut self, header: &BlockHeader, length: u64) -> io::Result<About> {
+        let offset = self.window.offset();
+        let contents = self.contents(header)?;
+        self.window.pass(length)?;
+        Ok(about(header, offset, length, contents))
+    }
+
+    /// The list of contents of the block that is next.
+    fn contents(&mut self, header: &BlockHeader) -> io::Result<Option<Contents>> {
+        if header.flags & FLAG_CONTENTS == 0 {
+            return Ok(None);
+        }
+        let stored = header.stored as usize;
+        let begins = self.window.look(BLOCK_HEADER + FRAME_HEADER.min(stored))?;
+        let frame = begins.get(BLOCK_HEADER..).and_then(Contents::frame_length);
+        let Some(frame) = frame.filter(|frame| *frame <= stored) else { return Ok(None) };
+        let bytes = self.window.look(BLOCK_HEADER + frame)?;
+        Ok(bytes.get(BLOCK_HEADER..BLOCK_HEADER + frame).and_then(Contents::read))
+    }
+
+    /// Ends the reading after an error.
+    fn failed(&mut self, error: &io::Error) -> Damage {
+        self.ended = true;
+        let cause = Cause::Io(error.to_string());
+        let (offset, length) = (self.window.offset(), self.window.left());
+        Damage { offset, length, blocks: 0, times: None, cause }
+    }
+
+    /// The header of the next block and the block's length, or what is found in its place.
+    fn next_header(&mut self) -> io::Result<Result<(BlockHeader, u64), Found>> {
         let offset = self.window.offset();
         let Ok(header) = block_header(self.window.look(BLOCK_HEADER)?) else {
-            return self.resynchronise();
+            return self.resynchronise().map(Err);
         };
         let length = (BLOCK_HEADER as u64) + u64::from(header.stored);
-        let bad = |length, blocks: u32, cause| {
-            let times = (blocks > 0 && cause != Cause::Missing).then_some((header.first, header.last));
-            Ok(Found::Damage(Damage { offset, length, blocks, times, cause }))
-        };
+        let bad = |length, blocks, cause| Ok(Err(damage(&header, offset, length, blocks, cause)));
         let whole = length <= self.window.left();
         if !header.plausible() {
             // The checksum is right, but no writer makes such lengths: they can't be trusted.
@@ -257,6 +316,16 @@ impl<R: Read + Seek> Segment<R> {
             self.window.pass(length)?;
             return bad(length, 1, Cause::Cut);
         }
+        Ok(Ok((header, length)))
+    }
+
+    fn step(&mut self) -> io::Result<Found> {
+        let (header, length) = match self.next_header()? {
+            Ok(found) => found,
+            Err(found) => return Ok(found),
+        };
+        let offset = self.window.offset();
+        let bad = |length, blocks, cause| Ok(damage(&header, offset, length, blocks, cause));
         let keyframe = header.flags & FLAG_KEYFRAME != 0;
         if !keyframe && self.unwanted(&header) {
             self.window.pass(length)?;
@@ -266,23 +335,48 @@ impl<R: Read + Seek> Segment<R> {
             self.ended = true;
             return bad(self.window.left(), 0, Cause::Inflated { events: self.read.2 });
         }
+        let (about, choice) = match &self.chooses {
+            Some(_) => {
+                let contents = self.contents(&header)?;
+                let about = about(&header, offset, length, contents);
+                let choice = self.chooses.as_ref().filter(|_| !keyframe).map(|choose| choose(&about));
+                (Some(Box::new(about)), choice.unwrap_or(Choice::Read))
+            }
+            None => (None, Choice::Read),
+        };
         let bytes = self.window.look(length as usize)?;
         let Some(body) = bytes.get(BLOCK_HEADER..length as usize) else {
             self.ended = true; // the file was truncated while it was read
             return bad(length, 1, Cause::Cut);
         };
+        let newer = self.header.facts > FACTS;
+        let cause = if newer { Cause::Newer } else { Cause::Content };
         let outcome = if crc32fast::hash(body) != header.body_crc {
             Err(Cause::Checksum)
         } else if !Unpacker::knows(header.encoding) {
             Err(Cause::Newer)
         } else {
-            let newer = self.header.facts > FACTS;
-            self.unpacker.unpack(&header, body).ok_or(if newer { Cause::Newer } else { Cause::Content })
+            match &choice {
+                Choice::Pass => Ok(Unpacked { events: Vec::new(), left_out: Vec::new() }),
+                Choice::Read => self.unpacker.unpack(&header, body, None).ok_or(cause),
+                Choice::Only(wanted) => self.unpacker.unpack(&header, body, Some(&**wanted)).ok_or(cause),
+            }
         };
         self.window.pass(length)?;
         match outcome {
-            Ok(events) => {
-                Ok(Found::Block(Block { offset, length, sequence: header.sequence, keyframe, events }))
+            Ok(Unpacked { events, left_out }) => {
+                let passed = matches!(choice, Choice::Pass);
+                let sequence = header.sequence;
+                Ok(Found::Block(Block {
+                    offset,
+                    length,
+                    sequence,
+                    keyframe,
+                    events,
+                    about,
+                    passed,
+                    left_out,
+                }))
             }
             Err(cause) => bad(length, 1, cause),
         }
@@ -331,6 +425,27 @@ impl<R: Read + Seek> Segment<R> {
         let length = self.window.offset() - offset;
         let cause = if torn { Cause::Cut } else { Cause::Garbage };
         Ok(Found::Damage(Damage { offset, length, blocks: missing, times: None, cause }))
+    }
+}
+
+/// Damage in the place of a block.
+fn damage(header: &BlockHeader, offset: u64, length: u64, blocks: u32, cause: Cause) -> Found {
+    let times = (blocks > 0 && cause != Cause::Missing).then_some((header.first, header.last));
+    Found::Damage(Damage { offset, length, blocks, times, cause })
+}
+
+fn about(header: &BlockHeader, offset: u64, length: u64, contents: Option<Contents>) -> About {
+    About {
+        offset,
+        length,
+        sequence: header.sequence,
+        keyframe: header.flags & FLAG_KEYFRAME != 0,
+        defines: header.flags & FLAG_DEFINES != 0,
+        first: header.first,
+        last: header.last,
+        count: header.count,
+        classes: Classes::of(header.flags),
+        contents,
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Window<R> {
     passed: usize,
     /// Offset in the file of the rest.
     offset: u64,
+    /// Number of bytes to read at once.
+    chunk: usize,
     /// The file's length when it was opened. Bytes written later are not read.
     length: u64,
 }
@@ -22,7 +24,12 @@ impl<R: Read + Seek> Window<R> {
     pub fn new(mut file: R) -> io::Result<Self> {
         let length = file.seek(SeekFrom::End(0))?;
         file.rewind()?;
-        Ok(Window { file, buffer: Vec::new(), passed: 0, offset: 0, length })
+        Ok(Window { file, buffer: Vec::new(), passed: 0, offset: 0, chunk: CHUNK, length })
+    }
+
+    /// From now on, reads no more than `chunk` bytes beyond those that are looked at.
+    pub fn sip(&mut self, chunk: usize) {
+        self.chunk = chunk;
     }
 
     pub fn offset(&self) -> u64 {
@@ -40,7 +47,7 @@ impl<R: Read + Seek> Window<R> {
             self.buffer.drain(..self.passed);
             self.passed = 0;
             let end = self.offset.saturating_add(self.buffer.len() as u64);
-            let missing = count.max(CHUNK) - self.buffer.len();
+            let missing = count.max(self.chunk) - self.buffer.len();
             let there = (missing as u64).min(self.length.saturating_sub(end));
             let got = (&mut self.file).take(there).read_to_end(&mut self.buffer)?;
             if (got as u64) < there {

@@ -402,6 +402,6 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
 
 /// Maximum size of a body whose block fits into `room` bytes.
 fn max_raw(room: u64) -> u64 {
-    // For noise zstd adds 1/256 of its size and some bytes.
-    room.saturating_sub(Packer::bound(0)).saturating_sub(room / 128)
+    // For noise zstd adds 1/256 of its size and some bytes, and the list of contents takes a 64th.
+    room.saturating_sub(Packer::bound(0)).saturating_sub(room / 48)
 }

@@ -2,11 +2,13 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since,
+    by_place, by_pv, by_who, growing, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Growing, Reading, Since,
     TimeZone, Until,
 };
-use crate::failure::Failure;
+use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
+use crate::follow::{follow, Timed, SETTLED};
+use crate::model::putlog::PutLine;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::puts::caputlog::Level;
@@ -14,6 +16,7 @@ use crate::output::puts::{find, Options, PutFormat, BURST, FORMATS};
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 command! {
     /// Show the put log: who wrote what to which PV, from where, and with what result. By default, puts from outside the
@@ -43,7 +46,7 @@ command! {
         #[argh(switch)]
         pub all: bool,
     } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho,
-        by_place: ByPlace, time_zone: TimeZone, reading: Reading
+        by_place: ByPlace, growing: Growing, time_zone: TimeZone, reading: Reading
 }
 
 fn parse_format(name: &str) -> Result<&'static PutFormat, String> {
@@ -89,9 +92,31 @@ impl Puts {
     }
 }
 
+/// Wall-clock time before which nothing more comes from a log that grows on this machine.
+fn settled() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let settled = now.saturating_sub(SETTLED * 3);
+    i64::try_from(settled.as_nanos()).unwrap_or(i64::MAX)
+}
+
+impl Timed for PutLine {
+    fn time(&self) -> i64 {
+        self.time
+    }
+
+    fn name(&self) -> String {
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        [part(&self.host), part(&self.ioc), part(&self.pv), part(&self.client)].join("\n")
+    }
+}
+
 impl Command for Puts {
     fn reading(&self) -> Reading {
         self.into()
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        Growing::from(self).check(&self.reading())
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
@@ -103,11 +128,31 @@ impl Command for Puts {
             until: time(&zone, &self.until, Boundary::End, &logs)?,
             ..filter
         };
-        let puts = logs.puts(&filter);
         let options = self.options();
         let mut writer = (self.format.writer)(&zone, &options);
         let mut is_empty = true;
         writer.begin(out)?;
+        if self.follow {
+            let reading = self.reading();
+            return follow(
+                &reading.logs,
+                filter,
+                || reading.open_again(),
+                |logs, filter, each| {
+                    let puts = logs.puts(filter);
+                    (if self.all { puts.with_links() } else { puts }).try_for_each(each)
+                },
+                |put| match put {
+                    Some(put) => Ok(writer.write(out, put)?),
+                    None => {
+                        writer.pass(out, settled())?;
+                        Ok(out.flush()?)
+                    }
+                },
+            )
+            .map(|()| Outcome::Complete);
+        }
+        let puts = logs.puts(&filter);
         for put in if self.all { puts.with_links() } else { puts } {
             is_empty = false;
             writer.write(out, &put)?;

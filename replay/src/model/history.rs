@@ -14,7 +14,7 @@ use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
 use super::putlog::ioc_of_span;
 use super::run::{field_name, has_value, record_name};
 use super::{enum_strings, outcome};
-use crate::filter::Filter;
+use crate::filter::{Filter, Pattern};
 use iocrec_log::context::Context;
 use iocrec_log::event::{FieldId, RecordId, Value};
 use std::rc::Rc;
@@ -81,6 +81,13 @@ impl ValueLine {
             "VAL" => self.record.to_string(),
             field => format!("{}.{field}", self.record),
         }
+    }
+
+    /// Whether one of the patterns matches the PV's name. A record's name alone is its VAL.
+    pub fn is_named(&self, patterns: &[Pattern]) -> bool {
+        let (pv, value) = (self.pv(), format!("{}.VAL", self.record));
+        let is_value = &*self.field == "VAL";
+        patterns.iter().any(|pattern| pattern.matches(&pv) || is_value && pattern.matches(&value))
     }
 }
 

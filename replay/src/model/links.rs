@@ -4,10 +4,10 @@
 //! The recorder notes a record's CP links when the record is first seen to process for one, and again from time to
 //! time.
 
+use super::numbered::Numbered;
 use super::value;
 use epics::pv::link_target;
 use iocrec_log::event::{FieldId, RecordId};
-use std::collections::HashMap;
 
 /// Records remembered, snapshots of each, and links in one; bytes of a link's text (the recorder reads a kilobyte), and
 /// of all: bounds for hostile logs.
@@ -26,7 +26,7 @@ struct Snapshot {
 /// The known CP links of records.
 #[derive(Default)]
 pub struct Links {
-    records: HashMap<RecordId, Vec<Snapshot>>,
+    records: Numbered<RecordId, Vec<Snapshot>>,
     bytes: usize,
 }
 
@@ -38,7 +38,7 @@ impl Links {
         }
         self.bytes += 64 + link.len();
         if self.bytes > MAX_BYTES {
-            (self.records, self.bytes) = (HashMap::new(), 0);
+            (self.records, self.bytes) = (Numbered::default(), 0);
         }
         let link = (field, link.into());
         if let Some(last) = self.records.get_mut(&record).and_then(|snapshot| snapshot.last_mut()) {

@@ -7,17 +7,26 @@
 //!
 //! All of it is public so that tests can feed it their own events. Programs use [`Logs`](crate::Logs).
 
+pub mod activity;
+pub mod alarms;
+pub mod asides;
 pub mod caller;
 pub mod chain;
 pub mod clock;
+pub mod contention;
 pub mod engine;
 pub mod enum_strings;
 pub mod history;
 pub mod links;
+pub mod links_seen;
+pub mod naming;
+mod numbered;
 pub mod open_chains;
 pub mod order;
+pub mod origins;
 pub mod outcome;
 pub mod packets;
+pub mod profile;
 pub mod putlog;
 mod queue;
 pub mod replay;
@@ -26,4 +35,6 @@ pub mod run;
 pub mod setting;
 pub mod source;
 pub mod stack;
+mod starts;
+mod threads;
 pub mod value;

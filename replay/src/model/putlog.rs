@@ -383,10 +383,12 @@ fn processed(chain: &Chain, number: usize, put: &PutSpan) -> Option<u64> {
 
 /// Name of the IOC that a span belongs to; empty if unknown.
 pub fn ioc_of_span(context: &Context, span: &Span) -> String {
+    ioc_name(context, span).to_owned()
+}
+
+/// The same, borrowed.
+pub fn ioc_name<'a>(context: &'a Context, span: &Span) -> &'a str {
     let by_thread = span.thread.and_then(|thread| run::ioc_of_thread(context, thread));
-    let ioc = by_thread.or_else(|| match &span.kind {
-        SpanKind::Put(PutSpan { packet: Some(packet), .. }) => ioc_of_circuit(context, packet.circuit),
-        _ => None,
-    });
-    ioc.map(|ioc| ioc.name.clone()).unwrap_or_default()
+    let ioc = by_thread.or_else(|| ioc_of_circuit(context, span.packet()?.circuit));
+    ioc.map_or("", |ioc| ioc.name.as_str())
 }

@@ -1,5 +1,6 @@
 //! Runs merged by wall clock and joined into chains.
 
+use super::asides::{Aside, Asides};
 use super::chain::Chain;
 use super::engine::Engine;
 use super::order::Order;
@@ -38,6 +39,8 @@ pub struct Replay {
     ready: VecDeque<Chain>,
     ended: bool,
     notices: Rc<Notices>,
+    /// Facts beside the chains, if they are wanted.
+    asides: Option<Asides>,
 }
 
 impl Replay {
@@ -56,7 +59,20 @@ impl Replay {
             ready: VecDeque::new(),
             ended: false,
             notices: Rc::clone(notices),
+            asides: None,
         }
+    }
+
+    /// Keeps the facts beside the chains, for [`Replay::aside`].
+    pub fn with_asides(mut self) -> Self {
+        self.asides = Some(Asides::default());
+        self
+    }
+
+    /// The earliest fact beside the chains that is older than `before` (wall-clock time). All that are older than the
+    /// start of the last chain have been read; after the last chain, all have.
+    pub fn aside(&mut self, before: i64) -> Option<Aside> {
+        self.asides.as_mut()?.take(before)
     }
 
     /// Reads a batch of events of the run that is furthest behind.
@@ -66,7 +82,7 @@ impl Replay {
         let limit = others.filter_map(|(_, other)| other.next).min().unwrap_or(i64::MAX);
         let Some(reading) = self.readings.get_mut(turn) else { return self.end() };
         let mut done = Vec::new();
-        reading.advance(limit, &mut done);
+        reading.advance(limit, &mut done, &mut self.asides);
         done.drain(..).for_each(|chain| self.order.insert(chain));
         if reading.next.is_none() {
             // Finished runs are dropped, and their definitions with the last of their chains.
@@ -76,7 +92,7 @@ impl Replay {
         let now = self.readings.iter().filter_map(|reading| reading.next).min().unwrap_or(i64::MAX);
         self.readings.iter_mut().for_each(|reading| reading.idle(now, &mut done));
         done.drain(..).for_each(|chain| self.order.insert(chain));
-        let settled = self.readings.iter().map(Reading::settled).min().unwrap_or(i64::MAX);
+        let settled = self.readings.iter_mut().map(Reading::settled).min().unwrap_or(i64::MAX);
         self.order.release(settled, &mut self.ready);
         self.ended = settled > self.until;
     }
@@ -124,22 +140,34 @@ fn first(readings: &[Reading], most: usize, crowded: &mut bool) -> Option<usize>
 
 impl Reading {
     /// Reads a batch of items, or up to `limit`.
-    fn advance(&mut self, limit: i64, done: &mut Vec<Chain>) {
+    fn advance(&mut self, limit: i64, done: &mut Vec<Chain>, asides: &mut Option<Asides>) {
         let source = &mut self.source;
         let engine = self.engine.get_or_insert_with(|| Engine::new(Rc::clone(&source.run)));
         for _ in 0..BATCH {
+            // Alone, a run is read as far as it goes.
+            let alone = limit == i64::MAX;
             match source.next() {
-                Some(Item::Event(event)) => engine.push(event, done),
+                Some(Item::Event(event)) => {
+                    if let Some(asides) = asides {
+                        asides.note(&source.run, &event);
+                    }
+                    engine.push(event, done);
+                }
                 Some(Item::Ended(Fact::CircuitEnd(circuit))) => engine.forget(circuit),
                 Some(Item::Ended(_)) => {}
-                Some(Item::Gap) => engine.finish(done),
-                None => {}
+                Some(Item::Gap) => {
+                    if let Some(asides) = asides {
+                        asides.gap(&source.run, engine.now());
+                    }
+                    engine.finish(done);
+                }
+                None => break,
             }
-            self.next = source.peek();
-            if self.next.is_none_or(|next| next > limit) {
+            if !alone && source.peek().is_none_or(|next| next > limit) {
                 break;
             }
         }
+        self.next = source.peek();
         if self.next.is_none() {
             engine.finish(done);
         }
@@ -155,9 +183,9 @@ impl Reading {
     }
 
     /// Wall-clock time before which no more chains of the run begin.
-    fn settled(&self) -> i64 {
+    fn settled(&mut self) -> i64 {
         let next = self.next.unwrap_or(i64::MAX);
-        match self.engine.as_ref().and_then(Engine::oldest) {
+        match self.engine.as_mut().and_then(Engine::oldest) {
             Some(oldest) => self.source.run.wall(oldest).min(next),
             None => next,
         }

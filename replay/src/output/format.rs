@@ -21,6 +21,15 @@ pub trait Writer<T> {
     /// See [`Writer::begin`].
     fn write(&mut self, out: &mut Out, item: &T) -> io::Result<()>;
 
+    /// Writes what waits for the time to pass, as it has up to this wall-clock time (nanoseconds since 1970 UTC): the log
+    /// is being followed, and no item is older.
+    ///
+    /// # Errors
+    /// See [`Writer::begin`].
+    fn pass(&mut self, _out: &mut Out, _until: i64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Writes the part after the last item.
     ///
     /// # Errors

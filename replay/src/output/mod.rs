@@ -1,17 +1,24 @@
 //! Output: one file for each command's.
 
+pub mod alarms;
 pub mod c_number;
 pub mod caput;
 pub mod format;
+pub mod graph;
 pub mod info;
 pub mod iocs;
+mod moments;
+pub mod profile;
 pub mod puts;
 pub mod records;
+pub mod report;
 pub mod rows;
 #[cfg(test)]
 pub mod sample;
 pub mod settings;
+pub mod top;
 pub mod traces;
+pub mod values;
 pub mod verify;
 pub mod why;
 pub mod wording;

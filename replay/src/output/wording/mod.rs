@@ -1,4 +1,5 @@
 //! Wording for puts and chains, shared by all text output.
 
 pub mod cause;
+pub mod origin;
 pub mod put;

@@ -118,6 +118,10 @@ impl Writer<PutLine> for CaPutLog<'_> {
         Ok(())
     }
 
+    fn pass(&mut self, out: &mut Out, until: i64) -> io::Result<()> {
+        self.proceed(out, until)
+    }
+
     fn end(&mut self, out: &mut Out) -> io::Result<()> {
         self.proceed(out, i64::MAX)
     }
