@@ -33,7 +33,12 @@ complete -c iocreplay -n '__fish_seen_subcommand_from verify' -l no-limit -d 're
 complete -c iocreplay -n '__fish_seen_subcommand_from verify' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from verify' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l format -x -a 'text jsonl csv caputlog caputlog-json caput' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l level -x -d 'caputlog'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l burst -x -d 'caputlog'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l prefix -x -d 'caputlog'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l metadata -x -d 'caputlog-json'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l timing -d 'caput'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l all -d 'also show puts of database links and CA links'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l until -x -d 'only what began before this time'
