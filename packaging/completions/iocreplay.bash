@@ -6,7 +6,6 @@ _iocreplay() {
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms last clients iocs records report --help --version' -- "$current")
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values alarms iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -189,7 +188,6 @@ _iocreplay() {
     fi
     case $command in
     info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | last | clients | iocs | records | report) compopt -o default ;;
-    info | verify | puts | traces | why | top | profile | graph | values | alarms | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }
