@@ -64,6 +64,8 @@ pub enum UsageError {
         /// The conflict.
         conflict: Conflict,
     },
+    /// A page would be printed on a terminal.
+    ReportToTerminal,
 }
 
 /// Conflict of an output file with a log.
@@ -105,6 +107,9 @@ impl fmt::Display for UsageError {
                 };
                 write!(f, "-o {} {conflict}; name another file", file.display())
             }
+            UsageError::ReportToTerminal => f.write_str(
+                "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
+            ),
         }
     }
 }
