@@ -1,13 +1,19 @@
 //! Output: one file for each command's.
 
 pub mod alarms;
+pub mod at;
+pub mod clients;
+pub mod diff;
 pub mod format;
 pub mod graph;
 pub mod info;
 pub mod iocs;
+pub mod last;
+mod moments;
 pub mod profile;
 pub mod puts;
 pub mod records;
+pub mod report;
 pub mod rows;
 #[cfg(test)]
 pub mod sample;
