@@ -53,6 +53,7 @@ pub mod summary;
 pub mod terminal;
 pub mod time;
 mod values;
+mod width;
 
 pub use alarms::Alarms;
 pub use chains::Chains;

@@ -35,6 +35,7 @@ mod queue;
 pub mod replay;
 pub mod requests;
 pub mod run;
+pub mod series;
 pub mod setting;
 pub mod source;
 pub mod stack;

@@ -7,6 +7,7 @@ pub mod format;
 pub mod graph;
 pub mod info;
 pub mod iocs;
+pub mod plot;
 pub mod profile;
 pub mod puts;
 pub mod records;
