@@ -54,6 +54,7 @@ pub mod summary;
 pub mod terminal;
 pub mod time;
 mod values;
+mod width;
 
 pub use alarms::Alarms;
 pub use chains::Chains;

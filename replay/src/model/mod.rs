@@ -37,6 +37,7 @@ mod queue;
 pub mod replay;
 pub mod requests;
 pub mod run;
+pub mod series;
 pub mod setting;
 pub mod source;
 pub mod stack;
