@@ -163,7 +163,10 @@ fn cards(facts: &Facts) -> Vec<Card> {
                 let variables = ioc.environment.iter().map(|(name, value)| format!("{name}={value}"));
                 add("Set", variables.collect::<Vec<_>>().join(" "));
                 let seen = records.get(&number).copied().unwrap_or(0);
-                add("Records", format!("{} processed, {} times", count(seen), count(place.processed.total())));
+                add(
+                    "Records",
+                    format!("{} processed, {} times", count(seen), count(place.processed.total())),
+                );
                 add("Not probed", ioc.not_probed.join("; "));
             }
             let gaps = facts.gaps.iter().filter(|gap| gap.ioc.is_none_or(|ioc| ioc == number));
@@ -194,7 +197,8 @@ fn footer(facts: &Facts) -> Vec<String> {
         plural(facts.runs.len() as u64, "run"),
         count(bytes)
     ));
-    let mut tiers: Vec<&str> = facts.runs.iter().filter_map(|run| run.tier()).map(|(tier, ..)| tier).collect();
+    let mut tiers: Vec<&str> =
+        facts.runs.iter().filter_map(|run| run.tier()).map(|(tier, ..)| tier).collect();
     tiers.sort_unstable();
     tiers.dedup();
     lines.push(format!("tier {}", if tiers.is_empty() { "not known".to_owned() } else { tiers.join(", ") }));
@@ -233,7 +237,9 @@ mod tests {
 
     #[test]
     fn texts_become_text() {
-        for forbidden in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("] {
+        for forbidden in
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("]
+        {
             assert!(!SCRIPT.contains(forbidden), "{forbidden}");
         }
     }

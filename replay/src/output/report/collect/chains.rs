@@ -62,7 +62,8 @@ impl Notable {
         let refused = if self.refused { 1200 } else { 0 };
         let far = u64::from(self.hops.min(4)) * 200;
         // up to 64 for a length of hours, up to 64 for thousands of steps
-        let long = u64::from(64 - self.length.leading_zeros()) + 4 * u64::from(64 - self.steps.leading_zeros()).min(16);
+        let long = u64::from(64 - self.length.leading_zeros())
+            + 4 * u64::from(64 - self.steps.leading_zeros()).min(16);
         of_severity + by_person + refused + far + long + if in_focus { 500 } else { 0 }
     }
 }
@@ -225,7 +226,18 @@ fn describe(
             let detail = strings.add(&format!("{left} more steps are left out here"));
             let (kind, start) = (StepKind::More, 0);
             let ioc = NONE;
-            steps.push(Step { parent, kind, name: 0, detail, value: 0, severity: 0, start, length: None, ioc, hop: false });
+            steps.push(Step {
+                parent,
+                kind,
+                name: 0,
+                detail,
+                value: 0,
+                severity: 0,
+                start,
+                length: None,
+                ioc,
+                hop: false,
+            });
             return;
         }
         let own = u32::try_from(steps.len()).ok();
@@ -329,8 +341,12 @@ fn outcome(process: &ProcessSpan) -> &'static str {
         matches!(asked, Some(CauseKind::CallbackRequestDelayed | CauseKind::CallbackRequestProcessDelayed))
     };
     match &process.outcome {
-        Outcome::Completed(_) if process.phases.iter().any(|phase| is_delay(&phase.asked)) => " · delayed by itself",
-        Outcome::Completed(_) if process.phases.iter().any(|phase| phase.asked.is_none()) => " · asynchronous",
+        Outcome::Completed(_) if process.phases.iter().any(|phase| is_delay(&phase.asked)) => {
+            " · delayed by itself"
+        }
+        Outcome::Completed(_) if process.phases.iter().any(|phase| phase.asked.is_none()) => {
+            " · asynchronous"
+        }
         Outcome::Completed(_) => "",
         Outcome::Open => " · not seen to complete",
         Outcome::Active => " · active already, nothing done",
@@ -349,7 +365,10 @@ fn ioc_of(context: &Context, span: &Span, places: &mut Places) -> u32 {
     }
     match &span.kind {
         SpanKind::Put(put) => {
-            let ioc = put.packet.as_ref().and_then(|packet| crate::model::run::ioc_of_circuit(context, packet.circuit));
+            let ioc = put
+                .packet
+                .as_ref()
+                .and_then(|packet| crate::model::run::ioc_of_circuit(context, packet.circuit));
             ioc.map_or(NONE, |ioc| places.ioc_of(context, ioc.id))
         }
         SpanKind::Process(process) => {
