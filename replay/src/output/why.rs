@@ -1,5 +1,6 @@
 //! Causes of a PV's change: the chain from the record up to its root.
 
+use super::wording::alarm;
 use super::wording::cause::cause;
 use super::wording::put::{change, who};
 use crate::filter::{Filter, Pattern};
@@ -8,7 +9,7 @@ use crate::model::enum_strings::{self, severity_name};
 use crate::model::putlog::{ioc_of_span, root_put, PutLine};
 use crate::model::run::{field_name, has_value, record_name};
 use crate::model::value;
-use crate::out::{line, Out};
+use crate::out::{add, line, Out};
 use crate::time::Zone;
 use epics::Pv;
 use iocrec_log::event::Value;
@@ -277,6 +278,9 @@ pub struct Step {
     severity: Option<&'static str>,
     #[serde(skip)]
     text: String,
+    /// The alarm's severity and status, if any.
+    #[serde(skip)]
+    alarm: Option<(u16, u16)>,
 }
 
 /// Adds the steps from the chain's root to span `number`. If that is a CA link, returns the chain that it leads to, and
@@ -320,6 +324,7 @@ fn step(chain: &Chain, number: usize, span: &Span, link: Option<&str>, zone: &Zo
         value: serde_json::Value::Null,
         severity: None,
         text: String::new(),
+        alarm: None,
     };
     match &span.kind {
         SpanKind::Put(put) => {
@@ -364,8 +369,7 @@ fn step(chain: &Chain, number: usize, span: &Span, link: Option<&str>, zone: &Zo
                     enum_strings::push(&mut step.text, word.as_deref());
                 }
                 if completed.severity != 0 {
-                    step.text.push(' ');
-                    step.text.push_str(&enum_strings::alarm(completed.severity, completed.status));
+                    step.alarm = Some((completed.severity, completed.status));
                 }
             }
         }
@@ -454,7 +458,9 @@ impl Answer {
         }
         line!(out, "Cause: {}", self.cause)?;
         for (depth, step) in self.chain.iter().enumerate() {
-            line!(out, "  {}  {:indent$}{}", step.time, "", step.text, indent = 2 * depth.min(40))?;
+            add!(out, "  {}  {:indent$}{}", step.time, "", step.text, indent = 2 * depth.min(40));
+            step.alarm.inspect(|(severity, status)| alarm::push(out, *severity, *status));
+            line!(out)?;
         }
         Ok(())
     }
