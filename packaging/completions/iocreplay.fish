@@ -15,6 +15,7 @@ complete -c iocreplay -n __fish_use_subcommand -a values -d 'Show every value th
 complete -c iocreplay -n __fish_use_subcommand -a alarms -d 'Show how alarms changed'
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a records -d 'List the records of the IOCs that were recorded'
+complete -c iocreplay -n __fish_use_subcommand -a report -d 'Write a report'
 
 complete -c iocreplay -n '__fish_seen_subcommand_from info' -l json -d 'write JSON instead of text'
 complete -c iocreplay -n '__fish_seen_subcommand_from info' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
@@ -38,6 +39,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l user -x -d 'only 
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l client -x -d 'only puts of clients that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l follow -d 'keep reading as the log grows, until interrupted'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -s o -l output -r -F -d 'write to this file instead of standard output'
@@ -153,3 +155,12 @@ complete -c iocreplay -n '__fish_seen_subcommand_from records' -l host -x -d 'on
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -F

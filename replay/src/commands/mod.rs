@@ -42,9 +42,13 @@ commands! {
     profile: Profile, "profile";
     graph: Graph, "graph";
     values: Values, "values";
+    at: At, "at";
+    diff: Diff, "diff";
     alarms: Alarms, "alarms";
+    clients: Clients, "clients";
     iocs: Iocs, "iocs";
     records: Records, "records";
+    report: Report, "report";
 }
 
 /// Read logs of iocrec, the flight recorder for EPICS IOCs: who changed a PV, why a record processed, what an IOC was

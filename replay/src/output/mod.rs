@@ -1,6 +1,9 @@
 //! Output: one file for each command's.
 
 pub mod alarms;
+pub mod at;
+pub mod clients;
+pub mod diff;
 pub mod format;
 pub mod graph;
 pub mod info;
@@ -9,6 +12,7 @@ mod moments;
 pub mod profile;
 pub mod puts;
 pub mod records;
+pub mod report;
 pub mod rows;
 #[cfg(test)]
 pub mod sample;

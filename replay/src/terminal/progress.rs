@@ -33,6 +33,9 @@ pub fn start() {
     let mut zone = None;
     watch(move |position| {
         let now = Instant::now();
+        if position.read >= position.total {
+            return clear(); // all is read, and a log that grows is only waited for
+        }
         if now >= next && !ENDED.load(Relaxed) {
             next = now + EVERY;
             let zone = zone.get_or_insert_with(|| match UTC.load(Relaxed) {
