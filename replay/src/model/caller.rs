@@ -84,7 +84,7 @@ fn by_module(module: &str) -> Caller {
 }
 
 /// Purpose of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Serves one CA client.
     CaServer,

@@ -23,6 +23,7 @@ mod queue;
 pub mod replay;
 pub mod requests;
 pub mod run;
+pub mod selection;
 pub mod source;
 pub mod stack;
 pub mod value;
