@@ -56,7 +56,7 @@ _iocrec() {
         ;;
     esac
     case $command in
-    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --user --duration --iface --port --pid --only --exclude --no-puts --no-process --thin --max-chains --no-command-lines --tier' ;;
+    record) options='--help --dir --max-disk --max-age --pin-before --pin-after --pin-share --pin-on --pin-on-put --flush --sync --time-step --time-resolution --retain --no-snapshots --user --duration --iface --port --pid --only --exclude --no-puts --no-process --thin --max-chains --no-command-lines --tier' ;;
     watch) options='--help --user --duration --iface --port --pid --only --exclude --no-puts --no-process --thin --max-chains --no-command-lines --tier' ;;
     check) options='--help --user --json' ;;
     mark) options='--help --dir' ;;

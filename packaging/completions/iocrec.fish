@@ -23,6 +23,7 @@ complete -c iocrec -n '__fish_seen_subcommand_from record' -l sync -x -d 'longes
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l time-step -x -d 'round times down to multiples of this, at most 1ms, which makes the log smaller'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l time-resolution -x -d 'round times down to multiples of this, at most 1ms, which makes the log smaller'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l retain -x -d 'leave out as many process chains as needed for --max-disk to hold this time span, such as 24h'
+complete -c iocrec -n '__fish_seen_subcommand_from record' -l no-snapshots -d 'leave out snapshots'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l user -x -d 'only processes of this user, a name or an id'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l duration -x -d 'end after this time, such as 30s'
 complete -c iocrec -n '__fish_seen_subcommand_from record' -l iface -x -d 'capture packets on this interface of iocrec\'s own network namespace'

@@ -29,6 +29,17 @@ struct Span {
     until: String,
 }
 
+/// A span of time in which an IOC ran unseen, in wall-clock time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unseen<'a> {
+    /// Start of the IOC, or its last recorded hit.
+    pub from: Option<i64>,
+    /// First time with recorded hits; `None` for the end of the IOC or of the log.
+    pub to: Option<i64>,
+    /// The reason.
+    pub cause: &'a str,
+}
+
 /// The spans of all IOCs.
 #[derive(Default)]
 pub struct Spans(BTreeMap<IocId, Vec<Span>>);
@@ -105,20 +116,31 @@ impl Spans {
     /// The times during which an IOC ran unseen while a recorder ran.
     pub fn gaps(&self, ioc: IocId, name: &str, pid: u32, zone: &Zone) -> Vec<Gap> {
         let time = |wall: Option<i64>| wall.map(|wall| zone.format(wall, 3));
-        let gap = |from, to, cause: &str| Gap {
+        let gap = |unseen: Unseen| Gap {
             ioc: name.to_owned(),
             pid,
-            from: time(from),
-            to: time(to),
-            cause: cause.to_owned(),
+            from: time(unseen.from),
+            to: time(unseen.to),
+            cause: unseen.cause.to_owned(),
         };
+        self.unseen(ioc).into_iter().map(gap).collect()
+    }
+
+    /// The same in wall-clock time.
+    pub fn unseen(&self, ioc: IocId) -> Vec<Unseen<'_>> {
         let spans = self.0.get(&ioc).map(Vec::as_slice).unwrap_or_default();
         let before = spans.iter().filter(|span| !span.cause.is_empty());
-        let mut gaps: Vec<Gap> = before.map(|span| gap(span.unseen, span.from, &span.cause)).collect();
+        let mut gaps: Vec<Unseen> =
+            before.map(|span| Unseen { from: span.unseen, to: span.from, cause: &span.cause }).collect();
         // recording stopped in the last span and never resumed
         let last = spans.last().filter(|span| !span.until.is_empty());
-        gaps.extend(last.map(|span| gap(span.to, None, &span.until)));
+        gaps.extend(last.map(|span| Unseen { from: span.to, to: None, cause: &span.until }));
         gaps
+    }
+
+    /// The times during which an IOC was recorded, in wall-clock time; an end is `None` if it was not seen.
+    pub fn recorded(&self, ioc: IocId) -> impl Iterator<Item = (Option<i64>, Option<i64>)> + '_ {
+        self.0.get(&ioc).into_iter().flatten().map(|span| (span.from, span.to))
     }
 }
 

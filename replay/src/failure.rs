@@ -1,5 +1,6 @@
 //! The end of the program: the one place for exit codes.
 
+use crate::commands::operands::WrongOperands;
 use crate::nothing_found::NoChange;
 use crate::terminal::Terminal;
 use crate::time::NotATime;
@@ -50,8 +51,12 @@ pub enum UsageError {
         /// The other logs.
         others: Vec<String>,
     },
+    /// Names and logs are not in order.
+    Operands(WrongOperands),
     /// A text is not a valid time.
     Time(NotATime),
+    /// `--follow` never ends, so a file that is written when the answer is complete would never be there.
+    FollowIntoFile(PathBuf),
     /// The output would be written to a log.
     OutputInLog {
         /// The file given with `-o`.
@@ -59,6 +64,8 @@ pub enum UsageError {
         /// The conflict.
         conflict: Conflict,
     },
+    /// A page would be printed on a terminal.
+    ReportToTerminal,
 }
 
 /// Conflict of an output file with a log.
@@ -87,7 +94,11 @@ impl fmt::Display for UsageError {
                 write!(f, "{log} is a log; the PV comes before it: iocreplay why {pv} {log}")?;
                 others.iter().try_for_each(|other| write!(f, " {other}"))
             }
+            UsageError::Operands(error) => error.fmt(f),
             UsageError::Time(error) => error.fmt(f),
+            UsageError::FollowIntoFile(file) => {
+                write!(f, "--follow writes to standard output; leave out -o, and write > {}", file.display())
+            }
             UsageError::OutputInLog { file, conflict } => {
                 let conflict = match conflict {
                     Conflict::IsSegment => "would overwrite a log",
@@ -96,6 +107,9 @@ impl fmt::Display for UsageError {
                 };
                 write!(f, "-o {} {conflict}; name another file", file.display())
             }
+            UsageError::ReportToTerminal => f.write_str(
+                "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
+            ),
         }
     }
 }

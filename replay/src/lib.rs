@@ -7,6 +7,7 @@
 //! - [`Logs::chains`]: process chains, each a tree of spans, across threads, IOCs and hosts;
 //! - [`Logs::puts`]: the put log;
 //! - [`Logs::values`]: values of PVs over time;
+//! - [`Logs::alarms`]: how alarms changed, and why;
 //! - [`inventory`] and [`summary`]: the IOCs and records, and what is missing.
 //!
 //! ```
@@ -27,12 +28,14 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod alarms;
 pub mod attached;
 mod chains;
 pub mod commands;
 mod events;
 pub mod failure;
 mod filter;
+pub mod follow;
 pub mod inventory;
 mod logs;
 pub mod model;
@@ -41,23 +44,27 @@ pub mod nothing_found;
 mod notices;
 pub mod out;
 pub mod output;
+pub mod processes;
 pub mod program;
 mod puts;
 pub mod scan;
+pub mod states;
 mod suggest;
 pub mod summary;
 pub mod terminal;
 pub mod time;
 mod values;
 
+pub use alarms::Alarms;
 pub use chains::Chains;
 pub use events::{Events, RunEvent};
 pub use filter::{Filter, Pattern};
 pub use iocrec_log::{event, value};
 pub use logs::{Logs, OpenError, OpenOptions};
+pub use model::alarms::AlarmLine;
 pub use model::chain::Chain;
 pub use model::history::ValueLine;
 pub use model::putlog::PutLine;
 pub use notices::{Notice, Notices};
 pub use puts::Puts;
-pub use values::Values;
+pub use values::{Entry, History, Values};

@@ -1,14 +1,18 @@
 //! Opened logs: the segments of each run, and the queries on them.
 
+use crate::alarms::Alarms;
 use crate::chains::Chains;
 use crate::events::Events;
 use crate::filter::Filter;
 use crate::model::replay::Replay;
 use crate::model::source::{group, Source};
 use crate::notices::{Notice, Notices};
+use crate::output::wording::cause::cause;
+use crate::processes::Processes;
 use crate::puts::Puts;
 use crate::scan::{Blocks, Part, Scan};
-use crate::values::Values;
+use crate::states::NOTED;
+use crate::values::{History, Values};
 use iocrec_log::context::{Budget, Context};
 use iocrec_log::reader::{find, Limit, ReadError, Segment, SegmentFile};
 use std::collections::BTreeMap;
@@ -226,7 +230,29 @@ impl Logs {
     /// # Ok::<(), iocreplay::OpenError>(())
     /// ```
     pub fn values<'a>(&self, filter: &'a Filter) -> Values<'a> {
-        Values::new(self.replay(filter), filter)
+        Values::new(self.history(filter), filter)
+    }
+
+    /// Everything that the logs show of the values that match, in order of time: repeated ones, too, and whatever went
+    /// unseen, even if that was noted a while after the filter's end.
+    pub fn history<'a>(&self, filter: &'a Filter) -> History<'a> {
+        let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
+        History::new(Replay::new(self.sources(filter.since), until, &self.notices), filter)
+    }
+
+    /// The changes of alarms that match, in order of time; then the alarms that last at the end.
+    ///
+    /// ```
+    /// # let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/travelled/x86_64-6.1/log");
+    /// use iocreplay::{Filter, Logs};
+    ///
+    /// let filter = Filter::default();
+    /// let severe = Logs::open([log])?.alarms(&filter).at_least(2);
+    /// assert_eq!(severe.count(), 0);
+    /// # Ok::<(), iocreplay::OpenError>(())
+    /// ```
+    pub fn alarms<'a>(&self, filter: &'a Filter) -> Alarms<'a> {
+        Alarms::new(self.replay(filter), filter, Processes::read(self), self.end(), cause)
     }
 
     /// All chains in the filter's time range.
@@ -246,20 +272,21 @@ impl Logs {
 
     /// Wall-clock time of the last event of all runs; `None` if there is none. Reads the last segment of each run.
     pub fn end(&self) -> Option<i64> {
-        let last = self.runs.iter().filter_map(|files| files.last());
-        let ends = last.filter_map(|file| {
-            let mut context = Context::default();
-            let mut last = None;
-            for part in Scan::new([file], Blocks::All) {
-                let Part::Block(block) = part else { continue };
-                for event in &block.events {
-                    context.apply(event.time, &event.fact);
-                    last = last.max(Some(event.time));
-                }
+        self.runs.iter().filter_map(|files| self.end_of(files)).max()
+    }
+
+    /// Wall-clock time of the last event of a run. Reads its last segment.
+    pub fn end_of(&self, run: &[SegmentFile]) -> Option<i64> {
+        let mut context = Context::default();
+        let mut last = None;
+        for part in Scan::new(run.last(), Blocks::All) {
+            let Part::Block(block) = part else { continue };
+            for event in &block.events {
+                context.apply(event.time, &event.fact);
+                last = last.max(Some(event.time));
             }
-            context.wall(last?)
-        });
-        ends.max()
+        }
+        context.wall(last?)
     }
 
     /// The events of all runs from `since` (wall-clock time) on.

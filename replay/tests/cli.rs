@@ -45,6 +45,7 @@ fn help_on_every_level() {
         (vec!["puts", "--help"], "jsonl"),
         (vec!["traces", "--help"], "otlp"),
         (vec!["why", "--help"], "--at"),
+        (vec!["values", "--help"], "jsonl"),
     ] {
         let out = works(here.path(), &arguments);
         assert!(out.contains(part), "{arguments:?}: {out}");
@@ -60,6 +61,10 @@ fn bad_usage_is_exit_code_2() {
     fails(here, &["puts"], 2, &["no LOG", "iocreplay puts LOG"]);
     fails(here, &["why"], 2, &["pv"]);
     fails(here, &["why", "T:SP"], 2, &["no LOG", "iocreplay why PV LOG"]);
+    fails(here, &["values"], 2, &["pv"]);
+    fails(here, &["values", "T:SP"], 2, &["no LOG", "iocreplay values PV... LOG..."]);
+    fails(here, &["values", "log", "T:SP"], 2, &["log is a log", "iocreplay values T:SP log"]);
+    fails(here, &["values", "T:SP", "log", "logg"], 2, &["logg is neither a log", "before log"]);
     fails(here, &["puts", "--wrong", "log"], 2, &["--wrong", "--help"]);
     fails(here, &["puts", "--format", "xml", "log"], 2, &["xml", "text, jsonl or csv"]);
     fails(here, &["traces", "--format", "xml", "log"], 2, &["xml", "text or otlp"]);

@@ -78,6 +78,7 @@ impl Capture {
             no_command_lines: self.no_command_lines,
             puts: !self.no_puts,
             process: !self.no_process,
+            snapshots: None,
             duration: self.duration,
             thin: self.thin,
             retain,

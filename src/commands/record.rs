@@ -19,6 +19,7 @@ use crate::control::{self, Reply};
 use crate::directory::Guard;
 use crate::failure::Failure;
 use crate::linux::signals::{self, HangUp};
+use crate::recorder;
 use crate::recorder::chain_sampling::Retain;
 use crate::recorder::report::Report;
 use crate::recorder::store::Store;
@@ -83,6 +84,11 @@ command! {
         /// leave out as many process chains as needed for --max-disk to hold this time span, such as 24h
         #[argh(option, arg_name = "time", from_str_fn(duration))]
         pub retain: Option<Duration>,
+
+        /// leave out snapshots: the values, units and limits of all records, which are read from the IOCs' memory for
+        /// each segment and take at most 2 % of the log
+        #[argh(switch)]
+        pub no_snapshots: bool,
     } with by_user: ByUser, capture: Capture
 }
 
@@ -117,7 +123,9 @@ impl Command for Record {
         control::serve(&self.dir, answer, warn).map_err(no_thread)?;
         let retain = self.retain.map(|time| Retain { max_disk: self.max_disk, time });
         signals::catch(HangUp::IsIgnored);
-        let outcome = recording::record(Capture::from(&self).options(users, retain), &mut store);
+        let snapshots = (!self.no_snapshots).then_some(self.max_disk);
+        let options = recorder::Options { snapshots, ..Capture::from(&self).options(users, retain) };
+        let outcome = recording::record(options, &mut store);
         let (status, lines) = store.close()?;
         lines.iter().for_each(|line| complain(line));
         recording::end(outcome?);

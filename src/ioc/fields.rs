@@ -94,14 +94,18 @@ fn behind_a_pointer(
         })()),
         Form::LongString { pointer, length } => Some((|| {
             let count = number(length)?;
-            let bytes = read(pointer, Dbf::Char, count)?;
-            if bytes.len() == count as usize || bytes.contains(&0) {
-                return Some(Value::Text(until_nul(&bytes).to_vec()));
-            }
-            Some(Value::Array(Array { dbf: Dbf::Char, count, bytes }))
+            Some(long_string(&read(pointer, Dbf::Char, count)?, count))
         })()),
         _ => None,
     }
+}
+
+/// The value of a long string of `count` bytes, of which these were read: a text, or an array if it was cut.
+pub(super) fn long_string(bytes: &[u8], count: u32) -> Value {
+    if bytes.len() == count as usize || bytes.contains(&0) {
+        return Value::Text(until_nul(bytes).to_vec());
+    }
+    Value::Array(Array { dbf: Dbf::Char, count, bytes: bytes.to_vec() })
 }
 
 /// Text of a link.
@@ -180,7 +184,7 @@ fn string(memory: &Memory, from: u64) -> Option<Vec<u8>> {
 }
 
 /// Elements of `size` in the log's byte order.
-fn little_endian(bytes: &[u8], size: usize) -> Vec<u8> {
+pub(super) fn little_endian(bytes: &[u8], size: usize) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if cfg!(target_endian = "big") && matches!(size, 2 | 4 | 8) {
         bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);

@@ -6,6 +6,7 @@
 
 mod error;
 mod read;
+mod shown;
 
 use std::collections::HashMap;
 
@@ -18,6 +19,7 @@ use crate::linux::text::printable;
 use crate::linux::width::{u16_at, u32_at};
 
 pub use error::LayoutError;
+pub use shown::{Place, Shown};
 
 /// Longest name of a record type or field.
 pub(super) const MAX_NAME: usize = 60;
@@ -56,6 +58,8 @@ pub struct TypeLayout {
     pub acknowledge: Option<(u64, u64)>,
     /// Offset of its enum strings and their number: bi and bo have 2, mbbi and mbbo 16.
     pub(super) states: Option<(u16, usize)>,
+    /// Where a snapshot finds what it shows beside the value.
+    pub(super) shown: Shown,
 }
 
 /// Location of a record's value. Offsets are from the start of the record.
@@ -149,6 +153,7 @@ impl Layout {
             links: Box::default(),
             acknowledge: None,
             states: None,
+            shown: Shown::default(),
         };
         let types = types.iter().map(|line| (line.0, rtype(line))).collect();
         Layout { numbering, types, base: 0, first: 0, rdes, stat, pact, scanning: None }

@@ -138,6 +138,47 @@ impl Memory {
         heads.collect()
     }
 
+    /// The ranges (address, length) of many things, in one system call if all can be read: for each thing its bytes, one
+    /// range after the other, or `None` if not all of them can be read.
+    pub fn groups(&self, things: &[Vec<(u64, usize)>]) -> Vec<Option<Vec<u8>>> {
+        // the kernel takes no more ranges in one call
+        const MAX_RANGES: usize = 1024;
+        let mut read = Vec::with_capacity(things.len());
+        let mut rest = things;
+        while !rest.is_empty() {
+            let mut ranges = 0;
+            let fits = |thing: &&Vec<(u64, usize)>| {
+                ranges += thing.len();
+                ranges <= MAX_RANGES
+            };
+            let (some, others) = rest.split_at(rest.iter().take_while(fits).count().max(1).min(rest.len()));
+            rest = others;
+            match self.ranges(&some.concat()) {
+                Some(bytes) => {
+                    let mut bytes = bytes.as_slice();
+                    for thing in some {
+                        let length = thing.iter().map(|range| range.1).sum();
+                        let (own, others) = bytes.split_at_checked(length).unwrap_or_default();
+                        read.push(Some(own.to_vec()));
+                        bytes = others;
+                    }
+                }
+                None => read.extend(some.iter().map(|thing| self.ranges(thing))),
+            }
+        }
+        read
+    }
+
+    /// The bytes of all these ranges, one after the other.
+    fn ranges(&self, ranges: &[(u64, usize)]) -> Option<Vec<u8>> {
+        let mut remote = Vec::with_capacity(ranges.len());
+        for &(address, len) in ranges.iter().filter(|range| range.1 > 0) {
+            remote.push(RemoteIoVec { base: usize::try_from(address).ok()?, len });
+        }
+        let mut bytes = vec![0; remote.iter().map(|range| range.len).sum()];
+        (bytes.is_empty() || self.copy(self.thread, &mut bytes, &remote) == Ok(bytes.len())).then_some(bytes)
+    }
+
     /// A pointer, 0 included.
     pub fn pointer(&self, address: u64) -> Option<u64> {
         match self.width {

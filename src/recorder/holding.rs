@@ -97,6 +97,10 @@ impl Sink for Holding<'_> {
         self.sink.written()
     }
 
+    fn segments(&self) -> Option<u32> {
+        self.sink.segments()
+    }
+
     fn notice(&mut self) -> Option<String> {
         self.sink.notice()
     }

@@ -52,6 +52,7 @@ use crate::recorder::sources::hits::Hits;
 use crate::recorder::sources::readings::Readings;
 use crate::recorder::sources::sampling::Sampling;
 use crate::recorder::sources::server_threads::ServerThreads;
+use crate::recorder::sources::snapshots::Snapshots;
 
 pub use crate::recorder::host::{host, name_of};
 pub use crate::recorder::options::Options;
@@ -101,6 +102,7 @@ impl Recorder {
         let processes = Processes::new(attacher.as_ref(), &options, now);
         let (maps, transport) = kernel.map(|Kernel { maps, transport, .. }| (maps, transport)).unzip();
         let run = Run { new_records: leaves_out.any().then(Vec::new), ..Run::default() };
+        let snapshots = options.snapshots;
         let mut recorder = Loop::new(options, machine, maps, run);
         // in the order in which the loop asks them: see the module
         recorder.add(Sampling(sampler));
@@ -109,6 +111,9 @@ impl Recorder {
             recorder.add(Hits::new(transport, attacher));
         }
         recorder.add(Readings);
+        if let Some(max_disk) = snapshots {
+            recorder.add(Snapshots::new(max_disk));
+        }
         recorder.add(ServerThreads);
         recorder.add(processes);
         recorder.note_clock(now, sink);

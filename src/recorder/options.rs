@@ -27,6 +27,8 @@ pub struct Options {
     pub puts: bool,
     /// Whether to record processing.
     pub process: bool,
+    /// Whether to record snapshots, and the cap of the log, of which they may take a part.
+    pub snapshots: Option<u64>,
     /// End after this time.
     pub duration: Option<Duration>,
     /// Keep at most this many chains a second of each record that begins them.

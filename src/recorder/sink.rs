@@ -33,6 +33,11 @@ pub trait Sink {
         None
     }
 
+    /// Number of segments begun so far, if it writes segments.
+    fn segments(&self) -> Option<u32> {
+        None
+    }
+
     /// A line that people should read now, if there is one.
     fn notice(&mut self) -> Option<String> {
         None

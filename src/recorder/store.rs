@@ -308,6 +308,10 @@ impl Sink for Store {
         Some(self.report.lock().unwrap_or_else(PoisonError::into_inner).written())
     }
 
+    fn segments(&self) -> Option<u32> {
+        Some(self.report.lock().unwrap_or_else(PoisonError::into_inner).segments())
+    }
+
     fn notice(&mut self) -> Option<String> {
         self.notices.try_recv().ok()
     }

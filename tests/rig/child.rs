@@ -142,6 +142,11 @@ fn in_own_group(command: &mut Command) -> &mut Command {
 
 /// Runs a command to its end. It dies with the test's thread.
 pub fn run(command: &mut Command) -> Output {
+    run_within(command, PATIENCE)
+}
+
+/// The same for what may take longer.
+pub fn run_within(command: &mut Command, patience: Duration) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = in_own_group(command).spawn().expect("it starts");
     let mut stdout = child.stdout.take().expect("a pipe");
@@ -161,7 +166,7 @@ pub fn run(command: &mut Command) -> Output {
         if let Some(status) = child.try_wait().expect("the child can be waited for") {
             break status;
         }
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > patience {
             let _ = child.kill();
             let _ = child.wait();
             panic!("{command:?} does not end");

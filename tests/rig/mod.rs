@@ -19,7 +19,7 @@ mod recorder;
 pub mod spans;
 mod wait;
 
-pub use child::run;
+pub use child::{run, run_within};
 pub use client::Client;
 pub use ioc::Ioc;
 pub use mounts::{enter_private_mounts, mount_small};

@@ -28,8 +28,13 @@ pub struct Span {
 pub fn spans(rig: &Rig) -> Vec<Span> {
     let output = rig.replay("traces", &["--format", "otlp"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    parse(&output.stdout)
+}
+
+/// All spans in what `iocreplay traces --format otlp` printed, in the order of time.
+pub fn parse(traces: &[u8]) -> Vec<Span> {
     let mut spans = Vec::new();
-    for data in json_lines(&output.stdout) {
+    for data in json_lines(traces) {
         for resource in list(&data["resourceSpans"]) {
             for scope in list(&resource["scopeSpans"]) {
                 spans.extend(list(&scope["spans"]).iter().map(span));

@@ -32,6 +32,7 @@
 //! written, its packed bytes are added.
 
 mod blocks;
+mod estimate;
 mod failure;
 mod losses;
 mod options;
@@ -43,6 +44,7 @@ mod segment;
 mod status;
 
 pub use crate::name::Pin;
+pub use estimate::packed_size;
 pub use options::{MarkError, Options, WriteError, MIN_DISK, MIN_SEGMENT};
 pub use status::{State, Status};
 
@@ -295,6 +297,7 @@ impl<S: Storage> Writer<S> {
         self.status.pinned_share = self.share();
         self.status.deleted = self.retention.deleted();
         self.status.waiting_marks = self.waiting_marks.len();
+        self.status.begun = self.next_segment;
     }
 }
 

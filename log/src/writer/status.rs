@@ -22,6 +22,8 @@ pub struct Status {
     pub lost: u64,
     /// Number of bytes written by this run.
     pub written: u64,
+    /// Number of segments that this run has begun.
+    pub begun: u32,
     /// Length of all segments in the directory, those of earlier runs included, bytes.
     pub on_disk: u64,
     /// Bytes that they and the directory take on the disk, with the space preallocated for the open segment. Never less

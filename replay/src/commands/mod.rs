@@ -1,6 +1,7 @@
 //! The commands, one file each, with options and code. To add one, add a file here and a row in `commands!` below.
 
 pub mod command;
+pub mod operands;
 pub mod options;
 
 use argh::{ArgsInfo, FromArgs};
@@ -37,8 +38,18 @@ commands! {
     puts: Puts, "puts";
     traces: Traces, "traces";
     why: Why, "why";
+    top: Top, "top";
+    profile: Profile, "profile";
+    graph: Graph, "graph";
+    values: Values, "values";
+    at: At, "at";
+    diff: Diff, "diff";
+    alarms: Alarms, "alarms";
+    last: Last, "last";
+    clients: Clients, "clients";
     iocs: Iocs, "iocs";
     records: Records, "records";
+    report: Report, "report";
 }
 
 /// Read logs of iocrec, the flight recorder for EPICS IOCs: who changed a PV, why a record processed, what an IOC was

@@ -28,7 +28,20 @@ option_group! { $
 impl Reading {
     /// Opens the logs; notices go to standard error.
     pub fn open(&self) -> Result<Logs, Failure> {
-        let options = OpenOptions::new().no_limit(self.no_limit).on_notice(|notice| Terminal.report(notice));
+        self.open_with(true)
+    }
+
+    /// Opens the logs without notices: they were reported before.
+    pub fn open_again(&self) -> Result<Logs, Failure> {
+        self.open_with(false)
+    }
+
+    fn open_with(&self, notices: bool) -> Result<Logs, Failure> {
+        let options = OpenOptions::new().no_limit(self.no_limit).on_notice(move |notice| {
+            if notices {
+                Terminal.report(notice);
+            }
+        });
         // The reasons were reported as notices.
         options.open(&self.logs).map_err(|_| Failure::Reported)
     }
@@ -108,6 +121,25 @@ option_group! { $
 }
 
 option_group! { $
+    /// Logs that grow.
+    pub struct Growing as growing {
+        /// keep reading as the log grows, until interrupted; a row comes some seconds after its time
+        #[argh(switch)]
+        follow: bool,
+    }
+}
+
+impl Growing {
+    /// Checks that the answer can be written while the log is followed.
+    pub fn check(&self, reading: &Reading) -> Result<(), UsageError> {
+        match &reading.output {
+            Some(file) if self.follow => Err(UsageError::FollowIntoFile(file.clone())),
+            _ => Ok(()),
+        }
+    }
+}
+
+option_group! { $
     /// IOCs and hosts.
     pub struct ByPlace as by_place {
         /// only IOCs whose names match
@@ -166,6 +198,7 @@ pub fn time(
 pub fn moment(zone: &Zone, text: &str, boundary: Boundary, logs: &Logs) -> Result<i64, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+    let text = text.trim();
     let refers_to_log = refers_to_log(text);
     let end = if refers_to_log { logs.end().unwrap_or(now) } else { now };
     let parsed = zone.parse_relative(text, boundary, Reference { now, end });

@@ -4,8 +4,13 @@
 //! their names; then only the threads' names and the stack remain.
 
 use super::chain::Trigger;
+use super::numbered::Numbered;
+use super::run::Run;
 use iocrec_log::context::Context;
 use iocrec_log::event::{CallSiteId, ThreadId};
+
+/// Callers and threads that are remembered; a bound for hostile logs.
+const MAX_KNOWN: usize = 100_000;
 
 /// The function that called a probed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +88,30 @@ fn by_module(module: &str) -> Caller {
     }
 }
 
+/// Callers and roles that are known, so that names are compared once and not at every hit.
+#[derive(Default)]
+pub struct Known {
+    /// [`Run::changes`] when they were found.
+    changes: u64,
+    callers: Numbered<CallSiteId, Caller>,
+    roles: Numbered<ThreadId, Role>,
+}
+
+impl Known {
+    /// The caller at `site`, and the role of `thread`.
+    pub fn ask(&mut self, run: &Run, thread: ThreadId, site: CallSiteId) -> (Caller, Role) {
+        let full = self.callers.len() >= MAX_KNOWN || self.roles.len() >= MAX_KNOWN;
+        if self.changes != run.changes() || full {
+            self.changes = run.changes();
+            self.callers.clear();
+            self.roles.clear();
+        }
+        let caller = *self.callers.entry(site).or_insert_with(|| caller(&run.context(), site));
+        let role = *self.roles.entry(thread).or_insert_with(|| role(&run.context(), thread));
+        (caller, role)
+    }
+}
+
 /// Purpose of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
@@ -117,7 +146,7 @@ pub fn role(context: &Context, thread: ThreadId) -> Role {
         "scanOnce" => Role::ScanOnce,
         "cbLow" | "cbMedium" | "cbHigh" => Role::Callback,
         "_main_" => Role::Main,
-        name if scan_period(name).is_some() => Role::Scan,
+        name if scan_seconds(name).is_some() => Role::Scan,
         // If there are several callback threads per priority, they are numbered: cbLow-0.
         name if ["cbLow-", "cbMedium-", "cbHigh-"].iter().any(|cb| name.starts_with(cb)) => Role::Callback,
         name if name.starts_with("python") => Role::Python,
@@ -129,13 +158,17 @@ pub fn role(context: &Context, thread: ThreadId) -> Role {
 /// The period of a scan thread's records, as in SCAN: `.1 second`, `10 second`. Base 3.14 has no dash in the thread's
 /// name.
 pub fn scan_period(thread_name: &str) -> Option<String> {
+    Some(format!("{} second", scan_seconds(thread_name)?))
+}
+
+/// The number in that period: `.1`, `10`.
+pub fn scan_seconds(thread_name: &str) -> Option<&str> {
     let seconds = thread_name.strip_prefix("scan")?;
     let seconds = seconds.strip_prefix('-').unwrap_or(seconds);
     // not scanOnce
     seconds.starts_with(|first: char| first.is_ascii_digit()).then_some(())?;
     // EPICS formats the period with %g in the thread's name, and without a leading zero in the menu.
-    let seconds = seconds.strip_prefix('0').filter(|rest| rest.starts_with('.')).unwrap_or(seconds);
-    Some(format!("{seconds} second"))
+    Some(seconds.strip_prefix('0').filter(|rest| rest.starts_with('.')).unwrap_or(seconds))
 }
 
 #[cfg(test)]

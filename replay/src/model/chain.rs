@@ -9,6 +9,7 @@ use super::value;
 use iocrec_log::event::{
     CallSiteId, CauseKind, ChannelId, CircuitId, Dbf, FieldId, PutKind, RecordId, ScanListId, ThreadId, Value,
 };
+use std::ops::Deref;
 use std::rc::Rc;
 
 /// Everything that one cause set off.
@@ -60,18 +61,26 @@ pub struct Span {
 }
 
 impl Span {
+    /// The message that requested it, if it is a put seen on the network.
+    pub fn packet(&self) -> Option<&Packet> {
+        match &self.kind {
+            SpanKind::Put(put) => put.packet.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Its size in memory, in spans: a span that holds an array counts as several.
     pub fn weight(&self) -> usize {
         let values = match &self.kind {
             SpanKind::Put(put) => {
                 let after = put.after.as_ref().map_or(0, |after| value::heap(&after.value));
-                value::heap(&put.requested) + value::heap(&put.old) + after
+                size_of::<PutSpan>() + value::heap(&put.requested) + value::heap(&put.old) + after
             }
             SpanKind::Process(ProcessSpan { outcome: Outcome::Completed(completed), .. }) => {
                 value::heap(&completed.value)
             }
             SpanKind::Process(_) => 0,
-            SpanKind::Link(link) => value::heap(&link.value) + link.pv.len(),
+            SpanKind::Link(link) => size_of::<LinkSpan>() + value::heap(&link.value) + link.pv.len(),
         };
         1 + values / size_of::<Span>()
     }
@@ -79,12 +88,12 @@ impl Span {
 
 /// Kinds of spans.
 pub enum SpanKind {
-    /// A put to a record's field.
-    Put(PutSpan),
+    /// A put to a record's field. Boxed, as the last: most spans are of records that process.
+    Put(Box<PutSpan>),
     /// The processing of a record.
     Process(ProcessSpan),
     /// A put through a CA link.
-    Link(LinkSpan),
+    Link(Box<LinkSpan>),
 }
 
 /// A put.
@@ -162,11 +171,11 @@ pub struct ProcessSpan {
     /// The outcome.
     pub outcome: Outcome,
     /// Steps between start and end of an asynchronous record.
-    pub phases: Vec<Phase>,
+    pub phases: Phases,
     /// The scan list that it was processed for, if known.
     pub list: Option<ScanListId>,
     /// The origin of that request.
-    pub asked: Option<Asked>,
+    pub asked: Option<Box<Asked>>,
     /// Whether it was processed for a CP link, in the thread of the CA links or at its request.
     pub for_link: bool,
 }
@@ -215,7 +224,37 @@ pub struct Completed {
     pub status: u16,
 }
 
+/// The steps between start and end of an asynchronous record. Few records have any, so none cost a pointer.
+#[derive(Debug, Default)]
+#[allow(clippy::box_collection)] // three words fewer in every span
+pub struct Phases(Option<Box<Vec<Phase>>>);
+
+impl Phases {
+    /// Adds the next step.
+    pub fn push(&mut self, phase: Phase) {
+        self.0.get_or_insert_default().push(phase);
+    }
+}
+
+impl<'a> IntoIterator for &'a Phases {
+    type Item = &'a Phase;
+    type IntoIter = std::slice::Iter<'a, Phase>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl Deref for Phases {
+    type Target = [Phase];
+
+    fn deref(&self) -> &[Phase] {
+        self.0.as_ref().map_or(&[], |phases| phases)
+    }
+}
+
 /// A step in the processing of an asynchronous record.
+#[derive(Debug)]
 pub struct Phase {
     /// Monotonic time.
     pub time: u64,

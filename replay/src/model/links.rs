@@ -4,10 +4,10 @@
 //! The recorder notes a record's CP links when the record is first seen to process for one, and again from time to
 //! time.
 
+use super::numbered::Numbered;
 use super::value;
 use epics::pv::link_target;
 use iocrec_log::event::{FieldId, RecordId};
-use std::collections::HashMap;
 
 /// Records remembered, snapshots of each, and links in one; bytes of a link's text (the recorder reads a kilobyte), and
 /// of all: bounds for hostile logs.
@@ -26,7 +26,7 @@ struct Snapshot {
 /// The known CP links of records.
 #[derive(Default)]
 pub struct Links {
-    records: HashMap<RecordId, Vec<Snapshot>>,
+    records: Numbered<RecordId, Vec<Snapshot>>,
     bytes: usize,
 }
 
@@ -38,7 +38,7 @@ impl Links {
         }
         self.bytes += 64 + link.len();
         if self.bytes > MAX_BYTES {
-            (self.records, self.bytes) = (HashMap::new(), 0);
+            (self.records, self.bytes) = (Numbered::default(), 0);
         }
         let link = (field, link.into());
         if let Some(last) = self.records.get_mut(&record).and_then(|snapshot| snapshot.last_mut()) {
@@ -76,20 +76,30 @@ impl Links {
 
     /// The only CP link that the record had at that time, and its source.
     pub fn only(&self, time: u64, record: RecordId) -> Option<(FieldId, String)> {
+        match self.all(time, record).as_slice() {
+            [only] => Some(only.clone()),
+            _ => None,
+        }
+    }
+
+    /// All CP links that the record had at that time, and their sources; none if they are not known.
+    pub fn all(&self, time: u64, record: RecordId) -> Vec<(FieldId, String)> {
+        self.at(time, record).unwrap_or_default()
+    }
+
+    fn at(&self, time: u64, record: RecordId) -> Option<Vec<(FieldId, String)>> {
         let all = self.records.get(&record)?;
         let after = all.partition_point(|snapshot| snapshot.time <= time);
         // A link noted later was the same before, as long as nothing has changed.
         let before =
             after.checked_sub(1).and_then(|last| all.get(last)).filter(|snapshot| !snapshot.links.is_empty());
         let snapshot = before.or_else(|| all.get(after))?;
-        match snapshot.links.as_slice() {
-            [(field, link)] => {
-                let mut text = String::new();
-                value::push_lossy(&mut text, link);
-                Some((*field, link_target(&text).to_owned()))
-            }
-            _ => None,
-        }
+        let source = |(field, link): &(FieldId, Box<[u8]>)| {
+            let mut text = String::new();
+            value::push_lossy(&mut text, link);
+            (*field, link_target(&text).to_owned())
+        };
+        Some(snapshot.links.iter().map(source).collect())
     }
 }
 
@@ -111,5 +121,7 @@ mod tests {
         links.add(30, 7, 2, b"A:OTHER CPP NMS");
         assert_eq!((only(&links, 15).as_deref(), only(&links, 25)), (Some("1 A:SOURCE"), None), "one of two");
         assert_eq!(only(&links, 35), None);
+        let all: Vec<String> = links.all(35, 7).into_iter().map(|(_, source)| source).collect();
+        assert_eq!(all, ["A:SOURCE", "A:OTHER"]);
     }
 }

@@ -7,23 +7,43 @@
 //!
 //! All of it is public so that tests can feed it their own events. Programs use [`Logs`](crate::Logs).
 
+pub mod activity;
+pub mod alarms;
+pub mod asides;
 pub mod caller;
 pub mod chain;
+pub mod clients;
 pub mod clock;
+pub mod contention;
 pub mod engine;
 pub mod enum_strings;
 pub mod history;
+pub mod last;
 pub mod links;
+pub mod links_seen;
+pub mod names;
+pub mod naming;
+pub mod notes;
+mod numbered;
 pub mod open_chains;
 pub mod order;
+pub mod origins;
 pub mod outcome;
 pub mod packets;
+pub mod profile;
+pub mod properties;
 pub mod putlog;
 mod queue;
 pub mod replay;
 pub mod requests;
 pub mod run;
 pub mod selection;
+pub mod setting;
 pub mod source;
 pub mod stack;
+mod starts;
+pub mod state;
+mod threads;
+pub mod to_setting;
+pub mod unseen;
 pub mod value;

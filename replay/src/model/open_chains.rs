@@ -10,10 +10,10 @@
 
 use super::chain::{Chain, PutSpan, Span, SpanKind};
 use super::run::Run;
+use super::starts::Starts;
 use crate::time::SECOND;
 use iocrec_log::event::Value;
 use slotmap::{new_key_type, SlotMap};
-use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Longest wait for the end of a chain. Servers answer a stuck put with callback after 60 s.
@@ -70,7 +70,7 @@ pub struct OpenChains {
     run: Rc<Run>,
     slots: SlotMap<ChainKey, Slot>,
     /// Start times of all open chains.
-    starts: BTreeSet<(u64, ChainKey)>,
+    starts: Starts,
     /// Chains that may have nothing left to wait for.
     ready: Vec<ChainKey>,
     /// Weight of all chains.
@@ -85,7 +85,7 @@ impl OpenChains {
         OpenChains {
             run,
             slots: SlotMap::with_key(),
-            starts: BTreeSet::new(),
+            starts: Starts::default(),
             ready: Vec::new(),
             weight: 0,
             begun: 0,
@@ -100,7 +100,7 @@ impl OpenChains {
         self.begun += 1;
         let open_chain = OpenChain { serial, spans, weight, ready: true, ..OpenChain::default() };
         let chain = self.slots.insert(Slot::OpenChain(open_chain));
-        self.starts.insert((start, chain));
+        self.insert_start(start, chain);
         self.ready.push(chain);
         self.weight += weight;
         SpanRef { chain, span: 0 }
@@ -214,7 +214,7 @@ impl OpenChains {
         let Some(Slot::OpenChain(taken)) = self.slots.get_mut(from.chain) else { return };
         let taken = std::mem::take(taken);
         if let Some(start) = taken.spans.first().map(|root| root.start) {
-            self.starts.remove(&(start, from.chain));
+            self.starts.remove(start, from.chain);
         }
         let Some(into) = self.open_chain(onto.chain) else { return };
         into.waits += taken.waits;
@@ -242,8 +242,10 @@ impl OpenChains {
         }
         let begins = into.spans.first().map(|root| root.start);
         if let (Some(began), Some(begins)) = (began, begins) {
-            self.starts.remove(&(began, onto.chain));
-            self.starts.insert((begins, onto.chain));
+            if began != begins {
+                self.starts.remove(began, onto.chain);
+                self.insert_start(begins, onto.chain);
+            }
         }
         if let Some(slot) = self.slots.get_mut(from.chain) {
             *slot = Slot::Moved { to: onto.chain, root, offset };
@@ -263,7 +265,7 @@ impl OpenChains {
             }
         }
         self.ready = waiting;
-        while let Some(&(start, chain)) = self.starts.first() {
+        while let Some((start, chain)) = self.first() {
             if start.saturating_add(LIMIT) > now && self.weight <= MAX_SPANS {
                 break;
             }
@@ -273,7 +275,7 @@ impl OpenChains {
 
     /// Gives out all chains.
     pub fn clear(&mut self, out: &mut Vec<Chain>) {
-        while let Some(&(_, chain)) = self.starts.first() {
+        while let Some((_, chain)) = self.first() {
             let open =
                 matches!(self.slots.get(chain), Some(Slot::OpenChain(open_chain)) if open_chain.waits > 0);
             self.take(chain, open, out);
@@ -282,8 +284,16 @@ impl OpenChains {
     }
 
     /// Start of the oldest open chain.
-    pub fn oldest(&self) -> Option<u64> {
-        self.starts.first().map(|(start, _)| *start)
+    pub fn oldest(&mut self) -> Option<u64> {
+        self.first().map(|(start, _)| start)
+    }
+
+    fn first(&mut self) -> Option<(u64, ChainKey)> {
+        self.starts.first(|start| begins(&self.slots, start))
+    }
+
+    fn insert_start(&mut self, start: u64, chain: ChainKey) {
+        self.starts.insert(start, chain, |start| begins(&self.slots, start));
     }
 
     fn open_chain(&mut self, chain: ChainKey) -> Option<&mut OpenChain> {
@@ -299,12 +309,20 @@ impl OpenChains {
             self.slots.remove(joined);
         }
         if let Some(root) = open_chain.spans.first() {
-            self.starts.remove(&(root.start, chain));
+            self.starts.remove(root.start, chain);
         }
         self.weight = self.weight.saturating_sub(open_chain.weight);
         let mut spans = open_chain.spans;
         end_puts(&mut spans);
         out.push(Chain { run: Rc::clone(&self.run), spans, open, serial: open_chain.serial });
+    }
+}
+
+/// Whether the chain is open and begins at that time.
+fn begins(slots: &SlotMap<ChainKey, Slot>, (start, chain): (u64, ChainKey)) -> bool {
+    match slots.get(chain) {
+        Some(Slot::OpenChain(open_chain)) => open_chain.spans.first().is_some_and(|root| root.start == start),
+        _ => false,
     }
 }
 
@@ -334,11 +352,8 @@ fn unite(packet: &mut Span, hit: Span) {
 fn end_puts(spans: &mut [Span]) {
     for number in (0..spans.len()).rev() {
         let Some(span) = spans.get_mut(number) else { continue };
-        if let SpanKind::Put(PutSpan { packet: Some(packet), .. }) = &span.kind {
-            if let Some(answer) = &packet.answer {
-                span.end = span.end.max(answer.time);
-            }
-        }
+        let answered = span.packet().and_then(|packet| packet.answer.as_ref()).map(|answer| answer.time);
+        span.end = span.end.max(answered.unwrap_or_default());
         let (parent, end) = (span.parent, span.end);
         if let Some(parent) = parent.and_then(|parent| spans.get_mut(parent)) {
             if matches!(parent.kind, SpanKind::Put(_)) {

@@ -68,9 +68,17 @@ struct Sent {
 /// Puts through the links to one target, link by link.
 type Senders = HashMap<LinkOf, BTreeMap<Key, Sent>>;
 
+/// A chain that is held.
+struct Held {
+    chain: Chain,
+    weight: usize,
+    /// Whether anything can be in its way: a put or a CA link. Most chains have neither.
+    plain: bool,
+}
+
 /// Holds chains until they can be given out.
 pub struct Order {
-    chains: BTreeMap<Key, Chain>,
+    chains: BTreeMap<Key, Held>,
     count: u64,
     /// Weight of `chains`, and its limit.
     held: usize,
@@ -93,6 +101,8 @@ pub struct Order {
     link_circuits: HashSet<Ends>,
     /// Runs that chains have come from, as addresses.
     runs: HashSet<usize>,
+    /// The latest of them.
+    latest_run: usize,
 }
 
 /// For logs of any size.
@@ -125,6 +135,7 @@ impl Order {
             cleared: 0,
             link_circuits: HashSet::new(),
             runs: HashSet::new(),
+            latest_run: 0,
         }
     }
 
@@ -133,12 +144,20 @@ impl Order {
         self.late
     }
 
+    /// Start of the earliest chain that is held (wall-clock time).
+    pub fn earliest(&self) -> Option<i64> {
+        self.chains.first_key_value().map(|(key, _)| key.0)
+    }
+
     /// Takes a chain that has ended.
     pub fn insert(&mut self, chain: Chain) {
         let Some(root) = chain.root() else { return };
         let key = (chain.run.wall(root.start), chain.serial, self.count);
         self.count += 1;
-        self.runs.insert(address(&chain));
+        if self.latest_run != address(&chain) {
+            self.latest_run = address(&chain);
+            self.runs.insert(self.latest_run);
+        }
         if let Some(target) = put_target(&chain) {
             self.puts.entry(target).or_default().insert(key);
         }
@@ -160,20 +179,33 @@ impl Order {
     }
 
     fn hold(&mut self, key: Key, chain: Chain) {
-        self.held += weight(&chain, 0);
+        let (weight, plain) = (weight(&chain, 0), is_plain(&chain));
+        self.held += weight;
         if let Some((record, at)) = written(key, &chain) {
             self.written.entry(record).or_default().insert(at, key);
         }
-        self.chains.insert(key, chain);
+        self.chains.insert(key, Held { chain, weight, plain });
     }
 
     /// Moves the chains that began before `until` to `ready`; no more of these will come.
     pub fn release(&mut self, until: i64, ready: &mut VecDeque<Chain>) {
-        while let Some((&first, chain)) = self.chains.first_key_value() {
+        while let Some(earliest) = self.chains.first_entry() {
+            let (first, full) = (*earliest.key(), self.held > self.most);
+            let due = first.0 < until;
+            if earliest.get().plain {
+                if !due && !full {
+                    break;
+                }
+                let Held { chain, weight, .. } = earliest.remove();
+                self.held = self.held.saturating_sub(weight);
+                self.note_given_out(first, due);
+                ready.push_back(chain);
+                continue;
+            }
+            let Some(Held { chain, .. }) = self.chains.get(&first) else { break };
             let key = self.leader(first, chain).or_else(|| self.before(first, chain)).unwrap_or(first);
-            let waits = self.chains.get(&key).map_or(i64::MIN, |chain| waits_until(chain, 0));
-            let full = self.held > self.most;
-            let due = first.0 < until && waits < until;
+            let waits = self.chains.get(&key).map_or(i64::MIN, |held| waits_until(&held.chain, 0));
+            let due = due && waits < until;
             if !due && !full {
                 break;
             }
@@ -185,10 +217,7 @@ impl Order {
                 self.hold(key, chain);
                 break;
             }
-            self.late += u64::from(key.0 < self.gone);
-            if !due {
-                self.gone = self.gone.max(key.0);
-            }
+            self.note_given_out(key, due);
             if !self.is_copy(key, &chain) {
                 ready.push_back(chain);
             }
@@ -205,6 +234,14 @@ impl Order {
                 !senders.is_empty()
             });
             self.sent_count = self.sent.values().flat_map(HashMap::values).map(BTreeMap::len).sum();
+        }
+    }
+
+    /// Notes that a chain is given out, and whether all that began earlier have been.
+    fn note_given_out(&mut self, key: Key, due: bool) {
+        self.late += u64::from(key.0 < self.gone);
+        if !due {
+            self.gone = self.gone.max(key.0);
         }
     }
 
@@ -248,7 +285,7 @@ impl Order {
         for other in
             self.puts.get(&target).into_iter().flat_map(|keys| keys.range(near.clone()).take(MAX_COPIES))
         {
-            match self.chains.get(other).and_then(same_put) {
+            match self.chains.get(other).and_then(|held| same_put(&held.chain)) {
                 Some(true) if put.kind.is_none() => return true,
                 // One for one: a client may write the same value twice in that time.
                 Some(_) if copies.is_empty() => copies.push(*other),
@@ -262,8 +299,8 @@ impl Order {
     }
 
     fn take(&mut self, key: Key) -> Option<Chain> {
-        let chain = self.chains.remove(&key)?;
-        self.held = self.held.saturating_sub(weight(&chain, 0));
+        let Held { chain, weight, .. } = self.chains.remove(&key)?;
+        self.held = self.held.saturating_sub(weight);
         if let Some((record, at)) = written(key, &chain) {
             if let Some(puts) = self.written.get_mut(&record) {
                 puts.remove(&at);
@@ -287,9 +324,9 @@ impl Order {
     fn resolve(&mut self, chain: &mut Chain, depth: usize) {
         let (run, own) = (Rc::clone(&chain.run), address(chain));
         for span in &mut chain.spans {
+            let SpanKind::Link(link) = &mut span.kind else { continue };
             let time = run.wall(span.start);
             let ioc = span.thread.and_then(|thread| Some(run::ioc_of_thread(&run.context(), thread)?.id));
-            let SpanKind::Link(link) = &mut span.kind else { continue };
             if !link.resolved && depth < MAX_DEPTH {
                 let target = self.target(own, ioc, time, link).and_then(|key| Some((key, self.take(key)?)));
                 if let Some((key, target)) = target {
@@ -314,7 +351,7 @@ impl Order {
         let in_time = around(time, HOST_SKEW, LINK_WAIT);
         let senders = self.sent.get(&target)?;
         for key in self.puts.get(&target)?.range(in_time).take(MAX_UNDER_WAY) {
-            let chain = self.chains.get(key)?;
+            let Held { chain, .. } = self.chains.get(key)?;
             let skew = if address(chain) == own { OWN_SKEW } else { HOST_SKEW };
             let Some(Span { kind: SpanKind::Put(put), .. }) = chain.root() else { continue };
             let differs = value::same_through_link(&link.value, &put.requested) == Some(false);
@@ -368,6 +405,12 @@ fn around(time: i64, before: i64, after: i64) -> RangeInclusive<Key> {
     (time.saturating_sub(before), 0, 0)..=(time.saturating_add(after), u64::MAX, u64::MAX)
 }
 
+/// Whether the chain has neither links nor a put as its root, so that nothing decides when it is given out but its time.
+fn is_plain(chain: &Chain) -> bool {
+    let waits = |span: &Span| matches!(span.kind, SpanKind::Link(_));
+    !matches!(chain.root(), Some(Span { kind: SpanKind::Put(_), .. })) && !chain.spans.iter().any(waits)
+}
+
 /// For a chain that begins with a put: its record, and its place among the record's puts in the order they were carried
 /// out.
 fn written(key: Key, chain: &Chain) -> Option<(RecordOf, (u64, u64))> {
@@ -399,17 +442,13 @@ fn waits_until(chain: &Chain, depth: usize) -> i64 {
 
 /// The recorded IOC that is the client of the circuit on which the chain's first put arrived, by its socket.
 fn client(chain: &Chain) -> Option<IocId> {
-    let Some(Span { kind: SpanKind::Put(PutSpan { packet: Some(packet), .. }), .. }) = chain.root() else {
-        return None;
-    };
+    let packet = chain.root()?.packet()?;
     chain.run.context().circuit_ends(packet.circuit)?.client
 }
 
 /// The ends of the circuit on which the chain's first put arrived.
 fn ends(chain: &Chain) -> Option<Ends> {
-    let Some(Span { kind: SpanKind::Put(PutSpan { packet: Some(packet), .. }), .. }) = chain.root() else {
-        return None;
-    };
+    let packet = chain.root()?.packet()?;
     let context = chain.run.context();
     let circuit = context.circuit(packet.circuit)?;
     let place = if circuit.server.ip >> 24 == 127 { place(&context, packet.circuit) } else { 0 };
@@ -448,7 +487,7 @@ fn link_key(link: &LinkSpan) -> Target {
 fn put_target(chain: &Chain) -> Option<Target> {
     let Some(Span { kind: SpanKind::Put(put), thread, .. }) = chain.root() else { return None };
     let context = chain.run.context();
-    let PutSpan { packet, record, field, .. } = put;
+    let PutSpan { packet, record, field, .. } = &**put;
     match (packet, record) {
         (Some(packet), _)
             if context.channel(packet.channel).is_some_and(|channel| !channel.pv.is_empty()) =>

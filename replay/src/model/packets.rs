@@ -6,13 +6,14 @@
 //! from the first put that fits only one circuit.
 
 use super::chain::{Answer, PutSpan};
+use super::numbered::Numbered;
 use super::open_chains::{OpenChains, SpanRef};
 use super::{run, value};
 use crate::time::SECOND;
 use epics::{Dbr, Pv};
 use iocrec_log::context::Context;
 use iocrec_log::event::{ChannelId, CircuitId, Dbf, PutKind, RecordId, ThreadId, Value};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Longest wait of a message for its hit: a server that is busy for longer is stuck.
 const HIT_WAIT: u64 = 10 * SECOND;
@@ -113,14 +114,14 @@ type Request = (CircuitId, u32, bool);
 #[derive(Default)]
 pub struct Packets {
     /// Puts waiting for their hits, in order of arrival.
-    queues: HashMap<CircuitId, VecDeque<Waiting>>,
+    queues: Numbered<CircuitId, VecDeque<Waiting>>,
     /// The circuit that a thread serves, and the reverse.
-    circuits: HashMap<ThreadId, CircuitId>,
-    threads: HashMap<CircuitId, ThreadId>,
+    circuits: Numbered<ThreadId, CircuitId>,
+    threads: Numbered<CircuitId, ThreadId>,
     /// Records of channels whose names don't identify them: aliases, and channels whose names were never seen.
-    records: HashMap<ChannelId, RecordId>,
+    records: Numbered<ChannelId, RecordId>,
     /// Puts that may still be answered.
-    asked: HashMap<Request, VecDeque<SpanRef>>,
+    asked: Numbered<Request, VecDeque<SpanRef>>,
     /// Number of puts in [`Packets::asked`], dead ones included, and the number at which dead ones are removed.
     asked_count: usize,
     asked_limit: usize,
@@ -229,7 +230,7 @@ impl Packets {
     /// those of threads whose circuit is known, and the latest few of each other thread. `last`: all of them, for the
     /// last time.
     pub fn take_hits(&mut self, now: u64, last: bool) -> Vec<(ThreadId, u64, SpanRef, bool)> {
-        let mut tries: HashMap<ThreadId, usize> = HashMap::new();
+        let mut tries: Numbered<ThreadId, usize> = Numbered::default();
         let mut taken = Vec::new();
         let mut kept = VecDeque::new();
         while let Some(hit) = self.hits.pop_back() {

@@ -12,10 +12,11 @@
 //! named.
 
 use super::chain::Trigger;
+use super::numbered::Numbered;
 use super::open_chains::SpanRef;
 use crate::time::SECOND;
 use iocrec_log::event::{CallSiteId, IocId, RecordId, ScanKind, ScanList, ScanListId, ThreadId};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Longest wait of a request for its callback thread.
 const WAIT: u64 = 10 * SECOND;
@@ -72,22 +73,22 @@ struct Run {
 /// The requests that may still make records process.
 #[derive(Default)]
 pub struct Requests {
-    places: HashMap<RecordId, Place>,
+    places: Numbered<RecordId, Place>,
     /// All lists' CALLBACKs.
-    callbacks: HashMap<Callback, Trigger>,
+    callbacks: Numbered<Callback, Trigger>,
     /// Pending requests of each CALLBACK, the oldest first; no queue is empty.
-    pending: HashMap<Callback, VecDeque<Request>>,
+    pending: Numbered<Callback, VecDeque<Request>>,
     count: usize,
-    runs: HashMap<ThreadId, Run>,
+    runs: Numbered<ThreadId, Run>,
     /// The thread that last carried out each CALLBACK.
-    served: HashMap<Callback, ThreadId>,
+    served: Numbered<Callback, ThreadId>,
     /// The pass in which each record was last processed.
-    done: HashMap<RecordId, u64>,
+    done: Numbered<RecordId, u64>,
     serial: u64,
     /// Whether chains are left out of the log.
     thinned: bool,
     /// The learned CALLBACK of a record whose list is not in the log.
-    learned: HashMap<RecordId, Callback>,
+    learned: Numbered<RecordId, Callback>,
 }
 
 impl Requests {

@@ -61,7 +61,7 @@ impl Place {
 
 /// The next thing that a run yields.
 pub enum Item {
-    /// An event.
+    /// An event. The end of an IOC comes as one, too, when it happens.
     Event(Event),
     /// A definition that has ended for good.
     Ended(Fact),
@@ -365,8 +365,8 @@ impl Source {
             // Events that were not read have passed, too.
             self.newest = self.newest.max(about.last);
         }
-        let mut wanted = Vec::with_capacity(block.events.len());
-        for event in block.events {
+        let mut events = block.events;
+        events.retain(|event| {
             self.newest = self.newest.max(event.time);
             if event.fact.class() == Class::Definition {
                 if !repeats {
@@ -376,23 +376,23 @@ impl Source {
                     }
                 }
                 // The circuit that a thread serves, and the list that a record is on at that time, matter to the chains
-                // too.
+                // too; IOCs and the times at which they were recorded, to values.
                 let for_chains = match event.fact {
                     Fact::ServerThread(_) => true,
-                    Fact::RecordScan(_) => !repeats,
+                    Fact::RecordScan(_) | Fact::Ioc(_) | Fact::Attached(_) => !repeats,
                     _ => false,
                 };
                 if !for_chains {
-                    continue;
+                    return false;
                 }
             }
             if event.time < self.since && !event.fact.class().defines() {
-                continue; // it is in a block only because of others that are wanted
+                return false; // it is in a block only because of others that are wanted
             }
             self.pending_bytes += bytes(&event.fact);
-            wanted.push(event);
-        }
-        self.pending.push(wanted);
+            true
+        });
+        self.pending.push(events);
     }
 }
 
@@ -417,6 +417,10 @@ impl Iterator for Source {
             self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
             let Some(name) = ends(&event.fact) else { return Some(Item::Event(event)) };
             self.last_end.insert(name, event.time);
+            if matches!(event.fact, Fact::IocEnd(_)) {
+                self.ends.push_back((event.time, event.fact.clone()));
+                return Some(Item::Event(event));
+            }
             self.ends.push_back((event.time, event.fact));
         }
     }

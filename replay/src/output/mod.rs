@@ -1,14 +1,28 @@
 //! Output: one file for each command's.
 
+pub mod alarms;
+pub mod at;
+pub mod clients;
+pub mod diff;
+pub mod c_number;
+pub mod caput;
 pub mod format;
+pub mod graph;
 pub mod info;
 pub mod iocs;
+pub mod last;
+mod moments;
+pub mod profile;
 pub mod puts;
 pub mod records;
+pub mod report;
 pub mod rows;
 #[cfg(test)]
 pub mod sample;
+pub mod settings;
+pub mod top;
 pub mod traces;
+pub mod values;
 pub mod verify;
 pub mod why;
 pub mod wording;

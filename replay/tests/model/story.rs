@@ -360,7 +360,8 @@ pub fn node(text: &mut String, chain: &Chain, children: &[Vec<usize>], number: u
                 });
             }
         }
-        SpanKind::Link(LinkSpan { pv, target, .. }) => {
+        SpanKind::Link(link) => {
+            let LinkSpan { pv, target, .. } = &**link;
             text.push_str(&format!("link to {pv}"));
             if let Some(target) = target {
                 text.push('\n');

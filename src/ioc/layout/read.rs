@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use epics::dbf::{Dbf, Numbering};
 
 use crate::ioc::layout::error::LayoutError;
-use crate::ioc::layout::{FieldAt, Form, Layout, Scanning, TypeLayout, MAX_NAME, STATE_BYTES};
+use crate::ioc::layout::{FieldAt, Form, Layout, Scanning, Shown, TypeLayout, MAX_NAME, STATE_BYTES};
 use crate::ioc::offsets::Database;
 use crate::linux::memory::Memory;
 use crate::linux::width::{u16_at, u32_at, Width};
@@ -63,6 +63,7 @@ impl Layout {
                 links: links.map(|field| (field.dbf, field.description)).collect(),
                 acknowledge: address("ACKT").zip(address("ACKS")),
                 states: states(&fields),
+                shown: Shown::of(&fields, record_bytes),
             };
             types.insert(node, rtype);
             node = next;

@@ -153,6 +153,7 @@ fn work_on_traced(
                 note_not_walked(env, now, claimed, found, reason.to_string());
                 ioc.shortfalls.add(Shortfall::NotWalked(reason));
             }
+            ioc.snapshots.due = true;
             return true;
         }
         Finding::Ready => {

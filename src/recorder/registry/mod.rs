@@ -15,6 +15,7 @@ pub mod owner;
 pub mod records;
 pub mod rereads;
 pub mod scan_lists;
+pub mod snapshots;
 #[cfg(test)]
 mod tests;
 pub mod threads;

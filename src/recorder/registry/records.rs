@@ -37,6 +37,16 @@ impl Records {
         self.known(address).flatten()
     }
 
+    /// The records that the user wants, with their addresses, in no order.
+    pub fn wanted(&self) -> Vec<(RecordId, u64)> {
+        self.ids.iter().filter_map(|(&address, id)| Some(((*id)?, address))).collect()
+    }
+
+    /// Number of records, those that are not wanted included.
+    pub fn count(&self) -> usize {
+        self.ids.len()
+    }
+
     /// The address of the last record that begins at or before an address.
     pub fn last_up_to(&self, address: u64) -> Option<u64> {
         self.ids.keys().copied().filter(|&record| record <= address).max()

@@ -24,8 +24,12 @@ use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::records::Records;
 use crate::recorder::registry::rereads::Rereads;
 use crate::recorder::registry::scan_lists::ScanLists;
+use crate::recorder::registry::snapshots::Snapshots;
 use crate::recorder::registry::threads::{HitPlace, KnownThread, NewThread, Step, Threads};
 use crate::recorder::shortfall::Shortfalls;
+
+/// An IOC that serves no port counts as initialized after this time, nanoseconds.
+const INITIALIZED: u64 = 30_000_000_000;
 
 /// Progress of an IOC's probes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,6 +92,8 @@ pub struct TracedIoc {
     pub after_puts: AfterPuts,
     /// Other parts of records to read after puts.
     pub rereads: Rereads,
+    /// The snapshots of its records.
+    pub snapshots: Snapshots,
     /// Clients read from its memory that the circuits have not taken over yet.
     pub clients: Vec<ServedClient>,
     /// Threads that have had no hit yet and serve a circuit.
@@ -122,6 +128,7 @@ impl TracedIoc {
             links: Links::default(),
             after_puts: AfterPuts::default(),
             rereads: Rereads::default(),
+            snapshots: Snapshots::default(),
             clients: Vec::new(),
             serving: AddressMap::default(),
         }
@@ -280,6 +287,30 @@ impl TracedIoc {
     pub fn look_for_scan_lists(&mut self, env: &mut Env<'_>, now: u64) {
         let Some(process) = &self.process else { return };
         self.scan_lists.look_again(env, now, Owner { id: self.id, process });
+    }
+
+    /// Whether its records can be read and have been initialized: iocInit gives them values that no hit shows, and then
+    /// opens the server's port.
+    pub fn can_be_read(&self, env: &Env<'_>, now: u64) -> bool {
+        let serves = !self.about.ca_ports.is_empty() || !self.about.pva_ports.is_empty();
+        let began = env.machine.clock.monotonic_of_boot(self.start);
+        let is_readable = self.process.as_ref().is_some_and(|process| process.layout.is_ok());
+        is_readable
+            && !(self.database_is_gone || self.end_noticed || self.is_stalled)
+            && (serves || now.saturating_sub(began) > INITIALIZED)
+    }
+
+    /// Takes the next step of the snapshot. Returns the bytes taken in the log.
+    pub fn step_snapshot(&mut self, env: &mut Env<'_>) -> usize {
+        let Some(process) = &self.process else { return 0 };
+        let owner = Owner { id: self.id, process };
+        self.snapshots.step(env, owner, self.image, &self.records)
+    }
+
+    /// Ends the snapshot that is under way, if any. Returns the bytes taken in the log.
+    pub fn end_snapshot(&mut self, env: &mut Env<'_>) -> usize {
+        let Some(process) = &self.process else { return 0 };
+        self.snapshots.end(env, Owner { id: self.id, process })
     }
 
     /// Checks records that began to process before a time and were not seen to complete. A record whose processing has

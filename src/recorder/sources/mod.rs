@@ -9,6 +9,7 @@ pub mod hits;
 pub mod readings;
 pub mod sampling;
 pub mod server_threads;
+pub mod snapshots;
 
 use std::os::fd::RawFd;
 use std::time::Duration;

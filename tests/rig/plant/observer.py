@@ -8,10 +8,9 @@ Commands on stdin, one JSON object a line; answers on stdout:
     {"do": "get", "pvs": [PV, ...]}        {PV: READING}
     {"do": "events"}                       {PV: [READING and "received", ...]}, all that came so far
 
-READING is {"value", "severity", "status", "stamp"}: value in the channel's own type (enums as numbers; of 64-bit
-integers, which Channel Access can't carry, by way of text; of long strings all of it; not a number as "NaN"), severity and status as numbers, stamp the
-record's TIME in nanoseconds since 1970. Reads and subscriptions put nothing, so this client is none that the log has
-puts of.
+READING is {"value", "severity", "status", "stamp"}: value in the channel's own type (enums as numbers; 64-bit integers,
+which Channel Access can't carry, by way of text; long strings whole; not a number as "NaN"), severity and status as
+numbers, stamp the record's TIME in nanoseconds since 1970 (1990 if it never processed). This client puts nothing.
 """
 
 import json

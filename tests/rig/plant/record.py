@@ -3,17 +3,17 @@
 
     IOCREC=path/to/iocrec record.py DIRECTORY [OPTION of iocrec record...]
 
-Leaves in DIRECTORY the log (log/) and the truth (truth.json), which comes from the script itself and from a client that
-only looks (observer.py), never from the recorder. Takes about 40 s. Everything runs in a network of its own with nothing
-but loopback. Needs root.
+Leaves in DIRECTORY the log (log/) and the truth (truth.json), which comes from the script itself and from a client
+that only looks (observer.py), never from the recorder. Takes half a minute. Everything runs in a network of its own
+with nothing but loopback. Needs root.
 
 truth.json has
     iocs      name, pid, port, and how it ended: at (ns since 1970), how
     clients   name in this script, library, user, host, address by port, and when it came and went
     records   IOC, type and fields as loaded, by name
     scanned   the records that a periodic scan processes; looping: those of loops, of which the observer misses values
-    puts      every put from outside, in order: when (begin, end), client, pv, dbr, requested, notify, before and after (as
-              read before begin and after end), outcome (ok, clamped, denied, ECA_PUTFAIL); client null: the IOC's shell
+    puts      every put from outside, in order: when (begin, end), client, pv, dbr, requested, notify, before and after
+              (as read before begin and after end), outcome (ok, clamped, denied, ECA_PUTFAIL); client null: the shell
     acknowledgements  which of those puts were to acknowledge an alarm; their before and after are of ACKS or ACKT
     marks     text, begin, end
     moments   by name: time, and a reading of every record then (see observer.py)
@@ -42,8 +42,8 @@ MINOR, MAJOR, INVALID = 1, 2, 3
 ECA_NORMAL, ECA_PUTFAIL, ECA_NOWTACCESS = 1, 160, 376
 # Between puts, so that nobody can take one for another's.
 PAUSE = 0.08
-# How many turns the loops take.
-TURNS, EVENT_TURNS = 6000, 300
+# How many turns the loops take: they run at full speed, and a recorder built for debugging has to keep up.
+TURNS, EVENT_TURNS = 1500, 300
 
 
 def alike():
@@ -226,7 +226,8 @@ class Plant:
             "before": before, "after": after, "outcome": "ok",
         })  # fmt: skip
         self.acknowledgements.append(len(self.puts) - 1)
-        time.sleep(PAUSE)
+        # the recorder reads what came of it from the IOC's memory, some time later
+        time.sleep(0.7)
 
     def shell(self, pv, value):
         before = self.observer.get(pv)["value"]
@@ -425,13 +426,17 @@ class Plant:
         self.put("bob", "RF:LOOP:A.PROC", LONG, 1)
         self.wait("RF:LOOP:B", float(TURNS))
         end = time.time_ns()
-        self.loops.append({"records": ["RF:LOOP:A", "RF:LOOP:B"], "by": "CP", "turns": TURNS, "begin": begin, "end": end})
+        self.loops.append(
+            {"records": ["RF:LOOP:A", "RF:LOOP:B"], "by": "CP", "turns": TURNS, "begin": begin, "end": end}
+        )
         begin = time.time_ns()
         self.put("bob", "RF:EVENT:LIMIT", DOUBLE, float(EVENT_TURNS))
         self.put("bob", "RF:EVENT:LOOP.PROC", LONG, 1)
         self.wait("RF:EVENT:LOOP", float(EVENT_TURNS))
         end = time.time_ns()
-        self.loops.append({"records": ["RF:EVENT:LOOP"], "by": "event", "turns": EVENT_TURNS, "begin": begin, "end": end})
+        self.loops.append(
+            {"records": ["RF:EVENT:LOOP"], "by": "event", "turns": EVENT_TURNS, "begin": begin, "end": end}
+        )
 
     def kill(self):
         """RF1 dies while one of its records is at it."""
@@ -450,8 +455,8 @@ class Plant:
     def end(self, recorder):
         self.mark("end of the shift")
         self.put("console", "LI:MAG1:SP", DOUBLE, 20.0, pause=0.5)
-        self.events = self.observer.ask(do="events")
         self.moment("END", without=("RF1",))
+        self.events = self.observer.ask(do="events")
         for name, about in self.clients.items():
             if about["ended"] is None:
                 self.leave(name)

@@ -5,7 +5,7 @@
 //! that.
 
 use super::{Engine, MAX_RECORDS};
-use crate::model::chain::{After, PutSpan};
+use crate::model::chain::After;
 use crate::model::open_chains::SpanRef;
 use crate::model::value;
 use crate::time::SECOND;
@@ -143,8 +143,8 @@ impl Engine {
         if value == Value::Unknown {
             return;
         }
-        if let Some(PutSpan { after, .. }) = self.chains.put_mut(at) {
-            *after = Some(Box::new(After { value, alone }));
+        if let Some(put) = self.chains.put_mut(at) {
+            put.after = Some(Box::new(After { value, alone }));
             self.chains.weigh_again(at);
             if self.judged.len() < MAX_RECORDS {
                 self.judged.push_back((self.now, at));

@@ -9,16 +9,18 @@ mod after;
 mod processing;
 mod puts;
 
-use super::caller::{self, Caller, Role};
+use super::caller::{Caller, Known, Role};
 use super::chain::Chain;
+use super::numbered::Numbered;
 use super::open_chains::{OpenChains, SpanRef};
 use super::packets::Packets;
 use super::requests::{Callback, Requests};
 use super::run::Run;
 use super::stack::{Frame, In, Puts, Thread};
+use super::threads::Threads;
 use crate::time::SECOND;
 use iocrec_log::event::{CircuitId, Event, Fact, Loss, LossSource, RecordId, ThreadId};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Interval, in the log's time, between searches for finished chains.
@@ -51,26 +53,27 @@ struct Once {
 pub struct Engine {
     run: Rc<Run>,
     chains: OpenChains,
-    threads: HashMap<ThreadId, Thread>,
+    threads: Threads,
+    known: Known,
     /// Processing that has begun but not completed.
-    open: HashMap<RecordId, SpanRef>,
+    open: Numbered<RecordId, SpanRef>,
     /// Puts with callback that have yet to write: if they find their record busy, a callback thread carries them out
     /// later, one after the other.
-    notifies: HashMap<RecordId, VecDeque<SpanRef>>,
+    notifies: Numbered<RecordId, VecDeque<SpanRef>>,
     /// The latest put to a record during its processing: the reason why the record processes once more (RPRO).
-    meanwhile: HashMap<RecordId, SpanRef>,
+    meanwhile: Numbered<RecordId, SpanRef>,
     /// `scanOnce` requests for each record.
-    asked: HashMap<RecordId, VecDeque<Once>>,
+    asked: Numbered<RecordId, VecDeque<Once>>,
     /// Whether a thread of the CA links made the latest of them that was carried out.
     once_by_link: bool,
     /// Processing that has requested a delayed callback.
-    delayed: HashMap<RecordId, SpanRef>,
+    delayed: Numbered<RecordId, SpanRef>,
     /// The processing that each delayed callback belongs to.
-    callbacks: HashMap<Callback, SpanRef>,
+    callbacks: Numbered<Callback, SpanRef>,
     /// Requests to process the records of an event or of I/O Intr.
     requests: Requests,
     /// The latest puts to fields of each record whose result has yet to be seen.
-    written: HashMap<RecordId, Vec<after::Written>>,
+    written: Numbered<RecordId, Vec<after::Written>>,
     /// Puts whose result was seen in the last seconds, and when.
     judged: VecDeque<(u64, SpanRef)>,
     packets: Packets,
@@ -86,16 +89,17 @@ impl Engine {
         Engine {
             chains: OpenChains::new(Rc::clone(&run)),
             run,
-            threads: HashMap::new(),
-            open: HashMap::new(),
-            notifies: HashMap::new(),
-            meanwhile: HashMap::new(),
-            asked: HashMap::new(),
+            threads: Threads::default(),
+            known: Known::default(),
+            open: Numbered::default(),
+            notifies: Numbered::default(),
+            meanwhile: Numbered::default(),
+            asked: Numbered::default(),
             once_by_link: false,
-            delayed: HashMap::new(),
-            callbacks: HashMap::new(),
+            delayed: Numbered::default(),
+            callbacks: Numbered::default(),
             requests: Requests::default(),
-            written: HashMap::new(),
+            written: Numbered::default(),
             judged: VecDeque::new(),
             packets: Packets::default(),
             now: 0,
@@ -145,7 +149,7 @@ impl Engine {
 
     /// Gives out everything at the end of the log or at a gap.
     pub fn finish(&mut self, out: &mut Vec<Chain>) {
-        let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
+        let threads: Vec<ThreadId> = self.threads.iter().map(|(thread, _)| thread).collect();
         for thread in threads {
             self.unwind(thread, 0);
         }
@@ -164,7 +168,7 @@ impl Engine {
     }
 
     /// Start of the oldest chain that is yet to be given out.
-    pub fn oldest(&self) -> Option<u64> {
+    pub fn oldest(&mut self) -> Option<u64> {
         self.chains.oldest()
     }
 
@@ -181,24 +185,23 @@ impl Engine {
         }
     }
 
-    fn ask(&self, thread: ThreadId, site: u32) -> (Caller, Role) {
-        let context = self.run.context();
-        (caller::caller(&context, site), caller::role(&context, thread))
+    fn ask(&mut self, thread: ThreadId, site: u32) -> (Caller, Role) {
+        self.known.ask(&self.run, thread, site)
     }
 
     /// Enters a function.
     fn enter(&mut self, thread: ThreadId, sp: i64, within: In, record: RecordId, at: SpanRef) {
-        if self.threads.get(&thread).is_some_and(|state| state.frames.len() >= MAX_FRAMES) {
+        if self.threads.get(thread).is_some_and(|state| state.frames.len() >= MAX_FRAMES) {
             self.unwind(thread, self.now);
         }
         self.chains.hold(at);
         let frame = Frame { sp, within, record, at, puts: Puts::default(), wrote: None, followed: false };
-        self.threads.entry(thread).or_default().frames.push(frame);
+        self.threads.of(thread).frames.push(frame);
     }
 
     /// Removes functions at or below `sp`, the stack pointer of a hit: they have returned.
     fn pop(&mut self, thread: ThreadId, sp: i64, time: u64) {
-        let state = self.threads.entry(thread).or_default();
+        let state = self.threads.of(thread);
         state.last = time;
         let live = state.frames.iter().rposition(|frame| frame.sp > sp).map_or(0, |deepest| deepest + 1);
         if live < state.frames.len() {
@@ -209,7 +212,7 @@ impl Engine {
 
     /// Removes completed records from the top of the stack: they have returned, since they call nothing more.
     fn leave_completed(&mut self, thread: ThreadId, time: u64) {
-        while let Some(state) = self.threads.get(&thread) {
+        while let Some(state) = self.threads.get(thread) {
             let Some(top) = state.frames.last() else { break };
             if top.within != In::Process || self.open.contains_key(&top.record) {
                 break;
@@ -221,7 +224,7 @@ impl Engine {
 
     /// Removes the `recGblFwdLink` on top of the stack, if any: it has returned.
     fn leave_forward_link(&mut self, thread: ThreadId, time: u64) {
-        while let Some(state) = self.threads.get(&thread) {
+        while let Some(state) = self.threads.get(thread) {
             if state.frames.last().is_none_or(|top| top.within != In::Complete) {
                 break;
             }
@@ -238,7 +241,7 @@ impl Engine {
 
     /// Removes functions from number `live` on: they have returned.
     fn cut(&mut self, thread: ThreadId, live: usize, time: u64) {
-        while let Some(state) = self.threads.get_mut(&thread) {
+        while let Some(state) = self.threads.get_mut(thread) {
             if state.frames.len() <= live {
                 break;
             }
@@ -261,15 +264,15 @@ impl Engine {
     fn sweep(&mut self, out: &mut Vec<Chain>) {
         let now = self.now;
         (self.swept, self.since_swept) = (now, 0);
-        if self.threads.values().map(|state| state.frames.len()).sum::<usize>() > MAX_ALL_FRAMES {
-            let threads: Vec<ThreadId> = self.threads.keys().copied().collect();
+        if self.threads.iter().map(|(_, state)| state.frames.len()).sum::<usize>() > MAX_ALL_FRAMES {
+            let threads: Vec<ThreadId> = self.threads.iter().map(|(thread, _)| thread).collect();
             threads.into_iter().for_each(|thread| self.unwind(thread, now));
         }
         let idle = |state: &Thread| !state.frames.is_empty() && state.last.saturating_add(IDLE) <= now;
         let idle: Vec<ThreadId> =
-            self.threads.iter().filter(|(_, state)| idle(state)).map(|(thread, _)| *thread).collect();
+            self.threads.iter().filter(|(_, state)| idle(state)).map(|(thread, _)| thread).collect();
         for thread in idle {
-            let Some(state) = self.threads.get(&thread) else { continue };
+            let Some(state) = self.threads.get(thread) else { continue };
             let waits = state.frames.iter().any(|frame| {
                 let open = frame.within == In::Process && self.open.contains_key(&frame.record);
                 open && self.chains.resolve(frame.at).is_some()
@@ -304,9 +307,9 @@ impl Engine {
         self.chains.take_finished(now, out);
         if self.threads.len() > MAX_THREADS {
             let limit = now.saturating_sub(IDLE);
-            self.threads.retain(|_, state| !state.frames.is_empty() || state.last > limit);
+            self.threads.retain(|state| !state.frames.is_empty() || state.last > limit);
             if self.threads.len() > MAX_RECORDS {
-                self.threads.retain(|_, state| !state.frames.is_empty());
+                self.threads.retain(|state| !state.frames.is_empty());
             }
         }
     }

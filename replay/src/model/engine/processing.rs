@@ -2,9 +2,11 @@
 
 use super::{Engine, Once, MAX_RECORDS, ONCE};
 use crate::model::caller::{Caller, Role};
-use crate::model::chain::{Asked, Completed, LinkSpan, Outcome, Phase, ProcessSpan, Span, SpanKind, Trigger};
+use crate::model::chain::{
+    Asked, Completed, LinkSpan, Outcome, Phase, Phases, ProcessSpan, Span, SpanKind, Trigger,
+};
 use crate::model::open_chains::SpanRef;
-use crate::model::requests::{Callback, Request};
+use crate::model::requests::{Callback, Place, Request};
 use crate::model::stack::{In, Thread};
 use crate::time::SECOND;
 use iocrec_log::event::{
@@ -28,7 +30,7 @@ const MAX_PHASES: usize = 32;
 struct Origin {
     parent: Option<SpanRef>,
     trigger: Trigger,
-    asked: Option<Asked>,
+    asked: Option<Box<Asked>>,
     for_link: bool,
 }
 
@@ -40,10 +42,11 @@ impl Engine {
         let (caller, role) = self.ask(thread, process.site);
         let thinned = self.run.context().chain_sampling().is_some_and(|thinning| thinning.chains > 0);
         self.requests.thin(thinned);
-        let Origin { parent, trigger, asked, for_link } = self.origin(time, process, caller, role);
+        let place = self.requests.place_of(record);
+        let Origin { parent, trigger, asked, for_link } = self.origin(time, process, caller, role, place);
         let scanned =
             matches!(trigger, Trigger::Scan | Trigger::Event | Trigger::IoInterrupt | Trigger::Python);
-        let list = self.requests.place_of(record).filter(|_| scanned).map(|place| place.list);
+        let list = place.filter(|_| scanned).map(|place| place.list);
         let outcome = if process.active { Outcome::Active } else { Outcome::Open };
         let span = Span {
             parent: None,
@@ -54,7 +57,7 @@ impl Engine {
                 record,
                 trigger,
                 outcome,
-                phases: Vec::new(),
+                phases: Phases::default(),
                 list,
                 asked,
                 for_link,
@@ -68,7 +71,8 @@ impl Engine {
             return;
         }
         self.disturb(record, at);
-        if let Some(older) = self.open.remove(&record) {
+        let older = self.open.insert(record, at);
+        if let Some(older) = older {
             if let Some(Span { kind: SpanKind::Process(older), .. }) = self.chains.span_mut(older) {
                 older.outcome = Outcome::Skipped;
             }
@@ -77,24 +81,31 @@ impl Engine {
         if let Some(meanwhile) = self.meanwhile.remove(&record) {
             self.chains.release(meanwhile);
         }
-        if self.open.len() < MAX_RECORDS {
-            self.open.insert(record, at);
+        if self.open.len() > MAX_RECORDS {
+            self.open.remove(&record);
+        } else {
             self.chains.hold(at); // for its completion
         }
         self.enter(thread, process.sp, In::Process, record, at);
         if parent.is_none() && matches!(caller, Caller::Link) && matches!(role, Role::Callback | Role::Other)
         {
             self.chains.hold_until(at, time.saturating_add(ORPHAN));
-            self.threads.entry(thread).or_default().note_orphan(process.sp, at);
+            self.threads.of(thread).note_orphan(process.sp, at);
         }
     }
 
     /// Finds the reason why a record processed, and the origin of the request.
-    fn origin(&mut self, time: u64, process: Process, caller: Caller, role: Role) -> Origin {
+    fn origin(
+        &mut self,
+        time: u64,
+        process: Process,
+        caller: Caller,
+        role: Role,
+        place: Option<Place>,
+    ) -> Origin {
         let (thread, record) = (process.thread, process.record);
         let by_caller =
             matches!(caller, Caller::ScanList | Caller::Root(Trigger::Event | Trigger::IoInterrupt));
-        let place = self.requests.place_of(record);
         let periodic = place.is_some_and(|place| place.callback.is_none());
         // The list of an event or of I/O Intr: by the record's place, otherwise by the thread.
         if by_caller && !periodic && (place.is_some() || role == Role::Callback) {
@@ -122,7 +133,7 @@ impl Engine {
 
     fn asked_for(&self, request: Option<Request>, trigger: Trigger) -> Origin {
         let parent = request.and_then(|request| request.within);
-        let asked = request.map(|Request { time, thread, site, .. }| Asked { time, thread, site });
+        let asked = request.map(|Request { time, thread, site, .. }| Box::new(Asked { time, thread, site }));
         let parent = parent.filter(|at| self.chains.resolve(*at).is_some());
         Origin { parent, trigger, asked, for_link: false }
     }
@@ -130,7 +141,7 @@ impl Engine {
     /// Empties the thread's stack: nothing on it calls what begins now.
     fn begin_root(&mut self, thread: ThreadId, time: u64) {
         self.unwind(thread, time);
-        let state = self.threads.entry(thread).or_default();
+        let state = self.threads.of(thread);
         state.orphans.clear();
         state.puts.clear();
     }
@@ -144,7 +155,7 @@ impl Engine {
             record,
             trigger,
             outcome,
-            phases: Vec::new(),
+            phases: Phases::default(),
             list: None,
             asked: None,
             for_link: false,
@@ -173,7 +184,7 @@ impl Engine {
             _ => {}
         }
         let followed = |state: &Thread| state.frames.last().is_some_and(|top| top.followed);
-        if self.threads.get(&thread).is_some_and(followed) {
+        if self.threads.get(thread).is_some_and(followed) {
             self.leave_forward_link(thread, time);
         }
         self.note_request(thread, record);
@@ -185,7 +196,7 @@ impl Engine {
             let rtype = context.record(parent.record)?.rtype;
             (!rtype.is_empty()).then_some(matches!(rtype, "fanout" | "seq" | "sseq"))
         };
-        let state = self.threads.entry(thread).or_default();
+        let state = self.threads.of(thread);
         if let Some(top) = state.frames.last_mut() {
             if let Some(put) = top.puts.take(record) {
                 return (Some(put), Trigger::Out);
@@ -221,7 +232,7 @@ impl Engine {
 
     /// Notes that a `dbProcessNotify` was only asked to process its record, if it does so before writing to it.
     fn note_request(&mut self, thread: ThreadId, record: RecordId) {
-        let Some(top) = self.threads.get(&thread).and_then(|state| state.frames.last()) else { return };
+        let Some(top) = self.threads.get(thread).and_then(|state| state.frames.last()) else { return };
         if top.within == In::Notify && top.record == record && top.wrote.is_none() {
             let at = top.at;
             if let Some(put) = self.chains.put_mut(at).filter(|put| !put.wrote && put.packet.is_none()) {
@@ -265,8 +276,7 @@ impl Engine {
         let completed = Outcome::Completed(Completed { value, severity, status });
         let own = self
             .threads
-            .entry(thread)
-            .or_default()
+            .of(thread)
             .frames
             .iter()
             .rposition(|frame| frame.within == In::Process && frame.record == record);
@@ -275,7 +285,7 @@ impl Engine {
         let Some(at) = open else {
             // It began before the recording, or its chain has been given out.
             let trigger = Trigger::Completion;
-            let phases = Vec::new();
+            let phases = Phases::default();
             let (list, asked) = (None, None);
             let kind = SpanKind::Process(ProcessSpan {
                 record,
@@ -345,7 +355,7 @@ impl Engine {
     /// Attaches orphans to an asynchronous record, which works through its links before it completes: whatever the
     /// thread has just done from a deeper frame, without a cause of its own, was the record's work.
     fn adopt(&mut self, time: u64, thread: ThreadId, sp: i64, at: SpanRef) {
-        let orphans = std::mem::take(&mut self.threads.entry(thread).or_default().orphans);
+        let orphans = std::mem::take(&mut self.threads.of(thread).orphans);
         let began = self.chains.span(at).map_or(0, |span| span.start);
         for (from, orphan) in orphans {
             let Some(span) = self.chains.span_mut(orphan) else { continue };
@@ -367,7 +377,7 @@ impl Engine {
             || self.run.context().thread(cause.thread).is_some_and(|thread| thread.name == "CAC-event");
         let ioc = self.run.context().thread(cause.thread).map_or(0, |thread| thread.ioc);
         let callback = (ioc, cause.object);
-        let state = self.threads.entry(cause.thread).or_default();
+        let state = self.threads.of(cause.thread);
         let top = state.frames.last().filter(|top| matches!(top.within, In::Process | In::Complete));
         let mut within = top.map(|top| top.at);
         let completes = top.filter(|top| top.within == In::Complete).map(|top| top.record);
@@ -392,7 +402,7 @@ impl Engine {
             let trigger = if python { Trigger::Python } else { trigger };
             // What follows from a forward link belongs to the processing of another record.
             let within = within.filter(|_| processing.is_some());
-            let served = self.requests.served(callback).and_then(|thread| self.threads.get(&thread));
+            let served = self.requests.served(callback).and_then(|thread| self.threads.get(thread));
             let last = served.map(|thread| thread.last);
             let thread = cause.thread;
             self.requests.push(Request { time, callback, trigger, within, thread, site }, last);
@@ -458,7 +468,7 @@ impl Engine {
     /// `dbCaPutLinkCallback`.
     pub(super) fn link(&mut self, time: u64, put: CaLinkPut) {
         self.pop(put.thread, put.sp, time);
-        let state = self.threads.entry(put.thread).or_default();
+        let state = self.threads.of(put.thread);
         let own = state.frames.iter().rev().find(|frame| {
             frame.within == In::Process && put.record.is_none_or(|record| record == frame.record)
         });
@@ -466,7 +476,7 @@ impl Engine {
         // Other frames are stale: only a record that is processing follows its links.
         let parent = own.map(|frame| frame.at).or(open);
         let CaLinkPut { thread, record, pv, value, .. } = put;
-        let kind = SpanKind::Link(LinkSpan { record, pv, value, resolved: false, target: None });
+        let kind = SpanKind::Link(Box::new(LinkSpan { record, pv, value, resolved: false, target: None }));
         let span = Span { parent: None, thread: Some(thread), start: time, end: time, kind };
         match parent {
             Some(parent) => self.chains.add(parent, span),

@@ -34,7 +34,7 @@ impl Engine {
             thread: None,
             start: time,
             end: time,
-            kind: SpanKind::Put(PutSpan {
+            kind: SpanKind::Put(Box::new(PutSpan {
                 kind: None,
                 site: 0,
                 record: None,
@@ -48,7 +48,7 @@ impl Engine {
                 written: None,
                 only_processes: false,
                 packet: Some(Box::new(packet)),
-            }),
+            })),
         });
         self.chains.hold(at); // for its hit
         self.chains.hold_until(at, time.saturating_add(REFUSAL));
@@ -96,7 +96,7 @@ impl Engine {
         let is_link = |field| self.run.context().field(field).is_some_and(|field| field.dbf.is_link());
         let old_link = (kind == PutKind::PutField && field.is_some_and(is_link)).then(|| put.old.clone());
         let within = if kind == PutKind::Notify { In::Notify } else { In::PutField };
-        let state = self.threads.entry(thread).or_default();
+        let state = self.threads.of(thread);
         let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
         // In these threads everything begins with a put, unless site-specific code called it.
         let served = matches!(role, Role::CaServer | Role::CaLink)
@@ -173,7 +173,7 @@ impl Engine {
     fn write(&mut self, time: u64, put: Put, caller: Caller, role: Role) {
         let (thread, record, sp) = (put.thread, put.record, put.sp);
         self.leave_forward_link(thread, time); // which writes to no field
-        let state = self.threads.entry(thread).or_default();
+        let state = self.threads.of(thread);
         let top = state.frames.last().map(|frame| (frame.within, frame.record, frame.at));
         // A put writes once: anything not called from its `dbPut` comes after it.
         let over = state.frames.last().is_some_and(|frame| {
@@ -185,7 +185,7 @@ impl Engine {
                 if of == record && !self.chains.put(at).is_some_and(|put| put.wrote) =>
             {
                 self.fill(time, at, put);
-                if let Some(top) = self.threads.entry(thread).or_default().top() {
+                if let Some(top) = self.threads.of(thread).top() {
                     top.wrote = Some(sp);
                 }
                 self.note_meanwhile(record, at);
@@ -196,7 +196,7 @@ impl Engine {
                 self.found(record, put.field, &put.old);
                 let at = self.chains.add(at, put_span(time, put));
                 self.note_meanwhile(record, at);
-                if let Some(top) = self.threads.entry(thread).or_default().top() {
+                if let Some(top) = self.threads.of(thread).top() {
                     top.puts.push(record, at);
                 }
             }
@@ -205,7 +205,7 @@ impl Engine {
                 let waiting = if role == Role::Callback { self.has_waited(record) } else { None };
                 if let (Some((at, from)), Caller::ChannelPut | Caller::Unknown) = (waiting, caller) {
                     self.fill(time, at, put);
-                    self.threads.entry(thread).or_default().puts.push(record, at);
+                    self.threads.of(thread).puts.push(record, at);
                     self.join(from.unwrap_or(thread), time, at, false);
                     return;
                 }
@@ -214,7 +214,7 @@ impl Engine {
                 self.watch(time, record, at);
                 self.note_meanwhile(record, at);
                 self.chains.hold_until(at, time.saturating_add(REFUSAL));
-                let state = self.threads.entry(thread).or_default();
+                let state = self.threads.of(thread);
                 state.puts.push(record, at);
                 if matches!(caller, Caller::Link | Caller::Unknown)
                     && matches!(role, Role::Callback | Role::Other)
@@ -296,7 +296,7 @@ fn put_span(time: u64, put: Put) -> Span {
         thread: Some(put.thread),
         start: time,
         end: time,
-        kind: SpanKind::Put(PutSpan {
+        kind: SpanKind::Put(Box::new(PutSpan {
             kind: Some(put.kind),
             site: put.site,
             record: Some(put.record),
@@ -310,6 +310,6 @@ fn put_span(time: u64, put: Put) -> Span {
             written: (put.kind == PutKind::Put).then_some(time),
             only_processes: false,
             packet: None,
-        }),
+        })),
     }
 }

@@ -190,9 +190,10 @@ fn push_tree(data: &mut TracesData, chain: &Chain, trace: &str, link: Option<&Li
         }
         let ioc = ioc(&context, span);
         push_span(data, chain, &context, ioc, span, otlp);
-        if let SpanKind::Link(LinkSpan { target: Some(target), record, .. }) = &span.kind {
+        let SpanKind::Link(link) = &span.kind else { continue };
+        if let Some(target) = &link.target {
             if depth < MAX_DEPTH {
-                let record = record.map(|record| record_name(&context, record));
+                let record = link.record.map(|record| record_name(&context, record));
                 push_tree(data, target, trace, Some(&Link { span: id, record }), depth + 1);
             }
         }
@@ -200,10 +201,8 @@ fn push_tree(data: &mut TracesData, chain: &Chain, trace: &str, link: Option<&Li
 }
 
 fn ioc<'a>(context: &'a Context, span: &Span) -> Option<&'a Ioc> {
-    span.thread.and_then(|thread| ioc_of_thread(context, thread)).or_else(|| match &span.kind {
-        SpanKind::Put(PutSpan { packet: Some(packet), .. }) => ioc_of_circuit(context, packet.circuit),
-        _ => None,
-    })
+    let by_thread = span.thread.and_then(|thread| ioc_of_thread(context, thread));
+    by_thread.or_else(|| ioc_of_circuit(context, span.packet()?.circuit))
 }
 
 /// Adds a span to those of its IOC, after making a resource for that if there is none.
@@ -242,10 +241,7 @@ fn resource_attributes(context: &Context, ioc: Option<&Ioc>, span: &Span) -> Vec
         }
         None => {
             // A server that is not on this host or was not inspected: use its address.
-            let server = match &span.kind {
-                SpanKind::Put(PutSpan { packet: Some(packet), .. }) => context.circuit(packet.circuit),
-                _ => None,
-            };
+            let server = span.packet().and_then(|packet| context.circuit(packet.circuit));
             let name = server.map_or_else(|| "unknown".to_owned(), |circuit| circuit.server.to_string());
             text(&mut attributes, "service.name", &name);
         }
@@ -391,7 +387,7 @@ fn describe_link(otlp: &mut OtlpSpan, context: &Context, link: &LinkSpan) {
     let Some(target) = &link.target else { return };
     let target_context = target.run.context();
     let Some(root) = target.root() else { return };
-    if let SpanKind::Put(PutSpan { packet: Some(packet), .. }) = &root.kind {
+    if let Some(packet) = root.packet() {
         if let Some(circuit) = target_context.circuit(packet.circuit) {
             text(attributes, "server.address", &circuit.server.to_string());
         }

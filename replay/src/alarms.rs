@@ -1,0 +1,478 @@
+//! Alarms, one change at a time.
+//!
+//! Chains come in the order in which they began, the alarms that they show come later, and a loss is noted up to a
+//! second after it happened. So alarms wait until nothing that is earlier can come.
+
+use crate::filter::Filter;
+use crate::model::alarms::{Alarm, AlarmLine, Alarms as Fold, Place, Source, State, What};
+use crate::model::asides::{Aside, What as Beside};
+use crate::model::chain::{Chain, Outcome as End, PutSpan, SpanKind};
+use crate::model::origins::{Cause, Number, Origins, Wording};
+use crate::model::putlog::{each_put, PutLine};
+use crate::model::replay::Replay;
+use crate::model::run::{field_name, has_value, Run};
+use crate::model::{enum_strings, outcome};
+use crate::processes::Processes;
+use crate::time::SECOND;
+use iocrec_log::context::Context;
+use iocrec_log::event::{Fact, LossSource, RecordId, Snapshot, Value};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// Time that an alarm waits for a loss that is noted after it.
+const WAIT: i64 = 2 * SECOND as i64;
+/// Alarms that wait, and losses and the like that are remembered; bounds for hostile logs.
+const MAX_WAITING: usize = 200_000;
+const MAX_LOSSES: usize = 10_000;
+
+/// What is known of a record's alarm before it is sorted.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    /// Time and alarm of the last state that was taken.
+    taken: Option<(i64, Option<Alarm>, Source)>,
+    /// When its alarm was last seen.
+    seen: Option<i64>,
+    process: Option<usize>,
+}
+
+/// A record's state, or the acknowledgement of its alarm.
+enum Waiting {
+    State(Number, Shown, State),
+    Acknowledged(Option<Number>, Box<PutLine>),
+}
+
+/// The run and the record with which the chain began that shows a state.
+#[derive(Clone, Copy)]
+struct Shown {
+    run: usize,
+    root: Option<RecordId>,
+}
+
+/// A time in which something of a run may have been missed: chains that begin with a record, or anything.
+struct Loss {
+    run: usize,
+    root: Option<RecordId>,
+    from: i64,
+    to: i64,
+    cause: Rc<str>,
+}
+
+/// The changes of alarms that match a filter, in order of time; then the alarms that still last.
+pub struct Alarms<'a> {
+    replay: Replay,
+    filter: &'a Filter,
+    minimum: u16,
+    processes: Processes,
+    /// The next chain, and when it began: all earlier alarms can be taken.
+    chain: Option<(i64, Chain)>,
+    origins: Origins,
+    last: Vec<Last>,
+    waiting: BTreeMap<(i64, u64), Waiting>,
+    count: u64,
+    losses: VecDeque<Loss>,
+    fold: Fold,
+    /// Time of the last state that was taken.
+    now: i64,
+    end: Option<i64>,
+    finished: bool,
+}
+
+impl<'a> Alarms<'a> {
+    /// The alarms of these chains, each with its cause as `wording` puts it. `end`: of the logs.
+    pub(crate) fn new(
+        replay: Replay,
+        filter: &'a Filter,
+        processes: Processes,
+        end: Option<i64>,
+        wording: Wording,
+    ) -> Self {
+        Alarms {
+            replay: replay.with_asides(),
+            filter,
+            minimum: 0,
+            processes,
+            chain: None,
+            origins: Origins::new(wording),
+            last: Vec::new(),
+            waiting: BTreeMap::new(),
+            count: 0,
+            losses: VecDeque::new(),
+            fold: Fold::new(false),
+            now: i64::MIN,
+            end,
+            finished: false,
+        }
+    }
+
+    /// Gives all changes, also those of records that flap.
+    pub fn with_all(mut self) -> Self {
+        self.fold = Fold::new(true);
+        self
+    }
+
+    /// Leaves out changes that neither come from nor lead to a severity of at least this.
+    pub fn at_least(mut self, severity: u16) -> Self {
+        self.minimum = severity;
+        self
+    }
+
+    /// Whether the line is wanted.
+    fn wants(&self, line: &AlarmLine) -> bool {
+        let Place { host, ioc, record, .. } = &line.place;
+        let severity = |alarm: Option<Alarm>| alarm.is_some_and(|alarm| alarm.0 >= self.minimum);
+        let severe = match line.what {
+            What::Change => severity(line.from) || severity(line.to),
+            // While it flapped, it may have been severe.
+            What::Flapping | What::Acknowledged => true,
+            What::Still => severity(line.to),
+        };
+        let who = |put: Option<&Rc<PutLine>>| {
+            !self.filter.asks_who() || put.is_some_and(|put| self.filter.who(put))
+        };
+        let put = match line.what {
+            What::Acknowledged => line.put.as_ref(),
+            _ => line.cause.as_ref().and_then(|cause| cause.put.as_ref()),
+        };
+        severe
+            && (line.what == What::Still || self.filter.time(line.time))
+            && self.filter.place(host, ioc)
+            && self.filter.field(record, "VAL")
+            && who(put)
+    }
+
+    /// The number of a record, and what is known of it.
+    fn record(&mut self, run: &Rc<Run>, record: RecordId) -> Option<(Number, &mut Last)> {
+        let number = self.origins.number(run, record)?;
+        if self.last.len() <= number {
+            let context = run.context();
+            let ioc = context.record(record).map(|record| record.ioc);
+            let process = ioc.and_then(|ioc| self.processes.number(&context, ioc));
+            self.last.resize_with(number + 1, || Last { process, ..Last::default() });
+        }
+        Some((number, self.last.get_mut(number)?))
+    }
+
+    fn wait(&mut self, time: i64, waiting: Waiting) {
+        if self.waiting.len() < MAX_WAITING {
+            self.count += 1;
+            self.waiting.insert((time, self.count), waiting);
+        }
+    }
+
+    /// Takes the alarms of a chain.
+    fn take(&mut self, chain: &Chain) {
+        let mut cause = None;
+        self.walk(chain, chain, &mut cause);
+    }
+
+    fn walk(&mut self, top: &Chain, chain: &Chain, cause: &mut Option<Rc<Cause>>) {
+        let mut acknowledges = false;
+        for span in &chain.spans {
+            match &span.kind {
+                SpanKind::Process(process) => {
+                    let (begun, time) = (chain.run.wall(span.start), chain.run.wall(span.end));
+                    match &process.outcome {
+                        End::Completed(done) => {
+                            let alarm = (done.severity, done.status);
+                            self.completed(
+                                top,
+                                chain,
+                                process.record,
+                                begun,
+                                time,
+                                alarm,
+                                &done.value,
+                                cause,
+                            );
+                        }
+                        // It got another alarm then: DISABLE, with the severity of its DISS.
+                        End::Disabled => self.disabled(chain, process.record, time),
+                        _ => {}
+                    }
+                }
+                SpanKind::Put(put) => {
+                    let context = chain.run.context();
+                    acknowledges |= outcome::acknowledges(&context, put);
+                    if let Some(record) = put.record.filter(|_| is_value(&context, put)) {
+                        drop(context);
+                        let time = chain.run.wall(put.written.unwrap_or(span.end));
+                        self.written(top, chain, record, time, cause);
+                    }
+                }
+                SpanKind::Link(link) => {
+                    if let Some(target) = &link.target {
+                        self.walk(top, target, cause);
+                    }
+                }
+            }
+        }
+        if acknowledges {
+            let mut found = Vec::new();
+            each_put(chain, true, &mut |put| found.push(put));
+            for put in found.into_iter().filter(|put| put.acknowledges.is_some()) {
+                let acknowledged = chain.spans.iter().find_map(|span| match &span.kind {
+                    SpanKind::Put(put) => put.record,
+                    _ => None,
+                });
+                let number = acknowledged.and_then(|record| Some(self.record(&chain.run, record)?.0));
+                self.wait(put.time, Waiting::Acknowledged(number, Box::new(put)));
+            }
+        }
+    }
+
+    /// A record has processed.
+    #[allow(clippy::too_many_arguments)]
+    fn completed(
+        &mut self,
+        top: &Chain,
+        chain: &Chain,
+        record: RecordId,
+        begun: i64,
+        time: i64,
+        alarm: Alarm,
+        value: &Value,
+        cause: &mut Option<Rc<Cause>>,
+    ) {
+        let Some((number, last)) = self.record(&chain.run, record) else { return };
+        let seen = last.seen;
+        last.seen = last.seen.max(Some(time));
+        let before = last.taken;
+        let as_before = before.is_some_and(|(taken, before, source)| {
+            taken <= time && before == Some(alarm) && (source == Source::Process || begun > taken)
+        });
+        if !as_before {
+            last.taken = Some((time, Some(alarm), Source::Process));
+        }
+        if self.origins.state(number, value, alarm) {
+            let cause = cause.get_or_insert_with(|| self.origins.cause(top));
+            self.origins.changed(number, begun, time, cause);
+        }
+        if as_before {
+            return;
+        }
+        let cause = Some(Rc::clone(cause.get_or_insert_with(|| self.origins.cause(top))));
+        let context = chain.run.context();
+        let (value, text) = match has_value(&context, record) {
+            true => (value.clone(), enum_strings::state(&context, record, value)),
+            false => (Value::Unknown, None),
+        };
+        drop(context);
+        let (alarm, source, gap) = (Some(alarm), Source::Process, None);
+        let state = State { time, begun, alarm, value, text, cause, source, seen, gap, unprocessed: false };
+        self.wait(time, Waiting::State(number, Shown::by(chain), state));
+    }
+
+    /// A put to a record's value did not make it process, but others may follow it by CP links.
+    fn written(
+        &mut self,
+        top: &Chain,
+        chain: &Chain,
+        record: RecordId,
+        time: i64,
+        cause: &mut Option<Rc<Cause>>,
+    ) {
+        let Some((number, _)) = self.record(&chain.run, record) else { return };
+        let cause = cause.get_or_insert_with(|| self.origins.cause(top));
+        self.origins.changed(number, time, time, cause);
+    }
+
+    fn disabled(&mut self, chain: &Chain, record: RecordId, time: i64) {
+        let Some((number, last)) = self.record(&chain.run, record) else { return };
+        if last.taken.is_some_and(|(taken, alarm, _)| taken <= time && alarm.is_none()) {
+            return;
+        }
+        let seen = last.seen;
+        last.taken = Some((time, None, Source::Process));
+        let state = State { seen, ..unknown(time) };
+        self.wait(time, Waiting::State(number, Shown::by(chain), state));
+    }
+
+    /// Takes a fact beside the chains.
+    fn aside(&mut self, aside: Aside) {
+        let Aside { time, at, run, what } = aside;
+        let key = Rc::as_ptr(&run) as usize;
+        match what {
+            Beside::Fact(Fact::Snapshot(snapshot)) => self.snapshot(&run, time, snapshot),
+            Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Hits => {
+                let cause = format!("{} hits lost: {}", loss.count, loss.cause);
+                self.missed(key, None, run.wall(loss.since), time, cause);
+            }
+            Beside::Fact(Fact::Loss(loss)) if loss.source == LossSource::Storage => {
+                let cause = format!("{} events not stored: {}", loss.count, loss.cause);
+                self.missed(key, None, run.wall(loss.since), time, cause);
+            }
+            Beside::Fact(Fact::ChainsLeftOut(left)) => {
+                let cause = format!("{} chains were left out (chain sampling)", left.count);
+                self.missed(key, Some(left.record), run.wall(left.since), time, cause);
+            }
+            Beside::Missing => {
+                let (from, cause) = (run.wall(at), "a part of the log is missing".to_owned());
+                self.missed(key, None, from, from.saturating_add(1), cause);
+            }
+            Beside::Fact(_) => {}
+        }
+    }
+
+    fn missed(&mut self, run: usize, root: Option<RecordId>, from: i64, to: i64, cause: String) {
+        if self.losses.len() >= MAX_LOSSES {
+            self.losses.pop_front();
+        }
+        self.losses.push_back(Loss { run, root, from, to, cause: cause.into() });
+    }
+
+    /// What may have been missed of a process between two times.
+    fn missed_between(&self, process: Option<usize>, shown: Shown, from: i64, to: i64) -> Option<Rc<str>> {
+        let overlaps = |begin: i64, end: i64| begin < to && end > from;
+        let process = process.and_then(|process| self.processes.get(process));
+        let unseen = process.into_iter().flat_map(|process| &process.unseen);
+        let unseen = unseen.filter(|unseen| overlaps(unseen.from, unseen.to));
+        let mut unseen = unseen.map(|unseen| format!("not recorded: {}", unseen.cause).into());
+        unseen.next().or_else(|| {
+            let mut lost = self.losses.iter().rev().filter(|loss| {
+                loss.run == shown.run
+                    && (loss.root.is_none() || loss.root == shown.root)
+                    && overlaps(loss.from, loss.to)
+            });
+            lost.next().map(|loss| Rc::clone(&loss.cause))
+        })
+    }
+
+    /// The recorder has read a record.
+    fn snapshot(&mut self, run: &Rc<Run>, time: i64, snapshot: Snapshot) {
+        let Snapshot { record, value, severity, status, stamp } = snapshot;
+        let alarm = (severity, status);
+        let Some((number, last)) = self.record(run, record) else { return };
+        let seen = last.seen;
+        last.seen = last.seen.max(Some(time));
+        if last.taken.is_some_and(|(taken, before, _)| taken <= time && before == Some(alarm)) {
+            return;
+        }
+        last.taken = Some((time, Some(alarm), Source::Snapshot));
+        let text = enum_strings::state(&run.context(), record, &value);
+        let state = State {
+            alarm: Some(alarm),
+            value,
+            text,
+            source: Source::Snapshot,
+            seen,
+            unprocessed: stamp.is_none(),
+            ..unknown(time)
+        };
+        let shown = Shown { run: Rc::as_ptr(run) as usize, root: None };
+        self.wait(time, Waiting::State(number, shown, state));
+    }
+
+    /// Passes what waits and is older than `before` to the fold.
+    fn settle(&mut self, before: i64) {
+        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 < before) {
+            let ((time, _), waiting) = first.remove_entry();
+            self.now = self.now.max(time);
+            match waiting {
+                Waiting::State(number, shown, mut state) => {
+                    let process = self.last.get(number).and_then(|last| last.process);
+                    state.gap = state.seen.and_then(|seen| self.missed_between(process, shown, seen, time));
+                    let (processes, origins) = (&self.processes, &self.origins);
+                    let place = || {
+                        let known = process.and_then(|process| processes.get(process));
+                        let (host, ioc) = known
+                            .map(|known| (Rc::clone(&known.host), Rc::clone(&known.ioc)))
+                            .unwrap_or_default();
+                        Place { host, ioc, record: origins.name(number), process }
+                    };
+                    self.fold.take(number, place, state);
+                }
+                Waiting::Acknowledged(number, put) => {
+                    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+                    let process = number.and_then(|number| self.last.get(number)?.process);
+                    let (host, ioc, record) = (text(&put.host), text(&put.ioc), text(&put.record));
+                    self.fold.acknowledge(number, Place { host, ioc, record, process }, *put);
+                }
+            }
+        }
+    }
+
+    /// Ends the log: what lasts, lasts until then.
+    fn finish(&mut self) {
+        self.finished = true;
+        let until = self.filter.until.unwrap_or(i64::MAX);
+        self.settle(until);
+        let (processes, end) = (&self.processes, self.end.unwrap_or(self.now));
+        self.fold.finish(|place| {
+            let process = place.process.and_then(|process| processes.get(process));
+            let ended = process.and_then(|process| process.end.as_ref()?.wall).filter(|end| *end < until);
+            match ended {
+                Some(ended) => (ended, true),
+                None => (process.and_then(|process| process.until).unwrap_or(end).min(until), false),
+            }
+        });
+    }
+}
+
+impl Iterator for Alarms<'_> {
+    type Item = AlarmLine;
+
+    fn next(&mut self) -> Option<AlarmLine> {
+        loop {
+            while let Some(line) = self.fold.next_line(self.now) {
+                if self.wants(&line) {
+                    return Some(line);
+                }
+            }
+            if self.finished {
+                return None;
+            }
+            let chain = self.chain.take();
+            if let Some((began, chain)) = &chain {
+                self.take(chain);
+                self.now = self.now.max(began.saturating_sub(WAIT));
+            }
+            let next = self.replay.next();
+            let began =
+                next.as_ref().map(|chain| chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start)));
+            while let Some(aside) = self.replay.aside(began.unwrap_or(i64::MAX)) {
+                self.aside(aside);
+            }
+            match (next, began) {
+                (Some(chain), Some(began)) if self.filter.until.is_none_or(|until| began < until) => {
+                    self.settle(began.saturating_sub(WAIT));
+                    self.chain = Some((began, chain));
+                }
+                _ => self.finish(),
+            }
+        }
+    }
+}
+
+impl Shown {
+    fn by(chain: &Chain) -> Self {
+        let root = chain.root().and_then(|root| match &root.kind {
+            SpanKind::Process(process) => Some(process.record),
+            _ => None,
+        });
+        Shown { run: Rc::as_ptr(&chain.run) as usize, root }
+    }
+}
+
+/// A state of which nothing is known.
+fn unknown(time: i64) -> State {
+    State {
+        time,
+        begun: time,
+        alarm: None,
+        value: Value::Unknown,
+        text: None,
+        cause: None,
+        source: Source::Process,
+        seen: None,
+        gap: None,
+        unprocessed: false,
+    }
+}
+
+/// Whether a put wrote its record's value.
+fn is_value(context: &Context, put: &PutSpan) -> bool {
+    put.wrote
+        && !put.only_processes
+        && field_name(context, put.field) == Some("VAL")
+        && !outcome::acknowledges(context, put)
+}

@@ -1,0 +1,90 @@
+//! `iocreplay alarms`
+
+use super::command::{Command, Outcome};
+use super::options::{
+    by_place, by_pv, by_who, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since,
+    TimeZone, Until,
+};
+use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::model::alarms::AlarmLine;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output::alarms::FORMATS;
+use crate::output::format::{self, Format};
+use crate::terminal::Terminal;
+use crate::time::Boundary;
+use iocrec_cli::command;
+
+command! {
+    /// Show how alarms changed: from which severity to which, when, why, how long it lasted, who acknowledged; and at
+    /// the end, what is still in alarm. A record that flaps (its alarm rises to the same severity for the third time
+    /// within 60 s) is summed up in a line until its alarm has been steady for 60 s.
+    #[argh(subcommand, name = "alarms")]
+    pub struct Alarms {
+        /// output format: text (default), jsonl (a JSON object for each change) or csv
+        #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
+        pub format: &'static Format<AlarmLine>,
+        /// only changes from or to this severity or a higher one: MINOR, MAJOR or INVALID
+        #[argh(option, default = "epics::alarm::NO_ALARM", from_str_fn(parse_severity), arg_name = "severity")]
+        pub severity: u16,
+        /// also show each change of a record that flaps, and the alarms of records that have never processed
+        #[argh(switch)]
+        pub all: bool,
+    } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho,
+        by_place: ByPlace, time_zone: TimeZone, reading: Reading
+}
+
+fn parse_format(name: &str) -> Result<&'static Format<AlarmLine>, String> {
+    format::find(&FORMATS, name).map_err(|error| error.to_string())
+}
+
+fn parse_severity(name: &str) -> Result<u16, String> {
+    let severities = epics::alarm::MINOR..=epics::alarm::INVALID;
+    let named = |severity: &u16| {
+        epics::alarm::severity_name(*severity).is_some_and(|known| known.eq_ignore_ascii_case(name))
+    };
+    let mut found = severities.filter(named);
+    found.next().ok_or_else(|| format!("unknown severity '{name}'; choose MINOR, MAJOR or INVALID"))
+}
+
+impl Command for Alarms {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
+        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
+        let filter = Filter {
+            since: time(&zone, &self.since, Boundary::Start, &logs)?,
+            until: time(&zone, &self.until, Boundary::End, &logs)?,
+            ..filter
+        };
+        let alarms = logs.alarms(&filter).at_least(self.severity);
+        let mut writer = (self.format.writer)(&zone);
+        let (mut is_empty, mut unprocessed) = (true, 0_u64);
+        writer.begin(out)?;
+        for line in if self.all { alarms.with_all() } else { alarms } {
+            if line.unprocessed && !self.all {
+                unprocessed += 1;
+                continue;
+            }
+            is_empty = false;
+            writer.write(out, &line)?;
+        }
+        writer.end(out)?;
+        if unprocessed > 0 {
+            Terminal.report(&format_args!(
+                "{unprocessed} records have the alarm that records begin with, since they have never processed; \
+                 --all shows them"
+            ));
+        }
+        if is_empty {
+            let logs = logs.without_notices();
+            Terminal.report(&explain(Kind::Alarms, &logs, &filter, false, &zone));
+        }
+        Ok(Outcome::from(&logs))
+    }
+}

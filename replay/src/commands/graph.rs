@@ -1,0 +1,68 @@
+//! `iocreplay graph`
+
+use super::command::{Command, Outcome};
+use super::options::{
+    by_place, by_pv, by_who, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since,
+    TimeZone, Until,
+};
+use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::model::activity::Activity;
+use crate::model::links_seen::LinksSeen;
+use crate::model::naming::Naming;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output::format::{self, Format};
+use crate::output::graph::{Graph as Model, FORMATS};
+use crate::terminal::Terminal;
+use crate::time::Boundary;
+use iocrec_cli::command;
+
+command! {
+    /// Show the links that were followed, with rates
+    #[argh(subcommand, name = "graph")]
+    pub struct Graph {
+        ///  which record made which other process.:output format: text (default), dot (Graphviz), mermaid, jsonl or csv
+        #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
+        pub format: &'static Format<Model>,
+    } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho, by_place: ByPlace, time_zone: TimeZone,
+        reading: Reading
+}
+
+fn parse_format(name: &str) -> Result<&'static Format<Model>, String> {
+    format::find(&FORMATS, name).map_err(|error| error.to_string())
+}
+
+impl Command for Graph {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
+        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
+        let filter = Filter {
+            since: time(&zone, &self.since, Boundary::Start, &logs)?,
+            until: time(&zone, &self.until, Boundary::End, &logs)?,
+            ..filter
+        };
+        let (mut naming, mut activity, mut links) =
+            (Naming::default(), Activity::default(), LinksSeen::default());
+        for chain in logs.chains(&filter) {
+            activity.take(&chain, &filter, &mut naming);
+            links.take(&chain, &filter, &mut naming);
+        }
+        let graph = Model::new(&links, &naming, &activity);
+        let mut writer = (self.format.writer)(&zone);
+        writer.write(out, &graph)?;
+        if links.left_out > 0 {
+            Terminal.report(&format!("{} further links are left out; narrow the question with --pv", links.left_out));
+        }
+        let is_empty = graph.is_empty();
+        if is_empty {
+            Terminal.report(&explain(Kind::Chains, &logs.without_notices(), &filter, false, &zone));
+        }
+        Ok(Outcome::from(&logs))
+    }
+}

@@ -1,0 +1,62 @@
+//! `iocreplay profile`
+
+use super::command::{Command, Outcome};
+use super::options::{
+    by_place, by_pv, by_who, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since,
+    TimeZone, Until,
+};
+use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::model::profile::Profile as Model;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output::format::{self, Format};
+use crate::output::profile::FORMATS;
+use crate::terminal::Terminal;
+use crate::time::Boundary;
+use iocrec_cli::command;
+
+command! {
+    /// Show where the time of processing goes
+    #[argh(subcommand, name = "profile")]
+    pub struct Profile {
+        ///  folded stacks for flame graphs, or a file for speedscope.:output format: folded (default; for inferno-flamegraph or flamegraph.pl) or speedscope
+        #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
+        pub format: &'static Format<Model>,
+    } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho, by_place: ByPlace, time_zone: TimeZone,
+        reading: Reading
+}
+
+fn parse_format(name: &str) -> Result<&'static Format<Model>, String> {
+    format::find(&FORMATS, name).map_err(|error| error.to_string())
+}
+
+impl Command for Profile {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
+        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
+        let filter = Filter {
+            since: time(&zone, &self.since, Boundary::Start, &logs)?,
+            until: time(&zone, &self.until, Boundary::End, &logs)?,
+            ..filter
+        };
+        let mut profile = Model::default();
+        logs.chains(&filter).for_each(|chain| profile.take(&chain, &filter));
+        let mut writer = (self.format.writer)(&zone);
+        writer.write(out, &profile)?;
+        if profile.untimed > 0 {
+            let text = format!("{} processings without a known time are not in the profile", profile.untimed);
+            Terminal.report(&text);
+        }
+        let is_empty = profile.stacks.is_empty();
+        if is_empty {
+            Terminal.report(&explain(Kind::Chains, &logs.without_notices(), &filter, false, &zone));
+        }
+        Ok(Outcome::from(&logs))
+    }
+}

@@ -1,0 +1,80 @@
+//! `iocreplay top`
+
+use super::command::{Command, Outcome};
+use super::options::{
+    by_place, by_pv, by_who, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since,
+    TimeZone, Until,
+};
+use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output::format::{self, Format};
+use crate::output::top::{self, Section, TopLine, FORMATS};
+use crate::terminal::Terminal;
+use crate::time::Boundary;
+use iocrec_cli::command;
+
+command! {
+    /// Show what runs most: records by rate and by time, chains by time, users and clients by puts, PVs that clients
+    /// fight over, loops that feed themselves.
+    #[argh(subcommand, name = "top")]
+    pub struct Top {
+        /// only one table: records (by rate), time, chains, users, clients, fights or loops
+        #[argh(option, arg_name = "table", from_str_fn(parse_section))]
+        pub by: Option<Section>,
+        /// rows of each table (default 10; 0: all)
+        #[argh(option, short = 'n', arg_name = "rows", default = "10")]
+        pub rows: usize,
+        /// output format: text (default), jsonl (a JSON object for each row) or csv
+        #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
+        pub format: &'static Format<TopLine>,
+    } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho, by_place: ByPlace, time_zone: TimeZone,
+        reading: Reading
+}
+
+fn parse_format(name: &str) -> Result<&'static Format<TopLine>, String> {
+    format::find(&FORMATS, name).map_err(|error| error.to_string())
+}
+
+fn parse_section(name: &str) -> Result<Section, String> {
+    Section::find(name).ok_or_else(|| {
+        let names: Vec<&str> = Section::ALL.iter().map(|section| section.name()).collect();
+        format!("unknown table '{name}'; choose one of {}", names.join(", "))
+    })
+}
+
+impl Command for Top {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
+        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
+        let filter = Filter {
+            since: time(&zone, &self.since, Boundary::Start, &logs)?,
+            until: time(&zone, &self.until, Boundary::End, &logs)?,
+            ..filter
+        };
+        let tables = top::Tables::read(&logs, &filter);
+        let rows = if self.rows == 0 { usize::MAX } else { self.rows };
+        let mut writer = (self.format.writer)(&zone);
+        let mut is_empty = true;
+        writer.begin(out)?;
+        for section in Section::ALL.into_iter().filter(|section| self.by.is_none_or(|by| by == *section)) {
+            for line in tables.lines(section, rows) {
+                is_empty = false;
+                writer.write(out, &line)?;
+            }
+        }
+        writer.end(out)?;
+        if is_empty {
+            Terminal.report(&explain(Kind::Chains, &logs.without_notices(), &filter, false, &zone));
+        } else if tables.is_minimum() {
+            Terminal.report(&"parts of these logs are missing or were left out (iocreplay info): counts are minima");
+        }
+        Ok(Outcome::from(&logs))
+    }
+}

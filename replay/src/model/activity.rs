@@ -1,0 +1,213 @@
+//! What runs most: how often records process, how long that takes, how long their chains are.
+//!
+//! The time of a record is that between `dbProcess` and `recGblFwdLink`, less that of the records that it processed
+//! meanwhile. It includes the probes' own cost, about a microsecond for each record, and the time that the thread waited
+//! for a processor. An asynchronous record, and a chain with one, is counted but not timed: its thread did other things
+//! meanwhile.
+
+use super::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind};
+use super::naming::Naming;
+use crate::filter::Filter;
+use std::collections::{BTreeMap, HashMap};
+
+/// Steps for each doubling of a duration: quantiles are exact to 3 %.
+const STEPS: f64 = 24.0;
+/// Different chains that are told apart; a bound for hostile logs.
+const MAX_CHAINS: usize = 200_000;
+
+/// Durations, counted by length.
+#[derive(Clone, Debug, Default)]
+pub struct Durations {
+    counts: BTreeMap<u16, u64>,
+    count: u64,
+    max: u64,
+}
+
+impl Durations {
+    /// Adds one, in nanoseconds.
+    pub fn add(&mut self, nanoseconds: u64) {
+        let step = ((nanoseconds.max(1) as f64).log2() * STEPS) as u16;
+        *self.counts.entry(step).or_default() += 1;
+        self.count += 1;
+        self.max = self.max.max(nanoseconds);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The longest, nanoseconds.
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// The one that `share` of them do not exceed, to 3 %, nanoseconds.
+    pub fn quantile(&self, share: f64) -> Option<u64> {
+        let wanted = (share * self.count as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (step, count) in &self.counts {
+            seen += count;
+            if seen >= wanted {
+                let middle = ((f64::from(*step) + 0.5) / STEPS).exp2();
+                return Some((middle as u64).min(self.max));
+            }
+        }
+        None
+    }
+}
+
+/// Activity of a record.
+#[derive(Clone, Debug, Default)]
+pub struct OfRecord {
+    /// How often it processed to the end.
+    pub count: u64,
+    /// Its own time, nanoseconds.
+    pub time: u64,
+    /// How often its time is unknown.
+    pub untimed: u64,
+}
+
+/// Activity of the chains that begin with the same record or put, for the same reason.
+#[derive(Clone, Debug, Default)]
+pub struct OfChain {
+    /// From the beginning to the end of the last record in it.
+    pub durations: Durations,
+    /// Number of chains without a known duration.
+    pub untimed: u64,
+    /// Records processed, in all of them.
+    pub records: u64,
+}
+
+/// First and last moment in which anything of an IOC was seen, wall-clock time.
+pub type Seen = (i64, i64);
+
+/// Activity of records and chains.
+#[derive(Default)]
+pub struct Activity {
+    /// By number of the record.
+    pub records: HashMap<usize, OfRecord>,
+    /// By number of the record that a chain begins with, and the kind of cause.
+    pub chains: HashMap<(usize, &'static str), OfChain>,
+    /// When each IOC was seen: host and IOC, by the number of any record. See [`Activity::seconds`].
+    seen: HashMap<(std::rc::Rc<str>, std::rc::Rc<str>), Seen>,
+}
+
+impl Activity {
+    /// Takes a chain, and those that its CA links led to.
+    pub fn take(&mut self, chain: &Chain, filter: &Filter, naming: &mut Naming) {
+        self.take_chain(chain, naming);
+        let own = own_times(chain);
+        for (number, span) in chain.spans.iter().enumerate() {
+            match &span.kind {
+                SpanKind::Process(process) => {
+                    let Outcome::Completed(_) = process.outcome else { continue };
+                    let record = naming.of(chain, span, process.record);
+                    let name = naming.name(record);
+                    if !filter.field(&name.record, "VAL") || !filter.place(&name.host, &name.ioc) {
+                        continue;
+                    }
+                    let end = chain.run.wall(span.end);
+                    let seen = self.seen.entry((name.host, name.ioc)).or_insert((end, end));
+                    *seen = (seen.0.min(end), seen.1.max(end));
+                    let of = self.records.entry(record).or_default();
+                    of.count += 1;
+                    match own.get(number).copied().flatten() {
+                        Some(time) => of.time += time,
+                        None => of.untimed += 1,
+                    }
+                }
+                SpanKind::Link(link) => {
+                    if let Some(target) = &link.target {
+                        self.take(target, filter, naming);
+                    }
+                }
+                SpanKind::Put(_) => {}
+            }
+        }
+    }
+
+    fn take_chain(&mut self, chain: &Chain, naming: &mut Naming) {
+        let Some(root) = chain.root() else { return };
+        let (record, kind) = match &root.kind {
+            SpanKind::Process(process) => (Some(process.record), process.trigger.name()),
+            SpanKind::Put(put) => (put.record, "put"),
+            SpanKind::Link(link) => (link.record, "CA link"),
+        };
+        let processed = chain.spans.iter().filter(|span| is_done(span)).count() as u64;
+        let Some(record) = record.filter(|_| processed > 0) else { return };
+        let key = (naming.of(chain, root, record), kind);
+        if self.chains.len() >= MAX_CHAINS && !self.chains.contains_key(&key) {
+            return;
+        }
+        let of = self.chains.entry(key).or_default();
+        of.records += processed;
+        let timed = !chain.open && chain.spans.iter().all(is_timed);
+        match chain.spans.iter().map(|span| span.end).max().filter(|_| timed) {
+            Some(end) => of.durations.add(end.saturating_sub(root.start)),
+            None => of.untimed += 1,
+        }
+    }
+
+    /// Seconds in which anything of the record's IOC was seen; `None` if that is less than a second, too short for a
+    /// rate.
+    pub fn seconds(&self, naming: &Naming, record: usize) -> Option<f64> {
+        let name = naming.name(record);
+        let (first, last) = self.seen.get(&(name.host, name.ioc))?;
+        let seconds = last.saturating_sub(*first) as f64 / 1e9;
+        (seconds >= 1.0).then_some(seconds)
+    }
+}
+
+fn is_done(span: &Span) -> bool {
+    matches!(&span.kind, SpanKind::Process(ProcessSpan { outcome: Outcome::Completed(_), .. }))
+}
+
+/// Whether the time between the span's start and end is that of one thread's work.
+fn is_timed(span: &Span) -> bool {
+    match &span.kind {
+        SpanKind::Process(process) => {
+            process.phases.is_empty() && !matches!(process.outcome, Outcome::Open | Outcome::Waiting)
+        }
+        SpanKind::Put(_) | SpanKind::Link(_) => true,
+    }
+}
+
+/// For each span its duration without that of the processing below it; `None` if that is not known.
+pub fn own_times(chain: &Chain) -> Vec<Option<u64>> {
+    let mut own: Vec<Option<u64>> = chain
+        .spans
+        .iter()
+        .map(|span| (is_timed(span) && span.end > span.start).then(|| span.end - span.start))
+        .collect();
+    for span in chain.spans.iter().filter(|span| is_done(span) && is_timed(span)) {
+        // Forward links are followed after the parent's end; what is inside of it is what it called.
+        let Some(parent) = span.parent else { continue };
+        let Some(of) = chain.spans.get(parent) else { continue };
+        let inside = span.end.min(of.end).saturating_sub(span.start.max(of.start));
+        if span.thread == of.thread {
+            if let Some(Some(own)) = own.get_mut(parent) {
+                *own = own.saturating_sub(inside);
+            }
+        }
+    }
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_exact_to_three_percent() {
+        let mut durations = Durations::default();
+        assert_eq!((durations.quantile(0.5), durations.max()), (None, None));
+        (1..=1000).for_each(|number| durations.add(number * 1000));
+        let near = |found: Option<u64>, exact: f64| (found.unwrap() as f64 / exact - 1.0).abs() < 0.03;
+        assert!(near(durations.quantile(0.5), 500_000.0), "{:?}", durations.quantile(0.5));
+        assert!(near(durations.quantile(0.99), 990_000.0), "{:?}", durations.quantile(0.99));
+        assert_eq!((durations.max(), durations.count()), (Some(1_000_000), 1000));
+        durations.add(0);
+        assert!(durations.quantile(0.0001).unwrap() <= 1);
+    }
+}

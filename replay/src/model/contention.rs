@@ -1,0 +1,273 @@
+//! Who writes: puts by user and client, and the PVs that clients fight over.
+//!
+//! A fight is a PV that two clients overwrite in turn. A put **overrides** if the put before it to the same PV came from
+//! another client, not more than [`WINDOW`] earlier, with another requested value. A PV is fought over if puts of at
+//! least two clients override at least [`MIN_EACH`] times each. Puts that were refused do not count: they changed
+//! nothing.
+//!
+//! Clients differ by user, host or address. Where these are the same on all sides, circuits are the clients: two
+//! programs of one operator can fight, too. A script that opens a circuit for each put overrides once on each, so it
+//! does not fight with itself.
+
+use super::putlog::PutLine;
+use super::value;
+use crate::time::SECOND;
+use iocrec_log::event::Value;
+use std::collections::{BTreeMap, HashMap};
+
+/// Puts that are further apart are no fight: somebody corrects another.
+pub const WINDOW: i64 = 60 * SECOND as i64;
+/// How often each side must override.
+pub const MIN_EACH: u64 = 2;
+/// PVs, and clients of one, that are remembered; bounds for hostile logs.
+const MAX_PVS: usize = 100_000;
+const MAX_CLIENTS: usize = 64;
+/// Users and clients that are told apart.
+const MAX_WRITERS: usize = 100_000;
+
+/// A client that writes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Writer {
+    /// Claimed user; empty if unknown.
+    pub user: String,
+    /// Claimed host; empty if unknown.
+    pub host: String,
+    /// Address, with or without the port; empty if unknown.
+    pub address: String,
+}
+
+impl Writer {
+    /// The circuit that a put from outside came by; `None` if nothing is known of it.
+    pub fn of(put: &PutLine) -> Option<Writer> {
+        let address = put.client.as_deref();
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let writer = Writer {
+            user: text(put.user.as_deref()),
+            host: text(put.client_host.as_deref()),
+            address: text(address),
+        };
+        (!writer.user.is_empty() || !writer.address.is_empty()).then_some(writer)
+    }
+
+    /// The writer on any of its circuits.
+    pub fn without_port(&self) -> Writer {
+        let address = self.address.rsplit_once(':').map_or(&*self.address, |(address, _)| address);
+        Writer { address: address.to_owned(), ..self.clone() }
+    }
+
+    /// `USER@HOST (ADDRESS)`, as far as known.
+    pub fn text(&self) -> String {
+        let Writer { user, host, address } = self;
+        let user = if user.is_empty() { "unknown user" } else { user };
+        let at = if host.is_empty() { String::new() } else { format!("@{host}") };
+        let from = if address.is_empty() { String::new() } else { format!(" ({address})") };
+        format!("{user}{at}{from}")
+    }
+}
+
+/// Puts of a user or client.
+#[derive(Clone, Debug, Default)]
+pub struct Puts {
+    /// How many.
+    pub count: u64,
+    /// How many of them were refused.
+    pub refused: u64,
+    /// Wall-clock time of the first and the last.
+    pub span: Option<(i64, i64)>,
+}
+
+impl Puts {
+    fn add(&mut self, put: &PutLine) {
+        self.count += 1;
+        self.refused += u64::from(is_refused(put));
+        let (first, last) = self.span.unwrap_or((put.time, put.time));
+        self.span = Some((first.min(put.time), last.max(put.time)));
+    }
+}
+
+/// A PV with puts of several clients.
+#[derive(Clone, Debug, Default)]
+struct Contended {
+    last: Option<(i64, Writer, Value)>,
+    /// By writers without ports, and by circuits.
+    overrides: [BTreeMap<Writer, Side>; 2],
+    span: Option<(i64, i64)>,
+}
+
+/// One side of a fight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Side {
+    /// How often it overrode another.
+    pub overrides: u64,
+    /// The value that it requested last.
+    pub value: Value,
+}
+
+/// A PV that clients fight over.
+#[derive(Clone, Debug)]
+pub struct Fight {
+    /// Host.
+    pub host: String,
+    /// IOC.
+    pub ioc: String,
+    /// PV.
+    pub pv: String,
+    /// The sides, the one that overrode most first.
+    pub sides: Vec<(Writer, Side)>,
+    /// Wall-clock time of the first and the last override.
+    pub span: (i64, i64),
+}
+
+/// Puts from outside, by who wrote.
+#[derive(Default)]
+pub struct Contention {
+    /// By claimed user; an unknown one is empty.
+    pub users: HashMap<String, Puts>,
+    /// By client.
+    pub clients: HashMap<Writer, Puts>,
+    pvs: HashMap<(String, String, String), Contended>,
+}
+
+impl Contention {
+    /// Takes the next put from outside, in order of time.
+    pub fn take(&mut self, put: &PutLine) {
+        let user = put.user.clone().unwrap_or_default();
+        if self.users.len() < MAX_WRITERS || self.users.contains_key(&user) {
+            self.users.entry(user).or_default().add(put);
+        }
+        let Some(circuit) = Writer::of(put) else { return };
+        let writer = circuit.without_port();
+        if self.clients.len() < MAX_WRITERS || self.clients.contains_key(&writer) {
+            self.clients.entry(writer.clone()).or_default().add(put);
+        }
+        if is_refused(put) || put.acknowledges.is_some() || put.requested == Value::Unknown {
+            return;
+        }
+        let Some(pv) = &put.pv else { return };
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let key = (text(&put.host), text(&put.ioc), pv.clone());
+        if self.pvs.len() >= MAX_PVS && !self.pvs.contains_key(&key) {
+            return;
+        }
+        let contended = self.pvs.entry(key).or_default();
+        if let Some((time, other, requested)) = &contended.last {
+            let soon = put.time.saturating_sub(*time) <= WINDOW;
+            let differs = value::same(requested, &put.requested) == Some(false);
+            if *other != circuit && soon && differs {
+                let first = contended.span.map_or(put.time, |(first, _)| first);
+                contended.span = Some((first, put.time));
+                let [writers, circuits] = &mut contended.overrides;
+                if other.without_port() != writer {
+                    note_override(writers, writer, &put.requested);
+                }
+                note_override(circuits, circuit.clone(), &put.requested);
+            }
+        }
+        contended.last = Some((put.time, circuit, put.requested.clone()));
+    }
+
+    /// The PVs that are fought over, the fiercest first.
+    pub fn fights(&self) -> Vec<Fight> {
+        let mut fights: Vec<Fight> = self
+            .pvs
+            .iter()
+            .filter_map(|((host, ioc, pv), contended)| {
+                let mut sides = contended.overrides.iter().map(sides).find(|sides| sides.len() >= 2)?;
+                sides.sort_by_key(|(_, side)| std::cmp::Reverse(side.overrides));
+                let (host, ioc, pv) = (host.clone(), ioc.clone(), pv.clone());
+                Some(Fight { host, ioc, pv, sides, span: contended.span? })
+            })
+            .collect();
+        fights.sort_by_key(|fight| (std::cmp::Reverse(fight.overrides()), fight.pv.clone()));
+        fights
+    }
+}
+
+fn note_override(sides: &mut BTreeMap<Writer, Side>, by: Writer, requested: &Value) {
+    if sides.len() >= MAX_CLIENTS && !sides.contains_key(&by) {
+        return;
+    }
+    let side = sides.entry(by).or_insert(Side { overrides: 0, value: Value::Unknown });
+    side.overrides += 1;
+    side.value = requested.clone();
+}
+
+/// Those that overrode often enough.
+fn sides(of: &BTreeMap<Writer, Side>) -> Vec<(Writer, Side)> {
+    let often = of.iter().filter(|(_, side)| side.overrides >= MIN_EACH);
+    often.map(|(writer, side)| (writer.clone(), side.clone())).collect()
+}
+
+impl Fight {
+    /// How often one side overrode another.
+    pub fn overrides(&self) -> u64 {
+        self.sides.iter().map(|(_, side)| side.overrides).sum()
+    }
+}
+
+/// Whether the put is known to have been refused.
+pub fn is_refused(put: &PutLine) -> bool {
+    put.status != "ok" && put.status != "unknown"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::puts::sample::put;
+
+    fn by(user: &str, seconds: i64, value: f64) -> PutLine {
+        let requested = Value::Double(value);
+        let time = seconds * SECOND as i64;
+        PutLine { user: Some(user.into()), time, requested, status: "ok".into(), ..put() }
+    }
+
+    fn fights(puts: &[PutLine]) -> Vec<(u64, Vec<String>)> {
+        let mut contention = Contention::default();
+        puts.iter().for_each(|put| contention.take(put));
+        let sides = |fight: &Fight| fight.sides.iter().map(|(writer, _)| writer.user.clone()).collect();
+        contention.fights().iter().map(|fight| (fight.overrides(), sides(fight))).collect()
+    }
+
+    #[test]
+    fn two_who_overwrite_each_other_fight() {
+        let mut puts = Vec::new();
+        for turn in 0..3 {
+            puts.push(by("alice", 2 * turn, 5.0));
+            puts.push(by("bob", 2 * turn + 1, 10.0));
+        }
+        assert_eq!(fights(&puts), [(5, vec!["bob".into(), "alice".into()])]);
+        puts.truncate(4);
+        assert!(fights(&puts).is_empty(), "alice overrode only once");
+    }
+
+    #[test]
+    fn what_is_no_fight() {
+        let programs: Vec<PutLine> = (0..8)
+            .map(|turn| PutLine {
+                client: Some(format!("10.0.0.5:{}", 5000 + turn % 2)),
+                ..by("ops", turn, turn as f64)
+            })
+            .collect();
+        assert_eq!(fights(&programs), [(7, vec!["ops".into(), "ops".into()])], "two programs of one user");
+        let script: Vec<PutLine> = (0..8)
+            .map(|turn| PutLine {
+                client: Some(format!("10.0.0.5:{}", 5000 + turn)),
+                ..by("ops", turn, turn as f64)
+            })
+            .collect();
+        assert!(fights(&script).is_empty(), "a script with a circuit for each put");
+        let turns = |who: fn(i64) -> &'static str, step: i64, value: fn(i64) -> f64| -> Vec<PutLine> {
+            (0..8).map(|turn| by(who(turn), turn * step, value(turn))).collect()
+        };
+        let in_turn = |turn: i64| if turn % 2 == 0 { "alice" } else { "bob" };
+        assert!(!fights(&turns(in_turn, 1, |turn| turn as f64)).is_empty());
+        assert!(fights(&turns(|_| "alice", 1, |turn| turn as f64)).is_empty(), "alone");
+        assert!(fights(&turns(in_turn, 1, |_| 5.0)).is_empty(), "both want the same");
+        assert!(fights(&turns(in_turn, 61, |turn| turn as f64)).is_empty(), "minutes apart");
+        let mut denied = turns(in_turn, 1, |turn| turn as f64);
+        denied.iter_mut().filter(|put| put.user.as_deref() == Some("bob")).for_each(|put| {
+            put.status = "denied".into();
+        });
+        assert!(fights(&denied).is_empty(), "bob's puts were refused");
+    }
+}

@@ -1,0 +1,321 @@
+//! Links as they were seen: which record made which other process, how often; and the loops among them.
+//!
+//! A loop feeds itself if its records make each other process around a circle. [`loops`] finds the circles: the largest
+//! sets of records in which every record leads to every other one by links that were seen, or a record that leads to
+//! itself. A put that found its record active made nothing process, so a circle of database links, which EPICS stops
+//! after one turn, is none. That a circle exists does not mean that it never rests: the count says how often its records
+//! processed because of each other.
+
+use super::chain::{Chain, Outcome, Span, SpanKind, Trigger};
+use super::naming::{Name, Naming};
+use super::run::record_name;
+use crate::filter::Filter;
+use epics::pv::{link_target, Pv};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Links that are remembered; a bound for hostile logs.
+const MAX_LINKS: usize = 200_000;
+
+/// The kind of a link: as [`Trigger::name`] has it, or `CA`.
+pub type Kind = &'static str;
+
+/// A link that was seen: the numbers of two records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Link {
+    /// The record that it comes from.
+    pub from: usize,
+    /// The record that it leads to.
+    pub to: usize,
+    /// Its kind.
+    pub kind: Kind,
+}
+
+/// Links, and how often they were followed.
+#[derive(Default)]
+pub struct LinksSeen {
+    /// By link.
+    pub links: HashMap<Link, u64>,
+    /// How often each record processed.
+    pub processed: HashMap<usize, u64>,
+    /// Causes of chains: the kind of cause, and the record.
+    pub roots: BTreeMap<(String, usize), u64>,
+    /// Links that were left out because there are too many.
+    pub left_out: u64,
+    /// The records that CP links name, by name and the record with the link.
+    sources: HashMap<(String, usize), usize>,
+}
+
+impl LinksSeen {
+    /// Takes a chain, and those that its CA links led to.
+    pub fn take(&mut self, chain: &Chain, filter: &Filter, naming: &mut Naming) {
+        self.walk(chain, false, filter, naming);
+    }
+
+    /// `by_link`: a CA link is the cause of the chain.
+    fn walk(&mut self, chain: &Chain, by_link: bool, filter: &Filter, naming: &mut Naming) {
+        for (number, span) in chain.spans.iter().enumerate() {
+            match &span.kind {
+                SpanKind::Process(process) => {
+                    // An active record does not process again.
+                    if matches!(process.outcome, Outcome::Active | Outcome::Disabled) {
+                        continue;
+                    }
+                    let to = naming.of(chain, span, process.record);
+                    *self.processed.entry(to).or_default() += 1;
+                    match source(chain, span, naming) {
+                        Some((from, put)) if from != to || !put => {
+                            self.add(Link { from, to, kind: process.trigger.name() }, filter, naming);
+                        }
+                        _ if number == 0 && !by_link => self.add_root(chain, span, to, filter, naming),
+                        _ => {}
+                    }
+                }
+                SpanKind::Put(put) => {
+                    let Some(to) = put.record.map(|record| naming.of(chain, span, record)) else { continue };
+                    if let Some((from, _)) = source(chain, span, naming) {
+                        self.add(Link { from, to, kind: "OUT" }, filter, naming);
+                    } else if number == 0 && !by_link {
+                        self.add_root(chain, span, to, filter, naming);
+                    }
+                }
+                SpanKind::Link(link) => {
+                    let Some(record) = link.record else { continue };
+                    let from = naming.of(chain, span, record);
+                    match &link.target {
+                        Some(target) => {
+                            let to = target.root().and_then(|root| match &root.kind {
+                                SpanKind::Put(put) => Some(naming.of(target, root, put.record?)),
+                                _ => None,
+                            });
+                            match to {
+                                Some(to) => self.add(Link { from, to, kind: "CA" }, filter, naming),
+                                None => self.add_unrecorded(from, &link.pv, filter, naming),
+                            }
+                            self.walk(target, true, filter, naming);
+                        }
+                        None => self.add_unrecorded(from, &link.pv, filter, naming),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a CA link to a PV that was not recorded.
+    fn add_unrecorded(&mut self, from: usize, link: &str, filter: &Filter, naming: &mut Naming) {
+        let record = Pv::new(link_target(link)).record;
+        let to = naming.number(Name { record: record.into(), ..Name::default() });
+        self.add(Link { from, to, kind: "CA" }, filter, naming);
+    }
+
+    fn add(&mut self, link: Link, filter: &Filter, naming: &Naming) {
+        let wanted = |number| {
+            let name = naming.name(number);
+            filter.field(&name.record, "VAL") && filter.place(&name.host, &name.ioc)
+        };
+        if let Some(count) = self.links.get_mut(&link) {
+            *count += 1;
+        } else if self.links.len() >= MAX_LINKS {
+            self.left_out += 1;
+        } else if wanted(link.from) || wanted(link.to) {
+            self.links.insert(link, 1);
+        }
+    }
+
+    /// Adds the cause of a chain that no record caused.
+    fn add_root(&mut self, chain: &Chain, span: &Span, to: usize, filter: &Filter, naming: &mut Naming) {
+        if let SpanKind::Process(process) = &span.kind {
+            if process.for_link {
+                if let Some((_, source)) = chain.run.cp_link(span.start, process.record) {
+                    let from = self.source_of_link(&source, to, naming);
+                    return self.add(Link { from, to, kind: "CP" }, filter, naming);
+                }
+            }
+        }
+        let name = naming.name(to);
+        if filter.field(&name.record, "VAL") && filter.place(&name.host, &name.ioc) {
+            let label = root_label(chain, span);
+            if self.roots.len() < MAX_LINKS || self.roots.contains_key(&(label.clone(), to)) {
+                *self.roots.entry((label, to)).or_default() += 1;
+            }
+        }
+    }
+
+    /// The record that a CP link names: one of the same IOC if it has one of that name, else of any.
+    fn source_of_link(&mut self, source: &str, to: usize, naming: &mut Naming) -> usize {
+        if let Some(number) = self.sources.get(&(source.to_owned(), to)) {
+            return *number;
+        }
+        let record = Pv::new(source).record;
+        let own = Name { record: record.into(), ..naming.name(to) };
+        let found = naming.find(&own).or_else(|| naming.only(record));
+        let number =
+            found.unwrap_or_else(|| naming.number(Name { record: record.into(), ..Name::default() }));
+        if self.sources.len() < MAX_LINKS {
+            self.sources.insert((source.to_owned(), to), number);
+        }
+        number
+    }
+}
+
+/// The record whose processing led to a span, and whether through a put.
+fn source(chain: &Chain, span: &Span, naming: &mut Naming) -> Option<(usize, bool)> {
+    let mut parent = chain.spans.get(span.parent?)?;
+    let mut put = false;
+    loop {
+        match &parent.kind {
+            SpanKind::Process(process) => return Some((naming.of(chain, parent, process.record), put)),
+            // The put of a link: its target processes because of the link's record.
+            SpanKind::Put(_) | SpanKind::Link(_) => {
+                put = true;
+                parent = chain.spans.get(parent.parent?)?;
+            }
+        }
+    }
+}
+
+/// The kind of cause of a chain, without its details.
+pub fn root_label(chain: &Chain, root: &Span) -> String {
+    let context = chain.run.context();
+    match &root.kind {
+        SpanKind::Put(_) => "put".to_owned(),
+        SpanKind::Link(link) => {
+            let of = link.record.map(|record| record_name(&context, record)).unwrap_or_default();
+            format!("CA link of {of}")
+        }
+        SpanKind::Process(process) => {
+            let thread = root.thread.and_then(|thread| context.thread(thread));
+            let period = thread.and_then(|thread| super::caller::scan_period(&thread.name));
+            let list = process.list.and_then(|list| context.scan_list(list)).map(|list| list.name.clone());
+            let name = period.or(list.filter(|name| !name.is_empty()));
+            match (process.trigger, name) {
+                (Trigger::Scan, Some(name)) => format!("scan {name}"),
+                (Trigger::Event, Some(name)) => format!("event {name}"),
+                (Trigger::CpLink | Trigger::Once, _) if process.for_link => "CP link".to_owned(),
+                (trigger, _) => trigger.name().to_owned(),
+            }
+        }
+    }
+}
+
+/// Records that make each other process around a circle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loop {
+    /// Their numbers.
+    pub records: BTreeSet<usize>,
+    /// How often they processed because of each other.
+    pub count: u64,
+    /// How often they processed in all.
+    pub processed: u64,
+}
+
+/// The circles among the links, those that turn most first.
+pub fn loops(seen: &LinksSeen) -> Vec<Loop> {
+    let mut next: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut links: Vec<&Link> = seen.links.keys().collect();
+    links.sort();
+    for link in links {
+        next.entry(link.from).or_default().push(link.to);
+        next.entry(link.to).or_default();
+    }
+    let mut loops: Vec<Loop> = components(&next)
+        .into_iter()
+        .filter_map(|records| {
+            let inside = |link: &Link| records.contains(&link.from) && records.contains(&link.to);
+            let count: u64 = seen.links.iter().filter(|(link, _)| inside(link)).map(|(_, count)| count).sum();
+            let processed = records.iter().filter_map(|record| seen.processed.get(record)).sum();
+            (count > 0).then_some(Loop { records, count, processed })
+        })
+        .collect();
+    loops.sort_by_key(|found| (std::cmp::Reverse(found.count), found.records.first().copied()));
+    loops
+}
+
+/// The strongly connected components that hold a circle (Tarjan's algorithm, without recursion: a chain of links can be
+/// as long as a log).
+fn components(next: &BTreeMap<usize, Vec<usize>>) -> Vec<BTreeSet<usize>> {
+    #[derive(Clone, Copy, Default)]
+    struct Visit {
+        order: usize,
+        low: usize,
+        open: bool,
+    }
+    let mut visits: HashMap<usize, Visit> = HashMap::new();
+    let (mut open, mut found): (Vec<usize>, Vec<BTreeSet<usize>>) = (Vec::new(), Vec::new());
+    for start in next.keys() {
+        if visits.contains_key(start) {
+            continue;
+        }
+        let mut path: Vec<(usize, usize)> = vec![(*start, 0)];
+        while let Some((node, edge)) = path.pop() {
+            let order = visits.len();
+            let visit = visits.entry(node).or_insert_with(|| {
+                open.push(node);
+                Visit { order, low: order, open: true }
+            });
+            let mut low = visit.low;
+            let targets = next.get(&node).map_or(&[][..], Vec::as_slice);
+            if let Some(to) = targets.get(edge) {
+                path.push((node, edge + 1));
+                match visits.get(to) {
+                    None => path.push((*to, 0)),
+                    Some(Visit { order, open: true, .. }) => {
+                        low = low.min(*order);
+                        visits.entry(node).and_modify(|visit| visit.low = low);
+                    }
+                    Some(_) => {}
+                }
+                continue;
+            }
+            let own = visits.get(&node).copied().unwrap_or_default();
+            if own.low == own.order {
+                let mut component = BTreeSet::new();
+                while let Some(last) = open.pop() {
+                    visits.entry(last).and_modify(|visit| visit.open = false);
+                    component.insert(last);
+                    if last == node {
+                        break;
+                    }
+                }
+                if component.len() > 1 || targets.contains(&node) {
+                    found.push(component);
+                }
+            }
+            if let Some((parent, _)) = path.last() {
+                visits.entry(*parent).and_modify(|visit| visit.low = visit.low.min(own.low));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(links: &[(usize, usize)]) -> Vec<Vec<usize>> {
+        let mut seen = LinksSeen::default();
+        for (from, to) in links {
+            *seen.links.entry(Link { from: *from, to: *to, kind: "CP" }).or_default() += 1;
+        }
+        loops(&seen).into_iter().map(|found| found.records.into_iter().collect()).collect()
+    }
+
+    #[test]
+    fn circles_are_found_and_nothing_else() {
+        assert!(of(&[(1, 2), (2, 3), (1, 3)]).is_empty());
+        assert_eq!(of(&[(1, 2), (2, 3), (3, 1), (3, 4), (4, 5)]), [[1, 2, 3]]);
+        assert_eq!(of(&[(7, 7), (7, 8)]), [[7]]);
+        let mut two = of(&[(1, 2), (2, 1), (2, 3), (3, 4), (4, 3)]);
+        two.sort();
+        assert_eq!(two, [[1, 2], [3, 4]]);
+        assert_eq!(of(&[(1, 2), (2, 3), (3, 2), (3, 1)]), [[1, 2, 3]]);
+    }
+
+    #[test]
+    fn a_long_chain_of_links_needs_no_stack() {
+        let mut links: Vec<(usize, usize)> = (0..100_000).map(|number| (number, number + 1)).collect();
+        assert!(of(&links).is_empty());
+        links.push((100_000, 0));
+        assert_eq!(of(&links)[0].len(), 100_001);
+    }
+}

@@ -1,0 +1,90 @@
+//! Names of records, looked up once: statistics over millions of spans count by number.
+//!
+//! A record has the same number in all runs in which it has the same host, IOC and name.
+
+use super::chain::{Chain, Span};
+use super::putlog::ioc_of_span;
+use super::run::{record_name, Run};
+use iocrec_log::event::RecordId;
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+
+/// Records that are told apart; the rest count as one. A bound for hostile logs.
+const MAX_NAMES: usize = 500_000;
+
+/// The name of a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name {
+    /// Host; empty if unknown.
+    pub host: Rc<str>,
+    /// IOC; empty if unknown.
+    pub ioc: Rc<str>,
+    /// Record.
+    pub record: Rc<str>,
+}
+
+/// Numbers of records.
+#[derive(Default)]
+pub struct Naming {
+    names: Vec<Name>,
+    numbers: HashMap<Name, usize>,
+    /// By run and number in it. The run is held weakly, so that its address is not used again.
+    known: HashMap<(*const Run, RecordId), usize>,
+    runs: HashMap<*const Run, Weak<Run>>,
+}
+
+impl Naming {
+    /// The number of a record in a span of the chain.
+    pub fn of(&mut self, chain: &Chain, span: &Span, record: RecordId) -> usize {
+        let run = Rc::as_ptr(&chain.run);
+        if let Some(number) = self.known.get(&(run, record)) {
+            return *number;
+        }
+        self.runs.entry(run).or_insert_with(|| Rc::downgrade(&chain.run));
+        let context = chain.run.context();
+        let name = Name {
+            host: chain.run.host().into(),
+            ioc: ioc_of_span(&context, span).into(),
+            record: record_name(&context, record).into(),
+        };
+        // A record without a definition may get one later.
+        let lasting = context.record(record).is_some();
+        let number = self.number(name);
+        if lasting && self.known.len() < MAX_NAMES {
+            self.known.insert((run, record), number);
+        }
+        number
+    }
+
+    /// The number of a name.
+    pub fn number(&mut self, name: Name) -> usize {
+        let name = if self.names.len() < MAX_NAMES || self.numbers.contains_key(&name) {
+            name
+        } else {
+            Name { record: "(other records)".into(), ..Name::default() }
+        };
+        let next = self.names.len();
+        let number = *self.numbers.entry(name.clone()).or_insert(next);
+        if number == next {
+            self.names.push(name);
+        }
+        number
+    }
+
+    /// The number of a name that has one.
+    pub fn find(&self, name: &Name) -> Option<usize> {
+        self.numbers.get(name).copied()
+    }
+
+    /// The number of the only record of that name, on whichever host and IOC; `None` if there are several.
+    pub fn only(&self, record: &str) -> Option<usize> {
+        let mut found = self.names.iter().enumerate().filter(|(_, name)| &*name.record == record);
+        let (number, _) = found.next()?;
+        found.next().is_none().then_some(number)
+    }
+
+    /// The name of a number.
+    pub fn name(&self, number: usize) -> Name {
+        self.names.get(number).cloned().unwrap_or_default()
+    }
+}

@@ -1,0 +1,10 @@
+//! Maps by the numbers that a log gives to threads, records and other things.
+//!
+//! Every event looks several of them up, so they are hashed fast. A hostile log cannot choose numbers that collide: the
+//! hash depends on a number that each process draws for itself.
+
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+/// A map by number.
+pub type Numbered<Number, Value> = HashMap<Number, Value, RandomState>;

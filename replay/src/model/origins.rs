@@ -1,0 +1,250 @@
+//! Where changes came from: for each record, the causes of its last changes, so that a chain which began by a CP link
+//! leads on to the chain that changed the link's source.
+//!
+//! A CP link makes its record process when it is told of a change of its source. Nothing in the log joins the two; the
+//! source's name does, if the log holds it ([`links`](super::links)), together with the time: the last change before,
+//! and not more than [`PROMPT`] before. Anything else is said to be unknown, not guessed.
+
+use super::chain::{Chain, ProcessSpan, SpanKind, Trigger};
+use super::putlog::{root_put, PutLine};
+use super::run::{field_name, record_name, Run};
+use crate::time::{duration, SECOND};
+use epics::Pv;
+use iocrec_log::event::{RecordId, Value};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::{Rc, Weak};
+
+/// Longest time from a change to the processing for a CP link that it sets off. It takes a millisecond at most; a busy
+/// IOC or network may take longer.
+pub const PROMPT: i64 = SECOND as i64;
+/// Disorder among times of one host: the end of a record's processing is noted after its monitors are posted.
+const SKEW: i64 = SECOND as i64 / 1000;
+/// Changes remembered of a record: a record may complete again before a chain that its change set off is looked at.
+const MAX_CHANGES: usize = 4;
+/// Records remembered, and records of the same name; bounds for hostile logs.
+const MAX_RECORDS: usize = 500_000;
+const MAX_NAMESAKES: usize = 16;
+/// Causes of scans and the like that are remembered, which are few in any IOC.
+const MAX_COMMON: usize = 10_000;
+/// CP links followed one after the other: records can feed themselves in circles.
+pub const MAX_HOPS: usize = 8;
+
+/// A cause in words; the chain may belong to the link of a record.
+pub type Wording = fn(&Chain, Option<&str>) -> String;
+
+/// What began a chain.
+#[derive(Debug, Default)]
+pub struct Cause {
+    /// In words.
+    pub text: Rc<str>,
+    /// The put at the root, if it is one.
+    pub put: Option<Rc<PutLine>>,
+    /// The records whose CP links were followed to get there, from the root on.
+    pub through: Vec<Rc<str>>,
+    /// Whether the root is known: `text` names what began it all.
+    pub known: bool,
+}
+
+/// What makes the causes of two chains the same, if they are no puts and not for a link.
+#[derive(PartialEq, Eq, Hash)]
+struct Common {
+    run: usize,
+    trigger: &'static str,
+    thread: Option<u32>,
+    list: Option<u32>,
+    asked: Option<(u32, u32)>,
+}
+
+/// A change of a record.
+struct Change {
+    /// Wall-clock times of the begin and end of its processing.
+    begin: i64,
+    end: i64,
+    cause: Rc<Cause>,
+}
+
+/// A record of a run.
+struct Seen {
+    name: Rc<str>,
+    /// A number for its value and alarm, if known.
+    state: Option<u64>,
+    changes: VecDeque<Change>,
+}
+
+/// A record's number here.
+pub type Number = usize;
+
+/// The last changes of all records.
+pub struct Origins {
+    wording: Wording,
+    /// The runs whose addresses are used as keys; they keep the addresses from being used again.
+    runs: HashMap<usize, Weak<Run>>,
+    numbers: HashMap<(usize, RecordId), Number>,
+    names: HashMap<Rc<str>, Vec<Number>>,
+    records: Vec<Seen>,
+    common: HashMap<Common, Rc<Cause>>,
+}
+
+impl Origins {
+    /// An empty one, which words causes so.
+    pub fn new(wording: Wording) -> Self {
+        Origins {
+            wording,
+            runs: HashMap::new(),
+            numbers: HashMap::new(),
+            names: HashMap::new(),
+            records: Vec::new(),
+            common: HashMap::new(),
+        }
+    }
+
+    /// The number of a record; `None` if there are too many.
+    pub fn number(&mut self, run: &Rc<Run>, record: RecordId) -> Option<Number> {
+        let key = (Rc::as_ptr(run) as usize, record);
+        if let Some(number) = self.numbers.get(&key) {
+            return Some(*number);
+        }
+        let number = self.records.len();
+        if number >= MAX_RECORDS {
+            return None;
+        }
+        self.runs.entry(key.0).or_insert_with(|| Rc::downgrade(run));
+        let name: Rc<str> = record_name(&run.context(), record).into();
+        let namesakes = self.names.entry(Rc::clone(&name)).or_default();
+        if namesakes.len() < MAX_NAMESAKES {
+            namesakes.push(number);
+        }
+        self.records.push(Seen { name, state: None, changes: VecDeque::new() });
+        self.numbers.insert(key, number);
+        Some(number)
+    }
+
+    /// The name of a record.
+    pub fn name(&self, number: Number) -> Rc<str> {
+        self.records.get(number).map(|record| Rc::clone(&record.name)).unwrap_or_default()
+    }
+
+    /// Takes a record's state at the end of its processing, or after a put. Returns whether it may have changed; if so,
+    /// call [`Origins::changed`].
+    pub fn state(&mut self, number: Number, value: &Value, alarm: (u16, u16)) -> bool {
+        let Some(record) = self.records.get_mut(number) else { return false };
+        let state = fingerprint(value, alarm);
+        let same = state.is_some() && state == record.state;
+        record.state = state;
+        !same
+    }
+
+    /// Notes the cause of a record's change, and the wall-clock times of the begin and end of its processing.
+    pub fn changed(&mut self, number: Number, begin: i64, end: i64, cause: &Rc<Cause>) {
+        let Some(record) = self.records.get_mut(number) else { return };
+        if record.changes.len() >= MAX_CHANGES {
+            record.changes.pop_front();
+        }
+        record.changes.push_back(Change { begin, end, cause: Rc::clone(cause) });
+    }
+
+    /// The cause of a chain. Takes chains in the order in which they began.
+    pub fn cause(&mut self, chain: &Chain) -> Rc<Cause> {
+        let Some(root) = chain.root() else { return Rc::default() };
+        let process = match &root.kind {
+            SpanKind::Process(process) => process,
+            SpanKind::Put(_) => {
+                let (text, put) = ((self.wording)(chain, None).into(), root_put(chain, None).map(Rc::new));
+                return Rc::new(Cause { text, put, through: Vec::new(), known: true });
+            }
+            SpanKind::Link(_) => return Rc::new(self.plain(chain, true)),
+        };
+        let for_link = process.for_link && matches!(process.trigger, Trigger::Once | Trigger::CpLink);
+        if for_link {
+            return Rc::new(self.of_link(chain, root.start, process));
+        }
+        let run = Rc::as_ptr(&chain.run) as usize;
+        let asked = process.asked.as_ref().map(|asked| (asked.thread, asked.site));
+        let trigger = process.trigger;
+        let key = Common { run, trigger: trigger.name(), thread: root.thread, list: process.list, asked };
+        if let Some(cause) = self.common.get(&key) {
+            return Rc::clone(cause);
+        }
+        let known =
+            !matches!(trigger, Trigger::Unknown | Trigger::Link | Trigger::Once | Trigger::Completion);
+        let cause = Rc::new(self.plain(chain, known));
+        if self.common.len() < MAX_COMMON {
+            self.runs.entry(run).or_insert_with(|| Rc::downgrade(&chain.run));
+            self.common.insert(key, Rc::clone(&cause));
+        }
+        cause
+    }
+
+    fn plain(&self, chain: &Chain, known: bool) -> Cause {
+        Cause { text: (self.wording)(chain, None).into(), known, ..Cause::default() }
+    }
+
+    /// The cause of a chain that began by a CP link.
+    fn of_link(&self, chain: &Chain, start: u64, process: &ProcessSpan) -> Cause {
+        let Some((field, source)) = chain.run.cp_link(start, process.record) else {
+            return self.plain(chain, false);
+        };
+        let begin = chain.run.wall(start);
+        let context = chain.run.context();
+        let record = record_name(&context, process.record);
+        let link = format!("CP link {record}.{}", field_name(&context, Some(field)).unwrap_or("?"));
+        let pv = Pv::new(&source);
+        let unknown =
+            |why: String| Cause { text: format!("{link} from {source}, {why}").into(), ..Cause::default() };
+        if pv.field != "VAL" {
+            return unknown("the change of which is not followed".to_owned());
+        }
+        match self.before(pv.record, begin).as_slice() {
+            [] => unknown("no change of which is in the log".to_owned()),
+            [change] if begin.saturating_sub(change.end) > PROMPT => {
+                let age = duration(u64::try_from(begin.saturating_sub(change.end)).unwrap_or(0));
+                unknown(format!("which last changed {age} before"))
+            }
+            [change] => {
+                let mut through = change.cause.through.clone();
+                if through.len() < MAX_HOPS {
+                    through.push(record.as_str().into());
+                }
+                let Cause { text, put, known, .. } = &*change.cause;
+                Cause { text: Rc::clone(text), put: put.clone(), through, known: *known }
+            }
+            several => unknown(format!("which is in {} IOCs", several.len())),
+        }
+    }
+
+    /// The last change before a time of each record of this name. Of several, those that are too old don't count if
+    /// one is not.
+    fn before(&self, name: &str, begin: i64) -> Vec<&Change> {
+        let numbers = self.names.get(name).map(Vec::as_slice).unwrap_or_default();
+        let last = |number: &Number| {
+            let changes = self.records.get(*number)?.changes.iter();
+            let earlier = changes.filter(|change| change.begin <= begin && change.end <= begin + SKEW);
+            earlier.max_by_key(|change| change.begin)
+        };
+        let mut found: Vec<&Change> = numbers.iter().filter_map(last).collect();
+        if found.iter().any(|change| begin.saturating_sub(change.end) <= PROMPT) {
+            found.retain(|change| begin.saturating_sub(change.end) <= PROMPT);
+        } else if found.len() > 1 {
+            found.sort_by_key(|change| change.end);
+            found.drain(..found.len() - 1);
+        }
+        found
+    }
+}
+
+/// A number that two states share if they are the same; `None` if the value is unknown.
+fn fingerprint(value: &Value, alarm: (u16, u16)) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    alarm.hash(&mut hasher);
+    match value {
+        Value::Unknown => return None,
+        Value::Int(number) => number.hash(&mut hasher),
+        Value::UInt(number) => number.hash(&mut hasher),
+        Value::Float(number) => number.to_bits().hash(&mut hasher),
+        Value::Double(number) => number.to_bits().hash(&mut hasher),
+        Value::Text(text) => text.hash(&mut hasher),
+        Value::Array(array) => (array.count, &array.bytes).hash(&mut hasher),
+    }
+    Some(hasher.finish())
+}

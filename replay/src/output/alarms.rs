@@ -1,0 +1,270 @@
+//! Changes of alarms: a line each.
+
+use super::rows::Row;
+use super::wording::counted;
+use super::wording::put::{change, who};
+use crate::model::alarms::{Alarm, AlarmLine, Source, Until, What};
+use crate::model::enum_strings::{self, severity_name, status_name};
+use crate::model::origins::{Cause, MAX_HOPS};
+use crate::model::putlog::PutLine;
+use crate::model::value;
+use crate::output::format::Format;
+use crate::output::rows;
+use crate::time::{Zone, SECOND};
+use iocrec_log::event::Value;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// The formats.
+pub static FORMATS: [Format<AlarmLine>; 3] = rows::formats();
+
+/// The keys of a line.
+#[derive(Serialize)]
+pub struct Line<'a> {
+    time: String,
+    host: Option<&'a str>,
+    ioc: Option<&'a str>,
+    record: &'a str,
+    /// `change`, `flapping`, `acknowledged` or `still`.
+    what: &'static str,
+    /// The alarm before; null where it is not known.
+    from_severity: Option<&'static str>,
+    from_status: Option<&'static str>,
+    severity: Option<&'static str>,
+    status: Option<&'static str>,
+    value: serde_json::Value,
+    /// The enum string of the value.
+    text: Option<&'a str>,
+    /// What began the chain of the change, in words; null where it is not known.
+    cause: Option<&'a str>,
+    /// Who made the put that began it, or who acknowledged.
+    by: Option<String>,
+    user: Option<&'a str>,
+    client_host: Option<&'a str>,
+    client: Option<&'a str>,
+    /// The records whose CP links were followed from there.
+    through: Vec<&'a str>,
+    /// `process`, or `snapshot` if the recorder found the alarm.
+    source: &'static str,
+    /// Seconds that the alarm lasted, at least; null if it was not over when the line was written, and for NO_ALARM.
+    lasted_s: Option<f64>,
+    /// What ended it: `left`, `log_end`, `ioc_end`, `gap`, `disabled`, `later`.
+    until: Option<&'static str>,
+    /// What may have been missed before the change.
+    gap: Option<&'a str>,
+    /// Number of changes in this line.
+    changes: u64,
+    /// Whether the record has never processed.
+    unprocessed: bool,
+    /// What an acknowledgement wrote to: `ACKS` or `ACKT`.
+    acknowledges: Option<&'static str>,
+    /// What it asked for: a severity, or for ACKT `YES` or `NO`.
+    asked: Option<&'static str>,
+    /// What that field held afterwards: the severity left to be acknowledged. Null if it is not known.
+    left: Option<&'static str>,
+}
+
+impl Row for AlarmLine {
+    type Line<'a> = Line<'a>;
+
+    fn line<'a>(&'a self, zone: &'a Zone) -> Line<'a> {
+        let known = |text: &'a str| Some(text).filter(|text| !text.is_empty());
+        let cause = self.cause.as_deref();
+        let acknowledgement = self.put.as_deref().filter(|_| self.what == What::Acknowledged);
+        let by = self.put.as_deref().or(cause.and_then(|cause| cause.put.as_deref()));
+        Line {
+            time: zone.format(self.time, 9),
+            host: known(&self.place.host),
+            ioc: known(&self.place.ioc),
+            record: &self.place.record,
+            what: self.what.name(),
+            from_severity: self.from.map(|from| severity_name(from.0)),
+            from_status: self.from.map(|from| status_name(from.1)),
+            severity: self.to.map(|to| severity_name(to.0)),
+            status: self.to.map(|to| status_name(to.1)),
+            value: value::json(&self.value),
+            text: self.text.as_deref(),
+            cause: cause.map(|cause| &*cause.text),
+            by: by.map(who),
+            user: by.and_then(|put| put.user.as_deref()),
+            client_host: by.and_then(|put| put.client_host.as_deref()),
+            client: by.and_then(|put| put.client.as_deref()),
+            through: cause.into_iter().flat_map(|cause| cause.through.iter().map(|name| &**name)).collect(),
+            source: match self.source {
+                Source::Process => "process",
+                Source::Snapshot => "snapshot",
+            },
+            lasted_s: self.lasted.map(seconds),
+            until: self.until.map(Until::name),
+            gap: self.gap.as_deref(),
+            changes: self.changes,
+            unprocessed: self.unprocessed,
+            acknowledges: acknowledgement.and_then(|put| put.acknowledges),
+            asked: acknowledgement.and_then(|put| acknowledged(put, &put.requested)),
+            left: acknowledgement.filter(|put| !put.inexact).and_then(|put| acknowledged(put, &put.new)),
+        }
+    }
+
+    fn text(&self, zone: &Zone) -> String {
+        let time = match self.what {
+            What::Still => "at the end".to_owned(),
+            _ => zone.format(self.time, 6),
+        };
+        let mut line = format!("{time:<32}  {:<20}  ", self.place.record);
+        let ioc = match &*self.place.ioc {
+            "" => "-",
+            ioc => ioc,
+        };
+        match self.what {
+            What::Change => {
+                let _ = write!(line, "{:<28}", format!("{} -> {}", alarm(self.from), alarm(self.to)));
+                let _ = write!(line, "  {:<12}  {ioc:<10}", shown(&self.value, self.text.as_deref()));
+                let _ = write!(line, "  {:<10}", lasted(self));
+                cause_of(&mut line, self);
+            }
+            What::Flapping => {
+                let _ = write!(
+                    line,
+                    "flaps: {}, {} in {}; the last is {}",
+                    counted(self.changes, "change"),
+                    counted(self.rises as u64, "alarm"),
+                    seconds_text(self.lasted.unwrap_or(0)),
+                    alarm(self.to)
+                );
+                let _ = write!(line, "  {ioc}  the first:");
+                cause_of(&mut line, self);
+            }
+            What::Acknowledged => {
+                let put = self.put.as_deref();
+                let (what, by) = put.map(|put| (change(put), who(put))).unwrap_or_default();
+                let _ = write!(line, "{what}, {}, by {by}  {ioc}", alarm_then(self.to));
+                if let Some(status) = put.map(|put| &*put.status).filter(|status| *status != "ok") {
+                    let _ = write!(line, "  {status}");
+                }
+            }
+            What::Still => still(&mut line, self, ioc, zone),
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+/// The word for a value of ACKS or ACKT.
+fn acknowledged(put: &PutLine, value: &Value) -> Option<&'static str> {
+    let number = match value {
+        Value::Int(number) => u16::try_from(*number).ok()?,
+        Value::UInt(number) => u16::try_from(*number).ok()?,
+        _ => return None,
+    };
+    match (put.acknowledges, number) {
+        (Some("ACKT"), 0) => Some("NO"),
+        (Some("ACKT"), 1) => Some("YES"),
+        (Some("ACKS"), _) => Some(severity_name(number)),
+        _ => None,
+    }
+}
+
+fn still(line: &mut String, alarm_line: &AlarmLine, ioc: &str, zone: &Zone) {
+    let AlarmLine { until, value, text, put, .. } = alarm_line;
+    let verb = match until {
+        Some(Until::IocEnd) => "was, when its IOC ended,",
+        _ => "is still",
+    };
+    let _ = write!(line, "{verb} {}", alarm(alarm_line.to));
+    let value = shown(value, text.as_deref());
+    if !value.is_empty() {
+        let _ = write!(line, " {value}");
+    }
+    let since = zone.format(alarm_line.time, 3);
+    let _ = write!(line, "  {ioc}  since {since} ({})", seconds_text(alarm_line.lasted.unwrap_or(0)));
+    match put.as_deref() {
+        _ if alarm_line.unprocessed => line.push_str(", never processed"),
+        Some(put) => {
+            let _ = write!(line, ", {} by {}", change(put), who(put));
+        }
+        None => line.push_str(", no acknowledgement in the log"),
+    }
+}
+
+/// The alarm, or a mark where it is not known.
+fn alarm(alarm: Option<Alarm>) -> String {
+    alarm.map_or("?".to_owned(), |(severity, status)| enum_strings::alarm(severity, status))
+}
+
+/// The alarm that a record had when something was done to it.
+fn alarm_then(then: Option<Alarm>) -> String {
+    match then {
+        Some(_) => format!("while it was {}", alarm(then)),
+        None => "its alarm is not known".to_owned(),
+    }
+}
+
+fn shown(value: &Value, text: Option<&str>) -> String {
+    let mut shown = String::new();
+    if *value != Value::Unknown {
+        shown.push_str("= ");
+        value::push_text(&mut shown, value);
+        enum_strings::push(&mut shown, text);
+    }
+    shown
+}
+
+/// How long the alarm lasted.
+fn lasted(line: &AlarmLine) -> String {
+    let Some(lasted) = line.lasted else {
+        return match line.until {
+            Some(Until::Later) => "for long".to_owned(),
+            _ => String::new(),
+        };
+    };
+    let time = seconds_text(lasted);
+    // An alarm whose begin was not seen may have lasted longer.
+    let least = if line.from.is_none() || line.gap.is_some() { ">= " } else { "" };
+    match line.until {
+        Some(Until::Gap) => format!(">= {time}, then not seen"),
+        Some(Until::LogEnd) => format!("{least}{time}, lasts"),
+        Some(Until::IocEnd) => format!("{least}{time}, IOC ended"),
+        Some(Until::Disabled) => format!("{least}{time}, then disabled"),
+        _ => format!("{least}{time}"),
+    }
+}
+
+fn cause_of(text: &mut String, line: &AlarmLine) {
+    match (line.source, line.cause.as_deref()) {
+        (Source::Snapshot, _) => text.push_str("  found so by the recorder: since when and why is not known"),
+        (Source::Process, Some(cause)) => {
+            text.push_str("  ");
+            push_cause(text, cause);
+        }
+        (Source::Process, None) => text.push_str("  cause not known"),
+    }
+    if let Some(gap) = &line.gap {
+        let _ = write!(text, "; not all before it was recorded ({gap})");
+    }
+}
+
+/// A cause, and the CP links that led on from it.
+pub fn push_cause(text: &mut String, cause: &Cause) {
+    text.push_str(&cause.text);
+    if cause.through.is_empty() {
+        return;
+    }
+    text.push_str(", by CP link of ");
+    text.push_str(&cause.through.join(", "));
+    if cause.through.len() >= MAX_HOPS {
+        text.push_str(" and more");
+    }
+}
+
+fn seconds(nanoseconds: i64) -> f64 {
+    nanoseconds as f64 / SECOND as f64
+}
+
+fn seconds_text(nanoseconds: i64) -> String {
+    let seconds = seconds(nanoseconds);
+    match seconds {
+        0.0..60.0 => format!("{seconds:.3} s"),
+        60.0..3600.0 => format!("{:.1} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
+}

@@ -1,0 +1,42 @@
+//! Formats of files that restore values: what control-room tools read. To add one, add a file here and a row below.
+//!
+//! A value that a format can't hold, or that is not known for certain, is left out and returned, never written wrong.
+
+use crate::model::setting::{LeftOut, Setting};
+use crate::out::Out;
+use crate::output::format::UnknownFormat;
+use crate::time::Zone;
+use std::io;
+
+/// What a file says about itself.
+pub struct Heading<'a> {
+    /// One line: what the values are ("Values at 2026-11-22 10:03:20").
+    pub title: &'a str,
+    /// Wall-clock time of the values, nanoseconds since 1970 UTC.
+    pub time: i64,
+    /// Zone of times that are written as text.
+    pub zone: &'a Zone,
+}
+
+/// A format of a file that restores values.
+#[derive(Debug)]
+pub struct SettingsFormat {
+    /// Its name for `--format`.
+    pub name: &'static str,
+    /// Writes the settings, in the order given. Returns those that it left out.
+    pub write: fn(&mut Out, &Heading, &[Setting]) -> io::Result<Vec<LeftOut>>,
+}
+
+/// The formats.
+pub static FORMATS: &[SettingsFormat] = &[];
+
+/// The format of that name.
+///
+/// # Errors
+/// If there is none, a sentence that names those there are.
+pub fn find(name: &str) -> Result<&'static SettingsFormat, String> {
+    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
+        let known = FORMATS.iter().map(|format| format.name).collect();
+        UnknownFormat { name: name.to_owned(), known }.to_string()
+    })
+}

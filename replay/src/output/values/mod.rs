@@ -1,0 +1,24 @@
+//! Formats of values over time. To add one, add a file here and a row below.
+
+pub mod jsonl;
+pub mod text;
+
+use super::format::Format;
+use super::rows::{self, Row};
+use crate::model::history::ValueLine;
+use crate::time::Zone;
+
+/// The formats; the first is the default.
+pub static FORMATS: [Format<ValueLine>; 3] = rows::formats();
+
+impl Row for ValueLine {
+    type Line<'a> = jsonl::Line;
+
+    fn line<'a>(&'a self, zone: &'a Zone) -> jsonl::Line {
+        jsonl::line(self, zone)
+    }
+
+    fn text(&self, zone: &Zone) -> String {
+        text::text(self, zone)
+    }
+}

@@ -1,0 +1,138 @@
+//! The processes that were recorded as IOCs, over all runs of all recorders: how each ended, and when it ran unseen.
+//!
+//! Several runs may have recorded one process, one after the other; between them it ran unseen, too.
+
+use crate::inventory::{End, Inventory};
+use crate::logs::Logs;
+use crate::notices::Notices;
+use iocrec_log::context::Context;
+use iocrec_log::event::{Ioc, IocId};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Processes remembered, and spans for each; bounds for hostile logs.
+const MAX_PROCESSES: usize = 20_000;
+const MAX_SPANS: usize = 1000;
+
+/// A process.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Host; empty if unknown.
+    pub host: Rc<str>,
+    /// Name of the IOC.
+    pub ioc: Rc<str>,
+    /// Process id.
+    pub pid: u32,
+    /// Wall-clock time of its start, if known.
+    pub started: Option<i64>,
+    /// Its end, if it was seen to end.
+    pub end: Option<End>,
+    /// The last moment of which the log could tell something about it: the end of the last log that holds it, or its
+    /// own end.
+    pub until: Option<i64>,
+    /// The first moment of which the log can tell something about it.
+    pub recorded: Option<i64>,
+    /// The times during which it ran unseen.
+    pub unseen: Vec<Unseen>,
+}
+
+/// A span of time in which a process ran unseen, in wall-clock time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unseen {
+    /// From then on.
+    pub from: i64,
+    /// Until then; `i64::MAX` for ever.
+    pub to: i64,
+    /// The reason.
+    pub cause: Rc<str>,
+}
+
+/// What makes a process one and the same: host and boot, process id, and start.
+type Identity = (String, String, u32, u64);
+
+/// All processes of logs.
+#[derive(Default)]
+pub struct Processes {
+    all: Vec<Process>,
+    known: HashMap<Identity, usize>,
+}
+
+impl Processes {
+    /// Reads the definitions of all runs. What can't be read is reported by whoever reads the rest.
+    pub fn read(logs: &Logs) -> Processes {
+        let mut found = Processes::default();
+        for run in logs.runs() {
+            let inventory = Inventory::read(run, &Notices::default());
+            let begin = run.first().and_then(|file| file.header).map(|header| header.created_wall);
+            found.add(&inventory, begin, logs.end_of(run));
+        }
+        found
+    }
+
+    /// Adds those of a run, the log of which holds the time from `begin` to `end`. Runs come in the order in which they
+    /// began.
+    pub fn add(&mut self, inventory: &Inventory, begin: Option<i64>, end: Option<i64>) {
+        let context = inventory.context();
+        for ioc in context.iocs() {
+            let Some(number) = self.enter(context, ioc) else { continue };
+            let ended = inventory.end(ioc.id);
+            let until = ended.and_then(|end| end.wall).or(end);
+            let spans = inventory.spans().unseen(ioc.id);
+            let first = inventory.spans().recorded(ioc.id).find_map(|(from, _)| from);
+            let Some(process) = self.all.get_mut(number) else { continue };
+            // Another run recorded it before.
+            if let (Some(from), Some(to)) = (process.until, first.filter(|_| process.end.is_none())) {
+                if from < to {
+                    process.unseen.push(Unseen { from, to, cause: "no recorder ran".into() });
+                }
+            }
+            for span in spans {
+                let from = span.from.unwrap_or(i64::MIN);
+                let cause = span.cause.into();
+                process.unseen.push(Unseen { from, to: span.to.unwrap_or(i64::MAX), cause });
+            }
+            process.unseen.truncate(MAX_SPANS);
+            process.recorded = process.recorded.or(first.max(begin));
+            process.until = process.until.max(until);
+            process.end = process.end.take().or(ended.cloned());
+            process.started = process.started.or_else(|| context.wall(ioc.start));
+        }
+    }
+
+    /// The number of a process, which is new if it was not known.
+    fn enter(&mut self, context: &Context, ioc: &Ioc) -> Option<usize> {
+        let identity = identity(context, ioc);
+        let new = self.all.len();
+        if new >= MAX_PROCESSES && !self.known.contains_key(&identity) {
+            return None;
+        }
+        let host = identity.0.as_str().into();
+        let number = *self.known.entry(identity).or_insert(new);
+        if number == new {
+            let (ioc, pid) = (ioc.name.as_str().into(), ioc.pid);
+            self.all.push(Process { host, ioc, pid, ..Process::default() });
+        }
+        Some(number)
+    }
+
+    /// The number of the process that an IOC's number stands for.
+    pub fn number(&self, context: &Context, ioc: IocId) -> Option<usize> {
+        self.known.get(&identity(context, context.ioc(ioc)?)).copied()
+    }
+
+    /// A process.
+    pub fn get(&self, number: usize) -> Option<&Process> {
+        self.all.get(number)
+    }
+
+    /// All of them, in the order in which they were first recorded.
+    pub fn all(&self) -> &[Process] {
+        &self.all
+    }
+}
+
+fn identity(context: &Context, ioc: &Ioc) -> Identity {
+    let host = context.host();
+    let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+    (text(host.map(|host| &host.name)), text(host.map(|host| &host.boot_id)), ioc.pid, ioc.start)
+}

@@ -1,0 +1,107 @@
+//! What led to what: `why` and `traces`.
+
+use super::truth::{record_of, time, Truth};
+use super::{is_right, iso, plant, same};
+use crate::rig::spans::{parse, shape};
+use serde_json::Value;
+
+/// The kinds of causes that `why` follows so far.
+const FOLLOWED: [&str; 4] = ["put", "forward link", "CA link", "asynchronous"];
+
+/// For each change whose cause is known: its value, who put, and the records on the way.
+#[test]
+fn changes_have_their_causes() {
+    let Some(plant) = plant("plant-why") else { return };
+    let mut wrong = Vec::new();
+    for cause in plant.truth.list("causes") {
+        if !FOLLOWED.iter().any(|kind| cause["kind"] == **kind) {
+            continue;
+        }
+        let pv = cause["pv"].as_str().expect("a PV");
+        let at = iso(time(cause, "time"));
+        let why = plant.object(&["why", "--json", "--utc", "--at", &at, pv]);
+        let put = &plant.truth.puts()[cause["put"].as_u64().expect("a number") as usize];
+        let client = plant.truth.client(&put["client"]).expect("a client");
+        let steps = why["chain"].as_array().expect("steps").iter();
+        let path: Value =
+            steps.filter(|step| step["what"] == "process").map(|step| step["record"].clone()).collect();
+        let mut expect = |what: &str, found: &Value, truth: &Value| {
+            if !same(found, truth) {
+                wrong.push(format!("{pv} ({}): {what} is not {truth} in {why}", cause["kind"]));
+            }
+        };
+        expect("to", &why["to"], &cause["to"]);
+        expect("ioc", &why["ioc"], &plant.truth.ioc_of(pv)["name"]);
+        expect("user", &why["user"], &client["user"]);
+        expect("client_host", &why["client_host"], &client["host"]);
+        expect("path", &path, &cause["path"]);
+    }
+    is_right(&wrong);
+}
+
+/// What a put sets off within its thread, and over CA links, by the databases: the tree as it is drawn.
+pub fn tree(truth: &Truth, put: &Value) -> Vec<String> {
+    let pv = put["pv"].as_str().expect("a PV");
+    let root = if put["client"].is_null() { format!("put {pv}") } else { format!("caput {pv}") };
+    let mut tree = vec![root];
+    let is_refused = ["denied", "ECA_PUTFAIL"].iter().any(|outcome| put["outcome"] == **outcome);
+    if is_refused || put["dbr"].as_u64() >= Some(35) || pv.ends_with(".DESC") {
+        return tree;
+    }
+    let record = record_of(pv);
+    match record {
+        "LI:RF:REQ" => tree.extend(
+            [
+                "  process LI:RF:REQ",
+                "    caputlink RF:AMP:SP",
+                "      caput RF:AMP:SP",
+                "        process RF:AMP:SP",
+                "          process RF:AMP:RB",
+            ]
+            .map(String::from),
+        ),
+        "LI:PUMP:RATIO" => {
+            tree.extend(["  process LI:PUMP:RATIO", "    process LI:PUMP:SUM"].map(String::from))
+        }
+        "LI:SLOW" => tree.extend(["  process LI:SLOW", "    process LI:SLOW:DONE"].map(String::from)),
+        // each turn posts the event of the next, but for the one that changes nothing
+        "RF:EVENT:LOOP" => {
+            let is_it = |looped: &&Value| looped["records"][0] == record;
+            let turns =
+                truth.list("loops").iter().find(is_it).and_then(|it| it["turns"].as_u64()).expect("turns");
+            tree.extend(
+                (1..=turns as usize + 1).map(|turn| format!("{}process {record}", "  ".repeat(turn))),
+            );
+        }
+        _ => {
+            tree.push(format!("  process {record}"));
+            if (record.starts_with("LI:COR") || record == "LI:MAG1:SP") && record.ends_with(":SP") {
+                tree.push(format!("    process {}:RB", record.trim_end_matches(":SP")));
+            }
+        }
+    }
+    tree
+}
+
+/// The chain of every put has what it set off, and nothing else.
+#[test]
+fn puts_set_off_what_they_did() {
+    let Some(plant) = plant("plant-traces") else { return };
+    let spans = parse(plant.replay(&["traces", "--format", "otlp"]).as_bytes());
+    let linked = |id: &String| spans.iter().any(|span| span.id == *id);
+    let is_put = |name: &str| name.starts_with("caput ") || name.starts_with("put ");
+    let roots = spans
+        .iter()
+        .filter(|span| span.parent.is_empty() && is_put(&span.name) && !span.links.iter().any(linked));
+    let drawn: Vec<String> = roots.map(|root| shape(&spans, root)).collect();
+    let lines = |put: &Value| tree(&plant.truth, put).iter().map(|line| format!("{line}\n")).collect();
+    let truth: Vec<String> = plant.truth.puts().iter().map(lines).collect();
+    let mut wrong = Vec::new();
+    for (number, (drawn, truth)) in drawn.iter().zip(&truth).enumerate() {
+        if drawn != truth {
+            wrong.push(format!("chain {number} is\n{drawn}and not\n{truth}"));
+        }
+    }
+    is_right(&wrong);
+    assert_eq!(drawn.len(), truth.len());
+}

@@ -1,0 +1,117 @@
+//! A plant whose truth is known: every question that the reader answers, compared with what truly happened.
+//!
+//! tests/rig/plant/record.py has two IOCs, five clients and a recorder act out a script, once for all tests here, and
+//! writes down what happened by its own and an independent client's word; it says what is in that. Sets are compared
+//! both ways: nothing may be missing, and nothing invented.
+//!
+//! `IOCREC_PLANT=DIR` takes a plant that record.py recorded before in place of a new one.
+
+mod chains;
+mod clients;
+mod moments;
+mod puts;
+mod running;
+mod sound;
+mod states;
+mod truth;
+mod values;
+
+use crate::rig::{self, json_lines, not_run, Needs, Rig};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+pub use truth::{iso, nanoseconds, Truth};
+
+/// How long the script may take; it takes half a minute on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A recorded plant.
+pub struct Plant {
+    directory: PathBuf,
+    pub truth: Truth,
+}
+
+/// The plant, recorded by whichever test comes first. None if it can't be recorded here, which is reported.
+pub fn plant(test: &str) -> Option<&'static Plant> {
+    static PLANT: OnceLock<Plant> = OnceLock::new();
+    if let Some(recorded) = std::env::var_os("IOCREC_PLANT") {
+        return Some(PLANT.get_or_init(|| Plant::of(recorded.into())));
+    }
+    if !not_run::is_root() {
+        not_run(test, Needs::Root);
+        return None;
+    }
+    Some(PLANT.get_or_init(record))
+}
+
+/// Records the plant where the next run replaces it.
+fn record() -> Plant {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plant");
+    let _ = std::fs::remove_dir_all(&directory); // there may be none
+                                                 // Nothing else runs: what a busy machine loses would not be the truth.
+    let _rig = Rig::alone("plant").expect("root");
+    let mut script = rig::python("plant/record.py");
+    script.arg(&directory).env("IOCREC", rig::IOCREC);
+    let output = rig::run_within(&mut script, PATIENCE);
+    assert!(output.status.success(), "record.py: {}", String::from_utf8_lossy(&output.stderr));
+    Plant::of(directory)
+}
+
+impl Plant {
+    fn of(directory: PathBuf) -> Plant {
+        let truth = Truth::read(&directory.join("truth.json"));
+        Plant { directory, truth }
+    }
+
+    /// The log, as an argument.
+    pub fn log(&self) -> String {
+        self.directory.join("log").to_str().expect("a UTF-8 path").to_string()
+    }
+
+    /// What a command of iocreplay prints on stdout; the log is its last operand. It must succeed and have nothing to
+    /// complain about.
+    pub fn replay(&self, arguments: &[&str]) -> String {
+        let (code, out, err) = self.outcome(arguments);
+        assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}");
+        out
+    }
+
+    /// Exit code, stdout and stderr.
+    pub fn outcome(&self, arguments: &[&str]) -> (i32, String, String) {
+        let mut command = Command::new(rig::iocreplay());
+        let output = command.args(arguments).arg(self.log()).output().expect("iocreplay runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        (output.status.code().expect("it exits"), text(output.stdout), text(output.stderr))
+    }
+
+    /// The lines of a listing, as JSON.
+    pub fn lines(&self, arguments: &[&str]) -> Vec<Value> {
+        json_lines(self.replay(&[arguments, &["--format", "jsonl"]].concat()).as_bytes())
+    }
+
+    /// One JSON object.
+    pub fn object(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.replay(arguments)).expect("JSON")
+    }
+}
+
+/// Equality of values: 4 equals 4.0, and an array of one element that element.
+pub fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => match (one.as_i64(), other.as_i64()) {
+            (Some(one), Some(other)) => one == other,
+            _ => one.as_f64() == other.as_f64(),
+        },
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        _ => one == other,
+    }
+}
+
+/// Fails with all that is wrong.
+pub fn is_right(wrong: &[String]) {
+    assert!(wrong.is_empty(), "{} differences from the truth:\n{}", wrong.len(), wrong.join("\n"));
+}
