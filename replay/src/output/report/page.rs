@@ -135,7 +135,7 @@ fn hosts(facts: &Facts) -> String {
 
 fn cards(facts: &Facts) -> Vec<Card> {
     let mut records: HashMap<u32, u64> = HashMap::new();
-    for record in &facts.found.places.records {
+    for record in facts.found.places.records.iter().filter(|record| record.processed.total() > 0) {
         *records.entry(record.ioc).or_default() += 1;
     }
     let places = facts.found.places.iocs.iter().enumerate();
@@ -163,7 +163,7 @@ fn cards(facts: &Facts) -> Vec<Card> {
                 let variables = ioc.environment.iter().map(|(name, value)| format!("{name}={value}"));
                 add("Set", variables.collect::<Vec<_>>().join(" "));
                 let seen = records.get(&number).copied().unwrap_or(0);
-                add("Records", format!("{} processed, {} times", count(seen), count(place.processed.total())));
+                add("Records", format!("{} seen to process, {} times", count(seen), count(place.processed.total())));
                 add("Not probed", ioc.not_probed.join("; "));
             }
             let gaps = facts.gaps.iter().filter(|gap| gap.ioc.is_none_or(|ioc| ioc == number));

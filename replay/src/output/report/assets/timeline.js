@@ -212,7 +212,7 @@ function drawUser(c, lane) {
     }
     const next = i + 1 < mine.length ? xOf(mine[i + 1].time) : LEFT + laneWidth;
     const room = next - x - 16;
-    const text = put.flags & DENIED ? "denied" : (put.pv === lastPv ? "" : put.pv + " ") + "→ " + put.value;
+    const text = put.flags & DENIED ? "denied" : (put.pv === lastPv ? "" : put.pv + " ") + (put.flags & ACKNOWLEDGES ? "" : "→ ") + put.value;
     if (room > 30) {
       c.font = font;
       const whole = c.measureText(text).width;
