@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values iocs records --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values alarms iocs records --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -27,6 +27,8 @@ _iocreplay() {
         'graph --output' | \
         'values -o' | \
         'values --output' | \
+        'alarms -o' | \
+        'alarms --output' | \
         'iocs -o' | \
         'iocs --output' | \
         'records -o' | \
@@ -93,6 +95,16 @@ _iocreplay() {
         'values --until' | \
         'values --ioc' | \
         'values --host' | \
+        'alarms --format' | \
+        'alarms --severity' | \
+        'alarms --since' | \
+        'alarms --until' | \
+        'alarms --pv' | \
+        'alarms --exclude' | \
+        'alarms --user' | \
+        'alarms --client' | \
+        'alarms --ioc' | \
+        'alarms --host' | \
         'iocs --ioc' | \
         'iocs --host' | \
         'records --pv' | \
@@ -110,13 +122,14 @@ _iocreplay() {
     case $command in
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
-    puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     why) options='--help --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
+    alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
     records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     *) return ;;
@@ -126,7 +139,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | iocs | records) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | alarms | iocs | records) compopt -o default ;;
     *) ;;
     esac
 }

@@ -12,6 +12,7 @@ complete -c iocreplay -n __fish_use_subcommand -a top -d 'Show what runs most'
 complete -c iocreplay -n __fish_use_subcommand -a profile -d 'Show where the time of processing goes'
 complete -c iocreplay -n __fish_use_subcommand -a graph -d 'Show the links that were followed, with rates'
 complete -c iocreplay -n __fish_use_subcommand -a values -d 'Show every value that PVs had, with time, alarm and cause'
+complete -c iocreplay -n __fish_use_subcommand -a alarms -d 'Show how alarms changed'
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a records -d 'List the records of the IOCs that were recorded'
 
@@ -37,6 +38,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l user -x -d 'only 
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l client -x -d 'only puts of clients that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l follow -d 'keep reading as the log grows, until interrupted'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -s o -l output -r -F -d 'write to this file instead of standard output'
@@ -119,6 +121,22 @@ complete -c iocreplay -n '__fish_seen_subcommand_from values' -l utc -d 'read an
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l severity -x -d 'only changes from or to this severity or a higher one'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l all -d 'also show each change of a record that flaps, and the alarms of records that have never processed'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l client -x -d 'only puts of clients that match'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'write JSON instead of text'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l ioc -x -d 'only IOCs whose names match'

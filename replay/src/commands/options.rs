@@ -28,7 +28,20 @@ option_group! { $
 impl Reading {
     /// Opens the logs; notices go to standard error.
     pub fn open(&self) -> Result<Logs, Failure> {
-        let options = OpenOptions::new().no_limit(self.no_limit).on_notice(|notice| Terminal.report(notice));
+        self.open_with(true)
+    }
+
+    /// Opens the logs without notices: they were reported before.
+    pub fn open_again(&self) -> Result<Logs, Failure> {
+        self.open_with(false)
+    }
+
+    fn open_with(&self, notices: bool) -> Result<Logs, Failure> {
+        let options = OpenOptions::new().no_limit(self.no_limit).on_notice(move |notice| {
+            if notices {
+                Terminal.report(notice);
+            }
+        });
         // The reasons were reported as notices.
         options.open(&self.logs).map_err(|_| Failure::Reported)
     }
@@ -104,6 +117,25 @@ option_group! { $
         /// only puts of clients that match: an address, ADDRESS:PORT, a claimed host, or an IOC that is the client
         #[argh(option, arg_name = "glob")]
         client: Option<String>,
+    }
+}
+
+option_group! { $
+    /// Logs that grow.
+    pub struct Growing as growing {
+        /// keep reading as the log grows, until interrupted; a row comes some seconds after its time
+        #[argh(switch)]
+        follow: bool,
+    }
+}
+
+impl Growing {
+    /// Checks that the answer can be written while the log is followed.
+    pub fn check(&self, reading: &Reading) -> Result<(), UsageError> {
+        match &reading.output {
+            Some(file) if self.follow => Err(UsageError::FollowIntoFile(file.clone())),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since,
+    by_place, by_pv, by_who, growing, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Growing, Reading, Since,
     TimeZone, Until,
 };
-use crate::failure::Failure;
+use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
+use crate::follow::{follow, Timed};
 use crate::model::putlog::PutLine;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
@@ -28,16 +29,31 @@ command! {
         #[argh(switch)]
         pub all: bool,
     } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho,
-        by_place: ByPlace, time_zone: TimeZone, reading: Reading
+        by_place: ByPlace, growing: Growing, time_zone: TimeZone, reading: Reading
 }
 
 fn parse_format(name: &str) -> Result<&'static Format<PutLine>, String> {
     format::find(&FORMATS, name).map_err(|error| error.to_string())
 }
 
+impl Timed for PutLine {
+    fn time(&self) -> i64 {
+        self.time
+    }
+
+    fn name(&self) -> String {
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        [part(&self.host), part(&self.ioc), part(&self.pv), part(&self.client)].join("\n")
+    }
+}
+
 impl Command for Puts {
     fn reading(&self) -> Reading {
         self.into()
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        Growing::from(self).check(&self.reading())
     }
 
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
@@ -49,10 +65,27 @@ impl Command for Puts {
             until: time(&zone, &self.until, Boundary::End, &logs)?,
             ..filter
         };
-        let puts = logs.puts(&filter);
         let mut writer = (self.format.writer)(&zone);
         let mut is_empty = true;
         writer.begin(out)?;
+        if self.follow {
+            let reading = self.reading();
+            return follow(
+                &reading.logs,
+                filter,
+                || reading.open_again(),
+                |logs, filter, each| {
+                    let puts = logs.puts(filter);
+                    (if self.all { puts.with_links() } else { puts }).try_for_each(each)
+                },
+                |put| match put {
+                    Some(put) => Ok(writer.write(out, put)?),
+                    None => Ok(out.flush()?),
+                },
+            )
+            .map(|()| Outcome::Complete);
+        }
+        let puts = logs.puts(&filter);
         for put in if self.all { puts.with_links() } else { puts } {
             is_empty = false;
             writer.write(out, &put)?;

@@ -349,7 +349,12 @@ fn line(
 
 /// Name of the IOC that a span belongs to; empty if unknown.
 pub fn ioc_of_span(context: &Context, span: &Span) -> String {
+    ioc_name(context, span).to_owned()
+}
+
+/// The same, borrowed.
+pub fn ioc_name<'a>(context: &'a Context, span: &Span) -> &'a str {
     let by_thread = span.thread.and_then(|thread| run::ioc_of_thread(context, thread));
     let ioc = by_thread.or_else(|| ioc_of_circuit(context, span.packet()?.circuit));
-    ioc.map(|ioc| ioc.name.clone()).unwrap_or_default()
+    ioc.map_or("", |ioc| ioc.name.as_str())
 }

@@ -5,6 +5,7 @@ pub mod format;
 pub mod graph;
 pub mod info;
 pub mod iocs;
+mod moments;
 pub mod profile;
 pub mod puts;
 pub mod records;
