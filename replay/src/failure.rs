@@ -107,9 +107,9 @@ impl fmt::Display for UsageError {
                 };
                 write!(f, "-o {} {conflict}; name another file", file.display())
             }
-            UsageError::ReportToTerminal => {
-                f.write_str("a report is an HTML page, which a terminal can't show; write it to a file: -o report.html")
-            }
+            UsageError::ReportToTerminal => f.write_str(
+                "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
+            ),
         }
     }
 }

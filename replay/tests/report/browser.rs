@@ -47,11 +47,20 @@ fn the_page_is_quiet_and_loads_nothing() {
     let requests = browser.seen("Network.requestWillBeSent");
     let urls: Vec<&str> = requests.iter().filter_map(|request| request["request"]["url"].as_str()).collect();
     assert_eq!(urls, [file.as_str()]);
-    for method in ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening"] {
+    for method in [
+        "Runtime.consoleAPICalled",
+        "Runtime.exceptionThrown",
+        "Log.entryAdded",
+        "Page.javascriptDialogOpening",
+    ] {
         let seen = browser.seen(method);
         assert!(seen.is_empty(), "{method}: {seen:?}");
     }
-    assert_eq!(browser.eval("document.images.length + document.querySelectorAll('iframe, object, embed, link').length"), 0);
+    assert_eq!(
+        browser
+            .eval("document.images.length + document.querySelectorAll('iframe, object, embed, link').length"),
+        0
+    );
     // A policy that forbids what a hostile text would need.
     let blocked = "new Promise(done => { addEventListener('securitypolicyviolation', () => done('blocked')); \
                    const image = new Image(); image.src = 'data:image/png;base64,AA=='; setTimeout(() => done('loaded'), 3000); })";
@@ -116,7 +125,9 @@ fn a_drag_chooses_a_time_and_backspace_restores() {
 fn the_keyboard_does_everything() {
     let Some(mut page) = opened("the_keyboard_does_everything", (1280, 800)) else { return };
     let browser = &mut page.browser;
-    let chosen = |browser: &mut Chromium| browser.eval("document.querySelector('#put-rows [aria-selected=true]')?.textContent || ''");
+    let chosen = |browser: &mut Chromium| {
+        browser.eval("document.querySelector('#put-rows [aria-selected=true]')?.textContent || ''")
+    };
     assert_eq!(chosen(browser), "");
     browser.press("j");
     let first = chosen(browser);
@@ -158,7 +169,9 @@ fn chains_and_plots_show_what_the_log_holds() {
     browser.eval("[...document.querySelectorAll('#chain-list li')].find(row => row.textContent.includes('2 IOCs')).click()");
     browser.settle();
     let tree = browser.text("#tree");
-    for part in ["T:SP", "T:CALC", "T:SLOW", "CA link", "⇢ second", "R:FAR", "MAJOR", "INVALID", "delayed by itself"] {
+    for part in
+        ["T:SP", "T:CALC", "T:SLOW", "CA link", "⇢ second", "R:FAR", "MAJOR", "INVALID", "delayed by itself"]
+    {
         assert!(tree.contains(part), "{part} in {tree}");
     }
     let rows = browser.eval("document.querySelectorAll('#tree [role=treeitem]').length").as_i64().unwrap();
@@ -166,9 +179,15 @@ fn chains_and_plots_show_what_the_log_holds() {
     assert_eq!(browser.eval("document.querySelectorAll('#tree [role=treeitem]').length"), 1, "of {rows}");
     let points = browser.eval("document.querySelector('[data-record=\"T:CALC\"]').dataset.points");
     assert_eq!(points, Value::from((story::VALUES + 1).to_string()));
-    assert_eq!(browser.eval("[...document.querySelectorAll('#plots canvas')].every(canvas => canvas.width > 100)"), true);
+    assert_eq!(
+        browser.eval("[...document.querySelectorAll('#plots canvas')].every(canvas => canvas.width > 100)"),
+        true
+    );
     let alarms = browser.text("#alarm-rows");
-    assert!(alarms.contains("T:CALC") && alarms.contains("scan.1 second") || alarms.contains("scan .1 second"), "{alarms}");
+    assert!(
+        alarms.contains("T:CALC") && alarms.contains("scan.1 second") || alarms.contains("scan .1 second"),
+        "{alarms}"
+    );
 }
 
 /// Folded series stay apart from the puts that matter.
@@ -206,7 +225,8 @@ fn it_fits_and_has_two_themes() {
     assert_eq!(colour(browser), "rgb(13, 16, 21)");
     // The first screen has the verdict, what is missing, the key moments and the begin of the timeline.
     for selector in [".verdict", "#missing", "#moments"] {
-        let bottom = browser.eval(&format!("document.querySelector({}).getBoundingClientRect().bottom", json!(selector)));
+        let bottom = browser
+            .eval(&format!("document.querySelector({}).getBoundingClientRect().bottom", json!(selector)));
         assert!(bottom.as_f64().unwrap() < 800.0, "{selector}: {bottom}");
     }
 }
@@ -254,7 +274,14 @@ fn without_scripts_the_head_is_there() {
     }
     let shown = browser.eval("document.body.innerText");
     let shown = shown.as_str().unwrap();
-    for part in ["demo was killed by SIGKILL at 14:13:45.", "17 hits lost", "denied", "beam lost", "pid", "need JavaScript"] {
+    for part in [
+        "demo was killed by SIGKILL at 14:13:45.",
+        "17 hits lost",
+        "denied",
+        "beam lost",
+        "pid",
+        "need JavaScript",
+    ] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
     assert!(!shown.contains("Keys"), "controls that do nothing: {shown}");
@@ -278,4 +305,37 @@ fn on_paper_everything_is_open() {
     assert!(browser.text("#printed").starts_with("Shown: 14:13:21"));
     let cut = browser.eval("(() => { const s = document.getElementById('put-scroll'); return s.scrollHeight - s.clientHeight; })()");
     assert!(cut.as_i64().unwrap() <= 1, "{cut}");
+}
+
+/// Severities differ for people who see no green or no red, too: in lightness, not in hue alone.
+#[test]
+fn severities_differ_for_the_colour_blind() {
+    let Some(mut page) = opened("severities_differ_for_the_colour_blind", (1440, 900)) else { return };
+    let browser = &mut page.browser;
+    // Machado, Oliveira and Fernandes 2009, severity 1: deuteranopia and protanopia.
+    let script = r#"(() => {
+        const style = getComputedStyle(document.documentElement);
+        const parse = name => style.getPropertyValue(name).trim().match(/[0-9a-f]{2}/g).map(v => parseInt(v, 16) / 255);
+        const linear = v => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        const kinds = [[0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.011820, 0.042940, 0.968881],
+            [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998]];
+        const light = (m, c) => { const [r, g, b] = c.map(linear); const p = [0, 3, 6].map(i => m[i] * r + m[i + 1] * g + m[i + 2] * b);
+            return 0.2126 * p[0] + 0.7152 * p[1] + 0.0722 * p[2]; };
+        let least = 99;
+        for (const m of kinds) for (const [a, b] of [['--minor', '--major'], ['--minor', '--invalid']]) {
+            const [x, y] = [light(m, parse(a)), light(m, parse(b))].sort((x, y) => y - x);
+            least = Math.min(least, (x + 0.05) / (y + 0.05));
+        }
+        return least;
+    })()"#;
+    for theme in ["light", "dark"] {
+        let least = browser.eval(script).as_f64().unwrap();
+        assert!(least > 1.5, "{theme}: {least}");
+        browser.eval("document.getElementById('theme').click()");
+    }
+    // MAJOR and INVALID differ by shape and stripes: both are drawn.
+    let deficiency = json!({"type": "deuteranopia"});
+    browser.ask("Emulation.setEmulatedVisionDeficiency", deficiency);
+    let picture = browser.ask("Page.captureScreenshot", json!({"format": "png"}));
+    assert!(picture["data"].as_str().is_some_and(|data| data.len() > 50_000));
 }

@@ -42,7 +42,16 @@ impl Chromium {
         // The protocol's pipe is on descriptors 3 and 4.
         let script = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1";
         let mut child = Command::new("sh")
-            .args(["-c", script, "sh", program, "--remote-debugging-pipe", "--headless", "--no-sandbox", "--disable-gpu"])
+            .args([
+                "-c",
+                script,
+                "sh",
+                program,
+                "--remote-debugging-pipe",
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+            ])
             .args(["--disable-quic", "--no-first-run", "--disable-background-networking"])
             .args(["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
@@ -99,7 +108,9 @@ impl Chromium {
 
     fn next(&mut self, limit: Instant, what: &str) -> Value {
         let left = limit.saturating_duration_since(Instant::now());
-        self.answers.recv_timeout(left).unwrap_or_else(|error| panic!("{what}: no answer of Chromium: {error}"))
+        self.answers
+            .recv_timeout(left)
+            .unwrap_or_else(|error| panic!("{what}: no answer of Chromium: {error}"))
     }
 
     /// Opens a file of a size in pixels, and waits until it is loaded.
@@ -173,7 +184,8 @@ impl Chromium {
         ] {
             let button = if kind == "mouseMoved" { "none" } else { "left" };
             let held = u8::from(kind != "mouseReleased");
-            let event = json!({"type": kind, "x": x, "y": y, "button": button, "buttons": held, "clickCount": 1});
+            let event =
+                json!({"type": kind, "x": x, "y": y, "button": button, "buttons": held, "clickCount": 1});
             self.ask("Input.dispatchMouseEvent", event);
         }
         self.settle();

@@ -20,7 +20,12 @@ fn text(page: &str, from: &str, to: &str) -> String {
         }
     }
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    words.replace("&#60;", "<").replace("&#62;", ">").replace("&#34;", "\"").replace("&amp;", "&").replace("&#38;", "&")
+    words
+        .replace("&#60;", "<")
+        .replace("&#62;", ">")
+        .replace("&#34;", "\"")
+        .replace("&amp;", "&")
+        .replace("&#38;", "&")
 }
 
 fn data(page: &str) -> Value {
@@ -66,10 +71,8 @@ fn the_head_says_what_ended_and_what_was_before() {
 #[test]
 fn a_log_in_which_nothing_is_missing_says_so() {
     let directory = tempfile::tempdir().unwrap();
-    let mut facts: Vec<(u64, Fact)> = vec![(
-        SECOND,
-        Fact::Tier(TierChoice { tier: Tier::Ring, refused: vec![] }),
-    )];
+    let mut facts: Vec<(u64, Fact)> =
+        vec![(SECOND, Fact::Tier(TierChoice { tier: Tier::Ring, refused: vec![] }))];
     for n in 2..5 {
         facts.push((n * SECOND, crate::common::process(3, -100, 2, 2)));
         facts.push((n * SECOND + 1000, crate::common::complete(3, -200, 2, 1.0, 0)));
@@ -85,6 +88,51 @@ fn a_log_in_which_nothing_is_missing_says_so() {
     );
     assert!(text(&page, r#"id="missing""#, "</div>").contains("Nothing is known to be missing"));
     assert!(text(&page, r#"class="moments""#, "</section>").contains("None: no IOC ended"));
+}
+
+/// The verdict on a log of these facts.
+fn verdict(facts: Vec<(u64, Fact)>) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    write_events(&directory.path().join("log"), "box1", 7, facts);
+    let (_, page, _) = run(directory.path(), &["report", "--utc", "log"]);
+    text(&page, r#"class="verdict""#, "</p>")
+}
+
+fn scan(time: u64, severity: u16) -> [(u64, Fact); 2] {
+    let process = crate::common::process(3, -100, 2, 2);
+    [(time, process), (time + 1000, crate::common::complete(3, -200, 2, 1.0, severity))]
+}
+
+#[test]
+fn the_verdict_is_about_the_worst() {
+    let end = |time, ioc, how: &str| (time, Fact::IocEnd(IocEnd { ioc, how: how.into() }));
+    let first = scan(SECOND, 0);
+    let both = |one: &str, other: &str| {
+        verdict([first.to_vec(), vec![end(70 * SECOND, 1, one), end(90 * SECOND, 2, other)]].concat())
+    };
+    for (one, other, expected) in [
+        (
+            "exit status 0",
+            "killed by SIGSEGV",
+            "second was killed by SIGSEGV at 14:14:50. In the minute before: no puts",
+        ),
+        ("exit status 1", "exit status 0", "demo exited with status 1 at 14:14:30."),
+        ("exit status 0", "", "second ended (how is not known) at 14:14:50."),
+        ("", "", "demo ended (how is not known) at 14:14:30."),
+        ("killed by SIGTERM", "killed by SIGKILL", "demo was killed by SIGTERM at 14:14:30."),
+    ] {
+        let verdict = both(one, other);
+        assert!(verdict.starts_with(expected), "{verdict}");
+    }
+    let alarm = verdict([first, scan(3 * SECOND, 1), scan(4 * SECOND, 2), scan(5 * SECOND, 2)].concat());
+    assert_eq!(
+        alarm,
+        "No IOC ended; T:CALC went MAJOR NO_ALARM at 14:13:24.000. In the 3.0 s before, as far back as the log goes: no puts \
+         from outside and 1 record went MAJOR."
+    );
+    // A record that was in alarm when it was first seen did not go there.
+    let always = verdict([scan(SECOND, 2), scan(2 * SECOND, 2)].concat());
+    assert!(always.contains("no record was seen to go into alarm"), "{always}");
 }
 
 #[test]
@@ -135,7 +183,13 @@ fn the_data_are_those_of_the_log() {
             let record = plot["record"].as_u64().unwrap() as usize;
             data["strings"][data["records"]["name"][record].as_u64().unwrap() as usize] == name
         };
-        data["plots"].as_array().unwrap().iter().find(of).unwrap_or_else(|| panic!("no plot of {name}")).clone()
+        data["plots"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(of)
+            .unwrap_or_else(|| panic!("no plot of {name}"))
+            .clone()
     };
     let calc = plot("T:CALC");
     assert_eq!(calc["time"].as_array().unwrap().len() as u64, story::VALUES + 1);
@@ -159,7 +213,10 @@ fn the_page_is_bounded() {
     for n in 0..60_000_u64 {
         let (t, id) = (SECOND + n * 1_000_000, 100 + (n % 600) as u32);
         facts.push((t, crate::common::process(3, -100, 2, id)));
-        facts.push((t + 1000, crate::common::complete(3, -200, id, (n * n % 977) as f64, (n / 600 % 4) as u16)));
+        facts.push((
+            t + 1000,
+            crate::common::complete(3, -200, id, (n * n % 977) as f64, (n / 600 % 4) as u16),
+        ));
         if n % 2 == 0 {
             facts.push((t, crate::common::ca_put(1, 1, false, n as u32, n as f64)));
         }
@@ -175,5 +232,9 @@ fn the_page_is_bounded() {
     assert_eq!(count("/alarms/time"), 5000);
     assert!(data["alarms"]["total"].as_u64().unwrap() > 50_000);
     assert_eq!((count("/plots"), count("/chains")), (40, 300));
-    assert!(data["plots"].as_array().unwrap().iter().all(|plot| plot["time"].as_array().unwrap().len() <= 1400));
+    assert!(data["plots"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .all(|plot| plot["time"].as_array().unwrap().len() <= 1400));
 }

@@ -49,7 +49,10 @@ pub fn facts() -> Vec<(u64, Fact)> {
     facts.push((4 * SECOND, channel(11, 4, RECORD)));
     facts.push((4 * SECOND, record(10, RECORD, "stringin")));
     facts.push((4 * SECOND, record(11, "L:A", "calc")));
-    facts.push((4 * SECOND, Fact::Thread(Thread { id: 9, ioc: 1, tid: 9, name: "CAS-client".into(), stack: 1 << 40 })));
+    facts.push((
+        4 * SECOND,
+        Fact::Thread(Thread { id: 9, ioc: 1, tid: 9, name: "CAS-client".into(), stack: 1 << 40 }),
+    ));
     // A script writes ten times a second. Nothing of it is seen in the IOC but the put.
     for n in 0..SCRIPTED {
         facts.push((5 * SECOND + n * 100 * MS, ca_put(3, 10, false, 100 + n as u32, n as f64)));
@@ -73,7 +76,16 @@ pub fn facts() -> Vec<(u64, Fact)> {
         facts.push((t, process(4, -100, 4, 11)));
         facts.push((t + us, complete(4, -200, 11, (n / 100) as f64, 0)));
     }
-    facts.push((20 * SECOND, Fact::CallSite(CallSite { id: 4, ioc: 1, address: 2, function: "eventCallback".into(), module: "libdbCore.so".into() })));
+    facts.push((
+        20 * SECOND,
+        Fact::CallSite(CallSite {
+            id: 4,
+            ioc: 1,
+            address: 2,
+            function: "eventCallback".into(),
+            module: "libdbCore.so".into(),
+        }),
+    ));
     // Two more puts by alice, in the last seconds.
     facts.push((24 * SECOND, ca_put(1, 1, false, 50, 7.0)));
     facts.push((24 * SECOND + 100 * us, put(PutKind::PutField, 1, -1000, 1, (1, 1), 2.0, 7.0)));

@@ -8,6 +8,7 @@
 
 mod chains;
 mod puts;
+mod report;
 mod sound;
 mod truth;
 

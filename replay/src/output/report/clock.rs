@@ -33,7 +33,8 @@ impl Clock {
             10_000_001..=100_000_000 => 1,
             _ => 0,
         };
-        let day = |wall: i64| wall.saturating_add(i64::from(offset.seconds()) * 1_000_000_000).div_euclid(DAY);
+        let day =
+            |wall: i64| wall.saturating_add(i64::from(offset.seconds()) * 1_000_000_000).div_euclid(DAY);
         Clock { base: first.div_euclid(1_000_000) * 1_000_000, offset, days: day(first) != day(last), digits }
     }
 

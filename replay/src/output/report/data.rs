@@ -276,9 +276,8 @@ fn alarms_to_show(facts: &Facts) -> Vec<usize> {
     let all = &facts.found.alarms.all;
     let mut places: Vec<usize> = (0..all.len()).collect();
     if places.len() > MAX_ALARMS {
-        let worst = |place: &usize| {
-            all.get(*place).map_or(0, |found| found.to.severity.max(found.from.unwrap_or(0)))
-        };
+        let worst =
+            |place: &usize| all.get(*place).map_or(0, |found| found.to.severity.max(found.from.unwrap_or(0)));
         places.sort_by_key(|place| (u16::MAX - worst(place), *place));
         places.truncate(MAX_ALARMS);
         places.sort_unstable();
@@ -298,7 +297,9 @@ fn records_to_show(facts: &Facts, moments: &[Moment], kept: &[usize]) -> HashMap
         }
     };
     let mut most: Vec<u32> = (0..u32::try_from(all.len()).unwrap_or(NONE)).collect();
-    most.sort_by_key(|record| all.get(index(*record)).map_or(0, |record| u64::MAX - record.processed.total()));
+    most.sort_by_key(|record| {
+        all.get(index(*record)).map_or(0, |record| u64::MAX - record.processed.total())
+    });
     most.into_iter().take(MAX_COUNTED).for_each(&mut add);
     let names: HashSet<&str> = moments.iter().map(|moment| moment.name.as_str()).collect();
     for (record, info) in all.iter().enumerate() {
@@ -409,12 +410,16 @@ fn plots(facts: &Facts, moments: &[Moment], kept: &[usize], numbers: &HashMap<u3
     let mut seen = HashSet::new();
     let mut add = |record: u32| {
         let plot = all.get(index(record)).and_then(|record| record.plot.as_ref());
-        if plot.is_some_and(super::collect::plot::Plot::is_line) && numbers.contains_key(&record) && seen.insert(record) {
+        if plot.is_some_and(super::collect::plot::Plot::is_line)
+            && numbers.contains_key(&record)
+            && seen.insert(record)
+        {
             chosen.push(record);
         }
     };
     for moment in moments {
-        let named = |info: &&super::collect::records::RecordInfo| facts.found.strings.get(info.name) == moment.name;
+        let named =
+            |info: &&super::collect::records::RecordInfo| facts.found.strings.get(info.name) == moment.name;
         let found = all.iter().position(|info| named(&info));
         found.and_then(|record| u32::try_from(record).ok()).into_iter().for_each(&mut add);
     }

@@ -148,7 +148,8 @@ impl Facts {
             }
             let Some(source) = of(root).and_then(|fast| fast.source.as_deref()) else { return false };
             let source = epics::Pv::new(epics::pv::link_target(source)).record;
-            let ioc = usize::try_from(root).ok().and_then(|root| places.records.get(root)).map(|root| root.ioc);
+            let ioc =
+                usize::try_from(root).ok().and_then(|root| places.records.get(root)).map(|root| root.ioc);
             let others = 0..u32::try_from(places.iocs.len()).unwrap_or(0);
             let mut in_others = others.filter_map(|other| places.by_name(other, source));
             next = ioc.and_then(|ioc| places.by_name(ioc, source)).or_else(|| in_others.next());
@@ -187,7 +188,9 @@ pub fn gaps(runs: &[RunNotes], found: &mut Collected) -> Vec<Missing> {
     let several = runs.iter().any(|run| run.host() != runs.first().map_or("", RunNotes::host));
     for run in runs {
         let Some(begin) = run.begin else { continue };
-        let before = runs.iter().filter(|other| other.host() == run.host() && other.begin.is_some_and(|at| at < begin));
+        let before = runs
+            .iter()
+            .filter(|other| other.host() == run.host() && other.begin.is_some_and(|at| at < begin));
         let end = before.filter_map(|other| last_of(runs, found, other)).max();
         if let Some(end) = end.filter(|end| *end < begin) {
             let host = if several { format!("{}: ", run.host()) } else { String::new() };
@@ -203,6 +206,7 @@ fn last_of(runs: &[RunNotes], found: &Collected, run: &RunNotes) -> Option<i64> 
     let begin = run.begin?;
     let same = runs.iter().filter(|other| other.host() == run.host());
     let next = same.filter_map(|other| other.begin).filter(|at| *at > begin).min().unwrap_or(i64::MAX);
-    let extents = found.places.extents.iter().filter(|extent| extent.host == run.host() && extent.first < next);
+    let extents =
+        found.places.extents.iter().filter(|extent| extent.host == run.host() && extent.first < next);
     extents.filter(|extent| extent.last >= begin).map(|extent| extent.last).max()
 }

@@ -82,23 +82,38 @@ fn storage(facts: &Facts, items: &mut Vec<Item>) {
     }
     if facts.runs.iter().any(|run| run.first_segment > 0) {
         let begin = facts.clock.time(facts.span.0, 0);
-        items.push(item("What was before", format!("the recorder's first segments are not here; the log begins at {begin}.")));
+        items.push(item(
+            "What was before",
+            format!("the recorder's first segments are not here; the log begins at {begin}."),
+        ));
     }
     let holes = &facts.found.notes.holes;
     if let Some(first) = holes.iter().min() {
         let what = format!("{} of the log", plural(holes.len() as u64, "part"));
-        let why = format!("missing or damaged, first after {}; iocreplay verify says more.", facts.clock.time(*first, 1));
-        let link = Some((facts.clock.link(first.saturating_sub(2_000_000_000), first.saturating_add(2_000_000_000)), "show"));
+        let why = format!(
+            "missing or damaged, first after {}; iocreplay verify says more.",
+            facts.clock.time(*first, 1)
+        );
+        let link = Some((
+            facts.clock.link(first.saturating_sub(2_000_000_000), first.saturating_add(2_000_000_000)),
+            "show",
+        ));
         items.push(Item { link, ..item(what, why) });
     }
     let refused = sum(|run| run.refused) + facts.found.places.refused;
     if refused > 0 {
-        items.push(item(plural(refused, "definition"), "took more memory than logs of this size may: names are missing."));
+        items.push(item(
+            plural(refused, "definition"),
+            "took more memory than logs of this size may: names are missing.",
+        ));
     }
     let sampled = facts.found.notes.sampled;
     if sampled > 0 {
         let what = format!("{} not recorded", plural(sampled, "chain"));
-        items.push(item(what, "by chain sampling (--thin), never one that a put from outside began; counts are minima."));
+        items.push(item(
+            what,
+            "by chain sampling (--thin), never one that a put from outside began; counts are minima.",
+        ));
     }
     for run in &facts.runs {
         if let Some((tier, true, refused)) = run.tier() {
@@ -122,7 +137,8 @@ fn storage(facts: &Facts, items: &mut Vec<Item>) {
     }
     let not_listed = facts.found.notes.not_listed;
     if not_listed > 0 {
-        items.push(item(format!("{} losses and marks", count(not_listed)), "are too many to be listed here."));
+        items
+            .push(item(format!("{} losses and marks", count(not_listed)), "are too many to be listed here."));
     }
 }
 
@@ -132,7 +148,10 @@ fn processes(facts: &Facts, items: &mut Vec<Item>) {
         let signal = end.how.rsplit("killed by ").next().unwrap_or_default();
         let signal = signal.split([' ', ',', '(']).next().unwrap_or_default();
         if !end.how.contains("sent by") {
-            items.push(item(format!("Who sent {signal}"), format!("to {}: not in this log.", facts.ioc(end.ioc))));
+            items.push(item(
+                format!("Who sent {signal}"),
+                format!("to {}: not in this log.", facts.ioc(end.ioc)),
+            ));
         }
     }
     let mut not_probed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -164,7 +183,9 @@ fn puts(facts: &Facts, items: &mut Vec<Item>) {
         let what = format!("{}, outcome unknown", plural(unknown as u64, "put"));
         let why = match wire {
             0 => "they may have been refused, or have had no effect.".to_owned(),
-            wire if wire == unknown => "seen on the network only: the value before is not known either.".to_owned(),
+            wire if wire == unknown => {
+                "seen on the network only: the value before is not known either.".to_owned()
+            }
             wire => format!("{wire} of them seen on the network only: no old value."),
         };
         let link = Some(("#kind=unknown&at=puts".to_owned(), "list"));

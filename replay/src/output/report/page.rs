@@ -12,6 +12,8 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The plotting library, uPlot 1.6.32, and its style.
 const UPLOT: (&str, &str) = (include_str!("assets/uPlot.iife.min.js"), include_str!("assets/uPlot.min.css"));
+/// Its licence, which must go with it.
+const UPLOT_LICENCE: &str = include_str!("assets/uPlot-LICENSE");
 /// The page's style.
 const STYLE: &str = concat!(
     include_str!("assets/look.css"),
@@ -69,6 +71,7 @@ pub struct Page<'a> {
     cards: Vec<Card>,
     footer: Vec<String>,
     command: String,
+    licence: &'static str,
     uplot: (&'static str, &'static str),
     style: &'static str,
     script: &'static str,
@@ -99,6 +102,7 @@ impl<'a> Page<'a> {
             cards: cards(facts),
             footer: footer(facts),
             command: shown(&command),
+            licence: UPLOT_LICENCE,
             uplot: UPLOT,
             style: STYLE,
             script: SCRIPT,
@@ -163,7 +167,10 @@ fn cards(facts: &Facts) -> Vec<Card> {
                 let variables = ioc.environment.iter().map(|(name, value)| format!("{name}={value}"));
                 add("Set", variables.collect::<Vec<_>>().join(" "));
                 let seen = records.get(&number).copied().unwrap_or(0);
-                add("Records", format!("{} seen to process, {} times", count(seen), count(place.processed.total())));
+                add(
+                    "Records",
+                    format!("{} seen to process, {} times", count(seen), count(place.processed.total())),
+                );
                 add("Not probed", ioc.not_probed.join("; "));
             }
             let gaps = facts.gaps.iter().filter(|gap| gap.ioc.is_none_or(|ioc| ioc == number));
@@ -194,7 +201,8 @@ fn footer(facts: &Facts) -> Vec<String> {
         plural(facts.runs.len() as u64, "run"),
         count(bytes)
     ));
-    let mut tiers: Vec<&str> = facts.runs.iter().filter_map(|run| run.tier()).map(|(tier, ..)| tier).collect();
+    let mut tiers: Vec<&str> =
+        facts.runs.iter().filter_map(|run| run.tier()).map(|(tier, ..)| tier).collect();
     tiers.sort_unstable();
     tiers.dedup();
     lines.push(format!("tier {}", if tiers.is_empty() { "not known".to_owned() } else { tiers.join(", ") }));
@@ -223,7 +231,7 @@ mod tests {
     /// What passes the edge unchanged: the page is written as lines of text.
     #[test]
     fn nothing_of_our_own_needs_escaping() {
-        for asset in [UPLOT.0, UPLOT.1, STYLE, SCRIPT] {
+        for asset in [UPLOT.0, UPLOT.1, UPLOT_LICENCE, STYLE, SCRIPT] {
             let wrong = asset.lines().find(|line| !iocrec_log::escape::is_safe(line));
             assert_eq!(wrong, None);
             let script = asset.to_ascii_lowercase();
@@ -233,7 +241,9 @@ mod tests {
 
     #[test]
     fn texts_become_text() {
-        for forbidden in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("] {
+        for forbidden in
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("]
+        {
             assert!(!SCRIPT.contains(forbidden), "{forbidden}");
         }
     }

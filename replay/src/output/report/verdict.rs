@@ -76,12 +76,14 @@ pub fn verdict(facts: &Facts) -> Vec<Part> {
 /// What it is about, and when that was.
 fn subject(facts: &Facts) -> (Part, Option<i64>) {
     let clock = &facts.clock;
-    let around = |at: i64| Some(clock.link(at.saturating_sub(5_000_000_000).max(facts.span.0), at + 2_000_000_000));
+    let around =
+        |at: i64| Some(clock.link(at.saturating_sub(5_000_000_000).max(facts.span.0), at + 2_000_000_000));
     if let Some(end) = facts.ends.iter().min_by_key(|end| (u8::MAX - end.rank(), end.time)) {
         let text = format!("{} {} at {}.", facts.ioc(end.ioc), end.words(), clock.time(end.time, 0));
         return (strong(text, around(end.time)), Some(end.time));
     }
-    if let Some(loss) = facts.losses.iter().max_by_key(|loss| (loss.to.saturating_sub(loss.from), loss.count)) {
+    if let Some(loss) = facts.losses.iter().max_by_key(|loss| (loss.to.saturating_sub(loss.from), loss.count))
+    {
         let span = clock.span(loss.from, loss.to);
         let text = format!("No IOC ended; {} {} were lost in {span}.", count(loss.count), loss.what);
         return (strong(text, Some(clock.link(loss.from, loss.to))), Some(loss.from));
@@ -97,7 +99,10 @@ fn subject(facts: &Facts) -> (Part, Option<i64>) {
         );
         return (strong(text, around(alarm.time)), Some(alarm.time));
     }
-    (strong("No IOC ended, nothing is known to be lost, and no record was seen to go into alarm.", None), None)
+    (
+        strong("No IOC ended, nothing is known to be lost, and no record was seen to go into alarm.", None),
+        None,
+    )
 }
 
 fn at_least(facts: &Facts, from: i64, to: i64) -> &'static str {
@@ -120,7 +125,11 @@ fn puts(facts: &Facts, from: i64, to: i64) -> Vec<Part> {
     let at_least = if left_out { "at least " } else { at_least(facts, from, to) };
     let link = Some(facts.clock.link(from, to));
     if number == 0 {
-        return vec![plain(if at_least.is_empty() { "no puts from outside" } else { "no puts from outside seen" })];
+        return vec![plain(if at_least.is_empty() {
+            "no puts from outside"
+        } else {
+            "no puts from outside seen"
+        })];
     }
     let by = plural(writers.len() as u64, "user");
     vec![plain(at_least), strong(format!("{} by {by}", plural(number, "put")), link)]

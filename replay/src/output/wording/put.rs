@@ -73,11 +73,8 @@ pub fn parts(put: &PutLine) -> Change {
         let new = text(&requested, put.requested_cut, None);
         return Change { old: before, new, ..Change::default() };
     }
-    let mut change = Change {
-        old: before,
-        new: text(&new, put.new_cut, put.new_text.as_deref()),
-        ..Change::default()
-    };
+    let mut change =
+        Change { old: before, new: text(&new, put.new_cut, put.new_text.as_deref()), ..Change::default() };
     // A number sent as text equals the number.
     let as_number = value::convert(&requested, Dbf::Double);
     let is_requested = |word: &String| requested == Value::Text(word.clone().into_bytes());

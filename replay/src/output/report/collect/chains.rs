@@ -19,8 +19,8 @@ pub const MAX_CHAINS: usize = 300;
 const MAX_STEPS: usize = 200;
 /// See above: a step takes about 45 bytes of the page.
 pub const MAX_ALL_STEPS: usize = 15_000;
-/// Chains that begin with the same record: of those without alarm or put, and of others.
-const OF_A_RECORD: (u32, u32) = (2, 20);
+/// Chains that begin with the same record: of those without alarm or put, of those with an alarm, of those with a put.
+const OF_A_RECORD: (u32, u32, u32) = (2, 6, 20);
 /// Records whose chains are counted; a bound for hostile logs.
 const MAX_ROOTS: usize = 200_000;
 /// CA links that are followed from a chain to the next.
@@ -62,7 +62,8 @@ impl Notable {
         let refused = if self.refused { 1200 } else { 0 };
         let far = u64::from(self.hops.min(4)) * 200;
         // up to 64 for a length of hours, up to 64 for thousands of steps
-        let long = u64::from(64 - self.length.leading_zeros()) + 4 * u64::from(64 - self.steps.leading_zeros()).min(16);
+        let long = u64::from(64 - self.length.leading_zeros())
+            + 4 * u64::from(64 - self.steps.leading_zeros()).min(16);
         of_severity + by_person + refused + far + long + if in_focus { 500 } else { 0 }
     }
 }
@@ -149,7 +150,11 @@ impl Chains {
     pub fn wants(&self, notable: &Notable, in_focus: bool) -> bool {
         let plain = notable.severity == 0 && !notable.from_outside && !notable.refused;
         let of_root = self.of_root.get(&(notable.root, plain)).copied().unwrap_or(0);
-        let most = if plain { OF_A_RECORD.0 } else { OF_A_RECORD.1 };
+        let most = match (plain, notable.from_outside) {
+            (true, _) => OF_A_RECORD.0,
+            (false, false) => OF_A_RECORD.1,
+            (false, true) => OF_A_RECORD.2,
+        };
         let score = notable.score(in_focus);
         let worst = self.kept.first_key_value().map(|((score, _), _)| *score);
         let fits = self.kept.len() < MAX_CHAINS || worst.is_some_and(|worst| score > worst);
@@ -225,7 +230,18 @@ fn describe(
             let detail = strings.add(&format!("{left} more steps are left out here"));
             let (kind, start) = (StepKind::More, 0);
             let ioc = NONE;
-            steps.push(Step { parent, kind, name: 0, detail, value: 0, severity: 0, start, length: None, ioc, hop: false });
+            steps.push(Step {
+                parent,
+                kind,
+                name: 0,
+                detail,
+                value: 0,
+                severity: 0,
+                start,
+                length: None,
+                ioc,
+                hop: false,
+            });
             return;
         }
         let own = u32::try_from(steps.len()).ok();
@@ -329,8 +345,12 @@ fn outcome(process: &ProcessSpan) -> &'static str {
         matches!(asked, Some(CauseKind::CallbackRequestDelayed | CauseKind::CallbackRequestProcessDelayed))
     };
     match &process.outcome {
-        Outcome::Completed(_) if process.phases.iter().any(|phase| is_delay(&phase.asked)) => " · delayed by itself",
-        Outcome::Completed(_) if process.phases.iter().any(|phase| phase.asked.is_none()) => " · asynchronous",
+        Outcome::Completed(_) if process.phases.iter().any(|phase| is_delay(&phase.asked)) => {
+            " · delayed by itself"
+        }
+        Outcome::Completed(_) if process.phases.iter().any(|phase| phase.asked.is_none()) => {
+            " · asynchronous"
+        }
         Outcome::Completed(_) => "",
         Outcome::Open => " · not seen to complete",
         Outcome::Active => " · active already, nothing done",
@@ -349,7 +369,10 @@ fn ioc_of(context: &Context, span: &Span, places: &mut Places) -> u32 {
     }
     match &span.kind {
         SpanKind::Put(put) => {
-            let ioc = put.packet.as_ref().and_then(|packet| crate::model::run::ioc_of_circuit(context, packet.circuit));
+            let ioc = put
+                .packet
+                .as_ref()
+                .and_then(|packet| crate::model::run::ioc_of_circuit(context, packet.circuit));
             ioc.map_or(NONE, |ioc| places.ioc_of(context, ioc.id))
         }
         SpanKind::Process(process) => {

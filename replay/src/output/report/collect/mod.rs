@@ -13,6 +13,7 @@ pub mod puts;
 pub mod records;
 
 use super::strings::Strings;
+use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind, Trigger};
 use crate::model::putlog::each_put;
 use crate::model::run::{has_value, record_name};
@@ -22,7 +23,6 @@ use alarms::Alarms;
 use causes::{Cause, Causes};
 use chains::{Chains, Notable};
 use iocrec_log::context::Context;
-use crate::model::asides::{Aside, What};
 use iocrec_log::event::{Fact, Value};
 use notes::Notes;
 use places::{Places, NONE};
@@ -111,8 +111,10 @@ impl Collected {
                 }
             }
         }
-        let length = chain.spans.iter().map(|span| span.end).max().zip(chain.root().map(|root| root.start));
-        let length = length.map_or(0, |(end, start)| end.saturating_sub(start));
+        // In another run the clock is another.
+        let end = chain.spans.iter().map(|span| span.end).max().map_or(i64::MIN, |end| chain.run.wall(end));
+        let began = top.root().map_or(end, |root| top.run.wall(root.start));
+        let length = u64::try_from(end.saturating_sub(began)).unwrap_or(0);
         current.notable.length = current.notable.length.max(length);
     }
 
@@ -244,12 +246,16 @@ impl Collected {
             What::Fact(Fact::Snapshot(snapshot)) => {
                 let number = self.places.record_of(&context, snapshot.record, &mut self.strings);
                 let alarm = Alarm { severity: snapshot.severity, status: snapshot.status };
-                let numeric = has_value(&context, snapshot.record).then(|| number_of(&snapshot.value)).flatten();
+                let numeric =
+                    has_value(&context, snapshot.record).then(|| number_of(&snapshot.value)).flatten();
                 let Some(record) = self.places.record(number) else { return };
                 if let Some((plot, value)) = record.plot.as_mut().zip(numeric) {
                     plot.add(aside.time, value);
                 }
-                if record.held.is_none() && record.alarm.is_none_or(|known| known == alarm) && alarm.severity == 0 {
+                if record.held.is_none()
+                    && record.alarm.is_none_or(|known| known == alarm)
+                    && alarm.severity == 0
+                {
                     record.alarm = Some(alarm);
                     return;
                 }

@@ -4,9 +4,9 @@
 
 use crate::inventory::Inventory;
 use crate::logs;
+use crate::model::asides::{Aside, What};
 use crate::model::clock::{created, SetLater};
 use crate::names::{source_name, tier_name};
-use crate::model::asides::{Aside, What};
 use crate::scan::{Blocks, Part, Scan};
 use crate::Logs;
 use iocrec_log::event::{Fact, Tier};
@@ -69,7 +69,14 @@ impl Notes {
                     }
                     None if has_room => {
                         let cause: String = loss.cause.chars().take(MAX_LISTED).collect();
-                        self.losses.push(Missing { from, to: wall, count: loss.count, what, cause, ioc: None });
+                        self.losses.push(Missing {
+                            from,
+                            to: wall,
+                            count: loss.count,
+                            what,
+                            cause,
+                            ioc: None,
+                        });
                     }
                     None => self.not_listed += 1,
                 }
@@ -119,7 +126,8 @@ pub fn read(logs: &Logs) -> Vec<RunNotes> {
 
 impl RunNotes {
     fn read(files: &[SegmentFile]) -> RunNotes {
-        let mut notes = RunNotes { inventory: Inventory::sharing(&logs::budget(files)), ..RunNotes::default() };
+        let mut notes =
+            RunNotes { inventory: Inventory::sharing(&logs::budget(files)), ..RunNotes::default() };
         notes.segments = (files.len(), files.iter().map(|file| file.size).sum());
         let set = SetLater::find(files);
         if let Some(set) = set {

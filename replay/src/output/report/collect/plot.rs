@@ -57,7 +57,9 @@ impl Plot {
             None => self.points.push(point),
         }
         // Spans have up to four points each; reducing at twice the number keeps the work per value constant.
-        if self.points.len() >= self.most + self.most / 2 || (self.shift == 0 && self.points.len() > self.most) {
+        if self.points.len() >= self.most + self.most / 2
+            || (self.shift == 0 && self.points.len() > self.most)
+        {
             self.reduce();
         }
     }
@@ -99,12 +101,7 @@ fn reduced(points: &[Point], shift: u32) -> Vec<Point> {
     let mut kept: Vec<Point> = Vec::new();
     for span in points.chunk_by(|a, b| a.time >> shift == b.time >> shift) {
         let by_value = |a: &&Point, b: &&Point| a.value.total_cmp(&b.value);
-        let chosen = [
-            span.first(),
-            span.iter().min_by(by_value),
-            span.iter().max_by(by_value),
-            span.last(),
-        ];
+        let chosen = [span.first(), span.iter().min_by(by_value), span.iter().max_by(by_value), span.last()];
         let mut chosen: Vec<Point> = chosen.into_iter().flatten().copied().collect();
         chosen.sort_by_key(|point| point.time);
         chosen.dedup_by(|a, b| a.time == b.time && a.value.total_cmp(&b.value).is_eq());

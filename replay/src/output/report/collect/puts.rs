@@ -169,7 +169,8 @@ impl Puts {
                 number
             }
         };
-        if let Some((_, puts)) = usize::try_from(number).ok().and_then(|number| self.writers.get_mut(number)) {
+        if let Some((_, puts)) = usize::try_from(number).ok().and_then(|number| self.writers.get_mut(number))
+        {
             *puts += 1;
         }
         number

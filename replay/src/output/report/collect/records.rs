@@ -141,7 +141,8 @@ impl RecordInfo {
         number: usize,
         strings: &mut Strings,
     ) -> Self {
-        let bins = [FIRST, MORE].into_iter().find(|(records, _)| number < *records).map_or(0, |(_, bins)| bins);
+        let bins =
+            [FIRST, MORE].into_iter().find(|(records, _)| number < *records).map_or(0, |(_, bins)| bins);
         let states = context.enum_strings(id).iter().take(16).map(|state| strings.add(state)).collect();
         RecordInfo {
             name: strings.add(name),
