@@ -198,6 +198,7 @@ pub fn time(
 pub fn moment(zone: &Zone, text: &str, boundary: Boundary, logs: &Logs) -> Result<i64, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+    let text = text.trim();
     let refers_to_log = refers_to_log(text);
     let end = if refers_to_log { logs.end().unwrap_or(now) } else { now };
     let parsed = zone.parse_relative(text, boundary, Reference { now, end });

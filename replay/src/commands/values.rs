@@ -64,7 +64,8 @@ impl Command for Values {
         let mut writer = (self.format.writer)(&zone);
         let mut is_empty = true;
         writer.begin(out)?;
-        for line in logs.values(&filter).filter(|line| line.is_named(&filter.pv)) {
+        let named = |line: &ValueLine| line.unseen.is_some() || line.is_named(&filter.pv);
+        for line in logs.values(&filter).with_gaps().filter(named) {
             is_empty = false;
             writer.write(out, &line)?;
         }

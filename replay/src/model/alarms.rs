@@ -272,7 +272,9 @@ impl Alarms {
         let until = if state.gap.is_some() { Until::Gap } else { Until::Left };
         self.leave(known, state.time, until, &state);
         let from = known.alarm;
-        let is_news = from.is_some() || alarm.0 > 0 && !state.unprocessed;
+        // That a record loses the alarm that all begin with is no news.
+        let began = known.unprocessed && alarm.0 == 0 && !self.all;
+        let is_news = from.is_some() && !began || alarm.0 > 0 && !state.unprocessed;
         let rises = if is_news { rises(known, from, alarm, state.time) } else { 0 };
         known.line = None;
         if is_news {
