@@ -11,6 +11,7 @@ mod clients;
 mod ends;
 mod moments;
 mod puts;
+mod report;
 mod running;
 mod sound;
 mod states;
