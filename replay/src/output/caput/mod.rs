@@ -143,6 +143,26 @@ pub fn escaped(text: &[u8]) -> String {
     escaped
 }
 
+/// A text as `caget` shows it: in ASCII, with C's escapes (`epicsStrnEscapedFromRaw`).
+pub fn escaped_by_caget(text: &[u8]) -> String {
+    let mut escaped = String::new();
+    for byte in text {
+        let _ = match byte {
+            b'\x07' => write!(escaped, "\\a"),
+            b'\x08' => write!(escaped, "\\b"),
+            b'\x0c' => write!(escaped, "\\f"),
+            b'\n' => write!(escaped, "\\n"),
+            b'\r' => write!(escaped, "\\r"),
+            b'\t' => write!(escaped, "\\t"),
+            b'\x0b' => write!(escaped, "\\v"),
+            b'\\' | b'\'' | b'"' => write!(escaped, "\\{}", char::from(*byte)),
+            b' '..=b'~' => write!(escaped, "{}", char::from(*byte)),
+            byte => write!(escaped, "\\x{byte:02x}"),
+        };
+    }
+    escaped
+}
+
 fn push_bytes(escaped: &mut String, bytes: &[u8]) {
     for byte in bytes {
         let _ = match byte {
