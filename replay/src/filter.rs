@@ -19,9 +19,27 @@ impl Pattern {
         &self.text
     }
 
+    /// A pattern that matches this name and no other.
+    pub fn literally(name: &str) -> Pattern {
+        let mut text = String::with_capacity(name.len());
+        for letter in name.chars() {
+            match letter {
+                '*' | '?' | '[' => text.extend(['[', letter, ']']),
+                letter => text.push(letter),
+            }
+        }
+        Pattern::from(text.as_str())
+    }
+
     /// Whether it matches the whole name.
     pub fn matches(&self, name: &str) -> bool {
         self.glob.matches(name)
+    }
+}
+
+impl Clone for Pattern {
+    fn clone(&self) -> Self {
+        Pattern::from(self.text.as_str())
     }
 }
 
@@ -44,7 +62,7 @@ impl From<&str> for Pattern {
 /// assert_eq!(logs.puts(&none).count(), 0);
 /// # Ok::<(), iocreplay::OpenError>(())
 /// ```
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Filter {
     /// Earliest wall-clock time, inclusive.
     pub since: Option<i64>,
@@ -65,6 +83,11 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// The same for all times before this one.
+    pub fn until(&self, until: i64) -> Filter {
+        Filter { since: None, until: Some(until), ..self.clone() }
+    }
+
     /// Whether the time is selected.
     pub fn time(&self, wall: i64) -> bool {
         self.since.is_none_or(|since| wall >= since) && self.until.is_none_or(|until| wall < until)

@@ -42,7 +42,11 @@ commands! {
     profile: Profile, "profile";
     graph: Graph, "graph";
     values: Values, "values";
+    at: At, "at";
+    diff: Diff, "diff";
     alarms: Alarms, "alarms";
+    last: Last, "last";
+    clients: Clients, "clients";
     iocs: Iocs, "iocs";
     records: Records, "records";
     report: Report, "report";

@@ -48,7 +48,7 @@ impl Via {
 
     /// Whether it comes from outside all IOCs. Values that Python code sets in the IOC that it hosts come from inside,
     /// like a link's puts.
-    fn is_from_outside(self) -> bool {
+    pub fn is_from_outside(self) -> bool {
         !matches!(self, Via::CaLink | Via::DbLink | Via::Python)
     }
 }

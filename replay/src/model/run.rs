@@ -2,11 +2,13 @@
 
 use super::clock::SetLater;
 use super::links::Links;
+use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
-use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
+use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, Properties, RecordId, ThreadId};
 use std::cell::{Cell, Ref, RefCell};
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// One run of one recorder on one host. Everything read from it shares it: chains look names up in it when they are
@@ -15,6 +17,7 @@ use std::sync::Arc;
 pub struct Run {
     context: RefCell<Context>,
     links: RefCell<Links>,
+    properties: RefCell<Kept>,
     changes: Cell<u64>,
 }
 
@@ -34,6 +37,18 @@ impl Run {
         Run { context: RefCell::new(context), ..Run::default() }
     }
 
+    /// Notes the properties of records.
+    pub fn note(&self, fact: &Fact) {
+        if let Fact::Properties(properties) = fact {
+            self.properties.borrow_mut().add(properties);
+        }
+    }
+
+    /// The properties of a record, as last read before the latest event; `None` if the log has none yet.
+    pub fn properties(&self, record: RecordId) -> Option<Rc<Properties>> {
+        self.properties.borrow().of(record)
+    }
+
     /// Notes that a record has this CP link at that time. All of its links come with the same time.
     pub fn has_link(&self, time: u64, record: RecordId, field: FieldId, link: &[u8]) {
         self.links.borrow_mut().add(time, record, field, link);
@@ -48,6 +63,11 @@ impl Run {
     /// unknown.
     pub fn cp_link(&self, time: u64, record: RecordId) -> Option<(FieldId, String)> {
         self.links.borrow().only(time, record)
+    }
+
+    /// All CP links that a record had at a time: fields and sources. None if they are not known.
+    pub fn cp_links(&self, time: u64, record: RecordId) -> Vec<(FieldId, String)> {
+        self.links.borrow().all(time, record)
     }
 
     /// Applies a fact. Apply ends late, when no chain refers to the ended definitions any more.
