@@ -7,7 +7,8 @@
 //! | names of less than 80 bytes that begin with a letter or a digit | others are left out |
 //! | enums and menus by number; a name silently sets another state | numbers |
 //! | C's escapes in texts; no text over 39 bytes, with `$` 199 | others are left out |
-//! | `$(`, if it was given macros | the `$` is an escape |
+//! | no text with `$(` or `${`: it is refused as a macro that is not expanded | left out |
+//! | in long strings and arrays these, too, if it was given macros | the `$` is an escape |
 //! | elements of arrays: escapes twice, 39 printable letters before the second time | so they are written |
 //! | device supports never | left out |
 
@@ -78,6 +79,9 @@ fn lines(setting: &Setting) -> Result<Vec<String>, String> {
         let name = if is_long_text(setting) { long_name(pv) } else { pv.clone() };
         if !is_long_text(setting) && text.len() > MAX_TEXT {
             return Err("its text is longer than the 39 characters of a string".to_owned());
+        }
+        if !is_long_text(setting) && text.windows(2).any(|two| two == b"$(" || two == b"${") {
+            return Err("autosave takes $( and ${ for a macro".to_owned());
         }
         if text.starts_with(b"@array@") {
             return Err("autosave would read its text as an array".to_owned());

@@ -20,12 +20,15 @@ fail() {
     printf '%s\n' "$1" >&2
     failed=$((failed + 1))
 }
-# restore PV CAGET-OPTIONS WANTED CAPUT-ARGUMENTS...
+# restore PV CAGET-OPTIONS WANTED CAPUT-ARGUMENTS... Arrays always: caget does not tell zeros from what is behind the end.
 restore() {
     pv=$1 options=$2 wanted=$3
     shift 3
     current || { fail "$pv can't be read"; return 0; }
-    [ "$now" != "$wanted" ] || return 0
+    case $options in
+    *-#*) ;;
+    *) [ "$now" != "$wanted" ] || return 0 ;;
+    esac
     printf '%s\n' "$pv: $now -> $wanted"
     [ -n "$write" ] || return 0
     caput -c -w 5 "$@" >/dev/null || { fail "$pv can't be written"; return 0; }
@@ -65,6 +68,9 @@ pub fn write(out: &mut Out, heading: &Heading, settings: &[Setting]) -> io::Resu
 fn command(setting: &Setting) -> Result<String, String> {
     if setting.read_only {
         return Err("it is only read".to_owned());
+    }
+    if matches!(&setting.value, Value::Array(array) if array.count == 0) {
+        return Err("caget can't show that an array is empty".to_owned());
     }
     let is_long_text = is_long_text(setting);
     let dbf = setting.dbf.or_else(|| is_enum(setting).then_some(Dbf::Enum));

@@ -198,6 +198,7 @@ fn traps() {
     );
     for (setting, expected) in [
         (text("T", &[1; 60]), "its text is longer than the 39 characters of a string"),
+        (text("T", b"a $(MACRO)"), "autosave takes $( and ${ for a macro"),
         (text("T", b"@array@ x"), "autosave would read its text as an array"),
         (text(&"n".repeat(60), &[1; 39]), "its text is longer than a line that autosave reads"),
         (
