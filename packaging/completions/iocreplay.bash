@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values alarms iocs records --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms iocs records --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -25,8 +25,13 @@ _iocreplay() {
         'profile --output' | \
         'graph -o' | \
         'graph --output' | \
+        'values --svg' | \
         'values -o' | \
         'values --output' | \
+        'at -o' | \
+        'at --output' | \
+        'diff -o' | \
+        'diff --output' | \
         'alarms -o' | \
         'alarms --output' | \
         'iocs -o' | \
@@ -37,7 +42,8 @@ _iocreplay() {
         return
         ;;
     'puts --format' | \
-        'values --format')
+        'at --format' | \
+        'diff --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;
@@ -95,6 +101,14 @@ _iocreplay() {
         'values --until' | \
         'values --ioc' | \
         'values --host' | \
+        'at --pv' | \
+        'at --exclude' | \
+        'at --ioc' | \
+        'at --host' | \
+        'diff --pv' | \
+        'diff --exclude' | \
+        'diff --ioc' | \
+        'diff --host' | \
         'alarms --format' | \
         'alarms --severity' | \
         'alarms --since' | \
@@ -118,6 +132,10 @@ _iocreplay() {
         mapfile -t COMPREPLY < <(compgen -W 'text otlp' -- "$current")
         return
         ;;
+    'values --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv databrowser' -- "$current")
+        return
+        ;;
     esac
     case $command in
     info) options='--help --json --utc --no-limit -o --output' ;;
@@ -128,7 +146,9 @@ _iocreplay() {
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
+    values) options='--help --format --plot --svg --since --until --ioc --host --utc --no-limit -o --output' ;;
+    at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
+    diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
     records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
@@ -139,7 +159,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | alarms | iocs | records) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | iocs | records) compopt -o default ;;
     *) ;;
     esac
 }
