@@ -6,6 +6,7 @@ _iocreplay() {
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms iocs records --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms last clients iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -34,10 +35,16 @@ _iocreplay() {
         'diff --output' | \
         'alarms -o' | \
         'alarms --output' | \
+        'last -o' | \
+        'last --output' | \
+        'clients -o' | \
+        'clients --output' | \
         'iocs -o' | \
         'iocs --output' | \
         'records -o' | \
-        'records --output')
+        'records --output' | \
+        'report -o' | \
+        'report --output')
         compopt -o default
         return
         ;;
@@ -45,9 +52,15 @@ _iocreplay() {
         'at --format' | \
         'diff --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
+    'puts --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caputlog caputlog-json caput' -- "$current")
         return
         ;;
-    'puts --since' | \
+    'puts --level' | \
+        'puts --burst' | \
+        'puts --prefix' | \
+        'puts --metadata' | \
+        'puts --since' | \
         'puts --until' | \
         'puts --pv' | \
         'puts --exclude' | \
@@ -101,10 +114,12 @@ _iocreplay() {
         'values --until' | \
         'values --ioc' | \
         'values --host' | \
+        'at --format' | \
         'at --pv' | \
         'at --exclude' | \
         'at --ioc' | \
         'at --host' | \
+        'diff --format' | \
         'diff --pv' | \
         'diff --exclude' | \
         'diff --ioc' | \
@@ -119,12 +134,28 @@ _iocreplay() {
         'alarms --client' | \
         'alarms --ioc' | \
         'alarms --host' | \
+        'last --until' | \
+        'last --ioc' | \
+        'last --host' | \
+        'clients --format' | \
+        'clients --since' | \
+        'clients --until' | \
+        'clients --pv' | \
+        'clients --exclude' | \
+        'clients --user' | \
+        'clients --client' | \
+        'clients --ioc' | \
+        'clients --host' | \
         'iocs --ioc' | \
         'iocs --host' | \
         'records --pv' | \
         'records --exclude' | \
         'records --ioc' | \
-        'records --host')
+        'records --host' | \
+        'report --since' | \
+        'report --until' | \
+        'report --ioc' | \
+        'report --host')
         : # any text
         return
         ;;
@@ -134,24 +165,29 @@ _iocreplay() {
         ;;
     'values --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv databrowser' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;
     esac
     case $command in
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
-    puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    why) options='--help --at --since --ioc --host --json --utc --no-limit -o --output' ;;
+    why) options='--help --alarm --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     values) options='--help --format --plot --svg --since --until --ioc --host --utc --no-limit -o --output' ;;
+    values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
     at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
+    clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
     records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
+    report) options='--help --since --until --ioc --host --utc --no-limit -o --output' ;;
     *) return ;;
     esac
     if [[ $current == -* ]]; then
@@ -160,6 +196,7 @@ _iocreplay() {
     fi
     case $command in
     info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | iocs | records) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | last | clients | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

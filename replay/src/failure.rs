@@ -55,6 +55,8 @@ pub enum UsageError {
     Operands(WrongOperands),
     /// A text is not a valid time.
     Time(NotATime),
+    /// `--follow` never ends, so a file that is written when the answer is complete would never be there.
+    FollowIntoFile(PathBuf),
     /// The output would be written to a log.
     OutputInLog {
         /// The file given with `-o`.
@@ -62,6 +64,8 @@ pub enum UsageError {
         /// The conflict.
         conflict: Conflict,
     },
+    /// A page would be printed on a terminal.
+    ReportToTerminal,
 }
 
 /// Conflict of an output file with a log.
@@ -92,6 +96,9 @@ impl fmt::Display for UsageError {
             }
             UsageError::Operands(error) => error.fmt(f),
             UsageError::Time(error) => error.fmt(f),
+            UsageError::FollowIntoFile(file) => {
+                write!(f, "--follow writes to standard output; leave out -o, and write > {}", file.display())
+            }
             UsageError::OutputInLog { file, conflict } => {
                 let conflict = match conflict {
                     Conflict::IsSegment => "would overwrite a log",
@@ -100,6 +107,9 @@ impl fmt::Display for UsageError {
                 };
                 write!(f, "-o {} {conflict}; name another file", file.display())
             }
+            UsageError::ReportToTerminal => f.write_str(
+                "a report is an HTML page, which a terminal can't show; write it to a file: -o report.html",
+            ),
         }
     }
 }

@@ -10,10 +10,11 @@ use crate::logs;
 use crate::model::clock::SetLater;
 use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
-use iocrec_log::context::{Context, RecordRef};
+use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{Fact, Ioc, IocId};
 use iocrec_log::reader::SegmentFile;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// End of an IOC.
 #[derive(Clone, Debug, Default)]
@@ -48,11 +49,20 @@ pub struct Inventory {
 }
 
 impl Inventory {
+    /// An empty one whose definitions share a memory budget with others.
+    pub fn sharing(budget: &Arc<Budget>) -> Inventory {
+        Inventory { context: Context::sharing(budget), ..Inventory::default() }
+    }
+
+    /// Notes that the machine's clock was set late. Call it before the first fact.
+    pub fn set_later(&mut self, set: SetLater) {
+        set.apply_to(&mut self.context);
+    }
+
     /// Reads a run's definitions. Reports the parts that can't be read, and returns the rest.
     pub fn read(files: &[SegmentFile], notices: &Notices) -> Inventory {
-        let context = Context::sharing(&logs::budget(files));
-        let mut found = Inventory { context, ..Inventory::default() };
-        SetLater::find(files).inspect(|set| set.apply_to(&mut found.context));
+        let mut found = Inventory::sharing(&logs::budget(files));
+        SetLater::find(files).inspect(|set| found.set_later(*set));
         let mut scan = Scan::new(files, Blocks::Definitions);
         while let Some(part) = scan.next() {
             match part {

@@ -35,6 +35,7 @@ pub mod commands;
 mod events;
 pub mod failure;
 mod filter;
+pub mod follow;
 pub mod inventory;
 mod logs;
 pub mod model;

@@ -35,6 +35,11 @@ impl<'a> Out<'a> {
         self.0.add(part);
     }
 
+    /// The line so far, to add to it; it is escaped when it ends.
+    pub fn text(&mut self) -> &mut String {
+        self.0.text()
+    }
+
     /// Adds to the line and ends it.
     pub fn line(&mut self, part: Arguments) -> io::Result<()> {
         self.0.line(part)

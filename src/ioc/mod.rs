@@ -12,6 +12,7 @@
 //! | `offsets` | the offsets of members in Base's structures, which differ between Bases |
 //! | `layout` | its record types and their fields, from its own descriptions |
 //! | `records`, `fields`, `menus`, `scanning` | its records, their values, enum strings and scan lists |
+//! | `locks` | which of its records are locked |
 //! | `snapshots` | values, alarms and properties of many records at once |
 //! | `ports`, `clients`, `threads` | its servers' ports, Channel Access clients and threads |
 //! | `channels` | the channels of other Channel Access clients on this machine |
@@ -24,6 +25,7 @@ mod files;
 mod finder;
 pub mod functions;
 pub mod layout;
+pub mod locks;
 pub mod menus;
 mod module;
 pub(crate) mod offsets;

@@ -9,6 +9,7 @@
 //! | [`Database`] | dbBase, dbRecordType, dbFldDes, dbMenu, dbDeviceMenu, dbRecordNode | dbBase.h, dbFldTypes.h | width | 14 builds, 3.14.12 to 7.0.10 |
 //! | [`Scan`] | CALLBACK, scan_list, scan_element | callback.h, dbScan.c | width | sources of 3.14.12.8, 3.15.5, 3.15.9, 3.16.1, 3.16.2, 7.0.2 to 7.0.10 |
 //! | [`Link`] | struct link | link.h | width, [`Numbering`] | the same |
+//! | [`Lock`] | lockRecord, lockSet, epicsMutexParm, epicsMutexOSD, pthread_mutex_t | dbLockPvt.h, osdMutex.c, glibc | width | test on six builds, 3.14.12 to 7.0.10; 32 bits: 7.0.7 for i386 |
 //! | [`Notify`] | processNotify (3.14: putNotify), dbChannel | dbNotify.h, dbChannel.h | width, [`Generation`] | the same |
 //! | [`CaServer`] | struct client, struct channel_in_use | rsrv/server.h | width | sources of 3.14.12, 3.15.9, 7.0.8 |
 //! | [`CaClient`] | nciu, tcpiiu | nciu.h, virtualCircuit.h | width | libca of six builds, 3.14.12 to 7.0.10; 32 bits: 7.0.7 for i386 |
@@ -211,6 +212,63 @@ impl Scan {
             element_list: 8,
             element_record: 12,
             element_bytes: 16,
+        };
+        width.pick(&BITS32, &BITS64)
+    }
+}
+
+/// The lock of a record (dbLockPvt.h, epicsMutex, the GNU C library).
+#[derive(Debug)]
+pub struct Lock {
+    /// lockRecord: `plockSet`, `precord`.
+    pub set: usize,
+    pub record: usize,
+    pub record_bytes: usize,
+    /// lockSet: `lock`, an epicsMutexId, behind an ELLNODE and an ELLLIST.
+    pub mutex: u64,
+    /// epicsMutexParm: the pthread_mutex_t (since 7.0.9), or before it the pointer to an epicsMutexOSD.
+    pub inner: usize,
+    pub outer: usize,
+    /// epicsMutexOSD: the pthread_mutex_t; in 3.14 it is behind its attributes.
+    pub in_outer: [u64; 2],
+    pub mutex_bytes: usize,
+    pub outer_bytes: usize,
+    /// pthread_mutex_t: `__kind`, `__nusers`. `__lock` is at 0, `__count` at 4, `__owner` at 8.
+    pub kind: usize,
+    pub users: usize,
+}
+
+impl Lock {
+    /// Size of the largest of these structures, as far as it is read.
+    pub const MAX_BYTES: usize = 56;
+
+    /// The table for a width.
+    pub fn of(width: Width) -> &'static Lock {
+        const BITS64: Lock = Lock {
+            set: 16,
+            record: 24,
+            record_bytes: 32,
+            mutex: 40,
+            inner: 32,
+            outer: 16,
+            in_outer: [0, 8],
+            mutex_bytes: 56,
+            outer_bytes: 24,
+            kind: 16,
+            users: 12,
+        };
+        const BITS32: Lock = Lock {
+            set: 8,
+            record: 12,
+            record_bytes: 16,
+            mutex: 20,
+            inner: 16,
+            outer: 8,
+            in_outer: [0, 4],
+            mutex_bytes: 36,
+            outer_bytes: 20,
+            kind: 12,
+            users: 16,
         };
         width.pick(&BITS32, &BITS64)
     }

@@ -1,8 +1,10 @@
 //! Values and properties of many records at once, read from an IOC's memory.
 //!
 //! No lock is taken, so one reading may catch a record in the middle of its processing: a new value beside the alarm of
-//! the old one. Whoever reads compares two [`Sample`]s of a record that lie apart; equal ones hold what was true from
-//! the first to the second, since processing changes TIME. A record that is active (PACT) is in the middle of it.
+//! the old one. Whoever reads compares two [`Sample`]s of a record. If they are equal and the record was not locked at a
+//! moment between them ([`locks`](super::locks)), they hold what was true at that moment: had the first caught it in the
+//! middle, the rest of the processing would have changed it. Where the lock is not known, the two must lie further apart
+//! than processing takes. A record that is active (PACT) is in the middle of something, however long that lasts.
 //!
 //! Promises: a few system calls for a whole batch of records, however many; at most [`MAX_BYTES`] behind a pointer; any
 //! memory content is possible, and none panics.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use iocrec_log::context::Context;
-use iocrec_log::event::{Class, Event, Fact, LossSource, TierChoice};
+use iocrec_log::event::{Class, Event, Fact, LossSource, SnapshotEnd, TierChoice};
 use iocrec_log::writer::{State, Status};
 
 use crate::json::{array, string};
@@ -43,6 +43,14 @@ struct IocLine {
     pid: u32,
 }
 
+/// Snapshots so far: values and properties of records, and the last end of a snapshot, with its time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Snapshots {
+    values: u64,
+    properties: u64,
+    last: Option<(u64, SnapshotEnd)>,
+}
+
 /// The recorder's status.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -58,6 +66,7 @@ pub struct Report {
     /// Counts of the last minute, oldest first.
     before: VecDeque<Counts>,
     losses: BTreeMap<&'static str, u64>,
+    snapshots: Snapshots,
     status: Status,
     /// Time of the log thread's last update, monotonic.
     updated: u64,
@@ -81,6 +90,9 @@ impl Report {
             Fact::RsetProcess(process) if !process.active => self.counts.processed += 1,
             Fact::CaPut(_) => self.counts.puts.0 += 1,
             Fact::Put(_) => self.counts.puts.1 += 1,
+            Fact::Snapshot(_) => self.snapshots.values += 1,
+            Fact::Properties(_) => self.snapshots.properties += 1,
+            Fact::SnapshotEnd(end) => self.snapshots.last = Some((event.time, *end)),
             Fact::Loss(loss) => *self.losses.entry(source_name(loss.source)).or_default() += loss.count,
             _ => {}
         }
@@ -201,6 +213,7 @@ impl Report {
         line("stored", format_args!("{} events, {}", status.stored, bytes(status.written)));
         let lost: Vec<String> = self.lost().map(|(source, count)| format!("{count} {source}")).collect();
         line("lost", format_args!("{}", if lost.is_empty() { "nothing".into() } else { lost.join(", ") }));
+        line("snapshots", format_args!("{}", self.snapshots.words(now)));
         line(
             "disk",
             format_args!(
@@ -249,7 +262,7 @@ impl Report {
              \"loop_age\":{},\"inspection_age\":{},\"log_age\":{:.3},\
              \"storing\":{},\"paused\":{},\"stored\":{},\"lost\":{{{}}},\
              \"disk\":{{\"taken\":{},\"max\":{},\"segments\":{},\"written\":{},\"deleted\":{},\"deleted_early\":{}}},\
-             \"pins\":{{\"segments\":{},\"taken\":{},\"max\":{}}},\"waiting_marks\":{}}}\n",
+             \"pins\":{{\"segments\":{},\"taken\":{},\"max\":{}}},\"waiting_marks\":{},\"snapshots\":{}}}\n",
             string(&self.directory),
             std::process::id(),
             string(env!("CARGO_PKG_VERSION")),
@@ -281,7 +294,48 @@ impl Report {
             status.pinned_taken,
             status.pinned_share,
             status.waiting_marks,
+            self.snapshots.json(now),
         )
+    }
+}
+
+impl Snapshots {
+    fn words(&self, now: u64) -> String {
+        let Some((time, end)) = self.last else {
+            return if self.values > 0 { "the first is under way".into() } else { "none".into() };
+        };
+        let mut words = format!(
+            "{} values, {} properties; the last {} ago: {} values",
+            self.values,
+            self.properties,
+            age(now, time),
+            end.taken
+        );
+        for (count, what) in [
+            (end.unread, "changing or unreadable"),
+            (end.left, "without room"),
+            (end.properties_left, "without room for their properties"),
+        ] {
+            if count > 0 {
+                words += &format!(", {count} records {what}");
+            }
+        }
+        words
+    }
+
+    fn json(&self, now: u64) -> String {
+        let last = self.last.map(|(time, end)| {
+            format!(
+                "{{\"age\":{},\"taken\":{},\"unread\":{},\"left\":{},\"properties_left\":{}}}",
+                json_age(now, Some(time)),
+                end.taken,
+                end.unread,
+                end.left,
+                end.properties_left
+            )
+        });
+        let last = last.unwrap_or("null".into());
+        format!("{{\"values\":{},\"properties\":{},\"last\":{last}}}", self.values, self.properties)
     }
 }
 
@@ -421,6 +475,37 @@ mod tests {
             report.count(&Event { time: 0, fact });
         }
         assert_eq!((report.counts.events, report.counts.hits, report.counts.processed), (4, 3, 1));
+    }
+
+    #[test]
+    fn what_snapshots_left_out_is_shown() {
+        let mut report = report();
+        assert!(report.text(200 * SECOND, Times::default()).contains("snapshots none\n"));
+        let json = |report: &Report| -> serde_json::Value {
+            serde_json::from_str(&report.json(200 * SECOND, Times::default())).unwrap()
+        };
+        assert_eq!(json(&report)["snapshots"]["last"], serde_json::Value::Null);
+        let value = iocrec_log::event::Snapshot {
+            record: 1,
+            value: iocrec_log::event::Value::Int(1),
+            severity: 0,
+            status: 0,
+            stamp: None,
+        };
+        report.count(&Event { time: 0, fact: Fact::Snapshot(value) });
+        assert!(report.text(200 * SECOND, Times::default()).contains("snapshots the first is under way\n"));
+        let end = SnapshotEnd { ioc: 1, since: 0, taken: 1, unread: 2, left: 0, properties_left: 40 };
+        report.count(&Event { time: 195 * SECOND, fact: Fact::SnapshotEnd(end) });
+        let text = report.text(200 * SECOND, Times::default());
+        assert!(
+            text.contains(
+                "snapshots 1 values, 0 properties; the last 5.0 s ago: 1 values, 2 records changing or unreadable, \
+                 40 records without room for their properties\n"
+            ),
+            "{text}"
+        );
+        let last = &json(&report)["snapshots"]["last"];
+        assert_eq!((&last["taken"], &last["unread"], &last["age"]), (&1.into(), &2.into(), &5.0.into()));
     }
 
     #[test]

@@ -117,9 +117,10 @@ impl Procfs for FakeProcfs {
     }
 }
 
-/// A sink that keeps the events it gets. Clones share one value.
+/// A sink that keeps the events it gets. Clones share one value. The second part: the segments begun and the bytes
+/// written, if it is to look like a log.
 #[derive(Clone, Default)]
-pub struct Collected(pub Rc<RefCell<Vec<Event>>>);
+pub struct Collected(pub Rc<RefCell<Vec<Event>>>, pub Rc<Cell<Option<(u32, u64)>>>);
 
 impl Collected {
     pub fn facts(&self) -> Vec<Fact> {
@@ -141,6 +142,14 @@ impl Sink for Collected {
 
     fn await_site(&mut self, time: u64, site: CallSite) {
         self.push(Event { time, fact: Fact::CallSite(site) });
+    }
+
+    fn segments(&self) -> Option<u32> {
+        self.1.get().map(|log| log.0)
+    }
+
+    fn written(&self) -> Option<u64> {
+        self.1.get().map(|log| log.1)
     }
 }
 
@@ -225,8 +234,12 @@ pub const OTHER_PID: u32 = PID + 100;
 
 /// Offsets of fields in a record of [`TestIoc`].
 pub const PACT: usize = 425;
+pub const SEVR: usize = 412;
+pub const TIME: usize = 512;
+pub const VAL: usize = 688;
+pub const EGU: usize = 700;
 const RDES: u16 = 568;
-const VALUE: u16 = 688;
+const VALUE: u16 = VAL as u16;
 const SCAN: usize = 132;
 const DISV: usize = 182;
 
@@ -254,7 +267,15 @@ impl TestIoc {
         ];
         let with = |own: &[FieldLine<'static>]| common.iter().chain(own).copied().collect::<Vec<_>>();
         let (base, first) = image.base();
-        let calc = image.record_type(first, "calc", &with(&[("VAL", 10, VALUE, 8)]));
+        let of_calc = [
+            ("VAL", 10, VALUE, 8),
+            ("TIME", 17, TIME as u16, 8),
+            ("DESC", 0, 61, 41),
+            ("EGU", 0, 700, 16),
+            ("HIGH", 10, 720, 8),
+            ("HSV", 12, 728, 2),
+        ];
+        let calc = image.record_type(first, "calc", &with(&of_calc));
         let states = [("VAL", 11, VALUE, 2), ("ZNAM", 0, 700, 26), ("ONAM", 0, 726, 26)];
         let bo = image.record_type(calc, "bo", &with(&states));
         let (process, variable) = image.process(pid, base);

@@ -183,6 +183,12 @@ impl Records {
     }
 
     fn kept(&self, id: RecordId) -> Option<&Kept> {
+        // Most numbers follow each other without a gap.
+        let first = self.in_order.first().map_or(0, |first| first.id);
+        let place = id.checked_sub(first).and_then(|place| usize::try_from(place).ok());
+        if let Some(kept) = place.and_then(|place| self.in_order.get(place)).filter(|kept| kept.id == id) {
+            return Some(kept);
+        }
         match self.in_order.binary_search_by_key(&id, |kept| kept.id) {
             Ok(at) => self.in_order.get(at),
             Err(_) => self.late.get(&id),

@@ -45,8 +45,11 @@ commands! {
     at: At, "at";
     diff: Diff, "diff";
     alarms: Alarms, "alarms";
+    last: Last, "last";
+    clients: Clients, "clients";
     iocs: Iocs, "iocs";
     records: Records, "records";
+    report: Report, "report";
 }
 
 /// Read logs of iocrec, the flight recorder for EPICS IOCs: who changed a PV, why a record processed, what an IOC was

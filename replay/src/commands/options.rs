@@ -3,6 +3,7 @@
 
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
+use crate::output::rows::Shape;
 use crate::terminal::Terminal;
 use crate::time::relative::{refers_to_log, Reference};
 use crate::time::{Boundary, Zone};
@@ -28,7 +29,20 @@ option_group! { $
 impl Reading {
     /// Opens the logs; notices go to standard error.
     pub fn open(&self) -> Result<Logs, Failure> {
-        let options = OpenOptions::new().no_limit(self.no_limit).on_notice(|notice| Terminal.report(notice));
+        self.open_with(true)
+    }
+
+    /// Opens the logs without notices: they were reported before.
+    pub fn open_again(&self) -> Result<Logs, Failure> {
+        self.open_with(false)
+    }
+
+    fn open_with(&self, notices: bool) -> Result<Logs, Failure> {
+        let options = OpenOptions::new().no_limit(self.no_limit).on_notice(move |notice| {
+            if notices {
+                Terminal.report(notice);
+            }
+        });
         // The reasons were reported as notices.
         options.open(&self.logs).map_err(|_| Failure::Reported)
     }
@@ -41,6 +55,30 @@ option_group! { $
         #[argh(switch)]
         json: bool,
     }
+}
+
+option_group! { $
+    /// The shape of a listing.
+    pub struct Listing as listing {
+        /// output format: text (default), jsonl (a JSON object on each line) or csv
+        #[argh(option, arg_name = "format", from_str_fn(crate::commands::options::shape))]
+        format: Option<crate::output::rows::Shape>,
+        /// the same as --format jsonl
+        #[argh(switch)]
+        json: bool,
+    }
+}
+
+impl Listing {
+    /// The shape.
+    pub fn shape(&self) -> Shape {
+        self.format.unwrap_or(if self.json { Shape::JsonLines } else { Shape::Text })
+    }
+}
+
+/// The shape of that name.
+pub fn shape(name: &str) -> Result<Shape, String> {
+    Shape::find(name).ok_or_else(|| format!("unknown format '{name}'; choose text, jsonl or csv"))
 }
 
 option_group! { $
@@ -104,6 +142,25 @@ option_group! { $
         /// only puts of clients that match: an address, ADDRESS:PORT, a claimed host, or an IOC that is the client
         #[argh(option, arg_name = "glob")]
         client: Option<String>,
+    }
+}
+
+option_group! { $
+    /// Logs that grow.
+    pub struct Growing as growing {
+        /// keep reading as the log grows, until interrupted; a row comes some seconds after its time
+        #[argh(switch)]
+        follow: bool,
+    }
+}
+
+impl Growing {
+    /// Checks that the answer can be written while the log is followed.
+    pub fn check(&self, reading: &Reading) -> Result<(), UsageError> {
+        match &reading.output {
+            Some(file) if self.follow => Err(UsageError::FollowIntoFile(file.clone())),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -146,7 +146,7 @@ pub fn role(context: &Context, thread: ThreadId) -> Role {
         "scanOnce" => Role::ScanOnce,
         "cbLow" | "cbMedium" | "cbHigh" => Role::Callback,
         "_main_" => Role::Main,
-        name if scan_period(name).is_some() => Role::Scan,
+        name if scan_seconds(name).is_some() => Role::Scan,
         // If there are several callback threads per priority, they are numbered: cbLow-0.
         name if ["cbLow-", "cbMedium-", "cbHigh-"].iter().any(|cb| name.starts_with(cb)) => Role::Callback,
         name if name.starts_with("python") => Role::Python,
@@ -158,13 +158,17 @@ pub fn role(context: &Context, thread: ThreadId) -> Role {
 /// The period of a scan thread's records, as in SCAN: `.1 second`, `10 second`. Base 3.14 has no dash in the thread's
 /// name.
 pub fn scan_period(thread_name: &str) -> Option<String> {
+    Some(format!("{} second", scan_seconds(thread_name)?))
+}
+
+/// The number in that period: `.1`, `10`.
+pub fn scan_seconds(thread_name: &str) -> Option<&str> {
     let seconds = thread_name.strip_prefix("scan")?;
     let seconds = seconds.strip_prefix('-').unwrap_or(seconds);
     // not scanOnce
     seconds.starts_with(|first: char| first.is_ascii_digit()).then_some(())?;
     // EPICS formats the period with %g in the thread's name, and without a leading zero in the menu.
-    let seconds = seconds.strip_prefix('0').filter(|rest| rest.starts_with('.')).unwrap_or(seconds);
-    Some(format!("{seconds} second"))
+    Some(seconds.strip_prefix('0').filter(|rest| rest.starts_with('.')).unwrap_or(seconds))
 }
 
 #[cfg(test)]

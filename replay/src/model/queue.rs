@@ -8,6 +8,7 @@
 use iocrec_log::event::Event;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::vec;
 
 /// Limit of runs. Beyond it, the shorter half are merged into one: an event is then in a much longer run, so it is
 /// merged only a few times.
@@ -15,15 +16,65 @@ const MAX_RUNS: usize = 64;
 /// The latest runs that a block is compared with: it continues one of these, or begins its own.
 const LOOKED_AT: usize = 8;
 
-/// An event, and the number of its block: times may be equal.
-type Waiting = (u64, Event);
 /// Time and block of a run's first event, and the number of the run.
 type Head = Reverse<(u64, u64, usize)>;
+
+/// Sorted events.
+enum Part {
+    /// Those of a block, and its number. They stay where they were read to.
+    Block(u64, vec::IntoIter<Event>),
+    /// Those of several, each with the number of its block: times may be equal.
+    Mixed(vec::IntoIter<(u64, Event)>),
+}
+
+impl Part {
+    /// The first event, and the number of its block.
+    fn first(&self) -> Option<(u64, &Event)> {
+        match self {
+            Part::Block(block, events) => events.as_slice().first().map(|event| (*block, event)),
+            Part::Mixed(events) => events.as_slice().first().map(|(block, event)| (*block, event)),
+        }
+    }
+
+    fn next(&mut self) -> Option<Event> {
+        match self {
+            Part::Block(_, events) => events.next(),
+            Part::Mixed(events) => events.next().map(|(_, event)| event),
+        }
+    }
+}
+
+/// Parts of which each follows the one before; none is empty.
+#[derive(Default)]
+struct Run {
+    parts: VecDeque<Part>,
+    /// Number of events.
+    length: usize,
+    /// Time of the last event.
+    last: u64,
+}
+
+impl Run {
+    /// The first event, and the number of its block.
+    fn first(&self) -> Option<(u64, &Event)> {
+        self.parts.front()?.first()
+    }
+
+    fn next(&mut self) -> Option<Event> {
+        let part = self.parts.front_mut()?;
+        let event = part.next();
+        if part.first().is_none() {
+            self.parts.pop_front();
+        }
+        self.length -= usize::from(event.is_some());
+        event
+    }
+}
 
 /// The waiting events.
 #[derive(Default)]
 pub struct Queue {
-    runs: Vec<VecDeque<Waiting>>,
+    runs: Vec<Run>,
     heads: BinaryHeap<Head>,
     length: usize,
     blocks: u64,
@@ -38,7 +89,7 @@ impl Queue {
     /// The earliest.
     pub fn front(&self) -> Option<&Event> {
         let Reverse((.., run)) = self.heads.peek()?;
-        self.runs.get(*run)?.front().map(|(_, event)| event)
+        self.runs.get(*run)?.first().map(|(_, event)| event)
     }
 
     /// Takes the earliest.
@@ -46,10 +97,10 @@ impl Queue {
         let mut head = self.heads.peek_mut()?;
         let Reverse((.., number)) = *head;
         let run = self.runs.get_mut(number)?;
-        let (_, event) = run.pop_front()?;
+        let event = run.next()?;
         self.length -= 1;
-        match run.front() {
-            Some((block, next)) => *head = Reverse((next.time, *block, number)),
+        match run.first() {
+            Some((block, next)) => *head = Reverse((next.time, block, number)),
             None => _ = std::collections::binary_heap::PeekMut::pop(head),
         }
         Some(event)
@@ -60,51 +111,61 @@ impl Queue {
         if !events.is_sorted_by_key(|event| event.time) {
             events.sort_by_key(|event| event.time);
         }
-        let Some(first) = events.first().map(|event| event.time) else { return };
-        self.length += events.len();
+        let (Some(first), Some(last)) = (events.first(), events.last()) else { return };
+        let (first, last, length) = (first.time, last.time, events.len());
+        self.length += length;
         self.blocks += 1;
         let block = self.blocks;
-        let goes_on = |run: &VecDeque<Waiting>| run.back().is_some_and(|(_, last)| last.time <= first);
         let looked_at = self.runs.len().saturating_sub(LOOKED_AT);
-        let latest = self.runs.iter().enumerate().skip(looked_at).filter(|(_, run)| goes_on(run));
-        let run =
-            latest.max_by_key(|(_, run)| run.back().map(|(_, last)| last.time)).map(|(number, _)| number);
-        let waiting = events.into_iter().map(|event| (block, event));
-        match run.and_then(|number| self.runs.get_mut(number)) {
-            Some(run) => run.extend(waiting),
-            None => self.begin(first, block, waiting.collect()),
+        let latest = self.runs.iter_mut().skip(looked_at).filter(|run| run.length > 0 && run.last <= first);
+        match latest.max_by_key(|run| run.last) {
+            Some(run) => {
+                run.parts.push_back(Part::Block(block, events.into_iter()));
+                run.length += length;
+                run.last = last;
+            }
+            None => {
+                let parts = VecDeque::from([Part::Block(block, events.into_iter())]);
+                self.begin(first, block, Run { parts, length, last });
+            }
         }
     }
 
     /// Begins a run, in the place of a finished one if there is one.
-    fn begin(&mut self, first: u64, block: u64, events: VecDeque<Waiting>) {
+    fn begin(&mut self, first: u64, block: u64, new: Run) {
         if self.runs.len() >= MAX_RUNS && self.heads.len() >= MAX_RUNS {
             self.unite();
         }
-        let number = match self.runs.iter_mut().position(|run| run.is_empty()) {
+        let number = match self.runs.iter_mut().position(|run| run.length == 0) {
             Some(number) => number,
             None => {
-                self.runs.push(VecDeque::new());
+                self.runs.push(Run::default());
                 self.runs.len() - 1
             }
         };
         if let Some(run) = self.runs.get_mut(number) {
-            *run = events;
+            *run = new;
             self.heads.push(Reverse((first, block, number)));
         }
     }
 
     /// Merges the shorter half of the runs into one.
     fn unite(&mut self) {
-        self.runs.retain(|run| !run.is_empty());
-        self.runs.sort_by_key(|run| Reverse(run.len()));
+        self.runs.retain(|run| run.length > 0);
+        self.runs.sort_by_key(|run| Reverse(run.length));
         let shorter = self.runs.split_off(self.runs.len() / 2);
-        let mut one: Vec<Waiting> = Vec::with_capacity(shorter.iter().map(VecDeque::len).sum());
-        shorter.into_iter().for_each(|run| one.extend(run));
+        let mut one: Vec<(u64, Event)> = Vec::with_capacity(shorter.iter().map(|run| run.length).sum());
+        for part in shorter.into_iter().flat_map(|run| run.parts) {
+            match part {
+                Part::Block(block, events) => one.extend(events.map(|event| (block, event))),
+                Part::Mixed(events) => one.extend(events),
+            }
+        }
         one.sort_by_key(|(block, event)| (event.time, *block));
-        self.runs.push(one.into());
-        let head = |(number, run): (usize, &VecDeque<Waiting>)| {
-            run.front().map(|(block, first)| Reverse((first.time, *block, number)))
+        let (length, last) = (one.len(), one.last().map_or(0, |(_, event)| event.time));
+        self.runs.push(Run { parts: VecDeque::from([Part::Mixed(one.into_iter())]), length, last });
+        let head = |(number, run): (usize, &Run)| {
+            run.first().map(|(block, first)| Reverse((first.time, block, number)))
         };
         self.heads = self.runs.iter().enumerate().filter_map(head).collect();
     }

@@ -197,6 +197,8 @@ impl Reading {
         let source = &mut self.source;
         let engine = self.engine.get_or_insert_with(|| Engine::new(Rc::clone(&source.run)));
         for _ in 0..BATCH {
+            // Alone, a run is read as far as it goes.
+            let alone = limit == i64::MAX;
             match source.next() {
                 Some(Item::Event(event)) => {
                     source.run.note(&event.fact);
@@ -219,13 +221,13 @@ impl Reading {
                     }
                     engine.finish(done);
                 }
-                None => {}
+                None => break,
             }
-            self.next = source.peek();
-            if self.next.is_none_or(|next| next > limit) {
+            if !alone && source.peek().is_none_or(|next| next > limit) {
                 break;
             }
         }
+        self.next = source.peek();
         if self.next.is_none() {
             engine.finish(done);
             if let Some(taken) = &mut self.notes {

@@ -3,9 +3,10 @@
 use super::clock::SetLater;
 use super::links::Links;
 use super::properties::Kept;
-use iocrec_log::context::{Budget, Context};
+use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, Properties, RecordId, ThreadId};
 use std::cell::{Cell, Ref, RefCell};
+use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -64,6 +65,11 @@ impl Run {
         self.links.borrow().only(time, record)
     }
 
+    /// All CP links that a record had at a time: fields and sources. None if they are not known.
+    pub fn cp_links(&self, time: u64, record: RecordId) -> Vec<(FieldId, String)> {
+        self.links.borrow().all(time, record)
+    }
+
     /// Applies a fact. Apply ends late, when no chain refers to the ended definitions any more.
     pub fn apply(&self, time: u64, fact: &Fact) {
         self.context.borrow_mut().apply(time, fact);
@@ -94,15 +100,26 @@ impl Run {
 
 /// Name of a record, or its number if the log does not hold the name.
 pub fn record_name(context: &Context, record: RecordId) -> String {
-    match context.record(record) {
-        Some(record) => record.name.to_owned(),
-        None => format!("record #{record}"),
+    let mut name = String::new();
+    push_name_of(&mut name, context.record(record), record);
+    name
+}
+
+/// Appends what [`record_name`] returns for a record and its number.
+pub fn push_name_of(text: &mut String, record: Option<RecordRef>, number: RecordId) {
+    match record {
+        Some(record) => text.push_str(record.name),
+        None => _ = write!(text, "record #{number}"),
     }
 }
 
 /// Whether the value field of this record's type means anything. In records that only process others it stays 0.
 pub fn has_value(context: &Context, record: RecordId) -> bool {
-    let rtype = context.record(record).map_or("", |record| record.rtype);
+    type_has_value(context.record(record).map_or("", |record| record.rtype))
+}
+
+/// Whether the value field of records of this type means anything.
+pub fn type_has_value(rtype: &str) -> bool {
     !matches!(rtype, "fanout" | "seq" | "sseq")
 }
 

@@ -345,8 +345,8 @@ impl Source {
             repeats = *self.place.repeats.get_or_insert(known);
             self.complete = !self.place.harmed;
         }
-        let mut wanted = Vec::with_capacity(block.events.len());
-        for event in block.events {
+        let mut events = block.events;
+        events.retain(|event| {
             self.newest = self.newest.max(event.time);
             if event.fact.class() == Class::Definition {
                 if !repeats {
@@ -363,16 +363,16 @@ impl Source {
                     _ => false,
                 };
                 if !for_chains {
-                    continue;
+                    return false;
                 }
             }
             if event.time < self.since && !event.fact.class().defines() {
-                continue; // it is in a block only because of others that are wanted
+                return false; // it is in a block only because of others that are wanted
             }
             self.pending_bytes += bytes(&event.fact);
-            wanted.push(event);
-        }
-        self.pending.push(wanted);
+            true
+        });
+        self.pending.push(events);
     }
 }
 

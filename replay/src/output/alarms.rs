@@ -1,10 +1,12 @@
 //! Changes of alarms: a line each.
 
 use super::rows::Row;
+use super::wording::counted;
 use super::wording::put::{change, who};
 use crate::model::alarms::{Alarm, AlarmLine, Source, Until, What};
 use crate::model::enum_strings::{self, severity_name, status_name};
 use crate::model::origins::{Cause, MAX_HOPS};
+use crate::model::putlog::PutLine;
 use crate::model::value;
 use crate::output::format::Format;
 use crate::output::rows;
@@ -54,6 +56,12 @@ pub struct Line<'a> {
     changes: u64,
     /// Whether the record has never processed.
     unprocessed: bool,
+    /// What an acknowledgement wrote to: `ACKS` or `ACKT`.
+    acknowledges: Option<&'static str>,
+    /// What it asked for: a severity, or for ACKT `YES` or `NO`.
+    asked: Option<&'static str>,
+    /// What that field held afterwards: the severity left to be acknowledged. Null if it is not known.
+    left: Option<&'static str>,
 }
 
 impl Row for AlarmLine {
@@ -62,6 +70,7 @@ impl Row for AlarmLine {
     fn line<'a>(&'a self, zone: &'a Zone) -> Line<'a> {
         let known = |text: &'a str| Some(text).filter(|text| !text.is_empty());
         let cause = self.cause.as_deref();
+        let acknowledgement = self.put.as_deref().filter(|_| self.what == What::Acknowledged);
         let by = self.put.as_deref().or(cause.and_then(|cause| cause.put.as_deref()));
         Line {
             time: zone.format(self.time, 9),
@@ -90,11 +99,18 @@ impl Row for AlarmLine {
             gap: self.gap.as_deref(),
             changes: self.changes,
             unprocessed: self.unprocessed,
+            acknowledges: acknowledgement.and_then(|put| put.acknowledges),
+            asked: acknowledgement.and_then(|put| acknowledged(put, &put.requested)),
+            left: acknowledgement.filter(|put| !put.inexact).and_then(|put| acknowledged(put, &put.new)),
         }
     }
 
     fn text(&self, zone: &Zone) -> String {
-        let mut line = format!("{}  {:<20}  ", zone.format(self.time, 6), self.place.record);
+        let time = match self.what {
+            What::Still => "at the end".to_owned(),
+            _ => zone.format(self.time, 6),
+        };
+        let mut line = format!("{time:<32}  {:<20}  ", self.place.record);
         let ioc = match &*self.place.ioc {
             "" => "-",
             ioc => ioc,
@@ -109,9 +125,9 @@ impl Row for AlarmLine {
             What::Flapping => {
                 let _ = write!(
                     line,
-                    "flaps: {} changes, {} alarms in {}; the last is {}",
-                    self.changes,
-                    self.rises,
+                    "flaps: {}, {} in {}; the last is {}",
+                    counted(self.changes, "change"),
+                    counted(self.rises as u64, "alarm"),
                     seconds_text(self.lasted.unwrap_or(0)),
                     alarm(self.to)
                 );
@@ -126,14 +142,29 @@ impl Row for AlarmLine {
                     let _ = write!(line, "  {status}");
                 }
             }
-            What::Still => still(&mut line, self, ioc),
+            What::Still => still(&mut line, self, ioc, zone),
         }
         line.truncate(line.trim_end().len());
         line
     }
 }
 
-fn still(line: &mut String, alarm_line: &AlarmLine, ioc: &str) {
+/// The word for a value of ACKS or ACKT.
+fn acknowledged(put: &PutLine, value: &Value) -> Option<&'static str> {
+    let number = match value {
+        Value::Int(number) => u16::try_from(*number).ok()?,
+        Value::UInt(number) => u16::try_from(*number).ok()?,
+        _ => return None,
+    };
+    match (put.acknowledges, number) {
+        (Some("ACKT"), 0) => Some("NO"),
+        (Some("ACKT"), 1) => Some("YES"),
+        (Some("ACKS"), _) => Some(severity_name(number)),
+        _ => None,
+    }
+}
+
+fn still(line: &mut String, alarm_line: &AlarmLine, ioc: &str, zone: &Zone) {
     let AlarmLine { until, value, text, put, .. } = alarm_line;
     let verb = match until {
         Some(Until::IocEnd) => "was, when its IOC ended,",
@@ -144,7 +175,8 @@ fn still(line: &mut String, alarm_line: &AlarmLine, ioc: &str) {
     if !value.is_empty() {
         let _ = write!(line, " {value}");
     }
-    let _ = write!(line, "  {ioc}  after {}", seconds_text(alarm_line.lasted.unwrap_or(0)));
+    let since = zone.format(alarm_line.time, 3);
+    let _ = write!(line, "  {ioc}  since {since} ({})", seconds_text(alarm_line.lasted.unwrap_or(0)));
     match put.as_deref() {
         _ if alarm_line.unprocessed => line.push_str(", never processed"),
         Some(put) => {

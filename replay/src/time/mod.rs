@@ -158,6 +158,12 @@ impl Zone {
         out
     }
 
+    /// `wall` as C's `strftime` writes it, with `%3f` for milliseconds.
+    pub fn strftime(&self, wall: i64, format: &str) -> String {
+        let Ok(timestamp) = Timestamp::from_nanosecond(i128::from(wall)) else { return String::new() };
+        timestamp.to_zoned(self.0.clone()).strftime(format).to_string()
+    }
+
     /// Reads a time as people write it: ISO 8601 with an offset or `Z`; without one it is in this zone; a date alone
     /// means its midnight.
     ///
@@ -200,12 +206,28 @@ fn nanoseconds(timestamp: Timestamp) -> Option<i64> {
 
 /// A duration in the most readable unit: `0.12 ms`, `3.4 s`.
 pub fn duration(nanoseconds: u64) -> String {
-    let n = nanoseconds as f64;
-    match nanoseconds {
-        0..1_000_000 => format!("{:.0} µs", n / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.2} ms", n / 1e6),
-        _ => format!("{:.3} s", n / 1e9),
-    }
+    let mut text = String::new();
+    push_duration(&mut text, nanoseconds);
+    text
+}
+
+/// Appends what [`duration`] returns.
+pub fn push_duration(text: &mut String, nanoseconds: u64) {
+    let rounded = |unit: u64| (nanoseconds + unit / 2) / unit;
+    let _ = match nanoseconds {
+        // to even, as floating-point numbers are printed
+        0..1_000_000 if nanoseconds % 2000 == 500 => write!(text, "{} µs", nanoseconds / 1000),
+        0..1_000_000 => write!(text, "{} µs", rounded(1000)),
+        // 1.005 is a little less as a floating-point number, 1.015 a little more
+        1_000_000..1_000_000_000 if nanoseconds % 10_000 == 5000 => {
+            write!(text, "{:.2} ms", nanoseconds as f64 / 1e6)
+        }
+        1_000_000..1_000_000_000 => {
+            let hundredths = rounded(10_000);
+            write!(text, "{}.{:02} ms", hundredths / 100, hundredths % 100)
+        }
+        _ => write!(text, "{:.3} s", nanoseconds as f64 / 1e9),
+    };
 }
 
 #[cfg(test)]
@@ -289,5 +311,14 @@ mod tests {
         assert_eq!(duration(12_300), "12 µs");
         assert_eq!(duration(12_300_000), "12.30 ms");
         assert_eq!(duration(1_000_000_000), "1.000 s");
+        for n in (0..3_000_000).step_by(250).chain((3_000_000..1_000_000_000).step_by(62_500)) {
+            let float = n as f64;
+            let expected = if n < 1_000_000 {
+                format!("{:.0} µs", float / 1e3)
+            } else {
+                format!("{:.2} ms", float / 1e6)
+            };
+            assert_eq!(duration(n), expected, "{n}");
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The fields of a record type that a snapshot shows beside the value: TIME, and the properties by which people read a
-//! value.
+//! The fields of a record type that a snapshot needs beside the value: TIME, the lock, and the properties by which people
+//! read a value.
 
 use std::collections::HashMap;
 
@@ -29,6 +29,8 @@ pub struct Place {
 pub struct Shown {
     /// TIME, an epicsTimeStamp.
     pub time: Option<Place>,
+    /// LSET, a pointer to the record's lock.
+    pub lock: Option<Place>,
     /// DESC.
     pub description: Option<Place>,
     /// EGU.
@@ -57,6 +59,7 @@ impl Shown {
         let pair = |one: &str, other: &str| Some([number(one)?, number(other)?]);
         Shown {
             time: place("TIME").filter(|place| place.size == TIME_BYTES.cast_unsigned()),
+            lock: number("LSET"),
             description: text("DESC"),
             units: text("EGU"),
             precision: number("PREC"),

@@ -1,9 +1,10 @@
 //! The snapshot of an IOC: value, alarm and properties of all its records, read a few at a time.
 //!
 //! A round makes two passes through the records, one for the values and one for the properties. In each pass a record
-//! is read twice, some 50 ms apart ([`snapshots`]); what is equal was true at the time of the second reading. A record
-//! that has changed, or is active, is read again, [`TRIES`] times in all; then it is left out and counted. (Records that
-//! change that often are processed, which the log shows.)
+//! is read twice, some 50 ms apart, and its lock is looked at in between ([`snapshots`]): what is equal, and was not
+//! locked, was true at the time of the second reading. A record that has changed, is active or is locked is read again,
+//! [`TRIES`] times in all, each time twice within a fraction of a millisecond, so that even a record that changes all
+//! the time is caught at rest. Then it is left out and counted.
 //!
 //! A round takes no more of the log than it is given. What does not fit is left to the next round, which begins with it,
 //! and counted. So over several segments each record has its turn.
@@ -14,6 +15,7 @@
 use iocrec_log::event::{Fact, RecordId, Snapshot, SnapshotEnd};
 use iocrec_log::writer::packed_size;
 
+use crate::ioc::locks::{locks, Lock};
 use crate::ioc::snapshots::{self, Sample, What};
 use crate::ioc::Database;
 use crate::recorder::env::Env;
@@ -22,8 +24,7 @@ use crate::recorder::registry::records::Records;
 
 /// Records that are read in one step.
 pub const BATCH: usize = 64;
-/// Readings of a record after the first: of the records that process ten times a second, nearly all are the same in two
-/// of these.
+/// Readings of a record after the first, each 50 ms later. Processing takes microseconds, mostly.
 const TRIES: u8 = 6;
 /// Quarters of what a round may take that its values may take. The rest is for properties, which would else have no
 /// turn where the values alone are too many.
@@ -38,6 +39,15 @@ struct Pending {
     sample: Option<Sample>,
     /// Number of readings after the first.
     tries: u8,
+}
+
+/// A record that was read again.
+struct Look {
+    /// The time just before the reading, monotonic.
+    time: u64,
+    sample: Option<Sample>,
+    /// Whether nothing was under way at that time, so that what was read belongs together.
+    is_settled: bool,
 }
 
 /// One pass through the records.
@@ -98,18 +108,14 @@ impl Pass {
     /// if the process is no longer the same.
     fn step(&mut self, env: &mut Env<'_>, owner: Owner<'_>, image: Option<(u64, u64)>) -> Option<usize> {
         let (memory, layout) = (&owner.process.memory, owner.process.layout.as_ref().ok()?);
-        // what is the same before and after this was true at this time
-        let time = env.monotonic();
-        let addresses = self.addresses(self.pending.iter().map(|pending| pending.place));
-        let samples = snapshots::sample(memory, layout, self.what, &addresses);
+        let looks = self.look_again(env, owner);
         if !is_same(env, owner, image) {
             return None;
         }
         let mut facts = Vec::new();
-        for (mut pending, sample) in std::mem::take(&mut self.pending).into_iter().zip(samples) {
+        for (mut pending, look) in std::mem::take(&mut self.pending).into_iter().zip(looks) {
             let record = self.order.get(pending.place).map_or(0, |record| record.0);
-            let settled = sample.as_ref().filter(|sample| pending.sample.as_ref() == Some(sample));
-            let fact = match (settled, self.what) {
+            let fact = match (look.sample.as_ref().filter(|_| look.is_settled), self.what) {
                 (None, _) => None,
                 (Some(sample), What::Values) => snapshots::state(memory.width(), layout, sample)
                     .filter(|state| !state.is_active)
@@ -124,12 +130,12 @@ impl Pass {
             };
             pending.tries += 1;
             match fact {
-                Some(fact) => facts.extend(fact.map(|fact| (pending.place, fact))),
+                Some(fact) => facts.extend(fact.map(|fact| (pending.place, look.time, fact))),
                 None if pending.tries >= TRIES => self.unread += 1,
-                None => self.pending.push(Pending { sample, ..pending }),
+                None => self.pending.push(Pending { sample: look.sample, ..pending }),
             }
         }
-        let spent = self.write(env, time, facts);
+        let spent = self.write(env, facts);
         let next = self.next..self.order.len().min(self.next + BATCH.saturating_sub(self.pending.len()));
         let samples = snapshots::sample(memory, layout, self.what, &self.addresses(next.clone()));
         self.next = next.end;
@@ -138,10 +144,51 @@ impl Pass {
         Some(spent)
     }
 
-    /// Writes as many of these facts, each with the place of its record, as there is room for; at the first without room
-    /// the pass ends. Returns the bytes that they take.
-    fn write(&mut self, env: &mut Env<'_>, time: u64, facts: Vec<(usize, Fact)>) -> usize {
-        let (places, mut facts): (Vec<usize>, Vec<Fact>) = facts.into_iter().unzip();
+    /// Reads the pending records again, and at once once more those that have changed more than once.
+    fn look_again(&self, env: &Env<'_>, owner: Owner<'_>) -> Vec<Look> {
+        let Ok(layout) = &owner.process.layout else { return Vec::new() };
+        let memory = &owner.process.memory;
+        let locks_of = |addresses: &[u64]| match self.what {
+            What::Values => locks(memory, layout, addresses),
+            What::Properties => vec![Lock::Unknown; addresses.len()],
+        };
+        let addresses = self.addresses(self.pending.iter().map(|pending| pending.place));
+        let held = locks_of(&addresses);
+        // what is the same before and after this was true at this time
+        let time = env.monotonic();
+        let samples = snapshots::sample(memory, layout, self.what, &addresses).into_iter();
+        let mut looks: Vec<Look> = self
+            .pending
+            .iter()
+            .zip(samples.zip(held))
+            .map(|(before, (sample, lock))| {
+                let is_settled = sample.is_some() && sample == before.sample && lock != Lock::Held;
+                Look { time, sample, is_settled }
+            })
+            .collect();
+        let mut restless: Vec<(&Pending, &mut Look)> = self.pending.iter().zip(&mut looks).collect();
+        restless.retain(|(before, look)| before.tries > 0 && look.sample.is_some() && !look.is_settled);
+        if restless.is_empty() || self.what == What::Properties {
+            return looks;
+        }
+        let addresses = self.addresses(restless.iter().map(|(before, _)| before.place));
+        let held = locks_of(&addresses);
+        let time = env.monotonic();
+        let samples = snapshots::sample(memory, layout, self.what, &addresses);
+        for ((_, look), (sample, lock)) in restless.into_iter().zip(samples.into_iter().zip(held)) {
+            // so soon after the first, only the lock tells that nothing was under way
+            let is_settled = sample == look.sample && lock == Lock::Free;
+            *look = Look { time, sample, is_settled };
+        }
+        looks
+    }
+
+    /// Writes as many of these facts, each with the place of its record and its time, as there is room for; at the first
+    /// without room the pass ends. Returns the bytes that they take.
+    fn write(&mut self, env: &mut Env<'_>, facts: Vec<(usize, u64, Fact)>) -> usize {
+        let places: Vec<usize> = facts.iter().map(|fact| fact.0).collect();
+        let (times, mut facts): (Vec<u64>, Vec<Fact>) =
+            facts.into_iter().map(|fact| (fact.1, fact.2)).unzip();
         let mut size = packed_size(&facts);
         while size > self.budget && !facts.is_empty() {
             let fitting = facts.len() * self.budget / size;
@@ -154,7 +201,7 @@ impl Pass {
         self.budget -= size;
         self.taken = self.taken.saturating_add(number(facts.len()));
         let without_room = places.get(facts.len()..).unwrap_or_default();
-        facts.into_iter().for_each(|fact| env.push(time, fact));
+        times.into_iter().zip(facts).for_each(|(time, fact)| env.push(time, fact));
         if !without_room.is_empty() {
             self.leave(without_room);
         }

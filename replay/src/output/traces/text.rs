@@ -3,14 +3,16 @@
 //! The first line has the time of the chain and its cause. The records follow in the order in which they were
 //! processed, each under its cause, with its value, its severity if it has one, and its duration.
 
+use super::tree::Tree;
 use crate::model::chain::{Chain, LinkSpan, Outcome, ProcessSpan, PutSpan, Span, SpanKind};
-use crate::model::putlog::ioc_of_span;
-use crate::model::run::{field_name, has_value, record_name};
+use crate::model::putlog::ioc_name;
+use crate::model::run::{field_name, push_name_of, record_name, type_has_value};
 use crate::model::{enum_strings, value};
-use crate::out::{add, line, Out};
+use crate::out::{line, Out};
 use crate::output::format::Writer;
-use crate::output::wording::cause::cause;
-use crate::time::{duration, Zone};
+use crate::output::moments::Moments;
+use crate::output::wording::cause::{cause, push_cause};
+use crate::time::{push_duration, Zone};
 use iocrec_log::context::Context;
 use iocrec_log::event::{CauseKind, Value};
 use std::fmt::Write as _;
@@ -18,88 +20,96 @@ use std::io;
 
 /// Writes chains as indented text.
 pub struct Text<'a> {
-    /// Zone of the times.
-    pub zone: &'a Zone,
+    moments: Moments<'a>,
+    /// The spans of the chain, kept for its memory.
+    tree: Tree,
+}
+
+impl<'a> Text<'a> {
+    /// Prints times in this zone.
+    pub fn new(zone: &'a Zone) -> Self {
+        Text { moments: Moments::new(zone), tree: Tree::default() }
+    }
 }
 
 impl Writer<Chain> for Text<'_> {
     fn write(&mut self, out: &mut Out, chain: &Chain) -> io::Result<()> {
-        write(out, chain, self.zone)
-    }
-}
-
-/// Writes a chain.
-fn write(out: &mut Out, chain: &Chain, zone: &Zone) -> io::Result<()> {
-    let Some(root) = chain.root() else { return Ok(()) };
-    let ioc = ioc_of_span(&chain.run.context(), root);
-    add!(out, "{}  {}", zone.format(chain.run.wall(root.start), 6), cause(chain, None));
-    if !ioc.is_empty() {
-        add!(out, "  [{ioc}]");
-    }
-    if chain.open {
-        add!(out, "  (not seen to end)");
-    }
-    line!(out)?;
-    let children = chain.children();
-    match &root.kind {
-        SpanKind::Put(_) => branch(out, chain, &children, 0, 1),
-        _ => node(out, chain, &children, 0, 1),
-    }
-}
-
-/// Writes the children of a span.
-fn branch(
-    out: &mut Out,
-    chain: &Chain,
-    children: &[Vec<usize>],
-    number: usize,
-    depth: usize,
-) -> io::Result<()> {
-    // Chains of thousands of records are possible; nobody reads deeper than this, and recursion must end.
-    const MAX_DEPTH: usize = 500;
-    if depth > MAX_DEPTH {
-        indent(out, depth);
-        return line!(out, "...");
-    }
-    for &child in children.get(number).map(Vec::as_slice).unwrap_or_default() {
-        node(out, chain, children, child, depth)?;
-    }
-    Ok(())
-}
-
-fn node(
-    out: &mut Out,
-    chain: &Chain,
-    children: &[Vec<usize>],
-    number: usize,
-    depth: usize,
-) -> io::Result<()> {
-    let Some(span) = chain.spans.get(number) else { return Ok(()) };
-    indent(out, depth);
-    let context = chain.run.context();
-    let mut text = String::new();
-    match &span.kind {
-        SpanKind::Process(process) => describe_process(&mut text, &context, span, process),
-        SpanKind::Put(put) => describe_put(&mut text, &context, put),
-        SpanKind::Link(link) => describe_link(&mut text, &context, link),
-    }
-    line!(out, "{text}")?;
-    if let SpanKind::Link(link) = &span.kind {
-        if let Some(target) = &link.target {
-            linked(out, target, link.record.map(|record| record_name(&context, record)), depth + 1)?;
+        let Some(root) = chain.root() else { return Ok(()) };
+        let context = chain.run.context();
+        let text = out.text();
+        self.moments.push(text, chain.run.wall(root.start));
+        text.push_str("  ");
+        push_cause(text, chain);
+        let ioc = ioc_name(&context, root);
+        if !ioc.is_empty() {
+            ["  [", ioc, "]"].into_iter().for_each(|part| text.push_str(part));
+        }
+        if chain.open {
+            text.push_str("  (not seen to end)");
+        }
+        line!(out)?;
+        self.tree.fill(chain);
+        let at = At { chain, context: &context, tree: &self.tree };
+        match &root.kind {
+            SpanKind::Put(_) => at.branch(out, 0, 1),
+            _ => at.node(out, 0, 1),
         }
     }
-    branch(out, chain, children, number, depth + 1)
+}
+
+/// The chain that is being written.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    chain: &'a Chain,
+    context: &'a Context,
+    tree: &'a Tree,
+}
+
+impl At<'_> {
+    /// Writes the children of a span.
+    fn branch(self, out: &mut Out, number: usize, depth: usize) -> io::Result<()> {
+        // Chains of thousands of records are possible; nobody reads deeper than this, and recursion must end.
+        const MAX_DEPTH: usize = 500;
+        if depth > MAX_DEPTH {
+            indent(out.text(), depth);
+            return line!(out, "...");
+        }
+        for &child in self.tree.children(number) {
+            self.node(out, child, depth)?;
+        }
+        Ok(())
+    }
+
+    fn node(self, out: &mut Out, number: usize, depth: usize) -> io::Result<()> {
+        let Some(span) = self.chain.spans.get(number) else { return Ok(()) };
+        let text = out.text();
+        indent(text, depth);
+        match &span.kind {
+            SpanKind::Process(process) => describe_process(text, self.context, span, process),
+            SpanKind::Put(put) => describe_put(text, self.context, put),
+            SpanKind::Link(link) => describe_link(text, self.context, link),
+        }
+        line!(out)?;
+        if let SpanKind::Link(link) = &span.kind {
+            if let Some(target) = &link.target {
+                let record = link.record.map(|record| record_name(self.context, record));
+                linked(out, target, record, depth + 1)?;
+            }
+        }
+        self.branch(out, number, depth + 1)
+    }
 }
 
 /// Writes the chain that a CA link led to.
 fn linked(out: &mut Out, chain: &Chain, record: Option<String>, depth: usize) -> io::Result<()> {
     let Some(root) = chain.root() else { return Ok(()) };
-    indent(out, depth);
-    let ioc = ioc_of_span(&chain.run.context(), root);
+    indent(out.text(), depth);
+    let context = chain.run.context();
     let cause = cause(chain, Some(record.as_deref().unwrap_or_default()));
-    line!(out, "{cause}  [{}{ioc}]", host_prefix(chain))?;
-    branch(out, chain, &chain.children(), 0, depth + 1)
+    line!(out, "{cause}  [{}{}]", host_prefix(chain), ioc_name(&context, root))?;
+    let mut tree = Tree::default();
+    tree.fill(chain);
+    At { chain, context: &context, tree: &tree }.branch(out, 0, depth + 1)
 }
 
 fn host_prefix(chain: &Chain) -> String {
@@ -111,13 +121,25 @@ fn host_prefix(chain: &Chain) -> String {
     }
 }
 
-fn indent(out: &mut Out, depth: usize) {
-    add!(out, "{:depth$}{:depth$}", "", "");
+fn indent(text: &mut String, depth: usize) {
+    (0..depth).for_each(|_| text.push_str("  "));
+}
+
+/// Pads what was appended since `from` to so many letters.
+fn pad(text: &mut String, from: usize, width: usize) {
+    let letters = text.get(from..).map_or(0, |part| part.chars().count());
+    (letters..width).for_each(|_| text.push(' '));
 }
 
 fn describe_process(text: &mut String, context: &Context, span: &Span, process: &ProcessSpan) {
-    let name = record_name(context, process.record);
-    let _ = write!(text, "{name:<16} {:<8}", process.trigger.name());
+    let from = text.len();
+    let record = context.record(process.record);
+    push_name_of(text, record, process.record);
+    pad(text, from, 16);
+    text.push(' ');
+    let trigger = text.len();
+    text.push_str(process.trigger.name());
+    pad(text, trigger, 8);
     match &process.outcome {
         Outcome::Open => text.push_str(" not seen to complete"),
         Outcome::Active => text.push_str(" active already: nothing done"),
@@ -127,7 +149,7 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
         Outcome::Entered { again: false } => text.push_str(" begun; no more is recorded"),
         Outcome::Entered { again: true } => text.push_str(" goes on; no more is recorded"),
         Outcome::Completed(completed) => {
-            if completed.value != Value::Unknown && has_value(context, process.record) {
+            if completed.value != Value::Unknown && record.is_none_or(|record| type_has_value(record.rtype)) {
                 text.push_str(" = ");
                 value::push_text(text, &completed.value);
                 let word = enum_strings::state(context, process.record, &completed.value);
@@ -138,7 +160,8 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
             }
             let took = span.end.saturating_sub(span.start);
             if took > 0 {
-                let _ = write!(text, "  {}", duration(took));
+                text.push_str("  ");
+                push_duration(text, took);
             }
             if process.phases.iter().any(|phase| phase.asked.is_none()) {
                 text.push_str(" asynchronous");
@@ -148,7 +171,7 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
             }
         }
     }
-    trim(text);
+    trim(text, from);
 }
 
 fn is_delay(asked: Option<CauseKind>) -> bool {
@@ -181,6 +204,8 @@ fn describe_link(text: &mut String, context: &Context, link: &LinkSpan) {
     let _ = write!(text, " to {}", link.pv);
 }
 
-fn trim(text: &mut String) {
-    text.truncate(text.trim_end().len());
+/// Removes white space from the end of what was appended since `from`.
+fn trim(text: &mut String, from: usize) {
+    let kept = text.get(from..).map_or(0, |part| part.trim_end().len());
+    text.truncate(from + kept);
 }

@@ -2,11 +2,25 @@
 
 use super::put::{change, who};
 use crate::model::caller::{self, Role};
-use crate::model::chain::{Chain, ProcessSpan, SpanKind, Trigger};
+use crate::model::chain::{Chain, ProcessSpan, Span, SpanKind, Trigger};
 use crate::model::putlog::root_put;
 use crate::model::run::{field_name, record_name};
 use iocrec_log::context::Context;
 use std::fmt::Write as _;
+
+/// Appends the cause of a chain that is not a CA link's.
+pub fn push_cause(text: &mut String, chain: &Chain) {
+    // By far the most are of a scan thread.
+    if let Some(Span { kind: SpanKind::Process(process), thread: Some(thread), .. }) = chain.root() {
+        let context = chain.run.context();
+        let thread = context.thread(*thread).filter(|_| process.trigger == Trigger::Scan);
+        if let Some(seconds) = thread.and_then(|thread| caller::scan_seconds(&thread.name)) {
+            ["scan ", seconds, " second"].into_iter().for_each(|part| text.push_str(part));
+            return;
+        }
+    }
+    text.push_str(&cause(chain, None));
+}
 
 /// The cause of the chain, in words. `link`: the record whose CA link made it.
 pub fn cause(chain: &Chain, link: Option<&str>) -> String {

@@ -6,8 +6,47 @@ use iocrec_log::event::{Dbf, Value};
 
 /// `OLD -> NEW`, and the requested value if it is different.
 pub fn change(put: &PutLine) -> String {
+    let Change { old, new, asked, unchanged, acknowledges } = parts(put);
+    let mut change = String::new();
+    if acknowledges {
+        return new;
+    }
+    if let Some(old) = old {
+        change.push_str(&old);
+        change.push(' ');
+    }
+    change.push_str("-> ");
+    change.push_str(&new);
+    if unchanged {
+        change.push_str(", not changed");
+    }
+    if let Some(asked) = asked {
+        change.push_str(" (asked for ");
+        change.push_str(&asked);
+        change.push(')');
+    }
+    change
+}
+
+/// The parts of a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// The value before, if known.
+    pub old: Option<String>,
+    /// The value afterwards; the requested one where that is not known.
+    pub new: String,
+    /// The requested value, if the value afterwards is known and another.
+    pub asked: Option<String>,
+    /// Whether the value is known to have stayed as it was, though another was requested.
+    pub unchanged: bool,
+    /// Whether it acknowledges an alarm: `new` says so in words.
+    pub acknowledges: bool,
+}
+
+/// The change that a put made, in parts.
+pub fn parts(put: &PutLine) -> Change {
     if let Some(field) = put.acknowledges {
-        return acknowledgement(field, put);
+        return Change { new: acknowledgement(field, put), acknowledges: true, ..Change::default() };
     }
     let long = put.pv.as_deref().is_some_and(|pv| pv.ends_with('$')) || matches!(put.new, Value::Text(_));
     let [old, new, requested] =
@@ -20,26 +59,22 @@ pub fn change(put: &PutLine) -> String {
                 }
             },
         );
-    let mut change = String::new();
-    let push = |text: &mut String, value: &Value, is_cut: Option<bool>| {
-        value::push_text(text, value);
+    let text = |value: &Value, is_cut: Option<bool>, word: Option<&str>| {
+        let mut text = value::text(value);
         // The text of an array already shows it.
         if is_cut == Some(true) && matches!(value, Value::Text(_)) {
             text.push_str("...");
         }
+        enum_strings::push(&mut text, word);
+        text
     };
-    if old != Value::Unknown {
-        push(&mut change, &old, put.old_cut);
-        enum_strings::push(&mut change, put.old_text.as_deref());
-        change.push(' ');
-    }
-    change.push_str("-> ");
+    let before = (old != Value::Unknown).then(|| text(&old, put.old_cut, put.old_text.as_deref()));
     if new == Value::Unknown {
-        push(&mut change, &requested, put.requested_cut);
-        return change;
+        let new = text(&requested, put.requested_cut, None);
+        return Change { old: before, new, ..Change::default() };
     }
-    push(&mut change, &new, put.new_cut);
-    enum_strings::push(&mut change, put.new_text.as_deref());
+    let mut change =
+        Change { old: before, new: text(&new, put.new_cut, put.new_text.as_deref()), ..Change::default() };
     // A number sent as text equals the number.
     let as_number = value::convert(&requested, Dbf::Double);
     let is_requested = |word: &String| requested == Value::Text(word.clone().into_bytes());
@@ -51,12 +86,8 @@ pub fn change(put: &PutLine) -> String {
     {
         // The value before is known, and nothing else has written to it since.
         let whole = put.old_cut != Some(true) && put.new_cut != Some(true);
-        if whole && !put.inexact && value::same(&old, &new) == Some(true) {
-            change.push_str(", not changed");
-        }
-        change.push_str(" (asked for ");
-        value::push_text(&mut change, &requested);
-        change.push(')');
+        change.unchanged = whole && !put.inexact && value::same(&old, &new) == Some(true);
+        change.asked = Some(value::text(&requested));
     }
     change
 }

@@ -1,0 +1,80 @@
+//! `iocreplay clients`
+
+use super::command::{Command, Outcome};
+use super::options::{
+    by_place, by_pv, by_who, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since,
+    TimeZone, Until,
+};
+use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::model::clients::{ClientLine, Clients as Found};
+use crate::nothing_found::{explain, Kind};
+use crate::out::{line, Out};
+use crate::output::clients::{channels, FORMATS};
+use crate::output::format::{self, Format};
+use crate::terminal::Terminal;
+use crate::time::Boundary;
+use iocrec_cli::command;
+
+command! {
+    /// Show the Channel Access clients: who was connected to which IOC, from where and when, and what they wrote. User
+    /// and host are what the client claims. A client has a line for each IOC that it was connected to; with a time
+    /// range, only those connected then, and their puts then.
+    #[argh(subcommand, name = "clients")]
+    pub struct Clients {
+        /// output format: text (default), jsonl (a JSON object for each client) or csv
+        #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
+        pub format: &'static Format<ClientLine>,
+        /// list the names of the channels, too (jsonl and csv always do)
+        #[argh(switch)]
+        pub channels: bool,
+    } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho,
+        by_place: ByPlace, time_zone: TimeZone, reading: Reading
+}
+
+fn parse_format(name: &str) -> Result<&'static Format<ClientLine>, String> {
+    format::find(&FORMATS, name).map_err(|error| error.to_string())
+}
+
+impl Command for Clients {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
+        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
+        let filter = Filter {
+            since: time(&zone, &self.since, Boundary::Start, &logs)?,
+            until: time(&zone, &self.until, Boundary::End, &logs)?,
+            ..filter
+        };
+        let found = Found::read(&logs, &filter);
+        let (left_out, without_circuit) = (found.left_out, found.without_circuit);
+        let lines = found.lines(&filter);
+        let mut writer = (self.format.writer)(&zone);
+        writer.begin(out)?;
+        for client in &lines {
+            writer.write(out, client)?;
+            if self.channels && self.format.name == "text" && !client.names.is_empty() {
+                line!(out, "    channels  {}", channels(client))?;
+            }
+        }
+        writer.end(out)?;
+        if left_out > 0 {
+            Terminal.report(&format_args!("{left_out} more circuits are not shown: there are too many"));
+        }
+        if without_circuit > 0 {
+            Terminal.report(&format_args!(
+                "{without_circuit} puts are not counted here: they came from an IOC's shell, by pvAccess, or on a \
+                 circuit that is not known; iocreplay puts shows them"
+            ));
+        }
+        if lines.is_empty() {
+            let logs = logs.without_notices();
+            Terminal.report(&explain(Kind::Clients, &logs, &filter, false, &zone));
+        }
+        Ok(Outcome::from(&logs))
+    }
+}

@@ -1,0 +1,76 @@
+//! `iocreplay report`
+
+use super::command::{Command, Outcome};
+use super::options::{
+    by_place, reading, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until,
+};
+use crate::failure::{Failure, UsageError};
+use crate::filter::Filter;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output;
+use crate::terminal::{self, Terminal};
+use crate::time::Boundary;
+use iocrec_cli::command;
+use std::io::IsTerminal;
+
+command! {
+    /// Write a report: one HTML page that needs nothing else, with what ended, who wrote what before, which records went
+    /// into alarm, and what the logs can't say.
+    #[argh(subcommand, name = "report")]
+    pub struct Report {} with since: Since, until: Until, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+}
+
+impl Command for Report {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    /// Nobody reads HTML on a terminal.
+    fn check(&self) -> Result<(), UsageError> {
+        match self.output.is_none() && !self.logs.is_empty() && terminal::standard().is_terminal() {
+            true => Err(UsageError::ReportToTerminal),
+            false => Ok(()),
+        }
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
+        let filter = Filter {
+            since: time(&zone, &self.since, Boundary::Start, &logs)?,
+            until: time(&zone, &self.until, Boundary::End, &logs)?,
+            ..ByPlace::from(self).filter()
+        };
+        let report = output::report::make(&logs, &filter, &zone);
+        if report.is_empty {
+            let logs = logs.without_notices();
+            Terminal.report(&explain(Kind::Chains, &logs, &filter, false, &zone));
+        }
+        output::report::write(out, report, self.line())?;
+        Ok(Outcome::from(&logs))
+    }
+}
+
+impl Report {
+    /// The command line that makes this report.
+    fn line(&self) -> String {
+        let mut line = String::from("iocreplay report");
+        let options = [("since", &self.since), ("until", &self.until), ("ioc", &self.ioc), ("host", &self.host)];
+        for (name, value) in options {
+            if let Some(value) = value {
+                line.push_str(&format!(" --{name} '{value}'"));
+            }
+        }
+        if self.utc {
+            line.push_str(" --utc");
+        }
+        for log in &self.logs {
+            line.push_str(&format!(" {}", log.display()));
+        }
+        if let Some(output) = &self.output {
+            line.push_str(&format!(" -o {}", output.display()));
+        }
+        line
+    }
+}

@@ -1,0 +1,351 @@
+//! Clients: the Channel Access circuits that the recorder saw, and what came on each.
+//!
+//! A client program has a circuit for each server that it talks to, so it is in the list once for each. pvAccess clients
+//! are not recorded, only their puts.
+
+use super::clock::SetLater;
+use super::putlog::PutLine;
+use super::run::ioc_of_circuit;
+use crate::filter::Filter;
+use crate::logs::{budget, Logs};
+use crate::scan::{Blocks, Part, Scan};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Channel, Circuit, CircuitId, Fact, IocId, Origin};
+use iocrec_log::reader::SegmentFile;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+/// Circuits listed; a bound for hostile logs.
+const MAX_CIRCUITS: usize = 100_000;
+/// Names of channels and of PVs written to that are kept of a circuit, and of all; and bytes of one. Likewise.
+const MAX_NAMES: usize = 10_000;
+const MAX_ALL_NAMES: usize = 500_000;
+const MAX_LENGTH: usize = 200;
+
+/// How a circuit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was closed.
+    Closed,
+    /// Its server, an IOC, ended.
+    IocEnded,
+    /// It was open when the log ended.
+    No,
+}
+
+impl Ended {
+    /// Its name; part of the output formats.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ended::Closed => "closed",
+            Ended::IocEnded => "ioc_ended",
+            Ended::No => "open",
+        }
+    }
+}
+
+/// A circuit, with its client.
+#[derive(Clone, Debug)]
+pub struct ClientLine {
+    /// Host that recorded it; empty if unknown.
+    pub host: Rc<str>,
+    /// The IOC that serves it; empty if unknown.
+    pub ioc: String,
+    /// The client's address.
+    pub client: String,
+    /// The server's address.
+    pub server: String,
+    /// User name that the client claims; empty if not seen.
+    pub user: String,
+    /// Host name that the client claims; empty if not seen.
+    pub client_host: String,
+    /// The recorded IOC whose process is the client, and its program; empty if it is none.
+    pub client_ioc: String,
+    /// See `client_ioc`.
+    pub program: String,
+    /// The client's CA minor version; 0 if not seen.
+    pub minor: u16,
+    /// How it became known.
+    pub origin: Origin,
+    /// Wall-clock time when it was first seen.
+    pub seen: i64,
+    /// Wall-clock time when it was opened; `None` if that was before, or not seen.
+    pub connected: Option<i64>,
+    /// Wall-clock time of its end, if it ended.
+    pub disconnected: Option<i64>,
+    /// How it ended.
+    pub ended: Ended,
+    /// Number of channels.
+    pub channels: u64,
+    /// Names of its channels, up to a limit.
+    pub names: BTreeSet<Rc<str>>,
+    /// Number of puts, and of those that were denied, failed, or of unknown outcome.
+    pub puts: u64,
+    /// See `puts`.
+    pub denied: u64,
+    /// See `puts`.
+    pub failed: u64,
+    /// See `puts`.
+    pub unknown: u64,
+    /// Wall-clock time and PV of the last put.
+    pub last_put: Option<(i64, String)>,
+    /// PVs written to, up to a limit, with the number of puts to each.
+    pub written: HashMap<Rc<str>, u64>,
+}
+
+impl ClientLine {
+    /// PVs by the number of puts to them, most first.
+    pub fn most_written(&self) -> Vec<(&str, u64)> {
+        let mut all: Vec<(&str, u64)> = self.written.iter().map(|(pv, count)| (&**pv, *count)).collect();
+        all.sort_by_key(|(pv, count)| (std::cmp::Reverse(*count), *pv));
+        all
+    }
+
+    /// Whether it was open at some time of the filter's range.
+    fn is_in_time(&self, filter: &Filter) -> bool {
+        let begun = self.connected.unwrap_or(self.seen);
+        filter.until.is_none_or(|until| begun < until)
+            && filter.since.is_none_or(|since| self.disconnected.is_none_or(|end| end >= since))
+    }
+
+    fn is_wanted(&self, filter: &Filter) -> bool {
+        let ip = self.client.rsplit_once(':').map(|(ip, _)| ip).unwrap_or_default();
+        let of_client = [self.client.as_str(), ip, &self.client_host, &self.client_ioc];
+        let any = |names: &[&str], wanted: &dyn Fn(&str) -> bool| {
+            names.iter().any(|name| !name.is_empty() && wanted(name))
+        };
+        let by_pv = filter.pv.is_empty() && filter.exclude.is_empty();
+        self.is_in_time(filter)
+            && filter.place(&self.host, &self.ioc)
+            && filter.user.as_ref().is_none_or(|user| any(&[&self.user], &|name| user.matches(name)))
+            && filter.client.as_ref().is_none_or(|client| any(&of_client, &|name| client.matches(name)))
+            && (by_pv || self.puts > 0 || self.names.iter().any(|name| filter.name(|pv| pv.matches(name))))
+    }
+}
+
+/// All circuits of logs.
+#[derive(Default)]
+pub struct Clients {
+    lines: Vec<ClientLine>,
+    /// By host, client's and server's address: the circuits with these ends, in order of time.
+    by_ends: HashMap<(Rc<str>, String, String), Vec<usize>>,
+    names: usize,
+    /// Number of circuits that were left out because there are too many.
+    pub left_out: u64,
+    /// Number of puts that came on no circuit that is known: by pvAccess, or from the IOC's shell.
+    pub without_circuit: u64,
+}
+
+/// A run being read.
+struct Reading {
+    context: Context,
+    host: Rc<str>,
+    open: HashMap<CircuitId, usize>,
+    ended: HashMap<IocId, i64>,
+    /// The circuits of each, to find the owner when all is known.
+    circuits: Vec<(usize, CircuitId)>,
+}
+
+impl Clients {
+    /// Reads the circuits of all runs, and what came on them in the filter's time range.
+    pub fn read(logs: &Logs, filter: &Filter) -> Clients {
+        let mut found = Clients::default();
+        for run in logs.runs() {
+            found.run(run);
+        }
+        let puts = Filter { since: filter.since, until: filter.until, ..Filter::default() };
+        for put in logs.puts(&puts).with_links() {
+            let (record, field) = (put.record.as_deref().unwrap_or_default(), put.field.as_deref());
+            let named = |pv: &crate::Pattern| put.pv.as_deref().is_some_and(|name| pv.matches(name));
+            let wanted = filter.field(record, field.unwrap_or("VAL")) || filter.name(named);
+            if wanted {
+                found.put(&put);
+            }
+        }
+        found
+    }
+
+    /// Reads the circuits of a run.
+    pub fn run(&mut self, files: &[SegmentFile]) {
+        let mut context = Context::sharing(&budget(files));
+        SetLater::find(files).inspect(|set| set.apply_to(&mut context));
+        let mut reading = Reading {
+            context,
+            host: "".into(),
+            open: HashMap::new(),
+            ended: HashMap::new(),
+            circuits: Vec::new(),
+        };
+        // Blocks that can't be read are reported when the puts are read.
+        for part in Scan::new(files, Blocks::Definitions) {
+            let Part::Block(block) = part else { continue };
+            for event in &block.events {
+                self.fact(&mut reading, event.time, &event.fact, block.keyframe);
+            }
+        }
+        self.owners(&reading);
+    }
+
+    fn fact(&mut self, reading: &mut Reading, time: u64, fact: &Fact, keyframe: bool) {
+        match fact {
+            Fact::CircuitEnd(circuit) => {
+                let line = reading.open.remove(circuit).and_then(|line| self.lines.get_mut(line));
+                if let Some(line) = line {
+                    line.disconnected = reading.context.wall(time);
+                    line.ended = Ended::Closed;
+                }
+                return;
+            }
+            Fact::IocEnd(end) => {
+                reading.context.wall(time).map(|wall| reading.ended.insert(end.ioc, wall));
+                return;
+            }
+            Fact::ChannelEnd(_) | Fact::Detached(_) => return,
+            _ => reading.context.apply(time, fact),
+        }
+        match fact {
+            Fact::Host(host) => reading.host = host.name.as_str().into(),
+            Fact::Circuit(circuit) => self.circuit(reading, time, circuit, keyframe),
+            Fact::Channel(channel) => self.channel(reading, channel),
+            _ => {}
+        }
+    }
+
+    fn circuit(&mut self, reading: &mut Reading, time: u64, circuit: &Circuit, keyframe: bool) {
+        let full = self.lines.len() >= MAX_CIRCUITS;
+        let line = match reading.open.get(&circuit.id).and_then(|line| self.lines.get_mut(*line)) {
+            Some(line) => line,
+            None if full => {
+                self.left_out += u64::from(!keyframe);
+                return;
+            }
+            None => {
+                let seen = reading.context.wall(time).unwrap_or(0);
+                // A keyframe repeats what began earlier.
+                let opened = circuit.origin == Origin::Opened && !keyframe;
+                let number = self.lines.len();
+                let ends = (Rc::clone(&reading.host), circuit.client.to_string(), circuit.server.to_string());
+                self.lines.push(ClientLine::new(&ends, circuit, seen, opened));
+                self.by_ends.entry(ends).or_default().push(number);
+                reading.open.insert(circuit.id, number);
+                reading.circuits.push((number, circuit.id));
+                return;
+            }
+        };
+        // The client tells its names after it has connected.
+        let text = |known: &mut String, text: &str| {
+            if !text.is_empty() {
+                *known = text.to_owned();
+            }
+        };
+        text(&mut line.user, &circuit.user);
+        text(&mut line.client_host, &circuit.host);
+        line.minor = line.minor.max(circuit.minor);
+    }
+
+    fn channel(&mut self, reading: &mut Reading, channel: &Channel) {
+        let line = reading.open.get(&channel.circuit).and_then(|line| self.lines.get_mut(*line));
+        let Some(line) = line else { return };
+        let has_room = line.names.len() < MAX_NAMES && self.names < MAX_ALL_NAMES;
+        if !channel.pv.is_empty() && channel.pv.len() <= MAX_LENGTH && has_room {
+            self.names += usize::from(line.names.insert(channel.pv.as_str().into()));
+        }
+    }
+
+    /// Looks up whose processes are at the ends of a run's circuits.
+    fn owners(&mut self, reading: &Reading) {
+        let context = &reading.context;
+        let mut channels: HashMap<CircuitId, u64> = HashMap::new();
+        for channel in context.in_force().channels.values() {
+            *channels.entry(channel.circuit).or_default() += 1;
+        }
+        for (number, circuit) in &reading.circuits {
+            let Some(line) = self.lines.get_mut(*number) else { continue };
+            line.channels = channels.get(circuit).copied().unwrap_or(0);
+            if let Some(ioc) = ioc_of_circuit(context, *circuit) {
+                line.ioc.clone_from(&ioc.name);
+                if let Some(ended) = reading.ended.get(&ioc.id).filter(|_| line.ended == Ended::No) {
+                    (line.disconnected, line.ended) = (Some(*ended), Ended::IocEnded);
+                }
+            }
+            let client = context.circuit_ends(*circuit).and_then(|ends| context.ioc(ends.client?));
+            if let Some(client) = client {
+                line.client_ioc.clone_from(&client.name);
+                line.program.clone_from(&client.exe);
+            }
+        }
+    }
+
+    /// Counts a put.
+    pub fn put(&mut self, put: &PutLine) {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (Some(client), Some(server)) = (&put.client, &put.server) else {
+            self.without_circuit += u64::from(put.via.is_from_outside());
+            return;
+        };
+        let host: Rc<str> = text(&put.host).into();
+        let of_ends = self.by_ends.get(&(host, client.clone(), server.clone()));
+        let mut lines = of_ends.into_iter().flatten().rev();
+        // The latest with these ends that had begun; a put may come on it while it is being noted.
+        let begun = |line: &&usize| self.lines.get(**line).is_some_and(|line| line.seen <= put.time);
+        let number = lines.find(begun).or(of_ends.and_then(|lines| lines.first())).copied();
+        let Some(line) = number.and_then(|number| self.lines.get_mut(number)) else {
+            self.without_circuit += 1;
+            return;
+        };
+        line.puts += 1;
+        match &*put.status {
+            "ok" => {}
+            "denied" => line.denied += 1,
+            "unknown" => line.unknown += 1,
+            _ => line.failed += 1,
+        }
+        let pv = text(&put.pv);
+        if line.last_put.as_ref().is_none_or(|(time, _)| *time <= put.time) {
+            line.last_put = Some((put.time, pv.clone()));
+        }
+        if let Some(count) = line.written.get_mut(pv.as_str()) {
+            *count += 1;
+        } else if line.written.len() < MAX_NAMES && self.names < MAX_ALL_NAMES && pv.len() <= MAX_LENGTH {
+            self.names += 1;
+            line.written.insert(pv.into(), 1);
+        }
+    }
+
+    /// The circuits that match, in the order in which they were opened or first seen.
+    pub fn lines(self, filter: &Filter) -> Vec<ClientLine> {
+        let mut lines: Vec<ClientLine> =
+            self.lines.into_iter().filter(|line| line.is_wanted(filter)).collect();
+        lines.sort_by_key(|line| (line.connected.unwrap_or(line.seen), line.connected.is_some()));
+        lines
+    }
+}
+
+impl ClientLine {
+    fn new(ends: &(Rc<str>, String, String), circuit: &Circuit, seen: i64, opened: bool) -> Self {
+        ClientLine {
+            host: Rc::clone(&ends.0),
+            ioc: String::new(),
+            client: ends.1.clone(),
+            server: ends.2.clone(),
+            user: circuit.user.clone(),
+            client_host: circuit.host.clone(),
+            client_ioc: String::new(),
+            program: String::new(),
+            minor: circuit.minor,
+            origin: circuit.origin,
+            seen,
+            connected: Some(seen).filter(|_| opened),
+            disconnected: None,
+            ended: Ended::No,
+            channels: 0,
+            names: BTreeSet::new(),
+            puts: 0,
+            denied: 0,
+            failed: 0,
+            unknown: 0,
+            last_put: None,
+            written: HashMap::new(),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Clients: a line for each circuit.
+
+use super::rows::{self, Row};
+use super::wording::counted;
+use crate::model::clients::{ClientLine, Ended};
+use crate::output::format::Format;
+use crate::time::Zone;
+use iocrec_log::event::Origin;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// The formats.
+pub static FORMATS: [Format<ClientLine>; 3] = rows::formats();
+
+/// PVs listed of those most written to.
+const MOST: usize = 5;
+/// Names of channels listed.
+const MAX_CHANNELS: usize = 1000;
+
+/// The keys of a line.
+#[derive(Serialize)]
+pub struct Line<'a> {
+    host: Option<&'a str>,
+    /// The IOC that it is connected to.
+    ioc: Option<&'a str>,
+    /// Addresses of the client and of the server.
+    client: &'a str,
+    server: &'a str,
+    /// The names that the client claims.
+    user: Option<&'a str>,
+    client_host: Option<&'a str>,
+    /// The recorded IOC that is the client, and its program.
+    client_ioc: Option<&'a str>,
+    program: Option<&'a str>,
+    minor_version: Option<u16>,
+    /// `opened`, `mid_stream` or `memory`: how the recorder came to know it.
+    origin: &'static str,
+    first_seen: String,
+    /// Null if it was connected before it was first seen.
+    connected: Option<String>,
+    disconnected: Option<String>,
+    /// `open` at the end of the log, `closed`, or `ioc_ended`.
+    state: &'static str,
+    channels: u64,
+    puts: u64,
+    denied: u64,
+    /// Puts that were refused for another reason.
+    failed: u64,
+    /// Puts whose outcome is not known.
+    unknown: u64,
+    last_put: Option<String>,
+    last_pv: Option<&'a str>,
+    /// The PVs most written to, each with the number of puts.
+    most_written: Vec<(&'a str, u64)>,
+    /// Names of its channels, the first in alphabetical order if they are many.
+    channel_names: Vec<&'a str>,
+}
+
+impl Row for ClientLine {
+    type Line<'a> = Line<'a>;
+
+    fn line<'a>(&'a self, zone: &'a Zone) -> Line<'a> {
+        let known = |text: &'a str| Some(text).filter(|text| !text.is_empty());
+        let time = |time: i64| zone.format(time, 9);
+        Line {
+            host: known(&self.host),
+            ioc: known(&self.ioc),
+            client: &self.client,
+            server: &self.server,
+            user: known(&self.user),
+            client_host: known(&self.client_host),
+            client_ioc: known(&self.client_ioc),
+            program: known(&self.program),
+            minor_version: Some(self.minor).filter(|minor| *minor > 0),
+            origin: match self.origin {
+                Origin::Opened => "opened",
+                Origin::MidStream => "mid_stream",
+                Origin::Memory => "memory",
+            },
+            first_seen: time(self.seen),
+            connected: self.connected.map(time),
+            disconnected: self.disconnected.map(time),
+            state: self.ended.name(),
+            channels: self.channels,
+            puts: self.puts,
+            denied: self.denied,
+            failed: self.failed,
+            unknown: self.unknown,
+            last_put: self.last_put.as_ref().map(|(at, _)| time(*at)),
+            last_pv: self.last_put.as_ref().and_then(|(_, pv)| known(pv)),
+            most_written: self.most_written().into_iter().take(MOST).collect(),
+            channel_names: self.names.iter().take(MAX_CHANNELS).map(|name| &**name).collect(),
+        }
+    }
+
+    fn text(&self, zone: &Zone) -> String {
+        let name = |text: &str| if text.is_empty() { "?".to_owned() } else { text.to_owned() };
+        let who = format!("{}@{}", name(&self.user), name(&self.client_host));
+        let mut line = format!("{who:<24}  {:<21}  {:<10}", self.client, name(&self.ioc));
+        let from = match self.connected {
+            Some(connected) => format!("from {}", zone.format(connected, 3)),
+            None => format!("before {}", zone.format(self.seen, 3)),
+        };
+        let to = match (self.ended, self.disconnected) {
+            (Ended::No, _) => "still connected at the end".to_owned(),
+            (Ended::Closed, Some(time)) => format!("to {}", zone.format(time, 3)),
+            (Ended::Closed, None) => "closed at an unknown time".to_owned(),
+            (Ended::IocEnded, Some(time)) => format!("to {} (the IOC ended)", zone.format(time, 3)),
+            (Ended::IocEnded, None) => "until the IOC ended".to_owned(),
+        };
+        let _ = write!(line, "  {from} {to}  {}", counted(self.channels, "channel"));
+        let _ = write!(line, ", {}", counted(self.puts, "put"));
+        let parts = [(self.denied, "denied"), (self.failed, "failed"), (self.unknown, "of unknown outcome")];
+        for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
+            let _ = write!(line, ", {count} {what}");
+        }
+        if !self.client_ioc.is_empty() {
+            let _ = write!(line, "  is IOC {} ({})", self.client_ioc, self.program);
+        }
+        let most: Vec<String> =
+            self.most_written().iter().take(MOST).map(|(pv, count)| format!("{pv} {count}x")).collect();
+        if !most.is_empty() {
+            let _ = write!(line, "  wrote {}", most.join(", "));
+            let more = self.written.len().saturating_sub(MOST);
+            if more > 0 {
+                let _ = write!(line, " and {more} more");
+            }
+        }
+        if let Some((time, pv)) = &self.last_put {
+            let _ = write!(line, "; last {} at {}", name(pv), zone.format(*time, 3));
+        }
+        line
+    }
+}
+
+/// The names of the channels, for people.
+pub fn channels(line: &ClientLine) -> String {
+    let names: Vec<&str> = line.names.iter().take(MAX_CHANNELS).map(|name| &**name).collect();
+    let more = line.names.len().saturating_sub(MAX_CHANNELS);
+    match more {
+        0 => names.join(" "),
+        more => format!("{} and {more} more", names.join(" ")),
+    }
+}

@@ -1,0 +1,140 @@
+//! Counts over time in a bounded number of bins, however long the log is.
+//!
+//! Bins begin narrow and are joined in pairs when the time no longer fits, so that a log of a minute has bins of some
+//! tens of milliseconds and one of a month has bins of an hour.
+
+/// Width of the narrowest bin, nanoseconds: 2^20, about a millisecond.
+const NARROWEST: u32 = 20;
+/// Width of the widest bin: 2^62 ns are more than any time.
+const WIDEST: u32 = 62;
+
+/// Counts of something.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    /// log2 of the width of a bin in nanoseconds.
+    shift: u32,
+    /// Number of the first bin: bins are numbered from 1970.
+    first: i64,
+    bins: Vec<u32>,
+    most: usize,
+    total: u64,
+}
+
+impl Counts {
+    /// Counts in at most so many bins; without any, only a total.
+    pub fn new(most: usize) -> Self {
+        Counts { shift: NARROWEST, first: 0, bins: Vec::new(), most, total: 0 }
+    }
+
+    /// Counts one at this time.
+    pub fn add(&mut self, wall: i64) {
+        self.total += 1;
+        if self.most == 0 {
+            return;
+        }
+        loop {
+            let bin = wall >> self.shift;
+            if self.bins.is_empty() {
+                self.first = bin;
+            }
+            if let Ok(place) = usize::try_from(bin.saturating_sub(self.first)) {
+                if place < self.most {
+                    if place >= self.bins.len() {
+                        self.bins.resize(place + 1, 0);
+                    }
+                    if let Some(count) = self.bins.get_mut(place) {
+                        *count = count.saturating_add(1);
+                    }
+                    return;
+                }
+            } else {
+                // Chains come in order of time, but what they hold doesn't quite: room before the first bin.
+                let more = usize::try_from(self.first.saturating_sub(bin)).unwrap_or(usize::MAX);
+                if more.saturating_add(self.bins.len()) <= self.most {
+                    self.bins.splice(0..0, std::iter::repeat_n(0, more));
+                    self.first = bin;
+                    continue;
+                }
+            }
+            if self.shift >= WIDEST {
+                return;
+            }
+            self.widen();
+        }
+    }
+
+    /// Joins bins in pairs.
+    fn widen(&mut self) {
+        let odd = usize::from(self.first & 1 == 1);
+        let mut joined = vec![0_u32; (self.bins.len() + odd).div_ceil(2)];
+        for (place, count) in self.bins.iter().enumerate() {
+            if let Some(into) = joined.get_mut((place + odd) / 2) {
+                *into = into.saturating_add(*count);
+            }
+        }
+        self.bins = joined;
+        self.first >>= 1;
+        self.shift += 1;
+    }
+
+    /// Makes bins wider until there are at most so many between two times.
+    pub fn fit(&mut self, most: usize) {
+        while self.bins.len() > most && self.shift < WIDEST {
+            self.widen();
+        }
+    }
+
+    /// Everything counted.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// log2 of the width of a bin in nanoseconds.
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// Start of the first bin, nanoseconds since 1970.
+    pub fn start(&self) -> i64 {
+        self.first << self.shift
+    }
+
+    /// The counts.
+    pub fn bins(&self) -> &[u32] {
+        &self.bins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_when_bins_are_joined() {
+        let mut counts = Counts::new(100);
+        let start = 1_790_000_000_000_000_000_i64;
+        for number in 0..10_000_i64 {
+            counts.add(start + number * 1_000_000_000);
+        }
+        counts.add(start - 5_000_000_000);
+        assert_eq!(counts.total(), 10_001);
+        assert!(counts.bins().len() <= 100);
+        assert_eq!(counts.bins().iter().map(|count| u64::from(*count)).sum::<u64>(), 10_001);
+        assert!(counts.start() <= start - 5_000_000_000);
+        counts.fit(7);
+        assert!(counts.bins().len() <= 7);
+        assert_eq!(counts.bins().iter().map(|count| u64::from(*count)).sum::<u64>(), 10_001);
+    }
+
+    #[test]
+    fn any_time_is_taken() {
+        let mut counts = Counts::new(4);
+        for wall in [0, i64::MAX, i64::MIN, -1, 1] {
+            counts.add(wall);
+        }
+        assert_eq!(counts.total(), 5);
+        let mut none = Counts::new(0);
+        none.add(7);
+        assert_eq!((none.total(), none.bins()), (1, &[][..]));
+    }
+}

@@ -1,0 +1,312 @@
+//! Collects what the page shows, in one pass over the chains.
+//!
+//! Memory is bounded by the limits that the modules name, whatever the log holds. What had no room is counted.
+
+pub mod alarms;
+pub mod causes;
+pub mod chains;
+pub mod counts;
+pub mod notes;
+pub mod places;
+pub mod plot;
+pub mod puts;
+pub mod records;
+
+use super::strings::Strings;
+use crate::model::asides::{Aside, What};
+use crate::model::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind, Trigger};
+use crate::model::putlog::each_put;
+use crate::model::run::{has_value, record_name};
+use crate::model::{enum_strings, value};
+use crate::Filter;
+use alarms::Alarms;
+use causes::{Cause, Causes};
+use chains::{Chains, Notable};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Fact, Value};
+use notes::Notes;
+use places::{Places, NONE};
+use puts::Puts;
+use records::{Alarm, Fast, Seen};
+
+/// Records whose plots may have all the points that the page draws: 9 MB.
+const FULL_PLOTS: usize = 400;
+/// Points that the page draws of a record.
+pub const POINTS: usize = 1400;
+/// CA links that are followed from a chain to the next.
+const MAX_HOPS: usize = 32;
+
+/// Everything that the page shows of the chains.
+#[derive(Default)]
+pub struct Collected {
+    /// Texts.
+    pub strings: Strings,
+    /// IOCs and records.
+    pub places: Places,
+    /// Puts.
+    pub puts: Puts,
+    /// Alarm transitions.
+    pub alarms: Alarms,
+    /// Chains.
+    pub chains: Chains,
+    /// Causes of alarms and chains.
+    pub causes: Causes,
+    /// Losses and marks.
+    pub notes: Notes,
+    /// First and last time of anything.
+    pub span: Option<(i64, i64)>,
+    /// The minutes that the verdict is about, if that is known beforehand.
+    pub focus: Option<(i64, i64)>,
+    full_plots: usize,
+}
+
+/// What is known of the chain whose spans are being read.
+struct Current {
+    /// Its number.
+    serial: u64,
+    /// Its cause, once it is needed.
+    cause: Option<u32>,
+    notable: Notable,
+}
+
+impl Collected {
+    /// Takes the next chain, in the order in which they began.
+    pub fn take(&mut self, chain: &Chain, filter: &Filter) {
+        self.chains.total += 1;
+        let mut current = Current { serial: self.chains.total, cause: None, notable: Notable::default() };
+        self.visit(chain, chain, &mut current, 0);
+        let is_put = matches!(chain.root().map(|root| &root.kind), Some(SpanKind::Put(_)));
+        if is_put || current.notable.hops > 0 || current.notable.puts > 0 {
+            self.take_puts(chain, filter, &mut current);
+        }
+        let in_focus = self.focus.is_none_or(|(from, to)| {
+            let began = chain.root().map_or(0, |root| chain.run.wall(root.start));
+            (from..=to).contains(&began)
+        });
+        if self.chains.wants(&current.notable, in_focus) {
+            let cause = self.cause(chain, &mut current);
+            let (serial, notable) = (current.serial, (current.notable, in_focus));
+            self.chains.keep(chain, serial, cause, notable, &mut self.places, &mut self.strings);
+        }
+    }
+
+    /// Looks at the spans of a chain, and of those that its CA links led to. `top`: the first of them.
+    fn visit(&mut self, chain: &Chain, top: &Chain, current: &mut Current, hop: usize) {
+        let context = chain.run.context();
+        self.places.enter(&chain.run);
+        for (number, span) in chain.spans.iter().enumerate() {
+            match &span.kind {
+                SpanKind::Process(process) => self.process(chain, &context, top, span, process, current),
+                SpanKind::Put(_) => {
+                    current.notable.puts += 1;
+                    current.notable.from_outside |= number == 0 && hop == 0;
+                    self.reach(chain.run.wall(span.start));
+                }
+                SpanKind::Link(link) => {
+                    if let Some(target) = link.target.as_deref().filter(|_| hop < MAX_HOPS) {
+                        current.notable.hops += 1;
+                        self.visit(target, top, current, hop + 1);
+                        self.places.enter(&chain.run);
+                    }
+                }
+            }
+        }
+        let length = chain.spans.iter().map(|span| span.end).max().zip(chain.root().map(|root| root.start));
+        let length = length.map_or(0, |(end, start)| end.saturating_sub(start));
+        current.notable.length = current.notable.length.max(length);
+    }
+
+    fn process(
+        &mut self,
+        chain: &Chain,
+        context: &Context,
+        top: &Chain,
+        span: &Span,
+        process: &ProcessSpan,
+        current: &mut Current,
+    ) {
+        if matches!(process.outcome, Outcome::Active | Outcome::Disabled | Outcome::Skipped) {
+            return;
+        }
+        let wall = chain.run.wall(span.start);
+        let number = self.places.record_of(context, process.record, &mut self.strings);
+        current.notable.steps += 1;
+        if current.notable.root == NONE {
+            current.notable.root = number;
+        }
+        self.reach(wall);
+        let Some(record) = self.places.record(number) else { return };
+        record.processed.add(wall);
+        let became_fast = record.peak.add(wall);
+        let ioc = record.ioc;
+        if let Some(place) = usize::try_from(ioc).ok().and_then(|ioc| self.places.iocs.get_mut(ioc)) {
+            place.processed.add(wall);
+        }
+        if became_fast {
+            self.became_fast(chain, context, number, wall);
+        }
+        let Outcome::Completed(completed) = &process.outcome else { return };
+        let took = span.end.saturating_sub(span.start);
+        let ended = wall.saturating_add_unsigned(took);
+        self.reach(ended);
+        let Some(record) = self.places.record(number) else { return };
+        record.busy = record.busy.saturating_add(took);
+        record.longest = record.longest.max(took);
+        if let Some(plot) = record.plot.as_mut().filter(|_| has_value(context, process.record)) {
+            if let Some(value) = number_of(&completed.value) {
+                if plot.is_full() && self.full_plots < FULL_PLOTS {
+                    self.full_plots += 1;
+                    plot.allow(POINTS);
+                }
+                plot.add(ended, value);
+            }
+        }
+        let alarm = Alarm { severity: completed.severity, status: completed.status };
+        if record.held.is_none() && record.alarm == Some(alarm) {
+            return;
+        }
+        if record.alarm.is_none() && record.held.is_none() && alarm.severity == 0 {
+            record.alarm = Some(alarm);
+            return;
+        }
+        let mut text = String::new();
+        if has_value(context, process.record) && completed.value != Value::Unknown {
+            value::push_text(&mut text, &completed.value);
+            let state = enum_strings::state(context, process.record, &completed.value);
+            enum_strings::push(&mut text, state.as_deref());
+        }
+        let seen = Seen {
+            time: ended,
+            alarm,
+            value: self.strings.add(&text),
+            cause: self.cause(top, current),
+            chain: current.serial,
+        };
+        if let Some(record) = self.places.record(number) {
+            let changed = self.alarms.see(number, record, seen);
+            current.notable.severity = current.notable.severity.max(changed);
+        }
+    }
+
+    /// Notes how a record came to be processed fast.
+    fn became_fast(&mut self, chain: &Chain, context: &Context, number: u32, wall: i64) {
+        let Some(root) = chain.root() else { return };
+        let (root_number, source, trigger) = match &root.kind {
+            SpanKind::Process(process) => {
+                let by_link = matches!(process.trigger, Trigger::Once | Trigger::CpLink) && process.for_link;
+                let source = chain.run.cp_link(root.start, process.record).filter(|_| by_link);
+                let name = if by_link { Trigger::CpLink.name() } else { process.trigger.name() };
+                (self.places.record_of(context, process.record, &mut self.strings), source, name)
+            }
+            _ => (NONE, None, Trigger::Put.name()),
+        };
+        let Some(record) = self.places.record(number) else { return };
+        let since = record.peak.window().min(wall);
+        let source = source.map(|(_, source)| source);
+        record.peak.fast = Some(Fast { since, root: root_number, source, trigger });
+    }
+
+    fn take_puts(&mut self, chain: &Chain, filter: &Filter, current: &mut Current) {
+        each_put(chain, false, &mut |put| {
+            if !filter.put(&put) {
+                return;
+            }
+            self.reach(put.time);
+            let flags = self.puts.take(&put, current.serial, &mut self.places, &mut self.strings, self.focus);
+            current.notable.refused |= flags & (puts::DENIED | puts::FAILED | puts::OTHERWISE) != 0;
+        });
+    }
+
+    /// The cause of the chain that is being read.
+    fn cause(&mut self, chain: &Chain, current: &mut Current) -> u32 {
+        *current.cause.get_or_insert_with(|| {
+            let cause = Cause::of(chain, &mut self.strings);
+            self.causes.add(cause)
+        })
+    }
+
+    /// Something happened at this time.
+    fn reach(&mut self, wall: i64) {
+        let (first, last) = self.span.unwrap_or((wall, wall));
+        self.span = Some((first.min(wall), last.max(wall)));
+        self.places.reach(wall);
+    }
+
+    /// Takes a fact beside the chains, in order of time among them.
+    pub fn take_aside(&mut self, aside: &Aside, filter: &Filter) {
+        if !filter.time(aside.time) {
+            return;
+        }
+        self.places.enter(&aside.run);
+        self.notes.take(aside);
+        let context = aside.run.context();
+        match &aside.what {
+            What::Fact(Fact::Snapshot(snapshot)) => {
+                let number = self.places.record_of(&context, snapshot.record, &mut self.strings);
+                let alarm = Alarm { severity: snapshot.severity, status: snapshot.status };
+                let numeric =
+                    has_value(&context, snapshot.record).then(|| number_of(&snapshot.value)).flatten();
+                let Some(record) = self.places.record(number) else { return };
+                if let Some((plot, value)) = record.plot.as_mut().zip(numeric) {
+                    plot.add(aside.time, value);
+                }
+                if record.held.is_none()
+                    && record.alarm.is_none_or(|known| known == alarm)
+                    && alarm.severity == 0
+                {
+                    record.alarm = Some(alarm);
+                    return;
+                }
+                let value = self.strings.add(&value::text(&snapshot.value));
+                let seen = Seen { time: aside.time, alarm, value, cause: NONE, chain: 0 };
+                if let Some(record) = self.places.record(number) {
+                    self.alarms.see(number, record, seen);
+                }
+            }
+            What::Fact(Fact::Properties(properties)) => {
+                let number = self.places.record_of(&context, properties.record, &mut self.strings);
+                let units = self.strings.add(&properties.units);
+                if let Some(record) = self.places.record(number) {
+                    record.units = units;
+                }
+            }
+            What::Fact(Fact::Mark(_) | Fact::Loss(_)) => self.reach(aside.time),
+            What::Fact(_) | What::Missing => {}
+        }
+    }
+
+    /// Applies what was held back until all chains had been read.
+    pub fn finish(&mut self) {
+        for (number, record) in self.places.records.iter_mut().enumerate() {
+            let number = u32::try_from(number).unwrap_or(NONE);
+            self.alarms.settle(number, record);
+        }
+        self.alarms.sort();
+    }
+}
+
+/// A value as a number.
+fn number_of(value: &Value) -> Option<f64> {
+    match value {
+        Value::Int(number) => Some(*number as f64),
+        Value::UInt(number) => Some(*number as f64),
+        Value::Float(number) => Some(f64::from(*number)),
+        Value::Double(number) => Some(*number),
+        Value::Unknown | Value::Text(_) | Value::Array(_) => None,
+    }
+}
+
+/// Name of a span's record, or of the PV that it names.
+fn span_name(context: &Context, span: &Span) -> String {
+    match &span.kind {
+        SpanKind::Process(process) => record_name(context, process.record),
+        SpanKind::Put(put) => match (put.record, &put.packet) {
+            (Some(record), _) => record_name(context, record),
+            (None, Some(packet)) => {
+                context.channel(packet.channel).map_or(String::new(), |channel| channel.pv.clone())
+            }
+            (None, None) => String::new(),
+        },
+        SpanKind::Link(link) => link.pv.clone(),
+    }
+}

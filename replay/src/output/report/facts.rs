@@ -1,0 +1,212 @@
+//! What verdict, key moments and the list of what is missing are made from.
+
+use super::clock::Clock;
+use super::collect::alarms::Transition;
+use super::collect::notes::{Missing, RunNotes};
+use super::collect::places::NONE;
+use super::collect::records::FAST;
+use super::collect::Collected;
+use std::collections::HashMap;
+
+/// An IOC ended.
+#[derive(Clone, Debug)]
+pub struct IocEnd {
+    /// Its number.
+    pub ioc: u32,
+    /// Wall-clock time, known to a second or so: the recorder looks at intervals.
+    pub time: i64,
+    /// How; empty if not known.
+    pub how: String,
+}
+
+impl IocEnd {
+    /// How bad it is.
+    pub fn rank(&self) -> u8 {
+        match self.how.as_str() {
+            "exit status 0" => 0,
+            "" => 1,
+            how if how.starts_with("killed") => 3,
+            _ => 2,
+        }
+    }
+
+    /// The end as a part of a sentence.
+    pub fn words(&self) -> String {
+        match self.how.as_str() {
+            "" => "ended (how is not known)".to_owned(),
+            how if how.starts_with("killed") => format!("was {how}"),
+            how => match how.strip_prefix("exit status ") {
+                Some(status) => format!("exited with status {status}"),
+                None => format!("ended: {how}"),
+            },
+        }
+    }
+}
+
+/// A record that was processed at 1000/s or more by CP links or events.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// The record with the highest rate.
+    pub record: u32,
+    /// That rate, a second.
+    pub rate: u64,
+    /// Begin of the 250 ms in which it was reached.
+    pub at: i64,
+    /// Begin of the 250 ms in which a record of it first was that fast.
+    pub since: i64,
+    /// What begins the chains: `CP` or `event`.
+    pub trigger: &'static str,
+    /// Whether the links are known to lead back to where they began.
+    pub closed: bool,
+}
+
+/// Everything that is known.
+pub struct Facts {
+    /// Runs.
+    pub runs: Vec<RunNotes>,
+    /// What the chains say.
+    pub found: Collected,
+    /// First and last time.
+    pub span: (i64, i64),
+    /// The page's clock.
+    pub clock: Clock,
+    /// Ends of IOCs, in order of time.
+    pub ends: Vec<IocEnd>,
+    /// Losses of all runs, in order of time.
+    pub losses: Vec<Missing>,
+    /// Gaps of all runs, in order of time; `ioc` is the number of the page's IOC.
+    pub gaps: Vec<Missing>,
+    /// Marks of all runs.
+    pub marks: Vec<(i64, String)>,
+}
+
+impl Facts {
+    /// Name of a record.
+    pub fn record(&self, number: u32) -> &str {
+        let record = usize::try_from(number).ok().and_then(|number| self.found.places.records.get(number));
+        record.map_or("(unknown record)", |record| self.found.strings.get(record.name))
+    }
+
+    /// Name of an IOC.
+    pub fn ioc(&self, number: u32) -> &str {
+        let place = usize::try_from(number).ok().and_then(|number| self.found.places.iocs.get(number));
+        place.map_or("", |place| place.name.as_str())
+    }
+
+    /// Whether something is missing between two times, so that counts are minima.
+    pub fn is_incomplete(&self, from: i64, to: i64) -> bool {
+        self.losses.iter().chain(&self.gaps).any(|missing| missing.from <= to && missing.to >= from)
+            || self.found.notes.holes.iter().any(|hole| (from..=to).contains(hole))
+            || self.found.notes.sampled > 0
+            || self.runs.iter().any(|run| run.refused > 0)
+    }
+
+    /// The last time that something was seen of a run, before the next run on its host.
+    pub fn last_of(&self, run: &RunNotes) -> Option<i64> {
+        last_of(&self.runs, &self.found, run)
+    }
+
+    /// Transitions to an alarm that a record was not in before, of this severity or worse.
+    pub fn went(&self, severity: u16) -> impl Iterator<Item = &Transition> {
+        self.found.alarms.all.iter().filter(move |found| {
+            found.to.severity >= severity && found.from.is_some_and(|from| from < found.to.severity)
+        })
+    }
+
+    /// The fastest record that CP links or events process, if one was fast between these times.
+    pub fn fastest(&self, from: i64, to: i64) -> Option<Loop> {
+        let fast = self.found.places.records.iter().enumerate().filter_map(|(number, record)| {
+            let fast = record.peak.fast.as_ref().filter(|_| record.peak.most >= FAST)?;
+            let is = matches!(fast.trigger, "CP" | "event") && record.peak.at <= to && record.peak.at >= from;
+            is.then_some((record.peak.most, u32::try_from(number).unwrap_or(NONE), record, fast))
+        });
+        let (_, number, record, fast) = fast.max_by_key(|(most, number, ..)| (*most, u32::MAX - number))?;
+        let all = self.found.places.records.iter().filter_map(|record| record.peak.fast.as_ref());
+        let since = all.filter(|other| other.trigger == fast.trigger).map(|fast| fast.since).min();
+        Some(Loop {
+            record: number,
+            rate: record.peak.rate(),
+            at: record.peak.at,
+            since: since.unwrap_or(fast.since),
+            trigger: fast.trigger,
+            closed: self.is_closed(number),
+        })
+    }
+
+    /// Whether the CP links that process a record lead back to it: from the root of its chain to the source of that
+    /// root's only CP link, to the root of that record's chain, and so on.
+    fn is_closed(&self, record: u32) -> bool {
+        let mut seen = HashMap::new();
+        let mut next = Some(record);
+        for step in 0..64 {
+            let Some(number) = next else { return false };
+            let places = &self.found.places;
+            let of = |number: u32| places.records.get(usize::try_from(number).ok()?)?.peak.fast.as_ref();
+            let Some(root) = of(number).map(|fast| fast.root) else { return false };
+            if seen.insert(root, step).is_some() {
+                return true;
+            }
+            let Some(source) = of(root).and_then(|fast| fast.source.as_deref()) else { return false };
+            let source = epics::Pv::new(epics::pv::link_target(source)).record;
+            let ioc =
+                usize::try_from(root).ok().and_then(|root| places.records.get(root)).map(|root| root.ioc);
+            let others = 0..u32::try_from(places.iocs.len()).unwrap_or(0);
+            let mut in_others = others.filter_map(|other| places.by_name(other, source));
+            next = ioc.and_then(|ioc| places.by_name(ioc, source)).or_else(|| in_others.next());
+        }
+        false
+    }
+}
+
+/// Ends of the IOCs of all runs, each once.
+pub fn ends(runs: &[RunNotes], found: &mut Collected) -> Vec<IocEnd> {
+    let mut ends: Vec<IocEnd> = Vec::new();
+    for run in runs {
+        for ioc in run.inventory.context().iocs() {
+            let Some(end) = run.inventory.end(ioc.id) else { continue };
+            let Some(time) = end.wall else { continue };
+            let number = found.places.ioc(run.host(), ioc);
+            if number != NONE && !ends.iter().any(|end| end.ioc == number) {
+                ends.push(IocEnd { ioc: number, time, how: end.how.clone() });
+            }
+        }
+    }
+    ends.sort_by_key(|end| end.time);
+    ends
+}
+
+/// Gaps of all runs, and those between the runs of a host.
+pub fn gaps(runs: &[RunNotes], found: &mut Collected) -> Vec<Missing> {
+    let mut gaps: Vec<Missing> = Vec::new();
+    for run in runs {
+        for gap in &run.gaps {
+            let ioc = gap.ioc.and_then(|id| run.inventory.context().ioc(id));
+            let ioc = ioc.map(|ioc| found.places.ioc(run.host(), ioc));
+            gaps.push(Missing { ioc, ..gap.clone() });
+        }
+    }
+    let several = runs.iter().any(|run| run.host() != runs.first().map_or("", RunNotes::host));
+    for run in runs {
+        let Some(begin) = run.begin else { continue };
+        let before = runs
+            .iter()
+            .filter(|other| other.host() == run.host() && other.begin.is_some_and(|at| at < begin));
+        let end = before.filter_map(|other| last_of(runs, found, other)).max();
+        if let Some(end) = end.filter(|end| *end < begin) {
+            let host = if several { format!("{}: ", run.host()) } else { String::new() };
+            let cause = format!("{host}between two runs of the recorder");
+            gaps.push(Missing { from: end, to: begin, count: 0, what: "time", cause, ioc: None });
+        }
+    }
+    gaps.sort_by(|a, b| (a.from, a.to, &a.cause).cmp(&(b.from, b.to, &b.cause)));
+    gaps
+}
+
+fn last_of(runs: &[RunNotes], found: &Collected, run: &RunNotes) -> Option<i64> {
+    let begin = run.begin?;
+    let same = runs.iter().filter(|other| other.host() == run.host());
+    let next = same.filter_map(|other| other.begin).filter(|at| *at > begin).min().unwrap_or(i64::MAX);
+    let extents =
+        found.places.extents.iter().filter(|extent| extent.host == run.host() && extent.first < next);
+    extents.filter(|extent| extent.last >= begin).map(|extent| extent.last).max()
+}

@@ -1,0 +1,89 @@
+//! The report: one self-contained page that someone attaches to the logbook.
+//!
+//! [`make`] reads the logs, once for what is missing and once for the chains; never more than [`collect`]'s bounds are
+//! held. The head of the page (verdict, key moments, what is missing, IOCs) is HTML; the rest is data that the page's
+//! own code draws, in `assets/`. docs/report.md describes the page and the rules of its head.
+//!
+//! Promises: the page loads nothing, has at most about 5 MB, and shows every text from the log as text.
+
+mod clock;
+mod collect;
+mod data;
+mod facts;
+mod json;
+mod missing;
+mod moments;
+mod page;
+mod strings;
+mod verdict;
+
+use crate::out::{line, Out};
+use crate::time::Zone;
+use crate::{Filter, Logs};
+use askama::Template;
+use clock::Clock;
+use collect::{notes, Collected};
+use facts::Facts;
+use std::io;
+
+/// Time before an end or a loss that is kept in full where room is short, and after it: ten minutes.
+const FOCUS: (i64, i64) = (540_000_000_000, 60_000_000_000);
+
+/// The report, and whether it has anything to show.
+pub struct Report {
+    facts: Facts,
+    /// Whether nothing was recorded in the chosen time.
+    pub is_empty: bool,
+}
+
+/// Reads the logs.
+pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
+    let mut runs = notes::read(&logs.without_notices());
+    let mut found = Collected::default();
+    found.places.add_runs(&runs);
+    let mut ends = facts::ends(&runs, &mut found);
+    ends.retain(|end| filter.time(end.time));
+    let worst = ends.iter().min_by_key(|end| (u8::MAX - end.rank(), end.time)).map(|end| end.time);
+    found.focus = worst.map(|at| (at.saturating_sub(FOCUS.0), at.saturating_add(FOCUS.1)));
+    let mut replay = logs.replay(filter).with_asides();
+    loop {
+        let chain = replay.next();
+        let began = chain.as_ref().and_then(|chain| Some(chain.run.wall(chain.root()?.start)));
+        while let Some(aside) = replay.aside(began.unwrap_or(i64::MAX)) {
+            found.take_aside(&aside, filter);
+        }
+        let Some(chain) = chain else { break };
+        if filter.chain(&chain) {
+            found.take(&chain, filter);
+        }
+    }
+    let focus = found.focus;
+    found.finish();
+    found.puts.finish(focus);
+    let is_empty = found.span.is_none() && ends.is_empty();
+    let spans = ends.iter().map(|end| (end.time, end.time)).chain(found.span);
+    let span = spans.reduce(|(a, b), (c, d)| (a.min(c), b.max(d))).unwrap_or_default();
+    runs.iter_mut().for_each(|run| run.add_unseen(span.1));
+    let mut gaps = facts::gaps(&runs, &mut found);
+    gaps.retain(|gap| gap.from <= span.1 && gap.to >= span.0);
+    let step = runs.iter().map(|run| run.time_step).max().unwrap_or(1);
+    let clock = Clock::new(span.0, span.1, zone, step);
+    let mut losses = std::mem::take(&mut found.notes.losses);
+    losses.sort_by_key(|loss| loss.from);
+    let marks = std::mem::take(&mut found.notes.marks);
+    Report { facts: Facts { runs, found, span, clock, ends, losses, gaps, marks }, is_empty }
+}
+
+/// Writes the page. `command`: the command line that makes it, for the page's foot.
+///
+/// # Errors
+/// If it can't be written.
+pub fn write(out: &mut Out, mut report: Report, command: String) -> io::Result<()> {
+    let verdict = verdict::verdict(&report.facts);
+    let moments = moments::moments(&report.facts);
+    let missing = missing::missing(&report.facts);
+    let data = json::in_page(&data::data(&mut report.facts, &moments))?;
+    let page = page::Page::new(&report.facts, (&verdict, &missing, &moments), data, command);
+    let page = page.render().map_err(io::Error::other)?;
+    page.lines().try_for_each(|text| line!(out, "{text}"))
+}

@@ -1,0 +1,165 @@
+//! The verdict: one sentence on what ended, and what was recorded in the minute before.
+//!
+//! The rules:
+//!
+//! 1. It is about the worst end of an IOC: killed by a signal, then an exit status other than 0, then an end of which
+//!    nothing is known, then exit status 0; of equal ones the first. Without an end it is about the loss that lasted
+//!    longest; without a loss about the first record that went into the worst alarm; else it says that nothing ended.
+//! 2. It counts puts from outside, and those who made them, in the minute before that. If nothing ended: in the whole
+//!    log.
+//! 3. It counts the records that went MAJOR or INVALID in that minute. A record that was in alarm when it was first seen
+//!    did not go there.
+//! 4. It names the record that CP links or events processed most often within 250 ms of that minute, if that was 1000
+//!    times a second or more. It says "loop" only if each CP link on the way is known, and the way leads back.
+//! 5. Where something is missing in that minute, counts are "at least".
+//!
+//! It names no causes: what happened before need not be the reason.
+
+use super::clock::{count, length, plural};
+use super::facts::Facts;
+use crate::model::enum_strings::{severity_name, status_name};
+use std::collections::HashSet;
+
+/// A part of the sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its words.
+    pub text: String,
+    /// Whether it is what matters.
+    pub strong: bool,
+    /// The link that shows what it is about.
+    pub link: Option<String>,
+}
+
+const MINUTE: i64 = 60_000_000_000;
+
+fn plain(text: impl Into<String>) -> Part {
+    Part { text: text.into(), strong: false, link: None }
+}
+
+fn strong(text: impl Into<String>, link: Option<String>) -> Part {
+    Part { text: text.into(), strong: true, link }
+}
+
+/// The verdict on these facts.
+pub fn verdict(facts: &Facts) -> Vec<Part> {
+    let (subject, at) = subject(facts);
+    let from = at.map_or(facts.span.0, |at| at.saturating_sub(MINUTE).max(facts.span.0));
+    let to = at.unwrap_or(facts.span.1);
+    let mut parts = vec![subject];
+    let recorded = to.saturating_sub(from);
+    parts.push(plain(match at {
+        Some(_) if recorded >= MINUTE => " In the minute before: ".to_owned(),
+        Some(_) if recorded <= 0 => " Nothing before that is recorded.".to_owned(),
+        Some(_) => format!(" In the {} before, as far back as the log goes: ", length(recorded)),
+        None => format!(" In these {}: ", length(recorded)),
+    }));
+    if at.is_some() && recorded <= 0 {
+        return parts;
+    }
+    let mut said = vec![puts(facts, from, to)];
+    said.extend(alarms(facts, from, to));
+    said.extend(fastest(facts, from, to));
+    let last = said.len().saturating_sub(1);
+    for (place, part) in said.into_iter().enumerate() {
+        match place {
+            0 => {}
+            place if place == last => parts.push(plain(if last > 1 { ", and " } else { " and " })),
+            _ => parts.push(plain(", ")),
+        }
+        parts.extend(part);
+    }
+    parts.push(plain("."));
+    parts
+}
+
+/// What it is about, and when that was.
+fn subject(facts: &Facts) -> (Part, Option<i64>) {
+    let clock = &facts.clock;
+    let around =
+        |at: i64| Some(clock.link(at.saturating_sub(5_000_000_000).max(facts.span.0), at + 2_000_000_000));
+    if let Some(end) = facts.ends.iter().min_by_key(|end| (u8::MAX - end.rank(), end.time)) {
+        let text = format!("{} {} at {}.", facts.ioc(end.ioc), end.words(), clock.time(end.time, 0));
+        return (strong(text, around(end.time)), Some(end.time));
+    }
+    if let Some(loss) = facts.losses.iter().max_by_key(|loss| (loss.to.saturating_sub(loss.from), loss.count))
+    {
+        let span = clock.span(loss.from, loss.to);
+        let text = format!("No IOC ended; {} {} were lost in {span}.", count(loss.count), loss.what);
+        return (strong(text, Some(clock.link(loss.from, loss.to))), Some(loss.from));
+    }
+    let worst = [3, 2, 1].into_iter().find_map(|severity| facts.went(severity).next());
+    if let Some(alarm) = worst {
+        let severity = severity_name(alarm.to.severity);
+        let status = status_name(alarm.to.status);
+        let text = format!(
+            "No IOC ended; {} went {severity} {status} at {}.",
+            facts.record(alarm.record),
+            clock.time(alarm.time, 3)
+        );
+        return (strong(text, around(alarm.time)), Some(alarm.time));
+    }
+    (
+        strong("No IOC ended, nothing is known to be lost, and no record was seen to go into alarm.", None),
+        None,
+    )
+}
+
+fn at_least(facts: &Facts, from: i64, to: i64) -> &'static str {
+    if facts.is_incomplete(from, to) {
+        "at least "
+    } else {
+        ""
+    }
+}
+
+fn puts(facts: &Facts, from: i64, to: i64) -> Vec<Part> {
+    let puts = facts.found.puts.all.iter().filter(|put| (from..=to).contains(&put.time));
+    let (mut number, mut writers) = (0, HashSet::new());
+    for put in puts {
+        number += 1;
+        writers.insert(put.writer);
+    }
+    // Of long logs the page lists only some puts.
+    let left_out = facts.found.puts.total > facts.found.puts.all.len() as u64;
+    let at_least = if left_out { "at least " } else { at_least(facts, from, to) };
+    let link = Some(facts.clock.link(from, to));
+    if number == 0 {
+        return vec![plain(if at_least.is_empty() {
+            "no puts from outside"
+        } else {
+            "no puts from outside seen"
+        })];
+    }
+    let by = plural(writers.len() as u64, "user");
+    vec![plain(at_least), strong(format!("{} by {by}", plural(number, "put")), link)]
+}
+
+fn alarms(facts: &Facts, from: i64, to: i64) -> Option<Vec<Part>> {
+    let number = |severity: u16| {
+        let went = facts.went(severity).filter(|found| found.to.severity == severity);
+        let records = went.filter(|found| (from..=to).contains(&found.time)).map(|found| found.record);
+        records.collect::<HashSet<_>>().len() as u64
+    };
+    let text = match (number(2), number(3)) {
+        (0, 0) => return None,
+        (major, 0) => format!("{} went MAJOR", plural(major, "record")),
+        (0, invalid) => format!("{} went INVALID", plural(invalid, "record")),
+        (major, invalid) => format!("{} went MAJOR, {} INVALID", plural(major, "record"), count(invalid)),
+    };
+    let link = facts.clock.link(from, to) + "&at=alarms";
+    Some(vec![plain(at_least(facts, from, to)), strong(text, Some(link))])
+}
+
+fn fastest(facts: &Facts, from: i64, to: i64) -> Option<Vec<Part>> {
+    let fastest = facts.fastest(from, to)?;
+    let by = match (fastest.trigger, fastest.closed) {
+        ("CP", true) => "a CP loop processed ",
+        ("CP", false) => "CP links processed ",
+        _ => "an event processed ",
+    };
+    let text = format!("{} up to {} times a second", facts.record(fastest.record), count(fastest.rate));
+    let second = 1_000_000_000;
+    let link = facts.clock.link(fastest.since.saturating_sub(second), fastest.at.saturating_add(2 * second));
+    Some(vec![plain(by), strong(text, Some(link + "&at=top"))])
+}

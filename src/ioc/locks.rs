@@ -1,0 +1,169 @@
+//! Whether records are locked: an IOC holds the lock of a record's lock set from before it processes the record, or puts
+//! to it, until it is done.
+//!
+//! Only the lock's word is read; nothing is locked. The way to it is checked at each step: the lock record must lead
+//! back to the record, and the mutex must be a recursive one of the GNU C library, as EPICS Base makes them, whose members
+//! agree. What is not as expected (another C library, an IOC before iocInit) is unknown.
+
+use crate::ioc::layout::Layout;
+use crate::ioc::offsets::Lock as Offsets;
+use crate::linux::memory::Memory;
+use crate::linux::width::u32_at;
+
+/// Bits of `__kind` that hold a mutex's type; the others are flags such as priority inheritance (nptl, pthreadP.h).
+const TYPE: u32 = 3;
+/// PTHREAD_MUTEX_RECURSIVE_NP.
+const RECURSIVE: u32 = 1;
+/// All flags of `__kind`; among them priority inheritance, with which EPICS Base makes its mutexes if it can.
+const FLAGS: u32 = 0x3FC;
+const INHERITS: u32 = 0x20;
+/// The owner's thread id in a lock word (linux/futex.h, FUTEX_TID_MASK).
+const OWNER: u32 = 0x3FFF_FFFF;
+
+/// The state of a record's lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Nobody holds it: the record is not being processed.
+    Free,
+    /// Somebody holds it.
+    Held,
+    /// It was not found.
+    Unknown,
+}
+
+/// The locks of the records at these addresses.
+pub fn locks(memory: &Memory, layout: &Layout, records: &[u64]) -> Vec<Lock> {
+    let width = memory.width();
+    let offsets = Offsets::of(width);
+    // LSET is in dbCommon, so at the same place in all types
+    let lset = layout.types.values().next().and_then(|rtype| rtype.shown.lock);
+    let Some(lset) = lset.filter(|place| usize::from(place.size) == width.bytes()) else {
+        return vec![Lock::Unknown; records.len()];
+    };
+    let pointers = |addresses: &[Option<u64>]| -> Vec<Option<u64>> {
+        let read = heads(memory, addresses, width.bytes()).into_iter();
+        read.map(|bytes| Some(width.pointer(&bytes?, 0)).filter(|to| *to != 0)).collect()
+    };
+    let lock_records: Vec<Option<u64>> =
+        records.iter().map(|record| record.checked_add(lset.offset.into())).collect();
+    let sets = heads(memory, &pointers(&lock_records), offsets.record_bytes);
+    let mutexes = records.iter().zip(sets).map(|(record, bytes)| {
+        let bytes = bytes.filter(|bytes| width.pointer(bytes, offsets.record) == *record)?;
+        width.pointer(&bytes, offsets.set).checked_add(offsets.mutex)
+    });
+    let mutexes: Vec<Option<u64>> = mutexes.collect();
+    let read = heads(memory, &pointers(&mutexes), offsets.mutex_bytes);
+    let mut locks: Vec<Lock> = read
+        .iter()
+        .map(|bytes| bytes.as_ref().map_or(Lock::Unknown, |bytes| state(offsets, bytes, offsets.inner)))
+        .collect();
+    let outer = read.iter().zip(&locks).map(|(bytes, lock)| {
+        let bytes = bytes.as_ref().filter(|_| *lock == Lock::Unknown)?;
+        Some(width.pointer(bytes, offsets.outer)).filter(|outer| *outer != 0)
+    });
+    let outer: Vec<Option<u64>> = outer.collect();
+    for behind in offsets.in_outer {
+        let addresses: Vec<Option<u64>> =
+            outer.iter().map(|outer| outer.as_ref()?.checked_add(behind)).collect();
+        for (lock, bytes) in locks.iter_mut().zip(heads(memory, &addresses, offsets.outer_bytes)) {
+            if let (Lock::Unknown, Some(bytes)) = (*lock, bytes) {
+                *lock = state(offsets, &bytes, 0);
+            }
+        }
+    }
+    locks
+}
+
+/// The first bytes at these addresses.
+fn heads(memory: &Memory, addresses: &[Option<u64>], bytes: usize) -> Vec<Option<[u8; Offsets::MAX_BYTES]>> {
+    let known = addresses.iter().flatten().copied();
+    let mut read = memory.each_head(known, bytes).into_iter();
+    addresses.iter().map(|address| address.and_then(|_| read.next().flatten())).collect()
+}
+
+/// The state of the pthread_mutex_t at an offset in these bytes; unknown if they are none, or it is changing.
+fn state(offsets: &Offsets, bytes: &[u8], at: usize) -> Lock {
+    let word = |member: usize| u32_at(bytes, at.saturating_add(member));
+    let (kind, users) = (word(offsets.kind), word(offsets.users));
+    if kind & TYPE != RECURSIVE || kind & !(TYPE | FLAGS) != 0 {
+        return Lock::Unknown;
+    }
+    let [lock, count, owner] = [0, 4, 8].map(word);
+    match (lock, count, owner, users) {
+        (0, 0, 0, 0) => Lock::Free,
+        (0, ..) | (_, 0, ..) | (_, _, 0, _) | (.., 0) => Lock::Unknown,
+        // with priority inheritance the word has the owner, too
+        _ if kind & INHERITS != 0 && lock & OWNER != owner => Lock::Unknown,
+        _ => Lock::Held,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ioc::image::{FieldLine, Image};
+    use crate::linux::width::Width;
+
+    /// The place of a record's mutex: in its parameters, behind them, or behind attributes as in 3.14.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Place {
+        Inner,
+        Outer(usize),
+    }
+
+    #[test]
+    fn locks_of_every_generation() {
+        // offsets: LSET, record of the lock record, lock of its set, mutex, outer, kind, users
+        let bits64 = (Width::Bits64, 576, 24, 40, 32, 16, 16, 12);
+        let bits32 = (Width::Bits32, 440, 12, 20, 16, 8, 12, 16);
+        for (width, lset, back, mutex, inner, outer, kind, users) in [bits64, bits32] {
+            let pointer = width.bytes();
+            for place in [Place::Inner, Place::Outer(0), Place::Outer(pointer)] {
+                let mut image = Image::new(width);
+                let fields: [FieldLine; 5] = [
+                    ("STAT", 12, 410, 2),
+                    ("PACT", 2, 412, 1),
+                    ("RDES", 17, 420, pointer as i16),
+                    ("LSET", 17, lset as u16, pointer as i16),
+                    ("VAL", 10, 700, 8),
+                ];
+                let (base, first) = image.base();
+                let rtype = image.record_type(first, "calc", &fields);
+                let record = image.record(rtype, 420, "A");
+                let other = image.record(rtype, 420, "B");
+                let (lock_record, set, parameters, osd) =
+                    (image.room(64), image.room(64), image.room(96), image.room(96));
+                image.point(record + lset, lock_record);
+                // it leads to another record
+                image.point(other + lset, lock_record);
+                image.point(lock_record + 2 * pointer, set);
+                image.point(lock_record + back, record);
+                image.point(set + mutex, parameters);
+                let at = match place {
+                    Place::Inner => parameters + inner,
+                    Place::Outer(behind) => {
+                        image.point(parameters + outer, osd);
+                        // what follows the parameters on the heap looks like a mutex, but for its owner
+                        image.put(parameters + inner, &86u32.to_ne_bytes());
+                        image.put(parameters + inner + kind, &1u32.to_ne_bytes());
+                        osd + behind
+                    }
+                };
+                let memory = image.memory();
+                let layout = Layout::read(&memory, image.address(base)).unwrap();
+                let addresses = [image.address(record), image.address(other), 8];
+                let look = || locks(&memory, &layout, &addresses);
+                assert_eq!(look(), [Lock::Unknown; 3], "{width:?} {place:?}: no mutex yet");
+                image.put(at + kind, &0x21u32.to_ne_bytes());
+                assert_eq!(look(), [Lock::Free, Lock::Unknown, Lock::Unknown], "{width:?} {place:?}");
+                for (member, value) in [(0, 0x8000_0000 | 777u32), (4, 1), (8, 777), (users, 1)] {
+                    assert_ne!(look()[0], Lock::Held);
+                    image.put(at + member, &value.to_ne_bytes());
+                }
+                assert_eq!(look(), [Lock::Held, Lock::Unknown, Lock::Unknown], "{width:?} {place:?}");
+                image.put(at, &778u32.to_ne_bytes());
+                assert_eq!(look()[0], Lock::Unknown, "word and owner differ");
+            }
+        }
+    }
+}
