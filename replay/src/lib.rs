@@ -53,6 +53,7 @@ mod suggest;
 pub mod summary;
 pub mod terminal;
 pub mod time;
+pub mod undo;
 mod values;
 mod width;
 
