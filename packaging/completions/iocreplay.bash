@@ -114,12 +114,10 @@ _iocreplay() {
         'values --until' | \
         'values --ioc' | \
         'values --host' | \
-        'at --format' | \
         'at --pv' | \
         'at --exclude' | \
         'at --ioc' | \
         'at --host' | \
-        'diff --format' | \
         'diff --pv' | \
         'diff --exclude' | \
         'diff --ioc' | \
@@ -146,8 +144,10 @@ _iocreplay() {
         'clients --client' | \
         'clients --ioc' | \
         'clients --host' | \
+        'iocs --format' | \
         'iocs --ioc' | \
         'iocs --host' | \
+        'records --format' | \
         'records --pv' | \
         'records --exclude' | \
         'records --ioc' | \
@@ -165,6 +165,10 @@ _iocreplay() {
         ;;
     'values --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv databrowser' -- "$current")
+        return
+        ;;
+    'at --format' | \
+        'diff --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;
@@ -185,8 +189,8 @@ _iocreplay() {
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
-    records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
+    iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output' ;;
+    records) options='--help --format --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     report) options='--help --since --until --ioc --host --utc --no-limit -o --output' ;;
     *) return ;;
     esac

@@ -197,7 +197,8 @@ complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l no-limit -d 'r
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l host -x -d 'only recorded hosts whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
@@ -205,7 +206,8 @@ complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l no-limit -d 'read
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from records' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from records' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from records' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l exclude -x -d 'leave out PVs and records whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l ioc -x -d 'only IOCs whose names match'
