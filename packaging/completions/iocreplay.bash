@@ -5,8 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms iocs records --help --version' -- "$current")
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms last clients iocs records report --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last clients iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -33,6 +32,8 @@ _iocreplay() {
         'at --output' | \
         'diff -o' | \
         'diff --output' | \
+        'undo -o' | \
+        'undo --output' | \
         'alarms -o' | \
         'alarms --output' | \
         'last -o' | \
@@ -48,10 +49,6 @@ _iocreplay() {
         compopt -o default
         return
         ;;
-    'puts --format' | \
-        'at --format' | \
-        'diff --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
     'puts --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caputlog caputlog-json caput' -- "$current")
         return
@@ -122,6 +119,14 @@ _iocreplay() {
         'diff --exclude' | \
         'diff --ioc' | \
         'diff --host' | \
+        'undo --since' | \
+        'undo --until' | \
+        'undo --pv' | \
+        'undo --exclude' | \
+        'undo --user' | \
+        'undo --client' | \
+        'undo --ioc' | \
+        'undo --host' | \
         'alarms --format' | \
         'alarms --severity' | \
         'alarms --since' | \
@@ -183,9 +188,9 @@ _iocreplay() {
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     values) options='--help --format --plot --svg --since --until --ioc --host --utc --no-limit -o --output' ;;
-    values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
     at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
+    undo) options='--help --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
@@ -199,8 +204,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | iocs | records) compopt -o default ;;
-    info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | last | clients | iocs | records | report) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | clients | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }
