@@ -120,6 +120,11 @@ impl Origins {
         Some(number)
     }
 
+    /// The numbers of the records of a name.
+    pub fn named(&self, name: &str) -> &[Number] {
+        self.names.get(name).map_or(&[], Vec::as_slice)
+    }
+
     /// The name of a record.
     pub fn name(&self, number: Number) -> Rc<str> {
         self.records.get(number).map(|record| Rc::clone(&record.name)).unwrap_or_default()
