@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values alarms iocs records --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values alarms last clients iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -29,10 +29,16 @@ _iocreplay() {
         'values --output' | \
         'alarms -o' | \
         'alarms --output' | \
+        'last -o' | \
+        'last --output' | \
+        'clients -o' | \
+        'clients --output' | \
         'iocs -o' | \
         'iocs --output' | \
         'records -o' | \
-        'records --output')
+        'records --output' | \
+        'report -o' | \
+        'report --output')
         compopt -o default
         return
         ;;
@@ -105,12 +111,28 @@ _iocreplay() {
         'alarms --client' | \
         'alarms --ioc' | \
         'alarms --host' | \
+        'last --until' | \
+        'last --ioc' | \
+        'last --host' | \
+        'clients --format' | \
+        'clients --since' | \
+        'clients --until' | \
+        'clients --pv' | \
+        'clients --exclude' | \
+        'clients --user' | \
+        'clients --client' | \
+        'clients --ioc' | \
+        'clients --host' | \
         'iocs --ioc' | \
         'iocs --host' | \
         'records --pv' | \
         'records --exclude' | \
         'records --ioc' | \
-        'records --host')
+        'records --host' | \
+        'report --since' | \
+        'report --until' | \
+        'report --ioc' | \
+        'report --host')
         : # any text
         return
         ;;
@@ -124,14 +146,17 @@ _iocreplay() {
     verify) options='--help --json --utc --no-limit -o --output' ;;
     puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    why) options='--help --at --since --ioc --host --json --utc --no-limit -o --output' ;;
+    why) options='--help --alarm --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
+    clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
     records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
+    report) options='--help --since --until --ioc --host --utc --no-limit -o --output' ;;
     *) return ;;
     esac
     if [[ $current == -* ]]; then
@@ -139,7 +164,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | alarms | iocs | records) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | alarms | last | clients | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

@@ -13,8 +13,11 @@ complete -c iocreplay -n __fish_use_subcommand -a profile -d 'Show where the tim
 complete -c iocreplay -n __fish_use_subcommand -a graph -d 'Show the links that were followed, with rates'
 complete -c iocreplay -n __fish_use_subcommand -a values -d 'Show every value that PVs had, with time, alarm and cause'
 complete -c iocreplay -n __fish_use_subcommand -a alarms -d 'Show how alarms changed'
+complete -c iocreplay -n __fish_use_subcommand -a last -d 'Show the last minute of an IOC on one screen'
+complete -c iocreplay -n __fish_use_subcommand -a clients -d 'Show the Channel Access clients'
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a records -d 'List the records of the IOCs that were recorded'
+complete -c iocreplay -n __fish_use_subcommand -a report -d 'Write a report'
 
 complete -c iocreplay -n '__fish_seen_subcommand_from info' -l json -d 'write JSON instead of text'
 complete -c iocreplay -n '__fish_seen_subcommand_from info' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
@@ -58,6 +61,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l no-limit -d 're
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -F
 
+complete -c iocreplay -n '__fish_seen_subcommand_from why' -l alarm -d 'the last change of its alarm instead of its value'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l at -x -d 'the last change before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l ioc -x -d 'only IOCs whose names match'
@@ -138,6 +142,30 @@ complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l no-limit -d 're
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -F
 
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l channels -d 'list the names of the channels, too'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l client -x -d 'only puts of clients that match'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -F
+
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'write JSON instead of text'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l host -x -d 'only recorded hosts whose names match'
@@ -154,3 +182,12 @@ complete -c iocreplay -n '__fish_seen_subcommand_from records' -l host -x -d 'on
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from report' -F
