@@ -6,6 +6,7 @@ _iocreplay() {
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values alarms last clients iocs records report --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms last clients iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -25,8 +26,13 @@ _iocreplay() {
         'profile --output' | \
         'graph -o' | \
         'graph --output' | \
+        'values --svg' | \
         'values -o' | \
         'values --output' | \
+        'at -o' | \
+        'at --output' | \
+        'diff -o' | \
+        'diff --output' | \
         'alarms -o' | \
         'alarms --output' | \
         'last -o' | \
@@ -42,12 +48,15 @@ _iocreplay() {
         compopt -o default
         return
         ;;
-    'puts --format' | \
-        'values --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
+    'puts --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caputlog caputlog-json caput' -- "$current")
         return
         ;;
-    'puts --since' | \
+    'puts --level' | \
+        'puts --burst' | \
+        'puts --prefix' | \
+        'puts --metadata' | \
+        'puts --since' | \
         'puts --until' | \
         'puts --pv' | \
         'puts --exclude' | \
@@ -101,6 +110,14 @@ _iocreplay() {
         'values --until' | \
         'values --ioc' | \
         'values --host' | \
+        'at --pv' | \
+        'at --exclude' | \
+        'at --ioc' | \
+        'at --host' | \
+        'diff --pv' | \
+        'diff --exclude' | \
+        'diff --ioc' | \
+        'diff --host' | \
         'alarms --format' | \
         'alarms --severity' | \
         'alarms --since' | \
@@ -123,8 +140,10 @@ _iocreplay() {
         'clients --client' | \
         'clients --ioc' | \
         'clients --host' | \
+        'iocs --format' | \
         'iocs --ioc' | \
         'iocs --host' | \
+        'records --format' | \
         'records --pv' | \
         'records --exclude' | \
         'records --ioc' | \
@@ -140,22 +159,35 @@ _iocreplay() {
         mapfile -t COMPREPLY < <(compgen -W 'text otlp' -- "$current")
         return
         ;;
+    'values --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv databrowser' -- "$current")
+        return
+        ;;
+    'at --format' | \
+        'diff --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
+        return
+        ;;
     esac
     case $command in
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
-    puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
+    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     why) options='--help --alarm --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
+    values) options='--help --format --plot --svg --since --until --ioc --host --utc --no-limit -o --output' ;;
+    at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
+    diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
     records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
+    iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output' ;;
+    records) options='--help --format --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     report) options='--help --since --until --ioc --host --utc --no-limit -o --output' ;;
     *) return ;;
     esac
@@ -165,6 +197,7 @@ _iocreplay() {
     fi
     case $command in
     info | verify | puts | traces | why | top | profile | graph | values | alarms | last | clients | iocs | records | report) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | last | clients | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

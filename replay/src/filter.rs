@@ -37,6 +37,12 @@ impl Pattern {
     }
 }
 
+impl Clone for Pattern {
+    fn clone(&self) -> Self {
+        Pattern::from(self.text.as_str())
+    }
+}
+
 impl From<&str> for Pattern {
     fn from(text: &str) -> Self {
         Pattern { text: text.to_owned(), glob: Glob::new(text) }
@@ -56,7 +62,7 @@ impl From<&str> for Pattern {
 /// assert_eq!(logs.puts(&none).count(), 0);
 /// # Ok::<(), iocreplay::OpenError>(())
 /// ```
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Filter {
     /// Earliest wall-clock time, inclusive.
     pub since: Option<i64>,
@@ -77,6 +83,11 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// The same for all times before this one.
+    pub fn until(&self, until: i64) -> Filter {
+        Filter { since: None, until: Some(until), ..self.clone() }
+    }
+
     /// Whether the time is selected.
     pub fn time(&self, wall: i64) -> bool {
         self.since.is_none_or(|since| wall >= since) && self.until.is_none_or(|until| wall < until)

@@ -11,7 +11,8 @@ use crate::output::wording::cause::cause;
 use crate::processes::Processes;
 use crate::puts::Puts;
 use crate::scan::{Blocks, Part, Scan};
-use crate::values::Values;
+use crate::states::NOTED;
+use crate::values::{History, Values};
 use iocrec_log::context::{Budget, Context};
 use iocrec_log::reader::{find, Limit, ReadError, Segment, SegmentFile};
 use std::collections::BTreeMap;
@@ -212,7 +213,14 @@ impl Logs {
     /// # Ok::<(), iocreplay::OpenError>(())
     /// ```
     pub fn values<'a>(&self, filter: &'a Filter) -> Values<'a> {
-        Values::new(self.replay(filter), filter)
+        Values::new(self.history(filter), filter)
+    }
+
+    /// Everything that the logs show of the values that match, in order of time: repeated ones, too, and whatever went
+    /// unseen, even if that was noted a while after the filter's end.
+    pub fn history<'a>(&self, filter: &'a Filter) -> History<'a> {
+        let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
+        History::new(Replay::new(self.sources(filter.since), until, &self.notices), filter)
     }
 
     /// The changes of alarms that match, in order of time; then the alarms that last at the end.

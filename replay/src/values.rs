@@ -1,86 +1,365 @@
 //! Values of PVs, one moment at a time.
 //!
 //! Chains come in the order in which they began; their values are later than that, so they wait until no earlier value
-//! can come.
+//! can come. Snapshots and what went unseen are put between them by their time.
 
-use crate::filter::Filter;
+use crate::filter::{Filter, Pattern};
 use crate::model::chain::Chain;
-use crate::model::history::{each_value, Origin, ValueLine, ValueSource};
-use crate::model::replay::Replay;
+use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};
+use crate::model::names::{address, IocProcess, Names};
+use crate::model::notes::{Note, What};
+use crate::model::replay::{Replay, Step};
+use crate::model::run::Run;
+use crate::model::unseen::{Kind, Unseen};
 use crate::model::value::same;
-use iocrec_log::event::Value;
+use iocrec_log::event::{IocId, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// Fields whose last value is remembered; a bound for hostile logs.
 const MAX_FIELDS: usize = 500_000;
+/// Values that wait for an earlier one; likewise.
+const MAX_WAITING: usize = 500_000;
 
-/// A field: host, IOC, record, field.
-type Key = (Rc<str>, Rc<str>, Rc<str>, Rc<str>);
+/// The cause of a gap between two runs.
+const NO_RECORDER: &str = "no recorder ran";
+/// Start times of processes are known in hundredths of a second, and wall clocks are set.
+const CLOCK_STEP: i64 = 1_000_000_000;
 
-/// The values that match a filter, in order of time.
-pub struct Values<'a> {
-    replay: Replay,
-    filter: &'a Filter,
-    /// The next chain to take values from, and when it began: all earlier values can be returned.
-    chain: Option<(i64, Chain)>,
-    waiting: BTreeMap<(i64, u64), ValueLine>,
-    count: u64,
-    known: HashMap<Key, Value>,
+/// An entry of the history.
+#[derive(Clone)]
+pub enum Entry {
+    /// A value, or something that went unseen ([`ValueLine::unseen`]).
+    Value(ValueLine),
+    /// The log names this process as an IOC. Not repeated as long as it is recorded.
+    Process {
+        /// When, nanoseconds since 1970 UTC.
+        time: i64,
+        /// The process.
+        process: Rc<IocProcess>,
+        /// The run that records it.
+        run: Rc<Run>,
+        /// Its number there.
+        ioc: IocId,
+    },
 }
 
-impl<'a> Values<'a> {
+/// Everything that a log shows of values, in order of time: also repeated values, and what went unseen in any IOC.
+pub struct History<'a> {
+    replay: Replay,
+    filter: &'a Filter,
+    /// The next chain to take values from.
+    chain: Option<Chain>,
+    /// Wall-clock time before which nothing more comes.
+    settled: i64,
+    ended: bool,
+    waiting: BTreeMap<(i64, u64), Entry>,
+    count: u64,
+    names: Names,
+    /// When each process was last known to be recorded in a run that has ended.
+    left: HashMap<Rc<IocProcess>, i64>,
+    /// IOCs recorded in each run.
+    recorded: HashMap<usize, Vec<Rc<IocProcess>>>,
+}
+
+impl<'a> History<'a> {
     pub(crate) fn new(replay: Replay, filter: &'a Filter) -> Self {
-        Values { replay, filter, chain: None, waiting: BTreeMap::new(), count: 0, known: HashMap::new() }
+        History {
+            replay: replay.with_notes(),
+            filter,
+            chain: None,
+            settled: i64::MIN,
+            ended: false,
+            waiting: BTreeMap::new(),
+            count: 0,
+            names: Names::default(),
+            left: HashMap::new(),
+            recorded: HashMap::new(),
+        }
+    }
+
+    fn wait(&mut self, time: i64, entry: Entry) {
+        self.count += 1;
+        self.waiting.insert((time, self.count), entry);
     }
 
     /// Takes the values of a chain.
     fn take(&mut self, chain: Chain) {
         let mut found = Vec::new();
-        each_value(&chain, self.filter, &mut |line, path| found.push((line, path.to_vec())));
+        each_value(&chain, self.filter, &mut self.names, &mut |line, path| found.push((line, path.to_vec())));
         if found.is_empty() {
             return;
         }
+        let root = root_record(&chain, &mut self.names);
         let chain = Rc::new(chain);
         for (line, path) in found {
             let by_chain = line.source != ValueSource::Found;
             let origin = by_chain.then(|| Origin { chain: Rc::clone(&chain), path });
-            self.count += 1;
-            self.waiting.insert((line.time, self.count), ValueLine { origin, ..line });
+            let root = root.clone().filter(|_| by_chain);
+            self.wait(line.time, Entry::Value(ValueLine { origin, root, ..line }));
         }
+    }
+
+    /// Takes a note.
+    fn note(&mut self, note: Note) {
+        let Note { time, run, what } = note;
+        let number = address(&run);
+        let unseen = |kind, since: i64, process| Unseen {
+            time,
+            since: since.min(time),
+            open: false,
+            process,
+            run: number,
+            record: None,
+            kind,
+            count: 0,
+            cause: String::new(),
+        };
+        match what {
+            What::Begin => {}
+            What::Snapshot(snapshot) => {
+                let line = ValueLine::of_snapshot(&run, time, &snapshot, &mut self.names, self.filter);
+                if let Some(line) = line {
+                    self.wait(time, Entry::Value(line));
+                }
+            }
+            What::Ioc(ioc) => {
+                let process = self.process(&run, ioc);
+                let recorded = self.recorded.entry(number).or_default();
+                if !recorded.contains(&process) && recorded.len() < MAX_FIELDS {
+                    recorded.push(Rc::clone(&process));
+                    self.restarted(&process, time, &run);
+                    self.wait(time, Entry::Process { time, process, run, ioc });
+                }
+            }
+            What::End => {
+                for process in self.recorded.remove(&number).unwrap_or_default() {
+                    let unseen = unseen(Kind::RunEnd, time, Some(Rc::clone(&process)));
+                    self.unseen(Unseen { open: true, ..unseen }, &run);
+                    self.left.insert(process, time);
+                }
+            }
+            What::Missing { since } => self.unseen(unseen(Kind::Missing, since, None), &run),
+            What::Lost { since, count, cause } => {
+                self.unseen(Unseen { count, cause, ..unseen(Kind::Lost, since, None) }, &run);
+            }
+            What::LeftOut { record, count, since } => {
+                let context = run.context();
+                let named = context.record(record);
+                let name = self.names.record(&run, &context, record);
+                let process = named
+                    .and_then(|named| context.ioc(named.ioc))
+                    .map(|ioc| self.names.process(&run, &context, Some(ioc)));
+                let unseen = unseen(Kind::LeftOut, since, process);
+                self.unseen(Unseen { count, record: name, ..unseen }, &run);
+            }
+            What::Attached { ioc, since, cause } => {
+                let process = self.process(&run, ioc);
+                // an older process: the recorder of an earlier run may have had it
+                let left = self.left.remove(&process).filter(|_| cause.is_empty());
+                let cause = if left.is_some() { NO_RECORDER.to_owned() } else { cause };
+                if !cause.is_empty() {
+                    let unseen = unseen(Kind::Unrecorded, left.unwrap_or(since), Some(process));
+                    self.unseen(Unseen { cause, ..unseen }, &run);
+                }
+            }
+            What::Detached { ioc, since, cause } => {
+                let process = self.process(&run, ioc);
+                let unseen = unseen(Kind::Unrecorded, since, Some(process));
+                self.unseen(Unseen { open: true, cause, ..unseen }, &run);
+            }
+            What::Ended { ioc, how } => {
+                let process = self.process(&run, ioc);
+                if let Some(recorded) = self.recorded.get_mut(&number) {
+                    recorded.retain(|other| *other != process);
+                }
+                let unseen = unseen(Kind::Ended, time, Some(process));
+                self.unseen(Unseen { open: true, cause: how, ..unseen }, &run);
+            }
+        }
+    }
+
+    /// Notes the end of processes that this one, which has the same name and host, must have followed unseen: it was
+    /// started after the run that recorded them had ended.
+    fn restarted(&mut self, process: &Rc<IocProcess>, time: i64, run: &Rc<Run>) {
+        let started = run.wall(process.start);
+        let follows = |before: &IocProcess, left: i64| {
+            let same = before.host == process.host && before.ioc == process.ioc && !process.ioc.is_empty();
+            let later = before.boot != process.boot || started.saturating_add(CLOCK_STEP) > left;
+            same && *before != **process && later
+        };
+        let before: Vec<_> = self
+            .left
+            .iter()
+            .filter(|(before, left)| follows(before, **left))
+            .map(|(before, left)| (Rc::clone(before), *left))
+            .collect();
+        for (before, since) in before {
+            self.left.remove(&before);
+            let unseen = Unseen {
+                time,
+                since: since.min(time),
+                open: true,
+                process: Some(before),
+                run: address(run),
+                record: None,
+                kind: Kind::Ended,
+                count: 0,
+                cause: "restarted while no recorder ran".to_owned(),
+            };
+            self.unseen(unseen, run);
+        }
+    }
+
+    fn process(&mut self, run: &Rc<Run>, ioc: IocId) -> Rc<IocProcess> {
+        let context = run.context();
+        self.names.process(run, &context, context.ioc(ioc))
+    }
+
+    fn unseen(&mut self, unseen: Unseen, run: &Rc<Run>) {
+        let process = match &unseen.process {
+            Some(process) => Rc::clone(process),
+            None => self.names.process(run, &run.context(), None),
+        };
+        self.wait(unseen.time, Entry::Value(ValueLine::of_unseen(unseen, process)));
+    }
+
+    /// Reads on.
+    fn read(&mut self) {
+        if let Some(chain) = self.chain.take() {
+            self.take(chain);
+        }
+        let step = self.replay.step();
+        let notes: Vec<Note> = self.replay.notes().collect();
+        notes.into_iter().for_each(|note| self.note(note));
+        match step {
+            Step::Chain(chain) => {
+                let began = chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start));
+                self.settled = self.settled.max(began);
+                self.chain = Some(chain);
+            }
+            Step::Read(until) => self.settled = self.settled.max(until),
+            Step::End => self.ended = true,
+        }
+    }
+}
+
+impl Iterator for History<'_> {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        loop {
+            let settled = |key: &(i64, u64)| key.0 < self.settled;
+            let due = self.ended || self.waiting.len() > MAX_WAITING;
+            if self.waiting.first_key_value().is_some_and(|(key, _)| due || settled(key)) {
+                return self.waiting.pop_first().map(|(_, entry)| entry);
+            }
+            if self.ended {
+                return None;
+            }
+            self.read();
+        }
+    }
+}
+
+/// A field: its process, record, field.
+type Key = (Rc<IocProcess>, Rc<str>, Rc<str>);
+
+/// The values that match a filter, in order of time.
+pub struct Values<'a> {
+    history: History<'a>,
+    filter: &'a Filter,
+    known: HashMap<Key, (Value, Option<(u16, u16)>)>,
+    gaps: Option<Gaps>,
+}
+
+/// What is needed to show what went unseen.
+#[derive(Default)]
+struct Gaps {
+    /// Processes, and whether they have a record that matches.
+    concerned: HashMap<Rc<IocProcess>, bool>,
+    /// Where to look that up.
+    runs: Vec<(Rc<IocProcess>, Rc<Run>, IocId)>,
+}
+
+impl<'a> Values<'a> {
+    pub(crate) fn new(history: History<'a>, filter: &'a Filter) -> Self {
+        Values { history, filter, known: HashMap::new(), gaps: None }
+    }
+
+    /// Adds lines for times at which values may have changed unseen, if they concern an IOC that has a record which
+    /// matches.
+    pub fn with_gaps(mut self) -> Self {
+        self.gaps = Some(Gaps::default());
+        self
     }
 
     /// Whether a line shows anything new; notes its value.
     fn is_news(&mut self, line: &ValueLine) -> bool {
-        let [host, ioc, record, field] = [&line.host, &line.ioc, &line.record, &line.field].map(Rc::clone);
-        let key = (host, ioc, record, field);
+        let key = (Rc::clone(&line.process), Rc::clone(&line.record), Rc::clone(&line.field));
+        let known = self.known.get(&key);
+        let same_alarm = |known: &Option<(u16, u16)>| line.alarm.is_none() || *known == line.alarm;
         let repeats = matches!(line.source, ValueSource::Found | ValueSource::Snapshot)
-            && self.known.get(&key).is_some_and(|known| same(known, &line.value) == Some(true));
+            && known
+                .is_some_and(|(known, alarm)| same(known, &line.value) == Some(true) && same_alarm(alarm));
+        let alarm = line.alarm.or(known.and_then(|(_, alarm)| *alarm));
         if self.known.len() < MAX_FIELDS || self.known.contains_key(&key) {
-            self.known.insert(key, line.value.clone());
+            self.known.insert(key, (line.value.clone(), alarm));
         }
         !repeats
     }
 
-    /// The next line, in order of time.
-    fn next_line(&mut self) -> Option<ValueLine> {
-        loop {
-            let settled = self.chain.as_ref().map_or(i64::MIN, |(began, _)| *began);
-            if let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 < settled) {
-                return Some(first.remove());
+    /// Whether something unseen is to be shown.
+    fn concerns(&mut self, unseen: &Unseen) -> bool {
+        let Some(gaps) = &mut self.gaps else { return false };
+        if unseen.kind == Kind::RunEnd {
+            return false; // if the log goes on, another line says until when
+        }
+        let time = self.filter.since.is_none_or(|since| unseen.time >= since)
+            && self.filter.until.is_none_or(|until| unseen.since < until);
+        let Gaps { concerned, runs, .. } = gaps;
+        let filter = self.filter;
+        let mut has = |process: &Rc<IocProcess>| {
+            if let Some(known) = concerned.get(process) {
+                return *known;
             }
-            if let Some((_, chain)) = self.chain.take() {
-                self.take(chain);
+            let of = runs.iter().rev().find(|(other, ..)| other == process);
+            let has = of.is_some_and(|(_, run, ioc)| {
+                let context = run.context();
+                let mut records = context.records().filter(|record| record.ioc == *ioc);
+                records.any(|record| has_record(filter, record.name))
+            });
+            // until its records are known, it may yet have one
+            if has
+                || concerned.len() < MAX_FIELDS
+                    && of.is_some_and(|(_, run, _)| run.context().records().next().is_some())
+            {
+                concerned.insert(Rc::clone(process), has);
             }
-            match self.replay.next() {
-                Some(chain) => {
-                    let began = chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start));
-                    self.chain = Some((began, chain));
-                }
-                None => return self.waiting.pop_first().map(|(_, line)| line),
+            has
+        };
+        time && match (&unseen.process, &unseen.record) {
+            (_, Some(record)) => has_record(filter, record),
+            (Some(process), None) => has(process),
+            (None, None) => {
+                let of_run: Vec<_> = runs
+                    .iter()
+                    .filter(|(_, run, _)| address(run) == unseen.run)
+                    .map(|(process, ..)| Rc::clone(process))
+                    .collect();
+                of_run.iter().any(&mut has)
             }
         }
     }
+}
+
+/// Whether a pattern of the filter matches the record or a field of it.
+fn has_record(filter: &Filter, record: &str) -> bool {
+    let matches = |pattern: &Pattern| {
+        let of_field = pattern.text().rsplit_once('.').map(|(record, _)| Pattern::from(record));
+        pattern.matches(record) || of_field.is_some_and(|pattern| pattern.matches(record))
+    };
+    filter.pv.is_empty() || filter.pv.iter().any(matches)
 }
 
 impl Iterator for Values<'_> {
@@ -88,9 +367,18 @@ impl Iterator for Values<'_> {
 
     fn next(&mut self) -> Option<ValueLine> {
         loop {
-            let line = self.next_line()?;
-            if self.is_news(&line) {
-                return Some(line);
+            match self.history.next()? {
+                Entry::Value(line) => match &line.unseen {
+                    None if self.is_news(&line) => return Some(line),
+                    None => {}
+                    Some(unseen) if self.concerns(unseen) => return Some(line),
+                    Some(_) => {}
+                },
+                Entry::Process { process, run, ioc, .. } => {
+                    if let Some(gaps) = self.gaps.as_mut().filter(|gaps| gaps.runs.len() < MAX_FIELDS) {
+                        gaps.runs.push((process, run, ioc));
+                    }
+                }
             }
         }
     }

@@ -3,14 +3,12 @@
 
 mod common;
 
-use common::{segments, SECOND};
+use common::{measured, segments, SECOND};
 use iocrec_log::event::*;
 use iocrec_log::storage::Directory;
 use iocrec_log::writer::{Options, Writer};
 use std::fs;
-use std::io::Read;
 use std::path::Path;
-use std::process::Stdio;
 
 /// Bytes of headers (docs/format.md).
 const SEGMENT: usize = 160;
@@ -138,25 +136,6 @@ fn definitions(sort: &str) -> Box<dyn Fn(u32) -> Fact> {
     })
 }
 
-/// Runs iocreplay and tells its exit code, what it said, and its memory at the most, bytes.
-fn measured(directory: &Path, arguments: &[&str]) -> (i32, String, u64) {
-    let mut command = common::iocreplay(arguments);
-    command.current_dir(directory).stdout(Stdio::null()).stderr(Stdio::piped());
-    #[allow(clippy::zombie_processes)] // waited for below, by wait4
-    let mut child = command.spawn().unwrap();
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    let (mut status, pid) = (0, libc::pid_t::try_from(child.id()).unwrap());
-    // SAFETY: zeros are a valid rusage; both pointers are to live values of the right types.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        assert_eq!(libc::wait4(pid, &mut status, 0, &mut usage), pid);
-        usage
-    };
-    assert!(libc::WIFEXITED(status), "{arguments:?}: {status:#x} {said}");
-    (libc::WEXITSTATUS(status), said, usage.ru_maxrss as u64 * 1024)
-}
-
 #[test]
 fn blocks_that_are_all_alike() {
     let directory = tempfile::tempdir().unwrap();
@@ -238,4 +217,57 @@ fn many_small_runs() {
     println!("{} MiB; {said}", most >> 20);
     assert!(said.contains("more than 16 recorders' runs overlap"), "{said}");
     assert!(most < MOST, "{most} bytes");
+}
+
+/// Very many records, each in an alarm of its own, written by very many clients: what every command holds of them is
+/// bounded, too.
+#[test]
+fn many_of_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    let count = 60_000;
+    let each = |n: u32| {
+        let id = 100 + n;
+        let name = format!("RECORD:{n}:WITH:A:NAME:THAT:IS:LONG");
+        let user = format!("user {n}");
+        let place = (1, -100, 1);
+        let (thread, sp, site) = place;
+        let put = Put {
+            thread,
+            sp: -50,
+            site,
+            kind: PutKind::PutField,
+            record: id,
+            field: Some(1),
+            dbf: Dbf::Double,
+            count: 1,
+            requested: Value::Double(f64::from(n)),
+            old: Value::Double(-1.0),
+        };
+        let value = Value::Double(f64::from(n));
+        let (severity, status) = (1 + (n % 3) as u16, 3);
+        [
+            Fact::Record(Record { id, ioc: 1, address: 0, name, rtype: "ao".into() }),
+            Fact::Circuit(Circuit {
+                id,
+                client: Address { ip: n, port: 1 },
+                server: Address { ip: 1, port: 1 },
+                user,
+                host: format!("host {n}"),
+                minor: 13,
+                origin: Origin::Opened,
+            }),
+            Fact::Put(put),
+            Fact::Process(Process { thread, sp, site, record: id, active: false }),
+            Fact::Complete(Complete { thread, sp: -150, site: 0, record: id, value, severity, status }),
+        ]
+    };
+    let facts = common::definitions("box1").into_iter().chain((0..count).flat_map(each));
+    write_plain(&here.join("log"), 7, facts, 1000);
+    for words in common::every::every_once("log", "RECORD:7:*", "2026-09-21T14:13:21Z") {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (code, said, most) = measured(here, &words);
+        println!("{words:?}: {} MiB; {said}", most >> 20);
+        assert!(code < 2 && most < MOST, "{words:?}: {code}, {most} bytes, {said}");
+    }
 }

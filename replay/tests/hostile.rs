@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::every::every;
 use common::{happenings, outcome, run, segments, write_events, MS, SECOND};
 use iocrec_log::escape::is_unsafe;
 use iocrec_log::event::*;
@@ -271,6 +272,24 @@ fn every_text_of_every_fact_in_every_output() {
         "{out}"
     );
     assert!(out.contains(r"\xff\x9b"), "bytes that are no text: {out}");
+}
+
+/// Every command that there is, in each of its formats.
+#[test]
+fn every_command_shows_hostile_texts_harmlessly() {
+    let here = tempfile::tempdir().unwrap();
+    write_hostile(&here.path().join("log"));
+    for pv in [name_of("T:SP"), "*".to_owned()] {
+        for words in every("log", &pv, "2026-09-21T14:13:22Z") {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let (code, out, err) = run(here.path(), &words);
+            assert!(code == 0 || code == 1, "{words:?}: {code} {err}");
+            is_harmless(&words, &out);
+            is_harmless(&words, &err);
+            // an empty answer says why
+            assert!(!out.is_empty() || !err.is_empty(), "{words:?}");
+        }
+    }
 }
 
 #[test]

@@ -42,6 +42,8 @@ commands! {
     profile: Profile, "profile";
     graph: Graph, "graph";
     values: Values, "values";
+    at: At, "at";
+    diff: Diff, "diff";
     alarms: Alarms, "alarms";
     last: Last, "last";
     clients: Clients, "clients";

@@ -7,16 +7,20 @@
 //! | `found` | a put found a value that was not the last one known | before the put | no |
 //! | `snapshot` | the recorder read it from the IOC's memory | of its value field | yes |
 //!
+//! Times about which a log says nothing, or not all, are lines without a value ([`super::unseen`]).
+//!
 //! A put that was refused changes nothing and shows no value of its own. A put of unknown outcome leaves an unknown
 //! value: later moments may show it again.
 
 use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
-use super::putlog::ioc_of_span;
-use super::run::{field_name, has_value, record_name};
+use super::names::{IocProcess, Named, Names};
+use super::run::{self, field_name, has_value, record_name, Run};
+use super::unseen::Unseen;
 use super::{enum_strings, outcome};
 use crate::filter::{Filter, Pattern};
+use epics::Pv;
 use iocrec_log::context::Context;
-use iocrec_log::event::{FieldId, RecordId, Value};
+use iocrec_log::event::{FieldId, Ioc, Properties, RecordId, Snapshot, Value};
 use std::rc::Rc;
 
 /// How a value is known.
@@ -30,6 +34,8 @@ pub enum ValueSource {
     Found,
     /// The recorder read it.
     Snapshot,
+    /// No value: something went unseen, see [`ValueLine::unseen`].
+    Unseen,
 }
 
 impl ValueSource {
@@ -40,6 +46,7 @@ impl ValueSource {
             ValueSource::Put => "put",
             ValueSource::Found => "found",
             ValueSource::Snapshot => "snapshot",
+            ValueSource::Unseen => "gap",
         }
     }
 }
@@ -72,6 +79,27 @@ pub struct ValueLine {
     pub inexact: bool,
     /// The chain that led to it; `None` for a snapshot, and for a value that was found.
     pub origin: Option<Origin>,
+    /// The process of the IOC; without a name if unknown.
+    pub process: Rc<IocProcess>,
+    /// The field in its run; `None` if the log does not know the record.
+    pub of: Option<Of>,
+    /// The record with which the chain began, if processing began it.
+    pub root: Option<Rc<str>>,
+    /// Time of the record's TIME field, for a snapshot of a record that has processed.
+    pub stamp: Option<i64>,
+    /// What went unseen, for lines without a value.
+    pub unseen: Option<Box<Unseen>>,
+}
+
+/// A field in a run.
+#[derive(Clone)]
+pub struct Of {
+    /// The run.
+    pub run: Rc<Run>,
+    /// The record.
+    pub record: RecordId,
+    /// The field; `None` for the value field, whose number is not known with it.
+    pub field: Option<FieldId>,
 }
 
 impl ValueLine {
@@ -81,6 +109,12 @@ impl ValueLine {
             "VAL" => self.record.to_string(),
             field => format!("{}.{field}", self.record),
         }
+    }
+
+    /// The record's properties, as far as they were read.
+    pub fn properties(&self) -> Option<Rc<Properties>> {
+        let of = self.of.as_ref()?;
+        of.run.properties(of.record)
     }
 
     /// Whether one of the patterns matches the PV's name. A record's name alone is its VAL.
@@ -116,33 +150,44 @@ impl Origin {
 
 /// Calls `each` for the values in a chain, and in those that its CA links led to, that match the filter, in no
 /// particular order: each with its way in the chain. Lines have no origin yet.
-pub fn each_value(chain: &Chain, filter: &Filter, each: &mut impl FnMut(ValueLine, &[usize])) {
-    walk(chain, filter, &mut Vec::new(), each);
+pub fn each_value(
+    chain: &Chain,
+    filter: &Filter,
+    names: &mut Names,
+    each: &mut impl FnMut(ValueLine, &[usize]),
+) {
+    walk(chain, filter, names, &mut Vec::new(), each);
 }
 
-fn walk(chain: &Chain, filter: &Filter, path: &mut Vec<usize>, each: &mut impl FnMut(ValueLine, &[usize])) {
+fn walk(
+    chain: &Chain,
+    filter: &Filter,
+    names: &mut Names,
+    path: &mut Vec<usize>,
+    each: &mut impl FnMut(ValueLine, &[usize]),
+) {
     let context = chain.run.context();
     for (number, span) in chain.spans.iter().enumerate() {
         path.push(number);
+        let mut at = At { chain, context: &context, span, filter, names };
         match &span.kind {
             SpanKind::Process(process) => {
                 if let End::Completed(completed) = &process.outcome {
-                    let value = match has_value(&context, process.record) {
-                        true => completed.value.clone(),
-                        false => Value::Unknown,
-                    };
-                    let of = Field { record: process.record, field: None, name: "VAL" };
-                    if let Some(line) = line(chain, &context, span, of, span.end, filter) {
+                    let of = Field { record: Ok(process.record), field: None, name: "VAL" };
+                    if let Some(line) = at.line(of, span.end) {
+                        let value = match has_value(&context, process.record) {
+                            true => completed.value.clone(),
+                            false => Value::Unknown,
+                        };
                         let alarm = Some((completed.severity, completed.status));
-                        let source = ValueSource::Process;
-                        each(ValueLine { alarm, source, ..with(line, &context, of, value) }, path);
+                        each(ValueLine { alarm, ..with(line, &context, of, value) }, path);
                     }
                 }
             }
-            SpanKind::Put(put) => of_put(chain, &context, number, put, filter, &mut |line| each(line, path)),
+            SpanKind::Put(put) => at.put(number, put, &mut |line| each(line, path)),
             SpanKind::Link(link) => {
                 if let Some(target) = &link.target {
-                    walk(target, filter, path, each);
+                    walk(target, filter, at.names, path, each);
                 }
             }
         }
@@ -150,89 +195,169 @@ fn walk(chain: &Chain, filter: &Filter, path: &mut Vec<usize>, each: &mut impl F
     }
 }
 
-/// The value that a put found, and the one that it left.
-fn of_put(
-    chain: &Chain,
-    context: &Context,
-    number: usize,
-    put: &PutSpan,
-    filter: &Filter,
-    each: &mut impl FnMut(ValueLine),
-) {
-    let (Some(record), Some(span)) = (put.record, chain.spans.get(number)) else { return };
-    let name = field_name(context, put.field);
-    // Without a name it may be any field.
-    let Some(name) = name.filter(|_| !put.only_processes && !outcome::acknowledges(context, put)) else {
-        return;
-    };
-    let of = Field { record, field: put.field, name };
-    let begun = put.written.unwrap_or(span.start);
-    if put.old != Value::Unknown {
-        let definition = put.field.and_then(|field| context.field(field));
-        let old = outcome::as_asked(context, put, definition, put.old.clone());
-        if let Some(line) = line(chain, context, span, of, begun, filter) {
-            each(ValueLine { source: ValueSource::Found, ..with(line, context, of, old) });
-        }
-    }
-    if processes(chain, number, put, name) {
-        return; // its completion has the value
-    }
-    let outcome::Outcome { status, new, inexact } = outcome::of(chain, context, number, put);
-    // An answer other than "ok" is a refusal; "unknown" may be either.
-    let refused = status != "ok" && status != "unknown";
-    let reached = put.wrote || put.packet.is_some();
-    if refused || !reached {
-        return;
-    }
-    let time = put.written.unwrap_or(span.end);
-    if let Some(line) = line(chain, context, span, of, time, filter) {
-        each(ValueLine { source: ValueSource::Put, inexact, ..with(line, context, of, new) });
-    }
-}
-
 /// A field of a record.
 #[derive(Clone, Copy)]
 struct Field<'a> {
-    record: RecordId,
+    /// The record, or its name if the log has no number for it.
+    record: Result<RecordId, &'a str>,
     field: Option<FieldId>,
     name: &'a str,
 }
 
-/// A line for this field at this monotonic time, if it matches the filter.
-fn line(
-    chain: &Chain,
-    context: &Context,
-    span: &Span,
-    of: Field,
-    time: u64,
-    filter: &Filter,
-) -> Option<ValueLine> {
-    let time = chain.run.wall(time);
-    let record = record_name(context, of.record);
-    if !filter.time(time) || !filter.field(&record, of.name) {
-        return None;
+/// A span, and what is wanted of it.
+struct At<'a> {
+    chain: &'a Chain,
+    context: &'a Context,
+    span: &'a Span,
+    filter: &'a Filter,
+    names: &'a mut Names,
+}
+
+impl<'a> At<'a> {
+    /// The value that a put found, and the one that it left.
+    fn put(&mut self, number: usize, put: &'a PutSpan, each: &mut impl FnMut(ValueLine)) {
+        let context = self.context;
+        if put.only_processes || outcome::acknowledges(context, put) {
+            return;
+        }
+        let Some(of) = self.target(put) else { return };
+        let begun = put.written.unwrap_or(self.span.start);
+        if put.old != Value::Unknown {
+            let definition = put.field.and_then(|field| context.field(field));
+            let old = outcome::as_asked(context, put, definition, put.old.clone());
+            if let Some(line) = self.line(of, begun) {
+                each(ValueLine { source: ValueSource::Found, ..with(line, context, of, old) });
+            }
+        }
+        if processes(self.chain, number, put, of.name) {
+            return; // its completion has the value
+        }
+        let outcome::Outcome { status, new, inexact } = outcome::of(self.chain, context, number, put);
+        // An answer other than "ok" is a refusal; "unknown" may be either.
+        let refused = status != "ok" && status != "unknown";
+        let reached = put.wrote || put.packet.is_some();
+        if refused || !reached {
+            return;
+        }
+        if let Some(line) = self.line(of, put.written.unwrap_or(self.span.end)) {
+            each(ValueLine { source: ValueSource::Put, inexact, ..with(line, context, of, new) });
+        }
     }
-    let (host, ioc) = (chain.run.host(), ioc_of_span(context, span));
-    filter.place(&host, &ioc).then(|| ValueLine {
-        time,
-        host: host.into(),
-        ioc: ioc.into(),
-        record: record.into(),
-        field: of.name.into(),
-        value: Value::Unknown,
-        text: None,
-        cut: None,
-        alarm: None,
-        source: ValueSource::Process,
-        inexact: false,
-        origin: None,
+
+    /// The field that a put writes to. Without probes, it is known by the name that the client gave.
+    fn target(&self, put: &'a PutSpan) -> Option<Field<'a>> {
+        let context = self.context;
+        if let Some(record) = put.record {
+            // Without a name it may be any field.
+            let name = field_name(context, put.field)?;
+            return Some(Field { record: Ok(record), field: put.field, name });
+        }
+        let packet = put.packet.as_ref()?;
+        let pv = Pv::new(&context.channel(packet.channel)?.pv);
+        let ioc = ioc_of(context, self.span);
+        let record = ioc.and_then(|ioc| context.by_alias(ioc.id, pv.record)).map(|record| record.id);
+        let by_name = !pv.record.is_empty();
+        by_name.then_some(Field { record: record.ok_or(pv.record), field: put.field, name: pv.field })
+    }
+
+    /// A line for this field at this monotonic time, if it matches the filter.
+    fn line(&mut self, of: Field, time: u64) -> Option<ValueLine> {
+        let time = self.chain.run.wall(time);
+        if !self.filter.time(time) {
+            return None;
+        }
+        let (run, context) = (&self.chain.run, self.context);
+        let named = match of.record {
+            Ok(record) => {
+                let (span, filter) = (self.span, self.filter);
+                self.names.field(run, context, record, of.name, || ioc_of(context, span), filter)?
+            }
+            Err(record) => {
+                let process = self.names.process(run, context, ioc_of(context, self.span));
+                let wanted =
+                    self.filter.field(record, of.name) && self.filter.place(&process.host, &process.ioc);
+                wanted.then(|| Named { process, record: record.into(), field: of.name.into() })?
+            }
+        };
+        let of = of.record.ok().map(|record| Of { run: Rc::clone(run), record, field: of.field });
+        Some(ValueLine::new(time, named, of))
+    }
+}
+
+impl ValueLine {
+    /// A line that shows no value yet.
+    fn new(time: i64, named: Named, of: Option<Of>) -> ValueLine {
+        let Named { process, record, field } = named;
+        ValueLine {
+            time,
+            host: Rc::clone(&process.host),
+            ioc: Rc::clone(&process.ioc),
+            record,
+            field,
+            value: Value::Unknown,
+            text: None,
+            cut: None,
+            alarm: None,
+            source: ValueSource::Process,
+            inexact: false,
+            origin: None,
+            process,
+            of,
+            root: None,
+            stamp: None,
+            unseen: None,
+        }
+    }
+
+    /// The line of a snapshot, if it matches the filter.
+    pub fn of_snapshot(
+        run: &Rc<Run>,
+        time: i64,
+        snapshot: &Snapshot,
+        names: &mut Names,
+        filter: &Filter,
+    ) -> Option<ValueLine> {
+        let context = run.context();
+        if !filter.time(time) || !has_value(&context, snapshot.record) {
+            return None;
+        }
+        let named = names.field(run, &context, snapshot.record, "VAL", || None, filter)?;
+        let of = Of { run: Rc::clone(run), record: snapshot.record, field: None };
+        let field = Field { record: Ok(snapshot.record), field: None, name: "VAL" };
+        let line = with(ValueLine::new(time, named, Some(of)), &context, field, snapshot.value.clone());
+        let alarm = Some((snapshot.severity, snapshot.status));
+        Some(ValueLine { alarm, source: ValueSource::Snapshot, stamp: snapshot.stamp, ..line })
+    }
+
+    /// The line of something unseen.
+    pub fn of_unseen(unseen: Unseen, process: Rc<IocProcess>) -> ValueLine {
+        let named = Named { process, record: unseen.record.clone().unwrap_or_default(), field: "".into() };
+        let line = ValueLine::new(unseen.time, named, None);
+        ValueLine { source: ValueSource::Unseen, unseen: Some(Box::new(unseen)), ..line }
+    }
+}
+
+/// The IOC of a span.
+fn ioc_of<'a>(context: &'a Context, span: &Span) -> Option<&'a Ioc> {
+    let by_thread = span.thread.and_then(|thread| run::ioc_of_thread(context, thread));
+    by_thread.or_else(|| match &span.kind {
+        SpanKind::Put(put) => run::ioc_of_circuit(context, put.packet.as_ref()?.circuit),
+        _ => None,
     })
 }
 
+/// The record with which a chain began, if processing began it.
+pub fn root_record(chain: &Chain, names: &mut Names) -> Option<Rc<str>> {
+    let SpanKind::Process(process) = &chain.root()?.kind else { return None };
+    names.record(&chain.run, &chain.run.context(), process.record)
+}
+
 fn with(line: ValueLine, context: &Context, of: Field, value: Value) -> ValueLine {
-    let text = match of.field {
-        Some(_) => enum_strings::word(context, Some(of.record), of.field, &value),
-        None => enum_strings::state(context, of.record, &value),
+    let record = of.record.ok();
+    let text = match (of.field, record) {
+        (Some(_), _) => enum_strings::word(context, record, of.field, &value),
+        (None, Some(record)) if of.name == "VAL" => enum_strings::state(context, record, &value),
+        (None, _) => None,
     };
     ValueLine { cut: outcome::is_cut(&value, true), text, value, ..line }
 }
@@ -247,4 +372,16 @@ fn processes(chain: &Chain, number: usize, put: &PutSpan, field: &str) -> bool {
             }
             _ => false,
         })
+}
+
+#[cfg(test)]
+impl ValueLine {
+    /// A line for tests of drawings.
+    pub fn of_number(time: i64, value: f64) -> ValueLine {
+        let empty: Rc<str> = "".into();
+        let [host, ioc, boot] = [&empty, &empty, &empty].map(Rc::clone);
+        let process = Rc::new(IocProcess { host, ioc, boot, pid: 1, start: 0 });
+        let named = Named { process, record: "T:AO".into(), field: "VAL".into() };
+        ValueLine { value: Value::Double(value), alarm: Some((0, 0)), ..ValueLine::new(time, named, None) }
+    }
 }

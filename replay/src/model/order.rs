@@ -144,6 +144,11 @@ impl Order {
         self.late
     }
 
+    /// Start of the earliest chain that is held (wall-clock time).
+    pub fn earliest(&self) -> Option<i64> {
+        self.chains.first_key_value().map(|(key, _)| key.0)
+    }
+
     /// Takes a chain that has ended.
     pub fn insert(&mut self, chain: Chain) {
         let Some(root) = chain.root() else { return };

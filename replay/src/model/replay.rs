@@ -3,6 +3,7 @@
 use super::asides::{Aside, Asides};
 use super::chain::Chain;
 use super::engine::Engine;
+use super::notes::{Note, Notes};
 use super::order::Order;
 use super::source::{Item, Source};
 use crate::notices::{Notice, Notices};
@@ -22,6 +23,8 @@ struct Reading {
     source: Source,
     /// `None` before its first event and after its last.
     engine: Option<Engine>,
+    /// Takes notes, if they are wanted.
+    notes: Option<Notes>,
     /// Wall-clock time of the next item; `None` at the end.
     next: Option<i64>,
 }
@@ -38,16 +41,31 @@ pub struct Replay {
     /// Chains to be yielded next.
     ready: VecDeque<Chain>,
     ended: bool,
+    /// Wall-clock time before which all has been read.
+    settled: i64,
+    /// Notes taken since they were last asked for.
+    notes: Vec<Note>,
     notices: Rc<Notices>,
     /// Facts beside the chains, if they are wanted.
     asides: Option<Asides>,
+}
+
+/// Result of a step.
+pub enum Step {
+    /// The next chain.
+    Chain(Chain),
+    /// No chain yet. None that comes will have begun before this wall-clock time, and all notes of earlier times were
+    /// taken, unless [`Order`] held too much.
+    Read(i64),
+    /// There are no more.
+    End,
 }
 
 impl Replay {
     /// Reads these runs. Ends after all chains that began before `until` (wall-clock time); some that began later may
     /// come, too.
     pub fn new(sources: Vec<Source>, until: i64, notices: &Rc<Notices>) -> Self {
-        let reading = |mut source: Source| Reading { next: source.peek(), source, engine: None };
+        let reading = |mut source: Source| Reading { next: source.peek(), source, engine: None, notes: None };
         let readings: Vec<Reading> = sources.into_iter().map(reading).collect();
         let bytes = readings.iter().map(|reading| reading.source.bytes()).sum::<u64>();
         Replay {
@@ -58,8 +76,36 @@ impl Replay {
             until,
             ready: VecDeque::new(),
             ended: false,
+            settled: i64::MIN,
+            notes: Vec::new(),
             notices: Rc::clone(notices),
             asides: None,
+        }
+    }
+
+    /// Also takes notes of what bears on values. Take them with [`Replay::notes`] after each chain.
+    pub fn with_notes(mut self) -> Self {
+        for reading in &mut self.readings {
+            reading.notes = Some(Notes::new(Rc::clone(&reading.source.run)));
+        }
+        self
+    }
+
+    /// The notes taken since the last call. All that was noted before the start of a chain was noted when the chain is
+    /// given out; notes of one run are in order of time, apart from definitions.
+    pub fn notes(&mut self) -> std::vec::Drain<'_, Note> {
+        self.notes.drain(..)
+    }
+
+    /// Reads on, but not further than to the next chain or the end of a batch.
+    pub fn step(&mut self) -> Step {
+        if self.ready.is_empty() && !self.ended {
+            self.advance();
+        }
+        match self.ready.pop_front() {
+            Some(chain) => Step::Chain(chain),
+            None if self.ended => Step::End,
+            None => Step::Read(self.settled.min(self.order.earliest().unwrap_or(i64::MAX))),
         }
     }
 
@@ -82,7 +128,7 @@ impl Replay {
         let limit = others.filter_map(|(_, other)| other.next).min().unwrap_or(i64::MAX);
         let Some(reading) = self.readings.get_mut(turn) else { return self.end() };
         let mut done = Vec::new();
-        reading.advance(limit, &mut done, &mut self.asides);
+        reading.advance(limit, &mut done, &mut self.notes, &mut self.asides);
         done.drain(..).for_each(|chain| self.order.insert(chain));
         if reading.next.is_none() {
             // Finished runs are dropped, and their definitions with the last of their chains.
@@ -94,6 +140,7 @@ impl Replay {
         done.drain(..).for_each(|chain| self.order.insert(chain));
         let settled = self.readings.iter_mut().map(Reading::settled).min().unwrap_or(i64::MAX);
         self.order.release(settled, &mut self.ready);
+        self.settled = settled;
         self.ended = settled > self.until;
     }
 
@@ -140,7 +187,13 @@ fn first(readings: &[Reading], most: usize, crowded: &mut bool) -> Option<usize>
 
 impl Reading {
     /// Reads a batch of items, or up to `limit`.
-    fn advance(&mut self, limit: i64, done: &mut Vec<Chain>, asides: &mut Option<Asides>) {
+    fn advance(
+        &mut self,
+        limit: i64,
+        done: &mut Vec<Chain>,
+        notes: &mut Vec<Note>,
+        asides: &mut Option<Asides>,
+    ) {
         let source = &mut self.source;
         let engine = self.engine.get_or_insert_with(|| Engine::new(Rc::clone(&source.run)));
         for _ in 0..BATCH {
@@ -148,6 +201,10 @@ impl Reading {
             let alone = limit == i64::MAX;
             match source.next() {
                 Some(Item::Event(event)) => {
+                    source.run.note(&event.fact);
+                    if let Some(taken) = &mut self.notes {
+                        taken.event(&event, notes);
+                    }
                     if let Some(asides) = asides {
                         asides.note(&source.run, &event);
                     }
@@ -156,6 +213,9 @@ impl Reading {
                 Some(Item::Ended(Fact::CircuitEnd(circuit))) => engine.forget(circuit),
                 Some(Item::Ended(_)) => {}
                 Some(Item::Gap) => {
+                    if let Some(taken) = &mut self.notes {
+                        taken.gap();
+                    }
                     if let Some(asides) = asides {
                         asides.gap(&source.run, engine.now());
                     }
@@ -170,6 +230,9 @@ impl Reading {
         self.next = source.peek();
         if self.next.is_none() {
             engine.finish(done);
+            if let Some(taken) = &mut self.notes {
+                taken.end(notes);
+            }
         }
     }
 

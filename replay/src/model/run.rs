@@ -2,11 +2,13 @@
 
 use super::clock::SetLater;
 use super::links::Links;
+use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
-use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, RecordId, ThreadId};
+use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, Properties, RecordId, ThreadId};
 use std::cell::{Cell, Ref, RefCell};
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// One run of one recorder on one host. Everything read from it shares it: chains look names up in it when they are
@@ -15,6 +17,7 @@ use std::sync::Arc;
 pub struct Run {
     context: RefCell<Context>,
     links: RefCell<Links>,
+    properties: RefCell<Kept>,
     changes: Cell<u64>,
 }
 
@@ -32,6 +35,18 @@ impl Run {
     fn with(set: Option<SetLater>, mut context: Context) -> Run {
         set.inspect(|set| set.apply_to(&mut context));
         Run { context: RefCell::new(context), ..Run::default() }
+    }
+
+    /// Notes the properties of records.
+    pub fn note(&self, fact: &Fact) {
+        if let Fact::Properties(properties) = fact {
+            self.properties.borrow_mut().add(properties);
+        }
+    }
+
+    /// The properties of a record, as last read before the latest event; `None` if the log has none yet.
+    pub fn properties(&self, record: RecordId) -> Option<Rc<Properties>> {
+        self.properties.borrow().of(record)
     }
 
     /// Notes that a record has this CP link at that time. All of its links come with the same time.

@@ -60,7 +60,7 @@ impl Place {
 
 /// The next thing that a run yields.
 pub enum Item {
-    /// An event.
+    /// An event. The end of an IOC comes as one, too, when it happens.
     Event(Event),
     /// A definition that has ended for good.
     Ended(Fact),
@@ -356,10 +356,10 @@ impl Source {
                     }
                 }
                 // The circuit that a thread serves, and the list that a record is on at that time, matter to the chains
-                // too.
+                // too; IOCs and the times at which they were recorded, to values.
                 let for_chains = match event.fact {
                     Fact::ServerThread(_) => true,
-                    Fact::RecordScan(_) => !repeats,
+                    Fact::RecordScan(_) | Fact::Ioc(_) | Fact::Attached(_) => !repeats,
                     _ => false,
                 };
                 if !for_chains {
@@ -397,6 +397,10 @@ impl Iterator for Source {
             self.pending_bytes = self.pending_bytes.saturating_sub(bytes(&event.fact));
             let Some(name) = ends(&event.fact) else { return Some(Item::Event(event)) };
             self.last_end.insert(name, event.time);
+            if matches!(event.fact, Fact::IocEnd(_)) {
+                self.ends.push_back((event.time, event.fact.clone()));
+                return Some(Item::Event(event));
+            }
             self.ends.push_back((event.time, event.fact));
         }
     }

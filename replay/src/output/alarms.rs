@@ -6,6 +6,7 @@ use super::wording::put::{change, who};
 use crate::model::alarms::{Alarm, AlarmLine, Source, Until, What};
 use crate::model::enum_strings::{self, severity_name, status_name};
 use crate::model::origins::{Cause, MAX_HOPS};
+use crate::model::putlog::PutLine;
 use crate::model::value;
 use crate::output::format::Format;
 use crate::output::rows;
@@ -55,6 +56,12 @@ pub struct Line<'a> {
     changes: u64,
     /// Whether the record has never processed.
     unprocessed: bool,
+    /// What an acknowledgement wrote to: `ACKS` or `ACKT`.
+    acknowledges: Option<&'static str>,
+    /// What it asked for: a severity, or for ACKT `YES` or `NO`.
+    asked: Option<&'static str>,
+    /// What that field held afterwards: the severity left to be acknowledged. Null if it is not known.
+    left: Option<&'static str>,
 }
 
 impl Row for AlarmLine {
@@ -63,6 +70,7 @@ impl Row for AlarmLine {
     fn line<'a>(&'a self, zone: &'a Zone) -> Line<'a> {
         let known = |text: &'a str| Some(text).filter(|text| !text.is_empty());
         let cause = self.cause.as_deref();
+        let acknowledgement = self.put.as_deref().filter(|_| self.what == What::Acknowledged);
         let by = self.put.as_deref().or(cause.and_then(|cause| cause.put.as_deref()));
         Line {
             time: zone.format(self.time, 9),
@@ -91,6 +99,9 @@ impl Row for AlarmLine {
             gap: self.gap.as_deref(),
             changes: self.changes,
             unprocessed: self.unprocessed,
+            acknowledges: acknowledgement.and_then(|put| put.acknowledges),
+            asked: acknowledgement.and_then(|put| acknowledged(put, &put.requested)),
+            left: acknowledgement.filter(|put| !put.inexact).and_then(|put| acknowledged(put, &put.new)),
         }
     }
 
@@ -135,6 +146,21 @@ impl Row for AlarmLine {
         }
         line.truncate(line.trim_end().len());
         line
+    }
+}
+
+/// The word for a value of ACKS or ACKT.
+fn acknowledged(put: &PutLine, value: &Value) -> Option<&'static str> {
+    let number = match value {
+        Value::Int(number) => u16::try_from(*number).ok()?,
+        Value::UInt(number) => u16::try_from(*number).ok()?,
+        _ => return None,
+    };
+    match (put.acknowledges, number) {
+        (Some("ACKT"), 0) => Some("NO"),
+        (Some("ACKT"), 1) => Some("YES"),
+        (Some("ACKS"), _) => Some(severity_name(number)),
+        _ => None,
     }
 }
 

@@ -1,13 +1,18 @@
 //! Output: one file for each command's.
 
 pub mod alarms;
+pub mod at;
+pub mod c_number;
+pub mod caput;
 pub mod clients;
+pub mod diff;
 pub mod format;
 pub mod graph;
 pub mod info;
 pub mod iocs;
 pub mod last;
 mod moments;
+pub mod plot;
 pub mod profile;
 pub mod puts;
 pub mod records;

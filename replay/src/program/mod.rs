@@ -1,6 +1,6 @@
 //! The program `iocreplay`: reads the arguments, runs one command, and turns the result into an exit code.
 
-mod destination;
+pub(crate) mod destination;
 
 use crate::commands::command::Outcome;
 use crate::commands::Arguments;
@@ -34,6 +34,7 @@ enum Request {
 fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Request, Failure> {
     let arguments: Result<Vec<String>, OsString> = arguments.map(OsString::into_string).collect();
     let arguments = arguments.map_err(UsageError::NotUtf8)?;
+    let arguments = with_times(arguments);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if let ["--version" | "-V", ..] = arguments.as_slice() {
         return Ok(Request::Text(concat!("iocreplay ", env!("CARGO_PKG_VERSION"), "\n").to_owned()));
@@ -57,6 +58,20 @@ fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Request, Failure> 
             Err(UsageError::Rejected(reason).into())
         }
     }
+}
+
+/// Commands whose operands are times.
+const TIMES: [&str; 2] = ["at", "diff"];
+
+/// Makes operands of times like `-10m`, which argh would take for options: a space before it is ignored.
+fn with_times(mut arguments: Vec<String>) -> Vec<String> {
+    let is_time = |text: &str| {
+        text.strip_prefix('-').is_some_and(|text| text.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    if arguments.first().is_some_and(|command| TIMES.contains(&command.as_str())) {
+        arguments.iter_mut().filter(|text| is_time(text)).for_each(|text| text.insert(0, ' '));
+    }
+    arguments
 }
 
 /// Prints help, or the version.

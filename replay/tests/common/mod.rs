@@ -3,11 +3,13 @@
 
 #![allow(dead_code)] // each test program uses its part
 
+pub mod every;
+
 use iocrec_log::event::*;
 use iocrec_log::storage::{Directory, Storage, Stored};
 use iocrec_log::writer::{Options, Writer};
 use std::cell::Cell;
-use std::io;
+use std::io::{self, Read};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -322,4 +324,41 @@ pub fn outcome(output: Output) -> (i32, String, String) {
 /// Runs iocreplay in a directory.
 pub fn run(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
     outcome(iocreplay(arguments).current_dir(directory).output().unwrap())
+}
+
+/// The longest that a command may take: a busy machine and a slow build are no reason to fail.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// Runs iocreplay and tells its exit code, what it said, and its memory at the most, bytes. Its answer is in the file
+/// `answer` in that directory.
+///
+/// # Panics
+/// If a signal ends it, or it takes far too long.
+pub fn measured(directory: &Path, arguments: &[&str]) -> (i32, String, u64) {
+    let mut command = iocreplay(arguments);
+    let answer = std::fs::File::create(directory.join("answer")).unwrap();
+    command.current_dir(directory).stdout(answer).stderr(Stdio::piped());
+    #[allow(clippy::zombie_processes)] // waited for below, by wait4
+    let mut child = command.spawn().unwrap();
+    let pid = libc::pid_t::try_from(child.id()).unwrap();
+    let (ended, end) = std::sync::mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || {
+        if end.recv_timeout(LONGEST) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            // SAFETY: kill takes no pointers; the child is not reaped before this thread has ended.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+    });
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    drop(ended);
+    watch.join().unwrap();
+    let mut status = 0;
+    // SAFETY: zeros are a valid rusage; both pointers are to live values of the right types.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::wait4(pid, &mut status, 0, &mut usage), pid);
+        usage
+    };
+    assert!(libc::WIFEXITED(status), "{arguments:?}: {status:#x} {said}");
+    (libc::WEXITSTATUS(status), said, usage.ru_maxrss as u64 * 1024)
 }

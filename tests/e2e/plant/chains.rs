@@ -40,7 +40,7 @@ fn changes_have_their_causes() {
 }
 
 /// What a put sets off within its thread, and over CA links, by the databases: the tree as it is drawn.
-fn tree(truth: &Truth, put: &Value) -> Vec<String> {
+pub fn tree(truth: &Truth, put: &Value) -> Vec<String> {
     let pv = put["pv"].as_str().expect("a PV");
     let root = if put["client"].is_null() { format!("put {pv}") } else { format!("caput {pv}") };
     let mut tree = vec![root];

@@ -7,9 +7,14 @@
 //! `IOCREC_PLANT=DIR` takes a plant that record.py recorded before in place of a new one.
 
 mod chains;
+mod clients;
+mod moments;
 mod puts;
+mod running;
 mod sound;
+mod states;
 mod truth;
+mod values;
 
 use crate::rig::{self, json_lines, not_run, Needs, Rig};
 use serde_json::Value;

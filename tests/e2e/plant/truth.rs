@@ -51,6 +51,25 @@ impl Truth {
     }
 }
 
+impl Truth {
+    /// What the observer was sent of a PV within a time, by the IOC's stamps. The first of all is what was there before.
+    pub fn events(&self, pv: &str, since: i64, until: i64) -> impl Iterator<Item = &Value> {
+        let events = self.part("events")[pv].as_array().map_or(&[][..], Vec::as_slice);
+        events.iter().skip(1).filter(move |event| (since..until).contains(&time(event, "stamp")))
+    }
+
+    /// The next time at which nothing happened for some milliseconds, so that no clock's step is in doubt.
+    pub fn quiet(&self, after: i64) -> i64 {
+        const AROUND: i64 = 8_000_000;
+        let is_busy = |at: i64| {
+            let all = self.part("events").as_object().expect("an object").keys();
+            let mut all = all.map(|pv| self.events(pv, at - AROUND, at + AROUND).next());
+            all.any(|event| event.is_some())
+        };
+        (0..).map(|step| after + step * AROUND).find(|at| !is_busy(*at)).expect("a quiet time")
+    }
+}
+
 /// The record of a PV.
 pub fn record_of(pv: &str) -> &str {
     pv.split('.').next().unwrap_or(pv)

@@ -455,8 +455,8 @@ class Plant:
     def end(self, recorder):
         self.mark("end of the shift")
         self.put("console", "LI:MAG1:SP", DOUBLE, 20.0, pause=0.5)
-        self.events = self.observer.ask(do="events")
         self.moment("END", without=("RF1",))
+        self.events = self.observer.ask(do="events")
         for name, about in self.clients.items():
             if about["ended"] is None:
                 self.leave(name)

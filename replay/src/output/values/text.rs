@@ -2,6 +2,7 @@
 
 use crate::model::enum_strings;
 use crate::model::history::{ValueLine, ValueSource};
+use crate::model::unseen::{Kind, Unseen};
 use crate::model::value;
 use crate::output::wording::origin;
 use crate::time::Zone;
@@ -11,6 +12,10 @@ use std::fmt::Write as _;
 /// `TIME  PV  VALUE  ALARM  CAUSE  IOC`: parts of varying length are padded to their usual width.
 pub fn text(line: &ValueLine, zone: &Zone) -> String {
     let mut text = zone.format(line.time, 6);
+    if let Some(unseen) = &line.unseen {
+        let _ = write!(text, "  -- {}", self::unseen(unseen, line, zone));
+        return text;
+    }
     let alarm = line.alarm.map_or(String::new(), |(severity, status)| enum_strings::alarm(severity, status));
     let ioc = if line.ioc.is_empty() { "-" } else { &line.ioc };
     let _ =
@@ -19,26 +24,50 @@ pub fn text(line: &ValueLine, zone: &Zone) -> String {
     text
 }
 
-/// The value, its text, and its doubts.
-fn shown(line: &ValueLine) -> String {
+/// What went unseen: since when, of what.
+fn unseen(unseen: &Unseen, line: &ValueLine, zone: &Zone) -> String {
+    let of = match (line.ioc.as_ref(), line.host.as_ref()) {
+        ("", host) => format!("all IOCs of {}", if host.is_empty() { "the host" } else { host }),
+        (ioc, _) => ioc.to_owned(),
+    };
+    let since = zone.format(unseen.since, 6);
+    match (unseen.kind, unseen.open) {
+        (Kind::Ended, _) => format!("{of}: {}; its values are gone", unseen.words()),
+        (_, true) => format!("{of}: {} from {since} on; values may have changed", unseen.words()),
+        (_, false) => format!("{of}: {} since {since}; values may have changed", unseen.words()),
+    }
+}
+
+/// The value, its units and text, and its doubts.
+pub fn shown(line: &ValueLine) -> String {
     let mut text = value::text(&line.value);
     // the text of an array shows it already
     if line.cut == Some(true) && matches!(line.value, Value::Text(_)) {
         text.push_str("...");
     }
     enum_strings::push(&mut text, line.text.as_deref());
+    if let Some(units) = units(line) {
+        let _ = write!(text, " {units}");
+    }
     if line.inexact {
         text.push_str(" (not certain)");
     }
     text
 }
 
+/// The units of a number in the record's value field, if they are known.
+pub fn units(line: &ValueLine) -> Option<String> {
+    let is_number = !matches!(line.value, Value::Unknown | Value::Text(_));
+    let properties = line.properties().filter(|_| is_number && &*line.field == "VAL")?;
+    (!properties.units.is_empty()).then(|| properties.units.clone())
+}
+
 /// How it got this value.
-fn source(line: &ValueLine) -> String {
+pub fn source(line: &ValueLine) -> String {
     match (line.source, &line.origin) {
         (ValueSource::Found, _) => "found by a put: set before, unseen".to_owned(),
         (ValueSource::Snapshot, _) => "read by the recorder".to_owned(),
-        (_, None) => "cause not known".to_owned(),
+        (ValueSource::Put | ValueSource::Process | ValueSource::Unseen, None) => "cause not known".to_owned(),
         (_, Some(origin)) => {
             let root =
                 origin::root(origin).filter(|root| **root != *line.record && origin::put(origin).is_none());

@@ -1,5 +1,6 @@
 //! Wording for puts and chains, shared by all text output.
 
+pub mod age;
 pub mod cause;
 pub mod origin;
 pub mod put;

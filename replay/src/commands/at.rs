@@ -1,0 +1,127 @@
+//! `iocreplay at`
+
+use super::command::{Command, Outcome};
+use super::options::{
+    by_place, by_pv, moment, reading, time_zone, ByPlace, ByPv, Reading, TimeZone,
+};
+use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::model::state::{FieldState, State};
+use crate::model::to_setting::setting;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output::at::{format_names, known, AtRow, FORMATS};
+use crate::output::format::{Format, UnknownFormat};
+use crate::output::settings::{self, Heading, SettingsFormat};
+use crate::states;
+use crate::terminal::Terminal;
+use crate::time::{Boundary, Zone};
+use iocrec_cli::command;
+
+command! {
+    /// Show the values of all PVs at a time, each with its age and alarm, and those that are not known.
+    #[argh(subcommand, name = "at")]
+    pub struct At {
+        /// output format: text (default), jsonl, csv, or one that restores the values
+        #[argh(option, default = "AtFormat::Rows(&FORMATS[0])", from_str_fn(parse_format))]
+        pub format: AtFormat,
+        /// the time, written like --since
+        #[argh(positional, arg_name = "time")]
+        pub time: String,
+    } with by_pv: ByPv, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+}
+
+/// A format of values at a time.
+#[derive(Clone, Copy, Debug)]
+pub enum AtFormat {
+    /// A row for each PV.
+    Rows(&'static Format<AtRow>),
+    /// A file that restores them.
+    Settings(&'static SettingsFormat),
+}
+
+fn parse_format(name: &str) -> Result<AtFormat, String> {
+    let rows = FORMATS.iter().find(|format| format.name == name).map(AtFormat::Rows);
+    let settings = || settings::FORMATS.iter().find(|format| format.name == name).map(AtFormat::Settings);
+    rows.or_else(settings).ok_or_else(|| {
+        let known = format_names();
+        UnknownFormat { name: name.to_owned(), known }.to_string()
+    })
+}
+
+impl Command for At {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn operands(&self) -> &'static str {
+        "TIME "
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
+        let filter = ByPv::from(self).add_to(ByPlace::from(self).filter());
+        let time = moment(&zone, &self.time, Boundary::End, &logs)?;
+        let state = states::at(&logs, &filter, time);
+        let fields = state.fields(&filter);
+        if fields.is_empty() {
+            let filter = Filter { until: Some(time.saturating_add(1)), ..filter };
+            Terminal.report(&explain(Kind::Values, &logs.without_notices(), &filter, false, &zone));
+        } else {
+            summarize(&state, &fields, &zone.format(time, 3));
+        }
+        match self.format {
+            AtFormat::Rows(format) => {
+                let mut writer = (format.writer)(&zone);
+                writer.begin(out)?;
+                for field in fields {
+                    writer.write(out, &AtRow { time, field })?;
+                }
+                writer.end(out)?;
+            }
+            AtFormat::Settings(format) => restore(out, format, &fields, time, &zone)?,
+        }
+        Ok(Outcome::from(&logs))
+    }
+}
+
+/// Writes a file that restores values, and reports those that it leaves out.
+pub fn restore(
+    out: &mut Out,
+    format: &SettingsFormat,
+    fields: &[FieldState],
+    time: i64,
+    zone: &Zone,
+) -> Result<(), Failure> {
+    let settings: Vec<_> = fields.iter().map(setting).collect();
+    let title = format!("Values at {}", zone.format(time, 3));
+    for left_out in (format.write)(out, &Heading { title: &title, time, zone }, &settings)? {
+        Terminal.report(&left_out);
+    }
+    Ok(())
+}
+
+/// Reports how many values are known.
+fn summarize(state: &State, fields: &[FieldState], time: &str) {
+    let count = |is: &str| fields.iter().filter(|field| known(field) == is).count();
+    let (doubt, unknown) = (count("doubt"), count("no"));
+    if doubt > 0 || unknown > 0 {
+        Terminal.report(&format_args!(
+            "of {} PVs at {time}, {} are known, {doubt} may have changed since they were last seen, {unknown} are \
+             unknown",
+            fields.len(),
+            count("yes")
+        ));
+    }
+    if state.chains_left_out() > 0 {
+        Terminal.report(&format_args!(
+            "chain sampling left out {} chains before that time: records that process only in such chains may have \
+             other values",
+            state.chains_left_out()
+        ));
+    }
+    if state.is_full() {
+        Terminal.report(&"there are more PVs than fit in memory; choose some with --pv");
+    }
+}

@@ -1,0 +1,115 @@
+//! `iocreplay diff`
+
+use super::command::{Command, Outcome};
+use super::options::{by_place, by_pv, moment, reading, time_zone, ByPlace, ByPv, Reading, TimeZone};
+use crate::failure::{Failure, UsageError};
+use crate::filter::Filter;
+use crate::model::state::FieldState;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output::diff::{DiffRow, Difference, FORMATS};
+use crate::output::format::{self, Format};
+use crate::states;
+use crate::terminal::Terminal;
+use crate::time::Boundary;
+use iocrec_cli::command;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+command! {
+    /// Show which PVs had other values at one time than at another: from what to what, how often they changed, and the
+    /// cause of the last change.
+    #[argh(subcommand, name = "diff")]
+    pub struct Diff {
+        /// output format: text (default), jsonl or csv
+        #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
+        pub format: &'static Format<DiffRow>,
+        /// the first time, written like --since
+        #[argh(positional, arg_name = "time")]
+        pub first: String,
+        /// the second time
+        #[argh(positional, arg_name = "time")]
+        pub second: String,
+    } with by_pv: ByPv, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+}
+
+fn parse_format(name: &str) -> Result<&'static Format<DiffRow>, String> {
+    format::find(&FORMATS, name).map_err(|error| error.to_string())
+}
+
+impl Command for Diff {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn operands(&self) -> &'static str {
+        "TIME TIME "
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
+        let filter = ByPv::from(self).add_to(ByPlace::from(self).filter());
+        let first = moment(&zone, &self.first, Boundary::End, &logs)?;
+        let second = moment(&zone, &self.second, Boundary::End, &logs)?;
+        if first > second {
+            let [first, second] = [first, second].map(|time| zone.format(time, 3));
+            return Err(UsageError::Rejected(format!(
+                "{second} is before {first}; write the earlier time first"
+            ))
+            .into());
+        }
+        let (before, after) = states::between(&logs, &filter, first, second);
+        let rows = rows(before.fields(&filter), after.fields(&filter));
+        if rows.is_empty() {
+            let filter = Filter { until: Some(second.saturating_add(1)), ..filter };
+            Terminal.report(&explain(Kind::Values, &logs.without_notices(), &filter, false, &zone));
+        } else {
+            summarize(&rows);
+        }
+        let mut writer = (self.format.writer)(&zone);
+        writer.begin(out)?;
+        let shown = |row: &&DiffRow| matches!(row.difference(), Difference::Changed | Difference::Unknown);
+        for row in rows.iter().filter(shown) {
+            writer.write(out, row)?;
+        }
+        writer.end(out)?;
+        Ok(Outcome::from(&logs))
+    }
+}
+
+/// The fields of both times, joined by host, IOC and name: a restarted IOC is another process.
+fn rows(before: Vec<FieldState>, after: Vec<FieldState>) -> Vec<DiffRow> {
+    type Name = (Rc<str>, Rc<str>, Rc<str>, Rc<str>);
+    let name = |field: &FieldState| -> Name {
+        let (process, record, name) = &field.key;
+        (Rc::clone(&process.host), Rc::clone(&process.ioc), Rc::clone(record), Rc::clone(name))
+    };
+    let mut all: BTreeMap<Name, DiffRow> = BTreeMap::new();
+    for field in before {
+        all.insert(name(&field), DiffRow { before: Some(field), after: None });
+    }
+    for field in after {
+        let row = all.entry(name(&field)).or_insert(DiffRow { before: None, after: None });
+        row.after = Some(field);
+    }
+    all.into_values().collect()
+}
+
+/// Reports how many PVs are not shown, and why.
+fn summarize(rows: &[DiffRow]) {
+    let count = |is: Difference| rows.iter().filter(|row| row.difference() == is).count();
+    let (changed, unknown) = (count(Difference::Changed), count(Difference::Unknown));
+    let mut parts = vec![format!("{changed} of {} PVs had another value", rows.len())];
+    for (count, words) in [
+        (unknown, "are unknown at one of the times"),
+        (count(Difference::Back), "changed and had the same value again"),
+        (count(Difference::Doubtful), "had the same value, but may have changed unseen"),
+        (count(Difference::Nothing), "are unknown at both times"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{count} {words}"));
+        }
+    }
+    Terminal.report(&parts.join(", "));
+}

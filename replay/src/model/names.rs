@@ -1,0 +1,171 @@
+//! Names of records, IOCs and hosts, each held once for all values that mention it.
+//!
+//! Also remembers which fields a filter selects: patterns are compared once for each field, not for each value.
+
+use super::run::{record_name, Run};
+use crate::filter::Filter;
+use iocrec_log::context::Context;
+use iocrec_log::event::{Ioc, IocId, RecordId};
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+
+/// Names held; a bound for hostile logs. Beyond it they are read again.
+const MAX_NAMES: usize = 500_000;
+
+/// Fields remembered of a record; likewise. A record of EPICS Base has at most some 200.
+const MAX_FIELDS: usize = 1000;
+
+/// A process that is or was an IOC.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IocProcess {
+    /// Host; empty if unknown.
+    pub host: Rc<str>,
+    /// Name of the IOC; empty if unknown.
+    pub ioc: Rc<str>,
+    /// Boot id of the host. Process id, and start in nanoseconds after boot: together they tell an IOC from the same
+    /// IOC before a restart.
+    pub boot: Rc<str>,
+    /// Process id; 0 if unknown.
+    pub pid: u32,
+    /// Start of the process.
+    pub start: u64,
+}
+
+/// A record, and which of its fields are wanted.
+struct Record {
+    name: Rc<str>,
+    process: Rc<IocProcess>,
+    fields: Vec<(Rc<str>, bool)>,
+}
+
+/// Names by run and number.
+#[derive(Default)]
+pub struct Names {
+    /// The runs seen. As long as one is held here, no other has its address.
+    runs: HashMap<usize, (Weak<Run>, Rc<str>, Rc<str>)>,
+    processes: HashMap<(usize, IocId), Rc<IocProcess>>,
+    records: HashMap<(usize, RecordId), Record>,
+}
+
+/// A field that the filter selects.
+pub struct Named {
+    /// The process.
+    pub process: Rc<IocProcess>,
+    /// The record.
+    pub record: Rc<str>,
+    /// The field.
+    pub field: Rc<str>,
+}
+
+/// Address of a run, to recognize it.
+pub fn address(run: &Rc<Run>) -> usize {
+    Rc::as_ptr(run).cast::<()>() as usize
+}
+
+impl Names {
+    /// The process that is this IOC of the run; one without a name if the log does not know it.
+    pub fn process(&mut self, run: &Rc<Run>, context: &Context, ioc: Option<&Ioc>) -> Rc<IocProcess> {
+        let at = address(run);
+        if let Some(known) = ioc.and_then(|ioc| self.processes.get(&(at, ioc.id))) {
+            // the number may belong to another one by now
+            if ioc
+                .is_some_and(|ioc| (ioc.pid, ioc.start, &*ioc.name) == (known.pid, known.start, &*known.ioc))
+            {
+                return Rc::clone(known);
+            }
+        }
+        let (host, boot) = self.host(run, context);
+        let process = Rc::new(IocProcess {
+            host,
+            boot,
+            ioc: ioc.map_or("", |ioc| ioc.name.as_str()).into(),
+            pid: ioc.map_or(0, |ioc| ioc.pid),
+            start: ioc.map_or(0, |ioc| ioc.start),
+        });
+        if let Some(ioc) = ioc {
+            make_room(&mut self.processes);
+            self.processes.insert((at, ioc.id), Rc::clone(&process));
+        }
+        process
+    }
+
+    /// Host and boot id of the run.
+    fn host(&mut self, run: &Rc<Run>, context: &Context) -> (Rc<str>, Rc<str>) {
+        let name = context.host().map_or("", |host| host.name.as_str());
+        let boot = context.host().map_or("", |host| host.boot_id.as_str());
+        match self.runs.get(&address(run)) {
+            Some((_, host, id)) if **host == *name && **id == *boot => (Rc::clone(host), Rc::clone(id)),
+            _ => {
+                let (host, id): (Rc<str>, Rc<str>) = (name.into(), boot.into());
+                if self.runs.len() >= MAX_NAMES {
+                    *self = Names::default(); // another run may get the address of one that is forgotten
+                }
+                self.runs.insert(address(run), (Rc::downgrade(run), Rc::clone(&host), Rc::clone(&id)));
+                (host, id)
+            }
+        }
+    }
+
+    /// The name of a record; `None` if the log does not name it.
+    pub fn record(&mut self, run: &Rc<Run>, context: &Context, id: RecordId) -> Option<Rc<str>> {
+        context.record(id)?;
+        self.look(run, context, id, || None).map(|record| Rc::clone(&record.name))
+    }
+
+    /// The field of a record, if the filter selects it. `ioc`: its IOC, if the log does not name the record. The filter
+    /// must be the same in all calls.
+    pub fn field<'a>(
+        &mut self,
+        run: &Rc<Run>,
+        context: &'a Context,
+        id: RecordId,
+        field: &str,
+        ioc: impl FnOnce() -> Option<&'a Ioc>,
+        filter: &Filter,
+    ) -> Option<Named> {
+        let known = self.look(run, context, id, ioc)?;
+        let (field, wanted) = match known.fields.iter().find(|(name, _)| **name == *field) {
+            Some((field, wanted)) => (Rc::clone(field), *wanted),
+            None => {
+                let wanted =
+                    filter.field(&known.name, field) && filter.place(&known.process.host, &known.process.ioc);
+                let field: Rc<str> = field.into();
+                if known.fields.len() < MAX_FIELDS {
+                    known.fields.push((Rc::clone(&field), wanted));
+                }
+                (field, wanted)
+            }
+        };
+        wanted.then(|| Named { process: Rc::clone(&known.process), record: Rc::clone(&known.name), field })
+    }
+
+    fn look<'a>(
+        &mut self,
+        run: &Rc<Run>,
+        context: &'a Context,
+        id: RecordId,
+        ioc: impl FnOnce() -> Option<&'a Ioc>,
+    ) -> Option<&mut Record> {
+        let at = (address(run), id);
+        let record = context.record(id);
+        let is_same = |known: &Record| record.is_some_and(|record| record.name == &*known.name);
+        if !self.records.get(&at).is_some_and(is_same) {
+            let ioc = match record {
+                Some(record) => context.ioc(record.ioc),
+                None => ioc(),
+            };
+            let process = self.process(run, context, ioc);
+            make_room(&mut self.records);
+            let name = record_name(context, id).into();
+            self.records.insert(at, Record { name, process, fields: Vec::new() });
+        }
+        self.records.get_mut(&at)
+    }
+}
+
+/// Empties a map that is full.
+fn make_room<K, V>(map: &mut HashMap<K, V>) {
+    if map.len() >= MAX_NAMES {
+        map.clear();
+    }
+}

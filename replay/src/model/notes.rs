@@ -1,0 +1,170 @@
+//! Facts beside hits that bear on values: snapshots of records, and whatever may have gone unseen.
+//!
+//! A chain shows values that records got. Between two chains a record may have got others if hits were lost, segments
+//! are missing, its IOC was not recorded or chains were left out on purpose, and it has none when its IOC has ended. A
+//! [`Replay`](super::replay::Replay) notes these, in the order in which it reads each run: when it gives out a chain,
+//! it has noted all that happened before that chain began.
+
+use super::run::Run;
+use iocrec_log::event::{Event, Fact, IocId, LossSource, RecordId, Snapshot, Tier};
+use std::rc::Rc;
+
+/// Bytes kept of a cause; a bound for hostile logs.
+const MAX_CAUSE: usize = 200;
+
+/// A note.
+pub struct Note {
+    /// Wall-clock time, nanoseconds since 1970 UTC: of the snapshot, or when it was over or noted.
+    pub time: i64,
+    /// Its run.
+    pub run: Rc<Run>,
+    /// Its content.
+    pub what: What,
+}
+
+/// Contents of notes. Times are wall-clock time, nanoseconds since 1970 UTC.
+pub enum What {
+    /// The first event of the run.
+    Begin,
+    /// The last event of the run.
+    End,
+    /// Segments are missing or damaged.
+    Missing {
+        /// The last event before them.
+        since: i64,
+    },
+    /// Hits were lost.
+    Lost {
+        /// The time before which nothing was lost.
+        since: i64,
+        /// Number of events lost.
+        count: u64,
+        /// Why.
+        cause: String,
+    },
+    /// Chains were left out on purpose.
+    LeftOut {
+        /// The record with which they began.
+        record: RecordId,
+        /// Number of chains.
+        count: u64,
+        /// Start of the first.
+        since: i64,
+    },
+    /// An IOC, as soon as the log names it.
+    Ioc(IocId),
+    /// An IOC is recorded from then on.
+    Attached {
+        /// The IOC.
+        ioc: IocId,
+        /// The last time before that was recorded, or the start of its process.
+        since: i64,
+        /// Why there was a gap; empty if the process is older than the run.
+        cause: String,
+    },
+    /// An IOC is no longer recorded, though it lives.
+    Detached {
+        /// The IOC.
+        ioc: IocId,
+        /// Since when.
+        since: i64,
+        /// Why.
+        cause: String,
+    },
+    /// An IOC has ended.
+    Ended {
+        /// The IOC.
+        ioc: IocId,
+        /// How; empty where not known.
+        how: String,
+    },
+    /// A record as the recorder read it.
+    Snapshot(Snapshot),
+}
+
+/// Takes notes of a run.
+pub struct Notes {
+    run: Rc<Run>,
+    begun: bool,
+    last: i64,
+    /// The last event before a part that is missing.
+    missing: Option<i64>,
+}
+
+impl Notes {
+    /// For the events of this run.
+    pub fn new(run: Rc<Run>) -> Notes {
+        Notes { run, begun: false, last: i64::MIN, missing: None }
+    }
+
+    /// Takes the next event.
+    pub fn event(&mut self, event: &Event, notes: &mut Vec<Note>) {
+        let time = self.run.wall(event.time);
+        // a definition may be repeated with the time at which it was first written
+        if !event.fact.class().defines() {
+            if !self.begun {
+                self.begun = true;
+                self.push(time, What::Begin, notes);
+            }
+            if let Some(since) = self.missing.take() {
+                self.push(time, What::Missing { since }, notes);
+            }
+            self.last = self.last.max(time);
+        }
+        if let Some(what) = self.what(&event.fact) {
+            let time = time.max(self.last);
+            self.push(time, what, notes);
+        }
+    }
+
+    /// Something is missing after the last event.
+    pub fn gap(&mut self) {
+        self.missing.get_or_insert(self.last);
+    }
+
+    /// The run has no more events.
+    pub fn end(&mut self, notes: &mut Vec<Note>) {
+        if self.begun {
+            self.push(self.last, What::End, notes);
+        }
+    }
+
+    fn push(&self, time: i64, what: What, notes: &mut Vec<Note>) {
+        notes.push(Note { time, run: Rc::clone(&self.run), what });
+    }
+
+    fn what(&self, fact: &Fact) -> Option<What> {
+        let wall = |time| self.run.wall(time);
+        let text = |text: &str| text.chars().take(MAX_CAUSE).collect::<String>();
+        Some(match fact {
+            Fact::Loss(loss) => {
+                // Without probes, values come from packets.
+                let by_packets = self.run.context().tier().is_some_and(|tier| tier.tier == Tier::Packet);
+                let bears = match loss.source {
+                    LossSource::Hits | LossSource::Storage => true,
+                    LossSource::Packets | LossSource::Stream => by_packets,
+                    LossSource::Names => false,
+                };
+                if !bears {
+                    return None;
+                }
+                What::Lost { since: wall(loss.since), count: loss.count, cause: text(&loss.cause) }
+            }
+            Fact::ChainsLeftOut(left) => {
+                What::LeftOut { record: left.record, count: left.count, since: wall(left.since) }
+            }
+            Fact::Ioc(ioc) => What::Ioc(ioc.id),
+            Fact::Attached(attached) => {
+                What::Attached { ioc: attached.ioc, since: wall(attached.from), cause: text(&attached.cause) }
+            }
+            Fact::Detached(detached) => What::Detached {
+                ioc: detached.ioc,
+                since: wall(detached.since),
+                cause: text(&detached.cause),
+            },
+            Fact::IocEnd(end) => What::Ended { ioc: end.ioc, how: text(&end.how) },
+            Fact::Snapshot(snapshot) => What::Snapshot(snapshot.clone()),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,328 @@
+//! The state of all fields at a time, as far as a log knows it: the fold of its history.
+//!
+//! A field has the last value that was seen. That is all a log can show: whether it still had it at the time asked for
+//! depends on what went unseen since ([`super::unseen`]):
+//!
+//! - a value is **known** if nothing went unseen after it was last seen;
+//! - it is **in doubt** if something did: it may have changed since. The state says what, and keeps the value;
+//! - it is **unknown** if the field was never seen, if a put with an unknown result wrote it, or if its IOC has ended:
+//!   the values of a process are gone with it.
+//!
+//! After chain sampling has left out chains that begin with a record, the value of that record is in doubt, and those of
+//! records that last processed in a chain which began there. A record that processes only in chains that were left out
+//! is not known to do so.
+//!
+//! Memory: one entry for each field seen, at most [`MAX_FIELDS`].
+
+use super::history::{Of, Origin, ValueLine, ValueSource};
+use super::names::IocProcess;
+use super::run::{has_value, Run};
+use super::unseen::{Kind, Unseen};
+use super::value::same;
+use crate::filter::Filter;
+use crate::values::Entry;
+use iocrec_log::event::{IocId, Properties, Value};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+
+/// Fields held; a bound for hostile logs. The biggest IOCs have 100,000 records.
+pub const MAX_FIELDS: usize = 500_000;
+
+/// A field: its process, record, name.
+pub type Key = (Rc<IocProcess>, Rc<str>, Rc<str>);
+
+/// The last value seen of a field. Times are nanoseconds since 1970 UTC.
+#[derive(Clone)]
+pub struct Seen {
+    /// The line that showed it last.
+    pub line: ValueLine,
+    /// When it got this value; `None` if that was not seen.
+    pub set: Option<i64>,
+    /// When it was first seen to have this value.
+    pub first: i64,
+    /// Alarm severity and status when last known.
+    pub alarm: Option<(u16, u16)>,
+    /// The line of the last change, if asked for.
+    pub changed: Option<Rc<ValueLine>>,
+    /// Number of changes seen after the time from which they are counted.
+    pub changes: u64,
+}
+
+/// What is known of a field at a time.
+pub struct FieldState {
+    /// The field.
+    pub key: Key,
+    /// The last value seen; `None` if there is none.
+    pub seen: Option<Seen>,
+    /// Why the value is in doubt or, without a value, unknown.
+    pub doubt: Option<String>,
+    /// The record in its run.
+    pub of: Option<Of>,
+}
+
+impl FieldState {
+    /// The name of the PV: the record for VAL, or `record.FIELD`.
+    pub fn pv(&self) -> String {
+        let (_, record, field) = &self.key;
+        match &**field {
+            "VAL" => record.to_string(),
+            field => format!("{record}.{field}"),
+        }
+    }
+
+    /// The properties of the record, for its value field.
+    pub fn properties(&self) -> Option<Rc<Properties>> {
+        let of = self.of.as_ref().filter(|_| &*self.key.2 == "VAL")?;
+        of.run.properties(of.record)
+    }
+
+    /// The value; unknown if it is not known. It may be in doubt.
+    pub fn value(&self) -> &Value {
+        self.seen.as_ref().map_or(&Value::Unknown, |seen| &seen.line.value)
+    }
+
+    /// Whether the value is known for certain.
+    pub fn is_certain(&self) -> bool {
+        let inexact = self.seen.as_ref().is_some_and(|seen| seen.line.inexact);
+        *self.value() != Value::Unknown && self.doubt.is_none() && !inexact
+    }
+}
+
+/// Something that put values in doubt.
+#[derive(Clone)]
+struct Doubt {
+    /// Values last seen before this time are in doubt.
+    until: i64,
+    words: String,
+}
+
+/// A process and what went unseen of it.
+#[derive(Default)]
+struct Process {
+    /// The run that recorded it last, and its number there.
+    of: Option<(Rc<Run>, IocId)>,
+    ended: Option<String>,
+    doubt: Option<Doubt>,
+}
+
+/// The state at a time.
+pub struct State {
+    time: i64,
+    /// Changes after this time are counted, and the last is kept.
+    count_from: Option<i64>,
+    fields: HashMap<Key, Seen>,
+    processes: BTreeMap<Rc<IocProcess>, Process>,
+    runs: HashMap<usize, Doubt>,
+    left_out: HashMap<(Rc<IocProcess>, Rc<str>), Doubt>,
+    chains_left_out: u64,
+    full: bool,
+}
+
+impl State {
+    /// The state at this time (nanoseconds since 1970 UTC), including what happened at it. Nothing is known yet.
+    pub fn at(time: i64) -> State {
+        State {
+            time,
+            count_from: None,
+            fields: HashMap::new(),
+            processes: BTreeMap::new(),
+            runs: HashMap::new(),
+            left_out: HashMap::new(),
+            chains_left_out: 0,
+            full: false,
+        }
+    }
+
+    /// Counts changes after this time, and keeps the last of each field.
+    pub fn counting_from(mut self, time: i64) -> State {
+        self.count_from = Some(time);
+        self
+    }
+
+    /// Number of chains that chain sampling left out before the time.
+    pub fn chains_left_out(&self) -> u64 {
+        self.chains_left_out
+    }
+
+    /// Whether there were more fields than it holds: others are missing.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Takes the next entry of the history. Entries of later times change nothing, unless something went unseen from
+    /// before the time on: so the history must go on for a while after it.
+    pub fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Process { time, process, run, ioc } if time <= self.time => {
+                let known = self.processes.entry(process).or_default();
+                known.of = Some((run, ioc));
+                known.ended = None;
+            }
+            Entry::Process { .. } => {}
+            Entry::Value(line) => match &line.unseen {
+                Some(unseen) => self.unseen(unseen),
+                None if line.time <= self.time => self.value(line),
+                None => {}
+            },
+        }
+    }
+
+    fn value(&mut self, line: ValueLine) {
+        let key = (Rc::clone(&line.process), Rc::clone(&line.record), Rc::clone(&line.field));
+        let before = self.fields.get(&key);
+        if before.is_none() && self.fields.len() >= MAX_FIELDS {
+            self.full = true;
+            return;
+        }
+        let equal = before.and_then(|before| same(&before.line.value, &line.value));
+        let read = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
+        let was_certain = before.is_some_and(|before| self.doubt(&key, before).is_none());
+        let changed_now = equal == Some(false) && was_certain && !read;
+        let (first, set) = match (equal, before) {
+            // as it was, and it can't have been another in between
+            (Some(true), Some(before)) if was_certain => (before.first, before.set),
+            _ => (line.time, (changed_now || line.source == ValueSource::Put).then_some(line.time)),
+        };
+        let counted = self.count_from.is_some_and(|from| line.time > from);
+        let change = counted && equal != Some(true);
+        let changed = match change {
+            true => Some(Rc::new(line.clone())),
+            false => before.and_then(|before| before.changed.clone()),
+        };
+        let changes = before.map_or(0, |before| before.changes) + u64::from(counted && equal == Some(false));
+        let alarm = line.alarm.or(before.and_then(|before| before.alarm));
+        // A chain is kept for the last change only: one for each field would take too much memory.
+        let line = ValueLine { origin: None, ..line };
+        self.fields.insert(key, Seen { line, set, first, alarm, changed, changes });
+    }
+
+    fn unseen(&mut self, unseen: &Unseen) {
+        if unseen.since > self.time || unseen.kind == Kind::Ended && unseen.time > self.time {
+            return;
+        }
+        // What lasts on, or was over only after the time asked for, leaves nothing certain that was seen before it.
+        let until = match unseen.open {
+            true => unseen.since,
+            false => unseen.time.min(self.time),
+        };
+        let until = if unseen.time > self.time { self.time.saturating_add(1) } else { until };
+        let doubt = Doubt { until, words: unseen.words() };
+        match (unseen.kind, &unseen.process, &unseen.record) {
+            (Kind::LeftOut, process, Some(record)) => {
+                self.chains_left_out = self.chains_left_out.saturating_add(unseen.count);
+                if let Some(process) = process.as_ref().filter(|_| self.left_out.len() < MAX_FIELDS) {
+                    self.left_out.insert((Rc::clone(process), Rc::clone(record)), doubt);
+                }
+            }
+            (Kind::LeftOut, ..) => self.chains_left_out = self.chains_left_out.saturating_add(unseen.count),
+            (Kind::Ended, Some(process), _) => {
+                let words = unseen.words();
+                self.processes.entry(Rc::clone(process)).or_default().ended = Some(words);
+                for ((of, ..), seen) in &mut self.fields {
+                    if of == process {
+                        seen.line.value = Value::Unknown;
+                        (seen.line.text, seen.alarm, seen.set) = (None, None, None);
+                    }
+                }
+            }
+            (_, Some(process), _) => {
+                worse(&mut self.processes.entry(Rc::clone(process)).or_default().doubt, doubt);
+            }
+            (_, None, _) => {
+                let mut known = self.runs.remove(&unseen.run);
+                worse(&mut known, doubt);
+                known.into_iter().for_each(|known| drop(self.runs.insert(unseen.run, known)));
+            }
+        }
+    }
+
+    /// Why a value is in doubt.
+    fn doubt(&self, (process, record, _): &Key, seen: &Seen) -> Option<&Doubt> {
+        let of = self.processes.get(process);
+        let run = of.and_then(|of| of.of.as_ref()).map(|(run, _)| super::names::address(run));
+        let of_run = run.and_then(|run| self.runs.get(&run));
+        let left = |record: &Rc<str>| self.left_out.get(&(Rc::clone(process), Rc::clone(record)));
+        let of_root = seen.line.root.as_ref().and_then(left);
+        [of.and_then(|of| of.doubt.as_ref()), of_run, left(record), of_root]
+            .into_iter()
+            .flatten()
+            .filter(|doubt| doubt.until > seen.line.time)
+            .max_by_key(|doubt| doubt.until)
+    }
+
+    /// All fields that were seen, and the value fields of all records that the filter selects, in order of their names.
+    /// If a record was in several processes one after the other, only in the last.
+    pub fn fields(&self, filter: &Filter) -> Vec<FieldState> {
+        let mut all: BTreeMap<Key, FieldState> = BTreeMap::new();
+        for (key, seen) in &self.fields {
+            let ended = self.processes.get(&key.0).and_then(|process| process.ended.as_ref());
+            let doubt = match (&seen.line.value, ended) {
+                (_, Some(ended)) => Some(ended.clone()),
+                (Value::Unknown, None) => Some("a put with an unknown result wrote it".to_owned()),
+                (_, None) => {
+                    self.doubt(key, seen).map(|doubt| format!("may have changed since: {}", doubt.words))
+                }
+            };
+            let (seen, of) = (Some(seen.clone()), seen.line.of.clone());
+            all.insert(key.clone(), FieldState { key: key.clone(), seen, doubt, of });
+        }
+        let value: Rc<str> = "VAL".into();
+        for (process, about) in &self.processes {
+            let Some((run, ioc)) = &about.of else { continue };
+            let context = run.context();
+            for record in context.records().filter(|record| record.ioc == *ioc) {
+                let wanted = filter.field(record.name, "VAL") && filter.place(&process.host, &process.ioc);
+                if !wanted || !has_value(&context, record.id) || all.len() >= MAX_FIELDS {
+                    continue;
+                }
+                let key = (Rc::clone(process), Rc::from(record.name), Rc::clone(&value));
+                let doubt = about.ended.clone().unwrap_or_else(|| "it was not seen before".to_owned());
+                let of = Of { run: Rc::clone(run), record: record.id, field: None };
+                all.entry(key.clone()).or_insert(FieldState {
+                    key,
+                    seen: None,
+                    doubt: Some(doubt),
+                    of: Some(of),
+                });
+            }
+        }
+        let gone = self.replaced(&all);
+        all.retain(|(process, record, _), _| !gone.contains(&(Rc::clone(process), Rc::clone(record))));
+        all.into_values().collect()
+    }
+
+    /// Records of processes that have ended, if another process on the host has had them since.
+    fn replaced(&self, all: &BTreeMap<Key, FieldState>) -> HashSet<(Rc<IocProcess>, Rc<str>)> {
+        let mut owners: HashMap<(&str, &str), Vec<&Rc<IocProcess>>> = HashMap::new();
+        for (process, record, _) in all.keys() {
+            let owners = owners.entry((&process.host, record)).or_default();
+            if owners.last().is_none_or(|last| *last != process) {
+                owners.push(process);
+            }
+        }
+        let ended =
+            |process: &IocProcess| self.processes.get(process).is_some_and(|about| about.ended.is_some());
+        let mut gone = HashSet::new();
+        for ((_, record), owners) in owners.into_iter().filter(|(_, owners)| owners.len() > 1) {
+            let last = owners.iter().max_by_key(|process| (!ended(process), process.start));
+            for process in owners.iter().filter(|process| ended(process) && Some(*process) != last) {
+                gone.insert((Rc::clone(process), Rc::from(record)));
+            }
+        }
+        gone
+    }
+}
+
+/// Keeps the doubt that concerns more values.
+fn worse(known: &mut Option<Doubt>, doubt: Doubt) {
+    if known.as_ref().is_none_or(|known| known.until <= doubt.until) {
+        *known = Some(doubt);
+    }
+}
+
+impl Seen {
+    /// The origin of the last change, if it was asked for.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.changed.as_ref()?.origin.as_ref()
+    }
+}

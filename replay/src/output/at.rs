@@ -1,0 +1,142 @@
+//! Values at a time, a row for each PV.
+
+use super::rows::{self, Row};
+use super::wording::age::age;
+use crate::model::enum_strings::{self, severity_name, status_name};
+use crate::model::state::{FieldState, Seen};
+use crate::model::value;
+use crate::output::format::Format;
+use crate::time::Zone;
+use iocrec_log::event::Value;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// The formats; the first is the default.
+pub static FORMATS: [Format<AtRow>; 3] = rows::formats();
+
+/// Names of all formats of values at a time.
+pub fn format_names() -> Vec<&'static str> {
+    let rows = FORMATS.iter().map(|format| format.name);
+    rows.chain(super::settings::FORMATS.iter().map(|format| format.name)).collect()
+}
+
+/// A field at a time.
+pub struct AtRow {
+    /// The time, nanoseconds since 1970 UTC.
+    pub time: i64,
+    /// The field.
+    pub field: FieldState,
+}
+
+/// A field as a JSON line. Keys are null where nothing is known.
+#[derive(Serialize)]
+pub struct Line {
+    time: String,
+    host: Option<String>,
+    ioc: Option<String>,
+    pv: String,
+    record: String,
+    field: String,
+    value: serde_json::Value,
+    text: Option<String>,
+    severity: Option<&'static str>,
+    status: Option<&'static str>,
+    /// `yes`, `doubt` or `no`.
+    known: &'static str,
+    doubt: Option<String>,
+    set: Option<String>,
+    first: Option<String>,
+    seen: Option<String>,
+    age: Option<f64>,
+    source: Option<&'static str>,
+    inexact: bool,
+    cut: Option<bool>,
+    units: Option<String>,
+    description: Option<String>,
+    precision: Option<i32>,
+}
+
+/// `yes`, `doubt` or `no`.
+pub fn known(field: &FieldState) -> &'static str {
+    match (field.value(), field.is_certain()) {
+        (Value::Unknown, _) => "no",
+        (_, true) => "yes",
+        (_, false) => "doubt",
+    }
+}
+
+impl Row for AtRow {
+    type Line<'a> = Line;
+
+    fn line<'a>(&'a self, zone: &'a Zone) -> Line {
+        let field = &self.field;
+        let (process, record, name) = &field.key;
+        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let seen = field.seen.as_ref().filter(|_| *field.value() != Value::Unknown);
+        let properties = field.properties();
+        let time = |time: i64| zone.format(time, 9);
+        Line {
+            time: time(self.time),
+            host: some(&process.host),
+            ioc: some(&process.ioc),
+            pv: field.pv(),
+            record: record.to_string(),
+            field: name.to_string(),
+            value: value::json(field.value()),
+            text: seen.and_then(|seen| seen.line.text.clone()),
+            severity: seen.and_then(|seen| Some(severity_name(seen.alarm?.0))),
+            status: seen.and_then(|seen| Some(status_name(seen.alarm?.1))),
+            known: known(field),
+            doubt: field.doubt.clone(),
+            set: seen.and_then(|seen| seen.set).map(time),
+            first: seen.map(|seen| time(seen.first)),
+            seen: seen.map(|seen| time(seen.line.time)),
+            age: seen.and_then(|seen| seen.set).map(|set| self.time.saturating_sub(set) as f64 / 1e9),
+            source: seen.map(|seen| seen.line.source.name()),
+            inexact: seen.is_some_and(|seen| seen.line.inexact),
+            cut: seen.and_then(|seen| seen.line.cut),
+            units: properties.as_ref().and_then(|properties| some(&properties.units)),
+            description: properties.as_ref().and_then(|properties| some(&properties.description)),
+            precision: properties.and_then(|properties| properties.precision),
+        }
+    }
+
+    /// `PV  VALUE  ALARM  AGE  IOC  DOUBT`: parts of varying length are padded to their usual width.
+    fn text(&self, _: &Zone) -> String {
+        let field = &self.field;
+        let ioc = if field.key.0.ioc.is_empty() { "-" } else { &field.key.0.ioc };
+        let seen = field.seen.as_ref().filter(|_| *field.value() != Value::Unknown);
+        let alarm = seen.and_then(|seen| seen.alarm);
+        let alarm = alarm.map_or(String::new(), |(severity, status)| enum_strings::alarm(severity, status));
+        let age = seen.map_or(String::new(), |seen| self.age(seen));
+        let mut text = format!("{:<24}  {:<20}  {alarm:<14}  {age:<16}  {ioc:<10}", field.pv(), shown(field));
+        if let Some(doubt) = &field.doubt {
+            let _ = write!(text, "  {doubt}");
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+}
+
+impl AtRow {
+    /// For how long the field had had its value.
+    fn age(&self, seen: &Seen) -> String {
+        match seen.set {
+            Some(set) => age(self.time.saturating_sub(set)),
+            // It was there when it was first seen; nobody knows for how long.
+            None => format!("over {}", age(self.time.saturating_sub(seen.first))),
+        }
+    }
+}
+
+/// The value with its text and units; `unknown` if it is not known, with a question mark if it is in doubt.
+pub fn shown(field: &FieldState) -> String {
+    let Some(seen) = field.seen.as_ref().filter(|_| *field.value() != Value::Unknown) else {
+        return "unknown".to_owned();
+    };
+    let mut text = super::values::text::shown(&seen.line);
+    if field.doubt.is_some() {
+        text.push_str(" ?");
+    }
+    text
+}

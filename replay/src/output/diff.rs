@@ -1,0 +1,173 @@
+//! Differences between two times, a row for each PV that had another value, or is unknown at one of them.
+
+use super::at::{known, shown};
+use super::rows::{self, Row};
+use super::wording::origin;
+use crate::model::history::ValueLine;
+use crate::model::state::FieldState;
+use crate::model::value::{self, same};
+use crate::output::format::Format;
+use crate::time::Zone;
+use iocrec_log::event::Value;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+/// The formats; the first is the default.
+pub static FORMATS: [Format<DiffRow>; 3] = rows::formats();
+
+/// A field at two times.
+pub struct DiffRow {
+    /// At the first time; `None` if it was not known to exist.
+    pub before: Option<FieldState>,
+    /// At the second.
+    pub after: Option<FieldState>,
+}
+
+/// A field as a JSON line. Keys are null where nothing is known.
+#[derive(Serialize)]
+pub struct Line {
+    host: Option<String>,
+    ioc: Option<String>,
+    pv: String,
+    record: String,
+    field: String,
+    before: serde_json::Value,
+    before_text: Option<String>,
+    /// `yes`, `doubt` or `no`.
+    before_known: &'static str,
+    before_doubt: Option<String>,
+    after: serde_json::Value,
+    after_text: Option<String>,
+    after_known: &'static str,
+    after_doubt: Option<String>,
+    changes: u64,
+    time: Option<String>,
+    cause: Option<String>,
+    user: Option<String>,
+    client: Option<String>,
+    root: Option<String>,
+    units: Option<String>,
+}
+
+/// Kinds of differences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// It had different values, though one may be in doubt.
+    Changed,
+    /// It is unknown at one of the times.
+    Unknown,
+    /// It had the same value, but another one in between.
+    Back,
+    /// It had the same value, if what went unseen did not change it.
+    Doubtful,
+    /// It had the same value.
+    Same,
+    /// It is unknown at both times.
+    Nothing,
+}
+
+impl DiffRow {
+    fn either(&self) -> Option<&FieldState> {
+        self.after.as_ref().or(self.before.as_ref())
+    }
+
+    /// What is different.
+    pub fn difference(&self) -> Difference {
+        let value =
+            |field: &Option<FieldState>| field.as_ref().map_or(Value::Unknown, |field| field.value().clone());
+        let is_new_process = match (&self.before, &self.after) {
+            (Some(before), Some(after)) => before.key.0 != after.key.0,
+            _ => false,
+        };
+        let changes =
+            self.after.as_ref().and_then(|after| after.seen.as_ref()).map_or(0, |seen| seen.changes);
+        let certain = |field: &Option<FieldState>| field.as_ref().is_some_and(FieldState::is_certain);
+        match (value(&self.before), value(&self.after)) {
+            (Value::Unknown, Value::Unknown) => Difference::Nothing,
+            (Value::Unknown, _) | (_, Value::Unknown) => Difference::Unknown,
+            (before, after) if same(&before, &after) == Some(false) => Difference::Changed,
+            _ if changes > 0 || is_new_process => Difference::Back,
+            _ if certain(&self.before) && certain(&self.after) => Difference::Same,
+            _ => Difference::Doubtful,
+        }
+    }
+
+    /// The line of the last change in between.
+    fn changed(&self) -> Option<&Rc<ValueLine>> {
+        self.after.as_ref()?.seen.as_ref()?.changed.as_ref()
+    }
+
+    fn changes(&self) -> u64 {
+        self.after.as_ref().and_then(|after| after.seen.as_ref()).map_or(0, |seen| seen.changes)
+    }
+}
+
+impl Row for DiffRow {
+    type Line<'a> = Line;
+
+    fn line<'a>(&'a self, zone: &'a Zone) -> Line {
+        let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let text = |field: &Option<FieldState>| field.as_ref()?.seen.as_ref()?.line.text.clone();
+        let json = |field: &Option<FieldState>| {
+            field.as_ref().map_or(serde_json::Value::Null, |field| value::json(field.value()))
+        };
+        let doubt = |field: &Option<FieldState>| field.as_ref().and_then(|field| field.doubt.clone());
+        let known = |field: &Option<FieldState>| field.as_ref().map_or("no", known);
+        let key = self.either().map(|field| &field.key);
+        let changed = self.changed();
+        let origin = changed.and_then(|line| line.origin.as_ref());
+        let put = origin.and_then(origin::put);
+        let properties = self.either().and_then(FieldState::properties);
+        Line {
+            host: key.and_then(|(process, ..)| some(&process.host)),
+            ioc: key.and_then(|(process, ..)| some(&process.ioc)),
+            pv: self.either().map(FieldState::pv).unwrap_or_default(),
+            record: key.map(|(_, record, _)| record.to_string()).unwrap_or_default(),
+            field: key.map(|(.., field)| field.to_string()).unwrap_or_default(),
+            before: json(&self.before),
+            before_text: text(&self.before),
+            before_known: known(&self.before),
+            before_doubt: doubt(&self.before),
+            after: json(&self.after),
+            after_text: text(&self.after),
+            after_known: known(&self.after),
+            after_doubt: doubt(&self.after),
+            changes: self.changes(),
+            time: changed.map(|line| zone.format(line.time, 9)),
+            cause: origin.map(origin::cause),
+            user: put.as_ref().and_then(|put| put.user.clone()),
+            client: put.and_then(|put| put.client),
+            root: origin.and_then(origin::root),
+            units: properties.and_then(|properties| some(&properties.units)),
+        }
+    }
+
+    /// `PV  BEFORE -> AFTER  IOC  CHANGES, the last at TIME: CAUSE`.
+    fn text(&self, zone: &Zone) -> String {
+        let side = |field: &Option<FieldState>| field.as_ref().map_or("unknown".to_owned(), shown);
+        let pv = self.either().map(FieldState::pv).unwrap_or_default();
+        let ioc = self.either().map_or("", |field| &field.key.0.ioc);
+        let ioc = if ioc.is_empty() { "-" } else { ioc };
+        let change = format!("{} -> {}", side(&self.before), side(&self.after));
+        let mut text = format!("{pv:<24}  {change:<32}  {ioc:<10}");
+        match (self.changes(), self.changed()) {
+            (_, None) => {}
+            (0 | 1, Some(last)) => {
+                let _ =
+                    write!(text, "  at {}: {}", zone.format(last.time, 3), super::values::text::source(last));
+            }
+            (count, Some(last)) => {
+                let (time, source) = (zone.format(last.time, 3), super::values::text::source(last));
+                let _ = write!(text, "  {count} changes, the last at {time}: {source}");
+            }
+        }
+        for (when, field) in [("before", &self.before), ("after", &self.after)] {
+            if let Some(doubt) = field.as_ref().and_then(|field| field.doubt.as_ref()) {
+                let _ = write!(text, "  ({when}: {doubt})");
+            }
+        }
+        text.truncate(text.trim_end().len());
+        text
+    }
+}

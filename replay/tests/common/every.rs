@@ -1,0 +1,93 @@
+//! Every command that iocreplay has, by its own `--help`, in each of its formats: so that no test forgets a new one.
+
+use super::{iocreplay, outcome};
+
+/// What commands are asked for in addition to their logs, and further options worth a run of their own. A command that
+/// needs more than its logs has a row here; tests fail until it has.
+const OPERANDS: [(&str, &[&[&str]]); 4] = [
+    ("why", &[&["PV"], &["PV", "--at", "TIME"]]),
+    ("values", &[&["PV"], &["*", "--until", "TIME"]]),
+    ("at", &[&["TIME"]]),
+    ("diff", &[&["1990-01-01", "TIME"], &["TIME", "2262-01-01"]]),
+];
+
+/// Options of commands that are run with them as well.
+const OPTIONS: [(&str, &[&str]); 6] = [
+    ("alarms", &["--all", "--severity", "MAJOR"]),
+    ("top", &["-n", "0"]),
+    ("puts", &["--all"]),
+    ("puts", &["--since", "TIME", "--pv", "*", "--exclude", "*.DESC", "--user", "*", "--client", "*"]),
+    ("traces", &["--since", "TIME", "--pv", "*:*"]),
+    ("info", &["--utc"]),
+];
+
+/// The names of all commands.
+pub fn names() -> Vec<String> {
+    let (code, help, _) = outcome(iocreplay(["--help"]).output().unwrap());
+    assert_eq!(code, 0);
+    let listed = help.split("Commands:\n").nth(1).expect("a list of commands");
+    let names = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names: Vec<String> =
+        names.filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect();
+    assert!(names.len() >= 7, "{help}");
+    names
+}
+
+/// The formats of a command: what it says when it is asked for one that it does not have. None for a command with `--json`.
+fn formats(name: &str) -> Vec<Vec<String>> {
+    let (code, _, err) = outcome(iocreplay([name, "--format", "?", "log"]).output().unwrap());
+    assert_eq!(code, 2, "{name}: {err}");
+    let words = |options: &[&str]| options.iter().map(ToString::to_string).collect();
+    let Some(choice) = err.split("choose ").nth(1) else {
+        let (_, help, _) = outcome(iocreplay([name, "--help"]).output().unwrap());
+        let has_json = help.lines().any(|line| line.trim_start().starts_with("--json"));
+        return if has_json { vec![vec![], words(&["--json"])] } else { vec![vec![]] };
+    };
+    let choice = choice.split(';').next().unwrap_or_default().replace(" or ", ", ");
+    choice.split(',').map(|format| words(&["--format", format.trim()])).collect()
+}
+
+/// Every command in each of its formats and with further options, on a log, about this PV and this time.
+pub fn every(log: &str, pv: &str, time: &str) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for name in names() {
+        let own = |table: &[(&str, &[&str])]| -> Vec<Vec<String>> {
+            let rows = table.iter().filter(|(of, _)| *of == name).map(|(_, words)| filled(words, pv, time));
+            rows.collect()
+        };
+        let operands = OPERANDS.iter().find(|(of, _)| *of == name).map_or(vec![vec![]], |(_, lists)| {
+            lists.iter().map(|words| filled(words, pv, time)).collect::<Vec<_>>()
+        });
+        let formats = formats(&name);
+        for operands in &operands {
+            for format in &formats {
+                all.push(
+                    [vec![name.clone()], operands.clone(), vec![log.to_owned()], format.clone()].concat(),
+                );
+            }
+        }
+        for options in own(&OPTIONS) {
+            let last = formats.last().cloned().unwrap_or_default();
+            all.push([vec![name.clone()], operands[0].clone(), vec![log.to_owned()], options, last].concat());
+        }
+    }
+    all
+}
+
+/// Every command once, in the last of its formats.
+pub fn every_once(log: &str, pv: &str, time: &str) -> Vec<Vec<String>> {
+    let mut last = std::collections::BTreeMap::new();
+    for words in every(log, pv, time) {
+        last.insert(words[0].clone(), words);
+    }
+    last.into_values().collect()
+}
+
+fn filled(words: &[&str], pv: &str, time: &str) -> Vec<String> {
+    let word = |word: &&str| match *word {
+        "PV" => pv.to_owned(),
+        "TIME" => time.to_owned(),
+        word => word.to_owned(),
+    };
+    words.iter().map(word).collect()
+}
