@@ -5,7 +5,6 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values alarms last clients iocs records report --help --version' -- "$current")
         mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms last clients iocs records report --help --version' -- "$current")
         return
     fi
@@ -184,8 +183,6 @@ _iocreplay() {
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
-    records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output' ;;
     records) options='--help --format --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     report) options='--help --since --until --ioc --host --utc --no-limit -o --output' ;;
@@ -196,7 +193,6 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | alarms | last | clients | iocs | records | report) compopt -o default ;;
     info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | last | clients | iocs | records | report) compopt -o default ;;
     *) ;;
     esac

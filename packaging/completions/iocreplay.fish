@@ -195,7 +195,6 @@ complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l no-limit -d 'r
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'write JSON instead of text'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l format -x -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l ioc -x -d 'only IOCs whose names match'
