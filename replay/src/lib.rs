@@ -46,6 +46,7 @@ pub mod out;
 pub mod output;
 pub mod processes;
 pub mod program;
+pub mod progress;
 mod puts;
 pub mod scan;
 pub mod states;

@@ -4,7 +4,7 @@
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
 use crate::output::rows::Shape;
-use crate::terminal::Terminal;
+use crate::terminal::{progress, Terminal};
 use crate::time::relative::{refers_to_log, Reference};
 use crate::time::{Boundary, Zone};
 use crate::{Logs, OpenOptions};
@@ -93,6 +93,7 @@ option_group! { $
 impl TimeZone {
     /// The zone. If the requested one is unknown, reports that and returns UTC.
     pub fn zone(&self) -> Zone {
+        progress::in_utc(self.utc);
         if self.utc {
             return Zone::utc();
         }

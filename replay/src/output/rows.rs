@@ -25,6 +25,14 @@ pub trait Row {
 
     /// Its line of text.
     fn text(&self, zone: &Zone) -> String;
+
+    /// Writes that line; some show a part of it in a style.
+    ///
+    /// # Errors
+    /// If the output can't be written.
+    fn write_text(&self, out: &mut Out, zone: &Zone) -> io::Result<()> {
+        line!(out, "{}", self.text(zone))
+    }
 }
 
 /// The three formats of a listing: `text`, the default, `jsonl` and `csv`.
@@ -54,7 +62,7 @@ struct Text<'a, T> {
 
 impl<T: Row> Writer<T> for Text<'_, T> {
     fn write(&mut self, out: &mut Out, row: &T) -> io::Result<()> {
-        line!(out, "{}", row.text(self.zone))
+        row.write_text(out, self.zone)
     }
 }
 
