@@ -224,7 +224,8 @@ impl Origins {
         let numbers = self.names.get(name).map(Vec::as_slice).unwrap_or_default();
         let last = |number: &Number| {
             let changes = self.records.get(*number)?.changes.iter();
-            let earlier = changes.filter(|change| change.begin <= begin && change.end <= begin + SKEW);
+            let earlier =
+                changes.filter(|change| change.begin <= begin && change.end <= begin.saturating_add(SKEW));
             earlier.max_by_key(|change| change.begin)
         };
         let mut found: Vec<&Change> = numbers.iter().filter_map(last).collect();
