@@ -109,6 +109,10 @@ fn states() -> Vec<(&'static str, u16, Value, Value)> {
         ("LI:NAMES", STRING, json!(["north", "", "south, east"]), json!(["x"])),
         ("LI:BYTES", CHAR, json!([1, 2, 7]), json!([9])),
         ("LI:PHASE:SP", DOUBLE, json!(1e-7), json!(30.0)),
+        // which nothing was ever written to
+        ("LI:SPARE1", DOUBLE, Value::Null, json!(9.5)),
+        ("LI:SPARE4", STRING, Value::Null, json!("Out")),
+        ("LI:SPARE6", DOUBLE, Value::Null, json!([1.0, 2.0])),
     ]
 }
 
@@ -128,7 +132,7 @@ fn the_ioc_gets_back_what_it_had() {
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     let mut client = rig.client("libca", &[PORT], &[]);
     rig.wait_until_recording(&mut client, "LI:SHELL", "both");
-    for (pv, dbr, value, _) in states() {
+    for (pv, dbr, value, _) in states().into_iter().filter(|(_, _, value, _)| !value.is_null()) {
         client.put(pv, dbr, value, NOTIFY);
     }
     let before = values(&mut client);
@@ -141,7 +145,8 @@ fn the_ioc_gets_back_what_it_had() {
     wait_until("the log has the outcome of all puts", || {
         let done =
             |line: &&Value| line["status"] == "ok" && !line["new"].is_null() && line["pv"] != "LI:SHELL";
-        rig.puts(&[]).iter().filter(done).count() == 2 * states().len()
+        let first = states().iter().filter(|(_, _, value, _)| !value.is_null()).count();
+        rig.puts(&[]).iter().filter(done).count() == first + states().len()
     });
     assert!(recorder.stop().success(), "{}", recorder.errors());
 
