@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms clients iocs records report --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms last clients iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -33,6 +33,8 @@ _iocreplay() {
         'diff --output' | \
         'alarms -o' | \
         'alarms --output' | \
+        'last -o' | \
+        'last --output' | \
         'clients -o' | \
         'clients --output' | \
         'iocs -o' | \
@@ -123,6 +125,9 @@ _iocreplay() {
         'alarms --client' | \
         'alarms --ioc' | \
         'alarms --host' | \
+        'last --until' | \
+        'last --ioc' | \
+        'last --host' | \
         'clients --format' | \
         'clients --since' | \
         'clients --until' | \
@@ -155,7 +160,7 @@ _iocreplay() {
     verify) options='--help --json --utc --no-limit -o --output' ;;
     puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    why) options='--help --at --since --ioc --host --json --utc --no-limit -o --output' ;;
+    why) options='--help --alarm --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
@@ -163,6 +168,7 @@ _iocreplay() {
     at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
     records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
@@ -174,7 +180,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | clients | iocs | records | report) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | last | clients | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

@@ -15,6 +15,7 @@ complete -c iocreplay -n __fish_use_subcommand -a values -d 'Show every value th
 complete -c iocreplay -n __fish_use_subcommand -a at -d 'Show the values of all PVs at a time, each with its age and alarm, and those that are not known'
 complete -c iocreplay -n __fish_use_subcommand -a diff -d 'Show which PVs had other values at one time than at another'
 complete -c iocreplay -n __fish_use_subcommand -a alarms -d 'Show how alarms changed'
+complete -c iocreplay -n __fish_use_subcommand -a last -d 'Show the last minute of an IOC on one screen'
 complete -c iocreplay -n __fish_use_subcommand -a clients -d 'Show the Channel Access clients'
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a records -d 'List the records of the IOCs that were recorded'
@@ -62,6 +63,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l no-limit -d 're
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -F
 
+complete -c iocreplay -n '__fish_seen_subcommand_from why' -l alarm -d 'the last change of its alarm instead of its value'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l at -x -d 'the last change before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l ioc -x -d 'only IOCs whose names match'
@@ -161,6 +163,15 @@ complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l utc -d 'read an
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l format -x -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l channels -d 'list the names of the channels, too'
