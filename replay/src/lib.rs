@@ -48,6 +48,7 @@ pub mod processes;
 pub mod program;
 mod puts;
 pub mod scan;
+pub mod snapshots;
 pub mod states;
 mod suggest;
 pub mod summary;

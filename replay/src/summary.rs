@@ -6,6 +6,7 @@ use crate::model::clock::SetLater;
 use crate::names::{linkage_name, source_name, tier_name};
 use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
+use crate::snapshots::{Ends, Snapshots};
 use crate::time::Zone;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Class, Event, Fact, Ioc, Loss};
@@ -81,6 +82,9 @@ pub(crate) struct IocInfo {
     pub(crate) ended: bool,
     /// Times during which its hits were recorded.
     pub(crate) attached: Vec<Attached>,
+    /// Snapshots of its records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) snapshots: Option<Snapshots>,
 }
 
 #[derive(Serialize)]
@@ -189,6 +193,7 @@ struct Builder {
     text: usize,
     ended: HashSet<u32>,
     spans: Spans,
+    snapshots: Ends,
     losses: BTreeMap<(&'static str, String), Lost>,
     marks: Vec<(i64, String)>,
     thinned: ChainsLeftOut,
@@ -236,6 +241,7 @@ impl Builder {
         }
         let Some(wall) = self.context.wall(event.time) else { return };
         self.spans.take(event.time, &event.fact, &self.context);
+        self.snapshots.take(wall, &event.fact);
         match &event.fact {
             Fact::Ioc(ioc) if self.iocs.len() < MAX_LISTED && self.has_room(ioc_text(ioc)) => {
                 self.iocs.insert(ioc.id, Ioc::clone(ioc));
@@ -302,6 +308,7 @@ impl Builder {
             records: self.records.get(&ioc.id).map_or(0, HashSet::len),
             ended: self.ended.contains(&ioc.id),
             attached: self.spans.attached(ioc.id, zone),
+            snapshots: self.snapshots.of(ioc.id, zone),
             linkage: linkage_name(ioc.linkage),
             name: ioc.name,
             pid: ioc.pid,
