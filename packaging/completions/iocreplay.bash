@@ -25,6 +25,7 @@ _iocreplay() {
         'profile --output' | \
         'graph -o' | \
         'graph --output' | \
+        'values --svg' | \
         'values -o' | \
         'values --output' | \
         'at -o' | \
@@ -46,12 +47,15 @@ _iocreplay() {
         compopt -o default
         return
         ;;
-    'puts --format' | \
-        'values --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
+    'puts --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caputlog caputlog-json caput' -- "$current")
         return
         ;;
-    'puts --since' | \
+    'puts --level' | \
+        'puts --burst' | \
+        'puts --prefix' | \
+        'puts --metadata' | \
+        'puts --since' | \
         'puts --until' | \
         'puts --pv' | \
         'puts --exclude' | \
@@ -105,12 +109,10 @@ _iocreplay() {
         'values --until' | \
         'values --ioc' | \
         'values --host' | \
-        'at --format' | \
         'at --pv' | \
         'at --exclude' | \
         'at --ioc' | \
         'at --host' | \
-        'diff --format' | \
         'diff --pv' | \
         'diff --exclude' | \
         'diff --ioc' | \
@@ -137,8 +139,10 @@ _iocreplay() {
         'clients --client' | \
         'clients --ioc' | \
         'clients --host' | \
+        'iocs --format' | \
         'iocs --ioc' | \
         'iocs --host' | \
+        'records --format' | \
         'records --pv' | \
         'records --exclude' | \
         'records --ioc' | \
@@ -154,24 +158,33 @@ _iocreplay() {
         mapfile -t COMPREPLY < <(compgen -W 'text otlp' -- "$current")
         return
         ;;
+    'values --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv databrowser' -- "$current")
+        return
+        ;;
+    'at --format' | \
+        'diff --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
+        return
+        ;;
     esac
     case $command in
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
-    puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
+    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     why) options='--help --alarm --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
+    values) options='--help --format --plot --svg --since --until --ioc --host --utc --no-limit -o --output' ;;
     at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
-    records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
+    iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output' ;;
+    records) options='--help --format --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     report) options='--help --since --until --ioc --host --utc --no-limit -o --output' ;;
     *) return ;;
     esac
