@@ -9,7 +9,7 @@ use crate::scan::{Blocks, Part, Scan};
 use crate::snapshots::{Ends, Snapshots};
 use crate::time::Zone;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Class, Event, Fact, Ioc, Loss};
+use iocrec_log::event::{Class, Event, Fact, Ioc, Loss, SnapshotEnd};
 use iocrec_log::reader::{About, Block, Choice, SegmentFile, Shape};
 use iocrec_log::writer::Pin;
 use serde::Serialize;
@@ -179,11 +179,19 @@ impl RunSummary {
     }
 }
 
-/// Only definitions and notes are read. Hits count, and so does the time of the first and the last of them.
+/// Number of the fact [`SnapshotEnd`].
+const SNAPSHOT_END: u16 = {
+    let end = SnapshotEnd { ioc: 0, since: 0, taken: 0, unread: 0, left: 0, properties_left: 0 };
+    Fact::SnapshotEnd(end).number()
+};
+
+/// Only definitions, notes and ends of snapshots are read. Hits count, and so does the time of the first and the last of
+/// them.
 fn choose(about: &About) -> Choice {
     let only_hits = |about: &About| {
+        let counts = about.contents.as_ref().map(|contents| &contents.counts);
         about.classes.is_some_and(|classes| !classes.definitions() && !classes.notes())
-            && about.contents.is_some()
+            && counts.is_some_and(|counts| counts.iter().all(|(number, _)| *number != SNAPSHOT_END))
     };
     if only_hits(about) {
         Choice::Pass
