@@ -49,6 +49,7 @@ pub mod program;
 pub mod progress;
 mod puts;
 pub mod scan;
+pub mod snapshots;
 pub mod states;
 mod suggest;
 pub mod summary;
