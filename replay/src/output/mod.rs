@@ -2,10 +2,10 @@
 
 pub mod alarms;
 pub mod at;
-pub mod clients;
-pub mod diff;
 pub mod c_number;
 pub mod caput;
+pub mod clients;
+pub mod diff;
 pub mod format;
 pub mod graph;
 pub mod info;
