@@ -6,7 +6,6 @@ _iocreplay() {
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms last clients iocs records report --help --version' -- "$current")
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values alarms iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -26,6 +25,7 @@ _iocreplay() {
         'profile --output' | \
         'graph -o' | \
         'graph --output' | \
+        'values --svg' | \
         'values -o' | \
         'values --output' | \
         'at -o' | \
@@ -109,12 +109,10 @@ _iocreplay() {
         'values --until' | \
         'values --ioc' | \
         'values --host' | \
-        'at --format' | \
         'at --pv' | \
         'at --exclude' | \
         'at --ioc' | \
         'at --host' | \
-        'diff --format' | \
         'diff --pv' | \
         'diff --exclude' | \
         'diff --ioc' | \
@@ -141,8 +139,10 @@ _iocreplay() {
         'clients --client' | \
         'clients --ioc' | \
         'clients --host' | \
+        'iocs --format' | \
         'iocs --ioc' | \
         'iocs --host' | \
+        'records --format' | \
         'records --pv' | \
         'records --exclude' | \
         'records --ioc' | \
@@ -159,6 +159,11 @@ _iocreplay() {
         return
         ;;
     'values --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv databrowser' -- "$current")
+        return
+        ;;
+    'at --format' | \
+        'diff --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;
@@ -172,14 +177,14 @@ _iocreplay() {
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
+    values) options='--help --format --plot --svg --since --until --ioc --host --utc --no-limit -o --output' ;;
     at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
-    records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
+    iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output' ;;
+    records) options='--help --format --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     report) options='--help --since --until --ioc --host --utc --no-limit -o --output' ;;
     *) return ;;
     esac
@@ -189,7 +194,6 @@ _iocreplay() {
     fi
     case $command in
     info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | last | clients | iocs | records | report) compopt -o default ;;
-    info | verify | puts | traces | why | top | profile | graph | values | alarms | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

@@ -123,7 +123,9 @@ complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l no-limit -d 'rea
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from values' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l format -x -a 'text jsonl csv databrowser' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l plot -d 'draw the values on the terminal'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l svg -r -F -d 'draw the values into this SVG file'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l ioc -x -d 'only IOCs whose names match'
@@ -133,7 +135,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from values' -l no-limit -d 're
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from at' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l exclude -x -d 'leave out PVs and records whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l ioc -x -d 'only IOCs whose names match'
@@ -143,7 +145,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from at' -l no-limit -d 'read o
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l format -x -a 'text jsonl csv' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l exclude -x -d 'leave out PVs and records whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l ioc -x -d 'only IOCs whose names match'
@@ -193,7 +195,8 @@ complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l no-limit -d 'r
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from clients' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l host -x -d 'only recorded hosts whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
@@ -201,7 +204,8 @@ complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l no-limit -d 'read
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from records' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from records' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from records' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l exclude -x -d 'leave out PVs and records whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l ioc -x -d 'only IOCs whose names match'

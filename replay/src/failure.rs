@@ -169,7 +169,7 @@ pub fn exit(result: Result<(), Failure>) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Failure::Reported => {}
-        failure => Terminal.report(failure),
+        failure => Terminal.fail(failure),
     }
     match failure {
         Failure::Usage(_) => ExitCode::from(2),

@@ -46,6 +46,7 @@ pub mod out;
 pub mod output;
 pub mod processes;
 pub mod program;
+pub mod progress;
 mod puts;
 mod recent;
 pub mod scan;
@@ -55,6 +56,7 @@ pub mod summary;
 pub mod terminal;
 pub mod time;
 mod values;
+mod width;
 
 pub use alarms::Alarms;
 pub use chains::Chains;

@@ -4,7 +4,8 @@
 //! everything else in a log is hostile until it has passed through here. [`iocrec_log::escape`] has the rules. `Out`
 //! does not implement [`Write`], so `writeln!` to it does not compile; use `line!` and `add!` instead.
 
-use iocrec_log::escape::{push_json, Lines};
+use crate::terminal::style::Style;
+use iocrec_log::escape::{push, push_json, Lines};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use std::fmt::Arguments;
@@ -22,49 +23,87 @@ macro_rules! add {
 pub(crate) use {add, line};
 
 /// Takes lines and JSON, and writes them escaped.
-pub struct Out<'a>(Lines<&'a mut dyn Write>);
+pub struct Out<'a> {
+    lines: Lines<&'a mut dyn Write>,
+    /// Whether parts of lines are shown in their styles.
+    styled: bool,
+    /// Where in the line a style begins.
+    styles: Vec<(usize, Style)>,
+}
 
 impl<'a> Out<'a> {
     /// Writes to `below`.
     pub fn new(below: &'a mut dyn Write) -> Self {
-        Out(Lines::new(below))
+        Out { lines: Lines::new(below), styled: false, styles: Vec::new() }
+    }
+
+    /// Shows parts of lines in their styles from now on, or not. By default they are not.
+    pub fn use_styles(&mut self, styled: bool) {
+        self.styled = styled;
+    }
+
+    /// Shows what is added to the line from now on in this style, until the next call or the end of the line.
+    pub fn style(&mut self, style: Style) {
+        if self.styled {
+            self.styles.push((self.lines.text().len(), style));
+        }
     }
 
     /// Adds to the line.
     pub fn add(&mut self, part: Arguments) {
-        self.0.add(part);
+        self.lines.add(part);
     }
 
     /// The line so far, to add to it; it is escaped when it ends.
     pub fn text(&mut self) -> &mut String {
-        self.0.text()
+        self.lines.text()
     }
 
     /// Adds to the line and ends it.
     pub fn line(&mut self, part: Arguments) -> io::Result<()> {
-        self.0.line(part)
+        self.add(part);
+        self.end()
     }
 
     /// Ends the line.
     pub fn end(&mut self) -> io::Result<()> {
-        self.0.end()
+        if self.styles.is_empty() {
+            return self.lines.end();
+        }
+        let line = std::mem::take(self.lines.text());
+        let mut shown = String::new();
+        let mut styles = std::mem::take(&mut self.styles).into_iter().peekable();
+        push(&mut shown, styles.peek().and_then(|(first, _)| line.get(..*first)).unwrap_or_default());
+        while let Some((from, style)) = styles.next() {
+            // What was added may have been cut off again.
+            let to = styles.peek().map_or(line.len(), |(next, _)| (*next).min(line.len()));
+            let Some(part) = line.get(from..to).filter(|part| !part.is_empty()) else { continue };
+            // The codes are the program's own; what is between them is escaped.
+            let (begin, end) = style.codes(true);
+            shown.push_str(begin);
+            push(&mut shown, part);
+            shown.push_str(end);
+        }
+        shown.push('\n');
+        self.lines.below().write_all(shown.as_bytes())
     }
 
     /// Writes a JSON object on a line of its own.
     pub fn json(&mut self, object: &impl Serialize) -> io::Result<()> {
-        object.serialize(&mut Serializer::with_formatter(self.0.below(), Compact))?;
+        object.serialize(&mut Serializer::with_formatter(self.lines.below(), Compact))?;
         self.end()
     }
 
     /// Writes a JSON object over several lines, for people as well.
     pub fn pretty_json(&mut self, object: &impl Serialize) -> io::Result<()> {
-        object.serialize(&mut Serializer::with_formatter(self.0.below(), Pretty(PrettyFormatter::new())))?;
+        object
+            .serialize(&mut Serializer::with_formatter(self.lines.below(), Pretty(PrettyFormatter::new())))?;
         self.end()
     }
 
     /// Flushes the output.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.lines.flush()
     }
 }
 
@@ -137,6 +176,24 @@ mod tests {
         assert_eq!(serde_json::from_str::<Value>(line).unwrap(), value);
         assert_eq!(serde_json::from_str::<Value>(rest).unwrap(), value);
         assert_eq!(rest.lines().count(), serde_json::to_string_pretty(&value).unwrap().lines().count());
+    }
+
+    #[test]
+    fn only_the_program_gives_parts_a_style() {
+        let print = |styled| {
+            let mut bytes = Vec::new();
+            let mut out = Out::new(&mut bytes);
+            out.use_styles(styled);
+            add!(out, "a\x1b[31m ");
+            out.style(Style::Bad);
+            add!(out, "MAJOR\n");
+            out.style(Style::Plain);
+            line!(out, " b").unwrap();
+            line!(out, "c").unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        assert_eq!(print(false), "a\\x1b[31m MAJOR\\n b\nc\n");
+        assert_eq!(print(true), "a\\x1b[31m \x1b[31mMAJOR\\n\x1b[0m b\nc\n");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! reports nor skips anything. A scan of whole runs decodes some segments ahead, on other threads; a scan of a single
 //! segment, of which only the first blocks may be wanted, does not.
 
+use crate::progress::Share;
+use iocrec_log::clock::can_be_right;
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{About, Ahead, Block, Choice, Damage, ReadError, Segment, SegmentFile};
 use std::collections::VecDeque;
@@ -56,19 +58,29 @@ pub struct Scan {
     segment: Option<Open>,
     /// The segment of the last part.
     file: Option<SegmentFile>,
+    /// Bytes of the segments before, and how far the scan is, which a scan of one segment does not tell.
+    before: u64,
+    share: Option<Share>,
 }
 
 impl Scan {
     /// Scans these segments, in this order, up to the limit of each. Opens nothing before the first part is requested.
     pub fn new<'a>(files: impl IntoIterator<Item = &'a SegmentFile>, blocks: Blocks) -> Self {
-        let files = files.into_iter().cloned().collect();
-        Scan { files, blocks, choose: None, opened: VecDeque::new(), segment: None, file: None }
+        let files: VecDeque<SegmentFile> = files.into_iter().cloned().collect();
+        let share = Some(Share::begin(files.iter().map(|file| file.size).sum()));
+        let (opened, segment, file) = (VecDeque::new(), None, None);
+        Scan { files, blocks, choose: None, opened, segment, file, before: 0, share }
     }
 
     /// From the next segment on, asks before a block is unpacked.
     pub fn choosing(mut self, choose: Arc<Choose>) -> Self {
-        self.choose = Some(choose);
+        self.choose(choose);
         self
+    }
+
+    /// The same.
+    pub fn choose(&mut self, choose: Arc<Choose>) {
+        self.choose = Some(choose);
     }
 
     /// Scans one segment, decoding it only as far as requested.
@@ -79,7 +91,7 @@ impl Scan {
         let mut segment = Segment::open(&file.path)?;
         prepare(&mut segment, file, blocks, None);
         let segment = Some(Open::Here(Box::new(segment)));
-        Ok(Scan { segment, file: Some(file.clone()), ..Scan::new([], blocks) })
+        Ok(Scan { segment, file: Some(file.clone()), share: None, ..Scan::new([], blocks) })
     }
 
     /// The segments that are yet to be opened.
@@ -99,6 +111,8 @@ impl Scan {
             let opened = Ahead::open(&file.path, |segment| prepare(segment, &file, self.blocks, choose));
             self.opened.push_back((opened, file));
         }
+        let before = self.file.take().map_or(0, |file| file.size);
+        self.before = self.before.saturating_add(before);
         let (opened, file) = self.opened.pop_front()?;
         self.file = Some(file);
         Some(match opened {
@@ -112,6 +126,19 @@ impl Scan {
     }
 }
 
+impl Scan {
+    /// Tells how far the scan is.
+    fn tell(&mut self, block: &Block) {
+        let Some(share) = &mut self.share else { return };
+        let header = self.file.as_ref().and_then(|file| file.header);
+        let header = header.filter(|header| can_be_right(header.created_wall));
+        let time = header.zip(block.events.last()).map(|(header, last)| {
+            header.created_wall.saturating_add(last.time.wrapping_sub(header.created) as i64)
+        });
+        share.passed(self.before.saturating_add(block.offset).saturating_add(block.length), time);
+    }
+}
+
 impl Iterator for Scan {
     type Item = Part;
 
@@ -122,7 +149,10 @@ impl Iterator for Scan {
             None => None,
         };
         match found {
-            Some(Ok(block)) => Some(Part::Block(block)),
+            Some(Ok(block)) => {
+                self.tell(&block);
+                Some(Part::Block(block))
+            }
             Some(Err(damage)) => Some(Part::Damage(damage)),
             None => {
                 self.segment = None;

@@ -3,7 +3,8 @@
 
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
-use crate::terminal::Terminal;
+use crate::output::rows::Shape;
+use crate::terminal::{progress, Terminal};
 use crate::time::relative::{refers_to_log, Reference};
 use crate::time::{Boundary, Zone};
 use crate::{Logs, OpenOptions};
@@ -57,6 +58,30 @@ option_group! { $
 }
 
 option_group! { $
+    /// The shape of a listing.
+    pub struct Listing as listing {
+        /// output format: text (default), jsonl (a JSON object on each line) or csv
+        #[argh(option, arg_name = "format", from_str_fn(crate::commands::options::shape))]
+        format: Option<crate::output::rows::Shape>,
+        /// the same as --format jsonl
+        #[argh(switch)]
+        json: bool,
+    }
+}
+
+impl Listing {
+    /// The shape.
+    pub fn shape(&self) -> Shape {
+        self.format.unwrap_or(if self.json { Shape::JsonLines } else { Shape::Text })
+    }
+}
+
+/// The shape of that name.
+pub fn shape(name: &str) -> Result<Shape, String> {
+    Shape::find(name).ok_or_else(|| format!("unknown format '{name}'; choose text, jsonl or csv"))
+}
+
+option_group! { $
     /// The zone of times.
     pub struct TimeZone as time_zone {
         /// read and write times in UTC instead of this machine's zone
@@ -68,6 +93,7 @@ option_group! { $
 impl TimeZone {
     /// The zone. If the requested one is unknown, reports that and returns UTC.
     pub fn zone(&self) -> Zone {
+        progress::in_utc(self.utc);
         if self.utc {
             return Zone::utc();
         }

@@ -38,6 +38,7 @@ pub mod replay;
 pub mod requests;
 pub mod run;
 pub mod selection;
+pub mod series;
 pub mod setting;
 pub mod source;
 pub mod stack;

@@ -299,7 +299,7 @@ impl Source {
     fn fill(&mut self) {
         if let Some((files, blocks, interest)) = self.select.take() {
             if let Some(selection) = Selection::of(&files, blocks, &interest) {
-                self.scan = Scan::new(&files, blocks).choosing(selection.choose());
+                self.scan.choose(selection.choose());
             }
         }
         while !self.gap && self.pending.len() < MAX_PENDING && self.pending_bytes < MAX_PENDING_BYTES {

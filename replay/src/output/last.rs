@@ -252,7 +252,7 @@ struct Part<'a, 'b> {
 
 impl Part<'_, '_> {
     fn line(&mut self, text: &str) -> io::Result<()> {
-        let whole = format!("{:<9}  {text}", std::mem::take(&mut self.name));
+        let whole = format!("{:<10}  {text}", std::mem::take(&mut self.name));
         let mut shown: String = whole.chars().take(COLUMNS).collect();
         if shown.len() < whole.len() {
             shown.truncate(shown.char_indices().nth(COLUMNS - 3).map_or(shown.len(), |(at, _)| at));
@@ -338,7 +338,7 @@ fn missing(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
 }
 
 fn begun(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
-    let mut part = Part { out, name: "begun" };
+    let mut part = Part { out, name: "unfinished" };
     let mut lines: Vec<String> = last.begun.iter().map(|begun| begun_text(begun, last.end, zone)).collect();
     for unanswered in &last.unanswered {
         let put = &unanswered.put;
@@ -352,10 +352,14 @@ fn begun(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
 }
 
 fn begun_text(begun: &Begun, end: i64, zone: &Zone) -> String {
-    let mut text = format!("{} {}: not seen to complete", clock(begun.time, zone), begun.record);
-    let _ = write!(text, ", {} before", ago(begun.time, end));
+    let mut text = format!(
+        "{} {}: begun {} before the end",
+        clock(begun.time, zone),
+        begun.record,
+        ago(begun.time, end)
+    );
     if begun.waits {
-        text.push_str(", had asked for a delay");
+        text.push_str(", asked for a delay");
     } else if begun.active {
         text.push_str(", was seen active");
     }

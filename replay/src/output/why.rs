@@ -5,6 +5,7 @@ mod sources;
 pub use self::sources::{Lead, Link, MAX_SOURCES};
 
 use self::sources::Meanwhile;
+use super::wording::alarm;
 use super::wording::cause::cause;
 use super::wording::put::{change, who};
 use crate::filter::{Filter, Pattern};
@@ -14,7 +15,7 @@ use crate::model::enum_strings::{self, severity_name};
 use crate::model::putlog::{ioc_of_span, root_put, PutLine};
 use crate::model::run::{field_name, has_value, record_name};
 use crate::model::value;
-use crate::out::{line, Out};
+use crate::out::{add, line, Out};
 use crate::time::Zone;
 use epics::Pv;
 use iocrec_log::event::Value;
@@ -407,6 +408,9 @@ pub struct Step {
     severity: Option<&'static str>,
     #[serde(skip)]
     text: String,
+    /// The alarm's severity and status, if any.
+    #[serde(skip)]
+    alarm: Option<(u16, u16)>,
 }
 
 /// Adds the steps from the chain's root to span `number`. If that is a CA link, returns the chain that it leads to, and
@@ -463,6 +467,7 @@ fn step(chain: &Chain, number: usize, span: &Span, link: Option<&str>, zone: &Zo
         value: serde_json::Value::Null,
         severity: None,
         text: String::new(),
+        alarm: None,
     };
     match &span.kind {
         SpanKind::Put(put) => {
@@ -507,8 +512,7 @@ fn step(chain: &Chain, number: usize, span: &Span, link: Option<&str>, zone: &Zo
                     enum_strings::push(&mut step.text, word.as_deref());
                 }
                 if completed.severity != 0 {
-                    step.text.push(' ');
-                    step.text.push_str(&enum_strings::alarm(completed.severity, completed.status));
+                    step.alarm = Some((completed.severity, completed.status));
                 }
             }
         }
@@ -613,7 +617,9 @@ impl Answer {
             line!(out, "Begun by: {begun_by}")?;
         }
         for (depth, step) in self.chain.iter().enumerate() {
-            line!(out, "  {}  {:indent$}{}", step.time, "", step.text, indent = 2 * depth.min(40))?;
+            add!(out, "  {}  {:indent$}{}", step.time, "", step.text, indent = 2 * depth.min(40));
+            step.alarm.inspect(|(severity, status)| alarm::push(out, *severity, *status));
+            line!(out)?;
         }
         for step in &self.read {
             line!(out, "Input: {}  {}", step.time, step.text)?;

@@ -5,9 +5,9 @@
 //! it, under another name, which then replaces it.
 
 use crate::failure::{Conflict, Failure, UsageError};
-use crate::terminal;
+use crate::terminal::{self, progress};
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// File name extension of a segment.
@@ -16,7 +16,12 @@ const SEGMENT: &str = ".iocrec";
 /// Destination of the answer.
 pub enum Destination {
     /// Standard output.
-    Standard(io::StdoutLock<'static>),
+    Standard {
+        /// Standard output.
+        out: io::StdoutLock<'static>,
+        /// Whether it may be seen on a terminal: it is one, or a pager's pipe.
+        seen: bool,
+    },
     /// A device or a pipe.
     Device(File),
     /// A file.
@@ -34,7 +39,7 @@ pub struct Beside {
 impl Destination {
     /// Opens the file given with `-o`, if any. `logs` are the logs that will be read.
     pub fn open(named: Option<&Path>, logs: &[PathBuf]) -> Result<Destination, Failure> {
-        let Some(path) = named else { return Ok(Destination::Standard(terminal::standard())) };
+        let Some(path) = named else { return Ok(Destination::standard()) };
         let failed = |error| Failure::output(error, Some(path));
         let about = fs::metadata(path);
         // Follow a symbolic link to its target, so that the link stays. A dangling one is replaced.
@@ -51,10 +56,20 @@ impl Destination {
         }
     }
 
+    fn standard() -> Destination {
+        let out = terminal::standard();
+        Destination::Standard { seen: !is_stored(&out), out }
+    }
+
+    /// Whether it is a terminal.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Destination::Standard { out, .. } if out.is_terminal())
+    }
+
     /// Finishes the output. `whole`: it is complete; otherwise it replaces the file only if it is not empty.
     pub fn close(self, whole: bool) -> io::Result<()> {
         match self {
-            Destination::Standard(mut out) => out.flush(),
+            Destination::Standard { mut out, .. } => out.flush(),
             Destination::Device(mut file) => file.flush(),
             Destination::Beside(beside) if whole || beside.written => fs::rename(&beside.own, &beside.to),
             Destination::Beside(_) => Ok(()),
@@ -65,7 +80,12 @@ impl Destination {
 impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Destination::Standard(out) => out.write(bytes),
+            Destination::Standard { out, seen } => {
+                if *seen {
+                    progress::end();
+                }
+                out.write(bytes)
+            }
             Destination::Device(file) => file.write(bytes),
             Destination::Beside(beside) => {
                 beside.written = true;
@@ -76,7 +96,7 @@ impl Write for Destination {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Destination::Standard(out) => out.flush(),
+            Destination::Standard { out, .. } => out.flush(),
             Destination::Device(file) | Destination::Beside(Beside { file, .. }) => file.flush(),
         }
     }
@@ -89,8 +109,15 @@ impl Beside {
             // A file without write permission is not replaced either.
             OpenOptions::new().write(true).open(&to)?;
         }
-        let own = to.with_file_name(format!(".iocreplay-{}.part", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).open(&own)?;
+        let create = |more: &str| {
+            let own = to.with_file_name(format!(".iocreplay-{}{more}.part", std::process::id()));
+            OpenOptions::new().write(true).create_new(true).open(&own).map(|file| (own, file))
+        };
+        // a second file in the same directory
+        let (own, file) = create("").or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => create("-2"),
+            _ => Err(error),
+        })?;
         let beside = Beside { file, own, to, written: false };
         if let Some(like) = like {
             beside.file.set_permissions(like.permissions())?;
@@ -135,6 +162,20 @@ fn conflict(to: &Path, about: Option<&Metadata>, logs: &[PathBuf]) -> Option<Con
         (true, Some(_)) => Some(Conflict::IsSegment),
         (true, None) => Some(Conflict::NamedLikeSegment),
     }
+}
+
+/// Whether what is written there is seen only later, if at all: in a file, or in /dev/null.
+#[cfg(unix)]
+fn is_stored(out: &io::StdoutLock) -> bool {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileTypeExt;
+    let about = out.as_fd().try_clone_to_owned().and_then(|own| File::from(own).metadata());
+    about.is_ok_and(|about| about.is_file() || about.file_type().is_char_device() && !out.is_terminal())
+}
+
+#[cfg(not(unix))]
+fn is_stored(_: &io::StdoutLock) -> bool {
+    false
 }
 
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> {

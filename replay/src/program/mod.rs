@@ -1,12 +1,12 @@
 //! The program `iocreplay`: reads the arguments, runs one command, and turns the result into an exit code.
 
-mod destination;
+pub(crate) mod destination;
 
 use crate::commands::command::Outcome;
 use crate::commands::Arguments;
 use crate::failure::{self, Failure, UsageError};
 use crate::out::{line, Out};
-use crate::terminal;
+use crate::terminal::{self, progress, style};
 use argh::{EarlyExit, FromArgs};
 use destination::Destination;
 use std::ffi::OsString;
@@ -89,12 +89,16 @@ fn execute(arguments: &Arguments) -> Result<(), Failure> {
     let file = reading.output.as_deref();
     let failed = |error| Failure::output(error, file);
     let destination = Destination::open(file, &reading.logs)?;
+    let styled = style::is_wanted(destination.is_terminal());
     let mut below = BufWriter::with_capacity(1 << 16, destination);
     let mut out = Out::new(&mut below);
+    out.use_styles(styled);
+    progress::start();
     let result = command.run(&mut out).and_then(|outcome| {
         out.flush()?;
         Ok(outcome)
     });
+    progress::end();
     let result = result.map_err(|failure| failure.to(file));
     if matches!(result, Ok(_) | Err(Failure::Reported)) {
         let destination = below.into_inner().map_err(|error| failed(error.into_error()))?;

@@ -10,8 +10,10 @@ pub mod text;
 use super::format::{UnknownFormat, Writer};
 use super::rows::{self, Row};
 use crate::model::putlog::PutLine;
+use crate::out::{add, line, Out};
+use crate::terminal::style::Style;
 use crate::time::Zone;
-use caputlog::{CaPutLog, Level, Style};
+use caputlog::{CaPutLog, Level};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -47,6 +49,7 @@ impl Default for Options {
         Options { level: Level::Changes, burst: BURST, prefix: String::new(), metadata, timing: false }
     }
 }
+use std::io;
 
 /// The formats; the first is the default.
 pub static FORMATS: [PutFormat; 6] = [
@@ -55,11 +58,11 @@ pub static FORMATS: [PutFormat; 6] = [
     PutFormat { name: "csv", writer: |zone, _| (rows::csv().writer)(zone) },
     PutFormat {
         name: "caputlog",
-        writer: |zone, options| Box::new(CaPutLog::new(Style::Text, zone, options)),
+        writer: |zone, options| Box::new(CaPutLog::new(caputlog::Style::Text, zone, options)),
     },
     PutFormat {
         name: "caputlog-json",
-        writer: |zone, options| Box::new(CaPutLog::new(Style::Json, zone, options)),
+        writer: |zone, options| Box::new(CaPutLog::new(caputlog::Style::Json, zone, options)),
     },
     PutFormat { name: "caput", writer: |zone, options| Box::new(script::Script::new(zone, options)) },
 ];
@@ -89,7 +92,16 @@ impl Row for PutLine {
     }
 
     fn text(&self, zone: &Zone) -> String {
-        text::text(self, zone)
+        text::parts(self, zone).concat()
+    }
+
+    fn write_text(&self, out: &mut Out, zone: &Zone) -> io::Result<()> {
+        let [before, status, after] = text::parts(self, zone);
+        add!(out, "{before}");
+        out.style(Style::of_status(&self.status));
+        add!(out, "{status}");
+        out.style(Style::Plain);
+        line!(out, "{after}")
     }
 }
 

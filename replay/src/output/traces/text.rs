@@ -11,6 +11,7 @@ use crate::model::{enum_strings, value};
 use crate::out::{line, Out};
 use crate::output::format::Writer;
 use crate::output::moments::Moments;
+use crate::output::wording::alarm;
 use crate::output::wording::cause::{cause, push_cause};
 use crate::time::{push_duration, Zone};
 use iocrec_log::context::Context;
@@ -39,8 +40,9 @@ impl Writer<Chain> for Text<'_> {
         let text = out.text();
         self.moments.push(text, chain.run.wall(root.start));
         text.push_str("  ");
-        push_cause(text, chain);
+        push_cause(out, chain);
         let ioc = ioc_name(&context, root);
+        let text = out.text();
         if !ioc.is_empty() {
             ["  [", ioc, "]"].into_iter().for_each(|part| text.push_str(part));
         }
@@ -85,7 +87,7 @@ impl At<'_> {
         let text = out.text();
         indent(text, depth);
         match &span.kind {
-            SpanKind::Process(process) => describe_process(text, self.context, span, process),
+            SpanKind::Process(process) => describe_process(out, self.context, span, process),
             SpanKind::Put(put) => describe_put(text, self.context, put),
             SpanKind::Link(link) => describe_link(text, self.context, link),
         }
@@ -131,7 +133,8 @@ fn pad(text: &mut String, from: usize, width: usize) {
     (letters..width).for_each(|_| text.push(' '));
 }
 
-fn describe_process(text: &mut String, context: &Context, span: &Span, process: &ProcessSpan) {
+fn describe_process(out: &mut Out, context: &Context, span: &Span, process: &ProcessSpan) {
+    let text = out.text();
     let from = text.len();
     let record = context.record(process.record);
     push_name_of(text, record, process.record);
@@ -156,8 +159,9 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
                 enum_strings::push(text, word.as_deref());
             }
             if completed.severity != 0 {
-                let _ = write!(text, " {}", enum_strings::alarm(completed.severity, completed.status));
+                alarm::push(out, completed.severity, completed.status);
             }
+            let text = out.text();
             let took = span.end.saturating_sub(span.start);
             if took > 0 {
                 text.push_str("  ");
@@ -171,7 +175,7 @@ fn describe_process(text: &mut String, context: &Context, span: &Span, process: 
             }
         }
     }
-    trim(text, from);
+    trim(out.text(), from);
 }
 
 fn is_delay(asked: Option<CauseKind>) -> bool {

@@ -3,38 +3,60 @@
 use super::put::{change, who};
 use crate::model::caller::{self, Role};
 use crate::model::chain::{Chain, ProcessSpan, Span, SpanKind, Trigger};
-use crate::model::putlog::root_put;
+use crate::model::putlog::{root_put, PutLine};
 use crate::model::run::{field_name, record_name};
+use crate::out::Out;
+use crate::terminal::style::Style;
 use iocrec_log::context::Context;
-use std::fmt::Write as _;
 
-/// Appends the cause of a chain that is not a CA link's.
-pub fn push_cause(text: &mut String, chain: &Chain) {
+/// Adds the cause of a chain that is not a CA link's to the line, what was refused in its style.
+pub fn push_cause(out: &mut Out, chain: &Chain) {
     // By far the most are of a scan thread.
     if let Some(Span { kind: SpanKind::Process(process), thread: Some(thread), .. }) = chain.root() {
         let context = chain.run.context();
         let thread = context.thread(*thread).filter(|_| process.trigger == Trigger::Scan);
         if let Some(seconds) = thread.and_then(|thread| caller::scan_seconds(&thread.name)) {
-            ["scan ", seconds, " second"].into_iter().for_each(|part| text.push_str(part));
+            ["scan ", seconds, " second"].into_iter().for_each(|part| out.text().push_str(part));
             return;
         }
     }
-    text.push_str(&cause(chain, None));
+    let Some(put) = root_put(chain, None) else { return out.text().push_str(&cause(chain, None)) };
+    out.text().push_str(&put_made(chain, &put));
+    if let Some(status) = unusual_status(chain, &put) {
+        out.text().push_str(", ");
+        out.style(Style::of_status(status));
+        out.text().push_str(status);
+        out.style(Style::Plain);
+    }
+}
+
+/// The put at the root of the chain, and who made it.
+fn put_made(chain: &Chain, put: &PutLine) -> String {
+    let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
+    if only_processes(chain) {
+        return format!("processing of {pv} asked for by {}", who(put));
+    }
+    format!("{} {pv} {} by {}", put.via.name(), change(put), who(put))
+}
+
+/// The put's status, if it is worth a word.
+fn unusual_status<'a>(chain: &Chain, put: &'a PutLine) -> Option<&'a str> {
+    Some(&*put.status).filter(|status| *status != "ok" && !only_processes(chain))
+}
+
+fn only_processes(chain: &Chain) -> bool {
+    matches!(chain.root(), Some(Span { kind: SpanKind::Put(put), .. }) if put.only_processes)
 }
 
 /// The cause of the chain, in words. `link`: the record whose CA link made it.
 pub fn cause(chain: &Chain, link: Option<&str>) -> String {
     let Some(root) = chain.root() else { return String::new() };
     if let Some(put) = root_put(chain, link) {
-        let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
-        if matches!(&root.kind, SpanKind::Put(root) if root.only_processes) {
-            return format!("processing of {pv} asked for by {}", who(&put));
-        }
-        let mut text = format!("{} {pv} {} by {}", put.via.name(), change(&put), who(&put));
-        if put.status != "ok" {
-            let _ = write!(text, ", {}", put.status);
-        }
-        return text;
+        let made = put_made(chain, &put);
+        return match unusual_status(chain, &put) {
+            Some(status) => format!("{made}, {status}"),
+            None => made,
+        };
     }
     let context = chain.run.context();
     let thread = root.thread.and_then(|thread| context.thread(thread));
