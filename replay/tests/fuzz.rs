@@ -12,9 +12,9 @@ use iocreplay::model::putlog::each_put;
 use iocreplay::model::replay::Replay;
 use iocreplay::model::source::{group, Source};
 use iocreplay::out::Out;
-use iocreplay::output::{puts, traces};
+use iocreplay::output::{puts, report, traces};
 use iocreplay::time::Zone;
-use iocreplay::Notices;
+use iocreplay::{Filter, Logs, Notices};
 use mutate::Pieces;
 use std::io;
 use std::path::Path;
@@ -80,6 +80,10 @@ fn logs_that_nobody_would_write() {
                 lines += 1;
             });
         }
+        let (filter, logs) = (Filter { since, ..Filter::default() }, Logs::open([directory.path()]).unwrap());
+        let made = report::make(&logs, &filter, &zone);
+        let mut below = io::sink();
+        report::write(&mut Out::new(&mut below), made, String::new()).unwrap();
     });
     println!("{chains} chains, {lines} puts");
     assert!(std::env::var("FUZZ_SEED").is_ok() || (chains > 100 && lines > 100));
