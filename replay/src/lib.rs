@@ -54,6 +54,7 @@ mod suggest;
 pub mod summary;
 pub mod terminal;
 pub mod time;
+pub mod undo;
 mod values;
 mod width;
 

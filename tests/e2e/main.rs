@@ -36,4 +36,5 @@ mod scripts;
 mod snapshots;
 mod thinning;
 mod toolchain;
+mod undo;
 mod versions;
