@@ -4,9 +4,11 @@
     benches/walk.py [--runs N] [--seconds S] [--records N,...]
 
 For each number of records, an IOC scans ten of them ten times a second, and one recorder notes when each scan begins.
-Quiet periods alternate with periods in which further recorders attach one after the other, each reading all records, so
-that other load on the machine affects both alike. Prints as Markdown: by how much the scan's intervals are off, and how
-long a recorder takes from its start until its log holds all records, less the same for an IOC of ten records.
+Quiet periods alternate with periods in which further recorders attach one after the other, each reading all records, and
+with periods in which one recorder takes a snapshot, so that other load on the machine affects all alike. Prints as
+Markdown: by how much the scan's intervals are off, how long a recorder takes from its start until its log holds all
+records, less the same for an IOC of ten records, and what a snapshot costs the recorder: its CPU time in such a period,
+less that of a recorder without snapshots.
 """
 
 import argparse
@@ -46,6 +48,19 @@ def attach(pid, into):
     return time.monotonic() - begin, used.ru_utime + used.ru_stime
 
 
+def snapshot(pid, into, seconds, *options):
+    """Runs a recorder for a time; its CPU time and that of its readers in seconds, and the number of values read."""
+    command = [program("iocrec"), "record", "--dir", into, "--pid", str(pid), "--tier", "packet"]
+    command += ["--duration", f"{seconds:.0f}s", "--max-disk", "1G", *options]
+    process = start(command, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"the recorder failed with status {status}")
+    info = subprocess.run([program("iocreplay"), "info", into, "--json"], check=True, stdout=subprocess.PIPE).stdout
+    facts = json.loads(info)["runs"][0]["facts"]
+    return used.ru_utime + used.ru_stime, facts.get("snapshot", 0)
+
+
 def intervals(log, windows):
     """Of each window of wall-clock time (seconds), by how much the scan's intervals in it are off, µs."""
     command = [program("iocreplay"), "traces", log, "--format", "otlp", "--pv", "WALK:TICK0"]
@@ -69,8 +84,8 @@ def measure(records, runs, seconds):
         database(path, records)
         ioc = Ioc("walk", 5074, path)
         log = os.path.join(directory, "log")
-        recorder = Recorder(log, [ioc.pid], "--only", "WALK:TICK0", "--no-puts")
-        quiet, busy, took = [], [], []
+        recorder = Recorder(log, [ioc.pid], "--only", "WALK:TICK0", "--no-puts", "--no-snapshots")
+        quiet, busy, took, snapping, cost = [], [], [], [], []
         for run in range(runs):
             begin = time.time()
             time.sleep(seconds)
@@ -79,10 +94,15 @@ def measure(records, runs, seconds):
             while time.time() < begin + seconds:
                 took.append(attach(ioc.pid, os.path.join(directory, f"walk{run}-{len(took)}")))
             busy.append((begin, time.time()))
+            begin = time.time()
+            cpu, values = snapshot(ioc.pid, os.path.join(directory, f"snap{run}"), seconds)
+            snapping.append((begin, time.time()))
+            without, _ = snapshot(ioc.pid, os.path.join(directory, f"none{run}"), seconds, "--no-snapshots")
+            cost.append((cpu - without, values))
         recorder.stop()
-        off = intervals(log, quiet + busy)
+        off = intervals(log, quiet + busy + snapping)
         ioc.stop()
-    return off[:runs], off[runs:], took
+    return off[:runs], off[runs : 2 * runs], took, off[2 * runs :], cost
 
 
 def line(what, records, runs):
@@ -105,11 +125,14 @@ def main():
     private_net.enter()
     print("| records | meanwhile | scans | interval off, µs: median of runs' medians | of runs' maxima |")
     print("|---|---|---|---|---|")
-    lines, base = [], None
+    lines, costs, base = [], [], None
     for records in map(int, args.records.split(",")):
-        quiet, busy, took = measure(records, args.runs, args.seconds)
+        quiet, busy, took, snapping, cost = measure(records, args.runs, args.seconds)
         line("nothing", records, quiet)
         line(f"{len(took)} recorders attach", records, busy)
+        line("a recorder attaches and takes a snapshot", records, snapping)
+        more = statistics.median(cpu for cpu, _ in cost) * 1e3
+        costs.append(f"| {records} | {cost[0][1]} | {more:.0f} |")
         walls, cpus = ([value * 1e3 for value in values] for values in zip(*took))
         median, cpu = statistics.median(walls), statistics.median(cpus)
         base = base or (median, cpu)
@@ -120,6 +143,9 @@ def main():
     print("\n| records | start to log closed, ms | less that of the first line | its CPU, ms, less that of the first |")
     print("|---|---|---|---|")
     print("\n".join(lines))
+    print("\n| records | values read in a period | the recorder's CPU for that, ms |")
+    print("|---|---|---|")
+    print("\n".join(costs))
 
 
 if __name__ == "__main__":

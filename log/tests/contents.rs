@@ -210,13 +210,13 @@ proptest! {
                     rest = &rest[1..];
                 } else {
                     *left_out.entry(event.fact.number()).or_default() += 1;
-                    let Refers { thread, record, circuit, .. } = refers(&event.fact);
-                    let shape = Shape { kind: event.fact.number(), thread, circuit, record };
+                    let Refers { thread, record, circuit, put, .. } = refers(&event.fact);
+                    let shape = Shape { kind: event.fact.number(), thread, circuit, record, put };
                     prop_assert!((14..=19).contains(&event.fact.number()) && !wants(&shape), "{event:?}");
                 }
             }
             prop_assert!(rest.is_empty());
-            prop_assert!(some.left_out.iter().copied().eq(left_out));
+            prop_assert!(some.left_out.counts.iter().copied().eq(left_out));
         }
     }
 }

@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values alarms iocs records report --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms last clients iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -25,10 +25,19 @@ _iocreplay() {
         'profile --output' | \
         'graph -o' | \
         'graph --output' | \
+        'values --svg' | \
         'values -o' | \
         'values --output' | \
+        'at -o' | \
+        'at --output' | \
+        'diff -o' | \
+        'diff --output' | \
         'alarms -o' | \
         'alarms --output' | \
+        'last -o' | \
+        'last --output' | \
+        'clients -o' | \
+        'clients --output' | \
         'iocs -o' | \
         'iocs --output' | \
         'records -o' | \
@@ -38,12 +47,15 @@ _iocreplay() {
         compopt -o default
         return
         ;;
-    'puts --format' | \
-        'values --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
+    'puts --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caputlog caputlog-json caput' -- "$current")
         return
         ;;
-    'puts --since' | \
+    'puts --level' | \
+        'puts --burst' | \
+        'puts --prefix' | \
+        'puts --metadata' | \
+        'puts --since' | \
         'puts --until' | \
         'puts --pv' | \
         'puts --exclude' | \
@@ -97,6 +109,14 @@ _iocreplay() {
         'values --until' | \
         'values --ioc' | \
         'values --host' | \
+        'at --pv' | \
+        'at --exclude' | \
+        'at --ioc' | \
+        'at --host' | \
+        'diff --pv' | \
+        'diff --exclude' | \
+        'diff --ioc' | \
+        'diff --host' | \
         'alarms --format' | \
         'alarms --severity' | \
         'alarms --since' | \
@@ -107,8 +127,22 @@ _iocreplay() {
         'alarms --client' | \
         'alarms --ioc' | \
         'alarms --host' | \
+        'last --until' | \
+        'last --ioc' | \
+        'last --host' | \
+        'clients --format' | \
+        'clients --since' | \
+        'clients --until' | \
+        'clients --pv' | \
+        'clients --exclude' | \
+        'clients --user' | \
+        'clients --client' | \
+        'clients --ioc' | \
+        'clients --host' | \
+        'iocs --format' | \
         'iocs --ioc' | \
         'iocs --host' | \
+        'records --format' | \
         'records --pv' | \
         'records --exclude' | \
         'records --ioc' | \
@@ -124,20 +158,33 @@ _iocreplay() {
         mapfile -t COMPREPLY < <(compgen -W 'text otlp' -- "$current")
         return
         ;;
+    'values --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv databrowser' -- "$current")
+        return
+        ;;
+    'at --format' | \
+        'diff --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
+        return
+        ;;
     esac
     case $command in
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
-    puts) options='--help --format --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
+    puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    why) options='--help --at --since --ioc --host --json --utc --no-limit -o --output' ;;
+    why) options='--help --alarm --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    values) options='--help --format --since --until --ioc --host --utc --no-limit -o --output' ;;
+    values) options='--help --format --plot --svg --since --until --ioc --host --utc --no-limit -o --output' ;;
+    at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
+    diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    iocs) options='--help --json --ioc --host --utc --no-limit -o --output' ;;
-    records) options='--help --json --pv --exclude --ioc --host --no-limit -o --output' ;;
+    last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
+    clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output' ;;
+    records) options='--help --format --json --pv --exclude --ioc --host --no-limit -o --output' ;;
     report) options='--help --since --until --ioc --host --utc --no-limit -o --output' ;;
     *) return ;;
     esac
@@ -146,7 +193,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | alarms | iocs | records | report) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | last | clients | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

@@ -12,7 +12,11 @@ complete -c iocreplay -n __fish_use_subcommand -a top -d 'Show what runs most'
 complete -c iocreplay -n __fish_use_subcommand -a profile -d 'Show where the time of processing goes'
 complete -c iocreplay -n __fish_use_subcommand -a graph -d 'Show the links that were followed, with rates'
 complete -c iocreplay -n __fish_use_subcommand -a values -d 'Show every value that PVs had, with time, alarm and cause'
+complete -c iocreplay -n __fish_use_subcommand -a at -d 'Show the values of all PVs at a time, each with its age and alarm, and those that are not known'
+complete -c iocreplay -n __fish_use_subcommand -a diff -d 'Show which PVs had other values at one time than at another'
 complete -c iocreplay -n __fish_use_subcommand -a alarms -d 'Show how alarms changed'
+complete -c iocreplay -n __fish_use_subcommand -a last -d 'Show the last minute of an IOC on one screen'
+complete -c iocreplay -n __fish_use_subcommand -a clients -d 'Show the Channel Access clients'
 complete -c iocreplay -n __fish_use_subcommand -a iocs -d 'List the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a records -d 'List the records of the IOCs that were recorded'
 complete -c iocreplay -n __fish_use_subcommand -a report -d 'Write a report'
@@ -29,7 +33,12 @@ complete -c iocreplay -n '__fish_seen_subcommand_from verify' -l no-limit -d 're
 complete -c iocreplay -n '__fish_seen_subcommand_from verify' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from verify' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l format -x -a 'text jsonl csv caputlog caputlog-json caput' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l level -x -d 'caputlog'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l burst -x -d 'caputlog'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l prefix -x -d 'caputlog'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l metadata -x -d 'caputlog-json'
+complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l timing -d 'caput'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l all -d 'also show puts of database links and CA links'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from puts' -l until -x -d 'only what began before this time'
@@ -59,6 +68,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l no-limit -d 're
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -F
 
+complete -c iocreplay -n '__fish_seen_subcommand_from why' -l alarm -d 'the last change of its alarm instead of its value'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l at -x -d 'the last change before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from why' -l ioc -x -d 'only IOCs whose names match'
@@ -113,7 +123,9 @@ complete -c iocreplay -n '__fish_seen_subcommand_from graph' -l no-limit -d 'rea
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from graph' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from values' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l format -x -a 'text jsonl csv databrowser' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l plot -d 'draw the values on the terminal'
+complete -c iocreplay -n '__fish_seen_subcommand_from values' -l svg -r -F -d 'draw the values into this SVG file'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l since -x -d 'only what began at this time or later'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l until -x -d 'only what began before this time'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l ioc -x -d 'only IOCs whose names match'
@@ -122,6 +134,26 @@ complete -c iocreplay -n '__fish_seen_subcommand_from values' -l utc -d 'read an
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l format -x -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l severity -x -d 'only changes from or to this severity or a higher one'
@@ -139,7 +171,32 @@ complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l no-limit -d 're
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from last' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l channels -d 'list the names of the channels, too'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l since -x -d 'only what began at this time or later'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l client -x -d 'only puts of clients that match'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from clients' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l host -x -d 'only recorded hosts whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
@@ -147,7 +204,8 @@ complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -l no-limit -d 'read
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from iocs' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from records' -l json -d 'write JSON instead of text'
+complete -c iocreplay -n '__fish_seen_subcommand_from records' -l format -x -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from records' -l json -d 'the same as --format jsonl'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l exclude -x -d 'leave out PVs and records whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from records' -l ioc -x -d 'only IOCs whose names match'

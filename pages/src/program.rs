@@ -3,7 +3,7 @@
 use argh::{ArgsInfo, CommandInfoWithArgs, FlagInfo, FlagInfoKind, Optionality, SubCommandInfo};
 use iocrec_cli::alias::Alias;
 use iocreplay::commands::Arguments;
-use iocreplay::output::{puts, traces, values};
+use iocreplay::output::{at, diff, puts, traces, values};
 
 /// A program.
 pub struct Program {
@@ -63,6 +63,8 @@ impl Program {
             aliases: &[],
             choices: vec![
                 formats("puts", puts::FORMATS.iter().map(|format| format.name).collect()),
+                formats("at", at::format_names()),
+                formats("diff", diff::FORMATS.iter().map(|format| format.name).collect()),
                 formats("values", values::FORMATS.iter().map(|format| format.name).collect()),
                 formats("traces", traces::FORMATS.iter().map(|format| format.name).collect()),
             ],

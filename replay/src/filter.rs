@@ -19,6 +19,18 @@ impl Pattern {
         &self.text
     }
 
+    /// A pattern that matches this name and no other.
+    pub fn literally(name: &str) -> Pattern {
+        let mut text = String::with_capacity(name.len());
+        for letter in name.chars() {
+            match letter {
+                '*' | '?' | '[' => text.extend(['[', letter, ']']),
+                letter => text.push(letter),
+            }
+        }
+        Pattern::from(text.as_str())
+    }
+
     /// Whether it matches the whole name.
     pub fn matches(&self, name: &str) -> bool {
         self.glob.matches(name)

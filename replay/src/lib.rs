@@ -55,6 +55,7 @@ pub mod summary;
 pub mod terminal;
 pub mod time;
 mod values;
+mod width;
 
 pub use alarms::Alarms;
 pub use chains::Chains;

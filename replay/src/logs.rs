@@ -33,6 +33,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub struct OpenOptions {
     no_limit: bool,
+    without_index: bool,
     notices: Notices,
 }
 
@@ -64,6 +65,12 @@ impl OpenOptions {
     /// time does not.
     pub fn no_limit(mut self, no_limit: bool) -> Self {
         self.no_limit = no_limit;
+        self
+    }
+
+    /// Unpacks every block, whatever it says of itself. All answers are the same, only later.
+    pub fn without_index(mut self, without_index: bool) -> Self {
+        self.without_index = without_index;
         self
     }
 
@@ -101,7 +108,7 @@ impl OpenOptions {
             });
             return Err(OpenError { reasons: reasons.collect() });
         }
-        Ok(Logs { runs, notices: Rc::new(self.notices) })
+        Ok(Logs { runs, without_index: self.without_index, notices: Rc::new(self.notices) })
     }
 }
 
@@ -109,6 +116,7 @@ impl OpenOptions {
 pub struct Logs {
     /// The segments of each run, in order; the runs sorted by their start.
     runs: Vec<Vec<SegmentFile>>,
+    without_index: bool,
     notices: Rc<Notices>,
 }
 
@@ -130,7 +138,16 @@ impl Logs {
 
     /// The same logs, for another pass: notices were reported in the first.
     pub fn without_notices(&self) -> Logs {
-        Logs { runs: self.runs.clone(), notices: Rc::default() }
+        self.with(Rc::default())
+    }
+
+    fn with(&self, notices: Rc<Notices>) -> Logs {
+        Logs { runs: self.runs.clone(), without_index: self.without_index, notices }
+    }
+
+    /// Whether what blocks say of themselves is used.
+    pub fn uses_index(&self) -> bool {
+        !self.without_index
     }
 
     /// The segments of each recorder's run, in order; the runs sorted by their start.
@@ -197,7 +214,7 @@ impl Logs {
     /// # Ok::<(), iocreplay::OpenError>(())
     /// ```
     pub fn puts<'a>(&self, filter: &'a Filter) -> Puts<'a> {
-        Puts::new(self.replay(filter), filter)
+        Puts::new(self.with(Rc::clone(&self.notices)), filter)
     }
 
     /// The values that match, in order of time.
@@ -241,6 +258,16 @@ impl Logs {
     /// All chains in the filter's time range.
     pub fn replay(&self, filter: &Filter) -> Replay {
         Replay::new(self.sources(filter.since), filter.until.unwrap_or(i64::MAX), &self.notices)
+    }
+
+    /// What can matter to the put log, in the filter's time range: chains of puts from outside are complete in what a put
+    /// log shows of them, others are missing or may lack parts.
+    pub fn replay_puts(&self, filter: &Filter) -> Replay {
+        let mut sources = self.sources(filter.since);
+        if self.uses_index() {
+            sources = sources.into_iter().map(Source::for_puts).collect();
+        }
+        Replay::new(sources, filter.until.unwrap_or(i64::MAX), &self.notices)
     }
 
     /// Wall-clock time of the last event of all runs; `None` if there is none. Reads the last segment of each run.

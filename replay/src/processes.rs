@@ -30,6 +30,8 @@ pub struct Process {
     /// The last moment of which the log could tell something about it: the end of the last log that holds it, or its
     /// own end.
     pub until: Option<i64>,
+    /// The first moment of which the log can tell something about it.
+    pub recorded: Option<i64>,
     /// The times during which it ran unseen.
     pub unseen: Vec<Unseen>,
 }
@@ -61,13 +63,15 @@ impl Processes {
         let mut found = Processes::default();
         for run in logs.runs() {
             let inventory = Inventory::read(run, &Notices::default());
-            found.add(&inventory, logs.end_of(run));
+            let begin = run.first().and_then(|file| file.header).map(|header| header.created_wall);
+            found.add(&inventory, begin, logs.end_of(run));
         }
         found
     }
 
-    /// Adds those of a run, the log of which ends at `end`. Runs come in the order in which they began.
-    pub fn add(&mut self, inventory: &Inventory, end: Option<i64>) {
+    /// Adds those of a run, the log of which holds the time from `begin` to `end`. Runs come in the order in which they
+    /// began.
+    pub fn add(&mut self, inventory: &Inventory, begin: Option<i64>, end: Option<i64>) {
         let context = inventory.context();
         for ioc in context.iocs() {
             let Some(number) = self.enter(context, ioc) else { continue };
@@ -88,6 +92,7 @@ impl Processes {
                 process.unseen.push(Unseen { from, to: span.to.unwrap_or(i64::MAX), cause });
             }
             process.unseen.truncate(MAX_SPANS);
+            process.recorded = process.recorded.or(first.max(begin));
             process.until = process.until.max(until);
             process.end = process.end.take().or(ended.cloned());
             process.started = process.started.or_else(|| context.wall(ioc.start));

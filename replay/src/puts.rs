@@ -4,6 +4,7 @@
 //! come.
 
 use crate::filter::Filter;
+use crate::logs::Logs;
 use crate::model::chain::Chain;
 use crate::model::putlog::{each_put, PutLine};
 use crate::model::replay::Replay;
@@ -11,7 +12,9 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The puts of logs that match a filter, in order of time.
 pub struct Puts<'a> {
-    replay: Replay,
+    logs: Logs,
+    /// Begun with the first put that is asked for.
+    replay: Option<Replay>,
     filter: &'a Filter,
     with_links: bool,
     /// The next chain to take puts from, and when it began: all earlier puts can be returned.
@@ -22,9 +25,10 @@ pub struct Puts<'a> {
 }
 
 impl<'a> Puts<'a> {
-    pub(crate) fn new(replay: Replay, filter: &'a Filter) -> Self {
+    pub(crate) fn new(logs: Logs, filter: &'a Filter) -> Self {
         Puts {
-            replay,
+            logs,
+            replay: None,
             filter,
             with_links: false,
             chain: None,
@@ -64,7 +68,11 @@ impl Iterator for Puts<'_> {
             if let Some((began, chain)) = self.chain.take() {
                 self.take(began, &chain);
             }
-            match self.replay.next() {
+            let replay = self.replay.get_or_insert_with(|| match self.with_links {
+                true => self.logs.replay(self.filter),
+                false => self.logs.replay_puts(self.filter),
+            });
+            match replay.next() {
                 Some(chain) => {
                     let began = chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start));
                     self.chain = Some((began, chain));

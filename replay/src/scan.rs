@@ -7,8 +7,9 @@
 use crate::progress::Share;
 use iocrec_log::clock::can_be_right;
 use iocrec_log::format::SegmentHeader;
-use iocrec_log::reader::{Ahead, Block, Damage, ReadError, Segment, SegmentFile};
+use iocrec_log::reader::{About, Ahead, Block, Choice, Damage, ReadError, Segment, SegmentFile};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Segments opened ahead of the current one.
 const AHEAD: usize = 4;
@@ -23,6 +24,9 @@ pub enum Blocks {
     /// Blocks that may hold events at this monotonic time or later, and blocks with definitions.
     Since(u64),
 }
+
+/// Decides about each block by what it says of itself.
+pub type Choose = dyn Fn(&About) -> Choice + Send + Sync;
 
 /// The next part of a scan.
 #[derive(Debug)]
@@ -49,6 +53,7 @@ enum Open {
 pub struct Scan {
     files: VecDeque<SegmentFile>,
     blocks: Blocks,
+    choose: Option<Arc<Choose>>,
     opened: VecDeque<(Result<Ahead, ReadError>, SegmentFile)>,
     segment: Option<Open>,
     /// The segment of the last part.
@@ -63,7 +68,22 @@ impl Scan {
     pub fn new<'a>(files: impl IntoIterator<Item = &'a SegmentFile>, blocks: Blocks) -> Self {
         let files: VecDeque<SegmentFile> = files.into_iter().cloned().collect();
         let share = Some(Share::begin(files.iter().map(|file| file.size).sum()));
-        Scan { files, blocks, opened: VecDeque::new(), segment: None, file: None, before: 0, share }
+        Scan {
+            files,
+            blocks,
+            choose: None,
+            opened: VecDeque::new(),
+            segment: None,
+            file: None,
+            before: 0,
+            share,
+        }
+    }
+
+    /// From the next segment on, asks before a block is unpacked.
+    pub fn choosing(mut self, choose: Arc<Choose>) -> Self {
+        self.choose = Some(choose);
+        self
     }
 
     /// Scans one segment, decoding it only as far as requested.
@@ -72,9 +92,14 @@ impl Scan {
     /// See [`Segment::open`].
     pub fn one(file: &SegmentFile, blocks: Blocks) -> Result<Self, ReadError> {
         let mut segment = Segment::open(&file.path)?;
-        prepare(&mut segment, file, blocks);
+        prepare(&mut segment, file, blocks, None);
         let segment = Some(Open::Here(Box::new(segment)));
         Ok(Scan { segment, file: Some(file.clone()), share: None, ..Scan::new([], blocks) })
+    }
+
+    /// The segments that are yet to be opened.
+    pub fn unopened(&self) -> impl Iterator<Item = &SegmentFile> {
+        self.files.iter()
     }
 
     /// The segment of the last part; `None` before the first.
@@ -85,7 +110,8 @@ impl Scan {
     fn open_next(&mut self) -> Option<Part> {
         while self.opened.len() < AHEAD {
             let Some(file) = self.files.pop_front() else { break };
-            let opened = Ahead::open(&file.path, |segment| prepare(segment, &file, self.blocks));
+            let choose = self.choose.as_ref();
+            let opened = Ahead::open(&file.path, |segment| prepare(segment, &file, self.blocks, choose));
             self.opened.push_back((opened, file));
         }
         let before = self.file.take().map_or(0, |file| file.size);
@@ -139,8 +165,11 @@ impl Iterator for Scan {
     }
 }
 
-fn prepare(segment: &mut Segment, file: &SegmentFile, blocks: Blocks) {
+fn prepare(segment: &mut Segment, file: &SegmentFile, blocks: Blocks, choose: Option<&Arc<Choose>>) {
     segment.limit(file.limit);
+    if let Some(choose) = choose.cloned() {
+        segment.choose(move |about| choose(about));
+    }
     match blocks {
         Blocks::All => {}
         Blocks::Definitions => segment.only_definitions(),

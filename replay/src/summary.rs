@@ -9,10 +9,11 @@ use crate::scan::{Blocks, Part, Scan};
 use crate::time::Zone;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Class, Event, Fact, Ioc, Loss};
-use iocrec_log::reader::SegmentFile;
+use iocrec_log::reader::{About, Block, Choice, SegmentFile, Shape};
 use iocrec_log::writer::Pin;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// Marks and kinds of loss kept of a run; a bound for hostile logs.
 const MAX_LISTED: usize = 1000;
@@ -129,6 +130,11 @@ pub(crate) struct PinInfo {
 impl RunSummary {
     /// Reads a run's segments; times are in `zone`. Reports parts that can't be read and counts them as missing.
     pub fn read(files: &[SegmentFile], notices: &Notices, zone: &Zone) -> RunSummary {
+        RunSummary::read_with(files, notices, zone, true)
+    }
+
+    /// The same; without the index, every block is unpacked, which must come to the same.
+    pub fn read_with(files: &[SegmentFile], notices: &Notices, zone: &Zone, use_index: bool) -> RunSummary {
         let mut builder = Builder { context: Context::sharing(&logs::budget(files)), ..Builder::default() };
         if let Some(set) = SetLater::find(files) {
             set.apply_to(&mut builder.context);
@@ -142,6 +148,9 @@ impl RunSummary {
             }
         }
         let mut scan = Scan::new(files, Blocks::All);
+        if use_index {
+            scan = scan.choosing(Arc::new(choose));
+        }
         while let Some(part) = scan.next() {
             match part {
                 Part::Segment(header) => builder.segment(header.sequence, header.time_step()),
@@ -150,6 +159,7 @@ impl RunSummary {
                     // Each segment but the first repeats known definitions.
                     let is_new = builder.is_first || !block.keyframe;
                     block.events.iter().for_each(|event| builder.event(event, is_new));
+                    builder.unread(&block);
                 }
                 Part::Damage(damage) => {
                     let Some(file) = scan.file() else { continue };
@@ -162,6 +172,19 @@ impl RunSummary {
         }
         notices.definitions_left_out(builder.context.refused());
         builder.finish(files.len(), zone)
+    }
+}
+
+/// Only definitions and notes are read. Hits count, and so does the time of the first and the last of them.
+fn choose(about: &About) -> Choice {
+    let only_hits = |about: &About| {
+        about.classes.is_some_and(|classes| !classes.definitions() && !classes.notes())
+            && about.contents.is_some()
+    };
+    if only_hits(about) {
+        Choice::Pass
+    } else {
+        Choice::Only(Arc::new(|_: &Shape| false))
     }
 }
 
@@ -227,6 +250,29 @@ impl Builder {
         self.expected = Some(sequence.saturating_add(1));
     }
 
+    /// Counts what was not read of a block. (Should the wall clock be set back within it, the log's first or last time
+    /// may be off by less than the block's length.)
+    fn unread(&mut self, block: &Block) {
+        let about = block.about.as_ref().filter(|_| block.passed);
+        let listed = about.and_then(|about| Some((about, about.contents.as_ref()?)));
+        let (counts, span) = match listed {
+            Some((about, contents)) => (&contents.counts, Some((about.first, about.last))),
+            None => (&block.left_out.counts, block.left_out.span),
+        };
+        for (number, count) in counts {
+            *self.counts.entry(*number).or_default() += u64::from(*count);
+        }
+        let walls =
+            span.and_then(|(first, last)| Some([self.context.wall(first)?, self.context.wall(last)?]));
+        walls.into_iter().flatten().for_each(|wall| self.happened(wall));
+    }
+
+    /// Something happened at this time.
+    fn happened(&mut self, wall: i64) {
+        let (first, last) = self.span.unwrap_or((wall, wall));
+        self.span = Some((first.min(wall), last.max(wall)));
+    }
+
     /// Takes an event. `is_new`: it is not a repeated definition.
     fn event(&mut self, event: &Event, is_new: bool) {
         self.context.apply(event.time, &event.fact);
@@ -270,8 +316,7 @@ impl Builder {
             _ => {}
         }
         if matches!(event.fact.class(), Class::Hit | Class::Note) {
-            let (first, last) = self.span.unwrap_or((wall, wall));
-            self.span = Some((first.min(wall), last.max(wall)));
+            self.happened(wall);
         }
     }
 

@@ -72,7 +72,10 @@ fn logs_that_nobody_would_write() {
             }
             each_put(&chain, true, &mut |put| {
                 for format in &puts::FORMATS {
-                    (format.writer)(&zone).write(&mut out, &put).unwrap();
+                    let options = iocreplay::output::puts::Options::default();
+                    let mut writer = (format.writer)(&zone, &options);
+                    writer.write(&mut out, &put).unwrap();
+                    writer.end(&mut out).unwrap();
                 }
                 lines += 1;
             });

@@ -1,6 +1,7 @@
 //! Synthetic logs, shaped like those of real IOCs, for the examples that measure reading.
 //!
-//! There are two loads. [`Load::Mixture`]: two scan threads with a thousand records each, half of them noisy, in chains
+//! There are three loads. [`Load::Scanning`]: a thousand records scanned ten times a second in chains of four, some of them
+//! in alarm now and then, and a client that puts every three seconds. [`Load::Mixture`]: two scan threads with a thousand records each, half of them noisy, in chains
 //! of four, and a client that puts. [`Load::Losses`]: two clients that put as fast as they can while a recorder that
 //! gets no CPU loses nine tenths of the hits, so that most messages wait for hits that never come.
 
@@ -32,6 +33,8 @@ const DOUBLE: u16 = epics::Dbr::DOUBLE.0;
 /// The contents of the log.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Load {
+    /// What a plant's log is full of: scanning, with a put every few seconds.
+    Scanning,
     /// Scanning, with an occasional put.
     Mixture,
     /// A flood of puts, with few of their hits.
@@ -42,6 +45,7 @@ impl Load {
     /// The load with this name on the command line.
     pub fn named(name: &str) -> Option<Load> {
         match name {
+            "scanning" => Some(Load::Scanning),
             "mixture" => Some(Load::Mixture),
             "losses" => Some(Load::Losses),
             _ => None,
@@ -193,6 +197,27 @@ fn carried_out(out: &mut Vec<Fact>, client: u32, notify: bool, ioid: u32) {
     out.push(Fact::Complete(Complete { thread, sp, site, record, value: new, severity, status }));
 }
 
+/// A scan of the records of the first thread, and every three seconds a put, with and without callback in turn.
+fn scanning(out: &mut Vec<Fact>, turn: u64, noise: &mut Noise) {
+    for record in 0..SCANNED {
+        process(out, SCAN_THREADS[0], record, record % CHAIN, turn, noise);
+        // One record in fifty is in alarm for six seconds of each minute, each at its own time.
+        let alarmed = record.is_multiple_of(50) && (turn / 10 + u64::from(record)) % 60 < 6;
+        if let (true, Some(Fact::Complete(complete))) = (alarmed, out.last_mut()) {
+            (complete.severity, complete.status) = (2, 3);
+        }
+    }
+    if turn.is_multiple_of(30) {
+        let (client, ioid, notify) = ((turn / 30 % 2) as u32, turn as u32, turn.is_multiple_of(60));
+        message(out, client, notify, ioid);
+        carried_out(out, client, notify, ioid);
+        if notify {
+            let (circuit, text) = (client + 1, String::new());
+            out.push(Fact::CaAnswer(CaAnswer { circuit, ioid, notify, status: 1, text }));
+        }
+    }
+}
+
 /// A scan of all records, and a put with callback.
 fn mixture(out: &mut Vec<Fact>, turn: u64, noise: &mut Noise) {
     for number in 0..SCANNED {
@@ -240,6 +265,7 @@ pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Er
         turn += 1;
         let begun = time;
         match load {
+            Load::Scanning => scanning(&mut facts, turn, &mut noise),
             Load::Mixture => mixture(&mut facts, turn, &mut noise),
             Load::Losses => losses(&mut facts, turn, begun),
         }

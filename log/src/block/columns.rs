@@ -7,7 +7,7 @@ use super::batch::Batch;
 use super::layout::*;
 use super::predict::{Coded, Hit, Order, Pasts, Step, WHOLE};
 use super::template::{append, take_postcard, Number, Rest, Template};
-use super::{varint, Unpacked, Wanted};
+use super::{varint, LeftOut, Unpacked, Wanted};
 use crate::event::{Event, Fact};
 use crate::format::BlockHeader;
 
@@ -189,6 +189,7 @@ impl Reader {
         self.plan(wanted)?;
         let mut time = header.first;
         let mut left_out = [0_u32; Fact::KINDS.len()];
+        let mut span: Option<(u64, u64)> = None;
         // Each event has a byte in the column of low bytes.
         let most = (header.count as usize).min(left.column(LOW_TIMES).len());
         let mut events = Vec::with_capacity(if wanted.is_none() { most } else { 0 });
@@ -204,12 +205,16 @@ impl Reader {
             let high = left.number(if process { PROCESS_TIMES } else { OTHER_TIMES })?;
             let passed = high.checked_mul(1 << 8)? | u64::from(left.byte(LOW_TIMES)?);
             time = time.wrapping_add(passed);
-            if let Some(fact) = fact {
-                events.push(Event { time, fact });
+            match fact {
+                Some(fact) => events.push(Event { time, fact }),
+                None => {
+                    let (first, last) = span.unwrap_or((time, time));
+                    span = Some((first.min(time), last.max(time)));
+                }
             }
         }
-        let left_out = (0..).zip(left_out).filter(|(_, count)| *count > 0).collect();
-        left.is_empty().then_some(Unpacked { events, left_out })
+        let counts = (0..).zip(left_out).filter(|(_, count)| *count > 0).collect();
+        left.is_empty().then_some(Unpacked { events, left_out: LeftOut { counts, span } })
     }
 
     /// The next hit of a shape, if it is wanted.

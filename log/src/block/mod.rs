@@ -45,13 +45,22 @@ pub(crate) struct Packer {
     spare: Vec<u8>,
     /// log2 of the step of times, ns.
     time_bits: u32,
+    /// Bytes of a block for each byte of its list of contents.
+    contents_share: usize,
 }
 
 impl Packer {
-    pub fn new(level: i32, time_bits: u32) -> io::Result<Self> {
+    pub fn new(level: i32, time_bits: u32, contents_share: usize) -> io::Result<Self> {
         let mut zstd = zstd::bulk::Compressor::new(level)?;
         zstd.set_parameter(CParameter::WindowLog(WINDOW_LOG))?;
-        Ok(Packer { zstd, columns: Columns::default(), raw: Vec::new(), spare: Vec::new(), time_bits })
+        Ok(Packer {
+            zstd,
+            columns: Columns::default(),
+            raw: Vec::new(),
+            spare: Vec::new(),
+            time_bits,
+            contents_share,
+        })
     }
 
     /// Maximum size in the file of a block with a body of `raw` bytes.
@@ -93,7 +102,8 @@ impl Packer {
 
         let mut flags = contents::classes(batch);
         // A keyframe is always read.
-        let frame = if keyframe { Vec::new() } else { Contents::frame(batch, stored) };
+        let frame =
+            if keyframe { Vec::new() } else { Contents::frame(batch, stored / self.contents_share.max(1)) };
         if !frame.is_empty() && stored + frame.len() <= MAX_STORED {
             flags |= FLAG_CONTENTS;
             stored += frame.len();
@@ -150,7 +160,8 @@ fn bound(raw: usize) -> usize {
     /// Overhead of a frame for incompressible bytes: a header of at most 14 bytes, and 3 for each piece.
     const FRAME: usize = 32;
     let packed = compress_bound(raw) + 2 * COLUMNS * FRAME;
-    packed + packed / contents::FRACTION
+    // With the list of contents, at most.
+    packed + packed / contents::SHARE
 }
 
 /// Appends a frame with the content of `raw`, if there is any, and empties it. Returns the frame's length.
@@ -186,8 +197,16 @@ pub type Wanted = dyn Fn(&Shape) -> bool + Send + Sync;
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     pub events: Vec<Event>,
-    /// Kinds of facts that were left out, and how many of each.
-    pub left_out: Vec<(u16, u32)>,
+    pub left_out: LeftOut,
+}
+
+/// Hits of a block that were not wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Their kinds, by number, and how many there are of each.
+    pub counts: Vec<(u16, u32)>,
+    /// The earliest and the latest time of them.
+    pub span: Option<(u64, u64)>,
 }
 
 /// Unpacks blocks.
@@ -219,7 +238,7 @@ impl Unpacker {
         }
         match header.encoding {
             ENCODING_TIMES_FACTS => {
-                Some(Unpacked { events: rows::read(header, &self.raw)?, left_out: Vec::new() })
+                Some(Unpacked { events: rows::read(header, &self.raw)?, left_out: LeftOut::default() })
             }
             _ => self.columns.read(header, &self.raw, wanted),
         }

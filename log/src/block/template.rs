@@ -84,6 +84,8 @@ pub struct Shape {
     pub circuit: Option<u32>,
     /// Its record.
     pub record: Option<u32>,
+    /// For a put: its function and its call site.
+    pub put: Option<(PutKind, u32)>,
 }
 
 /// The owner of a sequence of hits: a thread or a circuit.
@@ -296,7 +298,11 @@ impl Template {
             self,
             Template::Cause { named: false, .. } | Template::CaPut { .. } | Template::CaAnswer { .. }
         );
-        Shape { kind: self.number(), thread, circuit, record: named.then_some(record) }
+        let put = match self {
+            Template::Put { place, kind, .. } => Some((*kind, place.site)),
+            _ => None,
+        };
+        Shape { kind: self.number(), thread, circuit, record: named.then_some(record), put }
     }
 
     /// The call site of these hits, if they have one.

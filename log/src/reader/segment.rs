@@ -3,7 +3,7 @@
 use super::about::{About, Choice, Choose};
 use super::error::{Cause, Damage, ReadError};
 use super::window::Window;
-use crate::block::{Classes, Contents, Unpacked, Unpacker, FRAME_HEADER};
+use crate::block::{Classes, Contents, LeftOut, Unpacked, Unpacker, FRAME_HEADER};
 use crate::event::Event;
 use crate::format::{
     BadHeader, BlockHeader, SegmentHeader, BLOCK_HEADER, BLOCK_MAGIC, FACTS, FIRST_BLOCK, FLAG_CONTENTS,
@@ -33,8 +33,8 @@ pub struct Block {
     pub about: Option<Box<About>>,
     /// Whether it was passed over: it has events, but none was read.
     pub passed: bool,
-    /// Kinds of hits that were left out, by their number, and how many of each.
-    pub left_out: Vec<(u16, u32)>,
+    /// Hits that were left out.
+    pub left_out: LeftOut,
 }
 
 /// Limit on a segment's content. Beyond it, the reader concludes that no recorder wrote the segment.
@@ -357,7 +357,7 @@ impl<R: Read + Seek> Segment<R> {
             Err(Cause::Newer)
         } else {
             match &choice {
-                Choice::Pass => Ok(Unpacked { events: Vec::new(), left_out: Vec::new() }),
+                Choice::Pass => Ok(Unpacked { events: Vec::new(), left_out: LeftOut::default() }),
                 Choice::Read => self.unpacker.unpack(&header, body, None).ok_or(cause),
                 Choice::Only(wanted) => self.unpacker.unpack(&header, body, Some(&**wanted)).ok_or(cause),
             }

@@ -126,7 +126,8 @@ impl<S: Storage> Writer<S> {
     /// If the options can't work, or the directory can't be listed or brought below the cap.
     pub fn open(mut storage: S, options: Options, run: u128) -> Result<Self, WriteError> {
         options.check(storage.unit())?;
-        let packer = Packer::new(options.level, options.time_bits()).map_err(WriteError::Compressor)?;
+        let packer = Packer::new(options.level, options.time_bits(), options.contents_share)
+            .map_err(WriteError::Compressor)?;
         let mut retention = Retention::new(options.max_disk, storage.unit());
         retention.look(&mut storage).map_err(WriteError::List)?;
         retention.trim(&mut storage).map_err(WriteError::List)?;

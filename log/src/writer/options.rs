@@ -41,6 +41,9 @@ pub struct Options {
     pub time_step: u64,
     /// Compression level of zstd. Binaries from cross/build have only the search of level 1, and use it at any level.
     pub level: i32,
+    /// A block's list of its contents takes at most one byte for this many of the block, so that small blocks have none.
+    /// The default, 64, is what a log should spend on it; tests take 1.
+    pub contents_share: usize,
 }
 
 impl Default for Options {
@@ -56,6 +59,7 @@ impl Default for Options {
             pin_share: 25,
             time_step: 1,
             level: 1,
+            contents_share: 64,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::model::state::{FieldState, State};
 use crate::model::to_setting::setting;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
-use crate::output::at::{known, AtRow, FORMATS};
+use crate::output::at::{format_names, known, AtRow, FORMATS};
 use crate::output::format::{Format, UnknownFormat};
 use crate::output::settings::{self, Heading, SettingsFormat};
 use crate::states;
@@ -47,12 +47,6 @@ fn parse_format(name: &str) -> Result<AtFormat, String> {
         let known = format_names();
         UnknownFormat { name: name.to_owned(), known }.to_string()
     })
-}
-
-/// Names of all formats of values at a time.
-pub fn format_names() -> Vec<&'static str> {
-    let rows = FORMATS.iter().map(|format| format.name);
-    rows.chain(settings::FORMATS.iter().map(|format| format.name)).collect()
 }
 
 impl Command for At {

@@ -22,7 +22,7 @@ impl Command for Info {
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
-        let read = |run: &Vec<_>| RunSummary::read(run, logs.notices(), &zone);
+        let read = |run: &Vec<_>| RunSummary::read_with(run, logs.notices(), &zone, logs.uses_index());
         let runs: Vec<RunSummary> = logs.runs().iter().map(read).collect();
         if self.json {
             output::info::json(out, &runs)?;

@@ -1,7 +1,7 @@
 //! `iocreplay iocs`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, json, reading, time_zone, ByPlace, Json, Reading, TimeZone};
+use super::options::{by_place, listing, reading, time_zone, ByPlace, Listing, Reading, TimeZone};
 use crate::failure::Failure;
 use crate::inventory::Inventory;
 use crate::nothing_found::{explain, Kind};
@@ -13,7 +13,7 @@ use iocrec_cli::command;
 command! {
     /// List the IOCs that were recorded: program, ports, how each ended, and what of it could not be recorded.
     #[argh(subcommand, name = "iocs")]
-    pub struct Iocs {} with json: Json, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+    pub struct Iocs {} with listing: Listing, by_place: ByPlace, time_zone: TimeZone, reading: Reading
 }
 
 impl Command for Iocs {
@@ -25,10 +25,11 @@ impl Command for Iocs {
         let zone = TimeZone::from(self).zone();
         let filter = ByPlace::from(self).filter();
         let logs = self.reading().open()?;
+        let shape = Listing::from(self).shape();
         let mut count = 0;
         for run in logs.runs() {
             let found = Inventory::read(run, logs.notices());
-            count += output::iocs::write(out, &found, &filter, self.json, &zone)?;
+            count += output::iocs::write(out, &found, &filter, shape, count == 0, &zone)?;
         }
         if count == 0 {
             Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));

@@ -45,6 +45,7 @@ commands! {
     at: At, "at";
     diff: Diff, "diff";
     alarms: Alarms, "alarms";
+    last: Last, "last";
     clients: Clients, "clients";
     iocs: Iocs, "iocs";
     records: Records, "records";

@@ -3,6 +3,7 @@
 
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
+use crate::output::rows::Shape;
 use crate::terminal::{progress, Terminal};
 use crate::time::relative::{refers_to_log, Reference};
 use crate::time::{Boundary, Zone};
@@ -54,6 +55,30 @@ option_group! { $
         #[argh(switch)]
         json: bool,
     }
+}
+
+option_group! { $
+    /// The shape of a listing.
+    pub struct Listing as listing {
+        /// output format: text (default), jsonl (a JSON object on each line) or csv
+        #[argh(option, arg_name = "format", from_str_fn(crate::commands::options::shape))]
+        format: Option<crate::output::rows::Shape>,
+        /// the same as --format jsonl
+        #[argh(switch)]
+        json: bool,
+    }
+}
+
+impl Listing {
+    /// The shape.
+    pub fn shape(&self) -> Shape {
+        self.format.unwrap_or(if self.json { Shape::JsonLines } else { Shape::Text })
+    }
+}
+
+/// The shape of that name.
+pub fn shape(name: &str) -> Result<Shape, String> {
+    Shape::find(name).ok_or_else(|| format!("unknown format '{name}'; choose text, jsonl or csv"))
 }
 
 option_group! { $

@@ -7,24 +7,41 @@ use super::options::{
 };
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::follow::{follow, Timed};
+use crate::follow::{follow, Timed, SETTLED};
 use crate::model::putlog::PutLine;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
-use crate::output::format::{self, Format};
-use crate::output::puts::FORMATS;
+use crate::output::puts::caputlog::Level;
+use crate::output::puts::{find, Options, PutFormat, BURST, FORMATS};
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 command! {
     /// Show the put log: who wrote what to which PV, from where, and with what result. By default, puts from outside the
     /// IOCs.
     #[argh(subcommand, name = "puts")]
     pub struct Puts {
-        /// output format: text (default), jsonl (a JSON object for each put) or csv
+        /// output format: text (default), jsonl (a JSON object for each put), csv, caputlog or caputlog-json (as the
+        /// module caPutLog logs puts), or caput (a shell script that repeats them)
         #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
-        pub format: &'static Format<PutLine>,
+        pub format: &'static PutFormat,
+        /// caputlog: 0: what changed a value (default); 1: every put; 2: every put by itself
+        #[argh(option, arg_name = "0|1|2", default = "Level::Changes", from_str_fn(parse_level))]
+        pub level: Level,
+        /// caputlog: how long puts in a row to the same field are taken together (default: 5s)
+        #[argh(option, arg_name = "duration", default = "BURST", from_str_fn(parse_duration))]
+        pub burst: i64,
+        /// caputlog: begin each line with this text
+        #[argh(option, arg_name = "text", default = "String::new()")]
+        pub prefix: String,
+        /// caputlog-json: add this key and text to each line; repeatable
+        #[argh(option, arg_name = "key=text", from_str_fn(parse_metadata))]
+        pub metadata: Vec<(String, String)>,
+        /// caput: wait between puts as long as the clients did
+        #[argh(switch)]
+        pub timing: bool,
         /// also show puts of database links and CA links
         #[argh(switch)]
         pub all: bool,
@@ -32,8 +49,54 @@ command! {
         by_place: ByPlace, growing: Growing, time_zone: TimeZone, reading: Reading
 }
 
-fn parse_format(name: &str) -> Result<&'static Format<PutLine>, String> {
-    format::find(&FORMATS, name).map_err(|error| error.to_string())
+fn parse_format(name: &str) -> Result<&'static PutFormat, String> {
+    find(name).map_err(|error| error.to_string())
+}
+
+fn parse_level(text: &str) -> Result<Level, String> {
+    match text {
+        "0" => Ok(Level::Changes),
+        "1" => Ok(Level::Puts),
+        "2" => Ok(Level::Everything),
+        _ => Err(format!("'{text}' is no level; choose 0, 1 or 2")),
+    }
+}
+
+/// A duration in nanoseconds: `5s`, `0.5s`, `200ms`, `1m`.
+fn parse_duration(text: &str) -> Result<i64, String> {
+    let parsed = [("ms", 1e6), ("s", 1e9), ("m", 60e9)].iter().find_map(|(unit, nanoseconds)| {
+        let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+        let time = number * nanoseconds;
+        // a day is more than anybody waits for
+        (time > 0.0 && time <= 86_400e9).then_some(time as i64)
+    });
+    parsed.ok_or_else(|| format!("'{text}' is no duration; write 5s, 200ms or 1m"))
+}
+
+fn parse_metadata(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("'{text}' is no key and text; write KEY=TEXT")),
+    }
+}
+
+impl Puts {
+    fn options(&self) -> Options {
+        Options {
+            level: self.level,
+            burst: self.burst,
+            prefix: self.prefix.clone(),
+            metadata: self.metadata.iter().cloned().collect(),
+            timing: self.timing,
+        }
+    }
+}
+
+/// Wall-clock time before which nothing more comes from a log that grows on this machine.
+fn settled() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let settled = now.saturating_sub(SETTLED * 3);
+    i64::try_from(settled.as_nanos()).unwrap_or(i64::MAX)
 }
 
 impl Timed for PutLine {
@@ -65,7 +128,8 @@ impl Command for Puts {
             until: time(&zone, &self.until, Boundary::End, &logs)?,
             ..filter
         };
-        let mut writer = (self.format.writer)(&zone);
+        let options = self.options();
+        let mut writer = (self.format.writer)(&zone, &options);
         let mut is_empty = true;
         writer.begin(out)?;
         if self.follow {
@@ -80,7 +144,10 @@ impl Command for Puts {
                 },
                 |put| match put {
                     Some(put) => Ok(writer.write(out, put)?),
-                    None => Ok(out.flush()?),
+                    None => {
+                        writer.pass(out, settled())?;
+                        Ok(out.flush()?)
+                    }
                 },
             )
             .map(|()| Outcome::Complete);
@@ -91,6 +158,7 @@ impl Command for Puts {
             writer.write(out, &put)?;
         }
         writer.end(out)?;
+        writer.remarks().iter().for_each(|remark| Terminal.report(remark));
         if is_empty {
             // Parts that can't be read were reported.
             let logs = logs.without_notices();

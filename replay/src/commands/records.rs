@@ -1,7 +1,7 @@
 //! `iocreplay records`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, json, reading, ByPlace, ByPv, Json, Reading};
+use super::options::{by_place, by_pv, listing, reading, ByPlace, ByPv, Listing, Reading};
 use crate::failure::Failure;
 use crate::inventory::Inventory;
 use crate::nothing_found::{explain, Kind};
@@ -14,7 +14,7 @@ use iocrec_cli::command;
 command! {
     /// List the records of the IOCs that were recorded: type, aliases, enum strings.
     #[argh(subcommand, name = "records")]
-    pub struct Records {} with json: Json, by_pv: ByPv, by_place: ByPlace, reading: Reading
+    pub struct Records {} with listing: Listing, by_pv: ByPv, by_place: ByPlace, reading: Reading
 }
 
 impl Command for Records {
@@ -25,10 +25,11 @@ impl Command for Records {
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let filter = ByPv::from(self).add_to(ByPlace::from(self).filter());
         let logs = self.reading().open()?;
+        let shape = Listing::from(self).shape();
         let mut count = 0;
         for run in logs.runs() {
             let found = Inventory::read(run, logs.notices());
-            count += output::records::write(out, &found, &filter, self.json)?;
+            count += output::records::write(out, &found, &filter, shape, count == 0)?;
         }
         if count == 0 {
             Terminal.report(&explain(Kind::Records, &logs.without_notices(), &filter, false, &Zone::utc()));

@@ -11,18 +11,32 @@ use crate::model::history::ValueLine;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
-use crate::output::values::FORMATS;
+use crate::output::plot::{self, Drawing};
+use crate::output::values::{databrowser, FORMATS};
+use crate::program::destination::Destination;
 use crate::terminal::Terminal;
-use crate::time::Boundary;
+use crate::time::{Boundary, Zone};
+use crate::{width, Logs};
 use iocrec_cli::command;
+use std::collections::BTreeMap;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::rc::Rc;
 
 command! {
     /// Show every value that PVs had, with time, alarm and cause.
     #[argh(subcommand, name = "values")]
     pub struct Values {
-        /// output format: text (default), jsonl (a JSON object for each value) or csv
+        /// output format: text (default), jsonl (a JSON object for each value), csv, or databrowser (samples for the
+        /// Data Browser of Phoebus: one PV, numbers)
         #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
         pub format: &'static Format<ValueLine>,
+        /// draw the values on the terminal
+        #[argh(switch)]
+        pub plot: bool,
+        /// draw the values into this SVG file
+        #[argh(option, arg_name = "file")]
+        pub svg: Option<PathBuf>,
         /// records, or record.FIELD, with * ? [a-z]; a record alone is its VAL
         #[argh(positional, arg_name = "pv...")]
         pub pv: String,
@@ -61,18 +75,78 @@ impl Command for Values {
             pv: patterns(&self.divided().names),
             ..ByPlace::from(self).filter()
         };
-        let mut writer = (self.format.writer)(&zone);
-        let mut is_empty = true;
-        writer.begin(out)?;
         let named = |line: &ValueLine| line.unseen.is_some() || line.is_named(&filter.pv);
-        for line in logs.values(&filter).with_gaps().filter(named) {
-            is_empty = false;
-            writer.write(out, &line)?;
-        }
-        writer.end(out)?;
+        let lines = logs.values(&filter).with_gaps().filter(named);
+        let is_empty = match self.plot || self.svg.is_some() {
+            true => self.draw(out, lines, &logs, &filter, &zone)?,
+            false => self.list(out, lines, &zone)?,
+        };
         if is_empty {
             Terminal.report(&explain(Kind::Values, &logs.without_notices(), &filter, false, &zone));
         }
         Ok(Outcome::from(&logs))
+    }
+}
+
+impl Values {
+    /// Lists the values; returns whether there are none.
+    fn list(&self, out: &mut Out, lines: impl Iterator<Item = ValueLine>, zone: &Zone) -> Result<bool, Failure> {
+        let mut writer = (self.format.writer)(zone);
+        let is_samples = self.format.name == databrowser::format().name;
+        let mut is_empty = true;
+        let mut pv: Option<(Rc<str>, String)> = None;
+        let mut left_out: BTreeMap<&'static str, u64> = BTreeMap::new();
+        writer.begin(out)?;
+        for line in lines {
+            is_empty &= line.unseen.is_some();
+            if is_samples {
+                let obstacle = databrowser::obstacle(&line).or_else(|| {
+                    let own = (Rc::clone(&line.ioc), line.pv());
+                    let is_other = *pv.get_or_insert_with(|| own.clone()) != own;
+                    is_other.then_some("values of other PVs: a file has one")
+                });
+                if let Some(obstacle) = obstacle {
+                    *left_out.entry(obstacle).or_default() += 1;
+                    continue;
+                }
+            }
+            writer.write(out, &line)?;
+        }
+        writer.end(out)?;
+        for (what, count) in left_out {
+            Terminal.report(&format_args!("left out {count} {what}"));
+        }
+        Ok(is_empty)
+    }
+
+    /// Draws the values; returns whether there are none.
+    fn draw(
+        &self,
+        out: &mut Out,
+        lines: impl Iterator<Item = ValueLine>,
+        logs: &Logs,
+        filter: &Filter,
+        zone: &Zone,
+    ) -> Result<bool, Failure> {
+        let mut drawing = Drawing::default();
+        lines.for_each(|line| drawing.add(&line));
+        drawing.set_time(filter.since, filter.until, logs.end());
+        drawing.remarks().iter().for_each(|remark| Terminal.report(remark));
+        if drawing.drawn().next().is_none() {
+            return Ok(drawing.series.is_empty());
+        }
+        if self.plot {
+            plot::terminal::draw(out, &drawing, width::columns(), zone)?;
+        }
+        if let Some(file) = &self.svg {
+            let failed = |error| Failure::output(error, Some(file));
+            let destination = Destination::open(Some(file), &self.reading().logs)?;
+            let mut below = BufWriter::new(destination);
+            let drawn = plot::svg::draw(&mut Out::new(&mut below), &drawing, zone);
+            let destination = below.into_inner().map_err(|error| failed(error.into_error()))?;
+            destination.close(drawn.is_ok()).map_err(failed)?;
+            drawn.map_err(failed)?;
+        }
+        Ok(false)
     }
 }

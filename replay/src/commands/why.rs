@@ -5,20 +5,31 @@ use super::options::{
     by_place, json, reading, since, time, time_zone, ByPlace, Json, Reading, Since, TimeZone,
 };
 use crate::failure::{Failure, UsageError};
-use crate::filter::Filter;
+use crate::filter::{Filter, Pattern};
 use crate::nothing_found::{Held, Narrowed, NoChange};
+use crate::model::asides::What;
+use crate::model::origins::MAX_HOPS;
+use crate::model::replay::Replay;
 use crate::out::Out;
 use crate::output;
+use crate::output::why::{Answer, Ask, MAX_SOURCES};
 use crate::time::{Boundary, Zone};
 use crate::{suggest, Logs};
 use epics::Pv;
 use iocrec_cli::command;
+use iocrec_log::event::{Fact, LossSource};
 use std::path::Path;
+
+/// Losses remembered; a bound for hostile logs.
+const MAX_MISSED: usize = 10_000;
 
 command! {
     /// Show the cause of the last change of a PV: the chain that led to it, from the person, scan or event at its root.
     #[argh(subcommand, name = "why")]
     pub struct Why {
+        /// the last change of its alarm instead of its value
+        #[argh(switch)]
+        pub alarm: bool,
         /// the last change before this time (default: the last of all)
         #[argh(option, arg_name = "time")]
         pub at: Option<String>,
@@ -61,17 +72,109 @@ impl Command for Why {
             until: time(&zone, &self.at, Boundary::End, &logs)?,
             ..ByPlace::from(self).filter()
         };
-        let mut search = output::why::Why::new(&self.pv, &filter);
-        logs.replay(&filter).for_each(|chain| search.take(chain));
-        let Some(answer) = search.answer(&zone) else {
+        let ask = if self.alarm { Ask::Alarm } else { Ask::Value };
+        let search = output::why::Why::new(&self.pv, &filter).for_the(ask);
+        let mut missed = Missed::default();
+        let Some(mut answer) = find(&logs, search, &filter, &zone, &mut missed) else {
             return Err(Failure::NoChange(self.no_change(&logs.without_notices(), &filter, &zone)));
         };
+        let again = logs.without_notices();
+        let mut way = vec![self.pv.clone()];
+        follow(&again, &mut answer, &zone, &mut missed, &mut MAX_SOURCES.clone(), &mut way);
         if self.json {
             answer.write_json(out)?;
         } else {
             answer.write_text(out)?;
         }
         Ok(Outcome::from(&logs))
+    }
+}
+
+/// Searches the logs, and notes when something was missed.
+fn find(
+    logs: &Logs,
+    mut search: output::why::Why,
+    filter: &Filter,
+    zone: &Zone,
+    missed: &mut Missed,
+) -> Option<Answer> {
+    let mut replay = logs.replay(filter).with_asides();
+    while let Some(chain) = replay.next() {
+        search.take(chain);
+        missed.take(&mut replay);
+    }
+    missed.take(&mut replay);
+    let mut answer = search.answer(zone)?;
+    if let Some(cause) = answer.lead().unseen().and_then(|(from, to)| missed.between(from, to)) {
+        answer.add_missed(cause.to_owned());
+    }
+    Some(answer)
+}
+
+/// Adds what the chain of an answer followed: the sources of CP links, and theirs in turn.
+fn follow(
+    logs: &Logs,
+    answer: &mut Answer,
+    zone: &Zone,
+    missed: &mut Missed,
+    left: &mut usize,
+    way: &mut Vec<String>,
+) {
+    for link in answer.lead().links().to_vec() {
+        if *left == 0 || way.len() > MAX_HOPS {
+            break;
+        }
+        let circle = way.contains(&link.1);
+        *left -= 1;
+        let (since, until, begun) = answer.lead().times();
+        let filter = Filter { since: Some(since), until: Some(until), ..Filter::default() };
+        let search = output::why::Why::new(&link.1, &filter).begun_by(begun);
+        let mut change = find(logs, search, &filter, zone, missed);
+        if let Some(change) = change.as_mut().filter(|_| !circle) {
+            way.push(link.1.clone());
+            follow(logs, change, zone, missed, left, way);
+            way.pop();
+        }
+        answer.add_link(&link, change, circle);
+    }
+    answer.conclude();
+    answer.note_inputs();
+    if let Some((since, until)) = answer.lead().meanwhile() {
+        let (ioc, host) = answer.place();
+        let place = |name: &str| Some(name).filter(|name| !name.is_empty()).map(Pattern::literally);
+        let filter =
+            Filter { since: Some(since), until: Some(until), ioc: place(ioc), host: place(host), ..Filter::default() };
+        for put in logs.puts(&filter) {
+            answer.add_meanwhile(&put, zone);
+        }
+    }
+}
+
+/// Times in which something may have been missed, and why.
+#[derive(Default)]
+struct Missed(Vec<(i64, i64, String)>);
+
+impl Missed {
+    /// Takes what was noted beside the chains.
+    fn take(&mut self, replay: &mut Replay) {
+        while let Some(aside) = replay.aside(i64::MAX) {
+            let (from, cause) = match &aside.what {
+                What::Missing => (aside.time.saturating_sub(1), "a part of the log is missing".to_owned()),
+                What::Fact(Fact::Loss(loss)) if matches!(loss.source, LossSource::Hits | LossSource::Storage) => {
+                    (aside.run.wall(loss.since), format!("{} hits or events lost: {}", loss.count, loss.cause))
+                }
+                _ => continue,
+            };
+            if self.0.len() < MAX_MISSED {
+                self.0.push((from, aside.time, cause));
+            }
+        }
+    }
+
+    /// Why something may have been missed between two times.
+    fn between(&self, from: i64, to: i64) -> Option<&str> {
+        let found = self.0.iter().find(|(begin, end, _)| *begin < to && *end > from);
+        found.map(|(_, _, cause)| cause.as_str())
     }
 }
 

@@ -495,3 +495,205 @@ fn rises(known: &mut Known, from: Option<Alarm>, to: Alarm, time: i64) -> usize 
     times.push_back(time);
     times.len()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = SECOND as i64;
+    const NONE: Alarm = (0, 0);
+    const HIGH: Alarm = (1, 4);
+    const HIHI: Alarm = (2, 3);
+    const LOLO: Alarm = (2, 5);
+    const UDF: Alarm = (3, 17);
+
+    fn state(time: i64, alarm: Alarm) -> State {
+        State {
+            time,
+            begun: time,
+            alarm: Some(alarm),
+            value: Value::Unknown,
+            text: None,
+            cause: None,
+            source: Source::Process,
+            seen: Some(time - 1),
+            gap: None,
+            unprocessed: false,
+        }
+    }
+
+    fn place(record: &str) -> Place {
+        Place { record: record.into(), ..Place::default() }
+    }
+
+    fn lines(alarms: &mut Alarms, now: i64) -> Vec<String> {
+        std::iter::from_fn(|| alarms.next_line(now)).map(|line| sketch(&line)).collect()
+    }
+
+    fn sketch(line: &AlarmLine) -> String {
+        let name = |alarm: Option<Alarm>| {
+            alarm.map_or("?".into(), |(severity, status)| format!("{severity}/{status}"))
+        };
+        let (what, until) = (line.what.name(), line.until.map_or("-", Until::name));
+        let lasted = line.lasted.map_or("-".to_owned(), |lasted| format!("{:.1}", lasted as f64 / S as f64));
+        let gap = if line.gap.is_some() { " gap" } else { "" };
+        format!(
+            "{} {} {what} {}>{} {lasted} {until} x{}{gap}",
+            line.time / S,
+            line.place.record,
+            name(line.from),
+            name(line.to),
+            line.changes
+        )
+    }
+
+    /// The lines of these states of a record `A`, with the log's end at 100 s.
+    fn told(all: bool, states: Vec<State>) -> Vec<String> {
+        let mut alarms = Alarms::new(all);
+        states.into_iter().for_each(|state| alarms.take(0, || place("A"), state));
+        alarms.finish(|_| (100 * S, false));
+        lines(&mut alarms, 100 * S)
+    }
+
+    #[test]
+    fn an_alarm_lasts_until_the_record_leaves_it() {
+        let states = [(1, NONE), (2, HIGH), (3, HIGH), (5, HIHI), (9, LOLO), (10, NONE)];
+        let lines = told(false, states.map(|(time, alarm)| state(time * S, alarm)).into());
+        let expected = [
+            "2 A change 0/0>1/4 3.0 left x1",
+            "5 A change 1/4>2/3 4.0 left x1",
+            "9 A change 2/3>2/5 1.0 left x1",
+            "10 A change 2/5>0/0 - - x1",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn what_was_before_the_first_sight_is_not_known() {
+        assert!(told(false, vec![state(S, NONE)]).is_empty(), "no alarm at first sight is no news");
+        let lines = told(false, vec![state(S, HIHI)]);
+        assert_eq!(lines, ["1 A change ?>2/3 99.0 log_end x1", "1 A still ?>2/3 99.0 log_end x0"]);
+        let mut alarms = Alarms::new(false);
+        alarms.take(0, || place("A"), state(S, HIHI));
+        alarms.finish(|_| (4 * S, true));
+        assert_eq!(
+            lines_of(alarms),
+            ["1 A change ?>2/3 3.0 ioc_end x1", "1 A still ?>2/3 3.0 ioc_end x0"],
+            "it did not last longer than its IOC"
+        );
+    }
+
+    fn lines_of(mut alarms: Alarms) -> Vec<String> {
+        lines(&mut alarms, 0)
+    }
+
+    #[test]
+    fn a_gap_cuts_an_alarm_and_marks_the_change_after_it() {
+        let gap = Some("17 hits lost".into());
+        let seen = Some(5 * S);
+        let after = State { gap, seen, ..state(60 * S, NONE) };
+        let lines = told(false, vec![state(S, NONE), state(2 * S, HIGH), after]);
+        assert_eq!(lines, ["2 A change 0/0>1/4 3.0 gap x1", "60 A change 1/4>0/0 - - x1 gap"]);
+    }
+
+    #[test]
+    fn a_disabled_record_has_an_unknown_alarm() {
+        let disabled = State { alarm: None, ..state(4 * S, NONE) };
+        let lines = told(false, vec![state(S, NONE), state(2 * S, HIGH), disabled, state(6 * S, HIGH)]);
+        assert_eq!(
+            lines,
+            [
+                "2 A change 0/0>1/4 2.0 disabled x1",
+                "6 A change ?>1/4 94.0 log_end x1",
+                "6 A still ?>1/4 94.0 log_end x0"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_record_that_flaps_is_summed_up() {
+        let mut states = vec![state(0, NONE)];
+        for n in 0..10 {
+            states.push(state((1 + 2 * n) * S, HIHI));
+            states.push(state((2 + 2 * n) * S, NONE));
+        }
+        // It has been quiet for longer than a minute.
+        states.push(state(90 * S, HIHI));
+        states.push(state(91 * S, NONE));
+        let each = |states: &[State]| -> Vec<State> {
+            states.iter().map(|s| state(s.time, s.alarm.unwrap())).collect()
+        };
+        let lines = told(false, each(&states));
+        assert_eq!(lines.len(), 7, "{lines:?}");
+        assert_eq!(lines[3], "4 A change 2/3>0/0 - - x1");
+        assert_eq!(lines[4], "5 A flapping 0/0>0/0 15.0 - x16", "from the third rise on");
+        assert_eq!(lines[5], "90 A change 0/0>2/3 1.0 left x1");
+        assert_eq!(told(true, states).len(), 22, "all if all are wanted");
+    }
+
+    /// Two alarms, each with a worse one on top, are no flapping.
+    #[test]
+    fn rises_count_by_severity() {
+        let states = [(0, NONE), (1, HIGH), (2, HIHI), (3, NONE), (4, HIGH), (5, LOLO), (6, NONE)];
+        let lines = told(false, states.map(|(time, alarm)| state(time * S, alarm)).into());
+        assert!(lines.len() == 6 && lines.iter().all(|line| line.contains(" change ")), "{lines:?}");
+    }
+
+    #[test]
+    fn what_the_recorder_reads_shows_an_alarm_but_no_cause() {
+        let read = |time, alarm| State { source: Source::Snapshot, ..state(time, alarm) };
+        let lines = told(false, vec![read(S, HIHI), state(3 * S, NONE)]);
+        assert_eq!(lines, ["1 A change ?>2/3 2.0 left x1", "3 A change 2/3>0/0 - - x1"]);
+        // The record was processing when it was read: its processing is the cause.
+        let mut alarms = Alarms::new(false);
+        let cause: Rc<Cause> = Rc::new(Cause { text: "scan".into(), ..Cause::default() });
+        alarms.take(0, || place("A"), state(S, NONE));
+        alarms.take(0, || place("A"), read(2 * S, HIHI));
+        let by = State { begun: 2 * S - 5, cause: Some(cause), ..state(2 * S + 5, HIHI) };
+        alarms.take(0, || place("A"), by);
+        alarms.finish(|_| (3 * S, false));
+        let line = alarms.next_line(0).unwrap();
+        assert_eq!(
+            (line.source, line.cause.as_ref().map(|cause| &*cause.text)),
+            (Source::Process, Some("scan"))
+        );
+    }
+
+    /// Every record has the alarm UDF until it processes for the first time.
+    #[test]
+    fn the_first_alarm_of_all_records_is_no_news() {
+        let read = |time, alarm| State { source: Source::Snapshot, unprocessed: true, ..state(time, alarm) };
+        assert!(told(false, vec![read(S, UDF), state(2 * S, NONE)]).is_empty());
+        assert_eq!(told(true, vec![read(S, UDF), state(2 * S, NONE)]), ["2 A change 3/17>0/0 - - x1"]);
+        assert_eq!(
+            told(false, vec![read(S, UDF), state(2 * S, HIHI)])[0],
+            "2 A change 3/17>2/3 98.0 log_end x1"
+        );
+        let mut alarms = Alarms::new(false);
+        alarms.take(0, || place("A"), read(S, UDF));
+        alarms.finish(|_| (2 * S, false));
+        let line = alarms.next_line(0).unwrap();
+        assert!(line.unprocessed && line.what == What::Still);
+    }
+
+    #[test]
+    fn no_more_is_held_than_allowed() {
+        let mut alarms = Alarms::new(false).holding(3);
+        let mut given = Vec::new();
+        for n in 0..10_usize {
+            let name = format!("R{n}");
+            let at = n as i64 * S;
+            alarms.take(n, || place(&name), state(at, HIHI));
+            given.extend(lines(&mut alarms, at));
+            assert!(alarms.held.len() <= 3);
+        }
+        assert_eq!(given.len(), 7);
+        assert_eq!(given[0], "0 R0 change ?>2/3 - later x1", "how long it lasts is not known yet");
+        // What left is found, what was given is not touched.
+        alarms.take(0, || place("R0"), state(11 * S, NONE));
+        alarms.finish(|_| (12 * S, false));
+        let rest = lines(&mut alarms, 12 * S);
+        assert!(rest.contains(&"11 R0 change 2/3>0/0 - - x1".to_owned()), "{rest:?}");
+        assert_eq!(rest.iter().filter(|line| line.contains(" still ")).count(), 9);
+    }
+}

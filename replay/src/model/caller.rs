@@ -113,7 +113,7 @@ impl Known {
 }
 
 /// Purpose of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Serves one CA client.
     CaServer,

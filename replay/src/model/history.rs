@@ -373,3 +373,15 @@ fn processes(chain: &Chain, number: usize, put: &PutSpan, field: &str) -> bool {
             _ => false,
         })
 }
+
+#[cfg(test)]
+impl ValueLine {
+    /// A line for tests of drawings.
+    pub fn of_number(time: i64, value: f64) -> ValueLine {
+        let empty: Rc<str> = "".into();
+        let [host, ioc, boot] = [&empty, &empty, &empty].map(Rc::clone);
+        let process = Rc::new(IocProcess { host, ioc, boot, pid: 1, start: 0 });
+        let named = Named { process, record: "T:AO".into(), field: "VAL".into() };
+        ValueLine { value: Value::Double(value), alarm: Some((0, 0)), ..ValueLine::new(time, named, None) }
+    }
+}

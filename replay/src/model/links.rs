@@ -76,20 +76,30 @@ impl Links {
 
     /// The only CP link that the record had at that time, and its source.
     pub fn only(&self, time: u64, record: RecordId) -> Option<(FieldId, String)> {
+        match self.all(time, record).as_slice() {
+            [only] => Some(only.clone()),
+            _ => None,
+        }
+    }
+
+    /// All CP links that the record had at that time, and their sources; none if they are not known.
+    pub fn all(&self, time: u64, record: RecordId) -> Vec<(FieldId, String)> {
+        self.at(time, record).unwrap_or_default()
+    }
+
+    fn at(&self, time: u64, record: RecordId) -> Option<Vec<(FieldId, String)>> {
         let all = self.records.get(&record)?;
         let after = all.partition_point(|snapshot| snapshot.time <= time);
         // A link noted later was the same before, as long as nothing has changed.
         let before =
             after.checked_sub(1).and_then(|last| all.get(last)).filter(|snapshot| !snapshot.links.is_empty());
         let snapshot = before.or_else(|| all.get(after))?;
-        match snapshot.links.as_slice() {
-            [(field, link)] => {
-                let mut text = String::new();
-                value::push_lossy(&mut text, link);
-                Some((*field, link_target(&text).to_owned()))
-            }
-            _ => None,
-        }
+        let source = |(field, link): &(FieldId, Box<[u8]>)| {
+            let mut text = String::new();
+            value::push_lossy(&mut text, link);
+            (*field, link_target(&text).to_owned())
+        };
+        Some(snapshot.links.iter().map(source).collect())
     }
 }
 
@@ -111,5 +121,7 @@ mod tests {
         links.add(30, 7, 2, b"A:OTHER CPP NMS");
         assert_eq!((only(&links, 15).as_deref(), only(&links, 25)), (Some("1 A:SOURCE"), None), "one of two");
         assert_eq!(only(&links, 35), None);
+        let all: Vec<String> = links.all(35, 7).into_iter().map(|(_, source)| source).collect();
+        assert_eq!(all, ["A:SOURCE", "A:OTHER"]);
     }
 }

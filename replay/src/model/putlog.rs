@@ -116,6 +116,18 @@ pub struct PutLine {
     pub acknowledges: Option<&'static str>,
     /// The recorded IOC whose process is the client.
     pub client_ioc: Option<String>,
+    /// Wall-clock time at which it was done: a put with callback when it was answered, another when the IOC's function
+    /// returned. `time` if the end was not seen.
+    pub ended: i64,
+    /// Wall-clock time at which the record that it made process read its value or was done, which is about the record's
+    /// time stamp; `None` if it made none process.
+    pub processed: Option<i64>,
+    /// Record type.
+    pub rtype: Option<String>,
+    /// Type of the field.
+    pub dbf: Option<Dbf>,
+    /// Whether the IOC's function that writes fields was seen to be reached.
+    pub wrote: bool,
 }
 
 /// Calls `each` for the puts in a chain and in those that its CA links led to, in no particular order: those from
@@ -301,6 +313,8 @@ fn line(
         Some(_) => Value::Unknown,
         None => outcome::as_asked(context, put, definition, put.old.clone()),
     };
+    let answered = put.packet.as_ref().filter(|packet| packet.notify);
+    let answered = answered.and_then(|packet| packet.answer.as_ref()).map(|answer| answer.time);
     let callback_ms = put.packet.as_ref().filter(|packet| packet.notify).and_then(|packet| {
         let answer = packet.answer.as_ref()?;
         Some(answer.time.saturating_sub(packet.time) as f64 / 1e6)
@@ -344,7 +358,27 @@ fn line(
         cause_record: cause.and_then(text),
         acknowledges,
         client_ioc: client_ioc.and_then(|ioc| text(&ioc.name)),
+        ended: chain.run.wall(answered.unwrap_or(span.end).max(span.start)),
+        processed: processed(chain, number, put).map(|time| chain.run.wall(time)),
+        rtype: put.record.and_then(|record| text(context.record(record)?.rtype)),
+        dbf: definition.map(|definition| definition.dbf),
+        wrote: put.wrote,
     }
+}
+
+/// Monotonic time at which the record that a put made process has, or nearly has, its time stamp: records take it before
+/// they process others; asynchronous ones at their end.
+fn processed(chain: &Chain, number: usize, put: &PutSpan) -> Option<u64> {
+    chain.spans.iter().skip(number).find_map(|span| match &span.kind {
+        SpanKind::Process(process) if span.parent == Some(number) && Some(process.record) == put.record => {
+            match (&process.outcome, process.phases.last()) {
+                (End::Completed(_), None) => Some(span.start),
+                (End::Completed(_), Some(last)) => Some(last.time),
+                _ => None,
+            }
+        }
+        _ => None,
+    })
 }
 
 /// Name of the IOC that a span belongs to; empty if unknown.

@@ -65,6 +65,11 @@ impl Run {
         self.links.borrow().only(time, record)
     }
 
+    /// All CP links that a record had at a time: fields and sources. None if they are not known.
+    pub fn cp_links(&self, time: u64, record: RecordId) -> Vec<(FieldId, String)> {
+        self.links.borrow().all(time, record)
+    }
+
     /// Applies a fact. Apply ends late, when no chain refers to the ended definitions any more.
     pub fn apply(&self, time: u64, fact: &Fact) {
         self.context.borrow_mut().apply(time, fact);

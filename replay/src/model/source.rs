@@ -13,6 +13,7 @@ use super::clock::{created, SetLater};
 use super::open_chains;
 use super::queue::Queue;
 use super::run::Run;
+use super::selection::Selection;
 use super::value;
 use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
@@ -83,6 +84,8 @@ pub struct Source {
     /// Where definitions take effect.
     pub run: Rc<Run>,
     scan: Scan,
+    /// The segments and blocks to be read, as long as it remains to be seen which of them matter to the put log.
+    select: Option<(Vec<SegmentFile>, Blocks)>,
     /// The first segment to be read.
     first: Option<SegmentFile>,
     notices: Rc<Notices>,
@@ -202,6 +205,7 @@ impl Source {
             set,
             begins: None,
             scan: Scan::new(&files, Blocks::Since(since)),
+            select: None,
             first: files.pop_front(),
             notices: Rc::clone(notices),
             since,
@@ -218,6 +222,13 @@ impl Source {
             ends: VecDeque::new(),
             last_end: HashMap::new(),
         }
+    }
+
+    /// Gives only what can matter to the put log.
+    pub fn for_puts(mut self) -> Self {
+        let files = self.scan.unopened().cloned().collect();
+        self.select = Some((files, Blocks::Since(self.since)));
+        self
     }
 
     /// Wall-clock time of the next item; `None` at the end. A run whose reading has not begun gives its start, and
@@ -263,6 +274,11 @@ impl Source {
 
     /// Reads until nothing can come before the first pending event any more.
     fn fill(&mut self) {
+        if let Some((files, blocks)) = self.select.take() {
+            if let Some(selection) = Selection::for_puts(&files, blocks) {
+                self.scan = Scan::new(&files, blocks).choosing(selection.choose());
+            }
+        }
         while !self.gap && self.pending.len() < MAX_PENDING && self.pending_bytes < MAX_PENDING_BYTES {
             let settled = |first: &Event| first.time.saturating_add(WINDOW) < self.newest;
             if self.pending.front().is_some_and(settled) {
@@ -346,6 +362,10 @@ impl Source {
             let known = self.complete && self.newest > 0;
             repeats = *self.place.repeats.get_or_insert(known);
             self.complete = !self.place.harmed;
+        }
+        if let Some(about) = &block.about {
+            // Events that were not read have passed, too.
+            self.newest = self.newest.max(about.last);
         }
         let mut events = block.events;
         // The only look at all of them: they come from another processor's memory.

@@ -1,6 +1,7 @@
 //! Changes of alarms: a line each.
 
 use super::rows::Row;
+use super::wording::counted;
 use super::wording::put::{change, who};
 use crate::model::alarms::{Alarm, AlarmLine, Source, Until, What};
 use crate::model::enum_strings::{self, severity_name, status_name};
@@ -124,9 +125,9 @@ impl Row for AlarmLine {
             What::Flapping => {
                 let _ = write!(
                     line,
-                    "flaps: {} changes, {} alarms in {}; the last is {}",
-                    self.changes,
-                    self.rises,
+                    "flaps: {}, {} in {}; the last is {}",
+                    counted(self.changes, "change"),
+                    counted(self.rises as u64, "alarm"),
                     seconds_text(self.lasted.unwrap_or(0)),
                     alarm(self.to)
                 );

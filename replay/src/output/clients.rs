@@ -1,6 +1,7 @@
 //! Clients: a line for each circuit.
 
 use super::rows::{self, Row};
+use super::wording::counted;
 use crate::model::clients::{ClientLine, Ended};
 use crate::output::format::Format;
 use crate::time::Zone;
@@ -107,7 +108,8 @@ impl Row for ClientLine {
             (Ended::IocEnded, Some(time)) => format!("to {} (the IOC ended)", zone.format(time, 3)),
             (Ended::IocEnded, None) => "until the IOC ended".to_owned(),
         };
-        let _ = write!(line, "  {from} {to}  {} channels, {} puts", self.channels, self.puts);
+        let _ = write!(line, "  {from} {to}  {}", counted(self.channels, "channel"));
+        let _ = write!(line, ", {}", counted(self.puts, "put"));
         let parts = [(self.denied, "denied"), (self.failed, "failed"), (self.unknown, "of unknown outcome")];
         for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
             let _ = write!(line, ", {count} {what}");

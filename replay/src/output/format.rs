@@ -21,12 +21,26 @@ pub trait Writer<T> {
     /// See [`Writer::begin`].
     fn write(&mut self, out: &mut Out, item: &T) -> io::Result<()>;
 
+    /// Writes what waits for the time to pass, as it has up to this wall-clock time (nanoseconds since 1970 UTC): the log
+    /// is being followed, and no item is older.
+    ///
+    /// # Errors
+    /// See [`Writer::begin`].
+    fn pass(&mut self, _out: &mut Out, _until: i64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Writes the part after the last item.
     ///
     /// # Errors
     /// See [`Writer::begin`].
     fn end(&mut self, _out: &mut Out) -> io::Result<()> {
         Ok(())
+    }
+
+    /// What the reader must know of what was written; for standard error.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -87,8 +101,8 @@ mod tests {
 
     #[test]
     fn unknown_formats_name_those_there_are() {
-        let error = find(&crate::output::puts::FORMATS, "xml").unwrap_err();
-        assert_eq!(error.to_string(), "unknown format 'xml'; choose text, jsonl or csv");
+        let error = find(&crate::output::traces::FORMATS, "xml").unwrap_err();
+        assert_eq!(error.to_string(), "unknown format 'xml'; choose text or otlp");
         let three = UnknownFormat { name: "x".into(), known: vec!["a", "b", "c"] };
         assert_eq!(three.to_string(), "unknown format 'x'; choose a, b or c");
     }

@@ -5,6 +5,7 @@ use crate::filter::Filter;
 use crate::inventory::Inventory;
 use crate::names::linkage_name;
 use crate::out::{line, Out};
+use crate::output::rows::{csv_line, Shape};
 use crate::time::Zone;
 use iocrec_log::event::{Ioc, IocId, Linkage};
 use serde::Serialize;
@@ -37,8 +38,15 @@ struct IocLine<'a> {
     gaps: Vec<Gap>,
 }
 
-/// Writes the IOCs of a run that match; returns their number.
-pub fn write(out: &mut Out, found: &Inventory, filter: &Filter, json: bool, zone: &Zone) -> io::Result<u64> {
+/// Writes the IOCs of a run that match; returns their number. `is_first`: none was written before.
+pub fn write(
+    out: &mut Out,
+    found: &Inventory,
+    filter: &Filter,
+    shape: Shape,
+    is_first: bool,
+    zone: &Zone,
+) -> io::Result<u64> {
     let mut records: BTreeMap<IocId, usize> = BTreeMap::new();
     for record in found.context().records() {
         *records.entry(record.ioc).or_default() += 1;
@@ -47,10 +55,10 @@ pub fn write(out: &mut Out, found: &Inventory, filter: &Filter, json: bool, zone
     for ioc in found.iocs(filter) {
         count += 1;
         let line = ioc_line(found, ioc, records.get(&ioc.id).copied().unwrap_or(0), zone);
-        if json {
-            out.json(&line)?;
-        } else {
-            describe(out, &line, ioc.linkage)?;
+        match shape {
+            Shape::Text => describe(out, &line, ioc.linkage)?,
+            Shape::JsonLines => out.json(&line)?,
+            Shape::Csv => csv_line(out, &line, is_first && count == 1)?,
         }
     }
     Ok(count)
@@ -134,7 +142,8 @@ mod tests {
     #[test]
     fn iocs_that_ended_are_there_with_their_end() {
         let mut out = Vec::new();
-        write(&mut Out::new(&mut out), &inventory(), &Filter::default(), false, &Zone::utc()).unwrap();
+        write(&mut Out::new(&mut out), &inventory(), &Filter::default(), Shape::Text, true, &Zone::utc())
+            .unwrap();
         let text = String::from_utf8(out).unwrap();
         for part in [
             "demo on box1  pid 7  EPICS Base 7.0.8.1, shared",
@@ -146,7 +155,15 @@ mod tests {
             assert!(text.contains(part), "{part} in {text}");
         }
         let mut out = Vec::new();
-        write(&mut Out::new(&mut out), &inventory(), &Filter::default(), true, &Zone::utc()).unwrap();
+        write(
+            &mut Out::new(&mut out),
+            &inventory(),
+            &Filter::default(),
+            Shape::JsonLines,
+            true,
+            &Zone::utc(),
+        )
+        .unwrap();
         let line: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!((&line["records"], &line["end"]), (&2.into(), &"killed by SIGKILL".into()));
         assert_eq!(line["environment"]["TOP"], "/opt");

@@ -2,13 +2,17 @@
 
 pub mod alarms;
 pub mod at;
+pub mod c_number;
+pub mod caput;
 pub mod clients;
 pub mod diff;
 pub mod format;
 pub mod graph;
 pub mod info;
 pub mod iocs;
+pub mod last;
 mod moments;
+pub mod plot;
 pub mod profile;
 pub mod puts;
 pub mod records;

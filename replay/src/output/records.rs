@@ -3,6 +3,7 @@
 use crate::filter::Filter;
 use crate::inventory::Inventory;
 use crate::out::{line, Out};
+use crate::output::rows::{csv_line, Shape};
 use iocrec_log::context::RecordRef;
 use iocrec_log::escape::Shown;
 use serde::Serialize;
@@ -20,24 +21,38 @@ struct RecordLine<'a> {
     states: &'a [Box<str>],
 }
 
-/// Writes the records of a run that match; returns their number.
-pub fn write(out: &mut Out, found: &Inventory, filter: &Filter, json: bool) -> io::Result<u64> {
+/// Writes the records of a run that match; returns their number. `is_first`: none was written before.
+pub fn write(
+    out: &mut Out,
+    found: &Inventory,
+    filter: &Filter,
+    shape: Shape,
+    is_first: bool,
+) -> io::Result<u64> {
     let mut count = 0;
     for record in found.records(filter) {
-        one(out, found, record, json)?;
+        one(out, found, record, shape, is_first && count == 0)?;
         count += 1;
     }
     Ok(count)
 }
 
-fn one(out: &mut Out, found: &Inventory, record: RecordRef<'_>, json: bool) -> io::Result<()> {
+fn one(
+    out: &mut Out,
+    found: &Inventory,
+    record: RecordRef<'_>,
+    shape: Shape,
+    is_first: bool,
+) -> io::Result<()> {
     let context = found.context();
     let ioc = context.ioc(record.ioc).map(|ioc| ioc.name.as_str());
     let (aliases, states) = (context.aliases(record.id), context.enum_strings(record.id));
-    if json {
-        let rtype = Some(record.rtype).filter(|rtype| !rtype.is_empty());
-        let line = RecordLine { host: found.host(), ioc, record: record.name, rtype, aliases, states };
-        return out.json(&line);
+    let rtype = Some(record.rtype).filter(|rtype| !rtype.is_empty());
+    let line = RecordLine { host: found.host(), ioc, record: record.name, rtype, aliases, states };
+    match shape {
+        Shape::Text => {}
+        Shape::JsonLines => return out.json(&line),
+        Shape::Csv => return csv_line(out, &line, is_first),
     }
     let ioc = or_dash(ioc.unwrap_or_default());
     let [name, rtype, ioc] = [record.name, or_dash(record.rtype), ioc].map(Shown);
@@ -66,26 +81,26 @@ mod tests {
     use super::*;
     use crate::output::sample::inventory;
 
-    fn records(filter: Filter, json: bool) -> String {
+    fn records(filter: Filter, shape: Shape) -> String {
         let mut out = Vec::new();
-        write(&mut Out::new(&mut out), &inventory(), &filter, json).unwrap();
+        write(&mut Out::new(&mut out), &inventory(), &filter, shape, true).unwrap();
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn records_with_what_is_known_of_them() {
-        let text = records(Filter::default(), false);
+        let text = records(Filter::default(), Shape::Text);
         let lines: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(lines[0], "T:SP ao demo");
         assert!(lines[1].starts_with("T:VALVE bo demo also V1"), "{text}");
         assert!(lines[1].ends_with(r#"0 "Closed", 1 "Open""#), "{text}");
         assert!(!text.contains('\u{1b}'), "no escapes reach the terminal");
-        let by_alias = records(Filter { pv: vec!["V1*".into()], ..Filter::default() }, true);
+        let by_alias = records(Filter { pv: vec!["V1*".into()], ..Filter::default() }, Shape::JsonLines);
         let line: serde_json::Value = serde_json::from_str(by_alias.trim()).unwrap();
         assert_eq!((&line["record"], &line["type"]), (&"T:VALVE".into(), &"bo".into()));
         assert_eq!(line["states"], serde_json::json!(["Closed", "Open"]));
-        assert_eq!(records(Filter { ioc: Some("x".into()), ..Filter::default() }, false), "");
-        assert_eq!(records(Filter { host: Some("x".into()), ..Filter::default() }, false), "");
+        assert_eq!(records(Filter { ioc: Some("x".into()), ..Filter::default() }, Shape::Text), "");
+        assert_eq!(records(Filter { host: Some("x".into()), ..Filter::default() }, Shape::Text), "");
     }
 }

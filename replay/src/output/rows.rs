@@ -88,15 +88,46 @@ struct Csv<'a, T> {
 
 impl<T: Row> Writer<T> for Csv<'_, T> {
     fn write(&mut self, out: &mut Out, row: &T) -> io::Result<()> {
-        let cells = cells(&row.line(self.zone))?;
-        if !self.begun {
-            self.begun = true;
-            let keys: Vec<String> = cells.iter().map(|(key, _)| quoted(key)).collect();
-            line!(out, "{}", keys.join(","))?;
-        }
-        let values: Vec<String> = cells.iter().map(|(_, value)| cell(value)).collect();
-        line!(out, "{}", values.join(","))
+        csv_line(out, &row.line(self.zone), !std::mem::replace(&mut self.begun, true))
     }
+}
+
+/// The shape of a listing whose text is not one line for each row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// For people.
+    #[default]
+    Text,
+    /// A JSON object for each row.
+    JsonLines,
+    /// CSV with a heading.
+    Csv,
+}
+
+impl Shape {
+    /// The shape of that name.
+    pub fn find(name: &str) -> Option<Shape> {
+        Some(match name {
+            "text" => Shape::Text,
+            "jsonl" => Shape::JsonLines,
+            "csv" => Shape::Csv,
+            _ => return None,
+        })
+    }
+}
+
+/// Writes a line of CSV, after the heading if it is the first.
+///
+/// # Errors
+/// If it can't be written.
+pub fn csv_line(out: &mut Out, line: &impl Serialize, is_first: bool) -> io::Result<()> {
+    let cells = cells(line)?;
+    if is_first {
+        let keys: Vec<String> = cells.iter().map(|(key, _)| quoted(key)).collect();
+        line!(out, "{}", keys.join(","))?;
+    }
+    let values: Vec<String> = cells.iter().map(|(_, value)| cell(value)).collect();
+    line!(out, "{}", values.join(","))
 }
 
 /// The keys and values of a line, in their order.

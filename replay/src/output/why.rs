@@ -1,10 +1,16 @@
-//! Causes of a PV's change: the chain from the record up to its root.
+//! Causes of a PV's change: the chain from the record up to its root, and from there to what the root followed.
 
+mod sources;
+
+pub use self::sources::{Lead, Link, MAX_SOURCES};
+
+use self::sources::Meanwhile;
 use super::wording::alarm;
 use super::wording::cause::cause;
 use super::wording::put::{change, who};
 use crate::filter::{Filter, Pattern};
-use crate::model::chain::{Chain, Outcome, PutSpan, Span, SpanKind};
+use crate::model::alarms::Alarm;
+use crate::model::chain::{Chain, Outcome, PutSpan, Span, SpanKind, Trigger};
 use crate::model::enum_strings::{self, severity_name};
 use crate::model::putlog::{ioc_of_span, root_put, PutLine};
 use crate::model::run::{field_name, has_value, record_name};
@@ -20,11 +26,15 @@ use std::rc::Rc;
 
 /// Moments held to sort them: chains come in the order in which they began, and asynchronous records complete later.
 const HELD: usize = 64;
+/// Inputs that are shown, which are processed as part of the chain.
+const MAX_INPUTS: usize = 16;
 
 /// A moment in which the PV's field got a value (or the same one again).
 struct Moment {
     time: i64,
     value: Value,
+    /// Severity and status, if they are known.
+    alarm: Option<Alarm>,
     chain: Rc<Chain>,
     /// The path to the span: for each chain a span's number, first those of the CA links that lead on, last the
     /// record's own.
@@ -37,9 +47,13 @@ struct Seen {
     held: VecDeque<Moment>,
     /// The latest value.
     value: Option<Value>,
-    /// The latest change, and the value before it.
-    changed: Option<(Moment, Option<Value>)>,
+    /// The latest change, and what was before it.
+    changed: Option<(Moment, Before)>,
     last: Option<Moment>,
+    /// When its record was last seen to process, or to be written, before `last`.
+    previous: Option<i64>,
+    /// The latest alarm.
+    alarm: Option<Alarm>,
     count: u64,
     /// Time of the first value that may have been a change: the value before it is unknown.
     in_doubt: Option<i64>,
@@ -47,11 +61,33 @@ struct Seen {
     unknown: u64,
 }
 
+/// What was before a change.
+#[derive(Clone, Default)]
+struct Before {
+    value: Option<Value>,
+    alarm: Option<Alarm>,
+    /// When that was last seen.
+    seen: Option<i64>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ask {
+    /// The last change of the value.
+    #[default]
+    Value,
+    /// The last change of the alarm.
+    Alarm,
+}
+
 /// Searches for the cause of the last change.
 pub struct Why<'a> {
     pv: Pv<'a>,
     name: &'a str,
     filter: &'a Filter,
+    ask: Ask,
+    /// Only what began by this wall-clock time counts.
+    begun: i64,
     /// By host and IOC: a name can exist in several.
     seen: HashMap<(String, String), Seen>,
 }
@@ -59,7 +95,17 @@ pub struct Why<'a> {
 impl<'a> Why<'a> {
     /// Prepares a search for `name`, a record or record.FIELD, within the filter's times.
     pub fn new(name: &'a str, filter: &'a Filter) -> Self {
-        Why { pv: Pv::new(name), name, filter, seen: HashMap::new() }
+        Why { pv: Pv::new(name), name, filter, ask: Ask::Value, begun: i64::MAX, seen: HashMap::new() }
+    }
+
+    /// Searches for something else than the last change of the value.
+    pub fn for_the(self, ask: Ask) -> Self {
+        Why { ask, ..self }
+    }
+
+    /// Leaves out what began after this wall-clock time.
+    pub fn begun_by(self, begun: i64) -> Self {
+        Why { begun, ..self }
     }
 
     /// Takes the next chain, in the order in which they began.
@@ -67,12 +113,12 @@ impl<'a> Why<'a> {
         let mut found = Vec::new();
         self.search(&chain, &mut Vec::new(), &mut found);
         let chain = Rc::new(chain);
-        for (key, time, value, path) in found {
+        for (key, time, (value, alarm), path) in found {
             let seen = self.seen.entry(key).or_default();
             let place = seen.held.partition_point(|moment| moment.time <= time);
-            seen.held.insert(place, Moment { time, value, chain: Rc::clone(&chain), path });
+            seen.held.insert(place, Moment { time, value, alarm, chain: Rc::clone(&chain), path });
             if seen.held.len() > HELD {
-                seen.settle();
+                seen.settle(self.ask);
             }
         }
     }
@@ -83,14 +129,18 @@ impl<'a> Why<'a> {
         &self,
         chain: &Chain,
         above: &mut Vec<usize>,
-        found: &mut Vec<((String, String), i64, Value, Vec<usize>)>,
+        found: &mut Vec<((String, String), i64, (Value, Option<Alarm>), Vec<usize>)>,
     ) {
         let context = chain.run.context();
         for (number, span) in chain.spans.iter().enumerate() {
             above.push(number);
+            let mut alarm = None;
             let (record, value) = match &span.kind {
                 SpanKind::Process(process) if self.pv.field == "VAL" => match &process.outcome {
-                    Outcome::Completed(completed) => (Some(process.record), completed.value.clone()),
+                    Outcome::Completed(completed) => {
+                        alarm = Some((completed.severity, completed.status));
+                        (Some(process.record), completed.value.clone())
+                    }
                     _ => (None, Value::Unknown),
                 },
                 SpanKind::Put(put)
@@ -111,12 +161,14 @@ impl<'a> Why<'a> {
             let time = chain.run.wall(span.end);
             if record.is_some_and(|record| record_name(&context, record) == self.pv.record)
                 && self.filter.time(time)
+                && (self.begun == i64::MAX || chain.run.wall(span.start) <= self.begun)
+                && (self.ask == Ask::Value || alarm.is_some())
             {
                 let (host, ioc) = (chain.run.host(), ioc_of_span(&context, span));
                 let wanted =
                     |glob: &Option<Pattern>, name: &str| glob.as_ref().is_none_or(|glob| glob.matches(name));
                 if wanted(&self.filter.host, &host) && wanted(&self.filter.ioc, &ioc) {
-                    found.push(((host, ioc), time, value, above.clone()));
+                    found.push(((host, ioc), time, (value, alarm), above.clone()));
                 }
             }
             above.pop();
@@ -131,7 +183,7 @@ impl<'a> Why<'a> {
     pub fn answer(mut self, zone: &Zone) -> Option<Answer> {
         for seen in self.seen.values_mut() {
             while !seen.held.is_empty() {
-                seen.settle();
+                seen.settle(self.ask);
             }
         }
         let changed = |seen: &Seen| seen.changed.as_ref().map(|(moment, _)| moment.time);
@@ -139,23 +191,31 @@ impl<'a> Why<'a> {
         let ((host, ioc), seen) =
             self.seen.into_iter().max_by_key(|(key, seen)| (changed(seen), last(seen), key.clone()))?;
         let last = seen.last?;
-        let (moment, from, changed) = match seen.changed {
-            Some((moment, from)) => (moment, from, true),
-            None => (last.clone_ref(), None, false),
+        let (moment, before, changed) = match seen.changed {
+            Some((moment, before)) => (moment, before, true),
+            None => {
+                let seen = seen.previous;
+                (last.clone_ref(), Before { seen, ..Before::default() }, false)
+            }
         };
+        let from = before.value.filter(|_| changed);
         let last_time = last.time.max(moment.time);
         let mut steps = Vec::new();
         let (mut chain, mut link): (&Chain, Option<String>) = (&moment.chain, None);
-        let mut root_cause = None;
+        let (mut root_cause, mut read) = (None, Vec::new());
         for number in &moment.path {
             let cause_text = cause(chain, link.as_deref());
             let put = root_put(chain, link.as_deref());
             root_cause.get_or_insert_with(|| (cause_text.clone(), put));
+            read.clear();
+            inputs(chain, *number, zone, 0, &mut read);
             let target = way(chain, *number, link.as_deref(), zone, &mut steps);
             let Some((record, target)) = target else { break };
             (chain, link) = (target, Some(record));
         }
         let (cause, put) = root_cause?;
+        let lead = Lead::new(&moment.chain, &moment.path, moment.time, before.seen);
+        let alarm = |alarm: Option<Alarm>| alarm.map(AlarmKeys::from);
         Some(Answer {
             pv: self.name.to_owned(),
             host,
@@ -175,42 +235,71 @@ impl<'a> Why<'a> {
             client_host: put.as_ref().and_then(|put| put.client_host.clone()),
             client: put.as_ref().and_then(|put| put.client.clone()),
             chain: steps,
+            read,
+            asked: match self.ask {
+                Ask::Value => "value",
+                Ask::Alarm => "alarm",
+            },
+            from_alarm: alarm(before.alarm.filter(|_| changed)),
+            to_alarm: alarm(moment.alarm),
+            last_before: before.seen.map(|seen| zone.format(seen, 9)),
+            links: Vec::new(),
+            begun_by: None,
+            missed: None,
+            inputs: None,
+            meanwhile: Vec::new(),
+            meanwhile_more: 0,
             text: (from.as_ref().map(value::text), value::text(&moment.value)),
+            alarms: (before.alarm.filter(|_| changed), moment.alarm),
+            lead,
         })
     }
 }
 
 impl Moment {
     fn clone_ref(&self) -> Moment {
-        let Moment { time, value, chain, path } = self;
-        Moment { time: *time, value: value.clone(), chain: Rc::clone(chain), path: path.clone() }
+        let Moment { time, value, alarm, chain, path } = self;
+        let (value, chain, path) = (value.clone(), Rc::clone(chain), path.clone());
+        Moment { time: *time, value, alarm: *alarm, chain, path }
     }
 }
 
 impl Seen {
     /// Evaluates the earliest of the moments held.
-    fn settle(&mut self) {
+    fn settle(&mut self, ask: Ask) {
         let Some(moment) = self.held.pop_front() else { return };
         self.count += 1;
+        let seen = self.last.as_ref().map(|last| last.time);
+        let (alarm_before, value_before) = (self.alarm, self.value.take());
+        self.alarm = moment.alarm.or(self.alarm);
         if moment.value != Value::Unknown {
-            let before = match &self.value {
-                Some(value) => Some(value.clone()),
-                None => before(&moment),
-            };
+            let before = value_before.or_else(|| before(&moment));
             let same = before.as_ref().and_then(|before| value::same(before, &moment.value));
             // The first value seen counts as a change only if the value before is known.
-            if same.is_none() && self.in_doubt.is_none() {
+            if ask == Ask::Value && same.is_none() && self.in_doubt.is_none() {
                 self.in_doubt = Some(moment.time);
             }
-            if same == Some(false) {
+            if ask == Ask::Value && same == Some(false) {
+                let before = Before { value: before.clone(), alarm: alarm_before, seen };
                 self.changed = Some((moment.clone_ref(), before));
             }
             self.value = Some(moment.value.clone());
         } else {
             // The next value may differ because of this one.
-            self.unknown += 1;
-            self.value = None;
+            self.unknown += u64::from(ask == Ask::Value);
         }
+        if let (Ask::Alarm, Some(alarm)) = (ask, moment.alarm) {
+            match alarm_before {
+                Some(before) if before == alarm => {}
+                // An alarm that was never seen to begin has begun at some time.
+                None if alarm.0 == 0 => self.in_doubt = Some(moment.time),
+                alarm => {
+                    let before = Before { value: None, alarm, seen };
+                    self.changed = Some((moment.clone_ref(), before));
+                }
+            }
+        }
+        self.previous = seen;
         self.last = Some(moment);
     }
 }
@@ -309,6 +398,19 @@ fn way<'a>(
         }
     }
     leads
+}
+
+/// Adds the records that were processed as inputs of that of span `number`, and as inputs of those.
+fn inputs(chain: &Chain, number: usize, zone: &Zone, depth: usize, steps: &mut Vec<Step>) {
+    for (child, span) in chain.spans.iter().enumerate().skip(number) {
+        let is_input = matches!(&span.kind, SpanKind::Process(process) if process.trigger == Trigger::Input);
+        if is_input && span.parent == Some(number) && steps.len() < MAX_INPUTS {
+            steps.push(step(chain, child, span, None, zone));
+            if depth < MAX_INPUTS {
+                inputs(chain, child, zone, depth + 1, steps);
+            }
+        }
+    }
 }
 
 fn step(chain: &Chain, number: usize, span: &Span, link: Option<&str>, zone: &Zone) -> Step {
@@ -415,19 +517,78 @@ pub struct Answer {
     client: Option<String>,
     /// The path from the cause to the PV.
     chain: Vec<Step>,
+    /// The records that were processed as its inputs, in the chain.
+    read: Vec<Step>,
+    /// `value` or `alarm`: whose last change this is.
+    asked: &'static str,
+    /// The alarms before and since; null where they are not known.
+    from_alarm: Option<AlarmKeys>,
+    to_alarm: Option<AlarmKeys>,
+    /// When the record was seen to process, or its field to be written, before that.
+    last_before: Option<String>,
+    /// If the chain began by a CP link: the links that it may have been, and the last change of the source of each.
+    links: Vec<Link>,
+    /// What began it all, if each CP link on the way leads on without doubt.
+    begun_by: Option<String>,
+    /// What may have been missed since `last_before`, so that the value before may have been another.
+    missed: Option<String>,
+    /// What the log does not tell of the record's inputs, if the chain did not begin by a put.
+    inputs: Option<&'static str>,
+    /// If the chain did not begin by a put: puts to the same IOC since `last_before`. They need not have to do with it.
+    meanwhile: Vec<Meanwhile>,
+    /// Number of such puts that are not listed.
+    meanwhile_more: u64,
     #[serde(skip)]
     text: (Option<String>, String),
+    #[serde(skip)]
+    alarms: (Option<Alarm>, Option<Alarm>),
+    /// Where to look further.
+    #[serde(skip)]
+    lead: Lead,
+}
+
+/// An alarm as JSON.
+#[derive(Serialize)]
+pub struct AlarmKeys {
+    severity: &'static str,
+    status: &'static str,
+}
+
+impl From<Alarm> for AlarmKeys {
+    fn from((severity, status): Alarm) -> Self {
+        AlarmKeys { severity: severity_name(severity), status: enum_strings::status_name(status) }
+    }
 }
 
 impl Answer {
-    /// Writes it as text: the change, then its cause, then each step down to the PV.
+    /// Writes it as text: the change, then its cause, then each step down to the PV; then what the cause followed.
     pub fn write_text(&self, out: &mut Out) -> io::Result<()> {
+        self.write_change(out)?;
+        line!(out, "Cause: {}", self.cause)?;
+        if let Some(begun_by) = &self.begun_by {
+            line!(out, "Begun by: {begun_by}")?;
+        }
+        for (depth, step) in self.chain.iter().enumerate() {
+            add!(out, "  {}  {:indent$}{}", step.time, "", step.text, indent = 2 * depth.min(40));
+            step.alarm.inspect(|(severity, status)| alarm::push(out, *severity, *status));
+            line!(out)?;
+        }
+        for step in &self.read {
+            line!(out, "Input: {}  {}", step.time, step.text)?;
+        }
+        self.write_sources(out)
+    }
+
+    fn write_change(&self, out: &mut Out) -> io::Result<()> {
         let Answer { pv, host, ioc, time, count, last_written, .. } = self;
         let place = match (ioc.is_empty(), host.is_empty()) {
             (false, false) => format!("  [{ioc} on {host}]"),
             (false, true) => format!("  [{ioc}]"),
             _ => String::new(),
         };
+        if self.asked == "alarm" {
+            return self.write_alarm(out, &place);
+        }
         match (&self.text, self.changed) {
             ((Some(from), to), true) => line!(out, "{pv} changed from {from} to {to} at {time}{place}")?,
             ((None, to), true) => line!(out, "{pv} became {to} at {time}{place}")?,
@@ -456,13 +617,7 @@ impl Answer {
         if self.changed && self.written_since {
             line!(out, "It was processed or written again, without a change, last at {last_written}.")?;
         }
-        line!(out, "Cause: {}", self.cause)?;
-        for (depth, step) in self.chain.iter().enumerate() {
-            add!(out, "  {}  {:indent$}{}", step.time, "", step.text, indent = 2 * depth.min(40));
-            step.alarm.inspect(|(severity, status)| alarm::push(out, *severity, *status));
-            line!(out)?;
-        }
-        Ok(())
+        self.write_missed(out)
     }
 
     /// Writes it as one JSON object.

@@ -109,8 +109,15 @@ impl Beside {
             // A file without write permission is not replaced either.
             OpenOptions::new().write(true).open(&to)?;
         }
-        let own = to.with_file_name(format!(".iocreplay-{}.part", std::process::id()));
-        let file = OpenOptions::new().write(true).create_new(true).open(&own)?;
+        let create = |more: &str| {
+            let own = to.with_file_name(format!(".iocreplay-{}{more}.part", std::process::id()));
+            OpenOptions::new().write(true).create_new(true).open(&own).map(|file| (own, file))
+        };
+        // a second file in the same directory
+        let (own, file) = create("").or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => create("-2"),
+            _ => Err(error),
+        })?;
         let beside = Beside { file, own, to, written: false };
         if let Some(like) = like {
             beside.file.set_permissions(like.permissions())?;

@@ -1,6 +1,6 @@
 //! The program `iocreplay`: reads the arguments, runs one command, and turns the result into an exit code.
 
-mod destination;
+pub(crate) mod destination;
 
 use crate::commands::command::Outcome;
 use crate::commands::Arguments;

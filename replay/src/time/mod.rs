@@ -158,6 +158,12 @@ impl Zone {
         out
     }
 
+    /// `wall` as C's `strftime` writes it, with `%3f` for milliseconds.
+    pub fn strftime(&self, wall: i64, format: &str) -> String {
+        let Ok(timestamp) = Timestamp::from_nanosecond(i128::from(wall)) else { return String::new() };
+        timestamp.to_zoned(self.0.clone()).strftime(format).to_string()
+    }
+
     /// Reads a time as people write it: ISO 8601 with an offset or `Z`; without one it is in this zone; a date alone
     /// means its midnight.
     ///

@@ -8,7 +8,7 @@ const OPERANDS: [(&str, &[&[&str]]); 4] = [
     ("why", &[&["PV"], &["PV", "--at", "TIME"]]),
     ("values", &[&["PV"], &["*", "--until", "TIME"]]),
     ("at", &[&["TIME"]]),
-    ("diff", &[&["1990-01-01", "TIME"], &["TIME", "2100-01-01"]]),
+    ("diff", &[&["1990-01-01", "TIME"], &["TIME", "2262-01-01"]]),
 ];
 
 /// Options of commands that are run with them as well.
@@ -72,6 +72,15 @@ pub fn every(log: &str, pv: &str, time: &str) -> Vec<Vec<String>> {
         }
     }
     all
+}
+
+/// Every command once, in the last of its formats.
+pub fn every_once(log: &str, pv: &str, time: &str) -> Vec<Vec<String>> {
+    let mut last = std::collections::BTreeMap::new();
+    for words in every(log, pv, time) {
+        last.insert(words[0].clone(), words);
+    }
+    last.into_values().collect()
 }
 
 fn filled(words: &[&str], pv: &str, time: &str) -> Vec<String> {

@@ -10,6 +10,7 @@ mod chains;
 mod clients;
 mod moments;
 mod puts;
+mod report;
 mod running;
 mod sound;
 mod states;

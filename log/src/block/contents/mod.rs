@@ -27,8 +27,8 @@ pub(crate) const FRAME_HEADER: usize = 8;
 const CHECKSUM: usize = 4;
 /// Layout of the frame, its first byte.
 const LAYOUT: u8 = 1;
-/// A block's list of contents takes at most this fraction of the block.
-pub(super) const FRACTION: usize = 64;
+/// A block's list of contents takes at most one part in this many of the block, for which space is set aside.
+pub(super) const SHARE: usize = 64;
 /// Maximum length of a frame that is read, header included: four times what a writer writes.
 pub(crate) const MAX_FRAME: usize = 16 << 10;
 /// Bytes of a thread's sets up to which they are always exact, if there is room at all.
@@ -223,8 +223,8 @@ impl Reference {
 
 impl Contents {
     /// Those of a batch, as a frame of at most `room` bytes. Empty if there is no room for one.
-    pub(super) fn frame(batch: &Batch, stored: usize) -> Vec<u8> {
-        let room = (stored / FRACTION).min(MAX_FRAME / 4);
+    pub(super) fn frame(batch: &Batch, room: usize) -> Vec<u8> {
+        let most = room.min(MAX_FRAME / 4);
         let mut out = MAGIC.to_vec();
         out.extend([0; 4]);
         out.push(LAYOUT);
@@ -235,7 +235,7 @@ impl Contents {
             varint::put(&mut out, number);
             varint::put(&mut out, count.into());
         }
-        let Some(mut room) = room.checked_sub(out.len() + CHECKSUM + 3) else { return Vec::new() };
+        let Some(mut room) = most.checked_sub(out.len() + CHECKSUM + 3) else { return Vec::new() };
         let (threads, circuits, mut records) = gather(batch);
         // First the circuits and the records without a thread, which are few; a third each at most.
         let mut part = Vec::new();
@@ -251,7 +251,7 @@ impl Contents {
         }
         let crc = crc32fast::hash(out.get(FRAME_HEADER..).unwrap_or_default());
         out.extend(crc.to_le_bytes());
-        if out.len() <= stored / FRACTION {
+        if out.len() <= most {
             out
         } else {
             Vec::new()

@@ -1,7 +1,7 @@
 //! A put for tests.
 
 use crate::model::putlog::{PutLine, Via};
-use iocrec_log::event::Value;
+use iocrec_log::event::{Dbf, Value};
 
 /// A put with callback whose value the record limited.
 pub fn put() -> PutLine {
@@ -35,5 +35,10 @@ pub fn put() -> PutLine {
         new_cut: Some(false),
         acknowledges: None,
         client_ioc: None,
+        ended: 1_790_000_000_126_706_789,
+        processed: Some(1_790_000_000_123_556_789),
+        rtype: Some("ao".into()),
+        dbf: Some(Dbf::Double),
+        wrote: true,
     }
 }

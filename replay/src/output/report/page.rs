@@ -12,6 +12,8 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The plotting library, uPlot 1.6.32, and its style.
 const UPLOT: (&str, &str) = (include_str!("assets/uPlot.iife.min.js"), include_str!("assets/uPlot.min.css"));
+/// Its licence, which must go with it.
+const UPLOT_LICENCE: &str = include_str!("assets/uPlot-LICENSE");
 /// The page's style.
 const STYLE: &str = concat!(
     include_str!("assets/look.css"),
@@ -69,6 +71,7 @@ pub struct Page<'a> {
     cards: Vec<Card>,
     footer: Vec<String>,
     command: String,
+    licence: &'static str,
     uplot: (&'static str, &'static str),
     style: &'static str,
     script: &'static str,
@@ -99,6 +102,7 @@ impl<'a> Page<'a> {
             cards: cards(facts),
             footer: footer(facts),
             command: shown(&command),
+            licence: UPLOT_LICENCE,
             uplot: UPLOT,
             style: STYLE,
             script: SCRIPT,
@@ -135,7 +139,7 @@ fn hosts(facts: &Facts) -> String {
 
 fn cards(facts: &Facts) -> Vec<Card> {
     let mut records: HashMap<u32, u64> = HashMap::new();
-    for record in &facts.found.places.records {
+    for record in facts.found.places.records.iter().filter(|record| record.processed.total() > 0) {
         *records.entry(record.ioc).or_default() += 1;
     }
     let places = facts.found.places.iocs.iter().enumerate();
@@ -165,7 +169,7 @@ fn cards(facts: &Facts) -> Vec<Card> {
                 let seen = records.get(&number).copied().unwrap_or(0);
                 add(
                     "Records",
-                    format!("{} processed, {} times", count(seen), count(place.processed.total())),
+                    format!("{} seen to process, {} times", count(seen), count(place.processed.total())),
                 );
                 add("Not probed", ioc.not_probed.join("; "));
             }
@@ -227,7 +231,7 @@ mod tests {
     /// What passes the edge unchanged: the page is written as lines of text.
     #[test]
     fn nothing_of_our_own_needs_escaping() {
-        for asset in [UPLOT.0, UPLOT.1, STYLE, SCRIPT] {
+        for asset in [UPLOT.0, UPLOT.1, UPLOT_LICENCE, STYLE, SCRIPT] {
             let wrong = asset.lines().find(|line| !iocrec_log::escape::is_safe(line));
             assert_eq!(wrong, None);
             let script = asset.to_ascii_lowercase();

@@ -1,5 +1,6 @@
 //! Formats of values over time. To add one, add a file here and a row below.
 
+pub mod databrowser;
 pub mod jsonl;
 pub mod text;
 
@@ -9,7 +10,8 @@ use crate::model::history::ValueLine;
 use crate::time::Zone;
 
 /// The formats; the first is the default.
-pub static FORMATS: [Format<ValueLine>; 3] = rows::formats();
+pub static FORMATS: [Format<ValueLine>; 4] =
+    [rows::text(), rows::jsonl(), rows::csv(), databrowser::format()];
 
 impl Row for ValueLine {
     type Line<'a> = jsonl::Line;

@@ -111,8 +111,10 @@ impl Collected {
                 }
             }
         }
-        let length = chain.spans.iter().map(|span| span.end).max().zip(chain.root().map(|root| root.start));
-        let length = length.map_or(0, |(end, start)| end.saturating_sub(start));
+        // In another run the clock is another.
+        let end = chain.spans.iter().map(|span| span.end).max().map_or(i64::MIN, |end| chain.run.wall(end));
+        let began = top.root().map_or(end, |root| top.run.wall(root.start));
+        let length = u64::try_from(end.saturating_sub(began)).unwrap_or(0);
         current.notable.length = current.notable.length.max(length);
     }
 

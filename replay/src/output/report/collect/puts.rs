@@ -245,7 +245,7 @@ mod tests {
         puts.finish(None);
         assert_eq!((puts.total, puts.all.len()), (count as u64 + 1, MAX_PUTS));
         assert!(puts.all.iter().any(|put| put.flags & DENIED != 0));
-        assert!(puts.all.iter().any(|put| put.time == count / 3 && strings.get(put.pv) != ""));
+        assert!(puts.all.iter().any(|put| put.time == count / 3 && !strings.get(put.pv).is_empty()));
         assert_eq!((puts.all[0].time, puts.all[MAX_PUTS - 1].time), (0, count - 1));
         assert_eq!(puts.writers.iter().map(|(_, puts)| puts).sum::<u64>(), puts.total);
     }

@@ -1,0 +1,77 @@
+//! `iocreplay last`
+
+use super::command::{Command, Outcome};
+use super::operands::{Operands, Usage};
+use super::options::{
+    by_place, json, reading, time, time_zone, until, ByPlace, Json, Reading, TimeZone, Until,
+};
+use crate::failure::{Failure, UsageError};
+use crate::filter::{Filter, Pattern};
+use crate::model::last::Last as Found;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output;
+use crate::output::wording::cause::cause;
+use crate::terminal::Terminal;
+use crate::time::Boundary;
+use iocrec_cli::command;
+
+command! {
+    /// Show the last minute of an IOC on one screen: how it ended, what its threads were at, the last puts, alarms, rates
+    /// against before, what is missing, who was connected. LOG may come after the name of an IOC, with * ? [a-z]. Of
+    /// several IOCs, shows the one that ended last. What ended it is not concluded from what it did last.
+    #[argh(subcommand, name = "last")]
+    pub struct Last {} with until: Until, by_place: ByPlace, json: Json, time_zone: TimeZone, reading: Reading
+}
+
+impl Last {
+    fn divided(&self) -> Operands {
+        Operands::new(&[], &self.logs)
+    }
+}
+
+impl Command for Last {
+    fn reading(&self) -> Reading {
+        Reading { logs: self.divided().logs, ..self.into() }
+    }
+
+    fn operands(&self) -> &'static str {
+        "[IOC] "
+    }
+
+    fn check(&self) -> Result<(), UsageError> {
+        self.divided().check(Usage { command: "last", name: "IOC", most: 1 })
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
+        let filter = ByPlace::from(self).filter();
+        let named = self.divided().names.first().map(|name| Pattern::from(name.as_str()));
+        let is_named = named.is_some() || filter.ioc.is_some();
+        let filter = Filter {
+            until: time(&zone, &self.until, Boundary::End, &logs)?,
+            ioc: named.or(filter.ioc),
+            ..filter
+        };
+        let Some(last) = Found::read(&logs, &filter, cause) else {
+            Terminal.report(&explain(Kind::Iocs, &logs.without_notices(), &filter, false, &zone));
+            return Ok(Outcome::from(&logs));
+        };
+        if last.others > 0 {
+            let (ioc, pid) = (&last.process.ioc, last.process.pid);
+            let others = last.others;
+            let name = if is_named { "that match" } else { "in these logs" };
+            Terminal.report(&format_args!(
+                "shows {ioc}, pid {pid}, which ended or was recorded last; {others} other processes {name}: \
+                 iocreplay iocs lists them"
+            ));
+        }
+        if self.json {
+            output::last::json(out, &last, &zone)?;
+        } else {
+            output::last::text(out, &last, &zone)?;
+        }
+        Ok(Outcome::from(&logs))
+    }
+}

@@ -1,0 +1,488 @@
+//! The last minute of an IOC: what it did until its end, or until the end of the log.
+//!
+//! It shows what is recorded, side by side. What ended an IOC is never concluded from what it did last.
+
+use super::alarms::{AlarmLine, What as AlarmWhat};
+use super::asides::What as Beside;
+use super::chain::{Chain, Outcome as End, PutSpan, Span, SpanKind};
+use super::clients::{ClientLine, Clients, Ended};
+use super::putlog::{each_put, root_put, PutLine, Via};
+use super::run::{ioc_of_circuit, record_name, Run};
+use crate::filter::{Filter, Pattern};
+use crate::logs::Logs;
+use crate::model::origins::Wording;
+use crate::processes::{Process, Processes};
+use crate::time::SECOND;
+use iocrec_log::event::{CauseKind, Fact, IocId, RecordId, ThreadId};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::rc::Rc;
+
+/// The minute, and the time before it with which it is compared, in nanoseconds.
+pub const MINUTE: i64 = 60 * SECOND as i64;
+const BEFORE: i64 = 10 * MINUTE;
+/// A client that was disconnected this long before the end was connected until then: the kernel closes the sockets of a
+/// process that dies, and the recorder learns of both within a turn of its loop.
+const AT_END: i64 = 2 * SECOND as i64;
+/// Puts shown.
+const MAX_PUTS: usize = 10;
+/// Items kept of each list; bounds for hostile logs.
+const MAX_ITEMS: usize = 1000;
+const MAX_THREADS: usize = 10_000;
+
+/// A record that had begun to process and was not seen to complete.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    /// Wall-clock time.
+    pub time: i64,
+    /// Record.
+    pub record: String,
+    /// Name of the thread; empty if unknown.
+    pub thread: String,
+    /// Whether the recorder saw that it was still active later on.
+    pub active: bool,
+    /// Whether it was waiting for a callback that it had asked for.
+    pub waits: bool,
+    /// The cause of its chain.
+    pub cause: String,
+}
+
+/// A put with callback that was not answered.
+#[derive(Clone, Debug)]
+pub struct Unanswered {
+    /// The put.
+    pub put: PutLine,
+}
+
+/// What the threads of one name did.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadLine {
+    /// Their name.
+    pub name: String,
+    /// Their number, as far as they did anything.
+    pub threads: usize,
+    /// Wall-clock time of the last thing that one of them was seen to do, and its record.
+    pub last: i64,
+    /// See `last`.
+    pub record: String,
+    /// Records processed in the minute, and before it.
+    pub in_minute: u64,
+    /// See `in_minute`.
+    pub before: u64,
+}
+
+/// Something that was not recorded.
+#[derive(Clone, Debug)]
+pub struct NotSeen {
+    /// From when to when, in wall-clock time; at most the minute.
+    pub from: i64,
+    /// See `from`.
+    pub to: i64,
+    /// What and why.
+    pub cause: String,
+}
+
+/// How the last minute ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The IOC ended; how is empty if that is not known.
+    Ended(String),
+    /// It was no longer recorded, for this reason, though it lived.
+    NotRecorded(String),
+    /// The log ends, and the IOC lives.
+    LogEnds,
+    /// The time asked for.
+    Asked,
+}
+
+/// The last minute.
+pub struct Last {
+    /// The process.
+    pub process: Process,
+    /// Why this one, if no IOC was named and there are several.
+    pub others: usize,
+    /// How it ended.
+    pub ending: Ending,
+    /// Wall-clock times: the end, the begin of the minute, and that of the time before it, as far as recorded. The
+    /// time before is empty if both are the same.
+    pub end: i64,
+    /// See `end`.
+    pub from: i64,
+    /// See `end`.
+    pub before: i64,
+    /// Records begun and not completed, the latest last.
+    pub begun: Vec<Begun>,
+    /// Puts with callback that were not answered.
+    pub unanswered: Vec<Unanswered>,
+    /// Threads, the last to do something first.
+    pub threads: Vec<ThreadLine>,
+    /// The last puts, also from before the minute.
+    pub puts: VecDeque<PutLine>,
+    /// Changes of alarms in the minute.
+    pub alarms: Vec<AlarmLine>,
+    /// Number of records in alarm at the end.
+    pub in_alarm: usize,
+    /// What was not recorded in the minute.
+    pub not_seen: Vec<NotSeen>,
+    /// Whether chain sampling left out chains in the minute or before: counts are minima.
+    pub sampled: bool,
+    /// Clients that were connected at the end.
+    pub clients: Vec<ClientLine>,
+}
+
+/// Chooses the process: of those that match, the one that ended last; if none ended, the one that was recorded last.
+fn choose(processes: &Processes, filter: &Filter) -> Option<(usize, usize)> {
+    let matching = |process: &Process| filter.place(&process.host, &process.ioc);
+    let all: Vec<(usize, &Process)> =
+        processes.all().iter().enumerate().filter(|(_, process)| matching(process)).collect();
+    let in_time = |process: &Process| {
+        let begun = process.started.or(process.until);
+        filter.until.is_none_or(|until| begun.is_none_or(|begun| begun < until))
+    };
+    let key = |process: &Process| {
+        let end = process.end.as_ref().map(|end| end.wall.unwrap_or(i64::MIN));
+        let end = end.filter(|end| filter.until.is_none_or(|until| *end <= until));
+        (end.is_some(), end.or(process.until))
+    };
+    let chosen =
+        all.iter().filter(|(_, process)| in_time(process)).max_by_key(|(_, process)| key(process))?;
+    Some((chosen.0, all.len().saturating_sub(1)))
+}
+
+impl Last {
+    /// Reads the last minute of the IOC that the filter names; of several, see [`Last::others`]. `None` if there is
+    /// none.
+    pub fn read(logs: &Logs, filter: &Filter, wording: Wording) -> Option<Last> {
+        let processes = Processes::read(logs);
+        let (number, others) = choose(&processes, filter)?;
+        let process = processes.get(number)?.clone();
+        let (end, ending) = ending(&process, filter.until, logs.end());
+        let recorded = process.recorded.unwrap_or(i64::MIN);
+        let from = end.saturating_sub(MINUTE).max(recorded.min(end));
+        let before = from.saturating_sub(BEFORE).max(recorded.min(from));
+        let mut last = Last {
+            others,
+            ending,
+            end,
+            from,
+            before,
+            begun: Vec::new(),
+            unanswered: Vec::new(),
+            threads: Vec::new(),
+            puts: VecDeque::new(),
+            alarms: Vec::new(),
+            in_alarm: 0,
+            not_seen: Vec::new(),
+            sampled: false,
+            clients: Vec::new(),
+            process,
+        };
+        last.chains(logs, &processes, number, wording);
+        let name = |name: &str| Some(name).filter(|name| !name.is_empty()).map(Pattern::literally);
+        let of_ioc = Filter {
+            since: Some(last.from),
+            until: Some(end.saturating_add(1)),
+            ioc: name(&last.process.ioc),
+            host: name(&last.process.host),
+            ..Filter::default()
+        };
+        for line in logs.without_notices().alarms(&of_ioc) {
+            if line.place.process != Some(number) {
+                continue;
+            }
+            match line.what {
+                AlarmWhat::Still => last.in_alarm += usize::from(!line.unprocessed),
+                _ if last.alarms.len() < MAX_ITEMS => last.alarms.push(line),
+                _ => {}
+            }
+        }
+        let connected = |line: &ClientLine| {
+            let begun = line.connected.unwrap_or(line.seen);
+            let gone = line.disconnected.filter(|_| line.ended == Ended::Closed);
+            begun <= end && gone.is_none_or(|gone| gone >= end.saturating_sub(AT_END))
+        };
+        let clients = Clients::read(&logs.without_notices(), &of_ioc).lines(&of_ioc);
+        last.clients = clients.into_iter().filter(connected).collect();
+        Some(last)
+    }
+
+    /// Reads the chains.
+    fn chains(&mut self, logs: &Logs, processes: &Processes, number: usize, wording: Wording) {
+        let filter =
+            Filter { since: Some(self.before), until: Some(self.end.saturating_add(1)), ..Filter::default() };
+        let mut replay = logs.replay(&filter).with_asides();
+        let (owners, threads, names) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut walk = Walk { processes, number, owners, threads, names, wording };
+        let mut runs: HashMap<usize, bool> = HashMap::new();
+        loop {
+            let chain = replay.next();
+            while let Some(aside) = replay.aside(i64::MAX) {
+                let run = Rc::as_ptr(&aside.run) as usize;
+                let is_own =
+                    *runs.entry(run).or_insert_with(|| aside.run.host().as_str() == &*self.process.host);
+                if is_own {
+                    self.beside(aside.time, &aside.run, &aside.what);
+                }
+            }
+            let Some(chain) = chain else { break };
+            if self.chain(&mut walk, &chain, &chain, None) {
+                self.puts_of(&chain);
+            }
+        }
+        let unseen = self.process.unseen.iter().map(|unseen| NotSeen {
+            from: unseen.from,
+            to: unseen.to,
+            cause: format!("not recorded: {}", unseen.cause),
+        });
+        self.not_seen.extend(unseen);
+        let (from, end) = (self.from, self.end);
+        self.not_seen.retain(|seen| seen.from < end && seen.to > from);
+        self.not_seen.sort_by_key(|seen| seen.from);
+        for seen in &mut self.not_seen {
+            (seen.from, seen.to) = (seen.from.max(from), seen.to.min(end));
+        }
+        self.begun.sort_by_key(|begun| begun.time);
+        self.threads = walk.lines();
+    }
+
+    fn beside(&mut self, time: i64, run: &Rc<Run>, what: &Beside) {
+        let not_seen = match what {
+            Beside::Missing => NotSeen {
+                from: time.saturating_sub(1),
+                to: time,
+                cause: "a part of the log is missing".into(),
+            },
+            Beside::Fact(Fact::Loss(loss)) => NotSeen {
+                from: run.wall(loss.since),
+                to: time,
+                cause: format!(
+                    "{} {} lost: {}",
+                    loss.count,
+                    crate::names::source_name(loss.source),
+                    loss.cause
+                ),
+            },
+            Beside::Fact(Fact::ChainsLeftOut(_)) => {
+                self.sampled |= time >= self.before && time <= self.end;
+                return;
+            }
+            Beside::Fact(_) => return,
+        };
+        if self.not_seen.len() < MAX_ITEMS && not_seen.to >= self.from {
+            self.not_seen.push(not_seen);
+        }
+    }
+
+    /// Takes a chain. Returns whether a put in it reached the process from outside.
+    fn chain(&mut self, walk: &mut Walk, top: &Chain, chain: &Chain, link: Option<&str>) -> bool {
+        let mut has_puts = false;
+        for span in &chain.spans {
+            match &span.kind {
+                SpanKind::Link(to) => {
+                    if let Some(target) = &to.target {
+                        let record = to.record.map(|record| record_name(&chain.run.context(), record));
+                        let link = Some(record.as_deref().unwrap_or_default());
+                        has_puts |= self.chain(walk, top, target, link);
+                    }
+                    continue;
+                }
+                SpanKind::Process(_) => {}
+                SpanKind::Put(put) => {
+                    let is_own = walk.is_own_put(&chain.run, span, put);
+                    has_puts |= is_own && span.parent.is_none();
+                    if is_own && span.parent.is_none() {
+                        self.unanswered(chain, span, put, link);
+                    }
+                }
+            }
+            let Some(thread) = span.thread.filter(|thread| walk.is_own(&chain.run, *thread)) else {
+                continue;
+            };
+            self.did(walk, top, chain, span, thread);
+        }
+        has_puts
+    }
+
+    /// Takes the puts of a chain that reached the process from outside, be it from another IOC.
+    fn puts_of(&mut self, chain: &Chain) {
+        let (ioc, end) = (Rc::clone(&self.process.ioc), self.end);
+        each_put(chain, true, &mut |put| {
+            let inner = matches!(put.via, Via::DbLink | Via::Python)
+                || put.via == Via::CaLink && put.client_ioc.as_deref().is_none_or(|client| client == &*ioc);
+            if inner || put.ioc.as_deref() != Some(&*ioc) || put.time > end {
+                return;
+            }
+            self.puts.push_back(put);
+            self.puts.make_contiguous().sort_by_key(|put| put.time);
+            if self.puts.len() > MAX_PUTS {
+                self.puts.pop_front();
+            }
+        });
+    }
+
+    /// Notes a put with callback that was not answered by the end.
+    fn unanswered(&mut self, chain: &Chain, span: &Span, put: &PutSpan, link: Option<&str>) {
+        let Some(packet) = put.packet.as_ref().filter(|packet| packet.notify) else { return };
+        let answered = packet.answer.as_ref().is_some_and(|answer| chain.run.wall(answer.time) <= self.end);
+        let begun = chain.run.wall(span.start) <= self.end;
+        if !answered && begun && self.unanswered.len() < MAX_ITEMS {
+            self.unanswered.extend(root_put(chain, link).map(|put| Unanswered { put }));
+        }
+    }
+
+    /// Notes what a thread did.
+    fn did(&mut self, walk: &mut Walk, top: &Chain, chain: &Chain, span: &Span, thread: ThreadId) {
+        let (start, end) = (chain.run.wall(span.start), chain.run.wall(span.end));
+        if start > self.end {
+            return;
+        }
+        let record = match &span.kind {
+            SpanKind::Process(process) => Some(process.record),
+            SpanKind::Put(put) => put.record,
+            SpanKind::Link(_) => None,
+        };
+        let SpanKind::Process(process) = &span.kind else {
+            walk.did(&chain.run, thread, start, record, None);
+            return;
+        };
+        let in_minute = (start >= self.before).then_some(start >= self.from);
+        walk.did(&chain.run, thread, start, record, in_minute);
+        for phase in &process.phases {
+            let at = chain.run.wall(phase.time);
+            if at <= self.end && walk.is_own(&chain.run, phase.thread) {
+                walk.did(&chain.run, phase.thread, at, record, None);
+            }
+        }
+        // It completed only after the time asked for.
+        let later = matches!(process.outcome, End::Completed(_)) && end > self.end;
+        let open = matches!(process.outcome, End::Open | End::Waiting) || later;
+        if open && self.begun.len() < MAX_ITEMS {
+            let delayed = |kind: CauseKind| {
+                matches!(kind, CauseKind::CallbackRequestProcessDelayed | CauseKind::CallbackRequestDelayed)
+            };
+            let context = chain.run.context();
+            let name = context.thread(thread).map(|thread| thread.name.clone()).unwrap_or_default();
+            self.begun.push(Begun {
+                time: start,
+                record: record_name(&context, process.record),
+                thread: name,
+                active: matches!(process.outcome, End::Waiting),
+                waits: process.phases.iter().any(|phase| phase.asked.is_some_and(delayed)),
+                cause: (walk.wording)(top, None),
+            });
+        }
+    }
+}
+
+/// How the last minute ends, and when.
+fn ending(process: &Process, until: Option<i64>, log: Option<i64>) -> (i64, Ending) {
+    let last = process.until.or(log).unwrap_or(0);
+    let (end, ending) = match &process.end {
+        Some(end) => (end.wall.unwrap_or(last), Ending::Ended(end.how.clone())),
+        None => match process.unseen.iter().find(|unseen| unseen.to == i64::MAX) {
+            Some(unseen) => (unseen.from, Ending::NotRecorded(unseen.cause.to_string())),
+            None => (last, Ending::LogEnds),
+        },
+    };
+    match until.filter(|until| *until < end) {
+        Some(until) => (until, Ending::Asked),
+        None => (end, ending),
+    }
+}
+
+/// A walk through the chains, with what it learns of threads.
+struct Walk<'a> {
+    processes: &'a Processes,
+    number: usize,
+    /// Whether an IOC of a run is the process.
+    owners: HashMap<(usize, IocId), bool>,
+    threads: HashMap<(usize, ThreadId), Did>,
+    /// Names of records: the definitions may have ended when they are printed.
+    names: HashMap<(usize, RecordId), Rc<str>>,
+    wording: Wording,
+}
+
+/// What a thread did.
+struct Did {
+    name: String,
+    last: i64,
+    record: Option<Rc<str>>,
+    in_minute: u64,
+    before: u64,
+}
+
+impl Walk<'_> {
+    fn is_process(&mut self, run: &Rc<Run>, ioc: IocId) -> bool {
+        let (processes, number) = (self.processes, self.number);
+        let key = (Rc::as_ptr(run) as usize, ioc);
+        *self.owners.entry(key).or_insert_with(|| processes.number(&run.context(), ioc) == Some(number))
+    }
+
+    fn is_own(&mut self, run: &Rc<Run>, thread: ThreadId) -> bool {
+        let ioc = run.context().thread(thread).map(|thread| thread.ioc);
+        ioc.is_some_and(|ioc| self.is_process(run, ioc))
+    }
+
+    fn is_own_put(&mut self, run: &Rc<Run>, span: &Span, put: &PutSpan) -> bool {
+        if let Some(thread) = span.thread {
+            return self.is_own(run, thread);
+        }
+        let Some(packet) = &put.packet else { return false };
+        let ioc = ioc_of_circuit(&run.context(), packet.circuit).map(|ioc| ioc.id);
+        ioc.is_some_and(|ioc| self.is_process(run, ioc))
+    }
+
+    /// Notes that a thread did something. `in_minute`: whether it processed a record in the minute, or before it.
+    fn did(
+        &mut self,
+        run: &Rc<Run>,
+        thread: ThreadId,
+        time: i64,
+        record: Option<RecordId>,
+        in_minute: Option<bool>,
+    ) {
+        let key = (Rc::as_ptr(run) as usize, thread);
+        if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&key) {
+            return;
+        }
+        let names = &mut self.names;
+        let record = record.map(|record| {
+            let name = || record_name(&run.context(), record).into();
+            Rc::clone(names.entry((key.0, record)).or_insert_with(name))
+        });
+        let did = self.threads.entry(key).or_insert_with(|| Did {
+            name: run.context().thread(thread).map(|thread| thread.name.clone()).unwrap_or_default(),
+            last: time,
+            record: None,
+            in_minute: 0,
+            before: 0,
+        });
+        if time >= did.last {
+            did.last = time;
+            did.record = record.or(did.record.take());
+        }
+        match in_minute {
+            Some(true) => did.in_minute += 1,
+            Some(false) => did.before += 1,
+            None => {}
+        }
+    }
+
+    /// The threads by name, the last to do something first.
+    fn lines(self) -> Vec<ThreadLine> {
+        let mut names: BTreeMap<String, ThreadLine> = BTreeMap::new();
+        for did in self.threads.into_values() {
+            let line = names.entry(did.name.clone()).or_default();
+            line.name = did.name;
+            line.threads += 1;
+            line.in_minute += did.in_minute;
+            line.before += did.before;
+            if did.last >= line.last {
+                line.last = did.last;
+                line.record = did.record.as_deref().unwrap_or_default().to_owned();
+            }
+        }
+        let mut lines: Vec<ThreadLine> = names.into_values().collect();
+        lines.sort_by_key(|line| std::cmp::Reverse(line.last));
+        lines
+    }
+}

@@ -1,0 +1,312 @@
+//! The part of a run that can matter to its put log.
+//!
+//! Most of a log is scanning, which no put has anything to do with. A first pass over a run looks at what its blocks say
+//! of themselves (and, of blocks that say nothing, at the hits' threads and records) and selects
+//!
+//! - the threads that can carry out a put from outside, and all that process a record to which one of these put;
+//! - the records that any of these threads touched.
+//!
+//! The second pass gives the events of these threads and records, in whatever thread, and all that are not processing:
+//! messages, readings, CA links, losses, definitions. The engine makes the same puts of them as of everything: what it
+//! knows of a put, it knows by the put's thread (its stack), by its record (processing that is open, its fields), or by
+//! its circuit. Puts of database links in other threads are never roots of a put's chain, nor joined to messages.
+//!
+//! Nothing is selected, and everything read, where this can't be told: in old logs, where a put came in a thread of
+//! unknown purpose, and where a block touched too many records to list them.
+
+use super::caller::{self, Caller, Role};
+use crate::scan::{Blocks, Choose, Part, Scan};
+use iocrec_log::context::Context;
+use iocrec_log::event::{Fact, PutKind};
+use iocrec_log::reader::{About, Choice, Contents, SegmentFile, Set, Shape, ThreadContents};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Records remembered for all threads; with more, everything is read.
+const MAX_RECORDS: usize = 1_000_000;
+/// Threads; likewise.
+const MAX_THREADS: usize = 100_000;
+/// Records that are looked for in each block's list; with more, a block is unpacked.
+const MAX_SOUGHT: usize = 10_000;
+
+/// What can matter to the put log.
+#[derive(Debug, Default)]
+pub struct Selection {
+    threads: HashSet<u32>,
+    records: HashSet<u32>,
+}
+
+/// Whether a block says exactly which threads touched which records.
+fn is_exact(contents: &Contents) -> bool {
+    let exact = |of: &ThreadContents| {
+        of.records.numbers().is_some() && of.put_to.numbers().is_some() && of.sites.is_some()
+    };
+    contents.threads.as_ref().is_some_and(|threads| threads.iter().all(exact))
+}
+
+/// What a thread did in the run.
+#[derive(Debug, Default)]
+struct Thread {
+    /// `None` if they could not be listed.
+    records: Option<HashSet<u32>>,
+    put_to: Option<HashSet<u32>>,
+    puts: bool,
+    writes: bool,
+    /// The callers of `dbPut`.
+    sites: HashSet<u32>,
+    /// Whether they could not be listed.
+    more_sites: bool,
+    /// The sets added last: most blocks of a thread hold the same.
+    last: [Set; 2],
+}
+
+impl Thread {
+    fn new() -> Self {
+        Thread { records: Some(HashSet::new()), put_to: Some(HashSet::new()), ..Thread::default() }
+    }
+}
+
+/// What the first pass gathers.
+#[derive(Debug, Default)]
+struct Gathered {
+    threads: HashMap<u32, Thread>,
+    /// Numbers held in all sets.
+    held: usize,
+    /// Whether it must be given up.
+    hopeless: bool,
+}
+
+/// Adds a set's numbers; `None` once they can't be listed.
+fn add(into: &mut Option<HashSet<u32>>, set: &Set, held: &mut usize) {
+    let Some(numbers) = into else { return };
+    let Some(more) = set.numbers() else {
+        *into = None;
+        return;
+    };
+    for number in more {
+        *held += usize::from(numbers.insert(number));
+        if *held > MAX_RECORDS {
+            *into = None;
+            return;
+        }
+    }
+}
+
+impl Gathered {
+    fn thread(&mut self, thread: u32) -> Option<&mut Thread> {
+        if self.threads.len() >= MAX_THREADS && !self.threads.contains_key(&thread) {
+            self.hopeless = true;
+            return None;
+        }
+        Some(self.threads.entry(thread).or_insert_with(Thread::new))
+    }
+
+    /// Takes what a block says of a thread.
+    fn listed(&mut self, of: &ThreadContents) {
+        let mut held = self.held;
+        let Some(thread) = self.thread(of.thread) else { return };
+        thread.puts |= of.puts;
+        match &of.sites {
+            Some(sites) => {
+                thread.writes |= !sites.is_empty();
+                thread.sites.extend(sites);
+            }
+            None => (thread.writes, thread.more_sites) = (true, true),
+        }
+        let [records, put_to] = &mut thread.last;
+        if *records != of.records {
+            add(&mut thread.records, &of.records, &mut held);
+            *records = of.records.clone();
+        }
+        if *put_to != of.put_to {
+            add(&mut thread.put_to, &of.put_to, &mut held);
+            *put_to = of.put_to.clone();
+        }
+        self.held = held;
+    }
+
+    /// Takes a hit of a block that says nothing.
+    fn hit(&mut self, thread: u32, record: Option<u32>, put: Option<(PutKind, u32)>) {
+        let mut held = self.held;
+        if held > MAX_RECORDS {
+            self.hopeless = true;
+        }
+        let Some(of) = self.thread(thread) else { return };
+        if let (Some(record), Some(records)) = (record, &mut of.records) {
+            held += usize::from(records.insert(record));
+        }
+        if let Some((kind, site)) = put {
+            if let (Some(record), Some(put_to)) = (record, &mut of.put_to) {
+                held += usize::from(put_to.insert(record));
+            }
+            if kind == PutKind::Put {
+                of.writes = true;
+                of.sites.insert(site);
+            } else {
+                of.puts = true;
+            }
+        }
+        self.held = held;
+    }
+}
+
+/// What the definitions of a run tell about threads and call sites, at any time.
+#[derive(Default)]
+struct Purposes {
+    context: Context,
+    roles: HashMap<u32, HashSet<Role>>,
+    served: HashSet<u32>,
+    /// Call sites in functions of the IOC's shell.
+    shell: HashSet<u32>,
+}
+
+impl Purposes {
+    fn take(&mut self, time: u64, fact: &Fact) {
+        if !fact.class().defines() {
+            return;
+        }
+        self.context.apply(time, fact);
+        match fact {
+            Fact::Thread(thread) => {
+                let role = caller::role(&self.context, thread.id);
+                self.roles.entry(thread.id).or_default().insert(role);
+            }
+            Fact::ServerThread(server) => _ = self.served.insert(server.thread),
+            Fact::CallSite(site) if caller::caller(&self.context, site.id) == Caller::Shell => {
+                self.shell.insert(site.id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether no `dbPut` in this thread can be a put from outside, by all names that the thread had.
+    fn is_inner(&self, number: u32, thread: &Thread) -> bool {
+        let inner = |role: &Role| matches!(role, Role::Scan | Role::ScanOnce | Role::Callback);
+        let roles = self.roles.get(&number);
+        roles.is_some_and(|roles| roles.iter().all(inner))
+            && !self.served.contains(&number)
+            && !thread.more_sites
+            && thread.sites.is_disjoint(&self.shell)
+    }
+
+    /// Whether the purpose of the thread is known.
+    fn is_known(&self, number: u32) -> bool {
+        self.roles.get(&number).is_some_and(|roles| !roles.contains(&Role::Other))
+    }
+}
+
+impl Selection {
+    /// Looks through a run's segments, from a monotonic time on. `None` if everything must be read.
+    pub fn for_puts(files: &[SegmentFile], blocks: Blocks) -> Option<Selection> {
+        let gathered = Arc::new(Mutex::new(Gathered::default()));
+        let unlisted = Arc::clone(&gathered);
+        let choose = move |about: &About| {
+            let listed = about.contents.as_ref().is_some_and(is_exact);
+            if listed && !about.defines {
+                return Choice::Pass;
+            }
+            let gathered = Arc::clone(&unlisted);
+            if about.classes.is_none() {
+                gathered.lock().unwrap_or_else(PoisonError::into_inner).hopeless = true;
+                return Choice::Pass;
+            }
+            Choice::Only(Arc::new(move |shape: &Shape| {
+                if let (Some(thread), false) = (shape.thread, listed) {
+                    let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+                    gathered.hit(thread, shape.record, shape.put);
+                }
+                false
+            }))
+        };
+        let mut purposes = Purposes::default();
+        for part in Scan::new(files, blocks).choosing(Arc::new(choose)) {
+            let Part::Block(block) = part else { continue };
+            let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
+            if gathered.hopeless {
+                return None;
+            }
+            let contents = block.about.as_ref().and_then(|about| about.contents.as_ref());
+            if let Some(contents) = contents.filter(|contents| is_exact(contents)) {
+                contents.threads.iter().flatten().for_each(|thread| gathered.listed(thread));
+            }
+            for event in &block.events {
+                purposes.take(event.time, &event.fact);
+                match &event.fact {
+                    Fact::RsetProcess(hit) => gathered.hit(hit.thread, Some(hit.record), None),
+                    Fact::CaLinkPut(hit) => gathered.hit(hit.thread, hit.record, None),
+                    _ => {}
+                }
+            }
+        }
+        let gathered = std::mem::take(&mut *gathered.lock().unwrap_or_else(PoisonError::into_inner));
+        if gathered.hopeless {
+            return None;
+        }
+        select(&gathered.threads, &purposes)
+    }
+
+    /// Decides about each block of the run.
+    pub fn choose(self) -> Arc<Choose> {
+        let selected = Arc::new(self);
+        Arc::new(move |about: &About| {
+            if selected.may_matter(about) {
+                let selected = Arc::clone(&selected);
+                Choice::Only(Arc::new(move |shape: &Shape| selected.wants(shape)))
+            } else {
+                Choice::Pass
+            }
+        })
+    }
+
+    fn may_matter(&self, about: &About) -> bool {
+        let (Some(classes), Some(contents)) = (about.classes, &about.contents) else { return true };
+        if about.defines
+            || classes.network()
+            || classes.link_puts()
+            || classes.readings()
+            || classes.notes()
+            || classes.snapshots()
+            || self.records.len() > MAX_SOUGHT
+        {
+            return true;
+        }
+        let Some(threads) = &contents.threads else { return true };
+        threads.iter().any(|of| {
+            self.threads.contains(&of.thread)
+                || self.records.iter().any(|record| of.records.may_hold(*record))
+        })
+    }
+
+    fn wants(&self, shape: &Shape) -> bool {
+        shape.circuit.is_some()
+            || shape.thread.is_some_and(|thread| self.threads.contains(&thread))
+            || shape.record.is_some_and(|record| self.records.contains(&record))
+    }
+}
+
+fn select(threads: &HashMap<u32, Thread>, purposes: &Purposes) -> Option<Selection> {
+    let from_outside = |(number, thread): &(&u32, &Thread)| {
+        thread.puts || thread.writes && !purposes.is_inner(**number, thread)
+    };
+    let mut selection = Selection::default();
+    let mut put_to: HashSet<u32> = HashSet::new();
+    for (number, thread) in threads.iter().filter(from_outside) {
+        if !purposes.is_known(*number) {
+            return None;
+        }
+        selection.threads.insert(*number);
+        put_to.extend(thread.put_to.as_ref()?);
+    }
+    for (number, thread) in threads {
+        // A thread whose records are not known may process any.
+        if thread.records.as_ref().is_none_or(|records| !records.is_disjoint(&put_to)) {
+            selection.threads.insert(*number);
+        }
+    }
+    for number in &selection.threads {
+        if let Some(thread) = threads.get(number) {
+            selection.records.extend(thread.records.as_ref()?);
+        }
+    }
+    Some(selection)
+}

@@ -1,0 +1,472 @@
+//! The last minute of an IOC, on one screen.
+
+use super::alarms::push_cause;
+use super::wording::counted;
+use super::wording::put::{change, who};
+use crate::model::alarms::{Alarm, AlarmLine};
+use crate::model::clients::ClientLine;
+use crate::model::enum_strings::{self, severity_name, status_name};
+use crate::model::last::{Begun, Ending, Last, NotSeen, ThreadLine, MINUTE};
+use crate::model::putlog::PutLine;
+use crate::model::value;
+use crate::out::{line, Out};
+use crate::time::{duration, Zone, SECOND};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io;
+
+/// Columns of the screen, and the lines of each part: 40 in all.
+const COLUMNS: usize = 100;
+const MOST_MISSING: usize = 2;
+const MOST_BEGUN: usize = 5;
+const MOST_THREADS: usize = 6;
+const MOST_ALARMS: usize = 5;
+const MOST_CLIENTS: usize = 3;
+/// Items of a list in JSON.
+const MOST: usize = 1000;
+
+/// The keys of the JSON object.
+#[derive(Serialize)]
+struct Keys<'a> {
+    host: Option<&'a str>,
+    ioc: &'a str,
+    pid: u32,
+    /// Number of other processes that match.
+    others: usize,
+    /// `ended`, `not_recorded`, `log_ends` or `asked`: what the minute ends with.
+    until: &'static str,
+    /// How the IOC ended, or why it was no longer recorded; null where that is not known.
+    how: Option<&'a str>,
+    started: Option<String>,
+    end: String,
+    uptime_s: Option<f64>,
+    /// Begin of the minute, as far as it was recorded, and of the time with which it is compared.
+    from: String,
+    before: Option<String>,
+    not_seen: Vec<NotSeenKeys<'a>>,
+    /// Whether chains were left out: counts and rates are minima.
+    sampled: bool,
+    begun: Vec<BegunKeys<'a>>,
+    unanswered: Vec<PutKeys<'a>>,
+    threads: Vec<ThreadKeys<'a>>,
+    puts: Vec<PutKeys<'a>>,
+    alarms: Vec<AlarmKeys<'a>>,
+    in_alarm: usize,
+    clients: Vec<ClientKeys<'a>>,
+}
+
+#[derive(Serialize)]
+struct NotSeenKeys<'a> {
+    from: String,
+    to: String,
+    cause: &'a str,
+}
+
+#[derive(Serialize)]
+struct BegunKeys<'a> {
+    time: String,
+    record: &'a str,
+    thread: Option<&'a str>,
+    /// Whether the recorder saw later that it was still active.
+    active: bool,
+    /// Whether it had asked for a callback after a delay.
+    waits: bool,
+    cause: &'a str,
+}
+
+#[derive(Serialize)]
+struct ThreadKeys<'a> {
+    thread: Option<&'a str>,
+    count: usize,
+    last: String,
+    record: Option<&'a str>,
+    /// Records processed in the minute, and in the time before; and per second.
+    processed: u64,
+    processed_before: u64,
+    rate: Option<f64>,
+    rate_before: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct PutKeys<'a> {
+    time: String,
+    pv: Option<&'a str>,
+    old: serde_json::Value,
+    new: serde_json::Value,
+    requested: serde_json::Value,
+    status: &'a str,
+    via: &'static str,
+    by: String,
+    user: Option<&'a str>,
+    client_host: Option<&'a str>,
+    client: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct AlarmKeys<'a> {
+    time: String,
+    record: &'a str,
+    what: &'static str,
+    from_severity: Option<&'static str>,
+    from_status: Option<&'static str>,
+    severity: Option<&'static str>,
+    status: Option<&'static str>,
+    cause: Option<&'a str>,
+    changes: u64,
+}
+
+#[derive(Serialize)]
+struct ClientKeys<'a> {
+    client: &'a str,
+    user: Option<&'a str>,
+    client_host: Option<&'a str>,
+    client_ioc: Option<&'a str>,
+    channels: u64,
+    puts: u64,
+}
+
+fn known(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// Items per second in a span of time; `None` if it is empty.
+fn rate(count: u64, from: i64, to: i64) -> Option<f64> {
+    let span = to.saturating_sub(from);
+    (span > 0).then(|| count as f64 * SECOND as f64 / span as f64)
+}
+
+/// Writes it as one JSON object.
+///
+/// # Errors
+/// If the output can't be written.
+pub fn json(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    let time = |time: i64| zone.format(time, 9);
+    let put = |put| put_keys(put, zone);
+    let process = &last.process;
+    let (until, how) = match &last.ending {
+        Ending::Ended(how) => ("ended", known(how)),
+        Ending::NotRecorded(cause) => ("not_recorded", known(cause)),
+        Ending::LogEnds => ("log_ends", None),
+        Ending::Asked => ("asked", None),
+    };
+    let uptime = process.started.map(|started| last.end.saturating_sub(started));
+    out.json(&Keys {
+        host: known(&process.host),
+        ioc: &process.ioc,
+        pid: process.pid,
+        others: last.others,
+        until,
+        how,
+        started: process.started.map(time),
+        end: time(last.end),
+        uptime_s: uptime.map(|uptime| uptime as f64 / SECOND as f64),
+        from: time(last.from),
+        before: (last.before < last.from).then(|| time(last.before)),
+        not_seen: last
+            .not_seen
+            .iter()
+            .map(|seen| NotSeenKeys { from: time(seen.from), to: time(seen.to), cause: &seen.cause })
+            .collect(),
+        sampled: last.sampled,
+        begun: last
+            .begun
+            .iter()
+            .map(|begun| BegunKeys {
+                time: time(begun.time),
+                record: &begun.record,
+                thread: known(&begun.thread),
+                active: begun.active,
+                waits: begun.waits,
+                cause: &begun.cause,
+            })
+            .collect(),
+        unanswered: last.unanswered.iter().map(|unanswered| put(&unanswered.put)).collect(),
+        threads: last
+            .threads
+            .iter()
+            .take(MOST)
+            .map(|thread| ThreadKeys {
+                thread: known(&thread.name),
+                count: thread.threads,
+                last: time(thread.last),
+                record: known(&thread.record),
+                processed: thread.in_minute,
+                processed_before: thread.before,
+                rate: rate(thread.in_minute, last.from, last.end),
+                rate_before: rate(thread.before, last.before, last.from),
+            })
+            .collect(),
+        puts: last.puts.iter().map(put).collect(),
+        alarms: last.alarms.iter().map(|line| alarm_keys(line, zone)).collect(),
+        in_alarm: last.in_alarm,
+        clients: last.clients.iter().take(MOST).map(client_keys).collect(),
+    })
+}
+
+fn put_keys<'a>(put: &'a PutLine, zone: &Zone) -> PutKeys<'a> {
+    PutKeys {
+        time: zone.format(put.time, 9),
+        pv: put.pv.as_deref(),
+        old: value::json(&put.old),
+        new: value::json(&put.new),
+        requested: value::json(&put.requested),
+        status: &put.status,
+        via: put.via.name(),
+        by: who(put),
+        user: put.user.as_deref(),
+        client_host: put.client_host.as_deref(),
+        client: put.client.as_deref(),
+    }
+}
+
+fn alarm_keys<'a>(line: &'a AlarmLine, zone: &Zone) -> AlarmKeys<'a> {
+    AlarmKeys {
+        time: zone.format(line.time, 9),
+        record: &line.place.record,
+        what: line.what.name(),
+        from_severity: line.from.map(|from| severity_name(from.0)),
+        from_status: line.from.map(|from| status_name(from.1)),
+        severity: line.to.map(|to| severity_name(to.0)),
+        status: line.to.map(|to| status_name(to.1)),
+        cause: line.cause.as_ref().map(|cause| &*cause.text),
+        changes: line.changes,
+    }
+}
+
+fn client_keys(line: &ClientLine) -> ClientKeys<'_> {
+    ClientKeys {
+        client: &line.client,
+        user: known(&line.user),
+        client_host: known(&line.client_host),
+        client_ioc: known(&line.client_ioc),
+        channels: line.channels,
+        puts: line.puts,
+    }
+}
+
+/// A part of the screen: its name stands before its first line.
+struct Part<'a, 'b> {
+    out: &'a mut Out<'b>,
+    name: &'static str,
+}
+
+impl Part<'_, '_> {
+    fn line(&mut self, text: &str) -> io::Result<()> {
+        let whole = format!("{:<10}  {text}", std::mem::take(&mut self.name));
+        let mut shown: String = whole.chars().take(COLUMNS).collect();
+        if shown.len() < whole.len() {
+            shown.truncate(shown.char_indices().nth(COLUMNS - 3).map_or(shown.len(), |(at, _)| at));
+            shown.push_str("...");
+        }
+        line!(self.out, "{}", shown.trim_end())
+    }
+
+    /// Writes as many lines as there is room for: the last ones if `newest`. Says how many more there are.
+    fn lines(&mut self, lines: &[String], most: usize, newest: bool, more: &str) -> io::Result<()> {
+        let left_out = lines.len().saturating_sub(most);
+        let shown = match newest {
+            true => lines.get(left_out..),
+            false => lines.get(..lines.len() - left_out),
+        };
+        if left_out > 0 && newest {
+            self.line(&format!("({left_out} {more})"))?;
+        }
+        shown.unwrap_or_default().iter().try_for_each(|line| self.line(line))?;
+        if left_out > 0 && !newest {
+            self.line(&format!("({left_out} {more})"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes it as text, on one screen.
+///
+/// # Errors
+/// If the output can't be written.
+pub fn text(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    head(out, last, zone)?;
+    missing(out, last, zone)?;
+    begun(out, last, zone)?;
+    threads(out, last)?;
+    let puts: Vec<String> = last.puts.iter().map(|put| put_text(put, last.end, zone)).collect();
+    let mut part = Part { out, name: "puts" };
+    match puts.is_empty() {
+        true => part.line("none recorded in this time or the 10 minutes before")?,
+        false => part.lines(&puts, puts.len(), true, "")?,
+    }
+    alarms(out, last, zone)?;
+    clients(out, last)
+}
+
+fn head(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    let process = &last.process;
+    let end = zone.format(last.end, 3);
+    let what = match &last.ending {
+        Ending::Ended(how) if how.is_empty() => format!("ended at {end}; how is not known"),
+        Ending::Ended(how) => format!("{how} at {end}"),
+        Ending::NotRecorded(cause) => format!("not recorded since {end}: {cause}"),
+        Ending::LogEnds => format!("still ran when the log ends, at {end}"),
+        Ending::Asked => format!("until {end}, as asked for"),
+    };
+    let host = known(&process.host).map(|host| format!(" on {host}")).unwrap_or_default();
+    let mut part = Part { out, name: "IOC" };
+    part.line(&format!("{}{host}, pid {}: {what}", process.ioc, process.pid))?;
+    let span = duration(u64::try_from(last.end.saturating_sub(last.from)).unwrap_or(0));
+    let uptime = process.started.map(|started| {
+        let uptime = duration(u64::try_from(last.end.saturating_sub(started)).unwrap_or(0));
+        format!("it had run for {uptime}; ")
+    });
+    let recorded = match last.end.saturating_sub(last.from) < MINUTE {
+        true => format!("only its last {span} are recorded"),
+        false => format!("its last {span}, from {}", zone.format(last.from, 3)),
+    };
+    part.line(&format!("{}{recorded}", uptime.unwrap_or_default()))
+}
+
+fn missing(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    let mut part = Part { out, name: "missing" };
+    let text =
+        |seen: &NotSeen| format!("{} to {}: {}", clock(seen.from, zone), clock(seen.to, zone), seen.cause);
+    let mut lines: Vec<String> = last.not_seen.iter().map(text).collect();
+    if last.sampled {
+        lines.insert(0, "chain sampling left out chains: counts and rates are minima".to_owned());
+    }
+    match lines.is_empty() {
+        true => part.line("nothing is known to be missing in this time"),
+        false => part.lines(&lines, MOST_MISSING, false, "more; see iocreplay info"),
+    }
+}
+
+fn begun(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    let mut part = Part { out, name: "unfinished" };
+    let mut lines: Vec<String> = last.begun.iter().map(|begun| begun_text(begun, last.end, zone)).collect();
+    for unanswered in &last.unanswered {
+        let put = &unanswered.put;
+        let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
+        lines.push(format!("{} {pv}: put with callback not answered, {}", clock(put.time, zone), who(put)));
+    }
+    if lines.is_empty() {
+        return part.line("no record was seen to begin and not to complete");
+    }
+    part.lines(&lines, MOST_BEGUN, true, "earlier records that were not seen to complete")
+}
+
+fn begun_text(begun: &Begun, end: i64, zone: &Zone) -> String {
+    let mut text = format!(
+        "{} {}: begun {} before the end",
+        clock(begun.time, zone),
+        begun.record,
+        ago(begun.time, end)
+    );
+    if begun.waits {
+        text.push_str(", asked for a delay");
+    } else if begun.active {
+        text.push_str(", was seen active");
+    }
+    let _ = write!(text, "; {}", begun.cause);
+    text
+}
+
+fn threads(out: &mut Out, last: &Last) -> io::Result<()> {
+    let mut part = Part { out, name: "threads" };
+    if last.threads.is_empty() {
+        return part.line("no thread was seen to do anything");
+    }
+    let compared = last.before < last.from;
+    let before = |text: &str| if compared { format!(" {text:>10}") } else { String::new() };
+    part.line(&format!("{:<18} {:>12}{}  last seen", "", "processed/s", before("before")))?;
+    let per_second = |count, from, to| match rate(count, from, to) {
+        Some(rate) => format!("{rate:.1}"),
+        None => "-".to_owned(),
+    };
+    let text = |thread: &ThreadLine| {
+        let mut name = known(&thread.name).unwrap_or("?").to_owned();
+        if thread.threads > 1 {
+            let _ = write!(name, " ({})", thread.threads);
+        }
+        let now = per_second(thread.in_minute, last.from, last.end);
+        let before = before(&per_second(thread.before, last.before, last.from));
+        format!(
+            "{name:<18} {now:>12}{before}  {} before the end: {}",
+            ago(thread.last, last.end),
+            known(&thread.record).unwrap_or("?")
+        )
+    };
+    let lines: Vec<String> = last.threads.iter().map(text).collect();
+    part.lines(&lines, MOST_THREADS, false, "other threads did something earlier")
+}
+
+fn put_text(put: &PutLine, end: i64, zone: &Zone) -> String {
+    let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
+    let mut text = format!("{} {pv} {}  {}", clock(put.time, zone), change(put), who(put));
+    if put.status != "ok" {
+        let _ = write!(text, "  {}", put.status);
+    }
+    if end.saturating_sub(put.time) > MINUTE {
+        let _ = write!(text, "  ({} before)", ago(put.time, end));
+    }
+    text
+}
+
+fn alarms(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
+    let mut part = Part { out, name: "alarms" };
+    let name = |alarm: Option<Alarm>| {
+        alarm.map_or("?".to_owned(), |(severity, status)| enum_strings::alarm(severity, status))
+    };
+    let text = |line: &AlarmLine| {
+        let mut text = format!("{} {} ", clock(line.time, zone), line.place.record);
+        let _ = match line.what.name() {
+            "flapping" => write!(text, "flaps: {} changes, the last {}", line.changes, name(line.to)),
+            "acknowledged" => {
+                let put = line.put.as_deref();
+                write!(text, "{}  {}", put.map(change).unwrap_or_default(), put.map(who).unwrap_or_default())
+            }
+            _ => write!(text, "{} -> {}", name(line.from), name(line.to)),
+        };
+        if let Some(cause) = &line.cause {
+            text.push_str("  ");
+            push_cause(&mut text, cause);
+        }
+        text
+    };
+    let lines: Vec<String> = last.alarms.iter().map(text).collect();
+    part.lines(&lines, MOST_ALARMS, true, "earlier changes; see iocreplay alarms")?;
+    match (lines.is_empty(), last.in_alarm) {
+        (true, 0) => part.line("none"),
+        (_, 1) => part.line("1 record was in alarm at the end"),
+        (_, count) => part.line(&format!("{count} records were in alarm at the end")),
+    }
+}
+
+fn clients(out: &mut Out, last: &Last) -> io::Result<()> {
+    let mut part = Part { out, name: "clients" };
+    let text = |line: &ClientLine| {
+        let name = |text: &str| known(text).unwrap_or("?").to_owned();
+        let mut text = format!("{}@{} {}", name(&line.user), name(&line.client_host), line.client);
+        let _ = write!(text, ", {}", counted(line.channels, "channel"));
+        if line.puts > 0 {
+            let _ = write!(text, ", {} in this time", counted(line.puts, "put"));
+        }
+        if let Some(ioc) = known(&line.client_ioc) {
+            let _ = write!(text, ", is IOC {ioc}");
+        }
+        text
+    };
+    let mut clients: Vec<&ClientLine> = last.clients.iter().collect();
+    clients.sort_by_key(|line| std::cmp::Reverse(line.puts));
+    let lines: Vec<String> = clients.into_iter().map(text).collect();
+    match lines.is_empty() {
+        true => part.line("none was connected at the end"),
+        false => part.lines(&lines, MOST_CLIENTS, false, "more were connected; see iocreplay clients"),
+    }
+}
+
+/// The time of day of a moment, to the millisecond.
+fn clock(time: i64, zone: &Zone) -> String {
+    let text = zone.format(time, 3);
+    text.get(11..23).unwrap_or(&text).to_owned()
+}
+
+fn ago(time: i64, end: i64) -> String {
+    duration(u64::try_from(end.saturating_sub(time)).unwrap_or(0))
+}

@@ -1,0 +1,104 @@
+//! Samples for the Data Browser of Phoebus: `Import Samples`, one PV, numbers only.
+//!
+//! A line is `2026-11-22 02:30:00.123456789 25E-1 MINOR HIGH`, in local time, of which it reads milliseconds. Numbers
+//! have neither point nor comma: a German locale would read 2.5 as 25. It reads neither texts, arrays nor NaN, and knows
+//! no gaps.
+
+use crate::model::enum_strings::{severity_name, status_name};
+use crate::model::history::ValueLine;
+use crate::model::series::number;
+use crate::out::{line, Out};
+use crate::output::format::{Format, Writer};
+use crate::time::Zone;
+use std::io;
+
+/// The format.
+pub const fn format() -> Format<ValueLine> {
+    Format { name: "databrowser", writer: |zone| Box::new(Samples { zone, begun: false }) }
+}
+
+struct Samples<'a> {
+    zone: &'a Zone,
+    begun: bool,
+}
+
+impl Writer<ValueLine> for Samples<'_> {
+    fn write(&mut self, out: &mut Out, line: &ValueLine) -> io::Result<()> {
+        if obstacle(line).is_some() {
+            return Ok(());
+        }
+        if !self.begun {
+            self.begun = true;
+            line!(out, "# {}", line.pv())?;
+        }
+        let Some(value) = number(&line.value) else { return Ok(()) };
+        let time = self.zone.format(line.time, 9);
+        let (date, clock) = (time.get(..10).unwrap_or_default(), time.get(11..29).unwrap_or_default());
+        let value = digits(value);
+        match line.alarm {
+            Some((severity, status)) => {
+                let (severity, status) = (severity_name(severity), status_name(status));
+                line!(out, "{date} {clock} {value} {severity} {status}")
+            }
+            None => line!(out, "{date} {clock} {value}"),
+        }
+    }
+}
+
+/// Why the Data Browser can't have this line.
+pub fn obstacle(line: &ValueLine) -> Option<&'static str> {
+    match number(&line.value) {
+        _ if line.unseen.is_some() => Some("gaps: it has no lines for what went unseen"),
+        None => Some("values that are texts, arrays or not known"),
+        Some(number) if !number.is_finite() => Some("values that are not finite"),
+        Some(_) => None,
+    }
+}
+
+/// A finite number without a point: its shortest digits and an exponent.
+fn digits(number: f64) -> String {
+    let text = format!("{number:e}");
+    let Some((mantissa, exponent)) = text.split_once('e') else { return text };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let places = i32::try_from(fraction.len()).unwrap_or_default();
+    match exponent.parse::<i32>().unwrap_or_default() - places {
+        0 => format!("{whole}{fraction}"),
+        exponent => format!("{whole}{fraction}E{exponent}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_every_locale_reads_alike() {
+        for (number, expected) in [
+            (2.5, "25E-1"),
+            (-0.1, "-1E-1"),
+            (42.0, "42"),
+            (0.0, "0"),
+            (1200.0, "12E2"),
+            (1e300, "1E300"),
+            (0.1 + 0.2, "30000000000000004E-17"),
+        ] {
+            assert_eq!(digits(number), expected);
+            assert_eq!(digits(number).parse::<f64>().unwrap(), number);
+        }
+    }
+
+    #[test]
+    fn samples_of_one_pv() {
+        let (zone, mut bytes) = (Zone::utc(), Vec::new());
+        let mut out = Out::new(&mut bytes);
+        let mut writer = (format().writer)(&zone);
+        for (time, value) in [(1_790_000_000_000_000_005, 1.5), (1_790_000_001_000_000_000, f64::NAN)] {
+            writer.write(&mut out, &ValueLine::of_number(time, value)).unwrap();
+        }
+        drop(writer);
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "# T:AO\n2026-09-21 14:13:20.000000005 15E-1 NO_ALARM NO_ALARM\n"
+        );
+    }
+}

@@ -1,0 +1,312 @@
+//! Where the chain of a change came from, if no put began it: the sources of CP links, and what is known of other
+//! inputs.
+//!
+//! A log holds the names of CP links. Of other input links it shows only those that make their source process, since
+//! that is part of the chain. So a scanned record's input is unknown; what was written to its IOC meanwhile is shown as
+//! what it is, never as the cause.
+
+use super::Answer;
+use crate::model::chain::{Chain, ProcessSpan, SpanKind, Trigger};
+use crate::model::enum_strings;
+use crate::model::origins::PROMPT;
+use crate::model::putlog::PutLine;
+use crate::model::run::{field_name, record_name};
+use crate::model::value;
+use crate::out::{line, Out};
+use crate::output::wording::put::{change, who};
+use crate::time::{duration, Zone, SECOND};
+use iocrec_log::event::Value;
+use serde::Serialize;
+use std::io;
+use std::rc::Rc;
+
+/// Sources that are looked for, of all CP links on the way: each takes a pass over a part of the log.
+pub const MAX_SOURCES: usize = 24;
+/// Puts that are listed as made meanwhile.
+const MAX_MEANWHILE: usize = 5;
+/// How far back the last change of a source is looked for.
+const LOOK_BACK: i64 = 60 * SECOND as i64;
+/// A source's monitors are posted before the end of its processing is noted.
+const SKEW: i64 = SECOND as i64 / 1000;
+
+/// A CP link that may have made a record process.
+#[derive(Serialize)]
+pub struct Link {
+    /// The link's record and field.
+    link: String,
+    /// The PV that it follows.
+    source: String,
+    /// Seconds from the source's last change to the processing; null if there was no change in the minute before.
+    before_s: Option<f64>,
+    /// Whether that is as short as CP links take.
+    prompt: bool,
+    /// Whether the source is the PV asked for, or followed on the way: the records feed each other.
+    circle: bool,
+    /// The last change of the source; or its only processing, if what it held before is not known.
+    change: Option<Box<Answer>>,
+}
+
+impl Link {
+    /// How likely it is, by the time of the last change.
+    fn weighed(&self) -> String {
+        let Some(before) = self.before_s else {
+            return "no change of which is in the log in the minute before".to_owned();
+        };
+        let before = duration((before * SECOND as f64) as u64);
+        let changed = self.change.as_ref().is_none_or(|change| change.changed);
+        match (self.prompt, changed, self.circle) {
+            (true, _, true) => {
+                format!("which changed {before} before, and follows it in turn: they feed each other")
+            }
+            (true, true, _) => format!("which changed {before} before"),
+            (true, false, _) => format!("which processed {before} before; what it held before is not known"),
+            (false, ..) => format!("which last changed {before} before: too early for a CP link"),
+        }
+    }
+}
+
+/// A put to the same IOC.
+#[derive(Serialize)]
+pub struct Meanwhile {
+    time: String,
+    pv: String,
+    /// Seconds before the change.
+    before_s: f64,
+    old: serde_json::Value,
+    new: serde_json::Value,
+    by: String,
+    /// Whether it wrote the value that the PV then had.
+    same_value: bool,
+    /// Whether it wrote to a field of the record itself.
+    own_field: bool,
+    #[serde(skip)]
+    text: String,
+}
+
+/// Where to look for what a chain followed.
+#[derive(Default)]
+pub struct Lead {
+    /// The CP links that the chain may have begun by: link and source.
+    links: Vec<(String, String)>,
+    /// Whether the chain began by a CP link, which the log may not name.
+    by_link: bool,
+    /// Whether no put began the chain.
+    without_put: bool,
+    /// Wall-clock times: of the chain's begin, of the change, and when the record was last seen before.
+    begun: i64,
+    time: i64,
+    seen: Option<i64>,
+}
+
+impl Lead {
+    /// The lead that the path to a change gives.
+    pub(super) fn new(chain: &Rc<Chain>, path: &[usize], time: i64, seen: Option<i64>) -> Self {
+        let Some(root) = chain.root() else { return Lead::default() };
+        let begun = chain.run.wall(root.start);
+        let without_put = matches!(root.kind, SpanKind::Process(_)) && path.len() <= 1;
+        let lead = Lead { begun, time, seen, without_put, ..Lead::default() };
+        match &root.kind {
+            SpanKind::Process(ProcessSpan { record, trigger, for_link: true, .. })
+                if matches!(trigger, Trigger::Once | Trigger::CpLink) =>
+            {
+                let links = chain.run.cp_links(root.start, *record);
+                let context = chain.run.context();
+                let name = record_name(&context, *record);
+                let link = |field| format!("{name}.{}", field_name(&context, Some(field)).unwrap_or("?"));
+                let links = links.into_iter().map(|(field, source)| (link(field), source)).collect();
+                Lead { by_link: true, links, ..lead }
+            }
+            _ => lead,
+        }
+    }
+
+    /// The CP links to follow: link and source.
+    pub fn links(&self) -> &[(String, String)] {
+        &self.links
+    }
+
+    /// The wall-clock times between which the last change of a source is to be found, and by which it had begun.
+    pub fn times(&self) -> (i64, i64, i64) {
+        (self.begun.saturating_sub(LOOK_BACK), self.begun.saturating_add(SKEW), self.begun)
+    }
+
+    /// The wall-clock times between which an unknown input was read: from when the record was last seen.
+    pub fn meanwhile(&self) -> Option<(i64, i64)> {
+        let since = self.seen.filter(|_| self.without_put && !self.by_link)?;
+        Some((since, self.time))
+    }
+
+    /// The wall-clock times between which something may have been missed.
+    pub fn unseen(&self) -> Option<(i64, i64)> {
+        Some((self.seen?, self.time))
+    }
+}
+
+impl Answer {
+    /// Where to look further.
+    pub fn lead(&self) -> &Lead {
+        &self.lead
+    }
+
+    /// The IOC, and the host.
+    pub fn place(&self) -> (&str, &str) {
+        (&self.ioc, &self.host)
+    }
+
+    /// Adds a CP link, with the last change of its source. `circle`: the source was followed already.
+    pub fn add_link(&mut self, (link, source): &(String, String), change: Option<Answer>, circle: bool) {
+        // Of several times with the same value, any may have been the change.
+        let change = change.filter(|change| change.changed || change.count == 1 && !change.before_known);
+        let age = change.as_ref().map(|change| self.lead.begun.saturating_sub(change.lead.time).max(0));
+        let before_s = age.map(|age| age as f64 / SECOND as f64);
+        let prompt = age.is_some_and(|age| age <= PROMPT);
+        let (link, source, change) = (link.clone(), source.clone(), change.map(Box::new));
+        self.links.push(Link { link, source, before_s, prompt, circle, change });
+        // The latest first.
+        self.links.sort_by(|a, b| a.before_s.unwrap_or(f64::MAX).total_cmp(&b.before_s.unwrap_or(f64::MAX)));
+    }
+
+    /// Call it after all links were added: says what began it all, if there is no doubt.
+    pub fn conclude(&mut self) {
+        let [Link { prompt: true, circle: false, change: Some(change), .. }] = self.links.as_slice() else {
+            return;
+        };
+        let follows = change.lead.by_link;
+        self.begun_by = match &change.begun_by {
+            Some(begun_by) => Some(begun_by.clone()),
+            None if follows => None,
+            None => Some(change.cause.clone()),
+        };
+    }
+
+    /// Adds what may have been missed.
+    pub fn add_missed(&mut self, missed: String) {
+        self.missed = Some(missed);
+    }
+
+    /// Adds a put that was made meanwhile. Of many, the last stay.
+    pub fn add_meanwhile(&mut self, put: &PutLine, zone: &Zone) {
+        if self.meanwhile.len() >= MAX_MEANWHILE {
+            self.meanwhile.remove(0);
+            self.meanwhile_more += 1;
+        }
+        let before = self.lead.time.saturating_sub(put.time).max(0);
+        let pv = put.pv.clone().unwrap_or_else(|| "(unnamed channel)".to_owned());
+        let record = epics::Pv::new(&self.pv).record;
+        let same_value = put.new != Value::Unknown && value::json(&put.new) == self.to;
+        let own_field = put.record.as_deref() == Some(record);
+        let mut text = format!(
+            "{}  {pv} {} by {}, {} before",
+            zone.format(put.time, 9),
+            change(put),
+            who(put),
+            duration(u64::try_from(before).unwrap_or(0))
+        );
+        match (own_field, same_value) {
+            (true, _) => text.push_str(" (a field of this record)"),
+            (false, true) => text.push_str(" (the same value)"),
+            (false, false) => {}
+        }
+        self.meanwhile.push(Meanwhile {
+            time: zone.format(put.time, 9),
+            pv,
+            before_s: before as f64 / SECOND as f64,
+            old: value::json(&put.old),
+            new: value::json(&put.new),
+            by: who(put),
+            same_value,
+            own_field,
+            text,
+        });
+    }
+
+    /// Notes what the log does not tell of inputs.
+    pub fn note_inputs(&mut self) {
+        if self.lead.without_put && !self.lead.by_link {
+            self.inputs = Some(
+                "input links that do not process their source are not in the log, nor what a device gave",
+            );
+        }
+    }
+
+    /// Writes the change of the alarm.
+    pub(super) fn write_alarm(&self, out: &mut Out, place: &str) -> io::Result<()> {
+        let Answer { pv, time, count, .. } = self;
+        let value = &self.text.1;
+        let name = |(severity, status)| enum_strings::alarm(severity, status);
+        let to = self.alarms.1.map_or("an unknown alarm".to_owned(), name);
+        match (self.alarms.0, self.changed) {
+            (Some(from), true) => {
+                line!(out, "{pv} went from {} to {to}, value {value}, at {time}{place}", name(from))?;
+            }
+            (None, true) => {
+                line!(
+                    out,
+                    "{pv} was first seen with {to}, value {value}, at {time}{place}; its alarm before is not known"
+                )?;
+            }
+            (_, false) => {
+                let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+                line!(
+                    out,
+                    "The alarm of {pv} did not change in these logs (processed {times}, {to}); the last time at \
+                     {time}{place}"
+                )?;
+            }
+        }
+        self.write_missed(out)
+    }
+
+    pub(super) fn write_missed(&self, out: &mut Out) -> io::Result<()> {
+        if let (Some(missed), true) = (&self.missed, self.changed) {
+            let seen = self.last_before.as_deref().unwrap_or("an unknown time");
+            line!(out, "What was before was seen at {seen}; since then not all was recorded: {missed}.")?;
+        }
+        Ok(())
+    }
+
+    /// Writes what the cause followed.
+    pub(super) fn write_sources(&self, out: &mut Out) -> io::Result<()> {
+        if self.links.len() > 1 {
+            line!(out, "It may have been any of these CP links, the latest change first:")?;
+        }
+        for link in &self.links {
+            line!(out, "{} follows {}, {}", link.link, link.source, link.weighed())?;
+        }
+        let shown = self.links.iter().filter(|link| !link.circle);
+        for change in shown.filter_map(|link| link.change.as_deref()) {
+            line!(out)?;
+            change.write_text(out)?;
+        }
+        match (self.lead.by_link && self.links.is_empty(), self.lead.links.is_empty()) {
+            (true, true) => line!(out, "What its CP links follow is not in the log.")?,
+            (true, false) => line!(out, "It is not followed further: too many CP links lead here.")?,
+            (false, _) => {}
+        }
+        if let Some(inputs) = self.inputs {
+            line!(out, "Its inputs are not known: {inputs}.")?;
+            self.write_meanwhile(out)?;
+        }
+        Ok(())
+    }
+
+    fn write_meanwhile(&self, out: &mut Out) -> io::Result<()> {
+        let Some((since, time)) = self.lead.meanwhile() else { return Ok(()) };
+        let span = duration(u64::try_from(time.saturating_sub(since)).unwrap_or(0));
+        let ioc = if self.ioc.is_empty() { "its IOC" } else { &self.ioc };
+        if self.meanwhile.is_empty() {
+            return line!(
+                out,
+                "No put to {ioc} is recorded since it was last seen to process, {span} before."
+            );
+        }
+        line!(out, "Since it was last seen to process, {span} before, these puts were made to {ioc}:")?;
+        for put in &self.meanwhile {
+            line!(out, "  {}", put.text)?;
+        }
+        if self.meanwhile_more > 0 {
+            line!(out, "  and {} earlier ones", self.meanwhile_more)?;
+        }
+        line!(out, "Nothing in the log says whether one of them was its cause.")
+    }
+}

@@ -1,0 +1,272 @@
+//! An index never hides an event: every question has the same answer with it and without, whatever the log.
+
+mod common;
+#[path = "../../log/tests/common/mutate.rs"]
+#[allow(dead_code)] // only the repacking
+mod mutate;
+
+use common::{definitions, happenings, segments, MS, SECOND};
+use iocrec_log::event::*;
+use iocrec_log::reader::{find, About, Segment};
+use iocrec_log::storage::Directory;
+use iocrec_log::writer::{Options, Writer};
+use iocrec_testing::chance::{fuzz, mutate as change, Random};
+use iocreplay::model::selection::Selection;
+use iocreplay::scan::{Blocks, Part, Scan};
+use iocreplay::summary::RunSummary;
+use iocreplay::time::Zone;
+use iocreplay::{Filter, Logs, OpenOptions};
+use mutate::Pieces;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Lists of contents in all blocks, however small.
+fn options() -> Options {
+    Options { contents_share: 1, segment: Some(32 << 10), ..Options::default() }
+}
+
+/// A writer of a log, and the time.
+struct Log {
+    writer: Writer<Directory>,
+    now: u64,
+    ticked: u64,
+}
+
+impl Log {
+    fn new(directory: &Path) -> Log {
+        Log {
+            writer: Writer::open(Directory::open(directory).unwrap(), options(), 1).unwrap(),
+            now: 0,
+            ticked: 0,
+        }
+    }
+
+    fn push(&mut self, time: u64, fact: Fact) {
+        self.now = self.now.max(time);
+        self.writer.push(Event { time, fact });
+    }
+
+    /// Ends a block.
+    fn flush(&mut self) {
+        self.ticked = self.ticked.max(self.now) + 2 * SECOND;
+        self.writer.tick(self.ticked);
+    }
+
+    fn close(mut self) {
+        self.writer.close(self.now);
+        assert_eq!(self.writer.status().lost, 0);
+    }
+}
+
+/// Everything that these logs answer.
+fn answers(log: &Path, without_index: bool) -> Vec<String> {
+    let notices = Rc::new(RefCell::new(Vec::new()));
+    let told = Rc::clone(&notices);
+    let options = OpenOptions::new()
+        .without_index(without_index)
+        .on_notice(move |notice| told.borrow_mut().push(format!("{notice:?}")));
+    let Ok(logs) = options.open([log]) else { return Vec::new() };
+    assert_eq!(logs.uses_index(), !without_index);
+    let mut all = Vec::new();
+    for filter in [Filter::default(), Filter { since: middle(&logs), ..Filter::default() }] {
+        all.extend(logs.puts(&filter).map(|put| format!("{put:?}")));
+        all.push("with links".into());
+        all.extend(logs.puts(&filter).with_links().map(|put| format!("{put:?}")));
+    }
+    for run in logs.runs() {
+        let summary = RunSummary::read_with(run, logs.notices(), &Zone::utc(), logs.uses_index());
+        all.extend(serde_json::to_string_pretty(&summary).unwrap().lines().map(str::to_owned));
+    }
+    all.extend(notices.take());
+    all
+}
+
+/// A time within the logs.
+fn middle(logs: &Logs) -> Option<i64> {
+    let last = logs.runs().first()?.last()?;
+    Some(last.header?.created_wall.saturating_add(SECOND as i64))
+}
+
+#[track_caller]
+fn assert_same(log: &Path) -> usize {
+    let (with, without) = (answers(log, false), answers(log, true));
+    for (with, without) in with.iter().zip(&without) {
+        assert_eq!(with, without);
+    }
+    assert_eq!(with.len(), without.len());
+    with.len()
+}
+
+/// What the blocks of a log say of themselves.
+fn abouts(log: &Path) -> Vec<About> {
+    let segments = find(log).unwrap();
+    let blocks = |path: PathBuf| {
+        let mut segment = Segment::open(&path).unwrap();
+        std::iter::from_fn(move || segment.next_about()).filter_map(Result::ok).collect::<Vec<_>>()
+    };
+    segments.into_iter().flat_map(|segment| blocks(segment.path)).collect()
+}
+
+/// Logs of all kinds of machines, written anew with lists of contents.
+#[test]
+fn logs_that_have_travelled() {
+    let travelled = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/travelled");
+    for machine in std::fs::read_dir(travelled).unwrap() {
+        let old = machine.unwrap().path().join("log");
+        assert!(assert_same(&old) > 30);
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = Log::new(directory.path());
+        for file in find(&old).unwrap() {
+            let mut segment = Segment::open(&file.path).unwrap();
+            while let Some(block) = segment.next_block() {
+                block.unwrap().events.into_iter().for_each(|event| log.push(event.time, event.fact));
+                log.flush();
+            }
+        }
+        log.close();
+        assert!(abouts(directory.path()).iter().filter(|about| about.contents.is_some()).count() > 5);
+        assert!(assert_same(directory.path()) > 30);
+    }
+}
+
+/// A plant in which everything happens at once, at random: scans, callbacks, puts from outside with their messages,
+/// puts of links, readings, losses. In half of the logs clients put to records that nothing else processes, in threads of
+/// known purpose, so that much can be left out.
+fn plant(random: &mut Random, directory: &Path) {
+    let mut log = Log::new(directory);
+    for fact in definitions("box1") {
+        log.push(0, fact);
+    }
+    let names =
+        ["scan-0.1", "scan-1", "cbLow", "scanOnce", "CAS-client", "_main_", "dbCaLink", "PVXTCP", "x"];
+    for (id, name) in (10..).zip(names.iter().take(4 + random.below(6))) {
+        log.push(0, Fact::Thread(Thread { id, ioc: 1, tid: id, name: (*name).into(), stack: 1 << 40 }));
+    }
+    for id in 10..60 {
+        let (name, rtype) = (format!("P:{id}"), ["ao", "calc", "bo"][id as usize % 3].into());
+        log.push(0, Fact::Record(Record { id, ioc: 1, address: u64::from(id) * 64, name, rtype }));
+    }
+    for (id, function) in [(11, "scanList"), (12, "dbDbPutValue"), (13, ""), (14, "onceTask"), (15, "dbpf")] {
+        let (function, module) = (function.into(), "libdbCore.so".into());
+        log.push(0, Fact::CallSite(CallSite { id, ioc: 1, address: 1, function, module }));
+    }
+    let mut time = SECOND;
+    let story = happenings();
+    // Each record has a thread in which it mostly is.
+    let (stray, tame) = (random.below(30), random.below(2) == 0);
+    let stray = if tame { 0 } else { stray };
+    for turn in 0..100 + random.below(400) {
+        time += [1000, 100_000, 20 * MS, SECOND, 3 * SECOND][random.below(5)];
+        if random.below(40) == 0 {
+            story.iter().for_each(|(at, fact)| log.push(time + at, fact.clone()));
+            time += 3 * SECOND;
+        }
+        let mut record = 10 + random.below(30) as u32;
+        let thread = if random.below(30) < stray { 10 + random.below(9) as u32 } else { 10 + record % 3 };
+        let outer = 1 + random.below(2) as u32;
+        if random.below(20) == 0 {
+            let (record, kind) =
+                (if tame { 50 } else { 30 } + record % 5, [PutKind::PutField, PutKind::Put][random.below(2)]);
+            log.push(time, put(outer, -1000, kind, record, 1, random));
+            log.push(time + 100, put(outer, -1200, PutKind::Put, record, 0, random));
+            log.push(time + 200, process(outer, -1200, 0, record));
+            log.push(time + 300, complete(outer, -1300, record, random));
+        }
+        let mut sp = -100;
+        for _ in 0..1 + random.below(4) {
+            time += 10 + random.below(3000) as u64;
+            log.push(time, process(thread, sp, 11 + random.below(4) as u32, record));
+            let some = 1000 * random.below(3) as u64;
+            match random.below(12) {
+                0 => log.push(time + some, put(thread, sp - 50, PutKind::Put, record + 1, 12, random)),
+                1 => log.push(time + some, cause(thread, sp - 50, record, random)),
+                2 if !tame && random.below(4) == 0 => {
+                    log.push(time + some, put(thread, sp, PutKind::Put, record, 15, random))
+                }
+                _ => {}
+            }
+            if random.below(10) > 0 {
+                let done = if random.below(9) == 0 && !tame { 12 } else { thread };
+                log.push(time + 3000, complete(done, sp - 80, record, random));
+            }
+            sp -= 200;
+            record = 10 + (record + 7) % 30;
+        }
+        if random.below(15) == 0 {
+            let value = Value::Double(random.below(9) as f64);
+            log.push(time + 400 * MS, Fact::FieldValue(FieldValue { record, field: 1, value }));
+        }
+        if random.below(60) == 0 {
+            let (source, count, cause) = (LossSource::Hits, 3, "full".into());
+            log.push(time, Fact::Loss(Loss { source, count, since: time - 1000, cause }));
+        }
+        if turn % 7 == 0 {
+            log.flush();
+        }
+    }
+    log.close();
+}
+
+fn put(thread: u32, sp: i64, kind: PutKind, record: u32, site: u32, random: &mut Random) -> Fact {
+    let (requested, old) = (Value::Double(random.below(9) as f64), Value::Double(random.below(9) as f64));
+    let (field, dbf, count) = (Some(1), Dbf::Double, 1);
+    Fact::Put(Put { thread, sp, site, kind, record, field, dbf, count, requested, old })
+}
+
+fn process(thread: u32, sp: i64, site: u32, record: u32) -> Fact {
+    Fact::Process(Process { thread, sp, site, record, active: false })
+}
+
+fn complete(thread: u32, sp: i64, record: u32, random: &mut Random) -> Fact {
+    let value = Value::Double(random.below(9) as f64);
+    Fact::Complete(Complete { thread, sp, site: 0, record, value, severity: 0, status: 0 })
+}
+
+fn cause(thread: u32, sp: i64, record: u32, random: &mut Random) -> Fact {
+    use CauseKind::*;
+    let kind = [CallbackRequest, CallbackRequestProcess, CallbackRequestDelayed, ScanOnce][random.below(4)];
+    let named = !matches!(kind, CallbackRequest | CallbackRequestDelayed);
+    let (object, record) = (random.below(3) as u64, named.then_some(record));
+    Fact::Cause(Cause { thread, sp, site: 0, kind, object, record })
+}
+
+#[test]
+fn plants_at_random() {
+    let (mut answered, mut selected, mut passed) = (0, 0, 0);
+    fuzz(60, |random: &mut Random| {
+        let directory = tempfile::tempdir().unwrap();
+        plant(random, directory.path());
+        answered += assert_same(directory.path());
+        let files = find(directory.path()).unwrap();
+        let Some(selection) = Selection::for_puts(&files, Blocks::All) else { return };
+        selected += 1;
+        for part in Scan::new(&files, Blocks::All).choosing(selection.choose()) {
+            let Part::Block(block) = part else { continue };
+            passed += u32::from(block.passed || !block.left_out.counts.is_empty());
+        }
+    });
+    println!("{answered} answers, {selected} selections, {passed} blocks passed over or read in part");
+    // Or it is not the index that was tried.
+    assert!(std::env::var("FUZZ_SEED").is_ok() || answered > 1000 && selected > 10 && passed > 100);
+}
+
+/// Segments that were damaged, or whose blocks were changed and have right checksums: there flags and lists are as they
+/// were, or are missing.
+#[test]
+fn plants_that_were_damaged() {
+    fuzz(60, |random: &mut Random| {
+        let directory = tempfile::tempdir().unwrap();
+        plant(random, directory.path());
+        let files = segments(directory.path());
+        let file = &files[random.below(files.len())];
+        let mut bytes = std::fs::read(file).unwrap();
+        match random.below(3) {
+            0 => change(random, &mut bytes),
+            1 => bytes.truncate(random.below(bytes.len())),
+            _ => bytes = Pieces::of(&bytes).segment(),
+        }
+        std::fs::write(file, bytes).unwrap();
+        assert_same(directory.path());
+    });
+}
