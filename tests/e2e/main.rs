@@ -35,4 +35,5 @@ mod scanning;
 mod snapshots;
 mod thinning;
 mod toolchain;
+mod undo;
 mod versions;

@@ -8,6 +8,7 @@
 
 mod chains;
 mod clients;
+mod ends;
 mod moments;
 mod puts;
 mod report;
