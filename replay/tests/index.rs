@@ -150,7 +150,8 @@ fn abouts(log: &Path) -> Vec<About> {
 #[test]
 fn logs_that_have_travelled() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let travelled = std::fs::read_dir(tests.join("travelled")).unwrap().map(|machine| machine.unwrap().path());
+    let travelled =
+        std::fs::read_dir(tests.join("travelled")).unwrap().map(|machine| machine.unwrap().path());
     for machine in travelled.chain([tests.join("plant")]) {
         let old = machine.join("log");
         assert!(assert_same(&old) > 30);
