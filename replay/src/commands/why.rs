@@ -100,10 +100,12 @@ fn find(
 ) -> Option<Answer> {
     let mut replay = logs.replay(filter).with_asides();
     while let Some(chain) = replay.next() {
+        // What is older than a chain comes before it.
+        let began = chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start));
+        missed.take(&mut replay, began, &mut search);
         search.take(chain);
-        missed.take(&mut replay);
     }
-    missed.take(&mut replay);
+    missed.take(&mut replay, i64::MAX, &mut search);
     let mut answer = search.answer(zone)?;
     if let Some(cause) = answer.lead().unseen().and_then(|(from, to)| missed.between(from, to)) {
         answer.add_missed(cause.to_owned());
@@ -156,8 +158,9 @@ struct Missed(Vec<(i64, i64, String)>);
 
 impl Missed {
     /// Takes what was noted beside the chains.
-    fn take(&mut self, replay: &mut Replay) {
-        while let Some(aside) = replay.aside(i64::MAX) {
+    fn take(&mut self, replay: &mut Replay, before: i64, search: &mut output::why::Why) {
+        while let Some(aside) = replay.aside(before) {
+            search.beside(&aside);
             let (from, cause) = match &aside.what {
                 What::Missing => (aside.time.saturating_sub(1), "a part of the log is missing".to_owned()),
                 What::Fact(Fact::Loss(loss)) if matches!(loss.source, LossSource::Hits | LossSource::Storage) => {
