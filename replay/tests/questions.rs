@@ -352,6 +352,40 @@ fn why_of_a_scanned_record() {
     );
 }
 
+/// What the recorder read tells what was there before the first change, and alarms that nothing showed.
+#[test]
+fn what_the_recorder_has_read() {
+    let mut story = Story::new();
+    let mut read = |time, record, v, (severity, status), stamp| {
+        let value = Value::Double(v);
+        story.tell(time, Fact::Snapshot(Snapshot { record, value, severity, status, stamp }));
+    };
+    read(SECOND, RB, 5.0, HIHI, Some(1));
+    read(SECOND, OTHER, 0.0, (3, 17), None);
+    read(SECOND, CALC, 1.0, NO_ALARM, Some(1));
+    read(8 * SECOND, CALC, 7.0, HIHI, Some(1));
+    story.scan(2 * SECOND, RB, 6.0, NO_ALARM);
+    story.scan(3 * SECOND, OTHER, 1.0, NO_ALARM);
+    let directory = story.written();
+    let here = directory.path();
+    let text = works(here, &["why", "T:RB", "log", "--utc"]);
+    assert!(text.starts_with("T:RB changed from 5 to 6 at 2026-09-21T14:13:22"), "{text}");
+    let text = works(here, &["why", "T:RB", "log", "--utc", "--alarm"]);
+    assert!(text.starts_with("T:RB went from MAJOR HIHI to NO_ALARM, value 6"), "{text}");
+    let rows = rows(here, &["alarms", "log", "--utc", "--format", "jsonl"]);
+    let told: Vec<String> = rows
+        .iter()
+        .map(|row| keys(row, &["record", "what", "from_severity", "severity", "source", "lasted_s", "cause"]))
+        .collect();
+    let expected = [
+        r#""T:RB" "change" null "MAJOR" "snapshot" 1.000001 null"#,
+        r#""T:RB" "change" "MAJOR" "NO_ALARM" "process" null "scan .1 second""#,
+        r#""T:CALC" "change" "NO_ALARM" "MAJOR" "snapshot" 0.0 null"#,
+        r#""T:CALC" "still" null "MAJOR" "process" 0.0 null"#,
+    ];
+    assert_eq!(told, expected, "T:OTHER only loses the alarm that all records begin with");
+}
+
 #[test]
 fn the_last_minute() {
     let directory = plant();
