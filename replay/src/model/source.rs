@@ -13,7 +13,7 @@ use super::clock::{created, SetLater};
 use super::open_chains;
 use super::queue::Queue;
 use super::run::Run;
-use super::selection::Selection;
+use super::selection::{Interest, Selection};
 use super::value;
 use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
@@ -82,8 +82,8 @@ pub struct Source {
     /// Where definitions take effect.
     pub run: Rc<Run>,
     scan: Scan,
-    /// The segments and blocks to be read, as long as it remains to be seen which of them matter to the put log.
-    select: Option<(Vec<SegmentFile>, Blocks)>,
+    /// The segments and blocks to be read, as long as it remains to be seen which of them matter to what is asked.
+    select: Option<(Vec<SegmentFile>, Blocks, Interest)>,
     /// The first segment to be read.
     first: Option<SegmentFile>,
     notices: Rc<Notices>,
@@ -164,10 +164,9 @@ fn begins(first: Option<&SegmentFile>, set: Option<SetLater>) -> i64 {
     wall.unwrap_or(created)
 }
 
-/// Drops the segments that lie entirely too long before `since` (wall-clock time) to matter. Returns the monotonic time
+/// Drops the segments that lie entirely before `since` (wall-clock time). Returns the monotonic time
 /// before which the same holds in the first remaining segment.
 fn pass_over(files: &mut VecDeque<SegmentFile>, since: i64, set_later: Option<SetLater>) -> u64 {
-    let since = since.saturating_sub(i64::try_from(KEEP).unwrap_or(i64::MAX));
     // The wall clock at monotonic time zero: rises when the wall clock is set forward.
     let zero = |header: &SegmentHeader| i128::from(created(header, set_later)) - i128::from(header.created);
     let header = |file: Option<&SegmentFile>| file.and_then(|file| file.header);
@@ -196,7 +195,33 @@ impl Source {
     ) -> Self {
         let set = SetLater::find(files);
         let bytes = files.iter().map(|file| file.size).sum();
-        let mut files = files.iter().cloned().collect();
+        let files = files.iter().cloned().collect();
+        let kept = since.map(|since| since.saturating_sub(i64::try_from(KEEP).unwrap_or(i64::MAX)));
+        Source::from(files, bytes, set, kept, budget, notices)
+    }
+
+    /// The events in a run's segments from `since` (wall-clock time) on, without those from before it that could be
+    /// needed for what began later.
+    pub fn recent(files: &[SegmentFile], since: i64, budget: &Arc<Budget>, notices: &Rc<Notices>) -> Self {
+        let bytes = files.iter().map(|file| file.size).sum();
+        Source::from(
+            files.iter().cloned().collect(),
+            bytes,
+            SetLater::find(files),
+            Some(since),
+            budget,
+            notices,
+        )
+    }
+
+    fn from(
+        mut files: VecDeque<SegmentFile>,
+        bytes: u64,
+        set: Option<SetLater>,
+        since: Option<i64>,
+        budget: &Arc<Budget>,
+        notices: &Rc<Notices>,
+    ) -> Self {
         let since = since.map_or(0, |since| pass_over(&mut files, since, set));
         Source {
             run: Rc::new(Run::sharing(set, budget)),
@@ -222,10 +247,10 @@ impl Source {
         }
     }
 
-    /// Gives only what can matter to the put log.
-    pub fn for_puts(mut self) -> Self {
+    /// Gives only what can matter to this.
+    pub fn asked_for(mut self, interest: Interest) -> Self {
         let files = self.scan.unopened().cloned().collect();
-        self.select = Some((files, Blocks::Since(self.since)));
+        self.select = Some((files, Blocks::Since(self.since), interest));
         self
     }
 
@@ -272,9 +297,9 @@ impl Source {
 
     /// Reads until nothing can come before the first pending event any more.
     fn fill(&mut self) {
-        if let Some((files, blocks)) = self.select.take() {
-            if let Some(selection) = Selection::for_puts(&files, blocks) {
-                self.scan = Scan::new(&files, blocks).choosing(selection.choose());
+        if let Some((files, blocks, interest)) = self.select.take() {
+            if let Some(selection) = Selection::of(&files, blocks, &interest) {
+                self.scan.choose(selection.choose());
             }
         }
         while !self.gap && self.pending.len() < MAX_PENDING && self.pending_bytes < MAX_PENDING_BYTES {
