@@ -323,6 +323,24 @@ fn why_of_records_that_feed_each_other() {
     assert!(!text.contains("Begun by") && text.lines().count() < 12, "{text}");
 }
 
+/// The recorder noted the links long before.
+#[test]
+fn why_knows_links_that_were_noted_long_before() {
+    let mut story = Story::new();
+    story.put(SECOND, SP, 1.0, 2.0);
+    story.follow(SECOND + MS, RB, 10.0, NO_ALARM);
+    story.follow(SECOND + 2 * MS, TWO, 100.0, NO_ALARM);
+    story.links(SECOND + 20 * MS, RB, &[(INPA, "T:SP")]);
+    story.links(SECOND + 20 * MS, TWO, &[(INPA, "T:RB")]);
+    story.put(1000 * SECOND, SP, 2.0, 3.0);
+    story.follow(1000 * SECOND + MS, RB, 11.0, NO_ALARM);
+    story.follow(1000 * SECOND + 2 * MS, TWO, 101.0, NO_ALARM);
+    let directory = story.written();
+    let text = works(directory.path(), &["why", "T:TWO", "log", "--utc"]);
+    assert!(text.contains("Begun by: ca_write T:SP 2 -> 3 by alice@console3"), "{text}");
+    assert!(text.contains("Cause: CP link T:RB.INPA from T:SP\n") && !text.contains("not known"), "{text}");
+}
+
 /// A scanned record's inputs are not in the log: what was put meanwhile is no cause.
 #[test]
 fn why_of_a_scanned_record() {

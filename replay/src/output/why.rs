@@ -685,6 +685,9 @@ impl Answer {
                 // A single write without a known value before may well have been a change.
                 let (what, remark) = match (self.before_known && self.values_unknown == 0, count) {
                     (true, _) => ("did not change in these logs", String::new()),
+                    (false, 1) if self.counted_since.is_some() => {
+                        ("may have changed", ", its value before was not looked for".into())
+                    }
                     (false, 1) => ("may have changed in these logs", ", its value before is unknown".into()),
                     (false, _) if self.values_unknown > 0 => (
                         "is not known to have changed in these logs",
