@@ -10,6 +10,7 @@ use super::wording::cause::cause;
 use super::wording::put::{change, who};
 use crate::filter::{Filter, Pattern};
 use crate::model::alarms::Alarm;
+use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, PutSpan, Span, SpanKind, Trigger};
 use crate::model::enum_strings::{self, severity_name};
 use crate::model::putlog::{ioc_of_span, root_put, PutLine};
@@ -18,7 +19,7 @@ use crate::model::value;
 use crate::out::{add, line, Out};
 use crate::time::Zone;
 use epics::Pv;
-use iocrec_log::event::Value;
+use iocrec_log::event::{Fact, Value};
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -54,6 +55,8 @@ struct Seen {
     previous: Option<i64>,
     /// The latest alarm.
     alarm: Option<Alarm>,
+    /// What the recorder read of the record since the latest of these.
+    read: VecDeque<(i64, Value, Alarm)>,
     count: u64,
     /// Time of the first value that may have been a change: the value before it is unknown.
     in_doubt: Option<i64>,
@@ -123,6 +126,25 @@ impl<'a> Why<'a> {
         }
     }
 
+    /// Takes a fact beside the chains, in order of time: what the recorder has read of the record is what it held then.
+    pub fn beside(&mut self, aside: &Aside) {
+        let What::Fact(Fact::Snapshot(snapshot)) = &aside.what else { return };
+        let context = aside.run.context();
+        let Some(record) = context.record(snapshot.record).filter(|record| record.name == self.pv.record)
+        else {
+            return;
+        };
+        if self.pv.field != "VAL" {
+            return;
+        }
+        let ioc = context.ioc(record.ioc).map(|ioc| ioc.name.clone()).unwrap_or_default();
+        let seen = self.seen.entry((aside.run.host(), ioc)).or_default();
+        if seen.read.len() >= HELD {
+            seen.read.pop_front();
+        }
+        seen.read.push_back((aside.time, snapshot.value.clone(), (snapshot.severity, snapshot.status)));
+    }
+
     /// Finds the spans of the chain in which the PV got a value.
     #[allow(clippy::type_complexity)]
     fn search(
@@ -179,17 +201,28 @@ impl<'a> Why<'a> {
         field_name(context, put.field).unwrap_or("VAL") == self.pv.field
     }
 
-    /// The answer; `None` if the PV was never processed or written.
-    pub fn answer(mut self, zone: &Zone) -> Option<Answer> {
+    fn settle(&mut self) {
         for seen in self.seen.values_mut() {
             while !seen.held.is_empty() {
                 seen.settle(self.ask);
             }
         }
-        let changed = |seen: &Seen| seen.changed.as_ref().map(|(moment, _)| moment.time);
-        let last = |seen: &Seen| seen.last.as_ref().map(|moment| moment.time);
+    }
+
+    /// Whether the last change is known with all that led to it, although nothing before `sure` (wall-clock time) was
+    /// read, or not all of it: the chain began after that by itself, and what was before the change was seen, too.
+    pub fn is_certain(&mut self, sure: i64) -> bool {
+        self.settle();
+        let latest = self.seen.iter().max_by_key(|(key, seen)| (seen.rank(), *key));
+        let changed = latest.and_then(|(_, seen)| seen.changed.as_ref());
+        changed.is_some_and(|(moment, before)| before.seen.is_some() && moment.is_certain(sure))
+    }
+
+    /// The answer; `None` if the PV was never processed or written.
+    pub fn answer(mut self, zone: &Zone) -> Option<Answer> {
+        self.settle();
         let ((host, ioc), seen) =
-            self.seen.into_iter().max_by_key(|(key, seen)| (changed(seen), last(seen), key.clone()))?;
+            self.seen.into_iter().max_by_key(|(key, seen)| (seen.rank(), key.clone()))?;
         let last = seen.last?;
         let (moment, before, changed) = match seen.changed {
             Some((moment, before)) => (moment, before, true),
@@ -227,6 +260,7 @@ impl<'a> Why<'a> {
             last_written: zone.format(last_time, 9),
             written_since: last_time > moment.time,
             count: seen.count,
+            counted_since: None,
             before_known: seen.in_doubt.is_none(),
             values_unknown: seen.unknown,
             cause,
@@ -264,12 +298,60 @@ impl Moment {
     }
 }
 
+impl Moment {
+    /// Whether each chain on the way to it began after `sure`, and not with a request that may be missing.
+    fn is_certain(&self, sure: i64) -> bool {
+        let mut chain: &Chain = &self.chain;
+        for number in &self.path {
+            let Some(root) = chain.root() else { return false };
+            let by_itself = match &root.kind {
+                SpanKind::Put(put) => put.packet.is_some(),
+                SpanKind::Process(process) => process.trigger == Trigger::Scan,
+                SpanKind::Link(_) => false,
+            };
+            if !by_itself || chain.open || chain.run.wall(root.start) < sure {
+                return false;
+            }
+            if let Some(Span { kind: SpanKind::Link(link), .. }) = chain.spans.get(*number) {
+                let Some(target) = link.target.as_deref() else { return false };
+                chain = target;
+            }
+        }
+        true
+    }
+}
+
 impl Seen {
+    /// Takes what the recorder read after the last moment and before the chain of this one began. Returns when that was.
+    fn read_before(&mut self, moment: &Moment) -> Option<i64> {
+        let began = moment.chain.root().map_or(i64::MIN, |root| moment.chain.run.wall(root.start));
+        let last = self.last.as_ref().map_or(i64::MIN, |last| last.time);
+        let mut found = None;
+        while self.read.front().is_some_and(|(time, _, _)| *time < began) {
+            let Some((time, value, alarm)) = self.read.pop_front() else { break };
+            if time > last {
+                if value != Value::Unknown {
+                    self.value = Some(value);
+                }
+                self.alarm = Some(alarm);
+                found = Some(time);
+            }
+        }
+        found
+    }
+
+    /// When it last changed, and when it was last seen.
+    fn rank(&self) -> (Option<i64>, Option<i64>) {
+        let changed = self.changed.as_ref().map(|(moment, _)| moment.time);
+        (changed, self.last.as_ref().map(|moment| moment.time))
+    }
+
     /// Evaluates the earliest of the moments held.
     fn settle(&mut self, ask: Ask) {
         let Some(moment) = self.held.pop_front() else { return };
         self.count += 1;
-        let seen = self.last.as_ref().map(|last| last.time);
+        let read = self.read_before(&moment);
+        let seen = read.or(self.last.as_ref().map(|last| last.time));
         let (alarm_before, value_before) = (self.alarm, self.value.take());
         self.alarm = moment.alarm.or(self.alarm);
         if moment.value != Value::Unknown {
@@ -502,8 +584,10 @@ pub struct Answer {
     last_written: String,
     /// Whether it was processed or written after the change, with the same value.
     written_since: bool,
-    /// Number of times that it was processed or written.
+    /// Number of times that it was processed or written, in the part of the logs that was read.
     count: u64,
+    /// Start of that part; null if everything was read. `before_known` and `values_unknown` are about that part, too.
+    counted_since: Option<String>,
     /// Whether the value before the first of them is known. If not, that one may have been a change.
     before_known: bool,
     /// Number of them after which its value is unknown.
@@ -561,6 +645,11 @@ impl From<Alarm> for AlarmKeys {
 }
 
 impl Answer {
+    /// The answer, found by reading only what was recorded since a time.
+    pub fn counted_since(self, since: i64, zone: &Zone) -> Answer {
+        Answer { counted_since: Some(zone.format(since, 9)), ..self }
+    }
+
     /// Writes it as text: the change, then its cause, then each step down to the PV; then what the cause followed.
     pub fn write_text(&self, out: &mut Out) -> io::Result<()> {
         self.write_change(out)?;
@@ -596,6 +685,9 @@ impl Answer {
                 // A single write without a known value before may well have been a change.
                 let (what, remark) = match (self.before_known && self.values_unknown == 0, count) {
                     (true, _) => ("did not change in these logs", String::new()),
+                    (false, 1) if self.counted_since.is_some() => {
+                        ("may have changed", ", its value before was not looked for".into())
+                    }
                     (false, 1) => ("may have changed in these logs", ", its value before is unknown".into()),
                     (false, _) if self.values_unknown > 0 => (
                         "is not known to have changed in these logs",
