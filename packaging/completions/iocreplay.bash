@@ -5,7 +5,7 @@ _iocreplay() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff alarms last clients iocs records report --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'info verify puts traces why top profile graph values at diff undo alarms last clients iocs records report --help --version' -- "$current")
         return
     fi
     case "$command $before" in
@@ -32,6 +32,8 @@ _iocreplay() {
         'at --output' | \
         'diff -o' | \
         'diff --output' | \
+        'undo -o' | \
+        'undo --output' | \
         'alarms -o' | \
         'alarms --output' | \
         'last -o' | \
@@ -117,6 +119,14 @@ _iocreplay() {
         'diff --exclude' | \
         'diff --ioc' | \
         'diff --host' | \
+        'undo --since' | \
+        'undo --until' | \
+        'undo --pv' | \
+        'undo --exclude' | \
+        'undo --user' | \
+        'undo --client' | \
+        'undo --ioc' | \
+        'undo --host' | \
         'alarms --format' | \
         'alarms --severity' | \
         'alarms --since' | \
@@ -162,8 +172,11 @@ _iocreplay() {
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv databrowser' -- "$current")
         return
         ;;
-    'at --format' | \
-        'diff --format')
+    'at --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caput autosave burt phoebus-snapshot phoebus-configuration' -- "$current")
+        return
+        ;;
+    'diff --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;
@@ -180,6 +193,7 @@ _iocreplay() {
     values) options='--help --format --plot --svg --since --until --ioc --host --utc --no-limit -o --output' ;;
     at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
+    undo) options='--help --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
@@ -193,7 +207,7 @@ _iocreplay() {
         return
     fi
     case $command in
-    info | verify | puts | traces | why | top | profile | graph | values | at | diff | alarms | last | clients | iocs | records | report) compopt -o default ;;
+    info | verify | puts | traces | why | top | profile | graph | values | at | diff | undo | alarms | last | clients | iocs | records | report) compopt -o default ;;
     *) ;;
     esac
 }

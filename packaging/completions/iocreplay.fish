@@ -14,6 +14,7 @@ complete -c iocreplay -n __fish_use_subcommand -a graph -d 'Show the links that 
 complete -c iocreplay -n __fish_use_subcommand -a values -d 'Show every value that PVs had, with time, alarm and cause'
 complete -c iocreplay -n __fish_use_subcommand -a at -d 'Show the values of all PVs at a time, each with its age and alarm, and those that are not known'
 complete -c iocreplay -n __fish_use_subcommand -a diff -d 'Show which PVs had other values at one time than at another'
+complete -c iocreplay -n __fish_use_subcommand -a undo -d 'Make a shell script that puts back what was written'
 complete -c iocreplay -n __fish_use_subcommand -a alarms -d 'Show how alarms changed'
 complete -c iocreplay -n __fish_use_subcommand -a last -d 'Show the last minute of an IOC on one screen'
 complete -c iocreplay -n __fish_use_subcommand -a clients -d 'Show the Channel Access clients'
@@ -135,7 +136,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from values' -l no-limit -d 're
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from at' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -l format -x -a 'text jsonl csv caput autosave burt phoebus-snapshot phoebus-configuration' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l exclude -x -d 'leave out PVs and records whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l ioc -x -d 'only IOCs whose names match'
@@ -154,6 +155,19 @@ complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l utc -d 'read and 
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -F
+
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l since -x -d 'undo what was written at this time or later (required)'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l until -x -d 'only what began before this time'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l exclude -x -d 'leave out PVs and records whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l user -x -d 'only puts of users whose'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l client -x -d 'only puts of clients that match'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l ioc -x -d 'only IOCs whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -s o -l output -r -F -d 'write to this file instead of standard output'
+complete -c iocreplay -n '__fish_seen_subcommand_from undo' -F
 
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l format -x -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from alarms' -l severity -x -d 'only changes from or to this severity or a higher one'

@@ -214,10 +214,25 @@ impl<'a> Alarms<'a> {
                     SpanKind::Put(put) => put.record,
                     _ => None,
                 });
-                let number = acknowledged.and_then(|record| Some(self.record(&chain.run, record)?.0));
+                let number = match acknowledged {
+                    Some(record) => self.record(&chain.run, record).map(|(number, _)| number),
+                    None => self.named(&put),
+                };
                 self.wait(put.time, Waiting::Acknowledged(number, Box::new(put)));
             }
         }
+    }
+
+    /// The only record that a put can mean that was seen on the network alone.
+    fn named(&self, put: &PutLine) -> Option<Number> {
+        let of_ioc = |number: &&Number| {
+            let process = self.last.get(**number).and_then(|last| self.processes.get(last.process?));
+            process.is_some_and(|process| {
+                Some(&*process.ioc) == put.ioc.as_deref() && Some(&*process.host) == put.host.as_deref()
+            })
+        };
+        let mut numbers = self.origins.named(put.record.as_deref()?).iter().filter(of_ioc);
+        numbers.next().copied().filter(|_| numbers.next().is_none())
     }
 
     /// A record has processed.

@@ -50,11 +50,13 @@ pub mod progress;
 mod puts;
 mod recent;
 pub mod scan;
+pub mod snapshots;
 pub mod states;
 mod suggest;
 pub mod summary;
 pub mod terminal;
 pub mod time;
+pub mod undo;
 mod values;
 mod width;
 

@@ -164,6 +164,16 @@ impl Held {
             Kind::Records if self.iocs.is_empty() => {
                 "no IOC ran while these logs were recorded, so there are no records"
             }
+            Kind::Alarms if !self.processing && self.packets_only => {
+                "these logs hold no alarms: they were recorded without probes (the packet tier; iocreplay info says \
+                 why)"
+            }
+            Kind::Alarms if !self.processing => {
+                "these logs hold no alarms: no record processed, or recording was off (--no-process)"
+            }
+            Kind::Clients if self.users.is_empty() => {
+                "these logs hold no Channel Access clients: none was connected, or recording was off (--no-puts)"
+            }
             Kind::Chains if !self.processing && !self.puts && self.packets_only => {
                 "these logs hold no processing: they were recorded without probes (the packet tier; iocreplay info \
                  says why)"

@@ -66,7 +66,7 @@ fn bad_usage_is_exit_code_2() {
     fails(here, &["values", "log", "T:SP"], 2, &["log is a log", "iocreplay values T:SP log"]);
     fails(here, &["values", "T:SP", "log", "logg"], 2, &["logg is neither a log", "before log"]);
     fails(here, &["puts", "--wrong", "log"], 2, &["--wrong", "--help"]);
-    fails(here, &["puts", "--format", "xml", "log"], 2, &["xml", "text, jsonl or csv"]);
+    fails(here, &["puts", "--format", "xml", "log"], 2, &["xml", "text, jsonl, csv"]);
     fails(here, &["traces", "--format", "xml", "log"], 2, &["xml", "text or otlp"]);
     fails(here, &["puts", "--since", "tomorrow", "log"], 2, &["tomorrow", "2026-01-31T12:00:00"]);
     fails(here, &["traces", "--until", "x", "log"], 2, &["'x' is not a time"]);

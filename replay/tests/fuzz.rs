@@ -8,13 +8,16 @@ use iocrec_log::context::Budget;
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{find, verify};
 use iocrec_testing::chance::{fuzz, Random};
+use iocreplay::model::clients::Clients;
+use iocreplay::model::last::Last;
 use iocreplay::model::putlog::each_put;
 use iocreplay::model::replay::Replay;
 use iocreplay::model::source::{group, Source};
 use iocreplay::out::Out;
-use iocreplay::output::{puts, traces};
+use iocreplay::output::wording::cause::cause;
+use iocreplay::output::{alarms, clients, last, puts, report, traces};
 use iocreplay::time::Zone;
-use iocreplay::Notices;
+use iocreplay::{Filter, Logs, Notices};
 use mutate::Pieces;
 use std::io;
 use std::path::Path;
@@ -80,7 +83,34 @@ fn logs_that_nobody_would_write() {
                 lines += 1;
             });
         }
+        questions(directory.path(), since);
+        let (filter, logs) = (Filter { since, ..Filter::default() }, Logs::open([directory.path()]).unwrap());
+        let made = report::make(&logs, &filter, &zone);
+        let mut below = io::sink();
+        report::write(&mut Out::new(&mut below), made, String::new()).unwrap();
     });
     println!("{chains} chains, {lines} puts");
     assert!(std::env::var("FUZZ_SEED").is_ok() || (chains > 100 && lines > 100));
+}
+
+/// Asks what is asked of whole logs.
+fn questions(directory: &Path, since: Option<i64>) {
+    let Ok(logs) = Logs::open([directory]) else { return };
+    let (zone, filter) = (Zone::utc(), Filter { since, ..Filter::default() });
+    let mut below = io::sink();
+    let mut out = Out::new(&mut below);
+    for line in logs.alarms(&filter).with_all() {
+        for format in &alarms::FORMATS {
+            (format.writer)(&zone).write(&mut out, &line).unwrap();
+        }
+    }
+    for line in Clients::read(&logs, &filter).lines(&filter) {
+        for format in &clients::FORMATS {
+            (format.writer)(&zone).write(&mut out, &line).unwrap();
+        }
+    }
+    if let Some(found) = Last::read(&logs, &Filter { until: since, ..Filter::default() }, cause) {
+        last::text(&mut out, &found, &zone).unwrap();
+        last::json(&mut out, &found, &zone).unwrap();
+    }
 }

@@ -70,7 +70,11 @@ fn answers(log: &Path, without_index: bool) -> Vec<String> {
     let Ok(logs) = options.open([log]) else { return Vec::new() };
     assert_eq!(logs.uses_index(), !without_index);
     let mut all = Vec::new();
-    for filter in [Filter::default(), Filter { since: middle(&logs), ..Filter::default() }] {
+    let of_some = Filter { pv: vec!["*SP*".into()], exclude: vec!["*MAG1*".into()], ..Filter::default() };
+    let of_one = Filter { user: Some("nobody".into()), ..Filter::default() };
+    let since = Filter { since: middle(&logs), ..Filter::default() };
+    let until = Filter { until: middle(&logs), ..Filter::default() };
+    for filter in [Filter::default(), since, until, of_some, of_one] {
         all.extend(logs.puts(&filter).map(|put| format!("{put:?}")));
         all.push("with links".into());
         all.extend(logs.puts(&filter).with_links().map(|put| format!("{put:?}")));
@@ -161,9 +165,11 @@ fn abouts(log: &Path) -> Vec<About> {
 /// Logs of all kinds of machines, written anew with lists of contents.
 #[test]
 fn logs_that_have_travelled() {
-    let travelled = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/travelled");
-    for machine in std::fs::read_dir(travelled).unwrap() {
-        let old = machine.unwrap().path().join("log");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let travelled =
+        std::fs::read_dir(tests.join("travelled")).unwrap().map(|machine| machine.unwrap().path());
+    for machine in travelled.chain([tests.join("plant")]) {
+        let old = machine.join("log");
         assert!(assert_same(&old) > 30);
         let directory = tempfile::tempdir().unwrap();
         let mut log = Log::new(directory.path());

@@ -44,6 +44,7 @@ commands! {
     values: Values, "values";
     at: At, "at";
     diff: Diff, "diff";
+    undo: Undo, "undo";
     alarms: Alarms, "alarms";
     last: Last, "last";
     clients: Clients, "clients";

@@ -56,7 +56,8 @@ impl Report {
     /// The command line that makes this report.
     fn line(&self) -> String {
         let mut line = String::from("iocreplay report");
-        let options = [("since", &self.since), ("until", &self.until), ("ioc", &self.ioc), ("host", &self.host)];
+        let options =
+            [("since", &self.since), ("until", &self.until), ("ioc", &self.ioc), ("host", &self.host)];
         for (name, value) in options {
             if let Some(value) = value {
                 line.push_str(&format!(" --{name} '{value}'"));

@@ -86,34 +86,33 @@ pub enum What {
 pub struct Notes {
     run: Rc<Run>,
     begun: bool,
-    last: i64,
-    /// The last event before a part that is missing.
-    missing: Option<i64>,
+    /// Monotonic time of the last event: wall-clock time is looked up only for notes, since there are millions of events.
+    last: u64,
+    /// Monotonic time of the last event before a part that is missing.
+    missing: Option<u64>,
 }
 
 impl Notes {
     /// For the events of this run.
     pub fn new(run: Rc<Run>) -> Notes {
-        Notes { run, begun: false, last: i64::MIN, missing: None }
+        Notes { run, begun: false, last: 0, missing: None }
     }
 
     /// Takes the next event.
     pub fn event(&mut self, event: &Event, notes: &mut Vec<Note>) {
-        let time = self.run.wall(event.time);
         // a definition may be repeated with the time at which it was first written
         if !event.fact.class().defines() {
             if !self.begun {
                 self.begun = true;
-                self.push(time, What::Begin, notes);
+                self.push(event.time, What::Begin, notes);
             }
             if let Some(since) = self.missing.take() {
-                self.push(time, What::Missing { since }, notes);
+                self.push(event.time, What::Missing { since: self.run.wall(since) }, notes);
             }
-            self.last = self.last.max(time);
+            self.last = self.last.max(event.time);
         }
         if let Some(what) = self.what(&event.fact) {
-            let time = time.max(self.last);
-            self.push(time, what, notes);
+            self.push(event.time.max(self.last), what, notes);
         }
     }
 
@@ -129,8 +128,8 @@ impl Notes {
         }
     }
 
-    fn push(&self, time: i64, what: What, notes: &mut Vec<Note>) {
-        notes.push(Note { time, run: Rc::clone(&self.run), what });
+    fn push(&self, time: u64, what: What, notes: &mut Vec<Note>) {
+        notes.push(Note { time: self.run.wall(time), run: Rc::clone(&self.run), what });
     }
 
     fn what(&self, fact: &Fact) -> Option<What> {

@@ -120,6 +120,11 @@ impl Origins {
         Some(number)
     }
 
+    /// The numbers of the records of a name.
+    pub fn named(&self, name: &str) -> &[Number] {
+        self.names.get(name).map_or(&[], Vec::as_slice)
+    }
+
     /// The name of a record.
     pub fn name(&self, number: Number) -> Rc<str> {
         self.records.get(number).map(|record| Rc::clone(&record.name)).unwrap_or_default()
@@ -219,7 +224,8 @@ impl Origins {
         let numbers = self.names.get(name).map(Vec::as_slice).unwrap_or_default();
         let last = |number: &Number| {
             let changes = self.records.get(*number)?.changes.iter();
-            let earlier = changes.filter(|change| change.begin <= begin && change.end <= begin + SKEW);
+            let earlier =
+                changes.filter(|change| change.begin <= begin && change.end <= begin.saturating_add(SKEW));
             earlier.max_by_key(|change| change.begin)
         };
         let mut found: Vec<&Change> = numbers.iter().filter_map(last).collect();

@@ -141,7 +141,8 @@ impl Replay {
         let settled = self.readings.iter_mut().map(Reading::settled).min().unwrap_or(i64::MAX);
         self.order.release(settled, &mut self.ready);
         self.settled = settled;
-        self.ended = settled > self.until;
+        // Chains may be held that began before `until`, and wait for what their links led to.
+        self.ended = settled.min(self.order.earliest().unwrap_or(i64::MAX)) > self.until;
     }
 
     /// Ends the reading after the last event.

@@ -29,9 +29,11 @@ use std::sync::Arc;
 
 /// Longest delay after which an event may be read and still come before another.
 const WINDOW: u64 = 2 * SECOND;
-/// Limit of the events that wait to be sorted, about 50 MB, whatever their times; and of the bytes of their values.
-const MAX_PENDING: usize = 320_000;
-const MAX_PENDING_BYTES: usize = 48 << 20;
+/// Limit of the events that wait to be sorted, about 18 MB, whatever their times; and of the bytes of their values. These
+/// are eight of the recorder's largest blocks. It writes such a block as soon as it is full, so where there are more in
+/// two seconds, none comes that late.
+const MAX_PENDING: usize = 130_000;
+const MAX_PENDING_BYTES: usize = 16 << 20;
 /// Time that definitions stay in effect after their end.
 const KEEP: u64 = open_chains::LIMIT + 30 * SECOND;
 
@@ -392,6 +394,8 @@ impl Source {
         }
         let unread = unread(&block);
         let mut events = block.events;
+        // The only look at all of them: they come from another processor's memory.
+        let (mut sorted, mut latest) = (true, 0);
         events.retain(|event| {
             self.newest = self.newest.max(event.time);
             if event.fact.class() == Class::Definition {
@@ -416,10 +420,14 @@ impl Source {
                 return false; // it is in a block only because of others that are wanted
             }
             self.pending_bytes += bytes(&event.fact);
+            sorted &= latest <= event.time;
+            latest = event.time;
             true
         });
-        self.pending.push(events);
-        self.pending.push(unread.into_iter().filter(|event| event.time >= self.since).collect());
+        self.pending.push(events, sorted);
+        let unread: Vec<Event> = unread.into_iter().filter(|event| event.time >= self.since).collect();
+        let sorted = unread.is_sorted_by_key(|event| event.time);
+        self.pending.push(unread, sorted);
     }
 }
 
@@ -434,6 +442,7 @@ fn unread(block: &Block) -> Vec<Event> {
 impl Iterator for Source {
     type Item = Item;
 
+    #[inline]
     fn next(&mut self) -> Option<Item> {
         self.started = true;
         loop {

@@ -197,15 +197,23 @@ impl State {
     }
 
     fn unseen(&mut self, unseen: &Unseen) {
-        if unseen.since > self.time || unseen.kind == Kind::Ended && unseen.time > self.time {
-            return;
+        let has_begun = match unseen.open {
+            // what was seen at that very moment was there
+            true => unseen.since < self.time,
+            false => unseen.since <= self.time,
+        };
+        match unseen.kind {
+            Kind::Ended if unseen.time > self.time => return,
+            Kind::Ended => {}
+            _ if !has_begun => return,
+            _ => {}
         }
         // What lasts on, or was over only after the time asked for, leaves nothing certain that was seen before it.
         let until = match unseen.open {
-            true => unseen.since,
-            false => unseen.time.min(self.time),
+            _ if unseen.time > self.time => self.time.saturating_add(1),
+            true => unseen.since.saturating_add(1),
+            false => unseen.time,
         };
-        let until = if unseen.time > self.time { self.time.saturating_add(1) } else { until };
         let doubt = Doubt { until, words: unseen.words() };
         match (unseen.kind, &unseen.process, &unseen.record) {
             (Kind::LeftOut, process, Some(record)) => {

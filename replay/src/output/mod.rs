@@ -23,6 +23,7 @@ pub mod sample;
 pub mod settings;
 pub mod top;
 pub mod traces;
+pub mod undo;
 pub mod values;
 pub mod verify;
 pub mod why;

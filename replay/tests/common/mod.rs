@@ -113,12 +113,12 @@ pub fn definitions(host: &str) -> Vec<Fact> {
     facts
 }
 
-fn ca_put(circuit: u32, channel: u32, notify: bool, ioid: u32, v: f64) -> Fact {
+pub fn ca_put(circuit: u32, channel: u32, notify: bool, ioid: u32, v: f64) -> Fact {
     let payload = v.to_be_bytes().to_vec();
     Fact::CaPut(CaPut { circuit, channel, notify, dbr: 6, count: 1, ioid, length: 8, payload })
 }
 
-fn put(
+pub fn put(
     kind: PutKind,
     thread: u32,
     sp: i64,
@@ -146,11 +146,11 @@ fn put(
     })
 }
 
-fn process(thread: u32, sp: i64, site: u32, record: u32) -> Fact {
+pub fn process(thread: u32, sp: i64, site: u32, record: u32) -> Fact {
     Fact::Process(Process { thread, sp, site, record, active: false })
 }
 
-fn complete(thread: u32, sp: i64, record: u32, v: f64, severity: u16) -> Fact {
+pub fn complete(thread: u32, sp: i64, record: u32, v: f64, severity: u16) -> Fact {
     Fact::Complete(Complete { thread, sp, site: 0, record, value: Value::Double(v), severity, status: 0 })
 }
 

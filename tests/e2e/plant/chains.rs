@@ -1,30 +1,22 @@
 //! What led to what: `why` and `traces`.
 
 use super::truth::{record_of, time, Truth};
-use super::{is_right, iso, plant, same};
+use super::{is_right, iso, nanoseconds, plant, same};
 use crate::rig::spans::{parse, shape};
 use serde_json::Value;
-
-/// The kinds of causes that `why` follows so far.
-const FOLLOWED: [&str; 4] = ["put", "forward link", "CA link", "asynchronous"];
 
 /// For each change whose cause is known: its value, who put, and the records on the way.
 #[test]
 fn changes_have_their_causes() {
     let Some(plant) = plant("plant-why") else { return };
     let mut wrong = Vec::new();
-    for cause in plant.truth.list("causes") {
-        if !FOLLOWED.iter().any(|kind| cause["kind"] == **kind) {
-            continue;
-        }
+    for cause in plant.truth.list("causes").iter().filter(|cause| cause["kind"] != "scan") {
         let pv = cause["pv"].as_str().expect("a PV");
         let at = iso(time(cause, "time"));
         let why = plant.object(&["why", "--json", "--utc", "--at", &at, pv]);
         let put = &plant.truth.puts()[cause["put"].as_u64().expect("a number") as usize];
         let client = plant.truth.client(&put["client"]).expect("a client");
-        let steps = why["chain"].as_array().expect("steps").iter();
-        let path: Value =
-            steps.filter(|step| step["what"] == "process").map(|step| step["record"].clone()).collect();
+        let (first, path) = followed(&why);
         let mut expect = |what: &str, found: &Value, truth: &Value| {
             if !same(found, truth) {
                 wrong.push(format!("{pv} ({}): {what} is not {truth} in {why}", cause["kind"]));
@@ -32,11 +24,62 @@ fn changes_have_their_causes() {
         };
         expect("to", &why["to"], &cause["to"]);
         expect("ioc", &why["ioc"], &plant.truth.ioc_of(pv)["name"]);
-        expect("user", &why["user"], &client["user"]);
-        expect("client_host", &why["client_host"], &client["host"]);
-        expect("path", &path, &cause["path"]);
+        expect("user", &first["user"], &client["user"]);
+        expect("client_host", &first["client_host"], &client["host"]);
+        expect("path", &path.into(), &cause["path"]);
+        let begun = nanoseconds(&first["chain"][0]["time"]);
+        expect("put", &(begun >= time(put, "begin") && begun <= time(put, "end")).into(), &true.into());
     }
     is_right(&wrong);
+}
+
+/// The change that the CP links of an answer lead to, which nothing in the log caused; and the records that processed from
+/// there on. One source for each link here: nothing else changed.
+fn followed(why: &Value) -> (&Value, Vec<Value>) {
+    let links = why["links"].as_array().expect("links");
+    assert!(links.len() <= 1, "a record here has one CP link: {why}");
+    let (first, mut path) = match links.first() {
+        Some(link) => followed(&link["change"]),
+        None => (why, Vec::new()),
+    };
+    let steps = why["chain"].as_array().expect("steps").iter();
+    path.extend(steps.filter(|step| step["what"] == "process").map(|step| step["record"].clone()));
+    (first, path)
+}
+
+/// Of a scanned record no link says what it read: the put to its input is among what may have been the cause, and nothing
+/// is picked.
+#[test]
+fn causes_of_scanned_records_are_only_possible() {
+    let Some(plant) = plant("plant-why-scan") else { return };
+    let scanned: Vec<&Value> =
+        plant.truth.list("causes").iter().filter(|cause| cause["kind"] == "scan").collect();
+    assert!(!scanned.is_empty());
+    for cause in scanned {
+        let pv = cause["pv"].as_str().expect("a PV");
+        let why = plant.object(&["why", "--json", "--utc", "--at", &iso(time(cause, "time")), pv]);
+        let put = &plant.truth.puts()[cause["put"].as_u64().expect("a number") as usize];
+        assert!(same(&why["to"], &cause["to"]), "{why}");
+        assert!(why["user"].is_null() && why["begun_by"].is_null(), "{why}");
+        // every put since the record processed before, and no other
+        let (since, until) = (nanoseconds(&why["last_before"]), nanoseconds(&why["time"]));
+        let meanwhile = why["meanwhile"].as_array().expect("puts");
+        let found: Vec<&Value> = meanwhile.iter().map(|line| &line["pv"]).collect();
+        let truth: Vec<&Value> = plant
+            .truth
+            .puts()
+            .iter()
+            .filter(|put| {
+                time(put, "end") > since && time(put, "begin") < until && put["outcome"] != "denied"
+            })
+            .map(|put| &put["pv"])
+            .collect();
+        let mut sorted = [found, truth];
+        sorted.iter_mut().for_each(|list| list.sort_by_key(|pv| pv.to_string()));
+        assert_eq!(sorted[0], sorted[1], "{why}");
+        let it = meanwhile.iter().find(|line| line["pv"] == put["pv"]).expect("the put");
+        assert_eq!(it["same_value"], true, "{why}");
+    }
 }
 
 /// What a put sets off within its thread, and over CA links, by the databases: the tree as it is drawn.

@@ -8,8 +8,10 @@
 
 mod chains;
 mod clients;
+mod ends;
 mod moments;
 mod puts;
+mod report;
 mod running;
 mod sound;
 mod states;

@@ -1,7 +1,8 @@
 //! Arguments of EPICS Base's `caput` and `caget`, and how they stand in a shell script.
 //!
 //! What `caput` does with them (tried with that of 7.0): it decodes C's escapes (`\n`, `\x1b`; octal ones not), sends text,
-//! which the IOC reads with all digits, and cuts a text that is longer than a string field, silently and without a failure. An enum takes a
+//! which the IOC reads with all digits, and cuts a text of more than 39 characters, before it decodes the escapes, without
+//! a failure. An enum takes a
 //! number only with `-n`, else a label. Numbers closer to 0 than normal ones are refused.
 
 pub mod shell;
@@ -117,10 +118,12 @@ fn element_text(value: &Value, dbf: Dbf) -> Result<String, &'static str> {
     })
 }
 
+/// A text for a string field. caput cuts what it is given, before it decodes the escapes.
 fn short(text: &[u8]) -> Result<String, &'static str> {
-    match text.len() {
-        0..=MAX_TEXT => Ok(escaped(text)),
-        _ => Err("caput would cut its text after 39 characters"),
+    let escaped = escaped(text);
+    match escaped.len() {
+        0..=MAX_TEXT => Ok(escaped),
+        _ => Err("caput would cut its text after 39 characters, escapes included"),
     }
 }
 
@@ -139,6 +142,26 @@ pub fn escaped(text: &[u8]) -> String {
             }
         }
         push_bytes(&mut escaped, chunk.invalid());
+    }
+    escaped
+}
+
+/// A text as `caget` shows it: in ASCII, with C's escapes (`epicsStrnEscapedFromRaw`).
+pub fn escaped_by_caget(text: &[u8]) -> String {
+    let mut escaped = String::new();
+    for byte in text {
+        let _ = match byte {
+            b'\x07' => write!(escaped, "\\a"),
+            b'\x08' => write!(escaped, "\\b"),
+            b'\x0c' => write!(escaped, "\\f"),
+            b'\n' => write!(escaped, "\\n"),
+            b'\r' => write!(escaped, "\\r"),
+            b'\t' => write!(escaped, "\\t"),
+            b'\x0b' => write!(escaped, "\\v"),
+            b'\\' | b'\'' | b'"' => write!(escaped, "\\{}", char::from(*byte)),
+            b' '..=b'~' => write!(escaped, "{}", char::from(*byte)),
+            byte => write!(escaped, "\\x{byte:02x}"),
+        };
     }
     escaped
 }
@@ -183,7 +206,17 @@ mod tests {
             (Dbf::Enum, text("Slow ramp"), Ok("-s T Slow ramp")),
             (Dbf::String, text("a\\b \"é\"\n\u{1b}"), Ok("T a\\\\b \"é\"\\n\\x1b")),
             (Dbf::String, text(""), Ok("T ")),
-            (Dbf::String, text(&"x".repeat(40)), Err("caput would cut its text after 39 characters")),
+            (
+                Dbf::String,
+                text(&"x".repeat(40)),
+                Err("caput would cut its text after 39 characters, escapes included"),
+            ),
+            (
+                Dbf::String,
+                Value::Text(vec![1; 10]),
+                Err("caput would cut its text after 39 characters, escapes included"),
+            ),
+            (Dbf::String, text(&"x".repeat(39)), Ok("T xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx")),
             (Dbf::String, Value::Text(b"\xff".to_vec()), Ok("T \\xff")),
             (Dbf::NoAccess, bytes(Dbf::UChar, 2, &[200, 1]), Ok("-a T 2 -56 1")),
             (Dbf::NoAccess, bytes(Dbf::Double, 0, &[]), Ok("-a T 0")),

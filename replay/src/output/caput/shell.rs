@@ -19,8 +19,8 @@ pub fn words<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
 pub const OPTION: &str = r#"write=
 case "$#,${1-}" in
 0,) ;;
-1,--write) write=yes ;;
-*) echo "usage: $0 [--write]" >&2; exit 2 ;;
+1,--yes) write=yes ;;
+*) echo "usage: $0 [--yes]" >&2; exit 2 ;;
 esac
 failed=0"#;
 

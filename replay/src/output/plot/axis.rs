@@ -57,9 +57,11 @@ impl Scale {
     pub fn text(&self, value: f64) -> String {
         let largest = self.low.abs().max(self.high.abs());
         if !(1e-4..1e7).contains(&largest) {
-            let exact = format!("{value:e}");
             // of 0.1 + 0.2, the digits that matter
-            return if exact.len() > 10 { format!("{value:.3e}") } else { exact };
+            let text = format!("{value:.3e}");
+            let Some((mantissa, exponent)) = text.split_once('e') else { return text };
+            let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+            return if value == 0.0 { "0".to_owned() } else { format!("{mantissa}e{exponent}") };
         }
         let decimals = (-self.step.log10().floor()).clamp(0.0, 9.0) as usize;
         let text = format!("{value:.decimals$}");

@@ -3,7 +3,8 @@
 use super::axis::{times, Scale};
 use super::{heading, Drawing};
 use crate::model::series::{columns, Column, Series};
-use crate::out::{line, Out};
+use crate::out::{add, line, Out};
+use crate::terminal::style::Style;
 use crate::time::Zone;
 use std::io;
 
@@ -101,8 +102,17 @@ fn severities(out: &mut Out, columns: &[Column]) -> io::Result<()> {
         (Some(2), _) => 'M',
         (Some(_), _) => 'I',
     };
-    let text: String = columns.iter().map(letter).collect();
-    line!(out, "{:>LABEL$} │{}", "alarm", text.trim_end())
+    add!(out, "{:>LABEL$} │", "alarm");
+    let known = columns.iter().rposition(|column| letter(column) != ' ').map_or(0, |last| last + 1);
+    for column in columns.iter().take(known) {
+        let letter = letter(column);
+        out.style(match letter {
+            HATCH => Style::Plain,
+            _ => Style::of_severity(column.severity.unwrap_or_default()),
+        });
+        add!(out, "{letter}");
+    }
+    line!(out)
 }
 
 fn time_axis(out: &mut Out, drawing: &Drawing, width: usize, zone: &Zone) -> io::Result<()> {

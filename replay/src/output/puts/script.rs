@@ -48,7 +48,7 @@ impl Writer<PutLine> for Script<'_> {
         for text in [
             "#!/bin/sh",
             "# Repeats puts that iocrec recorded, with caput of EPICS Base. Made by: iocreplay puts --format caput",
-            "# Shows them; with --write it writes them. It waits for each to be done, up to 5 s.",
+            "# Shows them; with --yes it writes them. It waits for each to be done, up to 5 s.",
         ] {
             line!(out, "{text}")?;
         }

@@ -35,7 +35,12 @@ impl Clock {
         };
         let day =
             |wall: i64| wall.saturating_add(i64::from(offset.seconds()) * 1_000_000_000).div_euclid(DAY);
-        Clock { base: first.div_euclid(1_000_000) * 1_000_000, offset, days: day(first) != day(last), digits }
+        Clock {
+            base: first.div_euclid(1_000_000).saturating_mul(1_000_000),
+            offset,
+            days: day(first) != day(last),
+            digits,
+        }
     }
 
     fn text(&self, wall: i64, format: &str, digits: usize) -> String {
@@ -136,7 +141,7 @@ pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push('\u{202f}');
         }
         text.push(digit);

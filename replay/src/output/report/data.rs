@@ -8,7 +8,7 @@ use super::collect::counts::Counts;
 use super::collect::places::NONE;
 use super::facts::Facts;
 use super::moments::Moment;
-use super::strings::Text;
+use super::strings::{shown, Text};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
@@ -48,6 +48,9 @@ pub struct Data {
     marks: Vec<(f64, String)>,
 }
 
+/// From when to when, if known.
+type Span = (Option<f64>, Option<f64>);
+
 #[derive(Serialize)]
 struct Ioc {
     name: String,
@@ -55,7 +58,7 @@ struct Ioc {
     end: Option<f64>,
     how: String,
     /// Times in which it was recorded; an end is null if it lasted to the end of the log.
-    recorded: Vec<(Option<f64>, Option<f64>)>,
+    recorded: Vec<Span>,
     bins: Bins,
 }
 
@@ -215,16 +218,9 @@ pub fn data(facts: &mut Facts, moments: &[Moment]) -> Data {
     }
 }
 
-/// A text from the log as it may be shown.
-fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    iocrec_log::escape::push(&mut shown, text);
-    shown
-}
-
 fn iocs(facts: &Facts) -> Vec<Ioc> {
     let clock = &facts.clock;
-    let mut recorded: HashMap<usize, Vec<(Option<f64>, Option<f64>)>> = HashMap::new();
+    let mut recorded: HashMap<usize, Vec<Span>> = HashMap::new();
     for run in &facts.runs {
         for ioc in run.inventory.context().iocs() {
             let is = |place: &super::collect::places::Place| {

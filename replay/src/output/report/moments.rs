@@ -6,8 +6,10 @@
 //! 2. The first record that went MAJOR or INVALID, and if its chain began with a put, that put.
 //! 3. The first denied put.
 //! 4. The first mark, and the begin of fast processing by CP links or events (see the verdict).
-//! 5. The first MAJOR or INVALID of the next chains, each with its put if there is one.
-//! 6. The first put that wrote another value than was asked for, the next denied ones, other marks, other ends.
+//! 5. The first put that wrote another value than was asked for.
+//! 6. The first MAJOR or INVALID of the next chains, each with its put if there is one, at least 100 ms after the one
+//!    before.
+//! 7. The next denied puts, other marks, other ends, and the alarms that follow others within 100 ms.
 //!
 //! A record counts only when it goes MAJOR or INVALID for the first time. What stands beside a moment says from where
 //! it came as far as one chain knows it: two moments that stand below each other need have nothing to do with each other.
@@ -21,7 +23,9 @@ use std::collections::{BTreeMap, HashSet};
 
 /// Moments that are shown.
 const MOST: usize = 8;
-/// Seconds before and after a moment that its link shows.
+/// Alarms that follow another sooner than this are often its consequences.
+const APART: i64 = 100_000_000;
+/// Time before and after a moment that its link shows.
 const AROUND: i64 = 2_000_000_000;
 
 /// A key moment.
@@ -64,19 +68,20 @@ pub fn moments(facts: &Facts) -> Vec<Moment> {
     let mut ends: Vec<&IocEnd> = facts.ends.iter().collect();
     ends.sort_by_key(|end| (u8::MAX - end.rank(), end.time));
     ends.iter().take(2).for_each(|found| add(vec![end(facts, found)]));
-    let alarms = first_alarms(facts);
-    alarms.iter().take(1).for_each(|found| add(with_put(facts, found)));
+    let (apart, close) = first_alarms(facts);
+    apart.iter().take(1).for_each(|found| add(with_put(facts, found)));
     let mut denied = first_of_each(facts, DENIED);
     let first = denied.next();
     first.into_iter().for_each(|found| add(vec![put(facts, found)]));
     facts.marks.iter().take(1).for_each(|found| add(vec![mark(facts, found)]));
     fast(facts).into_iter().for_each(|found| add(vec![found]));
-    alarms.iter().skip(1).take(3).for_each(|found| add(with_put(facts, found)));
-    first_of_each(facts, OTHERWISE).take(2).for_each(|found| add(vec![put(facts, found)]));
-    denied.take(2).for_each(|found| add(vec![put(facts, found)]));
+    first_of_each(facts, OTHERWISE).take(1).for_each(|found| add(vec![put(facts, found)]));
+    apart.iter().skip(1).take(3).for_each(|found| add(with_put(facts, found)));
+    denied.take(1).for_each(|found| add(vec![put(facts, found)]));
     facts.marks.iter().skip(1).for_each(|found| add(vec![mark(facts, found)]));
-    alarms.iter().skip(4).for_each(|found| add(with_put(facts, found)));
+    apart.iter().skip(4).for_each(|found| add(with_put(facts, found)));
     ends.iter().skip(2).for_each(|found| add(vec![end(facts, found)]));
+    close.iter().for_each(|found| add(with_put(facts, found)));
     chosen.into_values().collect()
 }
 
@@ -117,9 +122,7 @@ fn end(facts: &Facts, end: &IocEnd) -> Moment {
 }
 
 fn mark(facts: &Facts, (time, text): &(i64, String)) -> Moment {
-    let mut shown = String::new();
-    iocrec_log::escape::push(&mut shown, text);
-    Moment { text: format!("“{shown}”"), aside: "mark".to_owned(), ..blank(facts, *time, "mark", "⚑") }
+    Moment { text: format!("“{text}”"), aside: "mark".to_owned(), ..blank(facts, *time, "mark", "⚑") }
 }
 
 fn put(facts: &Facts, put: &Put) -> Moment {
@@ -151,10 +154,17 @@ fn first_of_each(facts: &Facts, flag: u16) -> impl Iterator<Item = &Put> {
     facts.found.puts.all.iter().filter(is)
 }
 
-/// The first transition of each chain in which a record went MAJOR or INVALID for the first time.
-fn first_alarms(facts: &Facts) -> Vec<&Transition> {
+/// The first transition of each chain in which a record went MAJOR or INVALID for the first time: those at least
+/// [`APART`] after the one before, and the others.
+fn first_alarms(facts: &Facts) -> (Vec<&Transition>, Vec<&Transition>) {
     let (mut records, mut chains) = (HashSet::new(), HashSet::new());
-    facts.went(2).filter(|found| records.insert(found.record) && chains.insert(found.chain)).collect()
+    let mut last: Option<i64> = None;
+    let first = facts.went(2).filter(|found| records.insert(found.record) && chains.insert(found.chain));
+    first.partition(|found| {
+        let is_apart = last.is_none_or(|last| found.time.saturating_sub(last) >= APART);
+        last = Some(found.time);
+        is_apart
+    })
 }
 
 /// A record went into alarm; with the put that its chain began with.

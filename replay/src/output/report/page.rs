@@ -4,6 +4,7 @@ use super::clock::{count, plural};
 use super::facts::Facts;
 use super::missing::Item;
 use super::moments::Moment;
+use super::strings::shown;
 use super::verdict::Part;
 use crate::names::linkage_name;
 use askama::Template;
@@ -12,6 +13,8 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The plotting library, uPlot 1.6.32, and its style.
 const UPLOT: (&str, &str) = (include_str!("assets/uPlot.iife.min.js"), include_str!("assets/uPlot.min.css"));
+/// Its licence, which must go with it.
+const UPLOT_LICENCE: &str = include_str!("assets/uPlot-LICENSE");
 /// The page's style.
 const STYLE: &str = concat!(
     include_str!("assets/look.css"),
@@ -69,6 +72,7 @@ pub struct Page<'a> {
     cards: Vec<Card>,
     footer: Vec<String>,
     command: String,
+    licence: &'static str,
     uplot: (&'static str, &'static str),
     style: &'static str,
     script: &'static str,
@@ -99,19 +103,13 @@ impl<'a> Page<'a> {
             cards: cards(facts),
             footer: footer(facts),
             command: shown(&command),
+            licence: UPLOT_LICENCE,
             uplot: UPLOT,
             style: STYLE,
             script: SCRIPT,
             data,
         }
     }
-}
-
-/// A text from outside as it may be shown.
-fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    iocrec_log::escape::push(&mut shown, text);
-    shown
 }
 
 /// 128 random bits: `RandomState` takes its keys from the system.
@@ -135,7 +133,7 @@ fn hosts(facts: &Facts) -> String {
 
 fn cards(facts: &Facts) -> Vec<Card> {
     let mut records: HashMap<u32, u64> = HashMap::new();
-    for record in &facts.found.places.records {
+    for record in facts.found.places.records.iter().filter(|record| record.processed.total() > 0) {
         *records.entry(record.ioc).or_default() += 1;
     }
     let places = facts.found.places.iocs.iter().enumerate();
@@ -165,7 +163,7 @@ fn cards(facts: &Facts) -> Vec<Card> {
                 let seen = records.get(&number).copied().unwrap_or(0);
                 add(
                     "Records",
-                    format!("{} processed, {} times", count(seen), count(place.processed.total())),
+                    format!("{} seen to process, {} times", count(seen), count(place.processed.total())),
                 );
                 add("Not probed", ioc.not_probed.join("; "));
             }
@@ -227,7 +225,7 @@ mod tests {
     /// What passes the edge unchanged: the page is written as lines of text.
     #[test]
     fn nothing_of_our_own_needs_escaping() {
-        for asset in [UPLOT.0, UPLOT.1, STYLE, SCRIPT] {
+        for asset in [UPLOT.0, UPLOT.1, UPLOT_LICENCE, STYLE, SCRIPT] {
             let wrong = asset.lines().find(|line| !iocrec_log::escape::is_safe(line));
             assert_eq!(wrong, None);
             let script = asset.to_ascii_lowercase();

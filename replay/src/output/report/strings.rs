@@ -3,6 +3,13 @@
 use iocrec_log::escape;
 use std::collections::HashMap;
 
+/// A text from outside as it may be shown: characters that can't be shown are written as `\n`, `\x1b`, `\u{202e}`.
+pub fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    escape::push(&mut shown, text);
+    shown
+}
+
 /// Number of a string in the table.
 pub type Text = u32;
 
@@ -87,7 +94,7 @@ mod tests {
             strings.add(&format!("{number}{}", "x".repeat(150)));
         }
         assert!(strings.bytes <= MAX_BYTES + LEFT_OUT.len(), "{}", strings.bytes);
-        let left_out = strings.add("another");
+        let left_out = strings.add(&"another".repeat(28));
         assert_eq!(strings.get(left_out), LEFT_OUT);
     }
 }

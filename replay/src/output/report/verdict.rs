@@ -5,8 +5,8 @@
 //! 1. It is about the worst end of an IOC: killed by a signal, then an exit status other than 0, then an end of which
 //!    nothing is known, then exit status 0; of equal ones the first. Without an end it is about the loss that lasted
 //!    longest; without a loss about the first record that went into the worst alarm; else it says that nothing ended.
-//! 2. It counts puts from outside, and those who made them, in the minute before that. If nothing ended: in the whole
-//!    log.
+//! 2. It counts puts from outside in the minute before that, and those who made them: users as clients claim them; the
+//!    IOC shell and the CA links of another IOC count as one each. If nothing ended: in the whole log.
 //! 3. It counts the records that went MAJOR or INVALID in that minute. A record that was in alarm when it was first seen
 //!    did not go there.
 //! 4. It names the record that CP links or events processed most often within 250 ms of that minute, if that was 1000
@@ -76,8 +76,9 @@ pub fn verdict(facts: &Facts) -> Vec<Part> {
 /// What it is about, and when that was.
 fn subject(facts: &Facts) -> (Part, Option<i64>) {
     let clock = &facts.clock;
-    let around =
-        |at: i64| Some(clock.link(at.saturating_sub(5_000_000_000).max(facts.span.0), at + 2_000_000_000));
+    let around = |at: i64| {
+        Some(clock.link(at.saturating_sub(5_000_000_000).max(facts.span.0), at.saturating_add(2_000_000_000)))
+    };
     if let Some(end) = facts.ends.iter().min_by_key(|end| (u8::MAX - end.rank(), end.time)) {
         let text = format!("{} {} at {}.", facts.ioc(end.ioc), end.words(), clock.time(end.time, 0));
         return (strong(text, around(end.time)), Some(end.time));

@@ -2,6 +2,14 @@
 //!
 //! A value that a format can't hold, or that is not known for certain, is left out and returned, never written wrong.
 
+mod autosave;
+mod burt;
+mod caput;
+mod check;
+mod phoebus;
+#[cfg(test)]
+mod tests;
+
 use crate::model::setting::{LeftOut, Setting};
 use crate::out::Out;
 use crate::output::format::UnknownFormat;
@@ -28,7 +36,13 @@ pub struct SettingsFormat {
 }
 
 /// The formats.
-pub static FORMATS: &[SettingsFormat] = &[];
+pub static FORMATS: &[SettingsFormat] = &[
+    SettingsFormat { name: "caput", write: caput::write },
+    SettingsFormat { name: "autosave", write: autosave::write },
+    SettingsFormat { name: "burt", write: burt::write },
+    SettingsFormat { name: "phoebus-snapshot", write: phoebus::snapshot },
+    SettingsFormat { name: "phoebus-configuration", write: phoebus::configuration },
+];
 
 /// The format of that name.
 ///

@@ -106,9 +106,12 @@ impl Lead {
         let without_put = matches!(root.kind, SpanKind::Process(_)) && path.len() <= 1;
         let lead = Lead { begun, time, seen, without_put, ..Lead::default() };
         match &root.kind {
-            SpanKind::Process(ProcessSpan { record, trigger, for_link: true, .. })
-                if matches!(trigger, Trigger::Once | Trigger::CpLink) =>
-            {
+            SpanKind::Process(ProcessSpan {
+                record,
+                trigger: Trigger::Once | Trigger::CpLink,
+                for_link: true,
+                ..
+            }) => {
                 let links = chain.run.cp_links(root.start, *record);
                 let context = chain.run.context();
                 let name = record_name(&context, *record);

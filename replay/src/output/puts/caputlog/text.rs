@@ -3,6 +3,7 @@
 use super::burst::Line;
 use super::message::{Kind, Message, Side};
 use crate::output::c_number::general;
+use crate::output::caput::escaped_by_caget;
 use crate::time::Zone;
 use iocrec_log::event::Value;
 use std::fmt::Write as _;
@@ -44,34 +45,11 @@ fn is_doubtful(put: &Message, side: &Side, first: &Value) -> bool {
 fn shown(kind: Kind, value: &Value) -> String {
     match (kind, value) {
         (_, Value::Unknown | Value::Array(_)) => "?".to_owned(),
-        (_, Value::Text(bytes)) => quoted(bytes),
+        (_, Value::Text(bytes)) => format!("\"{}\"", escaped_by_caget(bytes)),
         (Kind::Char, Value::Int(number)) => (*number as u8).to_string(),
         (_, Value::Int(number)) => number.to_string(),
         (_, Value::UInt(number)) => number.to_string(),
         (_, Value::Float(number)) => general(f64::from(*number), 6),
         (_, Value::Double(number)) => general(*number, 6),
     }
-}
-
-/// A string with C's escapes, all in ASCII (`epicsStrnEscapedFromRaw`).
-fn quoted(bytes: &[u8]) -> String {
-    let mut text = String::from("\"");
-    for byte in bytes {
-        let _ = match byte {
-            b'\x07' => write!(text, "\\a"),
-            b'\x08' => write!(text, "\\b"),
-            b'\x0c' => write!(text, "\\f"),
-            b'\n' => write!(text, "\\n"),
-            b'\r' => write!(text, "\\r"),
-            b'\t' => write!(text, "\\t"),
-            b'\x0b' => write!(text, "\\v"),
-            b'\\' => write!(text, "\\\\"),
-            b'\'' => write!(text, "\\'"),
-            b'"' => write!(text, "\\\""),
-            b' '..=b'~' => write!(text, "{}", char::from(*byte)),
-            byte => write!(text, "\\x{byte:02x}"),
-        };
-    }
-    text.push('"');
-    text
 }

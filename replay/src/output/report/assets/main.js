@@ -37,9 +37,9 @@ function redraw() {
   draw();
 }
 
-function goTo(section) {
+function goTo(section, behavior = "auto") {
   const target = document.getElementById(section);
-  if (target) target.scrollIntoView({ block: "start" });
+  if (target) target.scrollIntoView({ block: "start", behavior });
 }
 
 // Links of the page choose something, or lead to a section, or both.
@@ -67,7 +67,8 @@ $("app").append(
   el("div", { class: "two" }, makeAlarms(), makeTop()));
 document.body.append(tip, makeHelp());
 followTheme();
-state = { ...START, ...fromHash(location.hash).change };
+const { change, section } = fromHash(location.hash);
+state = { ...START, ...change };
 views.push(drawTimeline, drawMini, drawFilters, drawPuts, drawValues, drawChains, drawAlarms, drawTop);
 brushOverview($("lanes"), LEFT, RIGHT, OVERVIEW);
 brushOverview($("mini-canvas"), 1, 1, 28);
@@ -86,6 +87,5 @@ addEventListener("resize", () => {
   resized = setTimeout(redraw, 100);
 });
 redraw();
-const section = fromHash(location.hash).section;
-if (section) goTo(section);
+if (section) goTo(section, "instant");
 document.documentElement.dataset.ready = "yes";

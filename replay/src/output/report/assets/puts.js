@@ -14,7 +14,7 @@ function changeText(put) {
 }
 
 function makePuts() {
-  const columns = [["Time ↑", 17], ["PV", 21], ["Old → new", 23], ["User", 20], ["IOC", 9], ["Result", 10]];
+  const columns = [["Time ↑", 15.5], ["PV", 19], ["Old → new", 25], ["User", 20], ["IOC", 8.5], ["Result", 12]];
   const head = columns.map(([name, width], i) => el("th", { scope: "col", style: null, id: i ? null : "by-time", "data-width": width }, name));
   const table = el("table", { "aria-label": "Puts" }, el("colgroup", {}, columns.map(([, width]) => {
     const column = el("col");
@@ -105,7 +105,7 @@ function putRow(put) {
     if (put.asked) value.append(" ", el("span", { class: "asked" }, `asked ${put.asked}`));
   }
   const result = put.flags & DENIED ? "⊘ denied" : put.status;
-  const ms = put.ms === null ? "" : " " + length(put.ms);
+  const ms = put.ms === null || put.flags & (DENIED | FAILED) ? "" : " " + length(put.ms);
   return el("tr", {
     class: denied ? "denied" : null, "data-put": put.number, "aria-selected": put.number === state.put ? "true" : "false",
     onclick: () => selectPut(put.number),

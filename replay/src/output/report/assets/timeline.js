@@ -140,7 +140,11 @@ function drawLabel(c, lane, font) {
 // A bar where the IOC was recorded.
 function drawIoc(c, lane) {
   const colour = colours[iocColour(lane.ioc.number)];
-  for (const [from, to] of lane.ioc.recorded) {
+  // Logs of older recorders do not say when an IOC was recorded: then it is drawn where something of it was seen.
+  const seen = lane.ioc.bins;
+  const spans = lane.ioc.recorded.length ? lane.ioc.recorded
+    : seen.counts.length ? [[seen.start, seen.start + seen.counts.length * seen.width]] : [];
+  for (const [from, to] of spans) {
     const a = Math.max(LEFT, xOf(from === null ? WHOLE[0] : from));
     const b = Math.min(LEFT + laneWidth, xOf(Math.min(to === null ? WHOLE[1] : to, lane.ioc.end === null ? WHOLE[1] : lane.ioc.end)));
     if (b <= a) continue;
@@ -212,7 +216,7 @@ function drawUser(c, lane) {
     }
     const next = i + 1 < mine.length ? xOf(mine[i + 1].time) : LEFT + laneWidth;
     const room = next - x - 16;
-    const text = put.flags & DENIED ? "denied" : (put.pv === lastPv ? "" : put.pv + " ") + "→ " + put.value;
+    const text = put.flags & DENIED ? "denied" : (put.pv === lastPv ? "" : put.pv + " ") + (put.flags & ACKNOWLEDGES ? "" : "→ ") + put.value;
     if (room > 30) {
       c.font = font;
       const whole = c.measureText(text).width;
@@ -223,16 +227,30 @@ function drawUser(c, lane) {
   });
 }
 
-// Times with the number of records in each severity; index 0 is unused.
+// Times with the number of records in each severity; index 0 is unused. Of an IOC that has ended, no record is in alarm.
 const severitySteps = (() => {
   const now = new Map(), number = [0, 0, 0, 0], steps = [];
+  const ends = iocs.filter((ioc) => ioc.end !== null).sort((a, b) => a.end - b.end);
+  const endBefore = (time) => {
+    while (ends.length && ends[0].end <= time) {
+      const ended = ends.shift();
+      for (const [record, severity] of now) {
+        if (iocOfRecord(record) !== ended.number || !severity) continue;
+        number[severity]--;
+        now.set(record, 0);
+      }
+      steps.push({ time: ended.end, number: number.slice() });
+    }
+  };
   for (const alarm of alarms) {
+    endBefore(alarm.time);
     const before = now.has(alarm.record) ? now.get(alarm.record) : 0;
     if (before > 0) number[before]--;
     if (alarm.to > 0 && alarm.to < 4) number[alarm.to]++;
     now.set(alarm.record, alarm.to < 4 ? alarm.to : 0);
     steps.push({ time: alarm.time, number: number.slice() });
   }
+  endBefore(Infinity);
   return steps;
 })();
 
@@ -323,11 +341,15 @@ function drawProcessing(c, lane) {
     c.lineWidth = 1.2;
     c.stroke();
   }
-  for (const rate of [100, 10000]) {
+  for (const rate of highestRate < 3000 ? [100] : [10000]) {
     if (rate > highestRate * 1.05) continue;
     const at = y + height - scale(rate) * height;
     c.fillStyle = colours.line;
     c.fillRect(LEFT, Math.round(at), laneWidth, 1);
+    c.font = `11px ${colours.mono}`;
+    const wide = c.measureText(count(rate)).width + 6;
+    c.fillStyle = withAlpha(colours.card, 0.8);
+    c.fillRect(LEFT + laneWidth - wide, at - 7 < lane.y + 4 ? at + 1 : at - 13, wide, 12);
     c.textAlign = "right";
     drawText(c, count(rate), LEFT + laneWidth - 2, at - 7 < lane.y + 4 ? at + 7 : at - 7, 80, colours.text2, `11px ${colours.mono}`);
     c.textAlign = "left";

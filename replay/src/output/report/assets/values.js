@@ -66,6 +66,20 @@ function makePlots() {
   drawValues();
 }
 
+// The lowest and highest value in the chosen time, with the one that it begins with, and some room around.
+function seenRange(plot) {
+  let low = Infinity, high = -Infinity, before = null;
+  for (let i = 0; i < plot.time.length && plot.time[i] <= state.to; i++) {
+    const value = plot.value[i];
+    if (plot.time[i] < state.from) before = value;
+    else if (value !== null) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  }
+  if (before !== null) [low, high] = [Math.min(low, before), Math.max(high, before)];
+  if (low > high) return [0, 1];
+  const room = (high - low) * 0.09 || Math.abs(high) * 0.1 || 1;
+  return [low - room, high + room];
+}
+
 function drawPlot(box, plot, isLast) {
   const font = `11px ${colours.mono}`;
   const options = {
@@ -73,7 +87,7 @@ function drawPlot(box, plot, isLast) {
     cursor: { drag: { x: true, y: false, setScale: false }, y: false, points: { size: 5 } },
     select: { show: true },
     padding: [8, 4, isLast ? 0 : 4, 0],
-    scales: { x: { time: false }, y: { range: (u, low, high) => (low === null ? [0, 1] : low === high ? [low - 1, high + 1] : uPlot.rangeNum(low, high, { min: { pad: 0.08 }, max: { pad: 0.12 } })) } },
+    scales: { x: { time: false }, y: { range: () => seenRange(plot) } },
     axes: [
       { show: isLast, size: 22, font, stroke: colours.text2, grid: { show: false }, ticks: { show: false }, values: (u, found) => {
         const { step } = ticks(u.scales.x.min, u.scales.x.max, ((u.scales.x.max - u.scales.x.min) / u.width) * 110);
@@ -160,10 +174,13 @@ function drawAbove(u, plot) {
     c.fillStyle = colours.text1;
     c.fillRect(x(iocs[ioc].end), top, 1.5 * px, height);
   }
+  const others = puts.filter((put) => isChosenTime(put.time) && !folded.has(seriesOf(put))).length <= 40;
+  const few = puts.filter((put) => put.record === plot.record && isChosenTime(put.time)).length <= 150;
   for (const put of puts) {
     if (!isChosenTime(put.time)) continue;
     const mine = put.record === plot.record, at = Math.round(x(put.time));
-    if (!mine && (folded.has(seriesOf(put)) || puts.length > 400)) continue;
+    if (mine && !few && put.number !== state.put) continue;
+    if (!mine && put.number !== state.put && (!others || folded.has(seriesOf(put)))) continue;
     c.strokeStyle = c.fillStyle = put.refused ? colours.denied : colours[userColour(put.writer)];
     c.lineWidth = put.number === state.put ? 2 * px : px;
     c.setLineDash(mine || put.number === state.put ? [] : [2 * px, 3 * px]);
@@ -180,6 +197,7 @@ function drawAbove(u, plot) {
   for (const put of puts) {
     if (put.record !== plot.record || !isChosenTime(put.time)) continue;
     const at = x(put.time);
+    u.ctx.globalAlpha = few ? 1 : 0.5;
     u.ctx.fillStyle = put.refused ? colours.denied : colours[userColour(put.writer)];
     u.ctx.beginPath();
     u.ctx.moveTo(at - 4 * px, top - 7 * px);
@@ -187,6 +205,7 @@ function drawAbove(u, plot) {
     u.ctx.lineTo(at, top);
     u.ctx.fill();
   }
+  u.ctx.globalAlpha = 1;
 }
 
 let lastPut = -1;

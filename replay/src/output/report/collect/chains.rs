@@ -19,8 +19,8 @@ pub const MAX_CHAINS: usize = 300;
 const MAX_STEPS: usize = 200;
 /// See above: a step takes about 45 bytes of the page.
 pub const MAX_ALL_STEPS: usize = 15_000;
-/// Chains that begin with the same record: of those without alarm or put, and of others.
-const OF_A_RECORD: (u32, u32) = (2, 20);
+/// Chains that begin with the same record: of those without alarm or put, of those with an alarm, of those with a put.
+const OF_A_RECORD: (u32, u32, u32) = (2, 6, 20);
 /// Records whose chains are counted; a bound for hostile logs.
 const MAX_ROOTS: usize = 200_000;
 /// CA links that are followed from a chain to the next.
@@ -150,7 +150,11 @@ impl Chains {
     pub fn wants(&self, notable: &Notable, in_focus: bool) -> bool {
         let plain = notable.severity == 0 && !notable.from_outside && !notable.refused;
         let of_root = self.of_root.get(&(notable.root, plain)).copied().unwrap_or(0);
-        let most = if plain { OF_A_RECORD.0 } else { OF_A_RECORD.1 };
+        let most = match (plain, notable.from_outside) {
+            (true, _) => OF_A_RECORD.0,
+            (false, false) => OF_A_RECORD.1,
+            (false, true) => OF_A_RECORD.2,
+        };
         let score = notable.score(in_focus);
         let worst = self.kept.first_key_value().map(|((score, _), _)| *score);
         let fits = self.kept.len() < MAX_CHAINS || worst.is_some_and(|worst| score > worst);

@@ -111,8 +111,10 @@ impl Collected {
                 }
             }
         }
-        let length = chain.spans.iter().map(|span| span.end).max().zip(chain.root().map(|root| root.start));
-        let length = length.map_or(0, |(end, start)| end.saturating_sub(start));
+        // In another run the clock is another.
+        let end = chain.spans.iter().map(|span| span.end).max().map_or(i64::MIN, |end| chain.run.wall(end));
+        let began = top.root().map_or(end, |root| top.run.wall(root.start));
+        let length = u64::try_from(end.saturating_sub(began)).unwrap_or(0);
         current.notable.length = current.notable.length.max(length);
     }
 
@@ -165,12 +167,10 @@ impl Collected {
         if record.held.is_none() && record.alarm == Some(alarm) {
             return;
         }
-        if record.alarm.is_none() && record.held.is_none() && alarm.severity == 0 {
-            record.alarm = Some(alarm);
-            return;
-        }
         let mut text = String::new();
-        if has_value(context, process.record) && completed.value != Value::Unknown {
+        // The first state that is seen of most records is no alarm: what it came from is never shown.
+        let shown = alarm.severity > 0 || record.alarm.is_some() || record.held.is_some();
+        if shown && has_value(context, process.record) && completed.value != Value::Unknown {
             value::push_text(&mut text, &completed.value);
             let state = enum_strings::state(context, process.record, &completed.value);
             enum_strings::push(&mut text, state.as_deref());
@@ -179,7 +179,7 @@ impl Collected {
             time: ended,
             alarm,
             value: self.strings.add(&text),
-            cause: self.cause(top, current),
+            cause: if shown { self.cause(top, current) } else { NONE },
             chain: current.serial,
         };
         if let Some(record) = self.places.record(number) {
@@ -250,11 +250,7 @@ impl Collected {
                 if let Some((plot, value)) = record.plot.as_mut().zip(numeric) {
                     plot.add(aside.time, value);
                 }
-                if record.held.is_none()
-                    && record.alarm.is_none_or(|known| known == alarm)
-                    && alarm.severity == 0
-                {
-                    record.alarm = Some(alarm);
+                if record.held.is_none() && record.alarm == Some(alarm) {
                     return;
                 }
                 let value = self.strings.add(&value::text(&snapshot.value));

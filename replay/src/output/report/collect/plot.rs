@@ -64,12 +64,12 @@ impl Plot {
         }
     }
 
-    /// Makes spans so wide that the points fit.
+    /// Makes spans so wide that the points fit, and leave room for others.
     fn reduce(&mut self) {
         self.shift = self.shift.max(10);
         loop {
             let reduced = reduced(&self.points, self.shift);
-            if reduced.len() <= self.most || self.shift >= 62 {
+            if reduced.len() <= self.most * 3 / 4 || self.shift >= 62 {
                 self.points = reduced;
                 return;
             }

@@ -1,7 +1,8 @@
 //! The puts that the page lists: all of them, up to a number.
 //!
 //! Beyond it, the first to go are those in the middle of long series by one writer to one PV, outside of the minutes
-//! that the verdict is about. Denied, failed and clamped puts stay longest.
+//! that the verdict is about. Denied and failed puts stay longest, then those that wrote another value than was asked
+//! for.
 
 use super::places::{Places, NONE};
 use crate::model::putlog::{PutLine, Via};
@@ -198,18 +199,19 @@ impl Puts {
                 let (length, place) = series.entry((put.writer, put.pv)).or_default();
                 *place += 1;
                 let middle = *place > ENDS && *place + ENDS <= *length;
-                match (put.flags & (DENIED | FAILED | OTHERWISE) != 0, middle, outside) {
-                    (true, false, _) => 4,
-                    (true, true, _) => 3,
-                    (false, false, _) => 2,
-                    (false, true, false) => 1,
-                    (false, true, true) => 0,
+                let (refused, otherwise) = (put.flags & (DENIED | FAILED) != 0, put.flags & OTHERWISE != 0);
+                match (refused, otherwise, middle) {
+                    (true, ..) => 5,
+                    (false, true, false) => 4,
+                    (false, false, false) => 3,
+                    (false, true, true) => 2,
+                    (false, false, true) => u8::from(!outside),
                 }
             })
             .collect();
         let mut excess = self.all.len().saturating_sub(MAX_PUTS);
         let mut out = vec![false; self.all.len()];
-        for rank in 0..=4_u8 {
+        for rank in 0..=5_u8 {
             let candidates = ranks.iter().enumerate().filter(|(_, other)| **other == rank);
             let candidates: Vec<usize> = candidates.map(|(number, _)| number).collect();
             let count = candidates.len().min(excess);
@@ -230,6 +232,7 @@ impl Puts {
 mod tests {
     use super::*;
     use crate::output::puts::sample::put;
+    use iocrec_log::event::Value;
 
     #[test]
     fn of_too_many_puts_those_in_the_middle_of_a_series_go() {
@@ -237,15 +240,17 @@ mod tests {
         let count = 3 * MAX_PUTS as i64;
         for time in 0..count {
             let status = if time == count / 2 { "denied" } else { "ok" };
-            let put = PutLine { time, status: status.into(), ..put() };
+            let asked_for = Value::Double(10.0);
+            let put = PutLine { time, status: status.into(), requested: asked_for, ..put() };
             puts.take(&put, 1, &mut places, &mut strings, None);
         }
+        // Of another series, and clamped.
         let rare = PutLine { time: count / 3, user: Some("rare".into()), ..put() };
         puts.take(&rare, 1, &mut places, &mut strings, None);
         puts.finish(None);
         assert_eq!((puts.total, puts.all.len()), (count as u64 + 1, MAX_PUTS));
         assert!(puts.all.iter().any(|put| put.flags & DENIED != 0));
-        assert!(puts.all.iter().any(|put| put.time == count / 3 && strings.get(put.pv) != ""));
+        assert!(puts.all.iter().any(|put| put.time == count / 3 && put.flags & OTHERWISE != 0));
         assert_eq!((puts.all[0].time, puts.all[MAX_PUTS - 1].time), (0, count - 1));
         assert_eq!(puts.writers.iter().map(|(_, puts)| puts).sum::<u64>(), puts.total);
     }

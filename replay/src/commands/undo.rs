@@ -1,0 +1,77 @@
+//! `iocreplay undo`
+
+use super::command::{Command, Outcome};
+use super::options::{
+    by_place, by_pv, by_who, moment, reading, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, TimeZone, Until,
+};
+use crate::failure::Failure;
+use crate::filter::Filter;
+use crate::nothing_found::{explain, Kind};
+use crate::out::Out;
+use crate::output;
+use crate::terminal::Terminal;
+use crate::time::Boundary;
+use crate::undo::{plan, Plan};
+use iocrec_cli::command;
+
+command! {
+    /// Make a shell script that puts back what was written. The script shows what it would do; called with --yes, it
+    /// does it.
+    #[argh(subcommand, name = "undo")]
+    pub struct Undo {
+        /// undo what was written at this time or later; written as elsewhere: ISO 8601, -10m, 10:03, yesterday
+        #[argh(option, arg_name = "time")]
+        pub since: String,
+    } with until: Until, by_pv: ByPv, by_who: ByWho, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+}
+
+impl Command for Undo {
+    fn reading(&self) -> Reading {
+        self.into()
+    }
+
+    fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
+        let zone = TimeZone::from(self).zone();
+        let logs = self.reading().open()?;
+        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
+        let since = moment(&zone, &self.since, Boundary::Start, &logs)?;
+        let until = time(&zone, &self.until, Boundary::End, &logs)?;
+        let filter = Filter { since: Some(since), until, ..filter };
+        let plan = plan(&logs, &filter);
+        let until = until.map_or(String::new(), |until| format!(" until {}", zone.format(until, 3)));
+        let who = [("user", &self.user), ("client", &self.client)].into_iter();
+        let who: String =
+            who.filter_map(|(what, name)| Some(format!(", by {what} {}", name.as_ref()?))).collect();
+        let what = format!("since {}{until}{who}", zone.format(since, 3));
+        if plan.fields.is_empty() && plan.unchanged == 0 {
+            let logs = logs.without_notices();
+            match plan.refused {
+                0 => Terminal.report(&explain(Kind::Puts, &logs, &filter, false, &zone)),
+                _ => report(&plan),
+            }
+        } else {
+            report(&plan);
+        }
+        for left_out in output::undo::write(out, &plan, &what, &zone)? {
+            Terminal.report(&format_args!("{} is not put back: {}", left_out.pv, left_out.reason));
+        }
+        Ok(Outcome::from(&logs))
+    }
+}
+
+/// Reports puts that need no line in the script.
+fn report(plan: &Plan) {
+    for (count, words) in [
+        (plan.refused, "puts were refused: there is nothing to undo"),
+        (plan.acknowledgements, "acknowledgements of alarms can't be undone"),
+        (plan.unchanged, "PVs have the value that they had before"),
+        (plan.unnamed, "puts went to records or fields that the log does not name: they are not undone"),
+    ] {
+        if count > 0 {
+            Terminal.report(&format_args!("{count} {words}"));
+        }
+    }
+    if plan.full {
+        Terminal.report(&"there are more PVs than fit in memory; choose some with --pv");
+    }
+}

@@ -1,0 +1,89 @@
+//! What no format can hold.
+
+use crate::model::setting::{LeftOut, Setting};
+use crate::output::caput::check_name;
+use iocrec_log::event::{Array, Dbf, Value};
+use std::collections::HashSet;
+
+/// Fields that do something when they are written.
+const ACTIONS: [&str; 4] = ["PROC", "RPRO", "ACKS", "ACKT"];
+
+/// Passes each setting to `each`, which writes it or says why it can't. Returns those left out.
+pub fn sort<'a>(
+    settings: &'a [Setting],
+    mut each: impl FnMut(&'a Setting) -> Result<(), String>,
+) -> Vec<LeftOut> {
+    let (mut seen, mut left_out) = (HashSet::new(), Vec::new());
+    for setting in settings {
+        let result = match known(setting) {
+            Err(reason) => Err(reason.to_owned()),
+            Ok(()) if seen.contains(setting.pv.as_str()) => Err("its name comes twice".to_owned()),
+            Ok(()) => each(setting),
+        };
+        match result {
+            Ok(()) => _ = seen.insert(setting.pv.as_str()),
+            Err(reason) => left_out.push(LeftOut { pv: setting.pv.clone(), reason }),
+        }
+    }
+    left_out
+}
+
+/// Whether the value can be restored at all.
+fn known(setting: &Setting) -> Result<(), &'static str> {
+    check_name(&setting.pv)?;
+    match &setting.value {
+        Value::Unknown => return Err("its value is not known"),
+        Value::Array(Array { dbf, count, bytes }) => {
+            let held = bytes.len() / dbf.size().max(1);
+            if setting.cut == Some(true) || usize::try_from(*count).is_ok_and(|count| held < count) {
+                return Err("the log holds only a part of its value");
+            }
+        }
+        _ if setting.cut == Some(true) => return Err("the log holds only a part of its value"),
+        _ => {}
+    }
+    if setting.inexact {
+        return Err("its value is not certain");
+    }
+    if ACTIONS.contains(&setting.field.as_str()) {
+        return Err("it does something when written");
+    }
+    Ok(())
+}
+
+/// Whether the value is a text that may be longer than a string field.
+pub fn is_long_text(setting: &Setting) -> bool {
+    setting.field == "VAL" && matches!(setting.rtype.as_str(), "lsi" | "lso" | "printf")
+}
+
+/// The text of a string field, or of a long string; `None` if it is none.
+pub fn text(setting: &Setting) -> Option<&[u8]> {
+    match &setting.value {
+        Value::Text(text) => Some(text),
+        Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, bytes, .. }) if is_long_text(setting) => {
+            Some(iocrec_log::value::until_nul(bytes))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a number of this field stands for a text.
+pub fn is_enum(setting: &Setting) -> bool {
+    matches!(setting.dbf, Some(Dbf::Enum | Dbf::Menu | Dbf::Device))
+        || setting.dbf.is_none() && (setting.text.is_some() || !setting.labels.is_empty())
+}
+
+/// The label of an enum, if no other state before it has the same.
+pub fn label(setting: &Setting) -> Result<&str, &'static str> {
+    let label = setting.text.as_deref().filter(|text| !text.is_empty()).ok_or("its state has no name")?;
+    let index = match &setting.value {
+        Value::Int(number) => usize::try_from(*number).ok(),
+        Value::UInt(number) => usize::try_from(*number).ok(),
+        _ => None,
+    };
+    let first = setting.labels.iter().position(|one| one == label);
+    match first.is_some() && first != index {
+        true => Err("another state has the same name"),
+        false => Ok(label),
+    }
+}

@@ -1,0 +1,205 @@
+//! A shell script that puts back what was written, with EPICS Base's `caput` and `caget`.
+//!
+//! Without `--yes` it only shows what it would do. It writes to a PV only if that still has the value that the undone
+//! puts left, waits until the put is done, and reads the value back. What can't be undone is in it as a comment.
+
+use super::c_number::general;
+use super::caput::{arguments, check_name, long_name, shell, Target, MAX_TEXT};
+use super::wording::put::{change, who};
+use crate::model::putlog::PutLine;
+use crate::model::setting::LeftOut;
+use crate::model::value::{self, elements};
+use crate::out::{line, Out};
+use crate::time::Zone;
+use crate::undo::{Plan, Undo};
+use iocrec_log::event::{Array, Dbf, Value};
+use std::fmt::Write as _;
+use std::io;
+
+/// The part of the script that does the work. caget pads arrays with zeros and empty texts to the length of the field.
+const FUNCTIONS: &str = r#"write=
+case "$#,${1-}" in
+0,) echo "Only shows what it would do; to write, call it with --yes" ;;
+1,--yes) write=yes ;;
+*) echo "usage: $0 [--yes]" >&2; exit 2 ;;
+esac
+command -v caget >/dev/null && command -v caput >/dev/null || { echo "caget or caput is not in PATH" >&2; exit 1; }
+failed=0
+left=0
+current() {
+    now=$(caget -t -w 5 ${option:+"$option"} "$pv" 2>/dev/null) || return 1
+    case $kind in
+    numbers) now=$(printf '%s\n' "$now" | sed -e 's/^[0-9]* \(.\)/\1/' -e 's/\( 0\)* *$//') ;;
+    texts) now=$(printf '%s\n' "$now" | sed -e 's/^[0-9]* \(.\)/\1/' -e 's/ *$//') ;;
+    esac
+}
+fail() {
+    printf '%s\n' "$1" >&2
+    failed=$((failed + 1))
+}
+# back KIND FOUND WANTED CAGET-OPTION PV CAPUT-ARGUMENTS...
+back() {
+    kind=$1 found=$2 wanted=$3 option=$4 pv=$5
+    shift 5
+    current || { fail "$pv can't be read"; return; }
+    if [ "$now" = "$wanted" ]; then
+        printf '%s\n' "$pv has the value $wanted already"
+    elif [ "$now" != "$found" ]; then
+        printf '%s\n' "$pv is left as it is: it has the value $now, no longer $found" >&2
+        left=$((left + 1))
+    elif [ -z "$write" ]; then
+        printf '%s\n' "$pv: $now -> $wanted"
+    else
+        caput -c -w 5 "$@" >/dev/null || { fail "$pv could not be written"; return; }
+        current || { fail "$pv can't be read back"; return; }
+        [ "$now" = "$wanted" ] || { fail "$pv has the value $now after the put, not $wanted"; return; }
+        printf '%s\n' "$pv: $found -> $wanted done"
+    fi
+}"#;
+
+/// The end of the script.
+const END: &str = r#"[ "$left" = 0 ] || echo "$left left as they are: changed since" >&2
+[ "$failed" = 0 ] || echo "$failed failed" >&2
+[ "$failed" = 0 ]"#;
+
+/// Writes the script. Returns the fields that it does not put back.
+pub fn write(out: &mut Out, plan: &Plan, what: &str, zone: &Zone) -> io::Result<Vec<LeftOut>> {
+    line!(out, "#!/bin/sh")?;
+    line!(out, "# Puts back what was written {what}. Made by: iocreplay undo")?;
+    line!(out, "# Writes to a PV only if it still has the value that was written. Needs caput and caget of EPICS Base.")?;
+    FUNCTIONS.lines().try_for_each(|text| line!(out, "{text}"))?;
+    let mut left_out = Vec::new();
+    for undo in &plan.fields {
+        line!(out)?;
+        one(out, undo, zone, &mut left_out)?;
+    }
+    line!(out)?;
+    END.lines().try_for_each(|text| line!(out, "{text}"))?;
+    Ok(left_out)
+}
+
+fn one(out: &mut Out, undo: &Undo, zone: &Zone, left_out: &mut Vec<LeftOut>) -> io::Result<()> {
+    let Undo { setting, first, last, .. } = undo;
+    let about = |put: &PutLine| format!("{} {}: {}", zone.format(put.time, 3), who(put), change(put));
+    line!(
+        out,
+        "# {} of {}",
+        setting.pv,
+        if setting.ioc.is_empty() { "an unknown IOC" } else { &setting.ioc }
+    )?;
+    line!(out, "# {}", about(first))?;
+    match undo.count {
+        0 | 1 => {}
+        2 => line!(out, "# {}", about(last))?,
+        count => {
+            line!(out, "# ... {} more puts", count - 2)?;
+            line!(out, "# {}", about(last))?;
+        }
+    }
+    if let Some(before) = &undo.before {
+        line!(out, "# earlier puts are not undone: {} came between", about(before))?;
+    }
+    if let Some(doubt) = &undo.doubt {
+        line!(out, "# {}", doubt)?;
+    }
+    match undo.obstacle.clone().map_or_else(|| command(undo).map_err(str::to_owned), Err) {
+        Ok(command) => line!(out, "{command}"),
+        Err(reason) => {
+            line!(out, "# not put back: {}", reason)?;
+            left_out.push(LeftOut { pv: setting.pv.clone(), reason });
+            Ok(())
+        }
+    }
+}
+
+/// The command that puts it back.
+fn command(undo: &Undo) -> Result<String, &'static str> {
+    let setting = &undo.setting;
+    check_name(&setting.pv)?;
+    let found = setting.only_if.as_ref().unwrap_or(&Value::Unknown);
+    let long = |value: &Value| matches!(value, Value::Text(text) if text.len() > MAX_TEXT);
+    let by_type = setting.field == "VAL" && matches!(setting.rtype.as_str(), "lsi" | "lso" | "printf");
+    let is_long_text = by_type || long(&setting.value) || long(found);
+    let target = Target { pv: &setting.pv, dbf: setting.dbf, is_long_text };
+    let put = arguments(target, &setting.value)?;
+    let name = if is_long_text { long_name(&setting.pv) } else { setting.pv.clone() };
+    let (kind, option, found) = shown(found, target)?;
+    let (_, _, wanted) = shown(&setting.value, target)?;
+    let words = ["back", kind, &found, &wanted, option, &name].map(str::to_owned);
+    Ok(shell::words(words.into_iter().chain(put)))
+}
+
+/// A value as `caget -t` shows it: whether it is `one` or an array of `numbers` or `texts`, the option that it needs,
+/// and its text.
+fn shown(value: &Value, target: Target) -> Result<(&'static str, &'static str, String), &'static str> {
+    let is_enum = matches!(target.dbf, None | Some(Dbf::Enum | Dbf::Menu | Dbf::Device));
+    Ok(match value {
+        Value::Unknown => return Err("its value is not known"),
+        Value::Text(text) if target.is_long_text => ("one", "-S", printed(text)),
+        Value::Text(text) if target.dbf.is_none() || !is_enum => ("one", "", printed(text)),
+        Value::Text(_) => return Err("a text is no number of a state"),
+        // Channel Access has no 64-bit integers; as text they keep all digits
+        Value::Int(number) if matches!(target.dbf, Some(Dbf::Int64 | Dbf::UInt64)) => {
+            ("one", "-s", number.to_string())
+        }
+        Value::UInt(number) => ("one", "-s", number.to_string()),
+        Value::Int(number) if is_enum => ("one", "-n", number.to_string()),
+        Value::Int(number) if matches!(target.dbf, Some(Dbf::Char | Dbf::UChar)) => {
+            ("one", "", (*number as i8).to_string())
+        }
+        Value::Int(number) => ("one", "", number.to_string()),
+        Value::Float(number) => ("one", "-g17", general(f64::from(*number), 17)),
+        Value::Double(number) => ("one", "-g17", general(*number, 17)),
+        Value::Array(array) => of_array(array)?,
+    })
+}
+
+fn of_array(array: &Array) -> Result<(&'static str, &'static str, String), &'static str> {
+    let wide = matches!(array.dbf, Dbf::Int64 | Dbf::UInt64);
+    let mut text = String::new();
+    for element in elements(array) {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        match &element {
+            Value::Text(bytes) => text.push_str(&printed(bytes)),
+            Value::Float(number) => text.push_str(&general(f64::from(*number), 17)),
+            Value::Double(number) => text.push_str(&general(*number, 17)),
+            Value::Int(number) if matches!(array.dbf, Dbf::Char | Dbf::UChar) => {
+                let _ = write!(text, "{}", *number as i8);
+            }
+            number => value::push_text(&mut text, number),
+        }
+    }
+    if array.dbf == Dbf::String {
+        return Ok(("texts", "", text.trim_end_matches(' ').to_owned()));
+    }
+    // zeros at the end don't count
+    while let Some(shorter) = text.strip_suffix(" 0") {
+        text.truncate(shorter.len());
+    }
+    let text = if text.is_empty() { "0".to_owned() } else { text };
+    Ok(("numbers", if wide { "-s" } else { "-g17" }, text))
+}
+
+/// A text as Base's tools print it (epicsString.c).
+fn printed(text: &[u8]) -> String {
+    let mut printed = String::new();
+    for byte in text {
+        match byte {
+            0x07 => printed.push_str("\\a"),
+            0x08 => printed.push_str("\\b"),
+            0x0c => printed.push_str("\\f"),
+            b'\n' => printed.push_str("\\n"),
+            b'\r' => printed.push_str("\\r"),
+            b'\t' => printed.push_str("\\t"),
+            0x0b => printed.push_str("\\v"),
+            b'\\' => printed.push_str("\\\\"),
+            b'\'' => printed.push_str("\\'"),
+            b'"' => printed.push_str("\\\""),
+            0x20..=0x7e => printed.push(char::from(*byte)),
+            _ => drop(write!(printed, "\\x{byte:02x}")),
+        }
+    }
+    printed
+}

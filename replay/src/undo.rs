@@ -1,0 +1,254 @@
+//! What would put back the values that puts have overwritten.
+//!
+//! Of each field, the latest uninterrupted series of selected puts is undone: those after the last put of somebody else.
+//! The value before the series is put back, if it is known whole, if the value that the series left is known, and if
+//! nothing else is known to have changed the field since.
+
+use crate::filter::Filter;
+use crate::logs::Logs;
+use crate::model::putlog::PutLine;
+use crate::model::setting::Setting;
+use crate::model::state::FieldState;
+use crate::model::to_setting::setting;
+use crate::model::value::{long_text, same};
+use crate::states;
+use crate::values::Entry;
+use iocrec_log::event::{Dbf, Value};
+use std::collections::HashMap;
+
+/// Fields whose puts are remembered; a bound for hostile logs.
+const MAX_FIELDS: usize = 100_000;
+
+/// Fields that start something when they are written: a second put undoes nothing. Those of EPICS Base's records, and of
+/// the motor, busy, scaler and sscan records.
+const COMMANDS: [&str; 18] = [
+    "PROC", "RES", "CMD", "STOP", "STUP", "SYNC", "JOGF", "JOGR", "HOMF", "HOMR", "TWF", "TWR", "EXSC",
+    "CMND", "CNT", "RLV", "PAUS", "ABRT",
+];
+
+/// Host, IOC, record, field.
+type Name = [String; 4];
+
+/// The latest series of selected puts to a field.
+struct Series {
+    first: PutLine,
+    last: PutLine,
+    count: u64,
+    /// The put of somebody else before the series, but after earlier selected puts.
+    before: Option<PutLine>,
+    /// The put of somebody else after it.
+    after: Option<PutLine>,
+}
+
+/// A field that was written.
+pub struct Undo {
+    /// The value before, and the value that must still be there.
+    pub setting: Setting,
+    /// The first put of the series.
+    pub first: PutLine,
+    /// The last put of the series.
+    pub last: PutLine,
+    /// Number of puts in the series.
+    pub count: u64,
+    /// A put of somebody else before the series: earlier puts are not undone.
+    pub before: Option<PutLine>,
+    /// Why it can't be undone; `None` if it can.
+    pub obstacle: Option<String>,
+    /// Why the field may no longer have the value that the series left.
+    pub doubt: Option<String>,
+}
+
+/// All fields that selected puts wrote.
+#[derive(Default)]
+pub struct Plan {
+    /// The fields, those of the latest put first.
+    pub fields: Vec<Undo>,
+    /// Selected puts that were refused: there is nothing to undo.
+    pub refused: u64,
+    /// Selected puts that acknowledged alarms: they can't be undone.
+    pub acknowledgements: u64,
+    /// Fields that selected puts left as they were.
+    pub unchanged: u64,
+    /// Selected puts whose record or field is not known.
+    pub unnamed: u64,
+    /// Whether there were more fields than are held.
+    pub full: bool,
+}
+
+/// Finds what would undo the puts that the filter selects.
+pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
+    let mut plan = Plan::default();
+    let mut all: HashMap<Name, Series> = HashMap::new();
+    // puts of others, and later ones, may have changed the fields again
+    let wider = Filter { until: None, user: None, client: None, ..filter.clone() };
+    for put in logs.puts(&wider) {
+        take(&mut plan, &mut all, put, filter);
+    }
+    if all.is_empty() {
+        return plan;
+    }
+    let fields = Filter { since: None, ..wider };
+    let mut now: HashMap<Name, FieldState> = HashMap::new();
+    for field in states::at(&logs.without_notices(), &fields, i64::MAX).fields(&fields) {
+        now.insert(name_of(&field), field);
+    }
+    let before = values_before(logs, &fields, &all);
+    for (name, series) in all {
+        let (now, before) = (now.remove(&name), before.get(&name));
+        match judge(&name, series, now, before) {
+            Some(undo) => plan.fields.push(undo),
+            None => plan.unchanged += 1,
+        }
+    }
+    plan.fields.sort_by(|a, b| (b.last.time, &a.setting.pv).cmp(&(a.last.time, &b.setting.pv)));
+    plan
+}
+
+/// Takes the next put.
+fn take(plan: &mut Plan, all: &mut HashMap<Name, Series>, put: PutLine, filter: &Filter) {
+    let selected = filter.put(&put);
+    let refused = put.status != "ok" && put.status != "unknown";
+    if put.acknowledges.is_some() || refused {
+        if selected {
+            plan.acknowledgements += u64::from(put.acknowledges.is_some() && !refused);
+            plan.refused += u64::from(refused);
+        }
+        return;
+    }
+    let (Some(record), Some(field)) = (put.record.clone(), put.field.clone()) else {
+        plan.unnamed += u64::from(selected);
+        return;
+    };
+    let name = [put.host.clone().unwrap_or_default(), put.ioc.clone().unwrap_or_default(), record, field];
+    let held = all.len();
+    match all.get_mut(&name) {
+        Some(series) if !selected => series.after = Some(put),
+        Some(series) if series.after.is_none() => {
+            series.count += 1;
+            series.last = put;
+        }
+        Some(series) => {
+            let before = series.after.take();
+            *series = Series { first: put.clone(), last: put, count: 1, before, after: None };
+        }
+        None if !selected => {}
+        None if held >= MAX_FIELDS => plan.full = true,
+        None => {
+            all.insert(name, Series { first: put.clone(), last: put, count: 1, before: None, after: None });
+        }
+    }
+}
+
+fn name_of(field: &FieldState) -> Name {
+    let (process, record, name) = &field.key;
+    [process.host.to_string(), process.ioc.to_string(), record.to_string(), name.to_string()]
+}
+
+/// Whole values of fields directly before their series, for those whose first put does not show it.
+fn values_before(logs: &Logs, filter: &Filter, all: &HashMap<Name, Series>) -> HashMap<Name, Value> {
+    let lacks = |series: &Series| series.first.old_cut != Some(false);
+    let wanted: HashMap<&Name, i64> = all
+        .iter()
+        .filter(|(_, series)| lacks(series))
+        .map(|(name, series)| (name, series.first.time))
+        .collect();
+    let mut before: HashMap<Name, Value> = HashMap::new();
+    let Some(last) = wanted.values().max().copied() else { return before };
+    let logs = logs.without_notices();
+    for entry in logs.history(&filter.until(last)) {
+        let Entry::Value(line) = entry else { continue };
+        if let Some(unseen) = &line.unseen {
+            // until the next value, nothing is certain
+            before.retain(|name, _| wanted.get(name).is_some_and(|time| *time <= unseen.since));
+            continue;
+        }
+        let name =
+            [line.host.to_string(), line.ioc.to_string(), line.record.to_string(), line.field.to_string()];
+        if wanted.get(&name).is_none_or(|time| line.time >= *time) {
+            continue;
+        }
+        let agrees = before.get(&name).is_some_and(|known| same(known, &line.value) == Some(true));
+        match line.cut {
+            Some(false) if !line.inexact => drop(before.insert(name, line.value)),
+            Some(true) if agrees => {}
+            _ => drop(before.remove(&name)),
+        }
+    }
+    // what the put itself found may be another value
+    before.retain(|name, value| {
+        all.get(name).is_some_and(|series| same(value, &series.first.old) != Some(false))
+    });
+    before
+}
+
+/// What would undo a series; `None` if it left the field as it was.
+fn judge(name: &Name, series: Series, now: Option<FieldState>, before: Option<&Value>) -> Option<Undo> {
+    let [host, ioc, record, field] = name;
+    let mut setting = match &now {
+        Some(now) => setting(now),
+        None => Setting { host: host.clone(), ioc: ioc.clone(), ..Setting::default() },
+    };
+    (setting.record, setting.field) = (record.clone(), field.clone());
+    setting.pv = if field == "VAL" { record.clone() } else { format!("{record}.{field}") };
+    let Series { first, last, count, before: foreign, after } = series;
+    let old = match first.old_cut {
+        Some(false) => Some(&first.old),
+        _ => before,
+    };
+    let (old, new) =
+        (as_field(old.cloned().unwrap_or(Value::Unknown), &setting), as_field(last.new.clone(), &setting));
+    if same(&old, &new) == Some(true) && after.is_none() {
+        return None;
+    }
+    let obstacle = obstacle(field, &old, &new, &last, after.as_ref(), now.as_ref());
+    let doubt = now.as_ref().and_then(|now| now.doubt.clone());
+    setting.cut = Some(false);
+    setting.text = first.old_text.clone();
+    (setting.value, setting.only_if) = (old, Some(new));
+    Some(Undo { setting, first, last, count, before: foreign, obstacle, doubt })
+}
+
+fn obstacle(
+    field: &str,
+    old: &Value,
+    new: &Value,
+    last: &PutLine,
+    after: Option<&PutLine>,
+    now: Option<&FieldState>,
+) -> Option<String> {
+    if COMMANDS.contains(&field) {
+        return Some("writing to this field is a command, not a setting".to_owned());
+    }
+    if let Some(after) = after {
+        let user = after.user.as_deref().unwrap_or("somebody else");
+        return Some(format!("{user} wrote to it later"));
+    }
+    let changed = now.is_some_and(|now| {
+        let read_after = now.seen.as_ref().is_some_and(|seen| seen.line.time >= last.time);
+        read_after && now.is_certain() && same(now.value(), new) == Some(false)
+    });
+    if changed {
+        return Some("it has changed again since".to_owned());
+    }
+    let text = match (old, new) {
+        (Value::Unknown, _) => "its value before the put is not known, or not all of it",
+        (_, Value::Unknown) => "its value after the put is not known",
+        _ if last.new_cut != Some(false) => "only a part of its value after the put is known",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// A value in the form of the field: characters of a text are a text.
+fn as_field(value: Value, setting: &Setting) -> Value {
+    match is_text(setting) {
+        true => long_text(&value),
+        false => value,
+    }
+}
+
+/// Whether the field is a text, which a client may have written as characters.
+fn is_text(setting: &Setting) -> bool {
+    let long = setting.field == "VAL" && matches!(setting.rtype.as_str(), "lsi" | "lso" | "printf");
+    long || setting.dbf.is_some_and(|dbf| dbf == Dbf::String || dbf.is_link())
+}

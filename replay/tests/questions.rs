@@ -1,0 +1,469 @@
+//! Questions to a log: alarms, `why` by way of links, the last minute of an IOC, clients.
+
+mod common;
+
+use common::{ca_put, complete, iocreplay, outcome, process, put, run, write_events, MS, SECOND};
+use iocrec_log::event::*;
+use serde_json::Value as Json;
+use std::path::Path;
+use tempfile::TempDir;
+
+const CLIENT: u32 = 1;
+const SCAN: u32 = 3;
+const CA_LINK: u32 = 6;
+
+const SP: u32 = 1;
+const CALC: u32 = 2;
+const SLOW: u32 = 3;
+const FAR: u32 = 4;
+/// Follows T:SP by a CP link.
+const RB: u32 = 11;
+/// Follows T:SP and T:OTHER.
+const TWO: u32 = 12;
+const OTHER: u32 = 13;
+/// Follow each other.
+const ONE_WAY: u32 = 14;
+const OTHER_WAY: u32 = 15;
+
+const INPA: u32 = 21;
+const INPB: u32 = 22;
+
+const HIHI: (u16, u16) = (2, 3);
+const NO_ALARM: (u16, u16) = (0, 0);
+
+/// A story, told event by event.
+#[derive(Default)]
+struct Story(Vec<(u64, Fact)>);
+
+impl Story {
+    /// The definitions that it needs beside the common ones.
+    fn new() -> Story {
+        let mut story = Story::default();
+        let thread = Thread { id: CA_LINK, ioc: 1, tid: 1006, name: "dbCaLink".into(), stack: 1 << 40 };
+        story.tell(0, Fact::Thread(thread));
+        for (id, name) in
+            [(RB, "T:RB"), (TWO, "T:TWO"), (OTHER, "T:OTHER"), (ONE_WAY, "T:L1"), (OTHER_WAY, "T:L2")]
+        {
+            let (name, rtype) = (name.into(), "calc".into());
+            story.tell(0, Fact::Record(Record { id, ioc: 1, address: 4096, name, rtype }));
+        }
+        for (id, name) in [(INPA, "INPA"), (INPB, "INPB")] {
+            let (rtype, name, dbf) = ("calc".into(), name.into(), Dbf::InLink);
+            story.tell(0, Fact::Field(Field { id, ioc: 1, rtype, name, dbf, menu: None }));
+        }
+        story
+    }
+
+    fn tell(&mut self, time: u64, fact: Fact) {
+        self.0.push((time, fact));
+    }
+
+    /// alice puts a value to a record, which processes.
+    fn put(&mut self, time: u64, record: u32, old: f64, v: f64) {
+        self.tell(time, ca_put(1, 1, false, 1, v));
+        self.tell(time + 1000, put(PutKind::PutField, CLIENT, -1000, 1, (record, 1), old, v));
+        self.tell(time + 2000, put(PutKind::Put, CLIENT, -1200, 0, (record, 1), old, v));
+        self.tell(time + 3000, process(CLIENT, -1200, 0, record));
+        self.completes(time + 4000, CLIENT, record, v, NO_ALARM);
+    }
+
+    /// A record is processed on its own.
+    fn scan(&mut self, time: u64, record: u32, v: f64, alarm: (u16, u16)) {
+        self.tell(time, process(SCAN, -100, 2, record));
+        self.completes(time + 1000, SCAN, record, v, alarm);
+    }
+
+    /// A record is processed for a CP link.
+    fn follow(&mut self, time: u64, record: u32, v: f64, alarm: (u16, u16)) {
+        self.tell(time, process(CA_LINK, -100, 0, record));
+        self.completes(time + 1000, CA_LINK, record, v, alarm);
+    }
+
+    fn completes(&mut self, time: u64, thread: u32, record: u32, v: f64, (severity, status): (u16, u16)) {
+        let sp = if thread == CLIENT { -1300 } else { -200 };
+        let Fact::Complete(fact) = complete(thread, sp, record, v, severity) else { unreachable!() };
+        self.tell(time, Fact::Complete(Complete { status, ..fact }));
+    }
+
+    /// The recorder notes a record's CP links.
+    fn links(&mut self, time: u64, record: u32, links: &[(u32, &str)]) {
+        for (field, source) in links {
+            let value = Value::Text(format!("{source} CP NMS").into_bytes());
+            self.tell(time, Fact::FieldValue(FieldValue { record, field: *field, value }));
+        }
+    }
+
+    fn loses(&mut self, since: u64, time: u64) {
+        let cause = "ring buffer full".to_owned();
+        self.tell(time, Fact::Loss(Loss { source: LossSource::Hits, count: 17, since, cause }));
+    }
+
+    fn write(mut self, directory: &Path) {
+        self.0.sort_by_key(|(time, _)| *time);
+        write_events(&directory.join("log"), "box1", 7, self.0);
+    }
+
+    fn written(self) -> TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        self.write(directory.path());
+        directory
+    }
+}
+
+/// alice puts T:SP up and down, which T:RB follows; T:CALC flaps; T:SLOW begins and does not complete; the IOC is
+/// killed at 30 s; the other IOC lives for a second longer.
+fn plant() -> TempDir {
+    let mut story = Story::new();
+    story.scan(1500 * MS, RB, 10.0, NO_ALARM);
+    story.put(2 * SECOND, SP, 1.0, 2.0);
+    story.follow(2 * SECOND + MS, RB, 20.0, HIHI);
+    story.links(2 * SECOND + 20 * MS, RB, &[(INPA, "T:SP")]);
+    let acknowledge = CaPut {
+        circuit: 1,
+        channel: 1,
+        notify: false,
+        dbr: 36,
+        count: 1,
+        ioid: 9,
+        length: 8,
+        payload: vec![0, 2, 0, 0, 0, 0, 0, 0],
+    };
+    story.tell(3 * SECOND, Fact::CaPut(acknowledge));
+    story.put(5 * SECOND, SP, 2.0, 1.0);
+    story.follow(5 * SECOND + MS, RB, 10.0, NO_ALARM);
+    for n in 0..50 {
+        let alarm = if n % 2 == 1 { HIHI } else { NO_ALARM };
+        story.scan(10 * SECOND + n * 100 * MS, CALC, n as f64, alarm);
+    }
+    story.scan(18 * SECOND, SLOW, 1.0, NO_ALARM);
+    story.loses(19 * SECOND, 20 * SECOND);
+    story.scan(21 * SECOND, SLOW, 2.0, HIHI);
+    story.tell(29 * SECOND + 500 * MS, process(CLIENT, -1200, 0, SLOW));
+    story.tell(30 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "killed by SIGKILL".into() }));
+    story.tell(31 * SECOND, process(2, -1200, 0, FAR));
+    story.tell(31 * SECOND + 1000, complete(2, -1300, FAR, 2.0, 0));
+    story.written()
+}
+
+fn works(directory: &Path, arguments: &[&str]) -> String {
+    let (code, out, err) = run(directory, arguments);
+    assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}: {out}");
+    out
+}
+
+fn rows(directory: &Path, arguments: &[&str]) -> Vec<Json> {
+    let (code, out, err) = run(directory, arguments);
+    assert_eq!(code, 0, "{arguments:?}: {err}");
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The values of these keys, as text.
+fn keys(row: &Json, keys: &[&str]) -> String {
+    keys.iter().map(|key| row[*key].to_string()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn alarms_with_their_causes() {
+    let directory = plant();
+    let here = directory.path();
+    let rows = rows(here, &["alarms", "log", "--utc", "--format", "jsonl"]);
+    let told: Vec<String> = rows
+        .iter()
+        .map(|row| keys(row, &["record", "what", "from_severity", "severity", "lasted_s", "until"]))
+        .collect();
+    let expected = [
+        r#""T:RB" "change" "NO_ALARM" "MAJOR" 3.0 "left""#,
+        r#""T:SP" "acknowledged" "NO_ALARM" "NO_ALARM" null null"#,
+        r#""T:RB" "change" "MAJOR" "NO_ALARM" null null"#,
+        r#""T:CALC" "change" "NO_ALARM" "MAJOR" 0.1 "left""#,
+        r#""T:CALC" "change" "MAJOR" "NO_ALARM" null null"#,
+        r#""T:CALC" "change" "NO_ALARM" "MAJOR" 0.1 "left""#,
+        r#""T:CALC" "change" "MAJOR" "NO_ALARM" null null"#,
+        r#""T:CALC" "flapping" "NO_ALARM" "MAJOR" 4.4 null"#,
+        r#""T:SLOW" "change" "NO_ALARM" "MAJOR" 8.999999 "ioc_end""#,
+        r#""T:CALC" "still" null "MAJOR" 15.099999 "ioc_end""#,
+        r#""T:SLOW" "still" null "MAJOR" 8.999999 "ioc_end""#,
+    ];
+    assert_eq!(told, expected);
+    // The put that T:RB followed, by whom.
+    let cause = keys(&rows[0], &["cause", "user", "client_host", "through", "status", "value"]);
+    assert_eq!(
+        cause,
+        r#""ca_write T:SP 1 -> 2 by alice@console3 10.0.0.5:41001" "alice" "console3" ["T:RB"] "HIHI" 20.0"#
+    );
+    assert_eq!((&rows[1]["user"], &rows[3]["cause"]), (&"alice".into(), &"scan .1 second".into()));
+    assert_eq!(
+        (&rows[7]["changes"], &rows[8]["gap"]),
+        (&45.into(), &"17 hits lost: ring buffer full".into())
+    );
+    assert_eq!(rows[3]["gap"], Json::Null, "nothing was lost then");
+
+    let text = works(here, &["alarms", "log", "--utc"]);
+    for part in [
+        "T:RB                  NO_ALARM -> MAJOR HIHI        = 20          demo        3.000 s     ca_write T:SP 1 -> 2 \
+         by alice@console3 10.0.0.5:41001, by CP link of T:RB",
+        "acknowledged alarm (severity MAJOR)",
+        "flaps: 45 changes, 23 alarms in 4.400 s; the last is MAJOR HIHI",
+        "9.000 s, IOC ended",
+        "not all before it was recorded (17 hits lost",
+        "at the end                        T:SLOW                was, when its IOC ended, MAJOR HIHI = 2",
+        "no acknowledgement in the log",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
+#[test]
+fn alarms_can_be_chosen() {
+    let directory = plant();
+    let here = directory.path();
+    let count = |arguments: &[&str]| {
+        let all = [&["alarms", "log", "--utc", "--format", "csv"], arguments].concat();
+        works(here, &all).lines().count() - 1
+    };
+    assert_eq!(count(&["--all", "--pv", "T:CALC"]), 49 + 1, "each change, and that it lasts");
+    assert_eq!(count(&["--pv", "T:RB"]), 2);
+    assert_eq!(count(&["--user", "alice"]), 3, "what alice caused and acknowledged");
+    assert_eq!(count(&["--exclude", "T:CALC", "--until", "2026-09-21T14:13:25Z"]), 3, "one, a still, an ack");
+    assert_eq!(
+        count(&["--severity", "INVALID"]),
+        2,
+        "what may have been worse: flapping, an acknowledgement"
+    );
+    let (code, _, err) = run(here, &["alarms", "log", "--severity", "BAD"]);
+    assert_eq!((code, err.contains("choose MINOR, MAJOR or INVALID")), (2, true), "{err}");
+    let (code, out, err) = run(here, &["alarms", "log", "--pv", "T:SPP"]);
+    assert_eq!((code, out.as_str()), (0, ""));
+    assert!(err.contains("no PV or record matches 'T:SPP'; did you mean T:SP"), "{err}");
+}
+
+#[test]
+fn why_follows_cp_links() {
+    let directory = plant();
+    let here = directory.path();
+    let text = works(here, &["why", "T:RB", "log", "--utc"]);
+    for part in [
+        "T:RB changed from 20 to 10 at 2026-09-21T14:13:25.001",
+        "Cause: CP link T:RB.INPA from T:SP\n",
+        "Begun by: ca_write T:SP 2 -> 1 by alice@console3 10.0.0.5:41001\n",
+        "T:RB.INPA follows T:SP, which changed 996 µs before\n",
+        "T:SP changed from 2 to 1 at 2026-09-21T14:13:25.000",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    let json: Json = serde_json::from_str(&works(here, &["why", "T:RB", "log", "--json"])).unwrap();
+    assert_eq!((&json["by"], &json["cause"]), (&Json::Null, &"CP link T:RB.INPA from T:SP".into()));
+    let link = &json["links"][0];
+    assert_eq!(keys(link, &["link", "source", "before_s", "prompt"]), r#""T:RB.INPA" "T:SP" 0.000996 true"#);
+    assert_eq!(link["change"]["user"], "alice");
+}
+
+#[test]
+fn why_of_an_alarm() {
+    let directory = plant();
+    let here = directory.path();
+    let text = works(here, &["why", "T:RB", "log", "--utc", "--alarm", "--at", "2026-09-21T14:13:24Z"]);
+    assert!(
+        text.starts_with("T:RB went from NO_ALARM to MAJOR HIHI, value 20, at 2026-09-21T14:13:22"),
+        "{text}"
+    );
+    assert!(text.contains("Begun by: ca_write T:SP 1 -> 2 by alice"), "{text}");
+    let text = works(here, &["why", "T:SLOW", "log", "--utc", "--alarm"]);
+    assert!(text.contains("since then not all was recorded: 17 hits or events lost"), "{text}");
+    let text = works(here, &["why", "T:SP", "log", "--utc", "--alarm"]);
+    assert!(
+        text.starts_with("The alarm of T:SP did not change in these logs (processed 2 times, NO_ALARM)"),
+        "{text}"
+    );
+    let json: Json =
+        serde_json::from_str(&works(here, &["why", "T:RB", "log", "--json", "--alarm"])).unwrap();
+    assert_eq!((&json["asked"], &json["from_alarm"]["severity"]), (&"alarm".into(), &"MAJOR".into()));
+    assert_eq!(json["to_alarm"]["status"], "NO_ALARM");
+}
+
+/// Several links are several causes: none is picked.
+#[test]
+fn why_with_several_links() {
+    let mut story = Story::new();
+    story.scan(SECOND, OTHER, 1.0, NO_ALARM);
+    story.scan(2 * SECOND, OTHER, 2.0, NO_ALARM);
+    story.follow(2 * SECOND + MS, TWO, 3.0, NO_ALARM);
+    story.put(14 * SECOND, SP, 1.0, 2.0);
+    story.follow(14 * SECOND + MS, TWO, 4.0, NO_ALARM);
+    story.links(14 * SECOND + 20 * MS, TWO, &[(INPA, "T:OTHER"), (INPB, "T:SP")]);
+    let directory = story.written();
+    let text = works(directory.path(), &["why", "T:TWO", "log", "--utc"]);
+    for part in [
+        "Cause: CP link, source not known\n",
+        "It may have been any of these CP links, the latest change first:\n\
+         T:TWO.INPB follows T:SP, which changed 996 µs before\n\
+         T:TWO.INPA follows T:OTHER, which last changed 12.001 s before: too early for a CP link\n",
+        "T:OTHER changed from 1 to 2",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(!text.contains("Begun by"), "{text}");
+}
+
+#[test]
+fn why_of_records_that_feed_each_other() {
+    let mut story = Story::new();
+    story.scan(SECOND, ONE_WAY, 0.0, NO_ALARM);
+    for n in 1..20 {
+        let at = SECOND + n * MS;
+        story.follow(at, OTHER_WAY, n as f64, NO_ALARM);
+        story.follow(at + 500_000, ONE_WAY, n as f64, NO_ALARM);
+    }
+    story.links(2 * SECOND, ONE_WAY, &[(INPA, "T:L2")]);
+    story.links(2 * SECOND, OTHER_WAY, &[(INPA, "T:L1")]);
+    let directory = story.written();
+    let text = works(directory.path(), &["why", "T:L1", "log", "--utc"]);
+    assert!(text.contains("T:L1.INPA follows T:L2, which changed 499 µs before\n"), "{text}");
+    assert!(text.contains("and follows it in turn: they feed each other\n"), "{text}");
+    assert!(!text.contains("Begun by") && text.lines().count() < 12, "{text}");
+}
+
+/// A scanned record's inputs are not in the log: what was put meanwhile is no cause.
+#[test]
+fn why_of_a_scanned_record() {
+    let mut story = Story::new();
+    story.scan(SECOND, CALC, 1.0, NO_ALARM);
+    story.scan(2 * SECOND, CALC, 1.0, NO_ALARM);
+    story.put(2 * SECOND + 400 * MS, SP, 1.0, 2.0);
+    story.scan(3 * SECOND, CALC, 2.0, NO_ALARM);
+    story.scan(4 * SECOND, CALC, 3.0, NO_ALARM);
+    let directory = story.written();
+    let here = directory.path();
+    let text = works(here, &["why", "T:CALC", "log", "--utc", "--at", "2026-09-21T14:13:23.5Z"]);
+    for part in [
+        "T:CALC changed from 1 to 2 ",
+        "Cause: scan .1 second\n",
+        "Its inputs are not known: ",
+        "Since it was last seen to process, 1.000 s before, these puts were made to demo:\n",
+        "T:SP 1 -> 2 by alice@console3 10.0.0.5:41001, 600.00 ms before (the same value)\n",
+        "Nothing in the log says whether one of them was its cause.\n",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    let text = works(here, &["why", "T:CALC", "log", "--utc"]);
+    assert!(
+        text.contains("No put to demo is recorded since it was last seen to process, 1.000 s before."),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_last_minute() {
+    let directory = plant();
+    let here = directory.path();
+    let (code, out, err) = run(here, &["last", "log", "--utc"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains("shows demo, pid 100, which ended or was recorded last; 1 other processes"),
+        "{err}"
+    );
+    for part in [
+        "IOC         demo on box1, pid 100: killed by SIGKILL at 2026-09-21T14:13:50.000+00:00\n",
+        "missing     14:13:39.000 to 14:13:40.000: 17 hits lost: ring buffer full\n",
+        "unfinished  14:13:49.500 T:SLOW: begun 500.00 ms before the end",
+        "puts        14:13:22.000 T:SP 1 -> 2  alice@console3 10.0.0.5:41001\n",
+        "2 records were in alarm at the end\n",
+        "clients     alice@console3 10.0.0.5:41001, 2 channels, 3 puts in this time\n",
+    ] {
+        assert!(out.contains(part), "{part} is not in\n{out}");
+    }
+    assert!(out.lines().count() <= 40 && out.lines().all(|line| line.chars().count() <= 100), "{out}");
+    let json: Json = serde_json::from_str(&works(here, &["last", "demo", "log", "--json", "--utc"])).unwrap();
+    assert_eq!(
+        keys(&json, &["ioc", "until", "how", "in_alarm", "end"]),
+        r#""demo" "ended" "killed by SIGKILL" 2 "2026-09-21T14:13:50.000000000+00:00""#
+    );
+    let scan =
+        json["threads"].as_array().unwrap().iter().find(|thread| thread["thread"] == "scan-0.1").unwrap();
+    assert_eq!(keys(scan, &["processed", "record"]), r#"53 "T:SLOW""#);
+
+    let out = works(here, &["last", "second", "log", "--utc"]);
+    assert!(out.starts_with("IOC         second on box1, pid 200: still ran when the log ends, at"), "{out}");
+    let out = works(here, &["last", "demo", "log", "--utc", "--until", "2026-09-21T14:13:23Z"]);
+    assert!(out.contains("until 2026-09-21T14:13:23.000+00:00, as asked for"), "{out}");
+    assert!(out.contains("1 record was in alarm at the end") && !out.contains("unfinished  14"), "{out}");
+    let (code, out, err) = run(here, &["last", "nobody", "log"]);
+    assert_eq!((code, out.as_str()), (0, ""));
+    assert!(err.contains("no IOC matches 'nobody'; these logs have demo, second"), "{err}");
+    let (code, _, err) = run(here, &["last", "log", "demo"]);
+    assert_eq!(code, 2, "{err}");
+}
+
+#[test]
+fn clients_and_what_they_did() {
+    let directory = tempfile::tempdir().unwrap();
+    common::write_log(&directory.path().join("log"), "box1", 7);
+    let here = directory.path();
+    let (code, out, err) = run(here, &["clients", "log", "--utc", "--format", "jsonl"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let rows: Vec<Json> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 2);
+    let alice = rows.iter().find(|row| row["user"] == "alice").unwrap();
+    assert_eq!(
+        keys(
+            alice,
+            &["client", "ioc", "client_host", "channels", "puts", "denied", "last_pv", "most_written"]
+        ),
+        r#""10.0.0.5:41001" "demo" "console3" 2 3 1 "T:CALC.A" [["T:SP",2],["T:CALC.A",1]]"#
+    );
+    assert_eq!(keys(alice, &["state", "channel_names"]), r#""open" ["T:CALC.A","T:SP"]"#);
+    let text = works(here, &["clients", "log", "--utc", "--user", "alice", "--channels"]);
+    assert!(text.contains("still connected at the end  2 channels, 3 puts, 1 denied"), "{text}");
+    assert!(text.contains("wrote T:SP 2x, T:CALC.A 1x; last T:CALC.A at 2026-09-21T14:13:22.100"), "{text}");
+    assert!(text.ends_with("    channels  T:CALC.A T:SP\n"), "{text}");
+    // Only puts of the time asked for.
+    let since =
+        ["clients", "log", "--utc", "--client", "10.0.0.5:41001", "--since", "2026-09-21T14:13:22.05Z"];
+    assert!(works(here, &since).contains("2 channels, 1 put, 1 denied"), "{}", works(here, &since));
+    let (code, out, err) = run(here, &["clients", "log", "--user", "nobody"]);
+    assert_eq!((code, out.as_str()), (0, ""));
+    assert!(err.contains("no user matches 'nobody'; these logs have alice, softioc"), "{err}");
+    let csv = works(here, &["clients", "log", "--format", "csv"]);
+    assert!(csv.starts_with("host,ioc,client,server,user,client_host,"), "{csv}");
+}
+
+/// A circuit that was closed and one that was never seen to be opened.
+#[test]
+fn clients_that_come_and_go() {
+    let mut story = Story::new();
+    let circuit = |id: u32, origin| {
+        Fact::Circuit(Circuit {
+            id,
+            client: Address { ip: 0x0a00_0007, port: 50_000 + id as u16 },
+            server: Address { ip: 0x0a00_0009, port: 5064 },
+            user: "visitor".into(),
+            host: String::new(),
+            minor: 13,
+            origin,
+        })
+    };
+    story.tell(2 * SECOND, circuit(8, Origin::Opened));
+    story.tell(2 * SECOND, circuit(9, Origin::Memory));
+    story.tell(3 * SECOND, Fact::CircuitEnd(8));
+    let directory = story.written();
+    let text = works(directory.path(), &["clients", "log", "--utc", "--user", "visitor"]);
+    let lines: Vec<&str> = text.lines().collect();
+    let came = lines.iter().find(|line| line.contains("50008")).unwrap();
+    let before = lines.iter().find(|line| line.contains("50009")).unwrap();
+    assert!(
+        came.contains("visitor@?")
+            && came.contains("from 2026-09-21T14:13:22.000+00:00 to 2026-09-21T14:13:23.000"),
+        "{came}"
+    );
+    assert!(before.contains("before 2026-09-21T14:13:22.000+00:00 still connected at the end"), "{before}");
+}
+
+/// The answers go to a pipe that closes, and to nobody.
+#[test]
+fn quiet_where_nobody_listens() {
+    let directory = plant();
+    let output =
+        iocreplay(["alarms", "log", "-o", "alarms.txt"]).current_dir(directory.path()).output().unwrap();
+    assert_eq!(outcome(output).0, 0);
+    assert!(std::fs::read_to_string(directory.path().join("alarms.txt")).unwrap().contains("T:RB"));
+}

@@ -1,0 +1,245 @@
+//! What the page says without its scripts, and what its data holds.
+
+use crate::common::{run, write_events, SECOND};
+use crate::story;
+use iocrec_log::event::*;
+use serde_json::Value;
+
+/// The text of a page between two tags with these ids or classes, without tags and with entities as letters.
+fn text(page: &str, from: &str, to: &str) -> String {
+    let (_, rest) = page.split_once(from).unwrap_or_else(|| panic!("{from} is not in the page"));
+    let (part, _) = rest.split_once(to).unwrap();
+    let mut text = String::new();
+    let mut inside = false;
+    for letter in format!("<{part}").chars() {
+        match letter {
+            '<' => inside = true,
+            '>' => inside = false,
+            letter if !inside => text.push(letter),
+            _ => {}
+        }
+    }
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words
+        .replace("&#60;", "<")
+        .replace("&#62;", ">")
+        .replace("&#34;", "\"")
+        .replace("&amp;", "&")
+        .replace("&#38;", "&")
+}
+
+fn data(page: &str) -> Value {
+    let (_, rest) = page.split_once(r#"id="data">"#).unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn the_head_says_what_ended_and_what_was_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = story::report(directory.path());
+    let verdict = text(&page, r#"class="verdict""#, "</p>");
+    assert_eq!(
+        verdict,
+        "demo was killed by SIGKILL at 14:13:45. In the 24 s before, as far back as the log goes: at least 65 puts by 3 users, \
+         at least 1 record went MAJOR, 1 INVALID, and an event processed L:A up to 2 000 times a second."
+    );
+    let missing = text(&page, r#"id="missing""#, "</ul>");
+    for part in [
+        "Not in this log 17 hits lost 14:13:23.0–14:13:24.0, ring buffer full; counts there are minima.",
+        "Tier perf only more may be lost under load than with tier ring: ring: kernel 4.19 is older than 5.8.",
+        "Who sent SIGKILL to demo: not in this log.",
+        "outcome unknown",
+        "Gaps demo, second: the log does not say from when to when they were recorded.",
+    ] {
+        assert!(missing.contains(part), "{part} in {missing}");
+    }
+    let moments = text(&page, r#"id="moments""#, "</ol>");
+    let order = [
+        "14:13:22.100⊘ denied T:CALC.A ← 9 alice",
+        "14:13:23.600⚑ “beam lost” mark",
+        "14:13:30.000■ T:CALC MAJOR NO_ALARM, 120 scan .1 second",
+        "14:13:40.0↻ L:A processed fast by an event from here on up to 2 000/s",
+        "14:13:44.000✎ T:SP 2 → 5 asked 7 alice",
+        "14:13:44.000◆ T:SP INVALID NO_ALARM, 5 same chain, +0.1 ms",
+        "14:13:45✕ demo was killed by SIGKILL pid 100",
+    ];
+    let places: Vec<Option<usize>> = order.iter().map(|part| moments.find(part)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} in {moments}");
+    let card = text(&page, r#"class="ioc rank3""#, "</article>");
+    assert!(card.contains("demo on box1 was killed by SIGKILL at 14:13:45"), "{card}");
+}
+
+#[test]
+fn a_log_in_which_nothing_is_missing_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut facts: Vec<(u64, Fact)> =
+        vec![(SECOND, Fact::Tier(TierChoice { tier: Tier::Ring, refused: vec![] }))];
+    for ioc in [1, 2] {
+        let attached = Attached { ioc, from: 0, since: 0, cause: String::new() };
+        facts.push((SECOND, Fact::Attached(attached)));
+    }
+    for n in 2..5 {
+        facts.push((n * SECOND, crate::common::process(3, -100, 2, 2)));
+        facts.push((n * SECOND + 1000, crate::common::complete(3, -200, 2, 1.0, 0)));
+    }
+    write_events(&directory.path().join("log"), "box1", 7, facts);
+    let (code, page, err) = run(directory.path(), &["report", "--utc", "log"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let verdict = text(&page, r#"class="verdict""#, "</p>");
+    assert_eq!(
+        verdict,
+        "No IOC ended, nothing is known to be lost, and no record was seen to go into alarm. In these 2.0 s: no puts from \
+         outside."
+    );
+    assert!(text(&page, r#"id="missing""#, "</div>").contains("Nothing is known to be missing"));
+    assert!(text(&page, r#"class="moments""#, "</section>").contains("None: no IOC ended"));
+}
+
+/// The verdict on a log of these facts.
+fn verdict(facts: Vec<(u64, Fact)>) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    write_events(&directory.path().join("log"), "box1", 7, facts);
+    let (_, page, _) = run(directory.path(), &["report", "--utc", "log"]);
+    text(&page, r#"class="verdict""#, "</p>")
+}
+
+fn scan(time: u64, severity: u16) -> [(u64, Fact); 2] {
+    let process = crate::common::process(3, -100, 2, 2);
+    [(time, process), (time + 1000, crate::common::complete(3, -200, 2, 1.0, severity))]
+}
+
+#[test]
+fn the_verdict_is_about_the_worst() {
+    let end = |time, ioc, how: &str| (time, Fact::IocEnd(IocEnd { ioc, how: how.into() }));
+    let first = scan(SECOND, 0);
+    let both = |one: &str, other: &str| {
+        verdict([first.to_vec(), vec![end(70 * SECOND, 1, one), end(90 * SECOND, 2, other)]].concat())
+    };
+    for (one, other, expected) in [
+        (
+            "exit status 0",
+            "killed by SIGSEGV",
+            "second was killed by SIGSEGV at 14:14:50. In the minute before: no puts",
+        ),
+        ("exit status 1", "exit status 0", "demo exited with status 1 at 14:14:30."),
+        ("exit status 0", "", "second ended (how is not known) at 14:14:50."),
+        ("", "", "demo ended (how is not known) at 14:14:30."),
+        ("killed by SIGTERM", "killed by SIGKILL", "demo was killed by SIGTERM at 14:14:30."),
+    ] {
+        let verdict = both(one, other);
+        assert!(verdict.starts_with(expected), "{verdict}");
+    }
+    let alarm = verdict([first, scan(3 * SECOND, 1), scan(4 * SECOND, 2), scan(5 * SECOND, 2)].concat());
+    assert_eq!(
+        alarm,
+        "No IOC ended; T:CALC went MAJOR NO_ALARM at 14:13:24.000. In the 3.0 s before, as far back as the log goes: no puts \
+         from outside and 1 record went MAJOR."
+    );
+    // A record that was in alarm when it was first seen did not go there.
+    let always = verdict([scan(SECOND, 2), scan(2 * SECOND, 2)].concat());
+    assert!(always.contains("no record was seen to go into alarm"), "{always}");
+}
+
+#[test]
+fn an_empty_log_gives_a_page_and_a_word() {
+    let directory = tempfile::tempdir().unwrap();
+    write_events(&directory.path().join("log"), "box1", 7, vec![]);
+    let (code, page, err) = run(directory.path(), &["report", "--utc", "log"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(page.contains("</html>") && err.lines().count() == 1, "{err}");
+}
+
+#[test]
+fn a_time_can_be_chosen() {
+    let directory = tempfile::tempdir().unwrap();
+    story::report(directory.path());
+    let until = ["report", "--utc", "log", "--until", "2026-09-21T14:13:31"];
+    let (code, page, _) = run(directory.path(), &until);
+    let verdict = text(&page, r#"class="verdict""#, "</p>");
+    assert!(code == 0 && verdict.starts_with("No IOC ended; 17 hits were lost in"), "{verdict}");
+}
+
+/// Text from a log is text: in the head it is escaped, in the data no `<` remains.
+#[test]
+fn hostile_texts_are_texts() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = story::report(directory.path());
+    let json = page.split_once(r#"id="data">"#).unwrap().1.split_once("</script>").unwrap().0;
+    assert!(!json.contains('<'));
+    assert!(!page.contains("<img") && !page.contains("<b>bold"), "it stands in the page as it is");
+    assert_eq!(page.matches("<script").count(), 4, "ours alone");
+    let data = data(&page);
+    let strings: Vec<&str> = data["strings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    for text in [story::USER, story::RECORD] {
+        assert!(strings.contains(&text), "{text} in {strings:?}");
+    }
+    assert!(page.lines().all(iocrec_log::escape::is_safe));
+}
+
+#[test]
+fn the_data_are_those_of_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = data(&story::report(directory.path()));
+    let (_, puts, _) = run(directory.path(), &["puts", "--utc", "--format", "jsonl", "log"]);
+    assert_eq!(data["puts"]["time"].as_array().unwrap().len(), puts.lines().count());
+    assert_eq!(data["puts"]["total"], puts.lines().count());
+    let plot = |name: &str| {
+        let of = |plot: &&Value| {
+            let record = plot["record"].as_u64().unwrap() as usize;
+            data["strings"][data["records"]["name"][record].as_u64().unwrap() as usize] == name
+        };
+        data["plots"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(of)
+            .unwrap_or_else(|| panic!("no plot of {name}"))
+            .clone()
+    };
+    let calc = plot("T:CALC");
+    assert_eq!(calc["time"].as_array().unwrap().len() as u64, story::VALUES + 1);
+    assert_eq!((&calc["thinned"], &calc["seen"]), (&false.into(), &(story::VALUES + 6).into()));
+    // The base is the first time, rounded down to a millisecond.
+    let base = data["base"].as_i64().unwrap() as f64;
+    assert_eq!(base + data["first"].as_f64().unwrap(), (crate::common::WALL / 1_000_000 + 1000) as f64);
+    let first = data["alarms"]["time"][0].as_f64().unwrap();
+    assert!((first - 0.15).abs() < 0.01, "{first}");
+}
+
+/// A page of a log with far too much of everything keeps its limits, and says what it leaves out.
+#[test]
+fn the_page_is_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut facts = Vec::new();
+    for n in 0..600_u64 {
+        let (id, name) = (100 + n as u32, format!("MANY:RECORD:NUMBER:{n}"));
+        facts.push((SECOND, Fact::Record(Record { id, ioc: 1, address: 1, name, rtype: "calc".into() })));
+    }
+    for n in 0..60_000_u64 {
+        let (t, id) = (SECOND + n * 1_000_000, 100 + (n % 600) as u32);
+        facts.push((t, crate::common::process(3, -100, 2, id)));
+        facts.push((
+            t + 1000,
+            crate::common::complete(3, -200, id, (n * n % 977) as f64, (n / 600 % 4) as u16),
+        ));
+        if n % 2 == 0 {
+            facts.push((t, crate::common::ca_put(1, 1, false, n as u32, n as f64)));
+        }
+    }
+    facts.sort_by_key(|(time, _)| *time);
+    write_events(&directory.path().join("log"), "box1", 7, facts);
+    let (code, page, err) = run(directory.path(), &["report", "--utc", "log"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(page.len() < 5 << 20, "{}", page.len());
+    let data = data(&page);
+    let count = |path: &str| data.pointer(path).unwrap().as_array().unwrap().len();
+    assert_eq!((count("/puts/time"), &data["puts"]["total"]), (20_000, &30_000.into()));
+    assert_eq!(count("/alarms/time"), 5000);
+    assert!(data["alarms"]["total"].as_u64().unwrap() > 50_000);
+    assert_eq!((count("/plots"), count("/chains")), (40, 300));
+    assert!(data["plots"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .all(|plot| plot["time"].as_array().unwrap().len() <= 1400));
+}

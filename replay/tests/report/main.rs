@@ -1,0 +1,11 @@
+//! The report: what its head says, what its data holds, and the page in a real browser.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../../../tests/rig/not_run.rs"]
+mod not_run;
+
+mod browser;
+mod chromium;
+mod head;
+mod story;

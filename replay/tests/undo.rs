@@ -1,0 +1,193 @@
+//! The script of `undo`: names, values and users that try to be commands stay what they are.
+
+mod common;
+
+use common::{run, write_events, MS, SECOND};
+use iocrec_log::event::*;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A put of a text to a record by a CA client's thread, its old value, and the value that the record has afterwards.
+fn put(time: u64, record: u32, old: &str, new: &str) -> Vec<(u64, Fact)> {
+    let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+    let (thread, field, dbf, count) = (1, Some(50 + record), Dbf::String, 1);
+    let outer = Put {
+        thread,
+        sp: -1000,
+        site: 1,
+        kind: PutKind::PutField,
+        record,
+        field,
+        dbf,
+        count,
+        requested: text(new),
+        old: Value::Unknown,
+    };
+    let inner = Put { sp: -1200, site: 0, kind: PutKind::Put, old: text(old), ..outer.clone() };
+    let (sp, site, value) = (-1200, 0, text(new));
+    let process = Process { thread, sp, site, record, active: false };
+    let complete = Complete { thread, sp: -1300, site, record, value, severity: 0, status: 0 };
+    vec![
+        (time, Fact::Put(outer)),
+        (time + 1000, Fact::Put(inner)),
+        (time + 2000, Fact::Process(process)),
+        (time + 3000, Fact::Complete(complete)),
+    ]
+}
+
+/// A log with a put to each of these records: name, old value, new value. Clients are called the same.
+fn write(directory: &Path, puts: &[(&str, &str, &str)]) {
+    let mut events = Vec::new();
+    let user = puts.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(" ");
+    events.push((
+        MS,
+        Fact::Circuit(Circuit {
+            id: 9,
+            client: Address { ip: 1, port: 1 },
+            server: Address { ip: 1, port: 5064 },
+            user: user.clone(),
+            host: user,
+            minor: 13,
+            origin: Origin::Opened,
+        }),
+    ));
+    events.push((MS, Fact::ServerThread(ServerThread { thread: 1, circuit: 9 })));
+    for (number, (name, old, new)) in (10..).zip(puts) {
+        let (id, ioc, rtype) = (number, 1, "stringout".to_owned());
+        events.push((
+            MS,
+            Fact::Record(Record { id, ioc, address: 1, name: (*name).into(), rtype: rtype.clone() }),
+        ));
+        let (id, name) = (50 + number, "VAL".to_owned());
+        events.push((MS, Fact::Field(Field { id, ioc, rtype, name, dbf: Dbf::String, menu: None })));
+        events.extend(put(SECOND + u64::from(number) * MS, number, old, new));
+    }
+    write_events(directory, "box1", 7, events);
+}
+
+/// Stand-ins for caget and caput that keep values in files and write down their arguments.
+const CAGET: &str = r#"#!/bin/sh
+for pv; do :; done
+cat "$STAND/$(printf %s "$pv" | cksum | tr -d ' ').now"
+"#;
+const CAPUT: &str = r#"#!/bin/sh
+printf '<%s>' "$@" >>"$STAND/put"
+printf '\n' >>"$STAND/put"
+shift 3
+cp "$STAND/$(printf %s "$1" | cksum | tr -d ' ').then" "$STAND/$(printf %s "$1" | cksum | tr -d ' ').now"
+"#;
+
+fn shell(stand: &Path, arguments: &[&str]) -> Output {
+    let path = format!("{}:{}", stand.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.args(arguments).env("PATH", path).env("STAND", stand).current_dir(stand).output().unwrap()
+}
+
+/// The file of a stand-in for this PV.
+fn stand_file(stand: &Path, pv: &str, end: &str) -> String {
+    let script = "printf %s \"$1\" | cksum | tr -d ' '";
+    let name = shell(stand, &["-c", script, "sh", pv]).stdout;
+    format!("{}.{end}", String::from_utf8(name).unwrap().trim())
+}
+
+/// A script made of the log, and what was said about it.
+fn undo(directory: &Path, options: &[&str]) -> (String, String) {
+    let arguments = [&["undo", "--since", "2026-01-01", "log", "--utc"], options].concat();
+    let (code, script, said) = run(directory, &arguments);
+    assert_eq!(code, 0, "{said}");
+    (script, said)
+}
+
+#[test]
+fn nothing_in_a_log_becomes_a_command() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    // name, value before, value written; and the last two as caget shows them
+    let good = [
+        ("T:$(touch${IFS}pwned)", "it's", "`touch pwned`", r"it\'s", "`touch pwned`"),
+        (
+            "T:;touch${IFS}pwned;",
+            "$(touch pwned)",
+            "'; touch pwned; '",
+            "$(touch pwned)",
+            r"\'; touch pwned; \'",
+        ),
+        ("T:&touch${IFS}pwned&", "a\\b", "two\nlines", r"a\\b", r"two\nlines"),
+        ("T:*", "-n", "--yes", "-n", "--yes"),
+        ("T:#", " spaces  ", "\u{1b}[2J\u{7}", " spaces  ", r"\x1b[2J\a"),
+        ("T:é", "é", "\u{202e}", r"\xc3\xa9", r"\xe2\x80\xae"),
+    ];
+    let bad =
+        ["T:\ntouch pwned\n", "-T", "T A", "T:'touch pwned'", "T:\u{202e}"].map(|name| (name, "x", "y"));
+    let puts: Vec<(&str, &str, &str)> =
+        good.iter().map(|(name, old, new, ..)| (*name, *old, *new)).chain(bad).collect();
+    write(&here.join("log"), &puts);
+    let (script, said) = undo(here, &[]);
+    for line in script
+        .lines()
+        .skip_while(|line| !line.starts_with('}') && !line.starts_with("# T:"))
+        .filter(|line| line.contains("pwned"))
+    {
+        assert!(line.starts_with("# ") || line.starts_with("back "), "{line:?}");
+    }
+    assert_eq!(said.lines().filter(|line| line.contains("is not put back")).count(), bad.len(), "{said}");
+    assert_eq!(script.lines().filter(|line| line.starts_with("back ")).count(), good.len(), "{script}");
+    assert_eq!(
+        script.lines().filter(|line| line.starts_with("# not put back: ")).count(),
+        bad.len(),
+        "{script}"
+    );
+
+    let stand = here.join("stand");
+    fs::create_dir(&stand).unwrap();
+    for (name, text) in [("caget", CAGET), ("caput", CAPUT)] {
+        use std::os::unix::fs::PermissionsExt;
+        fs::write(stand.join(name), text).unwrap();
+        fs::set_permissions(stand.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    for (name, _, _, old, new) in good {
+        fs::write(stand.join(stand_file(&stand, name, "now")), format!("{new}\n")).unwrap();
+        fs::write(stand.join(stand_file(&stand, name, "then")), format!("{old}\n")).unwrap();
+    }
+    fs::write(stand.join("undo.sh"), &script).unwrap();
+    assert!(shell(&stand, &["-n", "undo.sh"]).status.success());
+    let shown = shell(&stand, &["undo.sh"]);
+    assert!(shown.status.success() && !stand.join("put").exists(), "{shown:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&shown.stdout).lines().filter(|line| line.contains(" -> ")).count(),
+        good.len()
+    );
+    let wrong = shell(&stand, &["undo.sh", "--yes", "more"]);
+    assert!(wrong.status.code() == Some(2) && !stand.join("put").exists(), "{wrong:?}");
+    let done = shell(&stand, &["undo.sh", "--yes"]);
+    assert!(done.status.success(), "{script}\n{done:?}");
+    let put = fs::read_to_string(stand.join("put")).unwrap();
+    // the newest first, and each argument as caput must get it: with C's escapes, which it decodes
+    let expected: String = good
+        .iter()
+        .rev()
+        .map(|(name, old, ..)| format!("<-c><-w><5><{name}><{}>\n", old.replace('\\', "\\\\")))
+        .collect();
+    assert_eq!(put, expected);
+    assert!(!stand.join("pwned").exists() && !here.join("pwned").exists());
+}
+
+#[test]
+fn what_can_not_be_put_back_is_said() {
+    let here = tempfile::tempdir().unwrap();
+    let here = here.path();
+    let long = "x".repeat(40);
+    write(
+        &here.join("log"),
+        &[("T:CUT", &long, "short"), ("T:SAME", "a", "a"), ("T:PLAIN", "before", "after")],
+    );
+    let (script, said) = undo(here, &[]);
+    assert!(said.contains("1 PVs have the value that they had before"), "{said}");
+    let cut = "T:CUT is not put back: its value before the put is not known, or not all of it";
+    assert!(said.contains(cut), "{said}");
+    assert!(script.contains("back one after before '' T:PLAIN T:PLAIN before"), "{script}");
+    let (script, said) = undo(here, &["--pv", "nothing"]);
+    assert!(said.contains("no PV or record matches 'nothing'"), "{said}");
+    assert!(script.starts_with("#!/bin/sh\n"));
+}

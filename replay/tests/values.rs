@@ -1,0 +1,324 @@
+//! Values over time and at a time: what is known, what is in doubt, and what is not known.
+
+mod common;
+
+use common::{definitions, happenings, run, write_events, MS, SECOND, WALL};
+use iocrec_log::event::*;
+use iocreplay::model::state::FieldState;
+use iocreplay::model::value::same;
+use iocreplay::{states, Filter, Logs, ValueLine};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A directory with a log of these events.
+fn log_of(events: Vec<(u64, Fact)>) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    write_events(directory.path(), "box1", 7, events);
+    directory
+}
+
+fn wall(time: u64) -> i64 {
+    WALL + time as i64
+}
+
+/// What is known of a PV at a monotonic time: its value, and why it is in doubt or unknown.
+fn at(directory: &Path, pv: &str, time: u64) -> (Value, Option<String>) {
+    let found = fields(directory, wall(time)).into_iter().find(|field| field.pv() == pv);
+    found.map_or((Value::Unknown, None), |field| (field.value().clone(), field.doubt))
+}
+
+fn fields(directory: &Path, time: i64) -> Vec<FieldState> {
+    let (logs, filter) = (Logs::open([directory]).unwrap(), Filter::default());
+    states::at(&logs, &filter, time).fields(&filter)
+}
+
+fn processed(time: u64, record: u32, v: f64) -> [(u64, Fact); 2] {
+    processed_by(3, time, record, v)
+}
+
+fn processed_by(thread: u32, time: u64, record: u32, v: f64) -> [(u64, Fact); 2] {
+    let (sp, site, value) = (-100, 2, Value::Double(v));
+    let begun = Process { thread, sp, site, record, active: false };
+    let done = Complete { thread, sp: sp - 100, site: 0, record, value, severity: 0, status: 0 };
+    [(time, Fact::Process(begun)), (time + 1000, Fact::Complete(done))]
+}
+
+fn snapshot(time: u64, record: u32, v: f64) -> (u64, Fact) {
+    let value = Value::Double(v);
+    (time, Fact::Snapshot(Snapshot { record, value, severity: 1, status: 4, stamp: Some(wall(time) - 5) }))
+}
+
+fn attached(time: u64, from: u64, cause: &str) -> (u64, Fact) {
+    (time, Fact::Attached(Attached { ioc: 1, from, since: time, cause: cause.into() }))
+}
+
+#[test]
+fn a_loss_puts_in_doubt_what_was_seen_before_it() {
+    let log = log_of(happenings()); // 17 hits lost between 3 s and 4 s
+    let log = log.path();
+    let doubt = Some("may have changed since: 17 events lost: ring buffer full".to_owned());
+    assert_eq!(at(log, "T:SP", 2500 * MS), (Value::Double(2.0), None));
+    assert_eq!(at(log, "T:SP", 3000 * MS - 1), (Value::Double(2.0), None));
+    // noted at 4 s, but it may have been lost before
+    assert_eq!(at(log, "T:SP", 3200 * MS), (Value::Double(2.0), doubt.clone()));
+    assert_eq!(at(log, "T:CALC", 3450 * MS), (Value::Double(20.0), doubt.clone()));
+    // a denied put changes nothing, and shows nothing
+    assert_eq!(at(log, "T:CALC.A", 2500 * MS), (Value::Double(2.0), None));
+    assert_eq!(at(log, "T:SP", 500 * MS), (Value::Unknown, Some("it was not seen before".into())));
+}
+
+#[test]
+fn a_value_seen_after_a_loss_is_certain_again() {
+    let mut events = happenings();
+    events.extend(processed(5 * SECOND, 2, 21.0));
+    events.push((9 * SECOND, Fact::Mark("later".into())));
+    let log = log_of(events);
+    assert_eq!(at(log.path(), "T:CALC", 6 * SECOND), (Value::Double(21.0), None));
+    assert!(at(log.path(), "T:SP", 6 * SECOND).1.is_some());
+}
+
+#[test]
+fn the_values_of_an_ioc_end_with_it() {
+    let mut events = happenings();
+    events.push((6 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: "killed by SIGKILL".into() })));
+    events.push((9 * SECOND, Fact::Mark("later".into())));
+    let log = log_of(events);
+    assert_eq!(at(log.path(), "T:SP", 6 * SECOND - 1).0, Value::Double(2.0));
+    let gone = (Value::Unknown, Some("the IOC has ended: killed by SIGKILL".to_owned()));
+    assert_eq!(at(log.path(), "T:SP", 6 * SECOND), gone);
+    assert_eq!(at(log.path(), "R:FAR", 7 * SECOND).0, Value::Double(2.0), "the other IOC's remain");
+}
+
+#[test]
+fn a_snapshot_shows_records_that_never_processed() {
+    let mut events = vec![snapshot(100 * MS, 3, 7.5), snapshot(100 * MS, 1, 1.0)];
+    events.extend(happenings());
+    // after the loss: what is still there is certain again, what is not has changed unseen
+    events.extend([snapshot(5 * SECOND, 1, 2.0), snapshot(5 * SECOND, 2, 33.0)]);
+    let log = log_of(events);
+    let log = log.path();
+    assert_eq!(at(log, "T:SLOW", SECOND), (Value::Double(7.5), None));
+    assert_eq!(at(log, "T:SP", 6 * SECOND - 1).0, Value::Double(2.0));
+    let filter = Filter::default();
+    let lines: Vec<ValueLine> = Logs::open([log]).unwrap().values(&filter).collect();
+    let read = |pv: &str| -> Vec<Value> {
+        let read = lines.iter().filter(|line| line.pv() == pv && line.source.name() == "snapshot");
+        read.map(|line| line.value.clone()).collect()
+    };
+    assert_eq!(read("T:SP"), [Value::Double(1.0), Value::Double(2.0)], "with another alarm it is news");
+    assert_eq!(read("T:CALC"), [Value::Double(33.0)]);
+    let slow = fields(log, wall(5 * SECOND)).into_iter().find(|field| field.pv() == "T:CALC").unwrap();
+    let seen = slow.seen.as_ref().unwrap();
+    assert_eq!(
+        (slow.value(), &slow.doubt, seen.set, seen.alarm),
+        (&Value::Double(33.0), &None, None, Some((1, 4)))
+    );
+}
+
+#[test]
+fn chains_that_were_left_out_put_their_record_in_doubt() {
+    let mut events = happenings();
+    events.push((5 * SECOND, Fact::ChainsLeftOut(ChainsLeftOut { record: 2, count: 3, since: 4500 * MS })));
+    events.extend([snapshot(4100 * MS, 1, 2.0), snapshot(4100 * MS, 2, 20.0)]);
+    events.push((9 * SECOND, Fact::Mark("later".into())));
+    events.sort_by_key(|(time, _)| *time);
+    let log = log_of(events);
+    assert_eq!(at(log.path(), "T:CALC", 4200 * MS), (Value::Double(20.0), None));
+    let (value, doubt) = at(log.path(), "T:CALC", 6 * SECOND);
+    assert_eq!(value, Value::Double(20.0));
+    assert_eq!(
+        doubt.as_deref(),
+        Some("may have changed since: 3 chains of T:CALC left out by chain sampling")
+    );
+    assert_eq!(at(log.path(), "T:SP", 6 * SECOND), (Value::Double(2.0), None));
+}
+
+#[test]
+fn times_without_a_recorder() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path();
+    let mut first = vec![attached(500 * MS, 0, "")];
+    first.extend(processed(SECOND, 2, 1.0));
+    write_events(log, "box1", 7, first);
+    // the same processes, recorded again 50 s later
+    let mut second = vec![attached(50 * SECOND, SECOND, "")];
+    second.extend(processed(60 * SECOND, 2, 2.0));
+    second.push((
+        61 * SECOND,
+        Fact::Detached(Detached { ioc: 1, since: 60_500 * MS, cause: "thread ended".into() }),
+    ));
+    second.push((70 * SECOND, Fact::Mark("end".into())));
+    write_events(log, "box1", 8, second);
+    assert_eq!(at(log, "T:CALC", SECOND + 1000), (Value::Double(1.0), None));
+    let (value, doubt) = at(log, "T:CALC", 30 * SECOND);
+    assert_eq!(value, Value::Double(1.0));
+    assert!(doubt.is_some(), "nobody recorded at that time");
+    let (_, doubt) = at(log, "T:CALC", 55 * SECOND);
+    assert_eq!(doubt.as_deref(), Some("may have changed since: not recorded: no recorder ran"));
+    assert_eq!(at(log, "T:CALC", 60_400 * MS), (Value::Double(2.0), None));
+    let (_, doubt) = at(log, "T:CALC", 65 * SECOND);
+    assert_eq!(doubt.as_deref(), Some("may have changed since: not recorded: thread ended"));
+    let (code, out, err) = run(log, &["values", "T:CALC", ".", "--utc"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let gaps: Vec<&str> =
+        out.lines().filter_map(|line| line.split_once("  -- ")).map(|(_, gap)| gap).collect();
+    assert_eq!(
+        gaps,
+        [
+            "demo: not recorded: no recorder ran since 2026-09-21T14:13:21.000001+00:00; values may have changed",
+            "demo: not recorded: thread ended from 2026-09-21T14:14:20.500000+00:00 on; values may have changed",
+        ]
+    );
+    let (_, out, _) = run(log, &["values", "R:FAR", ".", "--utc"]);
+    assert_eq!(out, "", "the IOC of R:FAR has no gap that was noted, and no value");
+}
+
+#[test]
+fn a_restarted_ioc_is_another_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path();
+    write_events(log, "box1", 7, processed(SECOND, 2, 1.0).to_vec());
+    let mut second = Vec::new();
+    for fact in definitions("box1") {
+        // its process began after the first run
+        match fact {
+            Fact::Ioc(ioc) if ioc.id == 1 => {
+                let ioc = Ioc { id: 11, pid: ioc.pid + 1, start: 20 * SECOND, ..*ioc };
+                second.push((20 * SECOND, Fact::from(ioc)));
+            }
+            Fact::Thread(thread) if thread.id == 3 => {
+                second.push((20 * SECOND, Fact::Thread(Thread { id: 13, ioc: 11, ..thread })));
+            }
+            Fact::Record(record) if record.ioc == 1 => {
+                let record = Record { id: record.id + 10, ioc: 11, ..record };
+                second.push((20 * SECOND, Fact::Record(record)));
+            }
+            _ => {}
+        }
+    }
+    second.extend(processed_by(13, 30 * SECOND, 11, 5.0));
+    write_events(log, "box1", 8, second);
+    assert_eq!(at(log, "T:CALC", SECOND + 1000), (Value::Double(1.0), None));
+    assert!(at(log, "T:CALC", 2 * SECOND).1.is_some(), "the recorder has ended");
+    assert_eq!(at(log, "T:CALC", 25 * SECOND), (Value::Unknown, Some("it was not seen before".into())));
+    assert_eq!(at(log, "T:SP", 31 * SECOND).0, Value::Double(5.0));
+    let calcs = fields(log, wall(25 * SECOND)).into_iter().filter(|field| field.pv() == "T:CALC").count();
+    assert_eq!(calcs, 1, "that of the process that lives");
+}
+
+/// Logs of real recorders, and one with most of what can happen.
+fn logs() -> Vec<(PathBuf, Option<tempfile::TempDir>)> {
+    let travelled = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/travelled");
+    let mut logs: Vec<_> = ["x86_64-6.1", "arm64-ioc-6.12", "riscv64-6.12", "i686-5.10"]
+        .map(|name| (travelled.join(name).join("log"), None))
+        .into();
+    let mut events = vec![snapshot(100 * MS, 3, 7.5)];
+    events.extend(happenings());
+    events.extend(processed(5 * SECOND, 2, 21.0));
+    events.push((6 * SECOND, Fact::IocEnd(IocEnd { ioc: 1, how: String::new() })));
+    events.push((8 * SECOND, Fact::Mark("later".into())));
+    let own = log_of(events);
+    logs.push((own.path().to_owned(), Some(own)));
+    logs
+}
+
+/// A field's name: host, IOC, PV.
+type Name = (String, String, String);
+
+#[test]
+fn at_any_time_is_the_fold_of_values() {
+    let filter = Filter::default();
+    let mut compared = 0;
+    for (path, _keep) in logs() {
+        let logs = Logs::open([&path]).unwrap();
+        let lines: Vec<ValueLine> = logs.values(&filter).with_gaps().collect();
+        let (first, last) = (lines.first().unwrap().time, lines.last().unwrap().time);
+        let step = ((last - first) / 9).max(1);
+        let mut times: Vec<i64> = (0..10).map(|n| first + n * step).collect();
+        times.extend([first - 1, last, lines[lines.len() / 2].time, lines[lines.len() / 3].time - 1]);
+        for time in times {
+            let mut folded: BTreeMap<Name, &Value> = BTreeMap::new();
+            let mut unseen = false;
+            for line in lines.iter() {
+                match &line.unseen {
+                    Some(gap) if gap.kind.name() == "ended" && line.time <= time => {
+                        folded.retain(|(_, ioc, _), _| **ioc != *line.ioc);
+                    }
+                    Some(gap) => unseen |= gap.since <= time,
+                    None if line.time <= time => {
+                        let name = (line.host.to_string(), line.ioc.to_string(), line.pv());
+                        folded.insert(name, &line.value);
+                    }
+                    None => {}
+                }
+            }
+            folded.retain(|_, value| **value != Value::Unknown);
+            let state = states::at(&logs, &filter, time).fields(&filter);
+            let known: Vec<&FieldState> =
+                state.iter().filter(|field| *field.value() != Value::Unknown).collect();
+            assert_eq!(known.len(), folded.len(), "{} at {time}", path.display());
+            for field in known {
+                let (process, ..) = &field.key;
+                let name = (process.host.to_string(), process.ioc.to_string(), field.pv());
+                // a cut array equals the whole
+                assert_ne!(same(field.value(), folded[&name]), Some(false), "{name:?} at {time}");
+                // after the last event of the log, nothing is certain
+                assert!(
+                    field.doubt.is_none() || unseen || time >= last,
+                    "{name:?} at {time}: {:?}",
+                    field.doubt
+                );
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 250, "{compared}");
+}
+
+#[test]
+fn differences_are_those_of_the_two_states() {
+    let log = log_of(happenings());
+    let log = log.path();
+    let diff = |from: &str, to: &str| run(log, &["diff", from, to, ".", "--utc", "--format", "jsonl"]);
+    let (code, out, err) = diff("2026-09-21T14:13:20.9", "2026-09-21T14:13:22.05");
+    assert_eq!(code, 0, "{err}");
+    let lines: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let far = lines.iter().find(|line| line["pv"] == "R:FAR").unwrap();
+    assert_eq!(
+        (&far["before"], &far["before_known"], &far["after"]),
+        (&serde_json::Value::Null, &"no".into(), &2.0.into())
+    );
+    let (code, out, _) = diff("2026-09-21T14:13:22.05", "2026-09-21T14:13:22.06");
+    assert_eq!((code, out.as_str()), (0, ""));
+    let (code, _, err) = diff("2026-09-21T14:13:22", "2026-09-21T14:13:21");
+    assert!(code == 2 && err.contains("write the earlier time first"), "{code} {err}");
+    let (code, _, err) = diff("-2s", "-1s");
+    assert!(code == 0 && err.contains("-2s is "), "{code} {err}");
+}
+
+#[test]
+fn pictures_of_hostile_names_are_harmless() {
+    let name = "T<script>alert(1)</script>&\"'\n\u{1b}[2J\u{202e}";
+    let record = Record { id: 9, ioc: 1, address: 1, name: name.into(), rtype: "ai".into() };
+    let mut events = vec![(MS, Fact::Record(record))];
+    events.extend(processed(SECOND, 9, f64::MAX));
+    events.extend(processed(2 * SECOND, 9, -f64::MAX));
+    events.extend(processed(3 * SECOND, 9, f64::NAN));
+    let log = log_of(events);
+    let (code, out, err) =
+        run(log.path(), &["values", "T<*", ".", "--plot", "--svg", "../hostile-values.svg"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let file = log.path().parent().unwrap().join("hostile-values.svg");
+    let svg = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    for text in [&out, &svg] {
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
+        assert!(!text.chars().any(|letter| letter.is_control() && letter != '\n'));
+    }
+    assert!(!svg.contains("<script") && svg.contains("T&lt;script&gt;"), "{svg}");
+    assert!(
+        svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf")
+    );
+    let (code, _, err) = run(log.path(), &["values", "T<*", ".", "--svg", "here.svg"]);
+    assert!(code == 2 && err.contains("is in the directory of a log"), "{err}");
+}

@@ -1,0 +1,174 @@
+//! The report's page: its verdict, its key moments and its data.
+
+use super::truth::{record_of, time};
+use super::{is_right, plant, Plant};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// How long after the end of an IOC the recorder may see it: it looks at intervals, and a busy machine is no defect.
+const NOTICED: i64 = 3_000_000_000;
+/// A PV's event is sent after the record has processed, whose time it has; the log's times are those of the probes.
+const NEAR: i64 = 50_000_000;
+
+/// The page's data, and its columns as rows.
+struct Page {
+    text: String,
+    data: Value,
+}
+
+impl Page {
+    fn of(plant: &Plant) -> Page {
+        let page = plant.replay(&["report", "--utc"]);
+        let (_, data) = page.split_once(r#"id="data">"#).expect("the page has data");
+        let data = serde_json::from_str(data.split_once("</script>").expect("their end").0).expect("JSON");
+        let head = page.split_once("<main>").expect("a head").1.split_once("<noscript>").expect("its end").0;
+        let mut text = String::new();
+        let mut inside = false;
+        for letter in head.chars() {
+            match letter {
+                '<' => inside = true,
+                '>' => inside = false,
+                letter if !inside => text.push(letter),
+                _ => {}
+            }
+        }
+        Page { text: text.split_whitespace().collect::<Vec<_>>().join(" "), data }
+    }
+
+    fn string(&self, number: &Value) -> &str {
+        let number =
+            number.as_u64().and_then(|number| usize::try_from(number).ok()).expect("a string's number");
+        self.data["strings"][number].as_str().expect("a string")
+    }
+
+    fn record(&self, number: &Value) -> &str {
+        let number =
+            number.as_u64().and_then(|number| usize::try_from(number).ok()).expect("a record's number");
+        self.string(&self.data["records"]["name"][number])
+    }
+
+    /// Nanoseconds since 1970.
+    fn time(&self, ms: &Value) -> i64 {
+        let base = self.data["base"].as_i64().expect("a base");
+        (base * 1_000_000) + (ms.as_f64().expect("milliseconds") * 1e6) as i64
+    }
+
+    fn rows<'a>(&'a self, table: &'a str, column: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.data[table][column].as_array().expect("a column").iter()
+    }
+}
+
+#[test]
+fn the_verdict_and_the_key_moments() {
+    let Some(plant) = plant("the_verdict_and_the_key_moments") else { return };
+    let (page, truth) = (Page::of(plant), &plant.truth);
+    let killed =
+        truth.list("iocs").iter().find(|ioc| ioc["how"] == "killed by SIGKILL").expect("one is killed");
+    let name = killed["name"].as_str().expect("a name");
+    assert!(page.text.contains(&format!("{name} was killed by SIGKILL at ")), "{}", page.text);
+    let mut wrong = Vec::new();
+    for ioc in page.data["iocs"].as_array().expect("IOCs") {
+        let truth = truth.ioc(&ioc["name"]);
+        let end = page.time(&ioc["end"]);
+        if !(time(truth, "begin")..=time(truth, "end") + NOTICED).contains(&end) || ioc["how"] != truth["how"]
+        {
+            wrong.push(format!("{ioc} is {truth}"));
+        }
+    }
+    // Everything before the end is in the minute before: the script takes half of one.
+    let before = truth.puts().iter().filter(|put| time(put, "end") < time(killed, "begin")).count();
+    let users = truth
+        .puts()
+        .iter()
+        .map(|put| put["client"].as_str())
+        .collect::<std::collections::BTreeSet<_>>()
+        .len();
+    for part in [
+        format!("{before} puts by {users} users"),
+        "a CP loop processed RF:LOOP:".to_owned(),
+        "CP loop begins".to_owned(),
+        "denied LI:GUN:HV ← ".to_owned(),
+        "asked 130".to_owned(),
+        "“beam on” mark".to_owned(),
+        "Who sent SIGKILL to RF1: not in this log.".to_owned(),
+    ] {
+        if !page.text.contains(&part) {
+            wrong.push(format!("{part} is not in {}", page.text));
+        }
+    }
+    is_right(&wrong);
+}
+
+#[test]
+fn the_page_has_every_put() {
+    let Some(plant) = plant("the_page_has_every_put") else { return };
+    let (page, truth) = (Page::of(plant), &plant.truth);
+    let found: Vec<(i64, &str)> = page
+        .rows("puts", "time")
+        .zip(page.rows("puts", "pv"))
+        .map(|(time, pv)| (page.time(time), page.string(pv)))
+        .collect();
+    assert_eq!(found.len(), truth.puts().len());
+    let mut wrong = Vec::new();
+    for ((at, pv), put) in found.iter().zip(truth.puts()) {
+        let during = time(put, "begin")..=time(put, "end");
+        // times are rounded down to a microsecond here
+        if *pv != put["pv"] || !during.contains(&(at + 1000)) {
+            wrong.push(format!("{pv} at {at} is {put}"));
+        }
+    }
+    let flags = |flag: u64| {
+        page.rows("puts", "flags").filter(|flags| flags.as_u64().unwrap_or(0) & flag != 0).count()
+    };
+    let outcomes = |outcome: &str| truth.puts().iter().filter(|put| put["outcome"] == outcome).count();
+    for (flag, outcome) in [(1, "denied"), (2, "ECA_PUTFAIL"), (4, "clamped")] {
+        if flags(flag) != outcomes(outcome) {
+            wrong.push(format!("{} puts {outcome}, not {}", flags(flag), outcomes(outcome)));
+        }
+    }
+    is_right(&wrong);
+}
+
+/// What an independent client was sent of each record's alarms, against the page's transitions.
+#[test]
+fn the_page_has_every_alarm() {
+    let Some(plant) = plant("the_page_has_every_alarm") else { return };
+    let (page, truth) = (Page::of(plant), &plant.truth);
+    let mut found: BTreeMap<&str, Vec<(i64, u64)>> = BTreeMap::new();
+    let begin = truth.moment("T0");
+    for ((at, record), to) in
+        page.rows("alarms", "time").zip(page.rows("alarms", "record")).zip(page.rows("alarms", "to"))
+    {
+        let at = page.time(at);
+        if at >= begin {
+            found.entry(page.record(record)).or_default().push((at, to.as_u64().expect("a severity")));
+        }
+    }
+    let mut wrong = Vec::new();
+    for (pv, events) in truth.part("events").as_object().expect("by PV") {
+        if pv.contains('.') || truth.list("looping").iter().any(|looping| looping == record_of(pv)) {
+            continue;
+        }
+        let mut expected: Vec<(i64, u64)> = Vec::new();
+        let mut last: Option<(u64, u64)> = None;
+        for event in events.as_array().expect("events") {
+            let alarm = ["severity", "status"].map(|key| event[key].as_u64().expect("a number"));
+            let alarm = (alarm[0], alarm[1]);
+            let at = time(event, "stamp");
+            if last.is_some_and(|last| last != alarm) && at >= begin {
+                expected.push((at, alarm.0));
+            }
+            last = Some(alarm);
+        }
+        let seen = found.remove(pv.as_str()).unwrap_or_default();
+        let same = seen.len() == expected.len()
+            && seen
+                .iter()
+                .zip(&expected)
+                .all(|((at, to), (stamp, severity))| to == severity && (at - stamp).abs() < NEAR);
+        if !same {
+            wrong.push(format!("{pv}: {seen:?}, not {expected:?}"));
+        }
+    }
+    is_right(&wrong);
+}
