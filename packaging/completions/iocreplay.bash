@@ -172,8 +172,11 @@ _iocreplay() {
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv databrowser' -- "$current")
         return
         ;;
-    'at --format' | \
-        'diff --format')
+    'at --format')
+        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caput autosave burt phoebus-snapshot phoebus-configuration' -- "$current")
+        return
+        ;;
+    'diff --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;

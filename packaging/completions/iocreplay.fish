@@ -136,7 +136,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from values' -l no-limit -d 're
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from values' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from at' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from at' -l format -x -a 'text jsonl csv caput autosave burt phoebus-snapshot phoebus-configuration' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l exclude -x -d 'leave out PVs and records whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -l ioc -x -d 'only IOCs whose names match'

@@ -5,11 +5,13 @@ use crate::chains::Chains;
 use crate::events::Events;
 use crate::filter::Filter;
 use crate::model::replay::Replay;
+use crate::model::selection::Interest;
 use crate::model::source::{group, Source};
 use crate::notices::{Notice, Notices};
 use crate::output::wording::cause::cause;
 use crate::processes::Processes;
 use crate::puts::Puts;
+use crate::recent::Recent;
 use crate::scan::{Blocks, Part, Scan};
 use crate::states::NOTED;
 use crate::values::{History, Values};
@@ -265,9 +267,20 @@ impl Logs {
     pub fn replay_puts(&self, filter: &Filter) -> Replay {
         let mut sources = self.sources(filter.since);
         if self.uses_index() {
-            sources = sources.into_iter().map(Source::for_puts).collect();
+            sources = sources.into_iter().map(|source| source.asked_for(Interest::Puts)).collect();
         }
         Replay::new(sources, filter.until.unwrap_or(i64::MAX), &self.notices)
+    }
+
+    /// The chains that began in a [recent](Recent) part of the logs and may concern the record; the first ones may lack
+    /// their beginnings.
+    pub fn replay_recent(&self, recent: &Recent, record: &str) -> Replay {
+        let budget = budget(self.runs.iter().flatten());
+        let source = |files: &Vec<SegmentFile>| {
+            let source = Source::recent(files, recent.since, &budget, &self.notices);
+            source.asked_for(Interest::Record(record.to_owned()))
+        };
+        Replay::new(self.runs.iter().map(source).collect(), recent.until, &self.notices)
     }
 
     /// Wall-clock time of the last event of all runs; `None` if there is none. Reads the last segment of each run.

@@ -68,22 +68,19 @@ impl Scan {
     pub fn new<'a>(files: impl IntoIterator<Item = &'a SegmentFile>, blocks: Blocks) -> Self {
         let files: VecDeque<SegmentFile> = files.into_iter().cloned().collect();
         let share = Some(Share::begin(files.iter().map(|file| file.size).sum()));
-        Scan {
-            files,
-            blocks,
-            choose: None,
-            opened: VecDeque::new(),
-            segment: None,
-            file: None,
-            before: 0,
-            share,
-        }
+        let (opened, segment, file) = (VecDeque::new(), None, None);
+        Scan { files, blocks, choose: None, opened, segment, file, before: 0, share }
     }
 
     /// From the next segment on, asks before a block is unpacked.
     pub fn choosing(mut self, choose: Arc<Choose>) -> Self {
-        self.choose = Some(choose);
+        self.choose(choose);
         self
+    }
+
+    /// The same.
+    pub fn choose(&mut self, choose: Arc<Choose>) {
+        self.choose = Some(choose);
     }
 
     /// Scans one segment, decoding it only as far as requested.

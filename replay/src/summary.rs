@@ -6,9 +6,10 @@ use crate::model::clock::SetLater;
 use crate::names::{linkage_name, source_name, tier_name};
 use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
+use crate::snapshots::{Ends, Snapshots};
 use crate::time::Zone;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Class, Event, Fact, Ioc, Loss};
+use iocrec_log::event::{Class, Event, Fact, Ioc, Loss, SnapshotEnd};
 use iocrec_log::reader::{About, Block, Choice, SegmentFile, Shape};
 use iocrec_log::writer::Pin;
 use serde::Serialize;
@@ -82,6 +83,9 @@ pub(crate) struct IocInfo {
     pub(crate) ended: bool,
     /// Times during which its hits were recorded.
     pub(crate) attached: Vec<Attached>,
+    /// Snapshots of its records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) snapshots: Option<Snapshots>,
 }
 
 #[derive(Serialize)]
@@ -175,11 +179,19 @@ impl RunSummary {
     }
 }
 
-/// Only definitions and notes are read. Hits count, and so does the time of the first and the last of them.
+/// Number of the fact [`SnapshotEnd`].
+const SNAPSHOT_END: u16 = {
+    let end = SnapshotEnd { ioc: 0, since: 0, taken: 0, unread: 0, left: 0, properties_left: 0 };
+    Fact::SnapshotEnd(end).number()
+};
+
+/// Only definitions, notes and ends of snapshots are read. Hits count, and so does the time of the first and the last of
+/// them.
 fn choose(about: &About) -> Choice {
     let only_hits = |about: &About| {
+        let counts = about.contents.as_ref().map(|contents| &contents.counts);
         about.classes.is_some_and(|classes| !classes.definitions() && !classes.notes())
-            && about.contents.is_some()
+            && counts.is_some_and(|counts| counts.iter().all(|(number, _)| *number != SNAPSHOT_END))
     };
     if only_hits(about) {
         Choice::Pass
@@ -212,6 +224,7 @@ struct Builder {
     text: usize,
     ended: HashSet<u32>,
     spans: Spans,
+    snapshots: Ends,
     losses: BTreeMap<(&'static str, String), Lost>,
     marks: Vec<(i64, String)>,
     thinned: ChainsLeftOut,
@@ -282,6 +295,7 @@ impl Builder {
         }
         let Some(wall) = self.context.wall(event.time) else { return };
         self.spans.take(event.time, &event.fact, &self.context);
+        self.snapshots.take(wall, &event.fact);
         match &event.fact {
             Fact::Ioc(ioc) if self.iocs.len() < MAX_LISTED && self.has_room(ioc_text(ioc)) => {
                 self.iocs.insert(ioc.id, Ioc::clone(ioc));
@@ -347,6 +361,7 @@ impl Builder {
             records: self.records.get(&ioc.id).map_or(0, HashSet::len),
             ended: self.ended.contains(&ioc.id),
             attached: self.spans.attached(ioc.id, zone),
+            snapshots: self.snapshots.of(ioc.id, zone),
             linkage: linkage_name(ioc.linkage),
             name: ioc.name,
             pid: ioc.pid,

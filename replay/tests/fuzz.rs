@@ -15,7 +15,7 @@ use iocreplay::model::replay::Replay;
 use iocreplay::model::source::{group, Source};
 use iocreplay::out::Out;
 use iocreplay::output::wording::cause::cause;
-use iocreplay::output::{alarms, clients, last, puts, traces};
+use iocreplay::output::{alarms, clients, last, puts, report, traces};
 use iocreplay::time::Zone;
 use iocreplay::{Filter, Logs, Notices};
 use mutate::Pieces;
@@ -84,6 +84,10 @@ fn logs_that_nobody_would_write() {
             });
         }
         questions(directory.path(), since);
+        let (filter, logs) = (Filter { since, ..Filter::default() }, Logs::open([directory.path()]).unwrap());
+        let made = report::make(&logs, &filter, &zone);
+        let mut below = io::sink();
+        report::write(&mut Out::new(&mut below), made, String::new()).unwrap();
     });
     println!("{chains} chains, {lines} puts");
     assert!(std::env::var("FUZZ_SEED").is_ok() || (chains > 100 && lines > 100));

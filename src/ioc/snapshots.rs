@@ -9,16 +9,19 @@
 //! Promises: a few system calls for a whole batch of records, however many; at most [`MAX_BYTES`] behind a pointer; any
 //! memory content is possible, and none panics.
 
+mod properties;
+
 use std::collections::HashMap;
 
-use iocrec_log::event::{AlarmLimit, Array, Dbf, Limits, Properties, RecordId, Value};
+use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value::{element, until_nul};
 
 use crate::ioc::fields::{little_endian, long_string, MAX_BYTES};
 use crate::ioc::layout::{Form, Layout, Place, TypeLayout};
 use crate::linux::memory::Memory;
-use crate::linux::text::printable;
 use crate::linux::width::{u16_at, u32_at, Width};
+
+pub use properties::properties;
 
 /// Longest string in VAL: MAX_STRING_SIZE; types from elsewhere have longer ones.
 const MAX_STRING: u16 = 256;
@@ -287,65 +290,6 @@ fn field(layout: &Layout, place: Place, bytes: &[u8]) -> Option<Value> {
         return Some(Value::Text(until_nul(bytes).to_vec()));
     }
     element(dbf, &little_endian(bytes.get(..dbf.size())?, dbf.size()))
-}
-
-/// The properties that a sample of [`What::Properties`] shows; `None` if none is set.
-pub fn properties(width: Width, layout: &Layout, sample: &Sample, record: RecordId) -> Option<Properties> {
-    let rtype = layout.types.get(&sample.rtype)?;
-    let spans = spans(width, layout, rtype, What::Properties);
-    let read = |place: Place| field(layout, place, part(&spans, &sample.bytes, place.offset, place.size)?);
-    let text = |place: Option<Place>| match place.and_then(read) {
-        Some(Value::Text(text)) => printable(&text),
-        _ => String::new(),
-    };
-    let number = |place: Place| read(place).as_ref().and_then(exact);
-    let limits = |pair: Option<[Place; 2]>| {
-        let [low, high] = pair?;
-        let (low, high) = (number(low)?, number(high)?);
-        (low != 0.0 || high != 0.0).then_some(Limits { low, high })
-    };
-    let alarm = |pair: Option<[Place; 2]>| {
-        let [limit, severity] = pair?;
-        let Value::Int(severity) = read(severity)? else { return None };
-        let severity = u16::try_from(severity).ok().filter(|severity| *severity > 0)?;
-        Some(AlarmLimit { limit: number(limit)?, severity })
-    };
-    let precision = rtype.shown.precision.and_then(read).and_then(|precision| match precision {
-        Value::Int(precision) => i32::try_from(precision).ok(),
-        _ => None,
-    });
-    let [lolo, low, high, hihi] = rtype.shown.alarms.map(alarm);
-    let properties = Properties {
-        record,
-        description: text(rtype.shown.description),
-        units: text(rtype.shown.units),
-        precision,
-        display: limits(rtype.shown.display),
-        control: limits(rtype.shown.control),
-        lolo,
-        low,
-        high,
-        hihi,
-    };
-    let is_set = !properties.description.is_empty()
-        || !properties.units.is_empty()
-        || properties.precision.is_some_and(|precision| precision != 0)
-        || properties.display.is_some()
-        || properties.control.is_some()
-        || [lolo, low, high, hihi].iter().any(Option::is_some);
-    is_set.then_some(properties)
-}
-
-/// A number as an `f64`, if that can hold it exactly.
-fn exact(value: &Value) -> Option<f64> {
-    let number = match *value {
-        Value::Int(number) => Some(number as f64).filter(|float| *float as i128 == i128::from(number)),
-        Value::UInt(number) => Some(number as f64).filter(|float| *float as i128 == i128::from(number)),
-        Value::Float(number) => Some(number.into()),
-        Value::Double(number) => Some(number),
-        _ => None,
-    };
-    number.filter(|number| !number.is_nan())
 }
 
 #[cfg(test)]

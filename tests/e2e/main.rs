@@ -32,6 +32,7 @@ mod puts;
 mod records;
 mod restricted_machines;
 mod scanning;
+mod scripts;
 mod snapshots;
 mod thinning;
 mod toolchain;

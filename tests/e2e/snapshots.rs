@@ -151,6 +151,10 @@ fn values(tier: &str) {
         (&status["snapshots"]["values"], &status["snapshots"]["last"]["taken"]),
         (&json!(14), &json!(14))
     );
+    let info: serde_json::Value =
+        serde_json::from_slice(&rig.replay("info", &["--json"]).stdout).expect("JSON");
+    let last = &info["runs"][0]["iocs"][0]["snapshots"];
+    assert_eq!((&last["count"], &last["taken"], &last["left"]), (&json!(1), &json!(14), &json!(0)), "{info}");
     for (name, snapshot) in &snapshots {
         compare(&mut client, name, snapshot);
     }

@@ -35,7 +35,7 @@ mod tests {
             let time = 1_000_000_000 + number as u64 / 128 * 50_123_456;
             batch.push(&Event { time, fact: fact.clone() }, &encoded);
         }
-        let block = Packer::new(1, 8, 50).unwrap().pack(&mut batch, 1, 1, false).unwrap();
+        let block = Packer::new(1, 8, 0).unwrap().pack(&mut batch, 1, 1, false).unwrap();
         block.len() - crate::format::BLOCK_HEADER
     }
 

@@ -2,19 +2,25 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since,
+    by_place, by_pv, by_who, growing, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Growing, Reading, Since,
     TimeZone, Until,
 };
-use crate::failure::Failure;
+use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::model::alarms::AlarmLine;
+use crate::follow::{follow, Timed};
+use crate::model::alarms::{Alarm, AlarmLine, Place, What};
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::alarms::FORMATS;
 use crate::output::format::{self, Format};
 use crate::terminal::Terminal;
 use crate::time::Boundary;
+use crate::Logs;
 use iocrec_cli::command;
+use std::collections::HashMap;
+
+/// Records whose last alarm is remembered with --follow; a bound for hostile logs.
+const MAX_RECORDS: usize = 500_000;
 
 command! {
     /// Show how alarms changed: from which severity to which, when, why, how long it lasted, who acknowledged; and at
@@ -32,7 +38,7 @@ command! {
         #[argh(switch)]
         pub all: bool,
     } with since: Since, until: Until, by_pv: ByPv, by_who: ByWho,
-        by_place: ByPlace, time_zone: TimeZone, reading: Reading
+        by_place: ByPlace, growing: Growing, time_zone: TimeZone, reading: Reading
 }
 
 fn parse_format(name: &str) -> Result<&'static Format<AlarmLine>, String> {
@@ -53,6 +59,10 @@ impl Command for Alarms {
         self.into()
     }
 
+    fn check(&self) -> Result<(), UsageError> {
+        Growing::from(self).check(&self.reading())
+    }
+
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
@@ -62,8 +72,15 @@ impl Command for Alarms {
             until: time(&zone, &self.until, Boundary::End, &logs)?,
             ..filter
         };
-        let alarms = logs.alarms(&filter).at_least(self.severity);
         let mut writer = (self.format.writer)(&zone);
+        if self.follow {
+            writer.begin(out)?;
+            return self.follow(filter, &mut |line| match line {
+                Some(line) => Ok(writer.write(out, line)?),
+                None => Ok(out.flush()?),
+            });
+        }
+        let alarms = logs.alarms(&filter).at_least(self.severity);
         let (mut is_empty, mut unprocessed) = (true, 0_u64);
         writer.begin(out)?;
         for line in if self.all { alarms.with_all() } else { alarms } {
@@ -86,5 +103,50 @@ impl Command for Alarms {
             Terminal.report(&explain(Kind::Alarms, &logs, &filter, false, &zone));
         }
         Ok(Outcome::from(&logs))
+    }
+}
+
+impl Alarms {
+    /// Follows the log: each change as it comes, without summaries, since nobody knows yet what will flap.
+    fn follow(
+        &self,
+        filter: Filter,
+        write: &mut dyn FnMut(Option<&AlarmLine>) -> Result<(), Failure>,
+    ) -> Result<Outcome, Failure> {
+        let reading = self.reading();
+        // The last alarm of each record: a later pass begins in the middle, and does not know it.
+        let mut last: HashMap<String, Alarm> = HashMap::new();
+        let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(AlarmLine) -> Result<(), Failure>| {
+            let wanted = |line: &AlarmLine| {
+                matches!(line.what, What::Change | What::Acknowledged) && (self.all || !line.unprocessed)
+            };
+            logs.alarms(filter).at_least(self.severity).with_all().filter(wanted).try_for_each(each)
+        };
+        let write = |line: Option<&AlarmLine>| {
+            let Some(line) = line else { return write(None) };
+            if let (What::Change, Some(to)) = (line.what, line.to) {
+                let before = if last.len() < MAX_RECORDS || last.contains_key(&line.name()) {
+                    last.insert(line.name(), to)
+                } else {
+                    None
+                };
+                if line.from.is_none() && before == Some(to) {
+                    return Ok(());
+                }
+            }
+            write(Some(line))
+        };
+        follow(&reading.logs, filter, || reading.open_again(), rows, write).map(|()| Outcome::Complete)
+    }
+}
+
+impl Timed for AlarmLine {
+    fn time(&self) -> i64 {
+        self.time
+    }
+
+    fn name(&self) -> String {
+        let Place { host, ioc, record, .. } = &self.place;
+        [host, ioc, record].map(|name| name.to_string()).join("\n")
     }
 }

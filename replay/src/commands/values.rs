@@ -3,11 +3,13 @@
 use super::command::{Command, Outcome};
 use super::operands::{Operands, Usage};
 use super::options::{
-    by_place, patterns, reading, since, time, time_zone, until, ByPlace, Reading, Since, TimeZone, Until,
+    by_place, growing, patterns, reading, since, time, time_zone, until, ByPlace, Growing, Reading, Since, TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
-use crate::model::history::ValueLine;
+use crate::follow::{follow, Timed};
+use crate::model::history::{ValueLine, ValueSource};
+use crate::model::value::same;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
@@ -18,10 +20,14 @@ use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use crate::{width, Logs};
 use iocrec_cli::command;
-use std::collections::BTreeMap;
+use iocrec_log::event::Value;
+use std::collections::{BTreeMap, HashMap};
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::rc::Rc;
+
+/// Fields whose last value is remembered with --follow; a bound for hostile logs.
+const MAX_FIELDS: usize = 500_000;
 
 command! {
     /// Show every value that PVs had, with time, alarm and cause.
@@ -40,7 +46,7 @@ command! {
         /// records, or record.FIELD, with * ? [a-z]; a record alone is its VAL
         #[argh(positional, arg_name = "pv...")]
         pub pv: String,
-    } with since: Since, until: Until, by_place: ByPlace, time_zone: TimeZone, reading: Reading
+    } with since: Since, until: Until, by_place: ByPlace, growing: Growing, time_zone: TimeZone, reading: Reading
 }
 
 fn parse_format(name: &str) -> Result<&'static Format<ValueLine>, String> {
@@ -63,6 +69,7 @@ impl Command for Values {
     }
 
     fn check(&self) -> Result<(), UsageError> {
+        Growing::from(self).check(&self.reading())?;
         self.divided().check(Usage { command: "values", name: "PV", most: usize::MAX })
     }
 
@@ -75,6 +82,9 @@ impl Command for Values {
             pv: patterns(&self.divided().names),
             ..ByPlace::from(self).filter()
         };
+        if self.follow {
+            return self.follow(out, filter, &zone);
+        }
         let named = |line: &ValueLine| line.unseen.is_some() || line.is_named(&filter.pv);
         let lines = logs.values(&filter).with_gaps().filter(named);
         let is_empty = match self.plot || self.svg.is_some() {
@@ -88,7 +98,43 @@ impl Command for Values {
     }
 }
 
+impl Timed for ValueLine {
+    fn time(&self) -> i64 {
+        self.time
+    }
+
+    fn name(&self) -> String {
+        let [host, ioc] = [&self.host, &self.ioc].map(|name| name.to_string());
+        [host, ioc, self.pv(), self.source.name().to_owned()].join("\n")
+    }
+}
+
 impl Values {
+    /// Follows the log.
+    fn follow(&self, out: &mut Out, filter: Filter, zone: &Zone) -> Result<Outcome, Failure> {
+        let (reading, mut writer) = (self.reading(), (self.format.writer)(zone));
+        // The last value of each field: a later pass begins in the middle, and does not know it.
+        let mut last: HashMap<(Rc<str>, Rc<str>, String), Value> = HashMap::new();
+        writer.begin(out)?;
+        let rows = |logs: &Logs, filter: &Filter, each: &mut dyn FnMut(ValueLine) -> Result<(), Failure>| {
+            logs.values(filter).filter(|line| line.is_named(&filter.pv)).try_for_each(each)
+        };
+        let write = |line: Option<&ValueLine>| {
+            let Some(line) = line else { return Ok(out.flush()?) };
+            let key = (Rc::clone(&line.host), Rc::clone(&line.ioc), line.pv());
+            let only_seen = matches!(line.source, ValueSource::Found | ValueSource::Snapshot);
+            let known = last.get(&key).and_then(|known| same(known, &line.value)) == Some(true);
+            if last.len() < MAX_FIELDS || last.contains_key(&key) {
+                last.insert(key, line.value.clone());
+            }
+            if !(only_seen && known) {
+                writer.write(out, line)?;
+            }
+            Ok(())
+        };
+        follow(&reading.logs, filter, || reading.open_again(), rows, write).map(|()| Outcome::Complete)
+    }
+
     /// Lists the values; returns whether there are none.
     fn list(&self, out: &mut Out, lines: impl Iterator<Item = ValueLine>, zone: &Zone) -> Result<bool, Failure> {
         let mut writer = (self.format.writer)(zone);

@@ -14,7 +14,7 @@ use crate::out::Out;
 use crate::output;
 use crate::output::why::{Answer, Ask, MAX_SOURCES};
 use crate::time::{Boundary, Zone};
-use crate::{suggest, Logs};
+use crate::{suggest, Logs, Recent};
 use epics::Pv;
 use iocrec_cli::command;
 use iocrec_log::event::{Fact, LossSource};
@@ -73,9 +73,14 @@ impl Command for Why {
             ..ByPlace::from(self).filter()
         };
         let ask = if self.alarm { Ask::Alarm } else { Ask::Value };
-        let search = output::why::Why::new(&self.pv, &filter).for_the(ask);
+        let search = || output::why::Why::new(&self.pv, &filter).for_the(ask);
         let mut missed = Missed::default();
-        let Some(mut answer) = find(&logs, search, &filter, &zone, &mut missed) else {
+        let recent = find_recent(&logs, search(), Pv::new(&self.pv).record, &filter, &zone, &mut missed);
+        let found = recent.or_else(|| {
+            missed = Missed::default();
+            find(logs.replay(&filter), search(), &zone, &mut missed)
+        });
+        let Some(mut answer) = found else {
             return Err(Failure::NoChange(self.no_change(&logs.without_notices(), &filter, &zone)));
         };
         let again = logs.without_notices();
@@ -90,20 +95,47 @@ impl Command for Why {
     }
 }
 
-/// Searches the logs, and notes when something was missed.
-fn find(
+/// Searches the last part of the logs that concerns the record. `None` if it does not tell, or not with certainty.
+fn find_recent(
     logs: &Logs,
     mut search: output::why::Why,
+    record: &str,
     filter: &Filter,
     zone: &Zone,
     missed: &mut Missed,
 ) -> Option<Answer> {
-    let mut replay = logs.replay(filter).with_asides();
+    let recent = if logs.uses_index() { Recent::find(logs, record, filter)? } else { return None };
+    let logs = logs.without_notices();
+    take(logs.replay_recent(&recent, record), &mut search, missed);
+    // What is damaged is reported when everything is read.
+    if !logs.is_complete() || !search.is_certain(recent.sure) {
+        return None;
+    }
+    let answer = conclude(search, zone, missed)?;
+    Some(answer.counted_since(recent.since, zone))
+}
+
+/// Searches the logs, and notes when something was missed.
+fn find(
+    replay: Replay,
+    mut search: output::why::Why,
+    zone: &Zone,
+    missed: &mut Missed,
+) -> Option<Answer> {
+    take(replay, &mut search, missed);
+    conclude(search, zone, missed)
+}
+
+fn take(replay: Replay, search: &mut output::why::Why, missed: &mut Missed) {
+    let mut replay = replay.with_asides();
     while let Some(chain) = replay.next() {
         search.take(chain);
         missed.take(&mut replay);
     }
     missed.take(&mut replay);
+}
+
+fn conclude(search: output::why::Why, zone: &Zone, missed: &Missed) -> Option<Answer> {
     let mut answer = search.answer(zone)?;
     if let Some(cause) = answer.lead().unseen().and_then(|(from, to)| missed.between(from, to)) {
         answer.add_missed(cause.to_owned());
@@ -129,7 +161,7 @@ fn follow(
         let (since, until, begun) = answer.lead().times();
         let filter = Filter { since: Some(since), until: Some(until), ..Filter::default() };
         let search = output::why::Why::new(&link.1, &filter).begun_by(begun);
-        let mut change = find(logs, search, &filter, zone, missed);
+        let mut change = find(logs.replay(&filter), search, zone, missed);
         if let Some(change) = change.as_mut().filter(|_| !circle) {
             way.push(link.1.clone());
             follow(logs, change, zone, missed, left, way);

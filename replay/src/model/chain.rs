@@ -74,7 +74,8 @@ impl Span {
         let values = match &self.kind {
             SpanKind::Put(put) => {
                 let after = put.after.as_ref().map_or(0, |after| value::heap(&after.value));
-                size_of::<PutSpan>() + value::heap(&put.requested) + value::heap(&put.old) + after
+                let boxes = size_of::<PutSpan>() + put.packet.as_ref().map_or(0, |_| 2 * size_of::<Packet>());
+                boxes + value::heap(&put.requested) + value::heap(&put.old) + after
             }
             SpanKind::Process(ProcessSpan { outcome: Outcome::Completed(completed), .. }) => {
                 value::heap(&completed.value)

@@ -18,8 +18,8 @@ use std::rc::Rc;
 
 /// Longest wait for the end of a chain. Servers answer a stuck put with callback after 60 s.
 pub const LIMIT: u64 = 65 * SECOND;
-/// Limit of the spans held, a chain itself counted as one, about 40 MB.
-const MAX_SPANS: usize = 200_000;
+/// Limit of the spans held, a chain itself counted as one, about 17 MB.
+const MAX_SPANS: usize = 150_000;
 /// Limit of the moves followed to the chain that one was joined to. Later chains are joined to earlier ones, so there
 /// are never many.
 const MAX_MOVES: usize = 64;

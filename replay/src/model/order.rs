@@ -34,9 +34,10 @@ const MAX_COPIES: usize = 1000;
 const MAX_UNDER_WAY: usize = 256;
 /// Links to one PV that are distinguished.
 const MAX_SENDERS: usize = 16;
-/// Limit of the spans held, a chain itself counted as one, about 150 MB; also of the links' puts that are remembered. A
-/// record that takes half a minute to complete holds up 600,000 where 10,000 are processed per second.
-const MAX_HELD: usize = 600_000;
+/// Limit of the spans held, a chain itself counted as one, about 35 MB; also of the links' puts that are remembered. A
+/// record that takes half a minute to complete holds up 300,000 where 10,000 are processed per second one by one in
+/// long chains.
+const MAX_HELD: usize = 300_000;
 /// Spans that may be held however small the logs are, and for each MiB of them: a small log has no chains that long.
 const HELD: u64 = 120_000;
 const HELD_PER_MIB: u64 = 6_250;
@@ -92,6 +93,8 @@ pub struct Order {
     written: HashMap<RecordOf, BTreeMap<(u64, u64), Key>>,
     /// Puts that a link can have made: the roots of held chains.
     puts: HashMap<Target, BTreeSet<Key>>,
+    /// Whether they are noted: not before the first link, or a second run, which may hold copies.
+    notes_puts: bool,
     /// Links' puts in all chains that are held or were given out less than [`LINK_WAIT`] ago.
     sent: HashMap<Target, Senders>,
     sent_count: usize,
@@ -130,6 +133,7 @@ impl Order {
             late: 0,
             written: HashMap::new(),
             puts: HashMap::new(),
+            notes_puts: false,
             sent: HashMap::new(),
             sent_count: 0,
             cleared: 0,
@@ -158,8 +162,15 @@ impl Order {
             self.latest_run = address(&chain);
             self.runs.insert(self.latest_run);
         }
-        if let Some(target) = put_target(&chain) {
-            self.puts.entry(target).or_default().insert(key);
+        let has_links = || chain.spans.iter().any(|span| matches!(span.kind, SpanKind::Link(_)));
+        if !self.notes_puts && (self.runs.len() > 1 || has_links()) {
+            self.notes_puts = true;
+            for (key, held) in &self.chains {
+                note_put(&mut self.puts, *key, &held.chain);
+            }
+        }
+        if self.notes_puts {
+            note_put(&mut self.puts, key, &chain);
         }
         for span in &chain.spans {
             if let SpanKind::Link(link) = &span.kind {
@@ -248,6 +259,9 @@ impl Order {
     /// A chain whose link made this put, although by its host's clock it began later.
     fn leader(&self, key: Key, chain: &Chain) -> Option<Key> {
         let after = (key.0.saturating_add(1), 0, 0)..=(key.0.saturating_add(HOST_SKEW), u64::MAX, u64::MAX);
+        if self.sent.is_empty() {
+            return None;
+        }
         let own = address(chain);
         let others = self.sent.get(&put_target(chain)?)?.iter().filter(|(of, _)| of.0 != own);
         let later = others.flat_map(|(_, sent)| sent.range(after.clone()).take(MAX_UNDER_WAY));
@@ -309,7 +323,8 @@ impl Order {
                 }
             }
         }
-        if let Some(target) = put_target(&chain) {
+        let target = if self.notes_puts { put_target(&chain) } else { None };
+        if let Some(target) = target {
             if let Some(keys) = self.puts.get_mut(&target) {
                 keys.remove(&key);
                 if keys.is_empty() {
@@ -471,6 +486,13 @@ fn weight(chain: &Chain, depth: usize) -> usize {
     });
     1 + chain.spans.iter().map(Span::weight).sum::<usize>()
         + targets.map(|target| weight(target, depth + 1)).sum::<usize>()
+}
+
+/// Notes the put that the chain begins with, if a link can have made it.
+fn note_put(puts: &mut HashMap<Target, BTreeSet<Key>>, key: Key, chain: &Chain) {
+    if let Some(target) = put_target(chain) {
+        puts.entry(target).or_default().insert(key);
+    }
 }
 
 /// The address of the chain's run, to distinguish runs.

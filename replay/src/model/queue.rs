@@ -36,6 +36,7 @@ impl Part {
         }
     }
 
+    #[inline]
     fn next(&mut self) -> Option<Event> {
         match self {
             Part::Block(_, events) => events.next(),
@@ -60,6 +61,7 @@ impl Run {
         self.parts.front()?.first()
     }
 
+    #[inline]
     fn next(&mut self) -> Option<Event> {
         let part = self.parts.front_mut()?;
         let event = part.next();
@@ -93,22 +95,23 @@ impl Queue {
     }
 
     /// Takes the earliest.
+    #[inline]
     pub fn pop(&mut self) -> Option<Event> {
         let mut head = self.heads.peek_mut()?;
         let Reverse((.., number)) = *head;
         let run = self.runs.get_mut(number)?;
-        let event = run.next()?;
-        self.length -= 1;
+        let event = run.next();
+        self.length -= usize::from(event.is_some());
         match run.first() {
             Some((block, next)) => *head = Reverse((next.time, block, number)),
             None => _ = std::collections::binary_heap::PeekMut::pop(head),
         }
-        Some(event)
+        event
     }
 
-    /// Adds a block's events.
-    pub fn push(&mut self, mut events: Vec<Event>) {
-        if !events.is_sorted_by_key(|event| event.time) {
+    /// Adds a block's events. `sorted`: they are in order of time already, as the caller has seen.
+    pub fn push(&mut self, mut events: Vec<Event>, sorted: bool) {
+        if !sorted {
             events.sort_by_key(|event| event.time);
         }
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return };
@@ -203,7 +206,8 @@ mod tests {
                     events.sort_by_key(|event| event.time);
                 }
                 sorted.extend(events.clone());
-                queue.push(events);
+                let is_sorted = events.is_sorted_by_key(|event| event.time);
+                queue.push(events, is_sorted);
                 if turn % 5 == 0 && random(3) == 0 {
                     sorted.sort_by_key(|event: &Event| event.time);
                     let taken = (random(30) as usize).min(sorted.len());

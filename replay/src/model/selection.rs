@@ -1,4 +1,4 @@
-//! The part of a run that can matter to its put log.
+//! The part of a run that can matter to its put log, or to one of its records.
 //!
 //! Most of a log is scanning, which no put has anything to do with. A first pass over a run looks at what its blocks say
 //! of themselves (and, of blocks that say nothing, at the hits' threads and records) and selects
@@ -10,6 +10,9 @@
 //! messages, readings, CA links, losses, definitions. The engine makes the same puts of them as of everything: what it
 //! knows of a put, it knows by the put's thread (its stack), by its record (processing that is open, its fields), or by
 //! its circuit. Puts of database links in other threads are never roots of a put's chain, nor joined to messages.
+//!
+//! For a record, all threads are selected that touched it, those that touched a record that one of these touched, and so
+//! on: no chain leads from one of the others into them, as long as none of them carries out requests of other threads.
 //!
 //! Nothing is selected, and everything read, where this can't be told: in old logs, where a put came in a thread of
 //! unknown purpose, and where a block touched too many records to list them.
@@ -29,7 +32,16 @@ const MAX_THREADS: usize = 100_000;
 /// Records that are looked for in each block's list; with more, a block is unpacked.
 const MAX_SOUGHT: usize = 10_000;
 
-/// What can matter to the put log.
+/// What is asked of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// The puts from outside the IOCs.
+    Puts,
+    /// What happened to records with this name, and why.
+    Record(String),
+}
+
+/// What can matter to that.
 #[derive(Debug, Default)]
 pub struct Selection {
     threads: HashSet<u32>,
@@ -51,6 +63,7 @@ struct Thread {
     records: Option<HashSet<u32>>,
     put_to: Option<HashSet<u32>>,
     puts: bool,
+    link_puts: bool,
     writes: bool,
     /// The callers of `dbPut`.
     sites: HashSet<u32>,
@@ -106,6 +119,7 @@ impl Gathered {
         let mut held = self.held;
         let Some(thread) = self.thread(of.thread) else { return };
         thread.puts |= of.puts;
+        thread.link_puts |= of.link_puts;
         match &of.sites {
             Some(sites) => {
                 thread.writes |= !sites.is_empty();
@@ -158,6 +172,9 @@ struct Purposes {
     served: HashSet<u32>,
     /// Call sites in functions of the IOC's shell.
     shell: HashSet<u32>,
+    /// The record asked for, and its numbers.
+    name: Option<String>,
+    records: HashSet<u32>,
 }
 
 impl Purposes {
@@ -170,6 +187,9 @@ impl Purposes {
             Fact::Thread(thread) => {
                 let role = caller::role(&self.context, thread.id);
                 self.roles.entry(thread.id).or_default().insert(role);
+            }
+            Fact::Record(record) if self.name.as_ref() == Some(&record.name) => {
+                self.records.insert(record.id);
             }
             Fact::ServerThread(server) => _ = self.served.insert(server.thread),
             Fact::CallSite(site) if caller::caller(&self.context, site.id) == Caller::Shell => {
@@ -189,6 +209,12 @@ impl Purposes {
             && thread.sites.is_disjoint(&self.shell)
     }
 
+    /// Whether everything that happens in the thread begins there, and not with a request in another thread.
+    fn begins_all(&self, number: u32) -> bool {
+        let begins = |role: &Role| matches!(role, Role::Scan | Role::CaServer | Role::PvaServer | Role::Main);
+        self.roles.get(&number).is_some_and(|roles| roles.iter().all(begins))
+    }
+
     /// Whether the purpose of the thread is known.
     fn is_known(&self, number: u32) -> bool {
         self.roles.get(&number).is_some_and(|roles| !roles.contains(&Role::Other))
@@ -196,8 +222,8 @@ impl Purposes {
 }
 
 impl Selection {
-    /// Looks through a run's segments, from a monotonic time on. `None` if everything must be read.
-    pub fn for_puts(files: &[SegmentFile], blocks: Blocks) -> Option<Selection> {
+    /// Looks through these blocks of a run's segments. `None` if everything must be read.
+    pub fn of(files: &[SegmentFile], blocks: Blocks, interest: &Interest) -> Option<Selection> {
         let gathered = Arc::new(Mutex::new(Gathered::default()));
         let unlisted = Arc::clone(&gathered);
         let choose = move |about: &About| {
@@ -218,7 +244,11 @@ impl Selection {
                 false
             }))
         };
-        let mut purposes = Purposes::default();
+        let name = match interest {
+            Interest::Puts => None,
+            Interest::Record(name) => Some(name.clone()),
+        };
+        let mut purposes = Purposes { name, ..Purposes::default() };
         for part in Scan::new(files, blocks).choosing(Arc::new(choose)) {
             let Part::Block(block) = part else { continue };
             let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -233,7 +263,10 @@ impl Selection {
                 purposes.take(event.time, &event.fact);
                 match &event.fact {
                     Fact::RsetProcess(hit) => gathered.hit(hit.thread, Some(hit.record), None),
-                    Fact::CaLinkPut(hit) => gathered.hit(hit.thread, hit.record, None),
+                    Fact::CaLinkPut(hit) => {
+                        gathered.hit(hit.thread, hit.record, None);
+                        gathered.threads.entry(hit.thread).or_default().link_puts = true;
+                    }
                     _ => {}
                 }
             }
@@ -242,7 +275,10 @@ impl Selection {
         if gathered.hopeless {
             return None;
         }
-        select(&gathered.threads, &purposes)
+        match interest {
+            Interest::Puts => of_puts(&gathered.threads, &purposes),
+            Interest::Record(_) => of_record(&gathered.threads, &purposes),
+        }
     }
 
     /// Decides about each block of the run.
@@ -284,7 +320,7 @@ impl Selection {
     }
 }
 
-fn select(threads: &HashMap<u32, Thread>, purposes: &Purposes) -> Option<Selection> {
+fn of_puts(threads: &HashMap<u32, Thread>, purposes: &Purposes) -> Option<Selection> {
     let from_outside = |(number, thread): &(&u32, &Thread)| {
         thread.puts || thread.writes && !purposes.is_inner(**number, thread)
     };
@@ -309,4 +345,27 @@ fn select(threads: &HashMap<u32, Thread>, purposes: &Purposes) -> Option<Selecti
         }
     }
     Some(selection)
+}
+
+fn of_record(threads: &HashMap<u32, Thread>, purposes: &Purposes) -> Option<Selection> {
+    let mut selection = Selection { records: purposes.records.clone(), ..Selection::default() };
+    loop {
+        let before = selection.threads.len();
+        for (number, thread) in threads {
+            let records = thread.records.as_ref()?;
+            if selection.threads.contains(number)
+                || !thread.link_puts && records.is_disjoint(&selection.records)
+            {
+                continue;
+            }
+            if !purposes.begins_all(*number) {
+                return None;
+            }
+            selection.threads.insert(*number);
+            selection.records.extend(records);
+        }
+        if selection.threads.len() == before {
+            return Some(selection);
+        }
+    }
 }

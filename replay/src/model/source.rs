@@ -13,7 +13,7 @@ use super::clock::{created, SetLater};
 use super::open_chains;
 use super::queue::Queue;
 use super::run::Run;
-use super::selection::Selection;
+use super::selection::{Interest, Selection};
 use super::value;
 use crate::notices::{Notice, Notices};
 use crate::scan::{Blocks, Part, Scan};
@@ -29,9 +29,11 @@ use std::sync::Arc;
 
 /// Longest delay after which an event may be read and still come before another.
 const WINDOW: u64 = 2 * SECOND;
-/// Limit of the events that wait to be sorted, about 50 MB, whatever their times; and of the bytes of their values.
-const MAX_PENDING: usize = 320_000;
-const MAX_PENDING_BYTES: usize = 48 << 20;
+/// Limit of the events that wait to be sorted, about 18 MB, whatever their times; and of the bytes of their values. These
+/// are eight of the recorder's largest blocks. It writes such a block as soon as it is full, so where there are more in
+/// two seconds, none comes that late.
+const MAX_PENDING: usize = 130_000;
+const MAX_PENDING_BYTES: usize = 16 << 20;
 /// Time that definitions stay in effect after their end.
 const KEEP: u64 = open_chains::LIMIT + 30 * SECOND;
 
@@ -82,8 +84,8 @@ pub struct Source {
     /// Where definitions take effect.
     pub run: Rc<Run>,
     scan: Scan,
-    /// The segments and blocks to be read, as long as it remains to be seen which of them matter to the put log.
-    select: Option<(Vec<SegmentFile>, Blocks)>,
+    /// The segments and blocks to be read, as long as it remains to be seen which of them matter to what is asked.
+    select: Option<(Vec<SegmentFile>, Blocks, Interest)>,
     /// The first segment to be read.
     first: Option<SegmentFile>,
     notices: Rc<Notices>,
@@ -164,10 +166,9 @@ fn begins(first: Option<&SegmentFile>, set: Option<SetLater>) -> i64 {
     wall.unwrap_or(created)
 }
 
-/// Drops the segments that lie entirely too long before `since` (wall-clock time) to matter. Returns the monotonic time
+/// Drops the segments that lie entirely before `since` (wall-clock time). Returns the monotonic time
 /// before which the same holds in the first remaining segment.
 fn pass_over(files: &mut VecDeque<SegmentFile>, since: i64, set_later: Option<SetLater>) -> u64 {
-    let since = since.saturating_sub(i64::try_from(KEEP).unwrap_or(i64::MAX));
     // The wall clock at monotonic time zero: rises when the wall clock is set forward.
     let zero = |header: &SegmentHeader| i128::from(created(header, set_later)) - i128::from(header.created);
     let header = |file: Option<&SegmentFile>| file.and_then(|file| file.header);
@@ -196,7 +197,33 @@ impl Source {
     ) -> Self {
         let set = SetLater::find(files);
         let bytes = files.iter().map(|file| file.size).sum();
-        let mut files = files.iter().cloned().collect();
+        let files = files.iter().cloned().collect();
+        let kept = since.map(|since| since.saturating_sub(i64::try_from(KEEP).unwrap_or(i64::MAX)));
+        Source::from(files, bytes, set, kept, budget, notices)
+    }
+
+    /// The events in a run's segments from `since` (wall-clock time) on, without those from before it that could be
+    /// needed for what began later.
+    pub fn recent(files: &[SegmentFile], since: i64, budget: &Arc<Budget>, notices: &Rc<Notices>) -> Self {
+        let bytes = files.iter().map(|file| file.size).sum();
+        Source::from(
+            files.iter().cloned().collect(),
+            bytes,
+            SetLater::find(files),
+            Some(since),
+            budget,
+            notices,
+        )
+    }
+
+    fn from(
+        mut files: VecDeque<SegmentFile>,
+        bytes: u64,
+        set: Option<SetLater>,
+        since: Option<i64>,
+        budget: &Arc<Budget>,
+        notices: &Rc<Notices>,
+    ) -> Self {
         let since = since.map_or(0, |since| pass_over(&mut files, since, set));
         Source {
             run: Rc::new(Run::sharing(set, budget)),
@@ -222,10 +249,10 @@ impl Source {
         }
     }
 
-    /// Gives only what can matter to the put log.
-    pub fn for_puts(mut self) -> Self {
+    /// Gives only what can matter to this.
+    pub fn asked_for(mut self, interest: Interest) -> Self {
         let files = self.scan.unopened().cloned().collect();
-        self.select = Some((files, Blocks::Since(self.since)));
+        self.select = Some((files, Blocks::Since(self.since), interest));
         self
     }
 
@@ -272,9 +299,9 @@ impl Source {
 
     /// Reads until nothing can come before the first pending event any more.
     fn fill(&mut self) {
-        if let Some((files, blocks)) = self.select.take() {
-            if let Some(selection) = Selection::for_puts(&files, blocks) {
-                self.scan = Scan::new(&files, blocks).choosing(selection.choose());
+        if let Some((files, blocks, interest)) = self.select.take() {
+            if let Some(selection) = Selection::of(&files, blocks, &interest) {
+                self.scan.choose(selection.choose());
             }
         }
         while !self.gap && self.pending.len() < MAX_PENDING && self.pending_bytes < MAX_PENDING_BYTES {
@@ -366,6 +393,8 @@ impl Source {
             self.newest = self.newest.max(about.last);
         }
         let mut events = block.events;
+        // The only look at all of them: they come from another processor's memory.
+        let (mut sorted, mut latest) = (true, 0);
         events.retain(|event| {
             self.newest = self.newest.max(event.time);
             if event.fact.class() == Class::Definition {
@@ -390,15 +419,18 @@ impl Source {
                 return false; // it is in a block only because of others that are wanted
             }
             self.pending_bytes += bytes(&event.fact);
+            sorted &= latest <= event.time;
+            latest = event.time;
             true
         });
-        self.pending.push(events);
+        self.pending.push(events, sorted);
     }
 }
 
 impl Iterator for Source {
     type Item = Item;
 
+    #[inline]
     fn next(&mut self) -> Option<Item> {
         self.started = true;
         loop {

@@ -74,6 +74,9 @@ fn one(out: &mut Out, run: &RunSummary) -> io::Result<()> {
         for attached in &ioc.attached {
             line!(out, "          attached {}", attached.text())?;
         }
+        if let Some(snapshots) = &ioc.snapshots {
+            line!(out, "          snapshots {}", snapshots.text())?;
+        }
     }
     for (name, count) in &run.facts {
         line!(out, "fact      {name:<12} {count:>12}")?;

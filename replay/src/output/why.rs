@@ -179,17 +179,28 @@ impl<'a> Why<'a> {
         field_name(context, put.field).unwrap_or("VAL") == self.pv.field
     }
 
-    /// The answer; `None` if the PV was never processed or written.
-    pub fn answer(mut self, zone: &Zone) -> Option<Answer> {
+    fn settle(&mut self) {
         for seen in self.seen.values_mut() {
             while !seen.held.is_empty() {
                 seen.settle(self.ask);
             }
         }
-        let changed = |seen: &Seen| seen.changed.as_ref().map(|(moment, _)| moment.time);
-        let last = |seen: &Seen| seen.last.as_ref().map(|moment| moment.time);
+    }
+
+    /// Whether the last change is known with all that led to it, although nothing before `sure` (wall-clock time) was
+    /// read, or not all of it: the chain began after that by itself, and what was before the change was seen, too.
+    pub fn is_certain(&mut self, sure: i64) -> bool {
+        self.settle();
+        let latest = self.seen.iter().max_by_key(|(key, seen)| (seen.rank(), *key));
+        let changed = latest.and_then(|(_, seen)| seen.changed.as_ref());
+        changed.is_some_and(|(moment, before)| before.seen.is_some() && moment.is_certain(sure))
+    }
+
+    /// The answer; `None` if the PV was never processed or written.
+    pub fn answer(mut self, zone: &Zone) -> Option<Answer> {
+        self.settle();
         let ((host, ioc), seen) =
-            self.seen.into_iter().max_by_key(|(key, seen)| (changed(seen), last(seen), key.clone()))?;
+            self.seen.into_iter().max_by_key(|(key, seen)| (seen.rank(), key.clone()))?;
         let last = seen.last?;
         let (moment, before, changed) = match seen.changed {
             Some((moment, before)) => (moment, before, true),
@@ -227,6 +238,7 @@ impl<'a> Why<'a> {
             last_written: zone.format(last_time, 9),
             written_since: last_time > moment.time,
             count: seen.count,
+            counted_since: None,
             before_known: seen.in_doubt.is_none(),
             values_unknown: seen.unknown,
             cause,
@@ -264,7 +276,36 @@ impl Moment {
     }
 }
 
+impl Moment {
+    /// Whether each chain on the way to it began after `sure`, and not with a request that may be missing.
+    fn is_certain(&self, sure: i64) -> bool {
+        let mut chain: &Chain = &self.chain;
+        for number in &self.path {
+            let Some(root) = chain.root() else { return false };
+            let by_itself = match &root.kind {
+                SpanKind::Put(put) => put.packet.is_some(),
+                SpanKind::Process(process) => process.trigger == Trigger::Scan,
+                SpanKind::Link(_) => false,
+            };
+            if !by_itself || chain.open || chain.run.wall(root.start) < sure {
+                return false;
+            }
+            if let Some(Span { kind: SpanKind::Link(link), .. }) = chain.spans.get(*number) {
+                let Some(target) = link.target.as_deref() else { return false };
+                chain = target;
+            }
+        }
+        true
+    }
+}
+
 impl Seen {
+    /// When it last changed, and when it was last seen.
+    fn rank(&self) -> (Option<i64>, Option<i64>) {
+        let changed = self.changed.as_ref().map(|(moment, _)| moment.time);
+        (changed, self.last.as_ref().map(|moment| moment.time))
+    }
+
     /// Evaluates the earliest of the moments held.
     fn settle(&mut self, ask: Ask) {
         let Some(moment) = self.held.pop_front() else { return };
@@ -502,8 +543,10 @@ pub struct Answer {
     last_written: String,
     /// Whether it was processed or written after the change, with the same value.
     written_since: bool,
-    /// Number of times that it was processed or written.
+    /// Number of times that it was processed or written, in the part of the logs that was read.
     count: u64,
+    /// Start of that part; null if everything was read. `before_known` and `values_unknown` are about that part, too.
+    counted_since: Option<String>,
     /// Whether the value before the first of them is known. If not, that one may have been a change.
     before_known: bool,
     /// Number of them after which its value is unknown.
@@ -561,6 +604,11 @@ impl From<Alarm> for AlarmKeys {
 }
 
 impl Answer {
+    /// The answer, found by reading only what was recorded since a time.
+    pub fn counted_since(self, since: i64, zone: &Zone) -> Answer {
+        Answer { counted_since: Some(zone.format(since, 9)), ..self }
+    }
+
     /// Writes it as text: the change, then its cause, then each step down to the PV; then what the cause followed.
     pub fn write_text(&self, out: &mut Out) -> io::Result<()> {
         self.write_change(out)?;

@@ -49,6 +49,7 @@ fn the_head_says_what_ended_and_what_was_before() {
         "Tier perf only more may be lost under load than with tier ring: ring: kernel 4.19 is older than 5.8.",
         "Who sent SIGKILL to demo: not in this log.",
         "outcome unknown",
+        "Gaps demo, second: the log does not say from when to when they were recorded.",
     ] {
         assert!(missing.contains(part), "{part} in {missing}");
     }
@@ -73,6 +74,10 @@ fn a_log_in_which_nothing_is_missing_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let mut facts: Vec<(u64, Fact)> =
         vec![(SECOND, Fact::Tier(TierChoice { tier: Tier::Ring, refused: vec![] }))];
+    for ioc in [1, 2] {
+        let attached = Attached { ioc, from: 0, since: 0, cause: String::new() };
+        facts.push((SECOND, Fact::Attached(attached)));
+    }
     for n in 2..5 {
         facts.push((n * SECOND, crate::common::process(3, -100, 2, 2)));
         facts.push((n * SECOND + 1000, crate::common::complete(3, -200, 2, 1.0, 0)));

@@ -1,5 +1,6 @@
 use super::*;
 use crate::ioc::image::{FieldLine, Image};
+use iocrec_log::event::{AlarmLimit, Limits, Properties};
 use iocrec_testing::chance::{fuzz, Random};
 
 /// A record type with everything that a snapshot shows.

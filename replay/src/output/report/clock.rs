@@ -35,7 +35,12 @@ impl Clock {
         };
         let day =
             |wall: i64| wall.saturating_add(i64::from(offset.seconds()) * 1_000_000_000).div_euclid(DAY);
-        Clock { base: first.div_euclid(1_000_000) * 1_000_000, offset, days: day(first) != day(last), digits }
+        Clock {
+            base: first.div_euclid(1_000_000).saturating_mul(1_000_000),
+            offset,
+            days: day(first) != day(last),
+            digits,
+        }
     }
 
     fn text(&self, wall: i64, format: &str, digits: usize) -> String {

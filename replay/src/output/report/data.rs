@@ -8,7 +8,7 @@ use super::collect::counts::Counts;
 use super::collect::places::NONE;
 use super::facts::Facts;
 use super::moments::Moment;
-use super::strings::Text;
+use super::strings::{shown, Text};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 
@@ -216,13 +216,6 @@ pub fn data(facts: &mut Facts, moments: &[Moment]) -> Data {
         marks: facts.marks.iter().map(|(time, text)| (clock.ms(*time), shown(text))).collect(),
         strings: facts.found.strings.all().to_vec(),
     }
-}
-
-/// A text from the log as it may be shown.
-fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    iocrec_log::escape::push(&mut shown, text);
-    shown
 }
 
 fn iocs(facts: &Facts) -> Vec<Ioc> {

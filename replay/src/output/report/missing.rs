@@ -5,6 +5,7 @@
 use super::clock::{count, length, plural};
 use super::collect::puts::{UNKNOWN, WIRE_ONLY};
 use super::facts::Facts;
+use iocrec_log::event::Linkage;
 use std::collections::BTreeMap;
 
 /// Losses and gaps that have a line of their own; the others are in the next line together.
@@ -154,6 +155,7 @@ fn processes(facts: &Facts, items: &mut Vec<Item>) {
             ));
         }
     }
+    unknown_spans(facts, items);
     let mut not_probed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for place in &facts.found.places.iocs {
         for probe in place.ioc.iter().flat_map(|ioc| &ioc.not_probed) {
@@ -173,6 +175,25 @@ fn processes(facts: &Facts, items: &mut Vec<Item>) {
     if more > 0 {
         items.push(item(format!("{more} more probes"), "are not in place; the cards of the IOCs list them."));
     }
+}
+
+/// IOCs of which the log does not say when they were recorded: logs of older recorders.
+fn unknown_spans(facts: &Facts, items: &mut Vec<Item>) {
+    let mut unknown: Vec<&str> = Vec::new();
+    for run in &facts.runs {
+        let probed = run.tier().is_none_or(|(tier, ..)| tier != "packet");
+        let iocs = run.inventory.context().iocs().filter(|ioc| probed && ioc.linkage != Linkage::Foreign);
+        let of = iocs.filter(|ioc| run.inventory.spans().recorded(ioc.id).next().is_none());
+        unknown.extend(of.map(|ioc| ioc.name.as_str()));
+    }
+    unknown.sort_unstable();
+    unknown.dedup();
+    let whose = match unknown.as_slice() {
+        [] => return,
+        some if some.len() <= MAX_EACH => some.join(", "),
+        some => format!("{} IOCs", some.len()),
+    };
+    items.push(item("Gaps", format!("{whose}: the log does not say from when to when they were recorded.")));
 }
 
 fn puts(facts: &Facts, items: &mut Vec<Item>) {

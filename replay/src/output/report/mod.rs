@@ -79,10 +79,17 @@ pub fn make(logs: &Logs, filter: &Filter, zone: &Zone) -> Report {
 /// # Errors
 /// If it can't be written.
 pub fn write(out: &mut Out, mut report: Report, command: String) -> io::Result<()> {
-    let verdict = verdict::verdict(&report.facts);
-    let moments = moments::moments(&report.facts);
-    let missing = missing::missing(&report.facts);
+    let mut verdict = verdict::verdict(&report.facts);
+    let mut moments = moments::moments(&report.facts);
+    let mut missing = missing::missing(&report.facts);
     let data = json::in_page(&data::data(&mut report.facts, &moments))?;
+    // The head is HTML of many lines: no text from a log may begin one.
+    let texts = verdict.iter_mut().map(|part| &mut part.text);
+    let texts = texts.chain(missing.iter_mut().flat_map(|item| [&mut item.what, &mut item.why]));
+    let texts = texts.chain(moments.iter_mut().flat_map(|moment| {
+        [&mut moment.name, &mut moment.old, &mut moment.text, &mut moment.asked, &mut moment.aside]
+    }));
+    texts.for_each(|text| *text = strings::shown(text));
     let page = page::Page::new(&report.facts, (&verdict, &missing, &moments), data, command);
     let page = page.render().map_err(io::Error::other)?;
     page.lines().try_for_each(|text| line!(out, "{text}"))

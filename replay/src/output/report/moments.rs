@@ -122,9 +122,7 @@ fn end(facts: &Facts, end: &IocEnd) -> Moment {
 }
 
 fn mark(facts: &Facts, (time, text): &(i64, String)) -> Moment {
-    let mut shown = String::new();
-    iocrec_log::escape::push(&mut shown, text);
-    Moment { text: format!("“{shown}”"), aside: "mark".to_owned(), ..blank(facts, *time, "mark", "⚑") }
+    Moment { text: format!("“{text}”"), aside: "mark".to_owned(), ..blank(facts, *time, "mark", "⚑") }
 }
 
 fn put(facts: &Facts, put: &Put) -> Moment {

@@ -4,6 +4,7 @@ use super::clock::{count, plural};
 use super::facts::Facts;
 use super::missing::Item;
 use super::moments::Moment;
+use super::strings::shown;
 use super::verdict::Part;
 use crate::names::linkage_name;
 use askama::Template;
@@ -109,13 +110,6 @@ impl<'a> Page<'a> {
             data,
         }
     }
-}
-
-/// A text from outside as it may be shown.
-fn shown(text: &str) -> String {
-    let mut shown = String::new();
-    iocrec_log::escape::push(&mut shown, text);
-    shown
 }
 
 /// 128 random bits: `RandomState` takes its keys from the system.

@@ -3,6 +3,13 @@
 use iocrec_log::escape;
 use std::collections::HashMap;
 
+/// A text from outside as it may be shown: characters that can't be shown are written as `\n`, `\x1b`, `\u{202e}`.
+pub fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    escape::push(&mut shown, text);
+    shown
+}
+
 /// Number of a string in the table.
 pub type Text = u32;
 

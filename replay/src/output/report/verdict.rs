@@ -76,8 +76,9 @@ pub fn verdict(facts: &Facts) -> Vec<Part> {
 /// What it is about, and when that was.
 fn subject(facts: &Facts) -> (Part, Option<i64>) {
     let clock = &facts.clock;
-    let around =
-        |at: i64| Some(clock.link(at.saturating_sub(5_000_000_000).max(facts.span.0), at + 2_000_000_000));
+    let around = |at: i64| {
+        Some(clock.link(at.saturating_sub(5_000_000_000).max(facts.span.0), at.saturating_add(2_000_000_000)))
+    };
     if let Some(end) = facts.ends.iter().min_by_key(|end| (u8::MAX - end.rank(), end.time)) {
         let text = format!("{} {} at {}.", facts.ioc(end.ioc), end.words(), clock.time(end.time, 0));
         return (strong(text, around(end.time)), Some(end.time));

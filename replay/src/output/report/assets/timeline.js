@@ -140,7 +140,11 @@ function drawLabel(c, lane, font) {
 // A bar where the IOC was recorded.
 function drawIoc(c, lane) {
   const colour = colours[iocColour(lane.ioc.number)];
-  for (const [from, to] of lane.ioc.recorded) {
+  // Logs of older recorders do not say when an IOC was recorded: then it is drawn where something of it was seen.
+  const seen = lane.ioc.bins;
+  const spans = lane.ioc.recorded.length ? lane.ioc.recorded
+    : seen.counts.length ? [[seen.start, seen.start + seen.counts.length * seen.width]] : [];
+  for (const [from, to] of spans) {
     const a = Math.max(LEFT, xOf(from === null ? WHOLE[0] : from));
     const b = Math.min(LEFT + laneWidth, xOf(Math.min(to === null ? WHOLE[1] : to, lane.ioc.end === null ? WHOLE[1] : lane.ioc.end)));
     if (b <= a) continue;
@@ -337,7 +341,7 @@ function drawProcessing(c, lane) {
     c.lineWidth = 1.2;
     c.stroke();
   }
-  for (const rate of [100, 10000]) {
+  for (const rate of highestRate < 3000 ? [100] : [10000]) {
     if (rate > highestRate * 1.05) continue;
     const at = y + height - scale(rate) * height;
     c.fillStyle = colours.line;

@@ -175,9 +175,11 @@ function drawAbove(u, plot) {
     c.fillRect(x(iocs[ioc].end), top, 1.5 * px, height);
   }
   const others = puts.filter((put) => isChosenTime(put.time) && !folded.has(seriesOf(put))).length <= 40;
+  const few = puts.filter((put) => put.record === plot.record && isChosenTime(put.time)).length <= 150;
   for (const put of puts) {
     if (!isChosenTime(put.time)) continue;
     const mine = put.record === plot.record, at = Math.round(x(put.time));
+    if (mine && !few && put.number !== state.put) continue;
     if (!mine && put.number !== state.put && (!others || folded.has(seriesOf(put)))) continue;
     c.strokeStyle = c.fillStyle = put.refused ? colours.denied : colours[userColour(put.writer)];
     c.lineWidth = put.number === state.put ? 2 * px : px;
@@ -195,6 +197,7 @@ function drawAbove(u, plot) {
   for (const put of puts) {
     if (put.record !== plot.record || !isChosenTime(put.time)) continue;
     const at = x(put.time);
+    u.ctx.globalAlpha = few ? 1 : 0.5;
     u.ctx.fillStyle = put.refused ? colours.denied : colours[userColour(put.writer)];
     u.ctx.beginPath();
     u.ctx.moveTo(at - 4 * px, top - 7 * px);
@@ -202,6 +205,7 @@ function drawAbove(u, plot) {
     u.ctx.lineTo(at, top);
     u.ctx.fill();
   }
+  u.ctx.globalAlpha = 1;
 }
 
 let lastPut = -1;
