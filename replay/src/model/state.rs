@@ -161,7 +161,7 @@ impl State {
             Entry::Process { .. } => {}
             Entry::Value(line) => match &line.unseen {
                 Some(unseen) => self.unseen(unseen),
-                None if line.time <= self.time => self.value(line),
+                None if line.time <= self.time => self.value(*line),
                 None => {}
             },
         }
