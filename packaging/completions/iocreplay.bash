@@ -190,11 +190,11 @@ _iocreplay() {
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     graph) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    values) options='--help --format --plot --svg --since --until --ioc --host --utc --no-limit -o --output' ;;
+    values) options='--help --format --plot --svg --since --until --ioc --host --follow --utc --no-limit -o --output' ;;
     at) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     diff) options='--help --format --pv --exclude --ioc --host --utc --no-limit -o --output' ;;
     undo) options='--help --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
-    alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    alarms) options='--help --format --severity --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     last) options='--help --until --ioc --host --json --utc --no-limit -o --output' ;;
     clients) options='--help --format --channels --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     iocs) options='--help --format --json --ioc --host --utc --no-limit -o --output' ;;

@@ -323,6 +323,24 @@ fn why_of_records_that_feed_each_other() {
     assert!(!text.contains("Begun by") && text.lines().count() < 12, "{text}");
 }
 
+/// The recorder noted the links long before.
+#[test]
+fn why_knows_links_that_were_noted_long_before() {
+    let mut story = Story::new();
+    story.put(SECOND, SP, 1.0, 2.0);
+    story.follow(SECOND + MS, RB, 10.0, NO_ALARM);
+    story.follow(SECOND + 2 * MS, TWO, 100.0, NO_ALARM);
+    story.links(SECOND + 20 * MS, RB, &[(INPA, "T:SP")]);
+    story.links(SECOND + 20 * MS, TWO, &[(INPA, "T:RB")]);
+    story.put(1000 * SECOND, SP, 2.0, 3.0);
+    story.follow(1000 * SECOND + MS, RB, 11.0, NO_ALARM);
+    story.follow(1000 * SECOND + 2 * MS, TWO, 101.0, NO_ALARM);
+    let directory = story.written();
+    let text = works(directory.path(), &["why", "T:TWO", "log", "--utc"]);
+    assert!(text.contains("Begun by: ca_write T:SP 2 -> 3 by alice@console3"), "{text}");
+    assert!(text.contains("Cause: CP link T:RB.INPA from T:SP\n") && !text.contains("not known"), "{text}");
+}
+
 /// A scanned record's inputs are not in the log: what was put meanwhile is no cause.
 #[test]
 fn why_of_a_scanned_record() {
@@ -350,6 +368,40 @@ fn why_of_a_scanned_record() {
         text.contains("No put to demo is recorded since it was last seen to process, 1.000 s before."),
         "{text}"
     );
+}
+
+/// What the recorder read tells what was there before the first change, and alarms that nothing showed.
+#[test]
+fn what_the_recorder_has_read() {
+    let mut story = Story::new();
+    let mut read = |time, record, v, (severity, status), stamp| {
+        let value = Value::Double(v);
+        story.tell(time, Fact::Snapshot(Snapshot { record, value, severity, status, stamp }));
+    };
+    read(SECOND, RB, 5.0, HIHI, Some(1));
+    read(SECOND, OTHER, 0.0, (3, 17), None);
+    read(SECOND, CALC, 1.0, NO_ALARM, Some(1));
+    read(8 * SECOND, CALC, 7.0, HIHI, Some(1));
+    story.scan(2 * SECOND, RB, 6.0, NO_ALARM);
+    story.scan(3 * SECOND, OTHER, 1.0, NO_ALARM);
+    let directory = story.written();
+    let here = directory.path();
+    let text = works(here, &["why", "T:RB", "log", "--utc"]);
+    assert!(text.starts_with("T:RB changed from 5 to 6 at 2026-09-21T14:13:22"), "{text}");
+    let text = works(here, &["why", "T:RB", "log", "--utc", "--alarm"]);
+    assert!(text.starts_with("T:RB went from MAJOR HIHI to NO_ALARM, value 6"), "{text}");
+    let rows = rows(here, &["alarms", "log", "--utc", "--format", "jsonl"]);
+    let told: Vec<String> = rows
+        .iter()
+        .map(|row| keys(row, &["record", "what", "from_severity", "severity", "source", "lasted_s", "cause"]))
+        .collect();
+    let expected = [
+        r#""T:RB" "change" null "MAJOR" "snapshot" 1.000001 null"#,
+        r#""T:RB" "change" "MAJOR" "NO_ALARM" "process" null "scan .1 second""#,
+        r#""T:CALC" "change" "NO_ALARM" "MAJOR" "snapshot" 0.0 null"#,
+        r#""T:CALC" "still" null "MAJOR" "process" 0.0 null"#,
+    ];
+    assert_eq!(told, expected, "T:OTHER only loses the alarm that all records begin with");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::nothing_found::{Held, Narrowed, NoChange};
 use crate::model::asides::What;
 use crate::model::origins::MAX_HOPS;
 use crate::model::replay::Replay;
+use crate::model::run::Run;
 use crate::out::Out;
 use crate::output;
 use crate::output::why::{Answer, Ask, MAX_SOURCES};
@@ -19,9 +20,14 @@ use epics::Pv;
 use iocrec_cli::command;
 use iocrec_log::event::{Fact, LossSource};
 use std::path::Path;
+use std::rc::Rc;
 
 /// Losses remembered; a bound for hostile logs.
 const MAX_MISSED: usize = 10_000;
+/// As many sources as reading a whole log for one counts.
+const WHOLE: usize = 6;
+/// Runs remembered, with their definitions.
+const MAX_RUNS: usize = 8;
 
 command! {
     /// Show the cause of the last change of a PV: the chain that led to it, from the person, scan or event at its root.
@@ -129,14 +135,18 @@ fn find(
 fn take(replay: Replay, search: &mut output::why::Why, missed: &mut Missed) {
     let mut replay = replay.with_asides();
     while let Some(chain) = replay.next() {
+        // What is older than a chain comes before it.
+        let began = chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start));
+        missed.take(&mut replay, began, search);
+        missed.meet(&chain.run);
         search.take(chain);
-        missed.take(&mut replay);
     }
-    missed.take(&mut replay);
+    missed.take(&mut replay, i64::MAX, search);
 }
 
 fn conclude(search: output::why::Why, zone: &Zone, missed: &Missed) -> Option<Answer> {
     let mut answer = search.answer(zone)?;
+    answer.learn_links(&missed.runs);
     if let Some(cause) = answer.lead().unseen().and_then(|(from, to)| missed.between(from, to)) {
         answer.add_missed(cause.to_owned());
     }
@@ -162,6 +172,15 @@ fn follow(
         let filter = Filter { since: Some(since), until: Some(until), ..Filter::default() };
         let search = output::why::Why::new(&link.1, &filter).begun_by(begun);
         let mut change = find(logs.replay(&filter), search, zone, missed);
+        // The value before it is further back.
+        if change.as_ref().is_some_and(Answer::is_in_doubt) && *left >= WHOLE {
+            *left -= WHOLE;
+            let filter = Filter { since: None, ..filter };
+            let search = output::why::Why::new(&link.1, &filter).begun_by(begun);
+            change = find(logs.replay(&filter), search, zone, missed);
+        } else {
+            change = change.map(|change| change.counted_since(since, zone));
+        }
         if let Some(change) = change.as_mut().filter(|_| !circle) {
             way.push(link.1.clone());
             follow(logs, change, zone, missed, left, way);
@@ -182,14 +201,28 @@ fn follow(
     }
 }
 
-/// Times in which something may have been missed, and why.
+/// What is noted beside the answers.
 #[derive(Default)]
-struct Missed(Vec<(i64, i64, String)>);
+struct Missed {
+    /// Times in which something may have been missed, and why.
+    times: Vec<(i64, i64, String)>,
+    /// The runs that were read first, which know the CP links of their records.
+    runs: Vec<Rc<Run>>,
+}
 
 impl Missed {
+    /// Notes a run.
+    fn meet(&mut self, run: &Rc<Run>) {
+        let known = self.runs.last().is_some_and(|last| Rc::ptr_eq(last, run));
+        if !known && self.runs.len() < MAX_RUNS && !self.runs.iter().any(|known| Rc::ptr_eq(known, run)) {
+            self.runs.push(Rc::clone(run));
+        }
+    }
+
     /// Takes what was noted beside the chains.
-    fn take(&mut self, replay: &mut Replay) {
-        while let Some(aside) = replay.aside(i64::MAX) {
+    fn take(&mut self, replay: &mut Replay, before: i64, search: &mut output::why::Why) {
+        while let Some(aside) = replay.aside(before) {
+            search.beside(&aside);
             let (from, cause) = match &aside.what {
                 What::Missing => (aside.time.saturating_sub(1), "a part of the log is missing".to_owned()),
                 What::Fact(Fact::Loss(loss)) if matches!(loss.source, LossSource::Hits | LossSource::Storage) => {
@@ -197,15 +230,15 @@ impl Missed {
                 }
                 _ => continue,
             };
-            if self.0.len() < MAX_MISSED {
-                self.0.push((from, aside.time, cause));
+            if self.times.len() < MAX_MISSED {
+                self.times.push((from, aside.time, cause));
             }
         }
     }
 
     /// Why something may have been missed between two times.
     fn between(&self, from: i64, to: i64) -> Option<&str> {
-        let found = self.0.iter().find(|(begin, end, _)| *begin < to && *end > from);
+        let found = self.times.iter().find(|(begin, end, _)| *begin < to && *end > from);
         found.map(|(_, _, cause)| cause.as_str())
     }
 }

@@ -4,7 +4,7 @@
 //! are not recorded, only their puts.
 
 use super::clock::SetLater;
-use super::putlog::PutLine;
+use super::putlog::{each_put, PutLine};
 use super::run::ioc_of_circuit;
 use crate::filter::Filter;
 use crate::logs::{budget, Logs};
@@ -154,13 +154,16 @@ impl Clients {
             found.run(run);
         }
         let puts = Filter { since: filter.since, until: filter.until, ..Filter::default() };
-        for put in logs.puts(&puts).with_links() {
-            let (record, field) = (put.record.as_deref().unwrap_or_default(), put.field.as_deref());
-            let named = |pv: &crate::Pattern| put.pv.as_deref().is_some_and(|name| pv.matches(name));
-            let wanted = filter.field(record, field.unwrap_or("VAL")) || filter.name(named);
-            if wanted {
-                found.put(&put);
-            }
+        // Whatever came on a circuit can matter to the put log.
+        for chain in logs.replay_puts(&puts) {
+            each_put(&chain, true, &mut |put| {
+                let (record, field) = (put.record.as_deref().unwrap_or_default(), put.field.as_deref());
+                let named = |pv: &crate::Pattern| put.pv.as_deref().is_some_and(|name| pv.matches(name));
+                let wanted = filter.field(record, field.unwrap_or("VAL")) || filter.name(named);
+                if wanted && puts.time(put.time) {
+                    found.put(&put);
+                }
+            });
         }
         found
     }

@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 /// The minute, and the time before it with which it is compared, in nanoseconds.
 pub const MINUTE: i64 = 60 * SECOND as i64;
-const BEFORE: i64 = 10 * MINUTE;
+const BEFORE: i64 = 2 * MINUTE;
 /// A client that was disconnected this long before the end was connected until then: the kernel closes the sockets of a
 /// process that dies, and the recorder learns of both within a turn of its loop.
 const AT_END: i64 = 2 * SECOND as i64;

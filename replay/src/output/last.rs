@@ -291,7 +291,7 @@ pub fn text(out: &mut Out, last: &Last, zone: &Zone) -> io::Result<()> {
     let puts: Vec<String> = last.puts.iter().map(|put| put_text(put, last.end, zone)).collect();
     let mut part = Part { out, name: "puts" };
     match puts.is_empty() {
-        true => part.line("none recorded in this time or the 10 minutes before")?,
+        true => part.line("none recorded in this time or the 2 minutes before")?,
         false => part.lines(&puts, puts.len(), true, "")?,
     }
     alarms(out, last, zone)?;

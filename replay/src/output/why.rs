@@ -10,6 +10,7 @@ use super::wording::cause::cause;
 use super::wording::put::{change, who};
 use crate::filter::{Filter, Pattern};
 use crate::model::alarms::Alarm;
+use crate::model::asides::{Aside, What};
 use crate::model::chain::{Chain, Outcome, PutSpan, Span, SpanKind, Trigger};
 use crate::model::enum_strings::{self, severity_name};
 use crate::model::putlog::{ioc_of_span, root_put, PutLine};
@@ -18,7 +19,7 @@ use crate::model::value;
 use crate::out::{add, line, Out};
 use crate::time::Zone;
 use epics::Pv;
-use iocrec_log::event::Value;
+use iocrec_log::event::{Fact, Value};
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -54,6 +55,8 @@ struct Seen {
     previous: Option<i64>,
     /// The latest alarm.
     alarm: Option<Alarm>,
+    /// What the recorder read of the record since the latest of these.
+    read: VecDeque<(i64, Value, Alarm)>,
     count: u64,
     /// Time of the first value that may have been a change: the value before it is unknown.
     in_doubt: Option<i64>,
@@ -121,6 +124,25 @@ impl<'a> Why<'a> {
                 seen.settle(self.ask);
             }
         }
+    }
+
+    /// Takes a fact beside the chains, in order of time: what the recorder has read of the record is what it held then.
+    pub fn beside(&mut self, aside: &Aside) {
+        let What::Fact(Fact::Snapshot(snapshot)) = &aside.what else { return };
+        let context = aside.run.context();
+        let Some(record) = context.record(snapshot.record).filter(|record| record.name == self.pv.record)
+        else {
+            return;
+        };
+        if self.pv.field != "VAL" {
+            return;
+        }
+        let ioc = context.ioc(record.ioc).map(|ioc| ioc.name.clone()).unwrap_or_default();
+        let seen = self.seen.entry((aside.run.host(), ioc)).or_default();
+        if seen.read.len() >= HELD {
+            seen.read.pop_front();
+        }
+        seen.read.push_back((aside.time, snapshot.value.clone(), (snapshot.severity, snapshot.status)));
     }
 
     /// Finds the spans of the chain in which the PV got a value.
@@ -300,6 +322,24 @@ impl Moment {
 }
 
 impl Seen {
+    /// Takes what the recorder read after the last moment and before the chain of this one began. Returns when that was.
+    fn read_before(&mut self, moment: &Moment) -> Option<i64> {
+        let began = moment.chain.root().map_or(i64::MIN, |root| moment.chain.run.wall(root.start));
+        let last = self.last.as_ref().map_or(i64::MIN, |last| last.time);
+        let mut found = None;
+        while self.read.front().is_some_and(|(time, _, _)| *time < began) {
+            let Some((time, value, alarm)) = self.read.pop_front() else { break };
+            if time > last {
+                if value != Value::Unknown {
+                    self.value = Some(value);
+                }
+                self.alarm = Some(alarm);
+                found = Some(time);
+            }
+        }
+        found
+    }
+
     /// When it last changed, and when it was last seen.
     fn rank(&self) -> (Option<i64>, Option<i64>) {
         let changed = self.changed.as_ref().map(|(moment, _)| moment.time);
@@ -310,7 +350,8 @@ impl Seen {
     fn settle(&mut self, ask: Ask) {
         let Some(moment) = self.held.pop_front() else { return };
         self.count += 1;
-        let seen = self.last.as_ref().map(|last| last.time);
+        let read = self.read_before(&moment);
+        let seen = read.or(self.last.as_ref().map(|last| last.time));
         let (alarm_before, value_before) = (self.alarm, self.value.take());
         self.alarm = moment.alarm.or(self.alarm);
         if moment.value != Value::Unknown {
@@ -644,6 +685,9 @@ impl Answer {
                 // A single write without a known value before may well have been a change.
                 let (what, remark) = match (self.before_known && self.values_unknown == 0, count) {
                     (true, _) => ("did not change in these logs", String::new()),
+                    (false, 1) if self.counted_since.is_some() => {
+                        ("may have changed", ", its value before was not looked for".into())
+                    }
                     (false, 1) => ("may have changed in these logs", ", its value before is unknown".into()),
                     (false, _) if self.values_unknown > 0 => (
                         "is not known to have changed in these logs",

@@ -10,12 +10,12 @@ use crate::model::chain::{Chain, ProcessSpan, SpanKind, Trigger};
 use crate::model::enum_strings;
 use crate::model::origins::PROMPT;
 use crate::model::putlog::PutLine;
-use crate::model::run::{field_name, record_name};
+use crate::model::run::{field_name, record_name, Run};
 use crate::model::value;
 use crate::out::{line, Out};
 use crate::output::wording::put::{change, who};
 use crate::time::{duration, Zone, SECOND};
-use iocrec_log::event::Value;
+use iocrec_log::event::{RecordId, Value};
 use serde::Serialize;
 use std::io;
 use std::rc::Rc;
@@ -96,6 +96,17 @@ pub struct Lead {
     begun: i64,
     time: i64,
     seen: Option<i64>,
+    /// The record that was processed for a CP link: its run, the monotonic time, its number.
+    root: Option<(Rc<Run>, u64, RecordId)>,
+}
+
+/// A record's CP links at a time, as a run knows them: link and source.
+fn links_of(run: &Run, time: u64, record: RecordId) -> Vec<(String, String)> {
+    let links = run.cp_links(time, record);
+    let context = run.context();
+    let name = record_name(&context, record);
+    let link = |field| format!("{name}.{}", field_name(&context, Some(field)).unwrap_or("?"));
+    links.into_iter().map(|(field, source)| (link(field), source)).collect()
 }
 
 impl Lead {
@@ -112,12 +123,9 @@ impl Lead {
                 for_link: true,
                 ..
             }) => {
-                let links = chain.run.cp_links(root.start, *record);
-                let context = chain.run.context();
-                let name = record_name(&context, *record);
-                let link = |field| format!("{name}.{}", field_name(&context, Some(field)).unwrap_or("?"));
-                let links = links.into_iter().map(|(field, source)| (link(field), source)).collect();
-                Lead { by_link: true, links, ..lead }
+                let links = links_of(&chain.run, root.start, *record);
+                let root = Some((Rc::clone(&chain.run), root.start, *record));
+                Lead { by_link: true, links, root, ..lead }
             }
             _ => lead,
         }
@@ -156,10 +164,37 @@ impl Answer {
         (&self.ioc, &self.host)
     }
 
+    /// Whether it shows a single moment, and not whether that was a change.
+    pub fn is_in_doubt(&self) -> bool {
+        !self.changed && self.count == 1 && !self.before_known
+    }
+
+    /// Looks up CP links in runs that were read from an earlier time on, if what was read here does not hold them: the
+    /// recorder notes them seldom.
+    pub fn learn_links(&mut self, runs: &[Rc<Run>]) {
+        let Some((own, time, record)) = self.lead.root.as_ref().filter(|_| self.lead.links.is_empty()) else {
+            return;
+        };
+        let name = record_name(&own.context(), *record);
+        let same = |run: &&Rc<Run>| {
+            run.context().host() == own.context().host() && record_name(&run.context(), *record) == name
+        };
+        let found = runs.iter().filter(same).map(|run| links_of(run, *time, *record));
+        let Some(links) = found.into_iter().find(|links| !links.is_empty()) else { return };
+        if let [(link, source)] = links.as_slice() {
+            self.cause = format!("CP link {link} from {source}");
+            let text = format!("processed by {}", self.cause);
+            if let Some(step) = self.chain.first_mut() {
+                step.text = step.text.replacen("processed by CP link, source not known", &text, 1);
+            }
+        }
+        self.lead.links = links;
+    }
+
     /// Adds a CP link, with the last change of its source. `circle`: the source was followed already.
     pub fn add_link(&mut self, (link, source): &(String, String), change: Option<Answer>, circle: bool) {
         // Of several times with the same value, any may have been the change.
-        let change = change.filter(|change| change.changed || change.count == 1 && !change.before_known);
+        let change = change.filter(|change| change.changed || change.is_in_doubt());
         let age = change.as_ref().map(|change| self.lead.begun.saturating_sub(change.lead.time).max(0));
         let before_s = age.map(|age| age as f64 / SECOND as f64);
         let prompt = age.is_some_and(|age| age <= PROMPT);
