@@ -6,8 +6,9 @@
 //! after one turn, is none. That a circle exists does not mean that it never rests: the count says how often its records
 //! processed because of each other.
 
-use super::chain::{Chain, Outcome, Span, SpanKind, Trigger};
+use super::chain::{Chain, Outcome, PutSpan, Span, SpanKind, Trigger};
 use super::naming::{Name, Naming};
+use super::outcome;
 use super::run::record_name;
 use crate::filter::Filter;
 use epics::pv::{link_target, Pv};
@@ -74,7 +75,7 @@ impl LinksSeen {
                     let Some(to) = put.record.map(|record| naming.of(chain, span, record)) else { continue };
                     if let Some((from, _)) = source(chain, span, naming) {
                         self.add(Link { from, to, kind: "OUT" }, filter, naming);
-                    } else if number == 0 && !by_link {
+                    } else if number == 0 && !by_link && reached(chain, put) {
                         self.add_root(chain, span, to, filter, naming);
                     }
                 }
@@ -286,6 +287,13 @@ fn components(next: &BTreeMap<usize, Vec<usize>>) -> Vec<BTreeSet<usize>> {
         }
     }
     found
+}
+
+/// Whether the put at the root of a chain got to its record: not one that was refused, and not an acknowledgement.
+fn reached(chain: &Chain, put: &PutSpan) -> bool {
+    let context = chain.run.context();
+    let status = outcome::of(chain, &context, 0, put).status;
+    (status == "ok" || status == "unknown") && !outcome::acknowledges(&context, put)
 }
 
 #[cfg(test)]

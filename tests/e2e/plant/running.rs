@@ -1,7 +1,7 @@
 //! What ran, how often, and what made it: `top`, `graph`.
 
 use super::chains::tree;
-use super::truth::{time, Truth};
+use super::truth::{record_of, time, Truth};
 use super::{is_right, iso, plant, Plant};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -195,7 +195,7 @@ fn links_were_followed_as_often_as_they_were() {
     let (since, until) = window(plant);
     let rows = plant.lines(&["graph", "--utc", "--since", &iso(since), "--until", &iso(until)]);
     let truth = links(&plant.truth, since, until);
-    let mut found = BTreeMap::new();
+    let (mut found, mut puts) = (BTreeMap::new(), BTreeMap::new());
     for row in &rows {
         let word = |key: &str| row[key].as_str().expect(key).to_owned();
         let kind = ["FLNK", "CP", "CA", "event"].into_iter().find(|kind| row["kind"] == **kind);
@@ -203,9 +203,19 @@ fn links_were_followed_as_often_as_they_were() {
             assert_eq!(row["ioc"], plant.truth.ioc_of(&word("to"))["name"], "{row}");
             assert_eq!(row["from_ioc"], plant.truth.ioc_of(&word("from"))["name"], "{row}");
             found.insert((word("from"), word("to"), kind), row["count"].as_u64().expect("a count"));
+        } else if row["kind"] == "put" {
+            puts.insert(word("to"), row["count"].as_u64().expect("a count"));
         } else {
-            assert!(["put", "scan"].iter().any(|kind| row["kind"] == **kind), "not in this plant: {row}");
+            assert_eq!(row["kind"], "scan", "not in this plant: {row}");
         }
     }
     assert_eq!(found, truth);
+    let mut accepted = BTreeMap::new();
+    for put in plant.truth.puts().iter().filter(|put| (since..until).contains(&time(put, "begin"))) {
+        let is_refused = ["denied", "ECA_PUTFAIL"].iter().any(|outcome| put["outcome"] == **outcome);
+        if !is_refused && put["dbr"].as_u64() < Some(35) {
+            *accepted.entry(record_of(put["pv"].as_str().expect("a PV")).to_owned()).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(puts, accepted);
 }
