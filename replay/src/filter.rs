@@ -88,6 +88,14 @@ impl Filter {
         Filter { since: None, until: Some(until), ..self.clone() }
     }
 
+    /// The names of the only records whose PVs can be selected; `None` if a pattern may match any.
+    pub fn only_records(&self) -> Option<Vec<String>> {
+        let literal = |pattern: &Pattern| !pattern.text().contains(['*', '?', '[']);
+        let name = |pattern: &Pattern| Pv::new(pattern.text()).record.to_owned();
+        let known = !self.pv.is_empty() && self.pv.iter().all(literal);
+        known.then(|| self.pv.iter().map(name).collect())
+    }
+
     /// Whether the time is selected.
     pub fn time(&self, wall: i64) -> bool {
         self.since.is_none_or(|since| wall >= since) && self.until.is_none_or(|until| wall < until)

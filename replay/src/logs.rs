@@ -239,7 +239,12 @@ impl Logs {
     /// unseen, even if that was noted a while after the filter's end.
     pub fn history<'a>(&self, filter: &'a Filter) -> History<'a> {
         let until = filter.until.map_or(i64::MAX, |until| until.saturating_add(NOTED));
-        History::new(Replay::new(self.sources(filter.since), until, &self.notices), filter)
+        let mut sources = self.sources(filter.since);
+        if let Some(names) = filter.only_records().filter(|_| self.uses_index()) {
+            let interest = Interest::Records(names);
+            sources = sources.into_iter().map(|source| source.asked_for(interest.clone())).collect();
+        }
+        History::new(Replay::new(sources, until, &self.notices), filter)
     }
 
     /// The changes of alarms that match, in order of time; then the alarms that last at the end.
@@ -278,7 +283,7 @@ impl Logs {
         let budget = budget(self.runs.iter().flatten());
         let source = |files: &Vec<SegmentFile>| {
             let source = Source::recent(files, recent.since, &budget, &self.notices);
-            source.asked_for(Interest::Record(record.to_owned()))
+            source.asked_for(Interest::Records(vec![record.to_owned()]))
         };
         Replay::new(self.runs.iter().map(source).collect(), recent.until, &self.notices)
     }

@@ -89,7 +89,7 @@ pub fn plan(logs: &Logs, filter: &Filter) -> Plan {
     }
     let fields = Filter { since: None, ..wider };
     let mut now: HashMap<Name, FieldState> = HashMap::new();
-    for field in states::at(&logs.without_notices(), &fields, i64::MAX).fields(&fields) {
+    for field in states::at(&logs.without_notices(), &fields, i64::MAX).into_fields(&fields) {
         now.insert(name_of(&field), field);
     }
     let before = values_before(logs, &fields, &all);

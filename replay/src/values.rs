@@ -30,7 +30,7 @@ const CLOCK_STEP: i64 = 1_000_000_000;
 #[derive(Clone)]
 pub enum Entry {
     /// A value, or something that went unseen ([`ValueLine::unseen`]).
-    Value(ValueLine),
+    Value(Box<ValueLine>),
     /// The log names this process as an IOC. Not repeated as long as it is recorded.
     Process {
         /// When, nanoseconds since 1970 UTC.
@@ -96,7 +96,7 @@ impl<'a> History<'a> {
             let by_chain = line.source != ValueSource::Found;
             let origin = by_chain.then(|| Origin { chain: Rc::clone(&chain), path });
             let root = root.clone().filter(|_| by_chain);
-            self.wait(line.time, Entry::Value(ValueLine { origin, root, ..line }));
+            self.wait(line.time, Entry::Value(Box::new(ValueLine { origin, root, ..line })));
         }
     }
 
@@ -120,7 +120,7 @@ impl<'a> History<'a> {
             What::Snapshot(snapshot) => {
                 let line = ValueLine::of_snapshot(&run, time, &snapshot, &mut self.names, self.filter);
                 if let Some(line) = line {
-                    self.wait(time, Entry::Value(line));
+                    self.wait(time, Entry::Value(Box::new(line)));
                 }
             }
             What::Ioc(ioc) => {
@@ -221,7 +221,7 @@ impl<'a> History<'a> {
             Some(process) => Rc::clone(process),
             None => self.names.process(run, &run.context(), None),
         };
-        self.wait(unseen.time, Entry::Value(ValueLine::of_unseen(unseen, process)));
+        self.wait(unseen.time, Entry::Value(Box::new(ValueLine::of_unseen(unseen, process))));
     }
 
     /// Reads on.
@@ -369,9 +369,9 @@ impl Iterator for Values<'_> {
         loop {
             match self.history.next()? {
                 Entry::Value(line) => match &line.unseen {
-                    None if self.is_news(&line) => return Some(line),
+                    None if self.is_news(&line) => return Some(*line),
                     None => {}
-                    Some(unseen) if self.concerns(unseen) => return Some(line),
+                    Some(unseen) if self.concerns(unseen) => return Some(*line),
                     Some(_) => {}
                 },
                 Entry::Process { process, run, ioc, .. } => {

@@ -131,7 +131,7 @@ fn nothing_in_a_log_becomes_a_command() {
     {
         assert!(line.starts_with("# ") || line.starts_with("back "), "{line:?}");
     }
-    assert_eq!(said.lines().filter(|line| line.contains("is not put back")).count(), bad.len(), "{said}");
+    assert_eq!(said.lines().filter(|line| line.contains("is left out")).count(), bad.len(), "{said}");
     assert_eq!(script.lines().filter(|line| line.starts_with("back ")).count(), good.len(), "{script}");
     assert_eq!(
         script.lines().filter(|line| line.starts_with("# not put back: ")).count(),
@@ -184,7 +184,7 @@ fn what_can_not_be_put_back_is_said() {
     );
     let (script, said) = undo(here, &[]);
     assert!(said.contains("1 PVs have the value that they had before"), "{said}");
-    let cut = "T:CUT is not put back: its value before the put is not known, or not all of it";
+    let cut = "T:CUT is left out: its value before the put is not known, or not all of it";
     assert!(said.contains(cut), "{said}");
     assert!(script.contains("back one after before '' T:PLAIN T:PLAIN before"), "{script}");
     let (script, said) = undo(here, &["--pv", "nothing"]);

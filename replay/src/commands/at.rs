@@ -6,7 +6,8 @@ use super::options::{
 };
 use crate::failure::Failure;
 use crate::filter::Filter;
-use crate::model::state::{FieldState, State};
+use crate::model::setting::LeftOut;
+use crate::model::state::FieldState;
 use crate::model::to_setting::setting;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
@@ -17,6 +18,7 @@ use crate::states;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
 use iocrec_cli::command;
+use std::collections::BTreeMap;
 
 command! {
     /// Show the values of all PVs at a time, each with its age and alarm, and those that are not known.
@@ -64,12 +66,13 @@ impl Command for At {
         let filter = ByPv::from(self).add_to(ByPlace::from(self).filter());
         let time = moment(&zone, &self.time, Boundary::End, &logs)?;
         let state = states::at(&logs, &filter, time);
-        let fields = state.fields(&filter);
+        let (left_out, is_full) = (state.chains_left_out(), state.is_full());
+        let fields = state.into_fields(&filter);
         if fields.is_empty() {
             let filter = Filter { until: Some(time.saturating_add(1)), ..filter };
             Terminal.report(&explain(Kind::Values, &logs.without_notices(), &filter, false, &zone));
         } else {
-            summarize(&state, &fields, &zone.format(time, 3));
+            summarize(&fields, left_out, is_full, &zone.format(time, 3));
         }
         match self.format {
             AtFormat::Rows(format) => {
@@ -96,14 +99,13 @@ pub fn restore(
 ) -> Result<(), Failure> {
     let settings: Vec<_> = fields.iter().map(setting).collect();
     let title = format!("Values at {}", zone.format(time, 3));
-    for left_out in (format.write)(out, &Heading { title: &title, time, zone }, &settings)? {
-        Terminal.report(&left_out);
-    }
+    let left_out = (format.write)(out, &Heading { title: &title, time, zone }, &settings)?;
+    report_left_out(&left_out);
     Ok(())
 }
 
 /// Reports how many values are known.
-fn summarize(state: &State, fields: &[FieldState], time: &str) {
+fn summarize(fields: &[FieldState], left_out: u64, is_full: bool, time: &str) {
     let count = |is: &str| fields.iter().filter(|field| known(field) == is).count();
     let (doubt, unknown) = (count("doubt"), count("no"));
     if doubt > 0 || unknown > 0 {
@@ -114,14 +116,34 @@ fn summarize(state: &State, fields: &[FieldState], time: &str) {
             count("yes")
         ));
     }
-    if state.chains_left_out() > 0 {
+    if left_out > 0 {
         Terminal.report(&format_args!(
-            "chain sampling left out {} chains before that time: records that process only in such chains may have \
-             other values",
-            state.chains_left_out()
+            "chain sampling left out {left_out} chains before that time: records that process only in such chains may \
+             have other values"
         ));
     }
-    if state.is_full() {
+    if is_full {
         Terminal.report(&"there are more PVs than fit in memory; choose some with --pv");
+    }
+}
+
+/// Values left out for the same reason that are named; the others are counted.
+const NAMED: usize = 5;
+
+/// Reports what is left out: by reason, so that a common one does not hide the others.
+pub fn report_left_out(all: &[LeftOut]) {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for left_out in all {
+        reasons.entry(&left_out.reason).or_default().push(&left_out.pv);
+    }
+    for (reason, pvs) in reasons {
+        match pvs.len().checked_sub(NAMED + 1) {
+            None => pvs.iter().for_each(|pv| Terminal.report(&format_args!("{pv} is left out: {reason}"))),
+            Some(_) => {
+                let named: Vec<&str> = pvs.iter().take(NAMED).copied().collect();
+                let count = pvs.len();
+                Terminal.report(&format_args!("{count} PVs are left out, {} ...: {reason}", named.join(", ")));
+            }
+        }
     }
 }

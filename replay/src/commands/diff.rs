@@ -2,7 +2,7 @@
 
 use super::command::{Command, Outcome};
 use super::options::{by_place, by_pv, moment, reading, time_zone, ByPlace, ByPv, Reading, TimeZone};
-use crate::failure::{Failure, UsageError};
+use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::model::state::FieldState;
 use crate::nothing_found::{explain, Kind};
@@ -54,13 +54,12 @@ impl Command for Diff {
         let second = moment(&zone, &self.second, Boundary::End, &logs)?;
         if first > second {
             let [first, second] = [first, second].map(|time| zone.format(time, 3));
-            return Err(UsageError::Rejected(format!(
-                "{second} is before {first}; write the earlier time first"
-            ))
-            .into());
+            Terminal.report(&format_args!("{second} is before {first}: taking it as the first time"));
         }
+        let (first, second) = (first.min(second), first.max(second));
         let (before, after) = states::between(&logs, &filter, first, second);
-        let rows = rows(before.fields(&filter), after.fields(&filter));
+        let before = before.into_fields(&filter);
+        let rows = rows(before, after.into_fields(&filter));
         if rows.is_empty() {
             let filter = Filter { until: Some(second.saturating_add(1)), ..filter };
             Terminal.report(&explain(Kind::Values, &logs.without_notices(), &filter, false, &zone));

@@ -1,5 +1,6 @@
 //! `iocreplay undo`
 
+use super::at::report_left_out;
 use super::command::{Command, Outcome};
 use super::options::{
     by_place, by_pv, by_who, moment, reading, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, TimeZone, Until,
@@ -52,9 +53,7 @@ impl Command for Undo {
         } else {
             report(&plan);
         }
-        for left_out in output::undo::write(out, &plan, &what, &zone)? {
-            Terminal.report(&format_args!("{} is not put back: {}", left_out.pv, left_out.reason));
-        }
+        report_left_out(&output::undo::write(out, &plan, &what, &zone)?);
         Ok(Outcome::from(&logs))
     }
 }

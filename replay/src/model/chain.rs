@@ -74,8 +74,7 @@ impl Span {
         let values = match &self.kind {
             SpanKind::Put(put) => {
                 let after = put.after.as_ref().map_or(0, |after| value::heap(&after.value));
-                let boxes = size_of::<PutSpan>() + put.packet.as_ref().map_or(0, |_| 2 * size_of::<Packet>());
-                boxes + value::heap(&put.requested) + value::heap(&put.old) + after
+                size_of::<PutSpan>() + value::heap(&put.requested) + value::heap(&put.old) + after
             }
             SpanKind::Process(ProcessSpan { outcome: Outcome::Completed(completed), .. }) => {
                 value::heap(&completed.value)

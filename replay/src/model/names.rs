@@ -31,6 +31,9 @@ pub struct IocProcess {
     pub start: u64,
 }
 
+/// A run, its host and boot id.
+type Machine = (Weak<Run>, Rc<str>, Rc<str>);
+
 /// A record, and which of its fields are wanted.
 struct Record {
     name: Rc<str>,
@@ -42,7 +45,7 @@ struct Record {
 #[derive(Default)]
 pub struct Names {
     /// The runs seen. As long as one is held here, no other has its address.
-    runs: HashMap<usize, (Weak<Run>, Rc<str>, Rc<str>)>,
+    runs: HashMap<usize, Machine>,
     processes: HashMap<(usize, IocId), Rc<IocProcess>>,
     records: HashMap<(usize, RecordId), Record>,
 }

@@ -18,8 +18,9 @@ use std::rc::Rc;
 
 /// Longest wait for the end of a chain. Servers answer a stuck put with callback after 60 s.
 pub const LIMIT: u64 = 65 * SECOND;
-/// Limit of the spans held, a chain itself counted as one, about 17 MB.
-const MAX_SPANS: usize = 150_000;
+/// Limit of the spans held, a chain itself counted as one, about 25 MB, but
+/// for puts, which take twice as much. Fewer would give out the messages of a flood before their hits are due.
+const MAX_SPANS: usize = 200_000;
 /// Limit of the moves followed to the chain that one was joined to. Later chains are joined to earlier ones, so there
 /// are never many.
 const MAX_MOVES: usize = 64;

@@ -37,8 +37,8 @@ const MAX_SOUGHT: usize = 10_000;
 pub enum Interest {
     /// The puts from outside the IOCs.
     Puts,
-    /// What happened to records with this name, and why.
-    Record(String),
+    /// What happened to records with these names, and why.
+    Records(Vec<String>),
 }
 
 /// What can matter to that.
@@ -172,8 +172,8 @@ struct Purposes {
     served: HashSet<u32>,
     /// Call sites in functions of the IOC's shell.
     shell: HashSet<u32>,
-    /// The record asked for, and its numbers.
-    name: Option<String>,
+    /// The records asked for, and their numbers.
+    names: Vec<String>,
     records: HashSet<u32>,
 }
 
@@ -188,7 +188,7 @@ impl Purposes {
                 let role = caller::role(&self.context, thread.id);
                 self.roles.entry(thread.id).or_default().insert(role);
             }
-            Fact::Record(record) if self.name.as_ref() == Some(&record.name) => {
+            Fact::Record(record) if self.names.contains(&record.name) => {
                 self.records.insert(record.id);
             }
             Fact::ServerThread(server) => _ = self.served.insert(server.thread),
@@ -244,11 +244,11 @@ impl Selection {
                 false
             }))
         };
-        let name = match interest {
-            Interest::Puts => None,
-            Interest::Record(name) => Some(name.clone()),
+        let names = match interest {
+            Interest::Puts => Vec::new(),
+            Interest::Records(names) => names.clone(),
         };
-        let mut purposes = Purposes { name, ..Purposes::default() };
+        let mut purposes = Purposes { names, ..Purposes::default() };
         for part in Scan::new(files, blocks).choosing(Arc::new(choose)) {
             let Part::Block(block) = part else { continue };
             let mut gathered = gathered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -277,7 +277,7 @@ impl Selection {
         }
         match interest {
             Interest::Puts => of_puts(&gathered.threads, &purposes),
-            Interest::Record(_) => of_record(&gathered.threads, &purposes),
+            Interest::Records(_) => of_record(&gathered.threads, &purposes),
         }
     }
 
@@ -365,7 +365,8 @@ fn of_record(threads: &HashMap<u32, Thread>, purposes: &Purposes) -> Option<Sele
             selection.records.extend(records);
         }
         if selection.threads.len() == before {
-            return Some(selection);
+            break;
         }
     }
+    Some(selection)
 }

@@ -20,7 +20,7 @@ use crate::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
-use iocrec_log::event::{Class, Event, Fact, SegmentEnd};
+use iocrec_log::event::{Class, Event, Fact, SegmentEnd, Unpinned};
 use iocrec_log::format::SegmentHeader;
 use iocrec_log::reader::{Block, Cause, SegmentFile};
 use std::collections::{HashMap, VecDeque};
@@ -392,6 +392,7 @@ impl Source {
             // Events that were not read have passed, too.
             self.newest = self.newest.max(about.last);
         }
+        let unread = unread(&block);
         let mut events = block.events;
         // The only look at all of them: they come from another processor's memory.
         let (mut sorted, mut latest) = (true, 0);
@@ -424,7 +425,18 @@ impl Source {
             true
         });
         self.pending.push(events, sorted);
+        let unread: Vec<Event> = unread.into_iter().filter(|event| event.time >= self.since).collect();
+        let sorted = unread.is_sorted_by_key(|event| event.time);
+        self.pending.push(unread, sorted);
     }
+}
+
+/// Events that stand for those of a block that were not read: at these times something was recorded.
+fn unread(block: &Block) -> Vec<Event> {
+    let about = block.about.as_ref().filter(|_| block.passed);
+    let span = about.map(|about| (about.first, about.last)).or(block.left_out.span);
+    let event = |time| Event { time, fact: Fact::Unpinned(Unpinned { segments: 0 }) };
+    span.map(|(first, last)| vec![event(first), event(last)]).unwrap_or_default()
 }
 
 impl Iterator for Source {

@@ -53,7 +53,7 @@ pub struct FieldState {
     /// The field.
     pub key: Key,
     /// The last value seen; `None` if there is none.
-    pub seen: Option<Seen>,
+    pub seen: Option<Box<Seen>>,
     /// Why the value is in doubt or, without a value, unknown.
     pub doubt: Option<String>,
     /// The record in its run.
@@ -161,7 +161,7 @@ impl State {
             Entry::Process { .. } => {}
             Entry::Value(line) => match &line.unseen {
                 Some(unseen) => self.unseen(unseen),
-                None if line.time <= self.time => self.value(line),
+                None if line.time <= self.time => self.value(*line),
                 None => {}
             },
         }
@@ -260,19 +260,20 @@ impl State {
 
     /// All fields that were seen, and the value fields of all records that the filter selects, in order of their names.
     /// If a record was in several processes one after the other, only in the last.
-    pub fn fields(&self, filter: &Filter) -> Vec<FieldState> {
+    pub fn into_fields(mut self, filter: &Filter) -> Vec<FieldState> {
         let mut all: BTreeMap<Key, FieldState> = BTreeMap::new();
-        for (key, seen) in &self.fields {
+        // moved, since there may be very many
+        for (key, seen) in std::mem::take(&mut self.fields) {
             let ended = self.processes.get(&key.0).and_then(|process| process.ended.as_ref());
             let doubt = match (&seen.line.value, ended) {
                 (_, Some(ended)) => Some(ended.clone()),
                 (Value::Unknown, None) => Some("a put with an unknown result wrote it".to_owned()),
                 (_, None) => {
-                    self.doubt(key, seen).map(|doubt| format!("may have changed since: {}", doubt.words))
+                    self.doubt(&key, &seen).map(|doubt| format!("may have changed since: {}", doubt.words))
                 }
             };
-            let (seen, of) = (Some(seen.clone()), seen.line.of.clone());
-            all.insert(key.clone(), FieldState { key: key.clone(), seen, doubt, of });
+            let of = seen.line.of.clone();
+            all.insert(key.clone(), FieldState { key, seen: Some(Box::new(seen)), doubt, of });
         }
         let value: Rc<str> = "VAL".into();
         for (process, about) in &self.processes {

@@ -309,7 +309,7 @@ impl Moment {
                 SpanKind::Process(process) => process.trigger == Trigger::Scan,
                 SpanKind::Link(_) => false,
             };
-            if !by_itself || chain.open || chain.run.wall(root.start) < sure {
+            if !by_itself || chain.run.wall(root.start) < sure {
                 return false;
             }
             if let Some(Span { kind: SpanKind::Link(link), .. }) = chain.spans.get(*number) {

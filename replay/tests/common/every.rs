@@ -4,15 +4,17 @@ use super::{iocreplay, outcome};
 
 /// What commands are asked for in addition to their logs, and further options worth a run of their own. A command that
 /// needs more than its logs has a row here; tests fail until it has.
-const OPERANDS: [(&str, &[&[&str]]); 4] = [
+const OPERANDS: [(&str, &[&[&str]]); 5] = [
+    ("undo", &[&["--since", "1990-01-01"], &["--since", "TIME", "--user", "*"]]),
     ("why", &[&["PV"], &["PV", "--at", "TIME"]]),
     ("values", &[&["PV"], &["*", "--until", "TIME"]]),
     ("at", &[&["TIME"]]),
-    ("diff", &[&["1990-01-01", "TIME"], &["TIME", "2262-01-01"]]),
+    ("diff", &[&["1960-01-01", "TIME"], &["TIME", "2262-01-01"]]),
 ];
 
 /// Options of commands that are run with them as well.
-const OPTIONS: [(&str, &[&str]); 6] = [
+const OPTIONS: [(&str, &[&str]); 7] = [
+    ("values", &["--plot"]),
     ("alarms", &["--all", "--severity", "MAJOR"]),
     ("top", &["-n", "0"]),
     ("puts", &["--all"]),

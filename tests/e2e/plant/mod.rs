@@ -16,6 +16,7 @@ mod running;
 mod sound;
 mod states;
 mod truth;
+mod undo;
 mod values;
 
 use crate::rig::{self, json_lines, not_run, Needs, Rig};

@@ -1,6 +1,6 @@
 //! A shell script that restores values with EPICS Base's `caput` and reads them back with `caget`.
 
-use super::check::{is_enum, is_long_text, sort};
+use super::check::{is_array_record, is_enum, is_long_text, sort};
 use super::Heading;
 use crate::model::setting::{LeftOut, Setting};
 use crate::model::value::elements;
@@ -74,13 +74,14 @@ fn command(setting: &Setting) -> Result<String, String> {
     }
     let is_long_text = is_long_text(setting);
     let dbf = setting.dbf.or_else(|| is_enum(setting).then_some(Dbf::Enum));
-    let dbf = dbf.or_else(|| match &setting.value {
-        Value::Int(_) | Value::UInt(_) => Some(Dbf::Int64),
-        Value::Text(_) => Some(Dbf::String),
-        _ => None,
-    });
-    let caput = arguments(Target { pv: &setting.pv, dbf, is_long_text }, &setting.value)?;
-    let (options, wanted) = shown(setting, dbf, is_long_text);
+    let mut caput = arguments(Target { pv: &setting.pv, dbf, is_long_text }, &setting.value)?;
+    let (mut options, mut wanted) = shown(setting, dbf, is_long_text);
+    if is_array_record(setting) && !matches!(setting.value, Value::Array(_)) {
+        // one element of an array, which caget shows with its number
+        let element = caput.pop().unwrap_or_default();
+        caput = ["-a", &setting.pv, "1", &element].map(str::to_owned).to_vec();
+        (options, wanted) = (format!("{options} -# 1"), format!("1 {wanted}"));
+    }
     let name = if is_long_text { long_name(&setting.pv) } else { setting.pv.clone() };
     let words = ["restore", &name, &options, &wanted].map(str::to_owned);
     Ok(shell::words(words.into_iter().chain(caput)))
@@ -104,6 +105,9 @@ fn shown(setting: &Setting, dbf: Option<Dbf>, is_long_text: bool) -> (String, St
         }
         value => {
             let options = match dbf {
+                // a number, whether it is an enum's or not
+                None if matches!(value, Value::Int(_) | Value::UInt(_)) => "-n -g 17",
+                None if matches!(value, Value::Text(_)) => "-s",
                 Some(Dbf::Enum | Dbf::Menu | Dbf::Device) => "-n",
                 Some(Dbf::Int64 | Dbf::UInt64) => "-s",
                 _ => "-g 17",

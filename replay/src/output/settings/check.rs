@@ -56,6 +56,11 @@ pub fn is_long_text(setting: &Setting) -> bool {
     setting.field == "VAL" && matches!(setting.rtype.as_str(), "lsi" | "lso" | "printf")
 }
 
+/// Whether the value is an array, even if it has one element.
+pub fn is_array_record(setting: &Setting) -> bool {
+    setting.field == "VAL" && matches!(setting.rtype.as_str(), "waveform" | "aai" | "aao" | "subArray")
+}
+
 /// The text of a string field, or of a long string; `None` if it is none.
 pub fn text(setting: &Setting) -> Option<&[u8]> {
     match &setting.value {

@@ -3,6 +3,7 @@
 
 mod autosave;
 mod burt;
+mod caput;
 mod phoebus;
 
 use super::{find, Heading};
