@@ -18,7 +18,7 @@ const CHAR: u16 = 4;
 const DOUBLE: u16 = 6;
 
 /// The stand-ins, by the names of the real ones, in a directory.
-fn tools(dir: &Path) {
+pub fn tools(dir: &Path) {
     for name in ["caput", "caget"] {
         let path = dir.join(name);
         let python = environment().join("bin/python");
@@ -33,7 +33,8 @@ fn tools(dir: &Path) {
     }
 }
 
-fn run(script: &Path, tools: &Path, arguments: &[&str]) -> Output {
+/// Runs a script with the tools in a directory, or else with those in PATH.
+pub fn run(script: &Path, tools: &Path, arguments: &[&str]) -> Output {
     let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("sh");
     command.arg(script).args(arguments).env("PATH", path);

@@ -2,7 +2,8 @@
 """Stands in for EPICS Base's caput and caget, which no Python package has: called by either name, does what scripts of
 iocreplay need of it, over Channel Access by libca, as those of Base 7.0 were seen to do it.
 
-    caput [-c] [-w SECONDS] [-n | -s | -S | -a] PV VALUE...      caget [-t] [-w SECONDS] [-n | -s | -S] [-g 17] [-# N] PV
+    caput [-c] [-w SECONDS] [-n | -s | -S | -a] PV VALUE...
+    caget [-t] [-w SECONDS] [-n | -s | -S] [-g 17] [-# N] PV
 """
 
 import os
@@ -93,8 +94,9 @@ def caget(library, options, pv):
             return f"{one:.17g}"
         return str(one - 256 if kind == CHAR and one > 127 else one)
 
-    if "-#" in options:
-        wanted = int(options["-#"])
+    # All that the record has room for, unless fewer are asked for.
+    wanted = int(options.get("-#", library.ca.element_count(chid)))
+    if "-#" in options or wanted > 1:
         padding = "" if as_text else 0
         many = (list(many) + [padding] * wanted)[:wanted]
         print(len(many), *map(shown, many))

@@ -33,7 +33,8 @@ fn clients_are_those_that_were_there() {
     }
     for client in truth.list("clients") {
         for (port, address) in client["addresses"].as_object().expect("addresses") {
-            let ioc = truth.list("iocs").iter().find(|ioc| ioc["port"].to_string() == *port).expect("an IOC");
+            let ioc = truth.list("iocs").iter().find(|ioc| ioc["port"].as_u64() == port.parse().ok());
+            let ioc = ioc.expect("an IOC");
             let name = (address.as_str().unwrap().to_owned(), ioc["name"].as_str().unwrap().to_owned());
             let line = circuits.remove(&name).unwrap_or_else(|| panic!("{name:?} is missing: {lines:?}"));
             assert_eq!(line["user"], client["user"], "{line}");

@@ -94,7 +94,7 @@ fn properties_are_those_of_the_database() {
             }
         }
         if let Some(precision) = about["fields"]["PREC"].as_str() {
-            if line["precision"].to_string() != precision {
+            if line["precision"].as_i64() != precision.parse().ok() {
                 wrong.push(format!("{record}: precision is not {precision} in {line}"));
             }
         }

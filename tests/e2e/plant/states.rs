@@ -45,7 +45,7 @@ pub fn state(reading: &Value) -> State {
 pub fn states(truth: &Truth, record: &str, since: i64, until: i64) -> (State, Vec<State>) {
     let events = truth.part("events")[record].as_array().expect("events");
     let all = events.iter().map(state);
-    let before = all.clone().filter(|state| state.time < since).last();
+    let before = all.clone().rfind(|state| state.time < since);
     let within = all.filter(|state| (since..until).contains(&state.time)).collect();
     (before.expect("it was something"), within)
 }
