@@ -111,7 +111,7 @@ impl Gathered {
             self.hopeless = true;
             return None;
         }
-        Some(self.threads.entry(thread).or_insert_with(Thread::new))
+        Some(self.threads.entry(thread).or_default())
     }
 
     /// Takes what a block says of a thread.
