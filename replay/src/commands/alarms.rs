@@ -13,6 +13,7 @@ use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::alarms::FORMATS;
 use crate::output::format::{self, Format};
+use crate::output::wording::counted;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use crate::Logs;
@@ -94,8 +95,8 @@ impl Command for Alarms {
         writer.end(out)?;
         if unprocessed > 0 {
             Terminal.report(&format_args!(
-                "{unprocessed} records have the alarm that records begin with, since they have never processed; \
-                 --all shows them"
+                "not shown: {} that never processed, with the alarm that records begin with; --all shows them",
+                counted(unprocessed, "record")
             ));
         }
         if is_empty {

@@ -12,6 +12,7 @@ use crate::nothing_found::{explain, Kind};
 use crate::out::{line, Out};
 use crate::output::clients::{channels, FORMATS};
 use crate::output::format::{self, Format};
+use crate::output::wording::counted;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
 use iocrec_cli::command;
@@ -67,8 +68,9 @@ impl Command for Clients {
         }
         if without_circuit > 0 {
             Terminal.report(&format_args!(
-                "{without_circuit} puts are not counted here: they came from an IOC's shell, by pvAccess, or on a \
-                 circuit that is not known; iocreplay puts shows them"
+                "not counted here: {} from an IOC's shell, by pvAccess, or on a circuit that is not known; iocreplay \
+                 puts shows them",
+                counted(without_circuit, "put")
             ));
         }
         if lines.is_empty() {

@@ -60,11 +60,14 @@ impl Command for Last {
         };
         if last.others > 0 {
             let (ioc, pid) = (&last.process.ioc, last.process.pid);
-            let others = last.others;
-            let name = if is_named { "that match" } else { "in these logs" };
+            let others = match last.others {
+                1 => "another process".to_owned(),
+                others => format!("a choice of {others} other processes"),
+            };
+            let place = if is_named { "of that name" } else { "in these logs" };
             Terminal.report(&format_args!(
-                "shows {ioc}, pid {pid}, which ended or was recorded last; {others} other processes {name}: \
-                 iocreplay iocs lists them"
+                "shows {ioc}, pid {pid}, which ended or was recorded last; there is {others} {place}: iocreplay iocs lists \
+                 them"
             ));
         }
         if self.json {

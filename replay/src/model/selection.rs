@@ -57,7 +57,7 @@ fn is_exact(contents: &Contents) -> bool {
 }
 
 /// What a thread did in the run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Thread {
     /// `None` if they could not be listed.
     records: Option<HashSet<u32>>,
@@ -73,9 +73,19 @@ struct Thread {
     last: [Set; 2],
 }
 
-impl Thread {
-    fn new() -> Self {
-        Thread { records: Some(HashSet::new()), put_to: Some(HashSet::new()), ..Thread::default() }
+impl Default for Thread {
+    /// A thread that did nothing: what it did can be listed.
+    fn default() -> Self {
+        Thread {
+            records: Some(HashSet::new()),
+            put_to: Some(HashSet::new()),
+            puts: false,
+            link_puts: false,
+            writes: false,
+            sites: HashSet::new(),
+            more_sites: false,
+            last: <[Set; 2]>::default(),
+        }
     }
 }
 
@@ -111,7 +121,7 @@ impl Gathered {
             self.hopeless = true;
             return None;
         }
-        Some(self.threads.entry(thread).or_insert_with(Thread::new))
+        Some(self.threads.entry(thread).or_default())
     }
 
     /// Takes what a block says of a thread.

@@ -150,7 +150,7 @@ fn all_that_is_kept_comes_back() {
         let name = if long { format!("{}.$", setting.pv) } else { setting.pv.clone() };
         let found = restored.remove(&name).unwrap_or_else(|| panic!("{name} is missing"));
         match &setting.value {
-            Value::Text(text) => assert_eq!(&found, &[text.clone()], "{name}"),
+            Value::Text(text) => assert_eq!(&found, std::slice::from_ref(text), "{name}"),
             Value::Array(array) => {
                 let elements: Vec<Value> = elements(array).collect();
                 assert_eq!(found.len(), elements.len(), "{name}");

@@ -74,7 +74,7 @@ fn value(row: &HashMap<String, String>) -> (Vec<String>, Vec<String>) {
     let first = if first.starts_with('[') { inner(first) } else { first.to_owned() };
     let labels: Vec<String> =
         parts.next().map_or(Vec::new(), |text| inner(text).split(';').map(str::to_owned).collect());
-    assert!(parts.next().is_none() && (kind == "enum") == !labels.is_empty());
+    assert!(parts.next().is_none() && (kind == "enum") != labels.is_empty());
     let number = |text: &str| match kind.trim_end_matches("_array") {
         "double" | "float" => {
             ["NaN", "Infinity", "-Infinity"].contains(&text)
