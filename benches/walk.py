@@ -4,8 +4,8 @@
     benches/walk.py [--runs N] [--seconds S] [--records N,...]
 
 For each number of records, an IOC scans ten of them ten times a second, and one recorder notes when each scan begins.
-Quiet periods alternate with periods in which further recorders attach one after the other, each reading all records, and
-with periods in which one recorder takes a snapshot, so that other load on the machine affects all alike. Prints as
+Quiet periods alternate with periods in which further recorders attach one after the other, each reading all records,
+and with periods in which one recorder takes a snapshot, so that other load on the machine affects all alike. Prints as
 Markdown: by how much the scan's intervals are off, how long a recorder takes from its start until its log holds all
 records, less the same for an IOC of ten records, and what a snapshot costs the recorder: its CPU time in such a period,
 less that of a recorder without snapshots.

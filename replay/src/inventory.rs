@@ -2,7 +2,7 @@
 //!
 //! An IOC that has ended is still listed, with its records: the inventory does not apply ends, and keeps all
 //! definitions of a run within the bound that applies to definitions everywhere
-//! ([`Budget`](iocrec_log::context::Budget)).
+//! ([`Budget`]).
 
 use crate::attached::Spans;
 use crate::filter::{Filter, Pattern};

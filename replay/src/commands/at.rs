@@ -1,9 +1,7 @@
 //! `iocreplay at`
 
 use super::command::{Command, Outcome};
-use super::options::{
-    by_place, by_pv, moment, reading, time_zone, ByPlace, ByPv, Reading, TimeZone,
-};
+use super::options::{by_place, by_pv, moment, reading, time_zone, ByPlace, ByPv, Reading, TimeZone};
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::model::setting::LeftOut;
@@ -24,7 +22,8 @@ command! {
     /// Show the values of all PVs at a time, each with its age and alarm, and those that are not known.
     #[argh(subcommand, name = "at")]
     pub struct At {
-        /// output format: text (default), jsonl, csv, or one that restores the values
+        /// output format: text (default), jsonl, csv, or one that restores the values: caput (a script), autosave, burt,
+        /// phoebus-snapshot, phoebus-configuration
         #[argh(option, default = "AtFormat::Rows(&FORMATS[0])", from_str_fn(parse_format))]
         pub format: AtFormat,
         /// the time, written like --since
@@ -142,7 +141,8 @@ pub fn report_left_out(all: &[LeftOut]) {
             Some(_) => {
                 let named: Vec<&str> = pvs.iter().take(NAMED).copied().collect();
                 let count = pvs.len();
-                Terminal.report(&format_args!("{count} PVs are left out, {} ...: {reason}", named.join(", ")));
+                Terminal
+                    .report(&format_args!("{count} PVs are left out, {} ...: {reason}", named.join(", ")));
             }
         }
     }

@@ -57,7 +57,10 @@ impl Command for Graph {
         let mut writer = (self.format.writer)(&zone);
         writer.write(out, &graph)?;
         if links.left_out > 0 {
-            Terminal.report(&format!("{} further links are left out; narrow the question with --pv", links.left_out));
+            Terminal.report(&format!(
+                "{} further links are left out; narrow the question with --pv",
+                links.left_out
+            ));
         }
         let is_empty = graph.is_empty();
         if is_empty {

@@ -73,7 +73,9 @@ impl Command for Top {
         if is_empty {
             Terminal.report(&explain(Kind::Chains, &logs.without_notices(), &filter, false, &zone));
         } else if tables.is_minimum() {
-            Terminal.report(&"parts of these logs are missing or were left out (iocreplay info): counts are minima");
+            Terminal.report(
+                &"parts of these logs are missing or were left out (iocreplay info): counts are minima",
+            );
         }
         Ok(Outcome::from(&logs))
     }

@@ -3,7 +3,8 @@
 use super::command::{Command, Outcome};
 use super::operands::{Operands, Usage};
 use super::options::{
-    by_place, growing, patterns, reading, since, time, time_zone, until, ByPlace, Growing, Reading, Since, TimeZone, Until,
+    by_place, growing, patterns, reading, since, time, time_zone, until, ByPlace, Growing, Reading, Since,
+    TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
@@ -136,7 +137,12 @@ impl Values {
     }
 
     /// Lists the values; returns whether there are none.
-    fn list(&self, out: &mut Out, lines: impl Iterator<Item = ValueLine>, zone: &Zone) -> Result<bool, Failure> {
+    fn list(
+        &self,
+        out: &mut Out,
+        lines: impl Iterator<Item = ValueLine>,
+        zone: &Zone,
+    ) -> Result<bool, Failure> {
         let mut writer = (self.format.writer)(zone);
         let is_samples = self.format.name == databrowser::format().name;
         let mut is_empty = true;

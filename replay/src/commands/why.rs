@@ -6,11 +6,11 @@ use super::options::{
 };
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
-use crate::nothing_found::{Held, Narrowed, NoChange};
 use crate::model::asides::What;
 use crate::model::origins::MAX_HOPS;
 use crate::model::replay::Replay;
 use crate::model::run::Run;
+use crate::nothing_found::{Held, Narrowed, NoChange};
 use crate::out::Out;
 use crate::output;
 use crate::output::why::{Answer, Ask, MAX_SOURCES};
@@ -122,12 +122,7 @@ fn find_recent(
 }
 
 /// Searches the logs, and notes when something was missed.
-fn find(
-    replay: Replay,
-    mut search: output::why::Why,
-    zone: &Zone,
-    missed: &mut Missed,
-) -> Option<Answer> {
+fn find(replay: Replay, mut search: output::why::Why, zone: &Zone, missed: &mut Missed) -> Option<Answer> {
     take(replay, &mut search, missed);
     conclude(search, zone, missed)
 }
@@ -193,8 +188,13 @@ fn follow(
     if let Some((since, until)) = answer.lead().meanwhile() {
         let (ioc, host) = answer.place();
         let place = |name: &str| Some(name).filter(|name| !name.is_empty()).map(Pattern::literally);
-        let filter =
-            Filter { since: Some(since), until: Some(until), ioc: place(ioc), host: place(host), ..Filter::default() };
+        let filter = Filter {
+            since: Some(since),
+            until: Some(until),
+            ioc: place(ioc),
+            host: place(host),
+            ..Filter::default()
+        };
         for put in logs.puts(&filter) {
             answer.add_meanwhile(&put, zone);
         }
@@ -225,8 +225,13 @@ impl Missed {
             search.beside(&aside);
             let (from, cause) = match &aside.what {
                 What::Missing => (aside.time.saturating_sub(1), "a part of the log is missing".to_owned()),
-                What::Fact(Fact::Loss(loss)) if matches!(loss.source, LossSource::Hits | LossSource::Storage) => {
-                    (aside.run.wall(loss.since), format!("{} hits or events lost: {}", loss.count, loss.cause))
+                What::Fact(Fact::Loss(loss))
+                    if matches!(loss.source, LossSource::Hits | LossSource::Storage) =>
+                {
+                    (
+                        aside.run.wall(loss.since),
+                        format!("{} hits or events lost: {}", loss.count, loss.cause),
+                    )
                 }
                 _ => continue,
             };

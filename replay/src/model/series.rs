@@ -1,6 +1,6 @@
 //! Values of one PV for drawing: a bounded number of cells, each a span of time with its lowest and highest value.
 //!
-//! A cell is one value as long as there are few; beyond [`MAX_CELLS`] neighbours are joined, so that any number of values
+//! A cell is one value as long as there are few; beyond `MAX_CELLS` neighbours are joined, so that any number of values
 //! takes the same memory, and no extreme is lost. Values hold until the next one: steps, not slopes. After something
 //! went unseen the value is not known until the next one is seen.
 

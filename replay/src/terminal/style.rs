@@ -1,6 +1,6 @@
 //! Colours, few and with a meaning: what is bad, and what needs attention.
 //!
-//! They are used on a terminal that can show them, and never if `NO_COLOR` is set (https://no-color.org).
+//! They are used on a terminal that can show them, and never if `NO_COLOR` is set (<https://no-color.org>).
 
 /// The look of a part of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

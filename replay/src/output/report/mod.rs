@@ -1,6 +1,6 @@
 //! The report: one self-contained page that someone attaches to the logbook.
 //!
-//! [`make`] reads the logs, once for what is missing and once for the chains; never more than [`collect`]'s bounds are
+//! [`make`] reads the logs, once for what is missing and once for the chains; never more than `collect`'s bounds are
 //! held. The head of the page (verdict, key moments, what is missing, IOCs) is HTML; the rest is data that the page's
 //! own code draws, in `assets/`. docs/report.md describes the page and the rules of its head.
 //!
