@@ -141,6 +141,7 @@ bench:
 	@benches/size
 	@$(CARGO) build --release --locked -p iocrec-log --example write_log
 	@benches/reading
+	@benches/asking --traces --megabytes 67,$(MEGABYTES)
 	@IOCREC=$$(ls dist/iocrec-*-$(MUSL)) benches/wear
 	@echo "Command: \`cargo run --release -p iocrec-log --example reading $(MEGABYTES)\`."
 	@$(CARGO) run --release --locked -q -p iocrec-log --example reading $(MEGABYTES)
