@@ -49,7 +49,7 @@ def attach(pid, into):
 
 
 def snapshot(pid, into, seconds, *options):
-    """Runs a recorder for a time; its CPU time and that of its readers in seconds, and the number of values read."""
+    """Runs a recorder for a time; its CPU time in seconds, and the number of values read."""
     command = [program("iocrec"), "record", "--dir", into, "--pid", str(pid), "--tier", "packet"]
     command += ["--duration", f"{seconds:.0f}s", "--max-disk", "1G", *options]
     process = start(command, stderr=subprocess.DEVNULL)
