@@ -1,21 +1,26 @@
 //! Synthetic logs, shaped like those of real IOCs, for the examples that measure reading.
 //!
-//! There are three loads. [`Load::Scanning`]: a thousand records scanned ten times a second in chains of four, some of them
-//! in alarm now and then, and a client that puts every three seconds. [`Load::Mixture`]: two scan threads with a thousand records each, half of them noisy, in chains
-//! of four, and a client that puts. [`Load::Losses`]: two clients that put as fast as they can while a recorder that
-//! gets no CPU loses nine tenths of the hits, so that most messages wait for hits that never come.
+//! There are three loads. [`Load::Scanning`]: a thousand records scanned ten times a second in chains of four, some of
+//! them in alarm now and then, and a client that puts every three seconds. [`Load::Mixture`]: two scan threads with a
+//! thousand records each, half of them noisy, in chains of four, and a client that puts. [`Load::Losses`]: two clients
+//! that put as fast as they can while a recorder that gets no CPU loses nine tenths of the hits, so that most messages
+//! wait for hits that never come.
 
 use iocrec_log::event::{
     Address, CaAnswer, CaPut, CallSite, Channel, Circuit, Clock, Complete, Dbf, Event, Fact, Field, Host,
     Ioc, Linkage, Loss, LossSource, Origin, Process, Put, PutKind, Record, ServerThread, Thread, Tier,
     TierChoice, Value,
 };
-use iocrec_log::storage::Directory;
+use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
+use std::cell::Cell;
 use std::error::Error;
 use std::path::Path;
+use std::rc::Rc;
 
 const SECOND: u64 = 1_000_000_000;
+/// Wall-clock time of the first event: in February 2026.
+const BEGUN: i64 = 1_770_000_000 * SECOND as i64;
 /// Number of records per scan thread.
 const SCANNED: u32 = 1000;
 /// Number of records per chain.
@@ -76,7 +81,7 @@ pub fn machine() -> Vec<Fact> {
             recorder: "0.1.0".into(),
             utc_offset: 0,
         }),
-        Fact::Clock(Clock { wall: 1_770_000_000 * SECOND as i64 }),
+        Fact::Clock(Clock { wall: BEGUN }),
         Fact::Tier(TierChoice { tier: Tier::Ring, refused: Vec::new() }),
         Fact::from(Ioc {
             id: 1,
@@ -257,7 +262,10 @@ fn losses(out: &mut Vec<Fact>, turn: u64, time: u64) {
 /// Writes a log of at least this many bytes. Returns the number of events.
 pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Error>> {
     let options = Options { max_disk: 2 * bytes + (64 << 20), ..Options::default() };
-    let mut writer = Writer::open(Directory::open(directory)?, options, 1)?;
+    // The segments' headers must agree with the events, or a reader could not tell where a time is.
+    let wall = Rc::new(Cell::new(BEGUN));
+    let clocked = Clocked { storage: Directory::open(directory)?, wall: Rc::clone(&wall) };
+    let mut writer = Writer::open(clocked, options, 1)?;
     let (mut noise, mut time, mut turn) = (Noise(1), SECOND, 0);
     let mut facts = definitions();
     let mut events = 0;
@@ -275,6 +283,7 @@ pub fn write(directory: &Path, bytes: u64, load: Load) -> Result<u64, Box<dyn Er
             events += 1;
         }
         time = time.max(begun + SECOND / 10);
+        wall.set(BEGUN + (time - SECOND) as i64);
         writer.tick(time);
     }
     writer.close(time);

@@ -1,9 +1,11 @@
 //! The few operations that the writer needs of a disk. Tests can replace the disk with one that is full, broken or
 //! read-only, or that loses its power.
 
+mod clocked;
 #[cfg(unix)]
 mod directory;
 
+pub use clocked::Clocked;
 #[cfg(unix)]
 pub use directory::{segments, Directory, DirectoryError, Keeper, Reserve, Segment};
 

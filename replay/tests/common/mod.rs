@@ -6,7 +6,7 @@
 pub mod every;
 
 use iocrec_log::event::*;
-use iocrec_log::storage::{Directory, Storage, Stored};
+use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -221,45 +221,6 @@ pub fn happenings() -> Vec<(u64, Fact)> {
     facts
 }
 
-/// A directory whose wall clock agrees with the log's.
-struct Clocked {
-    directory: Directory,
-    wall: Rc<Cell<i64>>,
-}
-
-impl Storage for Clocked {
-    fn list(&mut self) -> io::Result<Vec<Stored>> {
-        self.directory.list()
-    }
-    fn create(&mut self, name: &str, reserve: u64) -> io::Result<()> {
-        self.directory.create(name, reserve)
-    }
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.directory.append(bytes)
-    }
-    fn sync(&mut self) -> io::Result<()> {
-        self.directory.sync()
-    }
-    fn finish(&mut self) -> io::Result<()> {
-        self.directory.finish()
-    }
-    fn trim(&mut self, name: &str) -> io::Result<()> {
-        self.directory.trim(name)
-    }
-    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        self.directory.rename(from, to)
-    }
-    fn remove(&mut self, name: &str) -> io::Result<()> {
-        self.directory.remove(name)
-    }
-    fn sync_names(&mut self) -> io::Result<()> {
-        self.directory.sync_names()
-    }
-    fn wall_clock(&self) -> i64 {
-        self.wall.get()
-    }
-}
-
 /// Writes a log of what happens.
 pub fn write_log(directory: &Path, host: &str, run: u128) {
     write_events(directory, host, run, happenings());
@@ -275,7 +236,7 @@ pub fn write_set(directory: &Path, host: &str, run: u128, happenings: Vec<(u64, 
     let shown = |time: u64| if time < set { time as i64 } else { WALL + time as i64 };
     let options = Options { segment: Some(64 << 10), ..Options::default() };
     let wall = Rc::new(Cell::new(shown(0)));
-    let clocked = Clocked { directory: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
+    let clocked = Clocked { storage: Directory::open(directory).unwrap(), wall: Rc::clone(&wall) };
     let mut writer = Writer::open(clocked, options, run).unwrap();
     for fact in definitions(host) {
         let fact = if let Fact::Clock(_) = fact { Fact::Clock(Clock { wall: shown(0) }) } else { fact };

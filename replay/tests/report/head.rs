@@ -40,7 +40,7 @@ fn the_head_says_what_ended_and_what_was_before() {
     let verdict = text(&page, r#"class="verdict""#, "</p>");
     assert_eq!(
         verdict,
-        "demo was killed by SIGKILL at 14:13:45. In the 24 s before, as far back as the log goes: at least 65 puts by 3 users, \
+        "demo was killed by SIGKILL at 14:13:45. In the 24 s before, as far back as the log goes: at least 65 puts by 3 writers, \
          at least 1 record went MAJOR, 1 INVALID, and an event processed L:A up to 2 000 times a second."
     );
     let missing = text(&page, r#"id="missing""#, "</ul>");

@@ -84,7 +84,7 @@ fn the_verdict_and_the_key_moments() {
         .collect::<std::collections::BTreeSet<_>>()
         .len();
     for part in [
-        format!("{before} puts by {users} users"),
+        format!("{before} puts by {users} writers"),
         "a CP loop processed RF:LOOP:".to_owned(),
         "CP loop begins".to_owned(),
         "denied LI:GUN:HV ← ".to_owned(),

@@ -132,7 +132,7 @@ fn puts(facts: &Facts, from: i64, to: i64) -> Vec<Part> {
             "no puts from outside seen"
         })];
     }
-    let by = plural(writers.len() as u64, "user");
+    let by = plural(writers.len() as u64, "writer");
     vec![plain(at_least), strong(format!("{} by {by}", plural(number, "put")), link)]
 }
 
