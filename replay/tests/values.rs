@@ -296,6 +296,35 @@ fn differences_are_those_of_the_two_states() {
     assert!(code == 0 && err.contains("-2s is "), "{code} {err}");
 }
 
+/// A file that restores has what changed, as it was at the first time, and names the rest.
+#[test]
+fn differences_can_be_restored() {
+    let log = log_of(happenings());
+    let diff = |format: &str| {
+        let times = ["2026-09-21T14:13:21.05", "2026-09-21T14:13:22.5"];
+        run(log.path(), &["diff", times[0], times[1], ".", "--utc", "--format", format])
+    };
+    let (_, rows, _) = diff("jsonl");
+    let rows: Vec<serde_json::Value> = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (code, file, err) = diff("autosave");
+    assert_eq!(code, 0, "{err}");
+    let mut restored = 0;
+    for row in &rows {
+        let pv = row["pv"].as_str().unwrap();
+        let value = file.lines().find_map(|line| line.strip_prefix(&format!("{pv} ")));
+        match (value, &row["before"]) {
+            (Some(value), before) => {
+                assert_eq!(value.parse::<f64>().ok(), before.as_f64(), "{row}");
+                restored += 1;
+            }
+            (None, _) => assert!(err.contains(pv), "{pv} is neither restored nor named: {file}{err}"),
+        }
+    }
+    assert!(restored > 0 && rows.len() > restored, "{rows:?} {file}");
+    let written = file.lines().filter(|line| !line.starts_with(['#', '!', '<'])).count();
+    assert_eq!(written, restored, "{file}");
+}
+
 #[test]
 fn pictures_of_hostile_names_are_harmless() {
     let name = "T<script>alert(1)</script>&\"'\n\u{1b}[2J\u{202e}";

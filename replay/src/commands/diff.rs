@@ -1,14 +1,18 @@
 //! `iocreplay diff`
 
+use super::at::{report_left_out, restore};
 use super::command::{Command, Outcome};
 use super::options::{by_place, by_pv, moment, reading, time_zone, ByPlace, ByPv, Reading, TimeZone};
 use crate::failure::Failure;
 use crate::filter::Filter;
+use crate::model::setting::LeftOut;
 use crate::model::state::FieldState;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
+use crate::output::at::format_names;
 use crate::output::diff::{DiffRow, Difference, FORMATS};
-use crate::output::format::{self, Format};
+use crate::output::format::{Format, UnknownFormat};
+use crate::output::settings::{self, SettingsFormat};
 use crate::states;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
@@ -21,9 +25,10 @@ command! {
     /// cause of the last change.
     #[argh(subcommand, name = "diff")]
     pub struct Diff {
-        /// output format: text (default), jsonl or csv
-        #[argh(option, default = "&FORMATS[0]", from_str_fn(parse_format))]
-        pub format: &'static Format<DiffRow>,
+        /// output format: text (default), jsonl, csv, or one that restores the values of the first time: caput (a
+        /// script), autosave, burt, phoebus-snapshot, phoebus-configuration
+        #[argh(option, default = "DiffFormat::Rows(&FORMATS[0])", from_str_fn(parse_format))]
+        pub format: DiffFormat,
         /// the first time, written like --since
         #[argh(positional, arg_name = "time")]
         pub first: String,
@@ -33,8 +38,20 @@ command! {
     } with by_pv: ByPv, by_place: ByPlace, time_zone: TimeZone, reading: Reading
 }
 
-fn parse_format(name: &str) -> Result<&'static Format<DiffRow>, String> {
-    format::find(&FORMATS, name).map_err(|error| error.to_string())
+/// A format of differences.
+#[derive(Clone, Copy, Debug)]
+pub enum DiffFormat {
+    /// A row for each PV.
+    Rows(&'static Format<DiffRow>),
+    /// A file that restores what has changed.
+    Settings(&'static SettingsFormat),
+}
+
+fn parse_format(name: &str) -> Result<DiffFormat, String> {
+    let rows = FORMATS.iter().find(|format| format.name == name).map(DiffFormat::Rows);
+    let settings = || settings::FORMATS.iter().find(|format| format.name == name).map(DiffFormat::Settings);
+    rows.or_else(settings)
+        .ok_or_else(|| UnknownFormat { name: name.to_owned(), known: format_names() }.to_string())
 }
 
 impl Command for Diff {
@@ -66,15 +83,41 @@ impl Command for Diff {
         } else {
             summarize(&rows);
         }
-        let mut writer = (self.format.writer)(&zone);
-        writer.begin(out)?;
-        let shown = |row: &&DiffRow| matches!(row.difference(), Difference::Changed | Difference::Unknown);
-        for row in rows.iter().filter(shown) {
-            writer.write(out, row)?;
+        let shown = |row: &DiffRow| matches!(row.difference(), Difference::Changed | Difference::Unknown);
+        let rows = rows.into_iter().filter(shown);
+        match self.format {
+            DiffFormat::Rows(format) => {
+                let mut writer = (format.writer)(&zone);
+                writer.begin(out)?;
+                for row in rows {
+                    writer.write(out, &row)?;
+                }
+                writer.end(out)?;
+            }
+            DiffFormat::Settings(format) => {
+                let (fields, unknown) = restorable(rows);
+                restore(out, format, &fields, first, &zone)?;
+                report_left_out(&unknown);
+            }
         }
-        writer.end(out)?;
         Ok(Outcome::from(&logs))
     }
+}
+
+/// The fields of the first time, and those that were not known to exist then.
+fn restorable(rows: impl Iterator<Item = DiffRow>) -> (Vec<FieldState>, Vec<LeftOut>) {
+    let (mut fields, mut unknown) = (Vec::new(), Vec::new());
+    for row in rows {
+        match (row.before, row.after) {
+            (Some(field), _) => fields.push(field),
+            (None, Some(field)) => {
+                let reason = "its value at the first time is not known".into();
+                unknown.push(LeftOut { pv: field.pv(), reason });
+            }
+            (None, None) => {}
+        }
+    }
+    (fields, unknown)
 }
 
 /// The fields of both times, joined by host, IOC and name: a restarted IOC is another process.
