@@ -299,9 +299,15 @@ fn differences_are_those_of_the_two_states() {
 /// A file that restores has what changed, as it was at the first time, and names the rest.
 #[test]
 fn differences_can_be_restored() {
-    let log = log_of(happenings());
+    let mut events = happenings();
+    let new = Record { id: 9, ioc: 1, address: 1, name: "T:NEW".into(), rtype: "ai".into() };
+    events.push((4900 * MS, Fact::Record(new)));
+    events.extend(processed(5 * SECOND, 1, 7.0));
+    events.extend(processed(5100 * MS, 9, 1.0));
+    events.push((6 * SECOND, Fact::Mark("later".into())));
+    let log = log_of(events);
     let diff = |format: &str| {
-        let times = ["2026-09-21T14:13:21.05", "2026-09-21T14:13:22.5"];
+        let times = ["2026-09-21T14:13:22.5", "2026-09-21T14:13:25.5"];
         run(log.path(), &["diff", times[0], times[1], ".", "--utc", "--format", format])
     };
     let (_, rows, _) = diff("jsonl");
