@@ -1,9 +1,11 @@
-//! `iocreplay undo`: its script, run with EPICS Base's caput and caget, gives a real IOC the values back that it had.
+//! `iocreplay undo`: its script gives a real IOC the values back that it had.
 //!
-//! Needs both tools in PATH, which scripts/setup does not install. Names and values that try to be commands are tested
-//! without them, in replay/tests/undo.rs.
+//! The script runs EPICS Base's caput and caget if both are in PATH, else their stand-ins (tests/rig/caput.py), since
+//! nothing that scripts/setup installs has the tools. Names and values that try to be commands are tested in
+//! replay/tests/undo.rs.
 
-use crate::rig::{iocreplay, not_run, wait_until, Client, Needs, Rig};
+use crate::rig::{iocreplay, wait_until, Client, Rig};
+use crate::scripts;
 use serde_json::{json, Value};
 use std::fs;
 use std::process::{Command, Output};
@@ -47,10 +49,9 @@ fn characters(text: &str) -> Value {
     text.bytes().chain([0]).collect()
 }
 
+/// Runs the script, with the stand-ins if they are in the rig's directory.
 fn script(rig: &Rig, options: &[&str]) -> Output {
-    let mut shell = Command::new("sh");
-    shell.arg(rig.path("undo.sh")).args(options).env("EPICS_CA_AUTO_ADDR_LIST", "NO");
-    shell.env("EPICS_CA_ADDR_LIST", format!("127.0.0.1:{PORT}")).output().expect("sh")
+    scripts::run(&rig.dir.join("undo.sh"), &rig.dir, options)
 }
 
 fn values(client: &mut Client) -> Vec<Value> {
@@ -60,10 +61,10 @@ fn values(client: &mut Client) -> Vec<Value> {
 #[test]
 fn undo_gives_a_real_ioc_its_values_back() {
     let found = Command::new("sh").args(["-c", "command -v caput && command -v caget"]).output().expect("sh");
-    if !found.status.success() {
-        return not_run("undo", Needs::Machine("with caput and caget of EPICS Base in PATH"));
-    }
     let Some(rig) = Rig::new("undo") else { return };
+    if !found.status.success() {
+        scripts::tools(&rig.dir);
+    }
     let ioc = rig.ioc("puts", PORT, "puts.db", &[]);
     let mut recorder = rig.record(&["--pid", &ioc.pid_argument()]);
     let mut operator = rig.client("libca", &[PORT], &[]);

@@ -128,7 +128,8 @@ fn values(client: &mut Client, states: &States) -> Vec<Value> {
     states.iter().map(|(pv, ..)| client.get(pv)).collect()
 }
 
-/// With EPICS Base's caput and caget if they are in PATH, else with stand-ins: the script gives the real IOC every value back that it had at a time, and `at` says the same of it.
+/// With EPICS Base's caput and caget if they are in PATH, else with stand-ins: the script gives the real IOC every value
+/// back that it had at a time, and `at` says the same of it.
 #[test]
 fn the_ioc_gets_back_what_it_had() {
     let Some(rig) = Rig::new("plant-undo-applied") else { return };
