@@ -9,7 +9,7 @@ use iocrec_log::event::*;
 use iocrec_log::storage::{Clocked, Directory};
 use iocrec_log::writer::{Options, Writer};
 use std::cell::Cell;
-use std::io::{self, Read};
+use std::io::Read;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
