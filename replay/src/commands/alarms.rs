@@ -1,10 +1,7 @@
 //! `iocreplay alarms`
 
 use super::command::{Command, Outcome};
-use super::options::{
-    by_place, by_pv, by_who, growing, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Growing,
-    Reading, Since, TimeZone, Until,
-};
+use super::options::{by_place, by_pv, by_who, growing, reading, since, time_zone, until, ByPlace, ByPv, ByWho, Growing, Reading, Since, TimeZone, Until, selection, Chosen};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow, Timed};
@@ -15,7 +12,6 @@ use crate::output::alarms::FORMATS;
 use crate::output::format::{self, Format};
 use crate::output::wording::counted;
 use crate::terminal::Terminal;
-use crate::time::Boundary;
 use crate::Logs;
 use iocrec_cli::command;
 use std::collections::HashMap;
@@ -67,12 +63,8 @@ impl Command for Alarms {
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
-        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
-        let filter = Filter {
-            since: time(&zone, &self.since, Boundary::Start, &logs)?,
-            until: time(&zone, &self.until, Boundary::End, &logs)?,
-            ..filter
-        };
+        let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
+        let filter = selection(&zone, &logs, &chosen)?;
         let mut writer = (self.format.writer)(&zone);
         if self.follow {
             writer.begin(out)?;

@@ -1,12 +1,8 @@
 //! `iocreplay clients`
 
 use super::command::{Command, Outcome};
-use super::options::{
-    by_place, by_pv, by_who, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since,
-    TimeZone, Until,
-};
+use super::options::{by_place, by_pv, by_who, reading, since, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since, TimeZone, Until, selection, Chosen};
 use crate::failure::Failure;
-use crate::filter::Filter;
 use crate::model::clients::{ClientLine, Clients as Found};
 use crate::nothing_found::{explain, Kind};
 use crate::out::{line, Out};
@@ -14,7 +10,6 @@ use crate::output::clients::{channels, FORMATS};
 use crate::output::format::{self, Format};
 use crate::output::wording::counted;
 use crate::terminal::Terminal;
-use crate::time::Boundary;
 use iocrec_cli::command;
 
 command! {
@@ -45,12 +40,8 @@ impl Command for Clients {
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
-        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
-        let filter = Filter {
-            since: time(&zone, &self.since, Boundary::Start, &logs)?,
-            until: time(&zone, &self.until, Boundary::End, &logs)?,
-            ..filter
-        };
+        let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
+        let filter = selection(&zone, &logs, &chosen)?;
         let found = Found::read(&logs, &filter);
         let (left_out, without_circuit) = (found.left_out, found.without_circuit);
         let lines = found.lines(&filter);

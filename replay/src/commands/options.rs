@@ -208,6 +208,19 @@ pub fn patterns(texts: &[String]) -> Vec<Pattern> {
     texts.iter().map(|text| Pattern::from(text.as_str())).collect()
 }
 
+/// The options that choose a part of the logs.
+pub type Chosen = (Since, Until, ByPv, ByWho, ByPlace);
+
+/// The filter for these options.
+pub fn selection(zone: &Zone, logs: &Logs, chosen: &Chosen) -> Result<Filter, Failure> {
+    let (since, until, by_pv, by_who, by_place) = chosen;
+    Ok(Filter {
+        since: time(zone, &since.since, Boundary::Start, logs)?,
+        until: time(zone, &until.until, Boundary::End, logs)?,
+        ..by_who.add_to(by_pv.add_to(by_place.filter()))
+    })
+}
+
 /// A time, if given. Reports it if the clocks of the zone don't show it exactly once, and what a time that refers to the
 /// end of the log was taken for.
 pub fn time(

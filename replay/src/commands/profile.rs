@@ -1,19 +1,14 @@
 //! `iocreplay profile`
 
 use super::command::{Command, Outcome};
-use super::options::{
-    by_place, by_pv, by_who, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since,
-    TimeZone, Until,
-};
+use super::options::{by_place, by_pv, by_who, reading, since, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since, TimeZone, Until, selection, Chosen};
 use crate::failure::Failure;
-use crate::filter::Filter;
 use crate::model::profile::Profile as Model;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
 use crate::output::format::{self, Format};
 use crate::output::profile::FORMATS;
 use crate::terminal::Terminal;
-use crate::time::Boundary;
 use iocrec_cli::command;
 
 command! {
@@ -39,12 +34,8 @@ impl Command for Profile {
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
-        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
-        let filter = Filter {
-            since: time(&zone, &self.since, Boundary::Start, &logs)?,
-            until: time(&zone, &self.until, Boundary::End, &logs)?,
-            ..filter
-        };
+        let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
+        let filter = selection(&zone, &logs, &chosen)?;
         let mut profile = Model::default();
         logs.chains(&filter).for_each(|chain| profile.take(&chain, &filter));
         let mut writer = (self.format.writer)(&zone);

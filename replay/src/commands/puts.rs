@@ -1,12 +1,8 @@
 //! `iocreplay puts`
 
 use super::command::{Command, Outcome};
-use super::options::{
-    by_place, by_pv, by_who, growing, reading, since, time, time_zone, until, ByPlace, ByPv, ByWho, Growing,
-    Reading, Since, TimeZone, Until,
-};
+use super::options::{by_place, by_pv, by_who, growing, reading, since, time_zone, until, ByPlace, ByPv, ByWho, Growing, Reading, Since, TimeZone, Until, selection, Chosen};
 use crate::failure::{Failure, UsageError};
-use crate::filter::Filter;
 use crate::follow::{follow, Timed, SETTLED};
 use crate::model::putlog::PutLine;
 use crate::nothing_found::{explain, Kind};
@@ -14,7 +10,6 @@ use crate::out::Out;
 use crate::output::puts::caputlog::Level;
 use crate::output::puts::{find, Options, PutFormat, BURST, FORMATS};
 use crate::terminal::Terminal;
-use crate::time::Boundary;
 use iocrec_cli::command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -122,12 +117,8 @@ impl Command for Puts {
     fn run(&self, out: &mut Out) -> Result<Outcome, Failure> {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
-        let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
-        let filter = Filter {
-            since: time(&zone, &self.since, Boundary::Start, &logs)?,
-            until: time(&zone, &self.until, Boundary::End, &logs)?,
-            ..filter
-        };
+        let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
+        let filter = selection(&zone, &logs, &chosen)?;
         let options = self.options();
         let mut writer = (self.format.writer)(&zone, &options);
         let mut is_empty = true;

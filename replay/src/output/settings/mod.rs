@@ -12,7 +12,6 @@ mod tests;
 
 use crate::model::setting::{LeftOut, Setting};
 use crate::out::Out;
-use crate::output::format::UnknownFormat;
 use crate::time::Zone;
 use std::io;
 
@@ -43,14 +42,3 @@ pub static FORMATS: &[SettingsFormat] = &[
     SettingsFormat { name: "phoebus-snapshot", write: phoebus::snapshot },
     SettingsFormat { name: "phoebus-configuration", write: phoebus::configuration },
 ];
-
-/// The format of that name.
-///
-/// # Errors
-/// If there is none, a sentence that names those there are.
-pub fn find(name: &str) -> Result<&'static SettingsFormat, String> {
-    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
-        let known = FORMATS.iter().map(|format| format.name).collect();
-        UnknownFormat { name: name.to_owned(), known }.to_string()
-    })
-}

@@ -6,11 +6,16 @@ mod burt;
 mod caput;
 mod phoebus;
 
-use super::{find, Heading};
+use super::{Heading, SettingsFormat, FORMATS};
 use crate::model::setting::{LeftOut, Setting};
 use crate::out::Out;
 use crate::time::Zone;
 use iocrec_log::event::{Array, Dbf, Value};
+
+/// The format of that name.
+fn find(name: &str) -> Option<&'static SettingsFormat> {
+    FORMATS.iter().find(|format| format.name == name)
+}
 
 /// 2026-09-21T14:13:20.123456789Z
 const TIME: i64 = 1_790_000_000_123_456_789;
