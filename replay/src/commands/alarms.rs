@@ -1,7 +1,10 @@
 //! `iocreplay alarms`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, by_who, growing, reading, since, time_zone, until, ByPlace, ByPv, ByWho, Growing, Reading, Since, TimeZone, Until, selection, Chosen};
+use super::options::{
+    by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho,
+    Chosen, Growing, Reading, Since, TimeZone, Until,
+};
 use crate::failure::{Failure, UsageError};
 use crate::filter::Filter;
 use crate::follow::{follow, Timed};

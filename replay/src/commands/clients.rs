@@ -1,7 +1,10 @@
 //! `iocreplay clients`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, by_who, reading, since, time_zone, until, ByPlace, ByPv, ByWho, Reading, Since, TimeZone, Until, selection, Chosen};
+use super::options::{
+    by_place, by_pv, by_who, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho, Chosen,
+    Reading, Since, TimeZone, Until,
+};
 use crate::failure::Failure;
 use crate::model::clients::{ClientLine, Clients as Found};
 use crate::nothing_found::{explain, Kind};
