@@ -158,7 +158,10 @@ mod tests {
     fn numbers_in_both_orders() {
         let bytes = [1, 2, 3, 4, 5, 6];
         let mut little = Cursor::new(&bytes, false);
-        assert_eq!((little.u16(), little.u32(), little.u8()), (Ok(0x0201), Ok(0x0605_0403), Err(Fault::Short)));
+        assert_eq!(
+            (little.u16(), little.u32(), little.u8()),
+            (Ok(0x0201), Ok(0x0605_0403), Err(Fault::Short))
+        );
         let mut big = Cursor::new(&bytes, true);
         assert_eq!((big.u16(), big.u32()), (Ok(0x0102), Ok(0x0304_0506)));
         assert!(big.is_empty() && big.u16() == Err(Fault::Short));

@@ -147,7 +147,11 @@ pub fn head<'a>(description: &mut Cursor<'a>) -> Read<Head<'a>> {
                 BOUNDED => {
                     description.count()?;
                     // a bounded string is one string
-                    if scalar == Scalar::STRING { Shape::One } else { Shape::Array }
+                    if scalar == Scalar::STRING {
+                        Shape::One
+                    } else {
+                        Shape::Array
+                    }
                 }
                 _ => Shape::Fixed(description.count()?),
             };
@@ -316,7 +320,12 @@ mod tests {
         assert_eq!(head(&mut Cursor::new(bounded, true)), Ok(Head::Scalar(Scalar(0x43), Shape::Array)));
         assert_eq!(head(&mut Cursor::new(fixed, true)), Ok(Head::Scalar(Scalar(0x20), Shape::Fixed(3))));
         assert_eq!(head(&mut Cursor::new(b"\x70\x09", true)), Ok(Head::Scalar(Scalar(0x60), Shape::One)));
-        for (wire, bits) in [(&b"\x82"[..], 1), (b"\x8a", 1), (b"\x88\x80\x00\x01\x01x\x60", 1), (b"\x81\x00\x01\x01x\x60", 1)] {
+        for (wire, bits) in [
+            (&b"\x82"[..], 1),
+            (b"\x8a", 1),
+            (b"\x88\x80\x00\x01\x01x\x60", 1),
+            (b"\x81\x00\x01\x01x\x60", 1),
+        ] {
             let found = whole(wire, false, &mut types).unwrap();
             assert_eq!(skip(&mut Cursor::new(&found, false), 0), Ok(bits));
         }

@@ -309,17 +309,24 @@ mod tests {
         assert_eq!((done, seen.as_str()), (Ok(()), "value=One(Scalar(43), [0, 0, 0, 0, 0, 0, c, 40])"));
         // bit 4 is alarm.msg, bit 5 the union
         let (done, seen) = walk(Some(&[0b11_0000]), b"\x02hi\x01\x01!");
-        assert_eq!((done, seen.as_str()), (Ok(()), "alarm.msg=One(Scalar(60), [68, 69]) u.s=One(Scalar(60), [21])"));
+        assert_eq!(
+            (done, seen.as_str()),
+            (Ok(()), "alarm.msg=One(Scalar(60), [68, 69]) u.s=One(Scalar(60), [21])")
+        );
         // a structure's bit means all of it; the bits in it are skipped
         let (done, seen) = walk(Some(&[0b1_1100]), b"\x07\0\0\0\x00");
-        assert_eq!((done, seen.as_str()), (Ok(()), "alarm.sev=One(Scalar(22), [7, 0, 0, 0]) alarm.msg=One(Scalar(60), [])"));
+        assert_eq!(
+            (done, seen.as_str()),
+            (Ok(()), "alarm.sev=One(Scalar(22), [7, 0, 0, 0]) alarm.msg=One(Scalar(60), [])")
+        );
         assert_eq!(walk(Some(&[]), b"").0, Ok(()));
         assert_eq!(walk(Some(&[0, 0xff]), b"").0, Ok(()), "bits beyond the type");
     }
 
     #[test]
     fn everything_in_both_ways() {
-        let value = [&1f64.to_le_bytes()[..], b"\x01\0\0\0\x00\xff\x22\x05\0\0\0\x02\x01\x09\0\0\0\x00"].concat();
+        let value =
+            [&1f64.to_le_bytes()[..], b"\x01\0\0\0\x00\xff\x22\x05\0\0\0\x02\x01\x09\0\0\0\x00"].concat();
         let expected = "value=One(Scalar(43), [0, 0, 0, 0, 0, 0, f0, 3f]) alarm.sev=One(Scalar(22), [1, 0, 0, 0]) \
             alarm.msg=One(Scalar(60), []) u=Nothing x=One(Scalar(22), [5, 0, 0, 0]) a.[0].n=One(Scalar(22), [9, 0, 0, 0]) \
             a.[1]=Nothing";
@@ -339,8 +346,14 @@ mod tests {
         assert_eq!(print.1, ["s=Many(Scalar(60), 2, [1, 61, 1, 62])"]);
         // counts that no bytes follow
         let huge = b"\xfe\xff\xff\xff\xff\x01";
-        assert_eq!(changed(array, &[2], &mut Cursor::new(huge, false), &mut Print::default()), Err(Fault::Short));
-        assert_eq!(changed(array, &[4], &mut Cursor::new(huge, false), &mut Print::default()), Err(Fault::Short));
+        assert_eq!(
+            changed(array, &[2], &mut Cursor::new(huge, false), &mut Print::default()),
+            Err(Fault::Short)
+        );
+        assert_eq!(
+            changed(array, &[4], &mut Cursor::new(huge, false), &mut Print::default()),
+            Err(Fault::Short)
+        );
     }
 
     #[test]
