@@ -59,7 +59,8 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder without circuits.
     pub fn new(limits: Limits) -> Decoder {
-        let Limits { circuits, channels, all_channels, buffered, all_buffered, payload, wait, filtered } = limits;
+        let Limits { circuits, channels, all_channels, buffered, all_buffered, payload, wait, filtered } =
+            limits;
         let channels = ChannelLimits { circuit: channels.max(1), all: all_channels.max(1) };
         let limits = connections::Limits { connections: circuits, buffered, all_buffered, wait, filtered };
         Decoder { connections: Connections::new(limits, ChannelAccess::new(channels, payload)) }

@@ -179,7 +179,8 @@ impl Framer {
         }
         self.forget_or_give_up();
         self.framing = Framing::Confirmed(TRUSTED_AFTER);
-        let header = Header { command: message::EVENT_ADD, size: 0, dbr: 0, count: 0, p1: 0, p2: 0, long: false };
+        let header =
+            Header { command: message::EVENT_ADD, size: 0, dbr: 0, count: 0, p1: 0, p2: 0, long: false };
         let open = Open { header, left: before, keep: 0, damaged: false, headless: true };
         self.open = (before > 0).then_some(open);
     }
