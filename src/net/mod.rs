@@ -8,9 +8,12 @@ pub mod filter;
 pub mod packet;
 pub mod program;
 pub mod protocol;
+mod ring;
 pub mod served;
 pub mod service;
+pub mod stateful;
 pub mod stream;
+mod tap;
 
 /// A network namespace, by the inode number of `/proc/PID/ns/net`; 0 on kernels without network namespaces.
 pub type Namespace = u64;

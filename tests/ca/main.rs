@@ -12,3 +12,4 @@ mod fuzz;
 mod golden;
 mod namespaces;
 mod properties;
+mod stateful;
