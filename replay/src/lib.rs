@@ -37,6 +37,7 @@ pub mod failure;
 mod filter;
 pub mod follow;
 pub mod inventory;
+mod inputs;
 mod logs;
 pub mod model;
 pub mod names;

@@ -18,6 +18,7 @@ pub mod contention;
 pub mod engine;
 pub mod enum_strings;
 pub mod history;
+pub mod inputs;
 pub mod last;
 pub mod links;
 pub mod links_seen;
