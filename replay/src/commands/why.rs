@@ -16,7 +16,8 @@ use crate::out::Out;
 use crate::output;
 use crate::output::why::{Answer, Ask, Source, MAX_SOURCES};
 use crate::time::{Boundary, Zone};
-use crate::{suggest, Logs, Recent};
+use crate::terminal::Terminal;
+use crate::{aliases, suggest, Logs, Recent};
 use epics::Pv;
 use iocrec_cli::command;
 use iocrec_log::event::{Fact, LossSource};
@@ -80,18 +81,24 @@ impl Command for Why {
             ..ByPlace::from(self).filter()
         };
         let ask = if self.alarm { Ask::Alarm } else { Ask::Value };
-        let search = || output::why::Why::new(&self.pv, &filter).for_the(ask);
+        let records = aliases::records_of(&logs, &self.pv);
+        records.iter().for_each(|(alias, _)| Terminal.report(alias));
+        // the first that has an answer: a record of that name, or one that has the name as an alias
+        let names = std::iter::once(self.pv.as_str()).chain(records.iter().map(|(_, name)| name.as_str()));
         let mut missed = Missed::default();
-        let recent = find_recent(&logs, search(), Pv::new(&self.pv).record, &filter, &zone, &mut missed);
-        let found = recent.or_else(|| {
-            missed = Missed::default();
-            find(logs.replay(&filter), search(), &zone, &mut missed)
+        let found = names.into_iter().find_map(|pv| {
+            let search = || output::why::Why::new(pv, &filter).for_the(ask);
+            let recent = find_recent(&logs, search(), Pv::new(pv).record, &filter, &zone, &mut missed);
+            recent.or_else(|| {
+                missed = Missed::default();
+                find(logs.replay(&filter), search(), &zone, &mut missed)
+            })
         });
         let Some(mut answer) = found else {
             return Err(Failure::NoChange(self.no_change(&logs.without_notices(), &filter, &zone)));
         };
         let again = logs.without_notices();
-        let mut way = vec![self.pv.clone()];
+        let mut way = vec![answer.pv().to_owned()];
         follow(&again, &mut answer, &zone, &mut missed, &mut MAX_SOURCES.clone(), &mut way);
         if self.json {
             answer.write_json(out)?;

@@ -241,7 +241,11 @@ mod tests {
         assert_eq!(from(None), Some(From::Hardware));
         assert_eq!(from(Some("  ")), None, "a constant");
         assert_eq!(from(Some("{\"pva\":\"A:B\"}")), pv("A:B"));
-        assert_eq!(from(Some("{pva:{pv:'A'}}")), Some(From::Json("{pva:{pv:'A'}}".into())), "not strict JSON");
+        assert_eq!(
+            from(Some("{pva:{pv:'A'}}")),
+            Some(From::Json("{pva:{pv:'A'}}".into())),
+            "not strict JSON"
+        );
         assert_eq!(from(Some("{\"pva\":{\"pv\":\"A:C\",\"proc\":true}}")), pv("A:C"));
         assert_eq!(from(Some("{\"const\":3}")), Some(From::Json("{\"const\":3}".into())));
     }

@@ -120,9 +120,13 @@ impl Source {
     fn when(&self, change: &Answer) -> String {
         let before = duration((self.before_s.unwrap_or(0.0) * SECOND as f64) as u64);
         let changed = match (change.changed, self.of_value) {
-            (_, true) => format!("a field that processing may change; {} last changed {before} before", change.pv),
+            (_, true) => {
+                format!("a field that processing may change; {} last changed {before} before", change.pv)
+            }
             (true, false) => format!("which changed {before} before"),
-            (false, false) => format!("which processed or was written {before} before; what it held before is not known"),
+            (false, false) => {
+                format!("which processed or was written {before} before; what it held before is not known")
+            }
         };
         let when = match self.since_last {
             Some(false) => ", not since it processed before",
@@ -152,7 +156,8 @@ impl Answer {
         let inputs = match known {
             Known::All(inputs) => inputs,
             Known::Changed => {
-                self.inputs = Some("a put had changed one of its links, and the log does not hold what they were then");
+                self.inputs =
+                    Some("a put had changed one of its links, and the log does not hold what they were then");
                 return Vec::new();
             }
             Known::No if self.lead.is_by_link() => return Vec::new(),
@@ -164,7 +169,8 @@ impl Answer {
             }
         };
         self.device = inputs.device;
-        let Some((place, own)) = self.inputs_wanted().map(|wanted| wanted.0).zip(self.lead.own.as_ref()) else {
+        let Some((place, own)) = self.inputs_wanted().map(|wanted| wanted.0).zip(self.lead.own.as_ref())
+        else {
             return Vec::new();
         };
         let sources = inputs.links.into_iter().map(|link| {
@@ -237,9 +243,8 @@ impl Answer {
         let processed = self.lead.processed;
         let since = |time: i64| processed.map(|processed| time > processed);
         // Of several times with the same value, any may have been the change.
-        let mut found = found.into_iter().map(|change| {
-            change.filter(|change| change.changed || change.is_in_doubt())
-        });
+        let mut found =
+            found.into_iter().map(|change| change.filter(|change| change.changed || change.is_in_doubt()));
         let (of_field, of_value) = (found.next().flatten(), found.next().flatten());
         let is_recent = |change: &Answer| since(change.lead.changed_at()) != Some(false);
         source.of_value = of_value.is_some() && !of_field.as_ref().is_some_and(is_recent);
@@ -270,7 +275,8 @@ impl Answer {
         if self.lead.own.is_none() {
             return Ok(());
         }
-        let support = self.device.as_deref().map_or(String::new(), |name| format!(" (device support {name})"));
+        let support =
+            self.device.as_deref().map_or(String::new(), |name| format!(" (device support {name})"));
         if self.sources.is_empty() && self.links.is_empty() && !self.lead.is_by_link() {
             line!(out, "No input link of it leads anywhere: its value is its own doing{support}.")?;
             return self.write_meanwhile(out);
@@ -300,7 +306,8 @@ impl Answer {
                 change.write_text(out)?;
             }
         }
-        let is_open = |source: &Source| source.kind != "pv" || source.recorded == Some(false) || source.not_followed;
+        let is_open =
+            |source: &Source| source.kind != "pv" || source.recorded == Some(false) || source.not_followed;
         if causes == 0 && self.links.is_empty() && !self.sources.iter().any(is_open) {
             line!(out, "No input of it is known to have changed since it processed before.")?;
             self.write_meanwhile(out)?;

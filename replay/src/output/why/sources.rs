@@ -5,6 +5,7 @@
 //! shown as what it is, never as the cause.
 
 use super::Answer;
+use crate::inputs::Place;
 use crate::model::chain::{Chain, ProcessSpan, SpanKind, Trigger};
 use crate::model::enum_strings;
 use crate::model::origins::PROMPT;
@@ -13,7 +14,6 @@ use crate::model::run::{field_name, record_name, Run};
 use crate::model::value;
 use crate::out::{line, Out};
 use crate::output::wording::put::{change, who};
-use crate::inputs::Place;
 use crate::time::{duration, Zone, SECOND};
 use iocrec_log::event::{RecordId, Value};
 use serde::Serialize;
@@ -159,12 +159,27 @@ fn links_of(run: &Run, time: u64, record: RecordId) -> Vec<(String, String)> {
 
 impl Lead {
     /// The lead that the path to a change gives.
-    pub(super) fn new(chain: &Rc<Chain>, path: &[usize], time: i64, seen: Option<i64>, processed: Option<i64>) -> Self {
+    pub(super) fn new(
+        chain: &Rc<Chain>,
+        path: &[usize],
+        time: i64,
+        seen: Option<i64>,
+        processed: Option<i64>,
+    ) -> Self {
         let Some(root) = chain.root() else { return Lead::default() };
         let begun = chain.run.wall(root.start);
         let without_put = matches!(root.kind, SpanKind::Process(_)) && path.len() <= 1;
         let own = if let [number] = path { Own::of(chain, *number) } else { None };
-        let lead = Lead { begun, time, seen, processed, own, without_put, chain: Some((chain.run.host(), root.thread, root.start)), ..Lead::default() };
+        let lead = Lead {
+            begun,
+            time,
+            seen,
+            processed,
+            own,
+            without_put,
+            chain: Some((chain.run.host(), root.thread, root.start)),
+            ..Lead::default()
+        };
         match &root.kind {
             SpanKind::Process(ProcessSpan {
                 record,
@@ -321,7 +336,6 @@ impl Answer {
             text,
         });
     }
-
 
     /// Writes the change of the alarm.
     pub(super) fn write_alarm(&self, out: &mut Out, place: &str) -> io::Result<()> {
