@@ -272,3 +272,80 @@ pub struct SnapshotEnd {
     /// Number of records whose [`Properties`] were not looked at, for the same reason.
     pub properties_left: u32,
 }
+
+/// What a PVAccess request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PvaKind {
+    /// PUT: to write the changed fields.
+    Put,
+    /// PUT_GET: the same, and to send the result.
+    PutGet,
+    /// PROCESS: to process the record.
+    Process,
+    /// RPC: to call a procedure.
+    Rpc,
+    /// The value before a put, which most clients ask for first. Only in a [`PvaAnswer`].
+    Get,
+}
+
+/// A value on its way through PVAccess, as it was sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PvaValue {
+    /// Its type ([`PvaType`](super::PvaType)), then those of the anys in it, in their order. 0 where it is not known; none
+    /// if no value was sent.
+    pub types: Vec<PvaTypeId>,
+    /// Whether its numbers have their highest byte first.
+    pub big_endian: bool,
+    /// Its length.
+    pub length: u32,
+    /// Its first bytes: in puts, and in the values before them, first the set of changed fields.
+    pub bytes: Vec<u8>,
+}
+
+/// A PVAccess client asks to write, to process or to call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PvaPut {
+    /// The circuit that it came on.
+    pub circuit: CircuitId,
+    /// The channel that had this server's id at that time; its name may be empty.
+    pub channel: ChannelId,
+    /// The client's request id.
+    pub ioid: u32,
+    /// What it asks for.
+    pub kind: PvaKind,
+    /// The options that the client gave when it prepared the request (the pvRequest).
+    pub options: PvaValue,
+    /// The value to write, or the argument of the call.
+    pub value: PvaValue,
+}
+
+/// The answer to a PVAccess request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PvaAnswer {
+    /// The circuit that it came on.
+    pub circuit: CircuitId,
+    /// The client's request id.
+    pub ioid: u32,
+    /// What was asked for.
+    pub kind: PvaKind,
+    /// 0 OK, 1 warning (which is a success), 2 error, 3 fatal error; 4: the client gave up waiting (CANCEL_REQUEST or
+    /// DESTROY_REQUEST), so that no answer will come.
+    pub status: u16,
+    /// The server's message.
+    pub text: String,
+    /// The value before, or the result of the call.
+    pub value: PvaValue,
+}
+
+/// A PVAccess client starts or stops a monitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PvaMonitor {
+    /// The circuit that it came on.
+    pub circuit: CircuitId,
+    /// The channel.
+    pub channel: ChannelId,
+    /// The client's request id.
+    pub ioid: u32,
+    /// Whether it starts.
+    pub starts: bool,
+}
