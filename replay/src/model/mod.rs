@@ -26,6 +26,7 @@ pub mod names;
 pub mod naming;
 pub mod notes;
 mod numbered;
+pub mod obstacle;
 pub mod open_chains;
 pub mod order;
 pub mod origins;
