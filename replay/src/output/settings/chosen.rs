@@ -38,10 +38,14 @@ impl<T> Chosen<T> {
         let of_rows = rows.iter().find(|format| format.name == name).map(Chosen::Rows);
         let settings = || FORMATS.iter().find(|format| format.name == name).map(Chosen::Settings);
         of_rows.or_else(settings).ok_or_else(|| {
-            let names = rows.iter().map(|format| format.name);
-            let known = names.chain(FORMATS.iter().map(|format| format.name)).collect();
-            UnknownFormat { name: name.to_owned(), known }
+            UnknownFormat { name: name.to_owned(), known: Chosen::names(rows) }
         })
+    }
+
+    /// The names of all formats: these for rows, and those for restoring.
+    pub fn names(rows: &[Format<T>]) -> Vec<&'static str> {
+        let of_rows = rows.iter().map(|format| format.name);
+        of_rows.chain(FORMATS.iter().map(|format| format.name)).collect()
     }
 }
 
