@@ -37,9 +37,9 @@ impl<T> Chosen<T> {
     pub fn find(rows: &'static [Format<T>], name: &str) -> Result<Chosen<T>, UnknownFormat> {
         let of_rows = rows.iter().find(|format| format.name == name).map(Chosen::Rows);
         let settings = || FORMATS.iter().find(|format| format.name == name).map(Chosen::Settings);
-        of_rows.or_else(settings).ok_or_else(|| {
-            UnknownFormat { name: name.to_owned(), known: Chosen::names(rows) }
-        })
+        of_rows
+            .or_else(settings)
+            .ok_or_else(|| UnknownFormat { name: name.to_owned(), known: Chosen::names(rows) })
     }
 
     /// The names of all formats: these for rows, and those for restoring.
