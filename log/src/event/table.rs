@@ -133,6 +133,18 @@ macro_rules! for_each_fact {
             40 Properties(Box<Properties>) "properties" Hit;
             /// An IOC's records were read for a snapshot.
             41 SnapshotEnd(SnapshotEnd) "snapshot_end" Hit;
+            /// A circuit speaks PVAccess.
+            42 PvaCircuit(PvaCircuit) "pva_circuit" Definition in pva_circuits: Table<PvaCircuit>;
+            /// A type of PVAccess values.
+            43 PvaType(PvaType) "pva_type" Definition in pva_types: Table<PvaType>;
+            /// A PVAccess request that writes, processes or calls.
+            44 PvaPut(Box<PvaPut>) "pva_put" Hit;
+            /// The answer to a PVAccess request.
+            45 PvaAnswer(Box<PvaAnswer>) "pva_answer" Hit;
+            /// A PVAccess monitor starts or stops.
+            46 PvaMonitor(PvaMonitor) "pva_monitor" Hit;
+            /// A PVAccess server's message.
+            47 PvaMessage(PvaMessage) "pva_message" Note;
         }
     };
 }
