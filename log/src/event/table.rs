@@ -5,6 +5,7 @@ use super::hits::*;
 use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
+use super::traffic::*;
 use serde::{Deserialize, Serialize};
 
 /// The class of a fact: its bearing on order and loss.
@@ -133,6 +134,34 @@ macro_rules! for_each_fact {
             40 Properties(Box<Properties>) "properties" Hit;
             /// An IOC's records were read for a snapshot.
             41 SnapshotEnd(SnapshotEnd) "snapshot_end" Hit;
+            /// Searches for a name.
+            42 Searches(Searches) "searches" Hit;
+            /// All searches, when they are many or not all are counted by name.
+            43 SearchLoad(SearchLoad) "search_load" Hit;
+            /// Beacons of a server.
+            44 Beacons(Beacons) "beacons" Hit;
+            /// The process that searches.
+            45 Sender(Sender) "sender" Hit;
+            /// Registrations at a repeater.
+            46 Registrations(Registrations) "registrations" Hit;
+            /// How a circuit ended.
+            47 CircuitClosed(CircuitClosed) "circuit_closed" Hit;
+            /// How a channel ended.
+            48 ChannelClosed(ChannelClosed) "channel_closed" Hit;
+            /// What a client may do with a channel.
+            49 AccessRights(AccessRights) "access_rights" Definition in access_rights: Table<AccessRights>;
+            /// A circuit's priority.
+            50 CircuitPriority(CircuitPriority) "circuit_priority" Definition in priorities: Table<CircuitPriority>;
+            /// What went over a circuit.
+            51 CircuitTraffic(CircuitTraffic) "circuit_traffic" Hit;
+            /// What was asked for on a channel.
+            52 ChannelTraffic(ChannelTraffic) "channel_traffic" Hit;
+            /// A client could not keep up.
+            53 EventsOff(EventsOff) "events_off" Hit;
+            /// A server did not answer an ECHO.
+            54 EchoLate(EchoLate) "echo_late" Hit;
+            /// A server refused a request.
+            55 CaError(CaError) "ca_error" Hit;
         }
     };
 }

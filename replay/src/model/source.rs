@@ -483,6 +483,11 @@ fn bytes(fact: &Fact) -> usize {
         Fact::Snapshot(snapshot) => value::heap(&snapshot.value),
         Fact::Properties(set) => size_of_val(set.as_ref()) + set.description.len() + set.units.len(),
         Fact::Mark(text) => text.len(),
+        Fact::Searches(searches) => searches.name.len() + size_of_val(searches.answers.as_slice()),
+        Fact::SearchLoad(load) => size_of_val(load.most.as_slice()),
+        Fact::Sender(sender) => sender.program.len() + sender.user.len(),
+        Fact::CircuitTraffic(traffic) => size_of_val(traffic.messages.as_slice()),
+        Fact::CaError(error) => error.text.len(),
         _ => 0,
     }
 }
