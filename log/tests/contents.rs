@@ -133,6 +133,8 @@ fn assert_true(about: &About, events: &[Event]) {
             Fact::CaLinkPut(_) => classes.link_puts(),
             Fact::PactCheck(_) | Fact::FieldValue(_) => classes.readings(),
             Fact::Snapshot(_) | Fact::Properties(_) | Fact::SnapshotEnd(_) => classes.snapshots(),
+            Fact::PvaPut(_) | Fact::PvaAnswer(_) | Fact::PvaMonitor(_) => classes.network(),
+            Fact::PvaMessage(_) => classes.notes(),
             fact => match fact.class() {
                 Class::Definition | Class::End => about.defines && classes.definitions(),
                 Class::Note | Class::Storage => classes.notes(),

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 11] = [
+const GOLDEN: [&str; 12] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -24,6 +24,7 @@ const GOLDEN: [&str; 11] = [
     "v1-attached",
     "v1-snapshots",
     "v1-contents",
+    "v1-pvaccess",
     "v1-traffic",
 ];
 
@@ -160,6 +161,14 @@ fn definitions() -> Vec<Fact> {
             server: Some(1),
             client: None,
         }),
+        Fact::PvaCircuit(PvaCircuit {
+            circuit: 6,
+            version: 2,
+            method: "ca".into(),
+            client_ip: vec![0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+            server_ip: Vec::new(),
+        }),
+        Fact::PvaType(PvaType { id: 8, description: b"\x80\x00\x01\x05value\x43".to_vec() }),
     ]
 }
 
@@ -275,6 +284,35 @@ fn hits() -> Vec<Fact> {
             unread: 3,
             left: 70_000,
             properties_left: 80_000,
+        }),
+        Fact::PvaPut(Box::new(PvaPut {
+            circuit: 6,
+            channel: 7,
+            ioid: 0x1000_2000,
+            kind: PvaKind::Put,
+            options: PvaValue::default(),
+            value: PvaValue {
+                types: vec![8, 0],
+                big_endian: true,
+                length: 10,
+                bytes: [&[1, 2], &3.5_f64.to_be_bytes()[..]].concat(),
+            },
+        })),
+        Fact::PvaAnswer(Box::new(PvaAnswer {
+            circuit: 6,
+            ioid: 0x1000_2000,
+            kind: PvaKind::Get,
+            status: 2,
+            text: "Put not permitted".into(),
+            value: PvaValue::default(),
+        })),
+        Fact::PvaMonitor(PvaMonitor { circuit: 6, channel: 7, ioid: 9, starts: true }),
+        Fact::PvaMessage(PvaMessage {
+            circuit: 6,
+            channel: None,
+            command: 18,
+            level: 1,
+            text: "größer".into(),
         }),
         Fact::Searches(Searches {
             namespace: 4_026_531_840,

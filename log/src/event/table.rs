@@ -134,34 +134,46 @@ macro_rules! for_each_fact {
             40 Properties(Box<Properties>) "properties" Hit;
             /// An IOC's records were read for a snapshot.
             41 SnapshotEnd(SnapshotEnd) "snapshot_end" Hit;
+            /// A circuit speaks PVAccess.
+            42 PvaCircuit(PvaCircuit) "pva_circuit" Definition in pva_circuits: Table<PvaCircuit>;
+            /// A type of PVAccess values.
+            43 PvaType(PvaType) "pva_type" Definition in pva_types: Table<PvaType>;
+            /// A PVAccess request that writes, processes or calls.
+            44 PvaPut(Box<PvaPut>) "pva_put" Hit;
+            /// The answer to a PVAccess request.
+            45 PvaAnswer(Box<PvaAnswer>) "pva_answer" Hit;
+            /// A PVAccess monitor starts or stops.
+            46 PvaMonitor(PvaMonitor) "pva_monitor" Hit;
+            /// A PVAccess server's message.
+            47 PvaMessage(PvaMessage) "pva_message" Note;
             /// Searches for a name.
-            42 Searches(Searches) "searches" Hit;
+            48 Searches(Searches) "searches" Hit;
             /// All searches, when they are many or not all are counted by name.
-            43 SearchLoad(SearchLoad) "search_load" Hit;
+            49 SearchLoad(SearchLoad) "search_load" Hit;
             /// Beacons of a server.
-            44 Beacons(Beacons) "beacons" Hit;
+            50 Beacons(Beacons) "beacons" Hit;
             /// The process that searches.
-            45 Sender(Sender) "sender" Hit;
+            51 Sender(Sender) "sender" Hit;
             /// Registrations at a repeater.
-            46 Registrations(Registrations) "registrations" Hit;
+            52 Registrations(Registrations) "registrations" Hit;
             /// How a circuit ended.
-            47 CircuitClosed(CircuitClosed) "circuit_closed" Hit;
+            53 CircuitClosed(CircuitClosed) "circuit_closed" Hit;
             /// How a channel ended.
-            48 ChannelClosed(ChannelClosed) "channel_closed" Hit;
+            54 ChannelClosed(ChannelClosed) "channel_closed" Hit;
             /// What a client may do with a channel.
-            49 AccessRights(AccessRights) "access_rights" Definition in access_rights: Table<AccessRights>;
+            55 AccessRights(AccessRights) "access_rights" Definition in access_rights: Table<AccessRights>;
             /// A circuit's priority.
-            50 CircuitPriority(CircuitPriority) "circuit_priority" Definition in priorities: Table<CircuitPriority>;
+            56 CircuitPriority(CircuitPriority) "circuit_priority" Definition in priorities: Table<CircuitPriority>;
             /// What went over a circuit.
-            51 CircuitTraffic(CircuitTraffic) "circuit_traffic" Hit;
+            57 CircuitTraffic(CircuitTraffic) "circuit_traffic" Hit;
             /// What was asked for on a channel.
-            52 ChannelTraffic(ChannelTraffic) "channel_traffic" Hit;
+            58 ChannelTraffic(ChannelTraffic) "channel_traffic" Hit;
             /// A client could not keep up.
-            53 EventsOff(EventsOff) "events_off" Hit;
+            59 EventsOff(EventsOff) "events_off" Hit;
             /// A server did not answer an ECHO.
-            54 EchoLate(EchoLate) "echo_late" Hit;
+            60 EchoLate(EchoLate) "echo_late" Hit;
             /// A server refused a request.
-            55 CaError(CaError) "ca_error" Hit;
+            61 CaError(CaError) "ca_error" Hit;
         }
     };
 }

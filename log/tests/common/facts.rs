@@ -328,6 +328,34 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::SnapshotEnd(SnapshotEnd { ioc, since, taken, unread, left, properties_left })
             })
             .boxed(),
+        (id(), any::<u16>(), text(), vec(any::<u8>(), 0..17), vec(any::<u8>(), 0..17))
+            .prop_map(|(circuit, version, method, client_ip, server_ip)| {
+                Fact::PvaCircuit(PvaCircuit { circuit, version, method, client_ip, server_ip })
+            })
+            .boxed(),
+        (id(), vec(any::<u8>(), 0..40))
+            .prop_map(|(id, description)| Fact::PvaType(PvaType { id, description }))
+            .boxed(),
+        (id(), id(), any::<u32>(), pva_kind(), pva_value(), pva_value())
+            .prop_map(|(circuit, channel, ioid, kind, options, value)| {
+                Fact::PvaPut(Box::new(PvaPut { circuit, channel, ioid, kind, options, value }))
+            })
+            .boxed(),
+        (id(), any::<u32>(), pva_kind(), 0u16..5, text(), pva_value())
+            .prop_map(|(circuit, ioid, kind, status, text, value)| {
+                Fact::PvaAnswer(Box::new(PvaAnswer { circuit, ioid, kind, status, text, value }))
+            })
+            .boxed(),
+        (id(), id(), any::<u32>(), any::<bool>())
+            .prop_map(|(circuit, channel, ioid, starts)| {
+                Fact::PvaMonitor(PvaMonitor { circuit, channel, ioid, starts })
+            })
+            .boxed(),
+        (id(), any::<Option<u32>>(), any::<u16>(), any::<u16>(), text())
+            .prop_map(|(circuit, channel, command, level, text)| {
+                Fact::PvaMessage(PvaMessage { circuit, channel, command, level, text })
+            })
+            .boxed(),
         (
             (any::<u64>(), address(), any::<bool>()),
             text(),
@@ -407,6 +435,16 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             })
             .boxed(),
     ]
+}
+
+fn pva_kind() -> impl Strategy<Value = PvaKind> {
+    use PvaKind::*;
+    prop_oneof![Just(Put), Just(PutGet), Just(Process), Just(Rpc), Just(Get)]
+}
+
+fn pva_value() -> impl Strategy<Value = PvaValue> {
+    (vec(id(), 0..3), any::<bool>(), any::<u32>(), vec(any::<u8>(), 0..100))
+        .prop_map(|(types, big_endian, length, bytes)| PvaValue { types, big_endian, length, bytes })
 }
 
 pub fn fact() -> impl Strategy<Value = Fact> {
