@@ -1,7 +1,7 @@
 //! Channel Access traffic beside puts: searches, beacons, ends of circuits and channels, requests, slow clients.
 //!
-//! Most of it is counted, not listed: a fact stands for everything since its `since`, and its time is that of the last
-//! thing counted. A recorder sees only what passes its own interfaces: other hosts' broadcasts, but not the answers
+//! Most of it is counted, not listed: a fact stands for everything since its `since`, and its time is that of counting
+//! up. A recorder sees only what passes its own interfaces: other hosts' broadcasts, but not the answers
 //! between two other hosts.
 
 use super::definitions::Address;
@@ -24,6 +24,8 @@ pub struct Searches {
     pub count: u32,
     /// Monotonic time of the first of them. If there are none but answers, that of the first answer.
     pub since: u64,
+    /// Monotonic time of the last request or answer.
+    pub last: u64,
     /// Number of answers that the name is not there (NOT_FOUND); only name servers send them.
     pub not_found: u32,
     /// The servers that said to have it, and the number of their answers.
@@ -66,7 +68,7 @@ pub enum BeaconsNoted {
     OutOfStep,
     /// The time since the beacon before was much shorter than usual.
     Early,
-    /// None has come for longer than usual. The count may be 0; the time is that of noticing.
+    /// None has come for longer than usual. The count may be 0.
     Overdue,
     /// The first one after some were overdue.
     Again,
@@ -85,13 +87,14 @@ pub struct Beacons {
     pub count: u32,
     /// Monotonic time of the first of them; of the last known one if there are none.
     pub since: u64,
+    /// Monotonic time of the last one.
+    pub seen: u64,
     /// The number (beacon id) that the last of them carries.
     pub last: u32,
     /// The number that was expected there: one more than that of the beacon before it. The same as `last` where none
     /// was known before.
     pub expected: u32,
-    /// Nanoseconds from the beacon before to the last one; with [`BeaconsNoted::Overdue`] from the last one to the time
-    /// of noticing; 0 if not known.
+    /// Nanoseconds from the beacon before to the last one; 0 if not known.
     pub gap: u64,
     /// The protocol's minor version that they claim.
     pub version: u16,

@@ -360,11 +360,21 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
             (any::<u64>(), address(), any::<bool>()),
             text(),
             any::<[u32; 2]>(),
-            any::<u64>(),
+            any::<[u64; 2]>(),
             counted(any::<u32>()),
         )
-            .prop_map(|((namespace, client, tcp), name, [count, not_found], since, answers)| {
-                Fact::Searches(Searches { namespace, client, tcp, name, count, since, not_found, answers })
+            .prop_map(|((namespace, client, tcp), name, [count, not_found], [since, last], answers)| {
+                Fact::Searches(Searches {
+                    namespace,
+                    client,
+                    tcp,
+                    name,
+                    count,
+                    since,
+                    last,
+                    not_found,
+                    answers,
+                })
             })
             .boxed(),
         (any::<[u64; 7]>(), any::<u32>(), counted(any::<u64>()))
@@ -374,10 +384,10 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::SearchLoad(load)
             })
             .boxed(),
-        (address(), noted, any::<[u64; 3]>(), any::<[u32; 3]>(), any::<u16>())
-            .prop_map(|(server, noted, [namespace, since, gap], [count, last, expected], version)| {
+        (address(), noted, any::<[u64; 4]>(), any::<[u32; 3]>(), any::<u16>())
+            .prop_map(|(server, noted, [namespace, since, seen, gap], [count, last, expected], version)| {
                 let beacons =
-                    Beacons { namespace, server, noted, count, since, last, expected, gap, version };
+                    Beacons { namespace, server, noted, count, since, seen, last, expected, gap, version };
                 Fact::Beacons(beacons)
             })
             .boxed(),
