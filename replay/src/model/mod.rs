@@ -17,6 +17,7 @@ pub mod clock;
 pub mod contention;
 pub mod engine;
 pub mod enum_strings;
+pub mod episodes;
 pub mod history;
 pub mod inputs;
 pub mod last;
