@@ -28,6 +28,7 @@ pub mod naming;
 pub mod notes;
 mod numbered;
 pub mod obstacle;
+pub(crate) mod numbered;
 pub mod open_chains;
 pub mod order;
 pub mod origins;
