@@ -78,9 +78,10 @@ command! {
         pub sync: Duration,
 
         /// round times down to multiples of this, at most 1ms, which makes the log smaller; values that are not a power
-        /// of two in ns are lowered to one (default: 256ns; 1ns does not round). Also --time-resolution
-        #[argh(option, arg_name = "time", default = "TIME_STEP", from_str_fn(time_step))]
-        pub time_step: u64,
+        /// of two in ns are lowered to one (default: 256ns, with --read 1ns, which does not round). Also
+        /// --time-resolution
+        #[argh(option, arg_name = "time", from_str_fn(time_step))]
+        pub time_step: Option<u64>,
 
         /// leave out as many process chains as needed for --max-disk to hold this time span, such as 24h
         #[argh(option, arg_name = "time", from_str_fn(duration))]
@@ -111,7 +112,7 @@ impl Command for Record {
             pin_share: self.pin_share,
             flush: self.flush,
             sync: self.sync,
-            time_step: self.time_step,
+            time_step: self.time_step.unwrap_or(if clock.is_some() { 1 } else { TIME_STEP }),
             ..writer::Options::default()
         };
         let run = run_id().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;

@@ -49,13 +49,22 @@ pub struct Opening {
     pub headers: Vec<u8>,
 }
 
+/// What has been seen of a connection before its first bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Started {
+    /// Its opening.
+    pub openings: Vec<Opening>,
+    /// Packets, with those that only acknowledge.
+    pub packets: u64,
+}
+
 /// What a packet's connection is.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// One of a known protocol.
     Known,
     /// One that has just been recognized. Its opening, if that was captured, comes first.
-    Recognized(Vec<Opening>),
+    Recognized(Started),
     /// It opens a connection on an unknown port; it may be recognized later.
     Opens,
     /// Something else.
@@ -66,7 +75,7 @@ pub enum Verdict {
 type Key = (Address, Address);
 
 /// The packets that opened a connection, and its server.
-type Openings = HashMap<Key, (Address, Vec<Opening>)>;
+type Openings = HashMap<Key, (Address, Started)>;
 
 /// See the module.
 #[derive(Debug)]
@@ -110,20 +119,22 @@ impl Flows {
             return Verdict::Opens;
         }
         if segment.payload.is_empty() {
-            return if self.new.contains_key(&key) { Verdict::Opens } else { Verdict::Other };
+            let Some((_, started)) = self.new.get_mut(&key) else { return Verdict::Other };
+            started.packets += 1;
+            return Verdict::Opens;
         }
         let opening = self.new.remove(&key).or_else(|| self.old.remove(&key));
         let at = if opening.is_some() { Beginning::Certain } else { Beginning::MidStream };
         let Some(mark) = self.marks.iter().find(|mark| (mark.begins)(segment.payload, at)) else {
             return Verdict::Other;
         };
-        let (server, openings) = opening.unwrap_or((segment.destination, Vec::new()));
+        let (server, started) = opening.unwrap_or((segment.destination, Started::default()));
         if self.servers.len() >= MAX_SERVERS {
             return Verdict::Other;
         }
         self.servers.insert(server);
         self.ports.add(mark.service, &[server.port]);
-        Verdict::Recognized(openings)
+        Verdict::Recognized(started)
     }
 
     /// Whether this end is a server of a known protocol. A recognized server's port counts only at its address: others
@@ -138,13 +149,14 @@ impl Flows {
             self.old = std::mem::take(&mut self.new);
         }
         let earlier = self.old.remove(&key);
-        let (known, openings) =
-            self.new.entry(key).or_insert_with(|| earlier.unwrap_or((server, Vec::new())));
-        // another connection between the same ends, or one that is answered
-        if *known != server || openings.len() >= 2 {
-            openings.clear();
+        let (known, started) =
+            self.new.entry(key).or_insert_with(|| earlier.unwrap_or((server, Started::default())));
+        // another connection between the same ends
+        if *known != server || started.openings.len() >= 2 {
+            *started = Started::default();
             *known = server;
         }
-        openings.push(Opening { time, headers });
+        started.packets += 1;
+        started.openings.push(Opening { time, headers });
     }
 }

@@ -210,13 +210,13 @@ impl CaptureFiles {
         };
         match self.flows.judge(time, ip, &segment) {
             Verdict::Known => {}
-            Verdict::Recognized(openings) => {
+            Verdict::Recognized(started) => {
                 cx.circuits.serve(time, self.flows.ports());
                 outcome.servers = self.flows.servers();
-                let earlier = openings.len() as u64;
-                outcome.decoded += earlier;
-                outcome.other_tcp = outcome.other_tcp.saturating_sub(earlier);
-                for opening in openings {
+                // they counted as others
+                outcome.decoded += started.packets;
+                outcome.other_tcp = outcome.other_tcp.saturating_sub(started.packets);
+                for opening in started.openings {
                     cx.circuits.packet(0, opening.time, &opening.headers, opening.headers.len());
                 }
             }
