@@ -356,7 +356,8 @@ impl Builder {
     fn finish(self, segments: usize, zone: &Zone) -> RunSummary {
         let host = self.context.host();
         // of a machine whose packets were read from a file nothing is known
-        let known = |text: fn(&Host) -> &String| host.map(|host| text(host).clone()).filter(|text| !text.is_empty());
+        let known =
+            |text: fn(&Host) -> &String| host.map(|host| text(host).clone()).filter(|text| !text.is_empty());
         let tier = self.context.tier();
         let refused = tier.map(|tier| tier.refused.as_slice()).unwrap_or_default().iter();
         let ioc = |ioc: Ioc| IocInfo {

@@ -54,7 +54,11 @@ mod tests {
         ] {
             assert!(!certain(&wrong), "{wrong:?}");
         }
-        assert!(!certain(&message([0, 0, 0, 13], 0, 0)[..15]) && !certain(b"") && !certain(b"GET / HTTP/1.1\r\n\r\n"));
+        assert!(
+            !certain(&message([0, 0, 0, 13], 0, 0)[..15])
+                && !certain(b"")
+                && !certain(b"GET / HTTP/1.1\r\n\r\n")
+        );
         let midstream = |second: Vec<u8>| {
             begins_circuit(&[message([0, 0, 0, 13], 0, 0), second].concat(), Beginning::MidStream)
         };

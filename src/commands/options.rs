@@ -88,7 +88,8 @@ impl Capture {
             (!matches!(self.tier, TierRequest::Auto | TierRequest::Only(Tier::Packet)), "--tier"),
         ];
         if let Some((_, option)) = refused.into_iter().find(|(given, _)| *given) {
-            let line = format!("{option} is about this machine, but --read takes packets from a file: leave it out");
+            let line =
+                format!("{option} is about this machine, but --read takes packets from a file: leave it out");
             return Err(UsageError::Value(line).into());
         }
         if self.no_puts {

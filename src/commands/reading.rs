@@ -88,7 +88,9 @@ impl Finished {
             self.lines().iter().for_each(|line| complain(line));
         }
         if let Some(deleted) = status.map(|status| status.deleted).filter(|deleted| *deleted > 0) {
-            complain(&format!("{deleted} segments were deleted to stay within --max-disk: to keep all, give more"));
+            complain(&format!(
+                "{deleted} segments were deleted to stay within --max-disk: to keep all, give more"
+            ));
         }
         let last = self.outcome.errors.pop();
         self.outcome.errors.iter().for_each(|error| complain(&error.to_string()));
@@ -115,7 +117,9 @@ impl Finished {
         let lost = match (self.lost, self.outcome.dropped) {
             (0, 0) => "none".to_owned(),
             (bytes, 0) => format!("{bytes} bytes of their streams"),
-            (bytes, packets) => format!("{bytes} bytes of their streams; {packets} packets by the capturing program"),
+            (bytes, packets) => {
+                format!("{bytes} bytes of their streams; {packets} packets by the capturing program")
+            }
         };
         lines.push(format!(
             "{decoded} packets of Channel Access, {} circuits, {} puts; losses: {lost}",
@@ -145,7 +149,8 @@ impl Finished {
             lines.push(format!("packets not decoded: {}", others.join(", ")));
         }
         if other_tcp > 0 && self.circuits == 0 {
-            lines.push("a server on another port whose circuits were open before is named with --port".into());
+            lines
+                .push("a server on another port whose circuits were open before is named with --port".into());
         }
         if self.outcome.timeless > 0 {
             lines.push(format!(

@@ -418,9 +418,13 @@ mod tests {
         let barrier = Arc::new(Barrier::new(2));
         let slow = Slow(Directory::open(dir.path()).unwrap(), barrier.clone(), false);
         let options = Options { flush: Duration::from_millis(1), ..Options::default() };
-        let mut store =
-            Store::start(Writer::open(slow, options, 1).unwrap(), Triggers::default(), Report::default(), Pace::Live)
-                .unwrap();
+        let mut store = Store::start(
+            Writer::open(slow, options, 1).unwrap(),
+            Triggers::default(),
+            Report::default(),
+            Pace::Live,
+        )
+        .unwrap();
         let hit = |time| Event {
             time,
             fact: Fact::CaAnswer(iocrec_log::event::CaAnswer {

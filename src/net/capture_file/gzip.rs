@@ -100,7 +100,8 @@ impl Gzip {
                 let Some(trailer) = packed.first_chunk::<TRAILER>() else { return Ok(Unpacked::default()) };
                 let [a, b, c, d, e, f, g, h] = *trailer;
                 let crc = std::mem::replace(&mut self.crc, Hasher::new()).finalize();
-                if (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])) != (crc, self.length) {
+                if (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])) != (crc, self.length)
+                {
                     return Err(damaged());
                 }
                 self.inflate.reset(DataFormat::Raw);

@@ -106,6 +106,11 @@ impl Input {
         self.take(usize::try_from(count).unwrap_or(usize::MAX)).len() as u64
     }
 
+    /// Whether the data is packed.
+    pub fn is_packed(&self) -> bool {
+        matches!(self.gzip, Some(Some(_)))
+    }
+
     /// Whether packed data ended before its end.
     pub fn is_cut(&self) -> bool {
         match &self.gzip {

