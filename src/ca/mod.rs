@@ -21,10 +21,12 @@ mod decoder;
 mod filter;
 mod framer;
 mod losses;
+mod mark;
 pub(crate) mod message;
 pub mod servers;
 mod session;
 
 pub use circuit::SERVICE;
 pub use decoder::{Decoder, Limits};
+pub use mark::begins_circuit;
 pub use session::SeedChannel;

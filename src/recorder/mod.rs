@@ -6,6 +6,7 @@
 //!
 //! The `registry` holds the traced processes, `circuits` the Channel Access circuits.
 
+pub mod capture_clock;
 pub mod chain_sampling;
 mod circuits;
 mod context;
@@ -17,6 +18,7 @@ pub mod holding;
 pub mod host;
 pub mod options;
 mod processes;
+pub mod reading;
 mod registry;
 pub mod report;
 mod run;
