@@ -5,6 +5,7 @@
 //! hits come before its end. Add a new source in [`super::Recorder::new`], at the place that its facts need.
 
 pub mod channel_access;
+pub mod datagrams;
 pub mod hits;
 pub mod readings;
 pub mod sampling;
