@@ -497,6 +497,11 @@ fn bytes(fact: &Fact) -> usize {
             size_of_val(answer.as_ref()) + answer.text.len() + pva_bytes(&answer.value)
         }
         Fact::PvaMessage(message) => message.text.len(),
+        Fact::Searches(searches) => searches.name.len() + size_of_val(searches.answers.as_slice()),
+        Fact::SearchLoad(load) => size_of_val(load.most.as_slice()),
+        Fact::Sender(sender) => sender.program.len() + sender.user.len(),
+        Fact::CircuitTraffic(traffic) => size_of_val(traffic.messages.as_slice()),
+        Fact::CaError(error) => error.text.len(),
         _ => 0,
     }
 }
