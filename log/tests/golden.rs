@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 10] = [
+const GOLDEN: [&str; 11] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -24,6 +24,7 @@ const GOLDEN: [&str; 10] = [
     "v1-attached",
     "v1-snapshots",
     "v1-contents",
+    "v1-forgotten",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -276,7 +277,9 @@ fn hits() -> Vec<Fact> {
             properties_left: 80_000,
         }),
         Fact::Detached(Detached { ioc: 1, since: 19 * SECOND, cause: "its main thread ended".into() }),
+        Fact::ChannelForgotten(8),
         Fact::ChannelEnd(7),
+        Fact::CircuitForgotten(5),
         Fact::CircuitEnd(6),
         Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 1".into() }),
     ]

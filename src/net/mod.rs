@@ -3,8 +3,11 @@
 
 pub mod capture;
 pub mod captures;
+mod connection;
 pub mod connections;
 pub mod filter;
+pub mod lru;
+pub mod openings;
 pub mod packet;
 pub mod program;
 pub mod protocol;

@@ -8,6 +8,7 @@ mod wire;
 mod capture;
 mod connections;
 mod filter;
+mod forged;
 mod fuzz;
 mod golden;
 mod namespaces;

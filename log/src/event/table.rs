@@ -133,6 +133,11 @@ macro_rules! for_each_fact {
             40 Properties(Box<Properties>) "properties" Hit;
             /// An IOC's records were read for a snapshot.
             41 SnapshotEnd(SnapshotEnd) "snapshot_end" Hit;
+            /// The recorder has forgotten a circuit that is open, and its channels with it: more were open than it keeps.
+            /// If it sees the circuit again, it gives it another number, and does not know the names of its channels.
+            42 CircuitForgotten(CircuitId) "circuit_forgotten" End;
+            /// The recorder has forgotten a channel that is open: more were open than it keeps.
+            43 ChannelForgotten(ChannelId) "channel_forgotten" End;
         }
     };
 }
@@ -183,8 +188,8 @@ impl Fact {
         match self {
             Fact::IocEnd(end) => Some(Ended::Ioc(end.ioc)),
             Fact::Detached(detached) => Some(Ended::Recording(detached.ioc)),
-            Fact::CircuitEnd(circuit) => Some(Ended::Circuit(*circuit)),
-            Fact::ChannelEnd(channel) => Some(Ended::Channel(*channel)),
+            Fact::CircuitEnd(circuit) | Fact::CircuitForgotten(circuit) => Some(Ended::Circuit(*circuit)),
+            Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel) => Some(Ended::Channel(*channel)),
             _ => None,
         }
     }

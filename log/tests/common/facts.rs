@@ -277,6 +277,8 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
                 Fact::SnapshotEnd(SnapshotEnd { ioc, since, taken, unread, left, properties_left })
             })
             .boxed(),
+        id().prop_map(Fact::CircuitForgotten).boxed(),
+        id().prop_map(Fact::ChannelForgotten).boxed(),
     ]
 }
 
