@@ -85,8 +85,8 @@ command! {
         #[argh(option, arg_name = "time", from_str_fn(duration))]
         pub retain: Option<Duration>,
 
-        /// leave out snapshots: the values, units and limits of all records, which are read from the IOCs' memory for
-        /// each segment and take at most 2 % of the log
+        /// leave out snapshots: the values, units, limits and input links of all records, which are read from the IOCs'
+        /// memory for each segment and take at most 2 % of the log
         #[argh(switch)]
         pub no_snapshots: bool,
     } with by_user: ByUser, capture: Capture

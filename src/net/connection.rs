@@ -6,7 +6,7 @@ use crate::net::connections::Limits;
 use crate::net::openings::Opening;
 use crate::net::packet::Segment;
 use crate::net::protocol::{Bytes, Closing, Protocol, Side, Unbelieved};
-use crate::net::stream::{Arrival, Evidence, Piece, Stream, Verdict};
+use crate::net::stream::{Arrival, Evidence, Gap, Piece, Stream, Verdict};
 use crate::net::Namespace;
 
 const SECOND: u64 = 1_000_000_000;
@@ -159,9 +159,16 @@ impl<S> Connection<S> {
         protocol.on_start(&mut self.state, side);
     }
 
-    /// What speaks for a segment, beside its sequence number.
-    fn evidence(&self, side: Side, time: u64, segment: &Segment) -> Evidence {
-        let by_acknowledgement = self.acknowledges(side.peer(), segment.acknowledged);
+    /// What speaks for a segment, beside its sequence number. `filtered`: what servers send is not captured as a whole.
+    fn evidence(&self, side: Side, time: u64, segment: &Segment, filtered: bool) -> Evidence {
+        let mut by_acknowledgement = self.acknowledges(side.peer(), segment.acknowledged);
+        if filtered && side == Side::Client && by_acknowledgement == Evidence::None {
+            let last = self.from_server.stream.last_acknowledged();
+            let grows = |ack: u32| last.is_none_or(|last| ack.wrapping_sub(last) as i32 >= 0);
+            if segment.acknowledged.is_some_and(grows) {
+                by_acknowledgement = Evidence::Likely;
+            }
+        }
         let Some((last, then)) = self.direction(side).stamp else { return by_acknowledgement };
         // Who sends time stamps sends them in every segment but resets.
         let Some(stamp) = segment.stamp() else { return Evidence::None };
@@ -211,7 +218,8 @@ impl<S> Connection<S> {
         self.last = time;
         let side = self.sender(segment);
         let expected = self.stream_of(side).next().is_none_or(|next| next == segment.sequence);
-        let evidence = if expected { Evidence::Sure } else { self.evidence(side, time, segment) };
+        let filtered = shared.limits.filtered;
+        let evidence = if expected { Evidence::Sure } else { self.evidence(side, time, segment, filtered) };
         if evidence == Evidence::Sure {
             if let Some(sequence) = segment.acknowledged {
                 self.deliver(side.peer(), shared, |stream, pieces| stream.acknowledged(sequence, pieces));
@@ -221,6 +229,7 @@ impl<S> Connection<S> {
             }
         }
         if segment.length > 0 || segment.fin {
+            let unneeded = if expected { 0 } else { shared.protocol.unneeded(&self.state, side) };
             let arrival = Arrival {
                 time,
                 sequence: segment.sequence,
@@ -229,6 +238,11 @@ impl<S> Connection<S> {
                 elided: segment.elided,
                 fin: segment.fin,
                 evidence,
+                place: segment.place,
+                // what a client sends matters too much: what the ring lost is not passed over in silence
+                follows: segment.place.is_some() && side == Side::Server,
+                unneeded,
+                leaps: filtered && side == Side::Server,
             };
             let others = shared.buffered.saturating_sub(self.stream_of(side).buffered());
             let limits = shared.limits;
@@ -261,7 +275,8 @@ impl<S> Connection<S> {
         shared: &mut Shared<P>,
         act: impl FnOnce(&mut Stream, &mut dyn FnMut(u64, Piece)) -> R,
     ) -> R {
-        let Shared { protocol, buffered, out, .. } = shared;
+        let Shared { limits, protocol, buffered, out } = shared;
+        let filtered = limits.filtered && side == Side::Server;
         let stream = match side {
             Side::Client => &mut self.from_client.stream,
             Side::Server => &mut self.from_server.stream,
@@ -272,8 +287,11 @@ impl<S> Connection<S> {
         let result = act(stream, &mut |time, piece| {
             latest = time;
             match piece {
-                Piece::Bytes { bytes, starts, ends } => {
-                    protocol.on_bytes(state, side, time, Bytes { bytes, starts, ends }, out);
+                Piece::Bytes { bytes, starts, ends, place } => {
+                    protocol.on_bytes(state, side, time, Bytes { bytes, starts, ends, place }, out);
+                }
+                Piece::Gap { length, cause: Gap::Lost } if filtered => {
+                    protocol.on_gap(state, side, time, length, Gap::Unseen, out);
                 }
                 Piece::Gap { length, cause } => protocol.on_gap(state, side, time, length, cause, out),
                 Piece::End => {}

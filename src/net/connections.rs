@@ -46,6 +46,9 @@ pub struct Limits {
     /// Time to wait for missing bytes, nanoseconds. Longer than a sender waits before it sends again (200 ms on Linux,
     /// doubled at each failure).
     pub wait: u64,
+    /// Whether a socket filter leaves out bytes from servers that do not matter. Then missing bytes from a server are no
+    /// loss that is counted here: what passed the filter and was lost, the kernel counts.
+    pub filtered: bool,
 }
 
 /// The connections of a protocol. See the module.

@@ -14,6 +14,7 @@ pub mod protocol;
 pub mod served;
 pub mod service;
 pub mod stream;
+pub mod udp;
 
 /// A network namespace, by the inode number of `/proc/PID/ns/net`; 0 on kernels without network namespaces.
 pub type Namespace = u64;

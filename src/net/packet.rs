@@ -36,6 +36,9 @@ pub struct Segment<'a> {
     /// Whether every byte of the headers was captured and none of the payload: the socket filter left it out
     /// ([`crate::net::filter`]).
     pub elided: bool,
+    /// What the socket filter knows of its place in the stream: the number of its bytes before the first header, and
+    /// that every byte that matters between the last packet of this direction and this one has passed.
+    pub place: Option<u32>,
 }
 
 impl<'a> Segment<'a> {
@@ -78,6 +81,7 @@ impl<'a> Segment<'a> {
             length,
             options: packet.get(ip_length + 20..headers).unwrap_or_default(),
             elided: payload.is_empty() && length > 0,
+            place: None,
         })
     }
 

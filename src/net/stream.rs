@@ -42,6 +42,8 @@ pub enum Piece<'a> {
         starts: bool,
         /// Whether they end it.
         ends: bool,
+        /// Number of bytes before the first header, if the socket filter knows it: some may lie behind these.
+        place: Option<u32>,
     },
     /// Bytes are missing.
     Gap {
@@ -59,8 +61,10 @@ pub enum Piece<'a> {
 pub enum Gap {
     /// They were not captured.
     Lost,
-    /// The socket filter left out a segment's payload, by its protocol's rule.
+    /// The socket filter left out bytes that do not matter, by its protocol's rule.
     Elided,
+    /// The socket filter left them out, or they were not captured: which of the two is not known.
+    Unseen,
 }
 
 /// What speaks for a segment beside its sequence number.
@@ -102,6 +106,14 @@ pub struct Arrival<'a> {
     pub fin: bool,
     /// What speaks for it. It is not needed if the segment is the expected one.
     pub evidence: Evidence,
+    /// Number of its bytes before the first header, if the socket filter knows it.
+    pub place: Option<u32>,
+    /// Whether everything that is missing before it is known not to matter.
+    pub follows: bool,
+    /// Number of the stream's next bytes that nobody needs: if they are missing, nothing is lost.
+    pub unneeded: u64,
+    /// Whether the socket filter leaves out so much of this side that no distance is too far.
+    pub leaps: bool,
 }
 
 /// Receives the pieces, each with its time.
@@ -116,6 +128,8 @@ struct Waiting {
     length: u32,
     elided: bool,
     fin: bool,
+    place: Option<u32>,
+    follows: bool,
 }
 
 /// A segment that was passed on.
@@ -227,7 +241,14 @@ impl Stream {
             self.catch_up(out);
             return Verdict::Taken;
         }
-        let is_near = (-NEAR..=NEAR).contains(&ahead);
+        let passes = arrival.follows
+            || arrival.evidence >= Evidence::Likely && u64::from(ahead.unsigned_abs()) <= arrival.unneeded;
+        if ahead > 0 && self.waiting.is_empty() && passes {
+            self.pass_over(arrival.sequence, arrival.time, arrival.cause(), out);
+            self.hand_on(arrival, out);
+            return Verdict::Taken;
+        }
+        let is_near = arrival.leaps || (-NEAR..=NEAR).contains(&ahead);
         let new = i64::from(ahead) + i64::from(arrival.length) + i64::from(arrival.fin);
         if is_near && new <= 0 {
             return self.again(&arrival);
@@ -273,6 +294,17 @@ impl Stream {
     pub fn flush(&mut self, out: &mut Pieces) {
         while !self.waiting.is_empty() {
             self.skip(out);
+        }
+    }
+
+    /// Passes over missing bytes before `sequence` that do not matter.
+    fn pass_over(&mut self, sequence: u32, time: u64, cause: Gap, out: &mut Pieces) {
+        let length = self.ahead(sequence);
+        if length > 0 {
+            self.clock = self.clock.max(time);
+            self.next = Some(sequence);
+            self.doubt = None;
+            out(self.clock, Piece::Gap { length: length.unsigned_abs(), cause });
         }
     }
 
@@ -352,6 +384,8 @@ impl Stream {
                     length: arrival.length,
                     elided: arrival.elided,
                     fin: arrival.fin,
+                    place: arrival.place,
+                    follows: arrival.follows,
                 },
             );
         }
@@ -360,8 +394,11 @@ impl Stream {
 
     /// Passes on the segments that need not wait any longer.
     fn catch_up(&mut self, out: &mut Pieces) {
-        while !self.over && self.waiting.front().is_some_and(|first| self.ahead(first.sequence) <= 0) {
+        while !self.over
+            && self.waiting.front().is_some_and(|first| first.follows || self.ahead(first.sequence) <= 0)
+        {
             if let Some(first) = self.take_first() {
+                self.pass_over(first.sequence, first.time, first.arrival().cause(), out);
                 self.hand_on(first.arrival(), out);
             }
         }
@@ -400,13 +437,14 @@ impl Stream {
         self.clock = self.clock.max(arrival.time);
         self.next = Some(arrival.sequence.wrapping_add(arrival.length));
         if new > 0 && arrival.elided {
-            out(self.clock, Piece::Gap { length: new, cause: Gap::Elided });
+            out(self.clock, Piece::Gap { length: new, cause: arrival.cause() });
         } else if new > 0 {
             let bytes = arrival.bytes.get(known as usize..).unwrap_or_default();
             let missing = new - bytes.len().min(new as usize) as u32;
             if !bytes.is_empty() {
                 self.remember(arrival.sequence.wrapping_add(known), bytes);
-                out(self.clock, Piece::Bytes { bytes, starts: known == 0, ends: missing == 0 });
+                let place = arrival.place.and_then(|place| place.checked_sub(known));
+                out(self.clock, Piece::Bytes { bytes, starts: known == 0, ends: missing == 0, place });
             }
             if missing > 0 {
                 out(self.clock, Piece::Gap { length: missing, cause: Gap::Lost });
@@ -427,6 +465,17 @@ impl Stream {
     }
 }
 
+impl Arrival<'_> {
+    /// Why bytes before or in it are missing that do not matter.
+    fn cause(&self) -> Gap {
+        if self.follows {
+            Gap::Unseen
+        } else {
+            Gap::Elided
+        }
+    }
+}
+
 impl Waiting {
     fn arrival(&self) -> Arrival<'_> {
         Arrival {
@@ -438,6 +487,10 @@ impl Waiting {
             fin: self.fin,
             // it was believed when it came
             evidence: Evidence::Sure,
+            place: self.place,
+            follows: self.follows,
+            unneeded: 0,
+            leaps: false,
         }
     }
 }

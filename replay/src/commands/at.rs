@@ -1,7 +1,7 @@
 //! `iocreplay at`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, moment, reading, time_zone, ByPlace, ByPv, Reading, TimeZone};
+use super::options::{by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone};
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::model::setting::LeftOut;
@@ -63,6 +63,7 @@ impl Command for At {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
         let filter = ByPv::from(self).add_to(ByPlace::from(self).filter());
+        let filter = with_aliases(&logs, filter);
         let time = moment(&zone, &self.time, Boundary::End, &logs)?;
         let state = states::at(&logs, &filter, time);
         let (left_out, is_full) = (state.chains_left_out(), state.is_full());

@@ -2,7 +2,7 @@
 
 use super::at::{report_left_out, restore};
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, moment, reading, time_zone, ByPlace, ByPv, Reading, TimeZone};
+use super::options::{by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone};
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::model::setting::LeftOut;
@@ -67,6 +67,7 @@ impl Command for Diff {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
         let filter = ByPv::from(self).add_to(ByPlace::from(self).filter());
+        let filter = with_aliases(&logs, filter);
         let first = moment(&zone, &self.first, Boundary::End, &logs)?;
         let second = moment(&zone, &self.second, Boundary::End, &logs)?;
         if first > second {
