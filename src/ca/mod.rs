@@ -18,14 +18,17 @@
 
 mod channels;
 mod circuit;
+pub mod datagrams;
 mod decoder;
 mod filter;
 mod framer;
 mod losses;
+mod mark;
 pub(crate) mod message;
 pub mod servers;
 mod session;
 
 pub use circuit::SERVICE;
 pub use decoder::{Decoder, Limits};
+pub use mark::begins_circuit;
 pub use session::SeedChannel;

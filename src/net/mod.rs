@@ -2,10 +2,12 @@
 //! connection back into order. Knows no protocol above TCP.
 
 pub mod capture;
+pub mod capture_file;
 pub mod captures;
 mod connection;
 pub mod connections;
 pub mod filter;
+pub mod flows;
 pub mod lru;
 pub mod openings;
 pub mod packet;
