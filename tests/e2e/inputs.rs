@@ -106,7 +106,10 @@ fn compare(rig: &Rig) {
         (&json!("IN:SET.HIHI"), &json!(77.0)),
         "{follows:#}"
     );
-    assert!(follows["begun_by"].as_str().is_some_and(|by| by.contains("IN:SET.HIHI 100 -> 77")), "{follows:#}");
+    assert!(
+        follows["begun_by"].as_str().is_some_and(|by| by.contains("IN:SET.HIHI 100 -> 77")),
+        "{follows:#}"
+    );
 
     // asked for by an alias: the record's, and both names are said
     let by_alias = |command: &str, arguments: &[&str]| {
