@@ -2,9 +2,11 @@
 //! connection back into order. Knows no protocol above TCP.
 
 pub mod capture;
+pub mod capture_file;
 pub mod captures;
 pub mod connections;
 pub mod filter;
+pub mod flows;
 pub mod packet;
 pub mod program;
 pub mod protocol;

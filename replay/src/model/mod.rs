@@ -26,7 +26,7 @@ pub mod links_seen;
 pub mod names;
 pub mod naming;
 pub mod notes;
-mod numbered;
+pub(crate) mod numbered;
 pub mod obstacle;
 pub mod open_chains;
 pub mod order;
