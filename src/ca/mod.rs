@@ -17,6 +17,7 @@
 //! own id each time.
 
 mod circuit;
+pub mod datagrams;
 mod decoder;
 mod filter;
 mod framer;

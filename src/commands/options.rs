@@ -48,6 +48,10 @@ option_group! { $
         #[argh(switch)]
         no_puts: bool,
 
+        /// leave out searches, beacons, and other Channel Access traffic beside puts
+        #[argh(switch)]
+        no_net: bool,
+
         /// leave out processing
         #[argh(switch)]
         no_process: bool,
@@ -113,6 +117,7 @@ impl Capture {
             selection: Selection::new(&self.only, &self.exclude),
             no_command_lines: self.no_command_lines,
             puts: !self.no_puts,
+            net: !self.no_net,
             process: !self.no_process,
             snapshots: None,
             duration: self.duration,

@@ -23,6 +23,7 @@ mod registry;
 pub mod report;
 mod run;
 pub mod selection;
+mod senders;
 pub mod shortfall;
 pub mod sink;
 mod sources;
@@ -50,6 +51,7 @@ use crate::recorder::processes::Processes;
 use crate::recorder::run::Loop;
 use crate::recorder::sink::Sink;
 use crate::recorder::sources::channel_access::ChannelAccess;
+use crate::recorder::sources::datagrams::Datagrams;
 use crate::recorder::sources::hits::Hits;
 use crate::recorder::sources::readings::Readings;
 use crate::recorder::sources::sampling::Sampling;
@@ -105,10 +107,14 @@ impl Recorder {
         let (maps, transport) = kernel.map(|Kernel { maps, transport, .. }| (maps, transport)).unzip();
         let run = Run { new_records: leaves_out.any().then(Vec::new), ..Run::default() };
         let snapshots = options.snapshots;
+        let datagrams = options.net.then(|| Datagrams::new(&options.interfaces));
         let mut recorder = Loop::new(options, machine, maps, run);
         // in the order in which the loop asks them: see the module
         recorder.add(Sampling(sampler));
         recorder.add(ChannelAccess::new(captures));
+        if let Some(datagrams) = datagrams {
+            recorder.add(datagrams);
+        }
         if let (Some(transport), Some(attacher)) = (transport, attacher) {
             recorder.add(Hits::new(transport, attacher));
         }

@@ -163,6 +163,7 @@ pub fn options() -> Options {
         selection: Selection::default(),
         no_command_lines: false,
         puts: true,
+        net: true,
         process: true,
         snapshots: None,
         duration: None,

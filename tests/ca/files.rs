@@ -198,6 +198,7 @@ pub fn options() -> Options {
         no_command_lines: false,
         puts: true,
         process: true,
+        net: true,
         snapshots: None,
         duration: None,
         thin: None,

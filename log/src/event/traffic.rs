@@ -32,8 +32,8 @@ pub struct Searches {
     pub answers: Vec<(Address, u32)>,
 }
 
-/// All datagrams at Channel Access ports in a network namespace, written when something of them is in no other fact, or
-/// when there were many searches.
+/// All datagrams at Channel Access ports in a network namespace: written when they begin to be read there, every ten
+/// minutes, and every ten seconds while there are many searches, or something of them is in no other fact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchLoad {
     /// See [`Searches::namespace`].
@@ -52,7 +52,8 @@ pub struct SearchLoad {
     pub unread: u64,
     /// One datagram in so many was read, chosen by chance, for at least a part of this time; 1 if none was skipped.
     pub one_in: u32,
-    /// The senders of the most names, with a number of names that is at most too high by the last one of this list.
+    /// The senders of the most names, if there were many. Exact while no more than 64 were busy; else a number may be too
+    /// high, but none is too low.
     pub most: Vec<(Address, u64)>,
 }
 

@@ -4,7 +4,7 @@
 //! as [`crate::net::captures`] does for TCP. Each is thinned out by itself: so many of its datagrams are skipped that
 //! about [`WORTH_READING`] a second are left.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::{channel, Receiver, TryRecvError};
 use std::thread;
 
@@ -24,7 +24,7 @@ const CUT: u32 = 28 + 256;
 /// Most skipped: more would leave nothing of the least that is worth seeing.
 const MAX_ONE_IN: u32 = 1 << 12;
 /// Time until a refused namespace is tried again, nanoseconds.
-const RETRY: u64 = 10_000_000_000;
+const RETRY: u64 = 60_000_000_000;
 
 /// All are taken, whole.
 pub const ALL: Taking = Taking { one_in: 1, bytes: WHOLE };
@@ -67,17 +67,23 @@ pub struct Places {
     here: Namespace,
     interfaces: Vec<u32>,
     places: HashMap<Namespace, Place>,
+    /// Namespaces of which it was said that they are refused.
+    told: HashSet<Namespace>,
 }
 
 impl Places {
     /// No sockets yet. `interfaces`: indices of those to listen on in the recorder's own namespace; none for all.
     pub fn new(here: Namespace, interfaces: Vec<u32>) -> Places {
-        Places { here, interfaces, places: HashMap::new() }
+        Places { here, interfaces, places: HashMap::new(), told: HashSet::new() }
     }
 
     /// Listens in these namespaces from now on, and in no others. Call it repeatedly: opening takes a moment.
-    pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) {
+    /// Returns why a namespace can't be listened in, once for each.
+    pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<NamespaceError> {
+        let mut failures = Vec::new();
+        let again = now.saturating_add(RETRY);
         self.places.retain(|namespace, _| wanted.contains_key(namespace));
+        self.told.retain(|namespace| wanted.contains_key(namespace));
         for (&namespace, wanted) in wanted {
             let place = match self.places.remove(&namespace) {
                 Some(Place::Open(mut open)) => {
@@ -88,20 +94,37 @@ impl Places {
                 Some(Place::Opening(opened)) => match opened.try_recv() {
                     Ok(Ok(socket)) => Place::Open(Open { socket, asked: 0 }),
                     Err(TryRecvError::Empty) => Place::Opening(opened),
-                    Ok(Err(_)) | Err(TryRecvError::Disconnected) => Place::Refused(now.saturating_add(RETRY)),
+                    // another process may be there
+                    Ok(Err(NamespaceError::Gone)) => continue,
+                    Ok(Err(error)) => {
+                        failures.extend(self.told.insert(namespace).then_some(error));
+                        Place::Refused(again)
+                    }
+                    Err(TryRecvError::Disconnected) => Place::Refused(again),
                 },
-                Some(Place::Refused(again)) if now < again => Place::Refused(again),
+                Some(Place::Refused(later)) if now < later => Place::Refused(later),
                 _ if namespace == self.here => {
                     match Socket::open(wanted.selected.clone(), &self.interfaces, ALL) {
                         Ok(socket) => Place::Open(Open { socket, asked: 0 }),
-                        Err(_) => Place::Refused(now.saturating_add(RETRY)),
+                        Err(error) => {
+                            let error = NamespaceError::Capture(error);
+                            failures.extend(self.told.insert(namespace).then_some(error));
+                            Place::Refused(again)
+                        }
                     }
                 }
-                _ if self.places.len() > MAX_OTHERS => Place::Refused(now.saturating_add(RETRY)),
+                _ if self.places.len() > MAX_OTHERS => Place::Refused(again),
                 _ => Place::Opening(open_in(namespace, wanted)),
             };
             self.places.insert(namespace, place);
         }
+        failures
+    }
+
+    /// The namespaces that are listened in.
+    pub fn open(&self) -> impl Iterator<Item = Namespace> + '_ {
+        let is_open = |place: &Place| matches!(place, Place::Open(_));
+        self.places.iter().filter(move |(_, place)| is_open(place)).map(|(&namespace, _)| namespace)
     }
 
     /// Passes on waiting datagrams.

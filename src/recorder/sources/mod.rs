@@ -6,6 +6,7 @@
 
 pub mod capture_files;
 pub mod channel_access;
+pub mod datagrams;
 pub mod hits;
 pub mod readings;
 pub mod sampling;
