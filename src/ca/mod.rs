@@ -16,6 +16,7 @@
 //! A put's request id (`ioid`) distinguishes puts with answers. In a put without an answer, libca repeats the channel's
 //! own id each time.
 
+mod channels;
 mod circuit;
 pub mod datagrams;
 mod decoder;
