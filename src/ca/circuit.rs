@@ -18,7 +18,8 @@ use crate::net::stream::Gap;
 const FOREIGN_AFTER: u64 = 64 << 10;
 
 /// Channel Access, for the capture and its filter.
-pub static SERVICE: Service = Service { name: "Channel Access", rule: filter::rule };
+pub static SERVICE: Service =
+    Service { name: "Channel Access", requests: filter::requests, rule: filter::rule, protocol: Some(0) };
 
 /// The state that all circuits share.
 #[derive(Debug)]
@@ -172,10 +173,12 @@ impl Protocol for ChannelAccess {
             return;
         }
         let Bytes { bytes, starts, ends, place } = bytes;
-        if let Some(before) = place {
-            circuit.framer(side).place(before);
-        }
-        self.frame(circuit, side, out, |framer, sink| framer.bytes(time, bytes, starts, ends, sink));
+        self.frame(circuit, side, out, |framer, sink| {
+            if let Some(before) = place {
+                framer.place(before, sink);
+            }
+            framer.bytes(time, bytes, starts, ends, sink);
+        });
         circuit.lost.1 += circuit.framer(side).take_lost();
     }
 

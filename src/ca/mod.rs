@@ -30,5 +30,5 @@ mod session;
 
 pub use circuit::SERVICE;
 pub use decoder::{Decoder, Limits};
-pub use mark::begins_circuit;
+pub use mark::{begins_circuit, servers_in};
 pub use session::SeedChannel;
