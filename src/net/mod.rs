@@ -4,9 +4,12 @@
 pub mod capture;
 pub mod capture_file;
 pub mod captures;
+mod connection;
 pub mod connections;
 pub mod filter;
 pub mod flows;
+pub mod lru;
+pub mod openings;
 pub mod packet;
 pub mod program;
 pub mod protocol;

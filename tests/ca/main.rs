@@ -10,6 +10,7 @@ mod capture;
 mod capture_files;
 mod connections;
 mod filter;
+mod forged;
 mod fuzz;
 mod golden;
 mod namespaces;

@@ -8,6 +8,7 @@ mod rig;
 mod attaching;
 mod attacks;
 mod bulk;
+mod capture_files;
 mod chains;
 mod changing;
 mod channels;

@@ -205,7 +205,11 @@ impl Circuits {
                 Fact::Channel(channel) => {
                     self.unwanted.insert(channel.id);
                 }
-                Fact::ChannelEnd(channel) if self.unwanted.remove(channel) => continue,
+                Fact::ChannelEnd(channel) | Fact::ChannelForgotten(channel)
+                    if self.unwanted.remove(channel) =>
+                {
+                    continue
+                }
                 Fact::CaPut(put) if self.unwanted.contains(&put.channel) => continue,
                 _ => {}
             }
