@@ -8,7 +8,8 @@
  * - segments that open or end a connection;
  * - segments with bytes that matter (bpf/messages.h), up to the last of these;
  * - of a flow whose messages are not known, everything. A flow is known once PROVEN messages that can hardly be
- *   anything else have followed each other, the first at the beginning of a segment; all these pass whole;
+ *   anything else have followed each other, or one with a long header, the first at the beginning of a segment; their
+ *   segments pass whole;
  * - the headers of a packet, after each LEFT_OUT_MOST bytes of a flow that did not pass: so the decoder's sequence
  *   numbers can't wrap unseen.
  *
@@ -59,7 +60,8 @@ struct shared {
 	__u32 interfaces[INTERFACES];
 	/* Bytes to keep of a put. */
 	__u32 kept;
-	__u32 unused;
+	/* Whether to take the incoming packets of the loopback interface, not the outgoing ones: for tests. */
+	__u32 incoming;
 };
 
 struct shared shared;
@@ -302,7 +304,7 @@ INLINE __s64 follow(struct __sk_buff *skb, struct flow *flow, const struct segme
 		keen = at;
 		if (message & MESSAGE_MATTERS)
 			matters = keen = matters_until(message, at);
-		proofs += !!(message & MESSAGE_PROOF);
+		proofs += MESSAGE_PROOF(message);
 		at += (__u32)message & MESSAGE_SIZE;
 	}
 	if (have) {
@@ -328,7 +330,7 @@ INLINE int is_beginning(struct __sk_buff *skb, const struct segment *segment, __
 {
 	message message = message_at(skb, segment->begin, segment->end - segment->begin, protocol, from_client);
 
-	return message & MESSAGE_PROOF || (message && !(message & MESSAGE_SIZE));
+	return MESSAGE_PROOF(message) || (message && !(message & MESSAGE_SIZE));
 }
 
 /* The number of bytes of a packet to pass. */
@@ -347,8 +349,11 @@ static __attribute__((noinline)) int filter(struct __sk_buff *skb, int from_clie
 	if (skb->protocol != __builtin_bswap16(IP_PROTOCOL) && skb->protocol != __builtin_bswap16(VLAN_PROTOCOL) &&
 	    skb->protocol != __builtin_bswap16(SERVICE_VLAN_PROTOCOL))
 		return NOTHING;
-	/* loopback packets are seen twice */
-	if (skb->ifindex == LOOPBACK && skb->pkt_type == OUTGOING)
+	/*
+	 * Loopback packets are seen twice. The outgoing ones of a connection are in order, since their socket is locked
+	 * then; incoming ones may overtake each other on different CPUs.
+	 */
+	if (skb->ifindex == LOOPBACK && (skb->pkt_type == OUTGOING) == !!shared.incoming)
 		return NOTHING;
 	if (bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
 		return NOTHING;

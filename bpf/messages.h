@@ -32,11 +32,14 @@ enum {
 };
 /* Bytes of the header, and the number of the bytes after it that matter. */
 #define MESSAGE_HEADER(message) ((__u32)((message) >> 56))
-#define MESSAGE_KEEP(message) ((__u32)((message) >> MESSAGE_SIZE_BITS & 0xffffff))
-/* Whether the header matters; whether all that is behind it does; whether this can hardly be array data. */
+#define MESSAGE_KEEP(message) ((__u32)((message) >> MESSAGE_SIZE_BITS & 0xffff))
+/* How certain it is that this is not array data: 1 if that is hardly possible, 4 if less than that. */
+#define MESSAGE_PROOF(message) ((__u32)((message) >> 46 & 7))
+#define MESSAGE_FAIR (1ull << 46)
+#define MESSAGE_SURE (4ull << 46)
+/* Whether the header matters; whether all that is behind it does. */
 #define MESSAGE_MATTERS (1ull << 53)
 #define MESSAGE_ALL (1ull << 54)
-#define MESSAGE_PROOF (1ull << 55)
 /* The header is as long as this, and more of it must be known. */
 #define MESSAGE_OF(header) ((__u64)(header) << 56)
 
@@ -88,11 +91,12 @@ static __attribute__((noinline)) message channel_access(const __u8 *head, __u32 
 	int is_value = !from_client && (command == CA_EVENT_ADD || command == CA_READ_NOTIFY);
 	int is_put = from_client && (command == CA_WRITE || command == CA_WRITE_NOTIFY);
 	__u32 header = CA_HEADER;
-	message whole;
-	int proof;
+	message whole, proof = MESSAGE_FAIR;
+	int is_fair;
 
 	if (size == CA_LONG) {
 		header = CA_LONG_HEADER;
+		proof = MESSAGE_SURE;
 		if (known < CA_LONG_HEADER)
 			return MESSAGE_OF(header) | (is_value ? 0 : MESSAGE_MATTERS);
 		size = BIG32(head, 16);
@@ -103,25 +107,26 @@ static __attribute__((noinline)) message channel_access(const __u8 *head, __u32 
 	whole = MESSAGE_OF(header) | MESSAGE_MATTERS | MESSAGE_ALL | size;
 	/* with another status they carry no value */
 	if (is_value && size)
-		return BIG32(head, 8) == CA_NORMAL ? MESSAGE_OF(header) | (count ? MESSAGE_PROOF : 0) | size : whole;
+		return BIG32(head, 8) == CA_NORMAL ? MESSAGE_OF(header) | (count && count <= size ? proof : 0) | size :
+							whole;
 	if (is_put) {
 		if (!fits(dbr, count, size))
 			return whole;
 		if (size <= kept)
-			return whole | MESSAGE_PROOF;
-		return MESSAGE_OF(header) | MESSAGE_PROOF | MESSAGE_MATTERS | (__u64)kept << MESSAGE_SIZE_BITS | size;
+			return whole | proof;
+		return MESSAGE_OF(header) | proof | MESSAGE_MATTERS | (__u64)kept << MESSAGE_SIZE_BITS | size;
 	}
 	/* nothing else is long, or all zeroes */
 	if (size > CA_LONGEST_TEXT || !(BIG32(head, 0) | BIG32(head, 4) | BIG32(head, 8) | BIG32(head, 12)))
 		return 0;
 	if (from_client)
-		proof = command == CA_EVENT_ADD ? size == 16 :
+		is_fair = command == CA_EVENT_ADD ? size == 16 :
 			command == CA_READ_NOTIFY ? !size && count :
 			(command == CA_CREATE_CHAN || command == CA_CLIENT_NAME || command == CA_HOST_NAME) && size && !dbr &&
 				!count;
 	else
-		proof = command == CA_ERROR ? size >= 24 : (command == CA_WRITE_NOTIFY || command == CA_CREATE_CHAN) && !size;
-	return whole | (proof ? MESSAGE_PROOF : 0);
+		is_fair = command == CA_ERROR ? size >= 24 : (command == CA_WRITE_NOTIFY || command == CA_CREATE_CHAN) && !size;
+	return whole | (is_fair ? MESSAGE_FAIR : 0);
 }
 
 /* The message of this protocol that begins with these bytes, `known` of them, at least SHORTEST_HEADER. */

@@ -6,7 +6,8 @@
 //!
 //! - IPv4 TCP from or to one of the ports, whatever the IP options. Fragments without ports are
 //!   dropped; their bytes count as a gap when the stream continues.
-//! - on the loopback interface each packet once (the kernel shows it twice: outgoing and incoming);
+//! - on the loopback interface each packet once. The kernel shows it twice: the outgoing one is in order, while the
+//!   incoming ones of a connection may overtake each other on different CPUs;
 //! - no bare acknowledgements: a later segment acknowledges the same.
 //!
 //! Each protocol adds a [`Rule`](crate::net::service::Rule) for each direction. A rule may leave out bytes at the end of a
@@ -45,7 +46,7 @@ pub fn build(side: Side, ports: &Ports, interfaces: &[u32], depth: usize) -> Vec
         p.unless_any(interfaces);
     }
     p.ancillary(libc::SKF_AD_PKTTYPE);
-    p.jump(BPF_JEQ, libc::PACKET_OUTGOING.into(), 0, 3);
+    p.jump(BPF_JEQ, libc::PACKET_OUTGOING.into(), 3, 0);
     p.ancillary(libc::SKF_AD_HATYPE);
     p.jump(BPF_JEQ, libc::ARPHRD_LOOPBACK.into(), 0, 1);
     p.ret(0);

@@ -88,7 +88,7 @@ pub enum Unbelieved {
 /// Bytes of one segment, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a> {
-    /// The bytes; at least one.
+    /// The bytes; none if only their place is known.
     pub bytes: &'a [u8],
     /// Whether they begin their segment.
     pub starts: bool,

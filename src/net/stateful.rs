@@ -45,7 +45,7 @@ struct Memory {
     places: [u64; PLACES],
     interfaces: [u32; INTERFACES],
     kept: u32,
-    unused: u32,
+    incoming: u32,
 }
 
 /// See the module.
@@ -107,6 +107,12 @@ impl Stateful {
         unsafe { (&raw mut (*self.memory.as_ptr()).kept).write_volatile(bytes) };
     }
 
+    /// On the loopback interface takes incoming packets instead of outgoing ones, for [`Stateful::try_on`].
+    pub fn take_incoming(&mut self) {
+        // SAFETY: as above.
+        unsafe { (&raw mut (*self.memory.as_ptr()).incoming).write_volatile(1) };
+    }
+
     /// The program for what this side sends, as a descriptor.
     fn program(&self, side: Side) -> Option<i32> {
         let name = match side {
@@ -117,7 +123,7 @@ impl Stateful {
     }
 
     /// Runs the program for what this side sends on a packet, from its IPv4 header on: how many bytes would pass. For
-    /// tests: the kernel runs it as it would run it on a socket, on the loopback interface.
+    /// tests: the kernel runs it as it would run it on a socket, for an incoming packet on the loopback interface.
     ///
     /// # Errors
     /// The kernel does not run it on such a packet.

@@ -248,7 +248,10 @@ impl Stream {
             self.hand_on(arrival, out);
             return Verdict::Taken;
         }
-        let is_near = arrival.leaps || (-NEAR..=NEAR).contains(&ahead);
+        // bytes that nobody needs may have been left out
+        let beyond =
+            ahead.saturating_sub(i32::try_from(arrival.unneeded).unwrap_or(i32::MAX).min(ahead.max(0)));
+        let is_near = arrival.leaps || (-NEAR..=NEAR).contains(&beyond);
         let new = i64::from(ahead) + i64::from(arrival.length) + i64::from(arrival.fin);
         if is_near && new <= 0 {
             return self.again(&arrival);
@@ -438,6 +441,9 @@ impl Stream {
         self.next = Some(arrival.sequence.wrapping_add(arrival.length));
         if new > 0 && arrival.elided {
             out(self.clock, Piece::Gap { length: new, cause: arrival.cause() });
+            if let Some(place) = arrival.place.and_then(|place| place.checked_sub(arrival.length)) {
+                out(self.clock, Piece::Bytes { bytes: &[], starts: false, ends: false, place: Some(place) });
+            }
         } else if new > 0 {
             let bytes = arrival.bytes.get(known as usize..).unwrap_or_default();
             let missing = new - bytes.len().min(new as usize) as u32;

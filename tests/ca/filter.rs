@@ -285,9 +285,9 @@ fn ports_and_protocols() {
 fn loopback_once_and_interfaces_by_index() {
     let p = packet(CLIENT, SERVER, 1, None, 0, &put(false, 1, 1, &[1.0]));
     let program = build(&[5064], &[], DEPTHS[0]);
-    let lo = Meta { interface: 1, hardware: 772, ..ETHERNET };
+    let lo = Meta { interface: 1, hardware: 772, outgoing: true, ..ETHERNET };
     assert_eq!(run(&program, &p, &lo), u32::MAX);
-    assert_eq!(run(&program, &p, &Meta { outgoing: true, ..lo }), 0);
+    assert_eq!(run(&program, &p, &Meta { outgoing: false, ..lo }), 0);
     assert_eq!(run(&program, &p, &Meta { outgoing: true, ..ETHERNET }), u32::MAX);
     let program = build(&[5064], &[2, 7], DEPTHS[0]);
     assert_eq!(run(&program, &p, &lo), 0);
