@@ -75,6 +75,11 @@ impl Decoder {
         self.connections.protocol.report_ends();
     }
 
+    /// From now on counts what goes over circuits beside puts, and notes how they and their channels end.
+    pub fn count_traffic(&mut self) {
+        self.connections.protocol.count_traffic();
+    }
+
     /// The number of the circuit between these ends, if it has one and is open.
     pub fn circuit(&self, namespace: Namespace, client: Address, server: Address) -> Option<CircuitId> {
         let (circuit, closed) = self.connections.find(namespace, client, server)?;

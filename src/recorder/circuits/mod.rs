@@ -76,6 +76,11 @@ impl Circuits {
         self.protocols.set_served(now, &[served], &mut self.events);
     }
 
+    /// From now on notes Channel Access beside puts.
+    pub fn count_traffic(&mut self) {
+        self.protocols.ca.count_traffic();
+    }
+
     /// Takes a packet, from its IPv4 header on, that was seen in a network namespace at a monotonic time.
     pub fn packet(&mut self, namespace: Namespace, time: u64, ipv4: &[u8], original_length: usize) {
         self.protocols.packet(namespace, time, ipv4, original_length, &mut self.events);
