@@ -194,7 +194,7 @@ _iocreplay() {
     info) options='--help --json --utc --no-limit -o --output' ;;
     verify) options='--help --json --utc --no-limit -o --output' ;;
     puts) options='--help --format --level --burst --prefix --metadata --timing --all --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
-    traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
+    traces) options='--help --format --since --until --pv --exclude --user --client --ioc --host --follow --utc --no-limit -o --output' ;;
     why) options='--help --alarm --at --since --ioc --host --json --utc --no-limit -o --output' ;;
     top) options='--help --by -n --rows --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;
     profile) options='--help --format --since --until --pv --exclude --user --client --ioc --host --utc --no-limit -o --output' ;;

@@ -65,6 +65,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l user -x -d 'onl
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l client -x -d 'only puts of clients that match'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l ioc -x -d 'only IOCs whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l host -x -d 'only recorded hosts whose names match'
+complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l follow -d 'keep reading as the log grows, until interrupted'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l utc -d 'read and write times in UTC instead of this machine\'s zone'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -l no-limit -d 'read on where a segment holds far more events than any recorder writes into so few bytes'
 complete -c iocreplay -n '__fish_seen_subcommand_from traces' -s o -l output -r -F -d 'write to this file instead of standard output'

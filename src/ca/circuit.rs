@@ -20,7 +20,8 @@ use crate::net::Namespace;
 const FOREIGN_AFTER: u64 = 64 << 10;
 
 /// Channel Access, for the capture and its filter.
-pub static SERVICE: Service = Service { name: "Channel Access", rule: filter::rule };
+pub static SERVICE: Service =
+    Service { name: "Channel Access", requests: filter::requests, rule: filter::rule, protocol: Some(0) };
 
 /// The state that all circuits share.
 #[derive(Debug)]
@@ -225,11 +226,13 @@ impl Protocol for ChannelAccess {
             return;
         }
         let Bytes { bytes, starts, ends, place } = bytes;
-        if let Some(before) = place {
-            circuit.framer(side).place(before);
-        }
         let length = bytes.len() as u64;
-        self.frame(circuit, side, out, |framer, sink| framer.bytes(time, bytes, starts, ends, sink));
+        self.frame(circuit, side, out, |framer, sink| {
+            if let Some(before) = place {
+                framer.place(before, sink);
+            }
+            framer.bytes(time, bytes, starts, ends, sink);
+        });
         self.count(circuit, time, side, length, true);
         circuit.lost.1 += circuit.framer(side).take_lost();
     }

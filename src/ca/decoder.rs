@@ -80,6 +80,11 @@ impl Decoder {
         self.connections.protocol.count_traffic();
     }
 
+    /// From now on expects that a socket filter leaves out what does not matter: see [`Limits::filtered`].
+    pub fn expect_filter(&mut self) {
+        self.connections.expect_filter();
+    }
+
     /// The number of the circuit between these ends, if it has one and is open.
     pub fn circuit(&self, namespace: Namespace, client: Address, server: Address) -> Option<CircuitId> {
         let (circuit, closed) = self.connections.find(namespace, client, server)?;

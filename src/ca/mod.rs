@@ -31,5 +31,5 @@ mod traffic;
 
 pub use circuit::SERVICE;
 pub use decoder::{Decoder, Limits};
-pub use mark::begins_circuit;
+pub use mark::{begins_circuit, servers_in};
 pub use session::SeedChannel;

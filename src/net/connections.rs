@@ -109,6 +109,11 @@ impl<P: Protocol> Connections<P> {
         });
     }
 
+    /// From now on expects that a socket filter leaves out what does not matter: see [`Limits::filtered`].
+    pub fn expect_filter(&mut self) {
+        self.limits.filtered = true;
+    }
+
     /// Sets the namespaces whose packets are captured from now on.
     pub fn set_captured(&mut self, namespaces: &[Namespace]) {
         for served in &mut self.served {

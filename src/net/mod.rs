@@ -13,9 +13,12 @@ pub mod openings;
 pub mod packet;
 pub mod program;
 pub mod protocol;
+mod ring;
 pub mod served;
 pub mod service;
+pub mod stateful;
 pub mod stream;
+mod tap;
 pub mod udp;
 
 /// A network namespace, by the inode number of `/proc/PID/ns/net`; 0 on kernels without network namespaces.

@@ -15,3 +15,4 @@ mod fuzz;
 mod golden;
 mod namespaces;
 mod properties;
+mod stateful;
