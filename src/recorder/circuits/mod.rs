@@ -72,8 +72,7 @@ impl Circuits {
 
     /// For packets from a file: nobody knows the processes at the ends.
     pub fn of_file() -> Circuits {
-        let mut protocols = Protocols::default();
-        protocols.cuts_are_losses = true;
+        let protocols = Protocols { cuts_are_losses: true, ..Protocols::default() };
         Circuits { protocols, ..Circuits::default() }
     }
 
