@@ -14,6 +14,7 @@ mod channels;
 mod disks;
 mod errors;
 mod flood;
+mod forged;
 mod harmless;
 mod hostile;
 mod inputs;
