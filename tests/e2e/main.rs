@@ -15,6 +15,7 @@ mod channels;
 mod disks;
 mod errors;
 mod flood;
+mod forged;
 mod harmless;
 mod hostile;
 mod inputs;
