@@ -72,8 +72,7 @@ impl Circuits {
 
     /// For packets from a file: nobody knows the processes at the ends.
     pub fn of_file() -> Circuits {
-        let protocols = Protocols { cuts_are_losses: true, ..Protocols::default() };
-        Circuits { protocols, ..Circuits::default() }
+        Circuits { protocols: Protocols::of_file(), ..Circuits::default() }
     }
 
     /// Sets the ports of the servers in a file, all of whose packets count as of one network namespace, 0.
