@@ -23,7 +23,7 @@ mod run;
 pub mod selection;
 pub mod shortfall;
 pub mod sink;
-mod sources;
+pub mod sources;
 pub mod store;
 #[cfg(test)]
 mod testing;

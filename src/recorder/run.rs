@@ -1,4 +1,6 @@
-//! The loop: it asks every source in turn, some twenty times a second, and notes losses and the wall clock.
+//! The loop: it asks every source in turn, some twenty times a second while something comes, and notes losses and the
+//! wall clock. When nothing comes it waits until a descriptor wakes it, a source wants to be asked, or the second is
+//! over.
 //!
 //! The order is exact. An IOC's last facts come before its end: all waiting facts are taken before the tracing of a
 //! process ends. At its own end the recorder waits a moment for answers that the last hits need: names of call sites,
@@ -19,7 +21,7 @@ use crate::recorder::error::StartError;
 use crate::recorder::options::Options;
 use crate::recorder::registry::Registry;
 use crate::recorder::sink::Sink;
-use crate::recorder::sources::{Lost, Source, ROUND};
+use crate::recorder::sources::{Lost, Resting, Source, ROUND};
 
 /// Interval between searches for processes, nanoseconds: an IOC that starts is seen within this.
 const SURVEY: u64 = 1_000_000_000;
@@ -183,10 +185,18 @@ impl Loop {
             sink.tick(now);
             messages.extend(sink.notice());
             messages.drain(..).for_each(|line| say(&line));
-            if !more && self.wait() {
+            if more {
+                continue;
+            }
+            let next = surveyed.saturating_add(SURVEY).min(end.unwrap_or(u64::MAX));
+            let rest = self.rest(sink, now, next);
+            if self.wait(rest) {
                 self.take_all(sink, &mut messages);
-                self.work(sink, &mut messages, |sources, cx| {
+                self.changed |= self.work(sink, &mut messages, |sources, cx| {
                     sources.iter_mut().for_each(|source| source.process_ended(cx));
+                    if cx.changed {
+                        sources.iter_mut().for_each(|source| source.adapt(cx));
+                    }
                 });
             }
         }
@@ -230,8 +240,20 @@ impl Loop {
         self.note_losses(sink);
     }
 
-    /// Waits for work, at most one round. True if a traced process has ended.
-    fn wait(&self) -> bool {
+    /// The longest time that the loop may wait from `now` on: until `second`, when the work of the next second is due,
+    /// and as long as all sources and the sink rest.
+    fn rest(&mut self, sink: &dyn Sink, now: u64, second: u64) -> Duration {
+        if !self.run.requests.is_empty() {
+            return ROUND;
+        }
+        let left = |until: u64| Duration::from_nanos(until.saturating_sub(now));
+        let longest = sink.rest().min(left(second));
+        let resting = Resting { now, patience: sink.patience(), iocs: &self.iocs, circuits: &self.circuits };
+        self.sources.iter_mut().map(|source| source.rest(&resting)).fold(longest, Duration::min)
+    }
+
+    /// Waits for work, at most for `longest`. True if a traced process has ended.
+    fn wait(&self, longest: Duration) -> bool {
         let fds: Vec<RawFd> = self.sources.iter().flat_map(|source| source.descriptors()).collect();
         let mut polled: Vec<PollFd> = fds
             .iter()
@@ -246,7 +268,7 @@ impl Loop {
         let living = self.iocs.iter().filter(|ioc| !ioc.end_noticed);
         let endings = living.filter_map(|ioc| ioc.ending.descriptor());
         polled.extend(endings.map(|ending| PollFd::new(ending, PollFlags::POLLIN)));
-        self.machine.clock.wait(&mut polled, ROUND);
+        self.machine.clock.wait(&mut polled, longest);
         polled.iter().skip(of_sources).any(|ending| ending.any() == Some(true))
     }
 

@@ -21,6 +21,7 @@ use crate::linux::clock;
 use crate::recorder::heartbeat::Heartbeat;
 use crate::recorder::report::Report;
 use crate::recorder::sink::Sink;
+use crate::recorder::sources::{ROUND, UNTIL_WOKEN};
 use crate::recorder::triggers::Triggers;
 
 /// Most events that wait for the writer: a busy IOC (20,000 hits/s) makes them in the three seconds that a bad card
@@ -30,8 +31,13 @@ const MAX_WAITING: usize = 60_000;
 const UNDER_WAY: usize = 2;
 /// Events of a batch, some 100 KiB. A smaller batch is handed to the writer at the next tick.
 const BATCH: usize = 1024;
-/// Interval at which the writer checks its clocks when no order comes.
-const TICK: Duration = Duration::from_millis(50);
+/// Least time between two batches that are not full, and an eighth of the flush interval if that is less, nanoseconds.
+const PACE: u64 = 200_000_000;
+/// Longest time that the first hit after a rest may wait in the kernel where it can't wake the recorder. A quarter of the
+/// flush interval if that is less.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Interval at which the writer's thread calls what should be called each second, nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 
 /// An order to the writer's thread.
 enum Order {
@@ -46,6 +52,8 @@ enum Order {
         /// Takes the result: if the mark is not stored, why.
         outcome: SyncSender<Result<(), MarkError>>,
     },
+    /// Something to call each second from now on.
+    EachSecond(Box<dyn FnMut() + Send>),
     /// No more orders come.
     End,
 }
@@ -61,6 +69,9 @@ pub struct Store {
     writer: JoinHandle<Status>,
     dropped: u64,
     dropped_since: u64,
+    flush: Duration,
+    /// Earliest time of the next batch that is not full.
+    next: u64,
 }
 
 /// Why a request was not carried out.
@@ -140,23 +151,31 @@ struct WriterThread<S: Storage> {
     triggers: Triggers,
     report: Arc<Mutex<Report>>,
     notice: SyncSender<String>,
+    each_second: Vec<Box<dyn FnMut() + Send>>,
 }
 
 impl<S: Storage> WriterThread<S> {
     fn run(mut self, orders: &Receiver<Order>) -> Status {
+        let mut second = 0;
         loop {
-            match orders.recv_timeout(TICK) {
+            let rest = self.writer.rest(clock::monotonic());
+            match orders.recv_timeout(rest) {
                 Ok(Order::Events(batch)) => self.store(batch),
                 Ok(Order::Mark { time, text, outcome }) => {
                     // the client may have gone
                     let _ = outcome.send(self.writer.mark(time, &text));
                 }
+                Ok(Order::EachSecond(work)) => self.each_second.push(work),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Order::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
             let now = clock::monotonic();
             self.writer.tick(now);
             self.update_report(now);
+            if now >= second {
+                second = now.saturating_add(SECOND);
+                self.each_second.iter_mut().for_each(|work| work());
+            }
         }
         let now = clock::monotonic();
         self.writer.close(now);
@@ -206,7 +225,15 @@ impl Store {
         // notices are few, rate-limited by the writer; one too many is dropped rather than waited for
         let (notice, notices) = sync_channel(16);
         let report = Arc::new(Mutex::new(report));
-        let thread = WriterThread { writer, triggers, report: report.clone(), notice: notice.clone() };
+        let flush = writer.options().flush;
+        let (report_of_thread, notice_of_thread) = (report.clone(), notice.clone());
+        let thread = WriterThread {
+            writer,
+            triggers,
+            report: report_of_thread,
+            notice: notice_of_thread,
+            each_second: Vec::new(),
+        };
         let writer = thread::Builder::new().name("log".into()).spawn(move || thread.run(&orders))?;
         Ok(Store {
             waiting: Vec::new(),
@@ -218,6 +245,8 @@ impl Store {
             writer,
             dropped: 0,
             dropped_since: 0,
+            flush,
+            next: 0,
         })
     }
 
@@ -228,6 +257,12 @@ impl Store {
             report: self.report.clone(),
             heartbeat: self.heartbeat.clone(),
         }
+    }
+
+    /// Has the writer's thread call this each second from now on. It may wait for the disk.
+    pub fn each_second(&self, work: impl FnMut() + Send + 'static) {
+        // if the thread has ended, its join reports it
+        let _ = self.sender.send(Order::EachSecond(Box::new(work)));
     }
 
     /// A sender of lines that people should read, usable from any thread.
@@ -297,7 +332,23 @@ impl Sink for Store {
         if self.waiting.len() < MAX_WAITING {
             self.note_dropped(now);
         }
-        self.hand_over();
+        if now >= self.next && !self.waiting.is_empty() {
+            self.next = now.saturating_add(PACE.min(self.flush.as_nanos() as u64 / 8));
+            self.hand_over();
+        }
+    }
+
+    fn rest(&self) -> Duration {
+        // what waits goes to the writer as soon as that can take it
+        if self.waiting.is_empty() {
+            UNTIL_WOKEN
+        } else {
+            ROUND
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE.min(self.flush / 4).max(ROUND)
     }
 
     fn inspecting(&mut self, since: Option<u64>) {

@@ -63,6 +63,12 @@ impl Registry {
         self.0.values_mut().map(|ioc| &mut **ioc)
     }
 
+    /// The process that comes after this one if all are visited in turn.
+    pub fn after(&self, pid: u32) -> Option<u32> {
+        let later = self.0.keys().copied().filter(|&other| other > pid).min();
+        later.or_else(|| self.0.keys().copied().min())
+    }
+
     /// Adds a process, in place of any with the same pid.
     pub fn add(&mut self, ioc: TracedIoc, run: &mut Run) {
         let pid = ioc.pid;
