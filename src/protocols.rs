@@ -6,21 +6,28 @@
 use iocrec_log::event::Event;
 
 use crate::ca;
+use crate::net::flows::Mark;
 use crate::net::packet::Segment;
 use crate::net::protocol::Decoder;
 use crate::net::served::Served;
 use crate::net::Namespace;
+
+/// How each protocol's connections begin: by this they are recognized in capture files on any port.
+pub static MARKS: &[Mark] = &[Mark { service: &ca::SERVICE, begins: ca::begins_circuit }];
 
 /// The decoders. A new protocol is a field here, and a place in `Protocols::all`.
 #[derive(Debug)]
 pub struct Protocols {
     /// Channel Access.
     pub ca: ca::Decoder,
+    /// Whether nobody has left out payloads on purpose: what is missing is lost. So it is in a capture file, whose
+    /// packets were cut to some length.
+    pub cuts_are_losses: bool,
 }
 
 impl Default for Protocols {
     fn default() -> Protocols {
-        Protocols { ca: ca::Decoder::new(ca::Limits::default()) }
+        Protocols { ca: ca::Decoder::new(ca::Limits::default()), cuts_are_losses: false }
     }
 }
 
@@ -39,7 +46,8 @@ impl Protocols {
         original_length: usize,
         out: &mut Vec<Event>,
     ) {
-        let Some(segment) = Segment::parse(ipv4, original_length) else { return };
+        let Some(mut segment) = Segment::parse(ipv4, original_length) else { return };
+        segment.elided &= !self.cuts_are_losses;
         let mut all = self.all();
         let at = match all.len() {
             1 => 0,

@@ -5,6 +5,7 @@
 //! - [`eca`]: Channel Access status codes;
 //! - [`alarm`]: alarm severities and statuses;
 //! - [`pv`]: PV names and the texts of links;
+//! - [`pva`]: types and values of PVAccess;
 //! - [`limits`]: the sizes of strings and names.
 //!
 //! Each is one table: a new type or code is one row. Nothing here performs I/O, allocates needlessly, or depends on an
@@ -16,6 +17,7 @@ pub mod dbr;
 pub mod eca;
 pub mod limits;
 pub mod pv;
+pub mod pva;
 
 pub use dbf::Dbf;
 pub use dbr::Dbr;

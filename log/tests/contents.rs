@@ -133,6 +133,8 @@ fn assert_true(about: &About, events: &[Event]) {
             Fact::CaLinkPut(_) => classes.link_puts(),
             Fact::PactCheck(_) | Fact::FieldValue(_) => classes.readings(),
             Fact::Snapshot(_) | Fact::Properties(_) | Fact::SnapshotEnd(_) => classes.snapshots(),
+            Fact::PvaPut(_) | Fact::PvaAnswer(_) | Fact::PvaMonitor(_) => classes.network(),
+            Fact::PvaMessage(_) => classes.notes(),
             fact => match fact.class() {
                 Class::Definition | Class::End => about.defines && classes.definitions(),
                 Class::Note | Class::Storage => classes.notes(),
@@ -211,7 +213,7 @@ proptest! {
                 } else {
                     *left_out.entry(event.fact.number()).or_default() += 1;
                     let Refers { thread, record, circuit, put, .. } = refers(&event.fact);
-                    let shape = Shape { kind: event.fact.number(), thread, circuit, record, put };
+                    let shape = Shape { kind: event.fact.number(), thread, circuit, record, put, site: None };
                     prop_assert!((14..=19).contains(&event.fact.number()) && !wants(&shape), "{event:?}");
                 }
             }

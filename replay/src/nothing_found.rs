@@ -72,7 +72,7 @@ impl Held {
             Fact::Ioc(ioc) => remember(&mut self.iocs, &ioc.name),
             Fact::Circuit(circuit) => remember(&mut self.users, &circuit.user),
             Fact::Tier(tier) => self.packets_only &= tier.tier == Tier::Packet,
-            Fact::CaPut(_) | Fact::Put(_) | Fact::CaLinkPut(_) => self.puts = true,
+            Fact::CaPut(_) | Fact::PvaPut(_) | Fact::Put(_) | Fact::CaLinkPut(_) => self.puts = true,
             Fact::Process(_) | Fact::Complete(_) | Fact::RsetProcess(_) => self.processing = true,
             Fact::Clock(_) => {}
             _ => return,

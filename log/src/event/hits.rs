@@ -179,8 +179,10 @@ pub struct PactCheck {
 }
 
 /// A field's value, read from the IOC's memory some time after a put to the field: the outcome of the put. If there was
-/// no put to the field in the last seconds, the field is a link that processes the record when its source changes (CP).
-/// All such links of a record have the same time.
+/// no put to the field in the last seconds, the field is an input link of the record, its device support (DTYP), or the
+/// most elements of its array (NELM). Where SDIS and TSEL are among those of one time, these are all of the record's
+/// input links at that time but those that are constants; else, they are those that process the record when their
+/// source changes (CP).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldValue {
     /// The record.
@@ -269,4 +271,81 @@ pub struct SnapshotEnd {
     pub left: u32,
     /// Number of records whose [`Properties`] were not looked at, for the same reason.
     pub properties_left: u32,
+}
+
+/// What a PVAccess request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PvaKind {
+    /// PUT: to write the changed fields.
+    Put,
+    /// PUT_GET: the same, and to send the result.
+    PutGet,
+    /// PROCESS: to process the record.
+    Process,
+    /// RPC: to call a procedure.
+    Rpc,
+    /// The value before a put, which most clients ask for first. Only in a [`PvaAnswer`].
+    Get,
+}
+
+/// A value on its way through PVAccess, as it was sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PvaValue {
+    /// Its type ([`PvaType`](super::PvaType)), then those of the anys in it, in their order. 0 where it is not known; none
+    /// if no value was sent.
+    pub types: Vec<PvaTypeId>,
+    /// Whether its numbers have their highest byte first.
+    pub big_endian: bool,
+    /// Its length.
+    pub length: u32,
+    /// Its first bytes: in puts, and in the values before them, first the set of changed fields.
+    pub bytes: Vec<u8>,
+}
+
+/// A PVAccess client asks to write, to process or to call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PvaPut {
+    /// The circuit that it came on.
+    pub circuit: CircuitId,
+    /// The channel that had this server's id at that time; its name may be empty.
+    pub channel: ChannelId,
+    /// The client's request id.
+    pub ioid: u32,
+    /// What it asks for.
+    pub kind: PvaKind,
+    /// The options that the client gave when it prepared the request (the pvRequest).
+    pub options: PvaValue,
+    /// The value to write, or the argument of the call.
+    pub value: PvaValue,
+}
+
+/// The answer to a PVAccess request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PvaAnswer {
+    /// The circuit that it came on.
+    pub circuit: CircuitId,
+    /// The client's request id.
+    pub ioid: u32,
+    /// What was asked for.
+    pub kind: PvaKind,
+    /// 0 OK, 1 warning (which is a success), 2 error, 3 fatal error; 4: the client gave up waiting (CANCEL_REQUEST or
+    /// DESTROY_REQUEST), so that no answer will come.
+    pub status: u16,
+    /// The server's message.
+    pub text: String,
+    /// The value before, or the result of the call.
+    pub value: PvaValue,
+}
+
+/// A PVAccess client starts or stops a monitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PvaMonitor {
+    /// The circuit that it came on.
+    pub circuit: CircuitId,
+    /// The channel.
+    pub channel: ChannelId,
+    /// The client's request id.
+    pub ioid: u32,
+    /// Whether it starts.
+    pub starts: bool,
 }

@@ -18,3 +18,5 @@ pub type CallSiteId = u32;
 pub type CircuitId = u32;
 /// Number of a [`Channel`](super::Channel).
 pub type ChannelId = u32;
+/// Number of a [`PvaType`](super::PvaType); 0 means that the type is not known.
+pub type PvaTypeId = u32;

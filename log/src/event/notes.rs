@@ -72,3 +72,19 @@ pub struct SegmentEnd {
     /// The latest time in it, monotonic.
     pub last: u64,
 }
+
+/// A PVAccess server's message: why it refused something, or a warning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PvaMessage {
+    /// The circuit that it came on.
+    pub circuit: CircuitId,
+    /// The channel that it concerns, where known.
+    pub channel: Option<ChannelId>,
+    /// The message that it answers or is: 7 a channel was refused, 9 a user, 11 to 20 the preparation of a request (as
+    /// PVAccess numbers its commands), 18 a message.
+    pub command: u16,
+    /// 1 warning, 2 error, 3 fatal error; of a message 0 information.
+    pub level: u16,
+    /// The text.
+    pub text: String,
+}

@@ -5,6 +5,7 @@ use super::hits::*;
 use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
+use super::traffic::*;
 use serde::{Deserialize, Serialize};
 
 /// The class of a fact: its bearing on order and loss.
@@ -133,6 +134,46 @@ macro_rules! for_each_fact {
             40 Properties(Box<Properties>) "properties" Hit;
             /// An IOC's records were read for a snapshot.
             41 SnapshotEnd(SnapshotEnd) "snapshot_end" Hit;
+            /// A circuit speaks PVAccess.
+            42 PvaCircuit(PvaCircuit) "pva_circuit" Definition in pva_circuits: Table<PvaCircuit>;
+            /// A type of PVAccess values.
+            43 PvaType(PvaType) "pva_type" Definition in pva_types: Table<PvaType>;
+            /// A PVAccess request that writes, processes or calls.
+            44 PvaPut(Box<PvaPut>) "pva_put" Hit;
+            /// The answer to a PVAccess request.
+            45 PvaAnswer(Box<PvaAnswer>) "pva_answer" Hit;
+            /// A PVAccess monitor starts or stops.
+            46 PvaMonitor(PvaMonitor) "pva_monitor" Hit;
+            /// A PVAccess server's message.
+            47 PvaMessage(PvaMessage) "pva_message" Note;
+            /// Searches for a name.
+            48 Searches(Searches) "searches" Hit;
+            /// All searches, when they are many or not all are counted by name.
+            49 SearchLoad(SearchLoad) "search_load" Hit;
+            /// Beacons of a server.
+            50 Beacons(Beacons) "beacons" Hit;
+            /// The process that searches.
+            51 Sender(Sender) "sender" Hit;
+            /// Registrations at a repeater.
+            52 Registrations(Registrations) "registrations" Hit;
+            /// How a circuit ended.
+            53 CircuitClosed(CircuitClosed) "circuit_closed" Hit;
+            /// How a channel ended.
+            54 ChannelClosed(ChannelClosed) "channel_closed" Hit;
+            /// What a client may do with a channel.
+            55 AccessRights(AccessRights) "access_rights" Definition in access_rights: Table<AccessRights>;
+            /// A circuit's priority.
+            56 CircuitPriority(CircuitPriority) "circuit_priority" Definition in priorities: Table<CircuitPriority>;
+            /// What went over a circuit.
+            57 CircuitTraffic(CircuitTraffic) "circuit_traffic" Hit;
+            /// What was asked for on a channel.
+            58 ChannelTraffic(ChannelTraffic) "channel_traffic" Hit;
+            /// A client could not keep up.
+            59 EventsOff(EventsOff) "events_off" Hit;
+            /// A server did not answer an ECHO.
+            60 EchoLate(EchoLate) "echo_late" Hit;
+            /// A server refused a request.
+            61 CaError(CaError) "ca_error" Hit;
         }
     };
 }

@@ -20,9 +20,9 @@ use crate::scan::{Blocks, Part, Scan};
 use crate::time::SECOND;
 use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
-use iocrec_log::event::{Class, Event, Fact, SegmentEnd, Unpinned};
+use iocrec_log::event::{Class, Event, Fact, PvaValue, SegmentEnd, Unpinned};
 use iocrec_log::format::SegmentHeader;
-use iocrec_log::reader::{Block, Cause, SegmentFile};
+use iocrec_log::reader::{Block, Cause, Choice, SegmentFile};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -256,6 +256,15 @@ impl Source {
         self
     }
 
+    /// Gives only what the recorder noted, such as losses, and what is unpacked with it.
+    pub fn only_notes(mut self) -> Self {
+        self.scan.choose(Arc::new(|about| match about.classes {
+            Some(classes) if !classes.notes() && !about.defines => Choice::Pass,
+            _ => Choice::Only(Arc::new(|_| false)),
+        }));
+        self
+    }
+
     /// Wall-clock time of the next item; `None` at the end. A run whose reading has not begun gives its start, and
     /// takes no memory.
     pub fn peek(&mut self) -> Option<i64> {
@@ -483,8 +492,22 @@ fn bytes(fact: &Fact) -> usize {
         Fact::Snapshot(snapshot) => value::heap(&snapshot.value),
         Fact::Properties(set) => size_of_val(set.as_ref()) + set.description.len() + set.units.len(),
         Fact::Mark(text) => text.len(),
+        Fact::PvaPut(put) => size_of_val(put.as_ref()) + pva_bytes(&put.options) + pva_bytes(&put.value),
+        Fact::PvaAnswer(answer) => {
+            size_of_val(answer.as_ref()) + answer.text.len() + pva_bytes(&answer.value)
+        }
+        Fact::PvaMessage(message) => message.text.len(),
+        Fact::Searches(searches) => searches.name.len() + size_of_val(searches.answers.as_slice()),
+        Fact::SearchLoad(load) => size_of_val(load.most.as_slice()),
+        Fact::Sender(sender) => sender.program.len() + sender.user.len(),
+        Fact::CircuitTraffic(traffic) => size_of_val(traffic.messages.as_slice()),
+        Fact::CaError(error) => error.text.len(),
         _ => 0,
     }
+}
+
+fn pva_bytes(value: &PvaValue) -> usize {
+    value.bytes.len() + size_of_val(value.types.as_slice())
 }
 
 fn ends(fact: &Fact) -> Option<Name> {

@@ -15,7 +15,7 @@ use crate::recorder::sources::{Lost, Resting, Source, ROUND, UNTIL_WOKEN};
 const LULL: u64 = 1_000_000_000;
 /// Interval between looks at the network namespaces of the processes, nanoseconds: a process hardly ever changes its own.
 /// A namespace that could not be captured is tried again, too.
-const LOOK_AGAIN: u64 = 5_000_000_000;
+pub(super) const LOOK_AGAIN: u64 = 5_000_000_000;
 
 /// See the module.
 pub struct ChannelAccess {

@@ -150,12 +150,12 @@ const THREAD_SITES: u64 = 8;
 /// The class of a kind, as a flag of the header. Definitions have their own flag.
 fn class(number: u16) -> u16 {
     match number {
-        14 | 15 => FLAG_NETWORK,
+        14 | 15 | 44..=46 => FLAG_NETWORK,
         16 => 0, // by its function
         17 | 18 | 31 => FLAG_PROCESSING,
         19 => FLAG_CAUSES,
         20 => FLAG_LINK_PUTS,
-        21 | 22 | 30 | 32..=34 => FLAG_NOTES,
+        21 | 22 | 30 | 32..=34 | 47 => FLAG_NOTES,
         28 | 38 => FLAG_READINGS,
         39..=41 => FLAG_SNAPSHOTS,
         _ => FLAG_OTHERS,
@@ -201,6 +201,8 @@ pub(super) enum Reference {
     Record(u32),
     /// A circuit.
     Circuit(u32),
+    /// A circuit and one of its channels.
+    Channel(u32, u32),
 }
 
 impl Reference {
@@ -216,6 +218,9 @@ impl Reference {
             Fact::Snapshot(found) => Reference::Record(found.record),
             Fact::Properties(of) => Reference::Record(of.record),
             Fact::CaAnswer(answer) => Reference::Circuit(answer.circuit),
+            Fact::PvaPut(put) => Reference::Channel(put.circuit, put.channel),
+            Fact::PvaAnswer(answer) => Reference::Circuit(answer.circuit),
+            Fact::PvaMonitor(monitor) => Reference::Channel(monitor.circuit, monitor.channel),
             _ => return None,
         })
     }
@@ -351,6 +356,7 @@ fn gather(batch: &Batch) -> (Threads, Circuits, Vec<u32>) {
             }
             Reference::Record(record) => records.push(record),
             Reference::Circuit(circuit) => _ = circuits.entry(circuit).or_default(),
+            Reference::Channel(circuit, channel) => circuits.entry(circuit).or_default().push(channel),
         }
     }
     (threads, circuits, records)

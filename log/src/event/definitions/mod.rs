@@ -6,8 +6,10 @@ mod database;
 mod host;
 mod ioc;
 mod network;
+mod pvaccess;
 
 pub use database::*;
 pub use host::*;
 pub use ioc::*;
 pub use network::*;
+pub use pvaccess::*;
