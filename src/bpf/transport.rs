@@ -84,6 +84,8 @@ pub struct Transport {
     batch: Rc<RefCell<Batch>>,
     /// Of all buffers.
     epoll: Epoll,
+    /// Whether the next hit wakes the agent, as far as is known: no hit has come since that was asked for.
+    is_set: bool,
     lost_before: Lost,
 }
 
@@ -119,7 +121,7 @@ impl Transport {
             let added = epoll.add(buffer, EpollEvent::new(EpollFlags::EPOLLIN, 0));
             added.map_err(|errno| refused(Step::Epoll)(errno.into()))?;
         }
-        Ok(Transport { buffer, batch, epoll, lost_before: Lost::default() })
+        Ok(Transport { buffer, batch, epoll, is_set: false, lost_before: Lost::default() })
     }
 
     /// Becomes readable when enough hits wait.
@@ -133,11 +135,12 @@ impl Transport {
         let Buffer::Rings(rings) = &self.buffer else { return Wake::Impossible };
         let Rings { hits, puts, asleep, .. } = &**rings;
         // first: a hit that comes before this is seen below, one that comes after it wakes the agent
-        if asleep.set(0, 1).is_err() {
+        if !self.is_set && asleep.set(0, 1).is_err() {
             return Wake::Impossible;
         }
         let is_empty = hits.is_empty(hits.produced()) && puts.is_empty(puts.produced());
-        if is_empty && self.batch.borrow().is_empty() {
+        self.is_set = is_empty && self.batch.borrow().is_empty();
+        if self.is_set {
             Wake::Set
         } else {
             Wake::HitsWait
@@ -160,6 +163,7 @@ impl Transport {
                         batch.push(first, second);
                         batch.bytes() < BATCH
                     });
+                    self.is_set &= batch.is_empty();
                     work(&batch);
                     let more = batch.bytes() >= BATCH;
                     batch.clear(2 * BATCH);
@@ -189,6 +193,7 @@ impl Transport {
         let mut batch = self.batch.borrow_mut();
         batch.sort();
         let later = if done.contains(&Consumed::Enough) { Batch::default() } else { batch.split(now) };
+        self.is_set &= batch.is_empty() && later.is_empty();
         work(&batch);
         let more = batch.bytes() >= BATCH;
         batch.clear(2 * BATCH);

@@ -11,8 +11,8 @@ use crate::inspector::report::Report;
 use crate::inspector::request::Request;
 use crate::inspector::shared::Common;
 use crate::inspector::worker::Worker;
-use crate::linux::process;
 use crate::linux::reader::client;
+use crate::linux::{diag, process};
 use crate::probes::attacher::Attacher;
 
 /// Number of threads. While one waits for a process, the other continues.
@@ -71,6 +71,14 @@ impl Inspector {
             self.common.work.notify_all();
         }
         changed
+    }
+
+    /// Whether no socket has begun or ceased to listen since the last search for servers, as far as the kernel tells:
+    /// 40 µs, and no other thread is woken.
+    pub fn listen_the_same(&self) -> bool {
+        let before = self.common.lock().listening;
+        // asking for the first time may make the kernel load a module, so a thread of the inspector does that
+        before.is_some() && diag::listening() == before
     }
 
     /// The descriptor that becomes readable when reports wait.

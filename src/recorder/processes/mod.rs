@@ -50,6 +50,8 @@ const APART: u64 = 20_000_000;
 /// Interval between lists of /proc, nanoseconds; and the number of lists, one each second, after a process has started:
 /// the second one has also those that the first one came too early for.
 const LIST: u64 = 10_000_000_000;
+/// Interval between checks of the traced processes in turn, nanoseconds.
+const CHECK: u64 = 3_000_000_000;
 const LISTS: u8 = 2;
 
 /// See the module.
@@ -70,6 +72,8 @@ pub struct Processes {
     list_by: u64,
     /// The traced process that was checked last, though nothing was known to have happened to it.
     checked: u32,
+    /// Time when the next one is.
+    check: u64,
 }
 
 impl Processes {
@@ -86,6 +90,7 @@ impl Processes {
             lists: 1,
             list_by: 0,
             checked: 0,
+            check: 0,
         }
     }
 
@@ -140,11 +145,19 @@ impl Processes {
 
     /// The traced processes to check whether they have ended or become something else: those that have `changed`, those
     /// of which the kernel does not tell the end, and one more in turn.
-    fn to_check(&mut self, iocs: &Registry, changed: &[u32]) -> Vec<u32> {
-        let next = iocs.after(self.checked);
-        self.checked = next.unwrap_or(0);
+    fn to_check(&mut self, now: u64, iocs: &Registry, changed: &[u32]) -> Vec<u32> {
+        let is_due = now >= self.check;
+        let next = if is_due { iocs.after(self.checked) } else { None };
+        if is_due {
+            self.check = now.saturating_add(CHECK);
+            self.checked = next.unwrap_or(0);
+        }
+        let are_told = iocs.endings().descriptor().is_some();
         let due = |ioc: &&TracedIoc| {
-            ioc.ending.descriptor().is_none() || changed.contains(&ioc.pid) || next == Some(ioc.pid)
+            !are_told
+                || ioc.ending.descriptor().is_none()
+                || changed.contains(&ioc.pid)
+                || next == Some(ioc.pid)
         };
         iocs.iter().filter(due).map(|ioc| ioc.pid).collect()
     }
@@ -335,15 +348,19 @@ impl Source for Processes {
     }
 
     fn process_ended(&mut self, cx: &mut Context<'_>) {
-        let all: Vec<u32> = cx.iocs.iter().map(|ioc| ioc.pid).collect();
-        end::let_go(cx, &self.inspector, &mut self.answers, &all);
+        let ended = cx.iocs.endings().ended();
+        for ioc in ended.iter().filter_map(|&pid| cx.iocs.get(pid)) {
+            // should /proc not agree, it is checked in its turn
+            cx.iocs.endings().forget(&ioc.ending);
+        }
+        end::let_go(cx, &self.inspector, &mut self.answers, &ended);
     }
 
     fn survey(&mut self, cx: &mut Context<'_>) {
         let now = cx.env.now;
         let pids = self.list(&mut cx.env);
         let changed = self.inspector.glance();
-        let check = self.to_check(cx.iocs, &changed);
+        let check = self.to_check(now, cx.iocs, &changed);
         end::let_go(cx, &self.inspector, &mut self.answers, &check);
         if let Some(pids) = pids {
             self.answers.retain(&pids);

@@ -83,6 +83,8 @@ impl PortSearch {
             let at_once = now >= self.search_by || !self.suspects.is_empty();
             if at_once {
                 self.search_by = now + LONGEST;
+            } else if inspector.listen_the_same() {
+                return;
             }
             Some(Request::Servers { iocs: iocs.map(|ioc| ioc.pid).collect(), at_once })
         } else {
