@@ -21,8 +21,8 @@ pub(super) const LOOK_AGAIN: u64 = 5_000_000_000;
 pub struct ChannelAccess {
     /// `None`: no packets are captured.
     captures: Option<Captures>,
-    /// Packets lost up to the end.
-    lost: u64,
+    /// Packets lost up to the end: from clients, from servers.
+    lost: [u64; 2],
     /// Time of the last packet, monotonic.
     last_packet: u64,
     /// Time when the namespaces of all processes are looked at again, though nothing is known to have changed.
@@ -32,7 +32,7 @@ pub struct ChannelAccess {
 impl ChannelAccess {
     /// Takes packets from these captures, if there are any.
     pub fn new(captures: Option<Captures>) -> ChannelAccess {
-        ChannelAccess { captures, lost: 0, last_packet: 0, look_again: 0 }
+        ChannelAccess { captures, lost: [0; 2], last_packet: 0, look_again: 0 }
     }
 
     /// Finds the owners of the circuits, and captures packets in the servers' namespaces.
@@ -46,6 +46,11 @@ impl ChannelAccess {
         } else if self.captures.as_ref().is_some_and(|captures| !captures.settled()) {
             self.capture_places(cx, now);
         }
+    }
+
+    fn count_lost(&mut self) {
+        let [requests, answers] = self.captures.as_mut().map_or([0; 2], Captures::losses);
+        self.lost = [self.lost[0] + requests, self.lost[1] + answers];
     }
 
     fn capture_places(&mut self, cx: &mut Context<'_>, now: u64) {
@@ -86,6 +91,9 @@ impl Source for ChannelAccess {
     fn begin(&mut self, cx: &mut Context<'_>) {
         // nothing is stored before packets are captured: whoever sees a log begin may rely on that
         self.adapt(cx);
+        if self.captures.is_some() {
+            cx.circuits.expect_filter();
+        }
         let now = cx.env.now;
         self.find_ends(cx, now, true);
     }
@@ -98,7 +106,7 @@ impl Source for ChannelAccess {
             captures.drain(&mut |namespace, packet| {
                 *last = now;
                 let time = u64::try_from(packet.wall - offset).unwrap_or(now).min(now);
-                circuits.packet(namespace, time, packet.bytes, packet.length);
+                circuits.captured(namespace, time, &packet);
             });
             circuits.name_channels(now);
         }
@@ -130,8 +138,13 @@ impl Source for ChannelAccess {
     }
 
     fn lost(&mut self) -> Vec<Lost> {
-        let count = std::mem::take(&mut self.lost) + self.captures.as_mut().map_or(0, Captures::losses);
-        vec![Lost { source: LossSource::Packets, count, cause: "the packet ring was full" }]
+        self.count_lost();
+        let [requests, answers] = std::mem::take(&mut self.lost);
+        let lost = |count, cause| Lost { source: LossSource::Packets, count, cause };
+        vec![
+            lost(requests, "the ring of packets to servers was full"),
+            lost(answers, "the ring of packets from servers was full"),
+        ]
     }
 
     fn stop(&mut self, cx: &mut Context<'_>) {
@@ -139,11 +152,14 @@ impl Source for ChannelAccess {
         if self.captures.is_some() {
             cx.env.sleep(ROUND);
         }
+        if let Some(captures) = &mut self.captures {
+            captures.hurry();
+        }
     }
 
     fn finish(&mut self, cx: &mut Context<'_>) {
         cx.circuits.finish(&mut cx.env);
-        self.lost += self.captures.as_mut().map_or(0, Captures::losses);
+        self.count_lost();
         // when the process ends they would be closed one after the other
         drop(self.captures.take());
     }
