@@ -118,7 +118,7 @@ impl Source for ChannelAccess {
     fn rest(&mut self, cx: &Resting<'_>) -> Duration {
         let Some(captures) = &self.captures else { return UNTIL_WOKEN };
         let is_quiet = cx.now.saturating_sub(self.last_packet) >= LULL;
-        if is_quiet && captures.settled() && !cx.circuits.is_busy() {
+        if is_quiet && !captures.holds() && captures.settled() && !cx.circuits.is_busy() {
             // the kernel wakes the loop when it hands over packets
             UNTIL_WOKEN
         } else {
