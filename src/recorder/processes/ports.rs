@@ -1,8 +1,8 @@
 //! The ports of Channel Access and PV Access servers: of IOCs, and of other CA servers.
 //!
 //! To find the servers means reading all processes' descriptors, so it is done when a socket has begun or ceased to
-//! listen, which is looked at every few seconds, and once a minute: for IOCs in other network namespaces, and for sockets
-//! that a process was given by another. IOCs that have just started are looked at each second. A new server counts as not an IOC once an inspection that began after it started to
+//! listen, which is looked at every few seconds; once a minute if IOCs live in other network namespaces, of which the
+//! kernel does not tell that; and every ten minutes for a socket that a process was given by another. IOCs that have just started are looked at each second. A new server counts as not an IOC once an inspection that began after it started to
 //! serve has found no EPICS Base: IOCs map Base before they serve.
 
 use std::collections::{HashMap, HashSet};
@@ -17,8 +17,9 @@ use crate::recorder::registry::Registry;
 
 /// Interval between searches for servers, nanoseconds.
 const PERIOD: u64 = 5_000_000_000;
-/// Longest time without a search.
+/// Longest time without a search: where an IOC lives in another network namespace, and elsewhere.
 const LONGEST: u64 = 60_000_000_000;
+const LONGEST_HERE: u64 = 600_000_000_000;
 /// Interval while a server may be an IOC.
 const SOON: u64 = 100_000_000;
 /// Longest wait of the start for that.
@@ -82,7 +83,9 @@ impl PortSearch {
             let iocs = cx.iocs.iter().filter(|ioc| ioc.process.is_some());
             let at_once = now >= self.search_by || !self.suspects.is_empty();
             if at_once {
-                self.search_by = now + LONGEST;
+                let here = cx.env.procfs().namespace(std::process::id());
+                let is_elsewhere = cx.iocs.iter().any(|ioc| ioc.namespace != here);
+                self.search_by = now + if is_elsewhere { LONGEST } else { LONGEST_HERE };
             } else if inspector.listen_the_same() {
                 return;
             }
