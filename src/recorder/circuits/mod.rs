@@ -110,6 +110,11 @@ impl Circuits {
         self.hand_over(env);
     }
 
+    /// Whether it looks something up, or should soon.
+    pub fn is_busy(&self) -> bool {
+        self.ends.is_busy() || self.local_clients.is_busy()
+    }
+
     /// Takes the places of the traced processes.
     pub fn set_places(&mut self, places: Places) {
         self.ends.set_places(places);
