@@ -10,23 +10,29 @@ use crate::net::packet::Segment;
 use crate::net::protocol::Decoder;
 use crate::net::served::Served;
 use crate::net::Namespace;
+use crate::pva;
 
 /// The decoders. A new protocol is a field here, and a place in `Protocols::all`.
 #[derive(Debug)]
 pub struct Protocols {
     /// Channel Access.
     pub ca: ca::Decoder,
+    /// PVAccess.
+    pub pva: pva::Decoder,
 }
 
 impl Default for Protocols {
     fn default() -> Protocols {
-        Protocols { ca: ca::Decoder::new(ca::Limits::default()) }
+        Protocols {
+            ca: ca::Decoder::new(ca::Limits::default()),
+            pva: pva::Decoder::new(pva::Limits::default()),
+        }
     }
 }
 
 impl Protocols {
-    fn all(&mut self) -> [&mut dyn Decoder<Output = Vec<Event>>; 1] {
-        [&mut self.ca]
+    fn all(&mut self) -> [&mut dyn Decoder<Output = Vec<Event>>; 2] {
+        [&mut self.ca, &mut self.pva]
     }
 
     /// Takes a packet that was captured in a network namespace, from its IPv4 header on, at `time` (nanoseconds,
@@ -41,10 +47,7 @@ impl Protocols {
     ) {
         let Some(segment) = Segment::parse(ipv4, original_length) else { return };
         let mut all = self.all();
-        let at = match all.len() {
-            1 => 0,
-            _ => all.iter().position(|decoder| decoder.serves(namespace, &segment)).unwrap_or(0),
-        };
+        let at = all.iter().position(|decoder| decoder.serves(namespace, &segment)).unwrap_or(0);
         if let Some(decoder) = all.get_mut(at) {
             decoder.segment(namespace, time, &segment, out);
         }
