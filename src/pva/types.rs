@@ -67,7 +67,7 @@ impl Types {
             return TypeRef { slot: number, generation: slot.generation };
         }
         while self.bytes + description.len() > MOST_BYTES {
-            if self.forget_one().is_none() {
+            if self.forget_one(true).is_none() {
                 break;
             }
         }
@@ -76,26 +76,25 @@ impl Types {
                 self.slots.push(Slot::default());
                 self.slots.len() - 1
             }
-            false => self.forget_one().unwrap_or(0),
+            false => self.forget_one(false).unwrap_or(0),
         };
         self.bytes += description.len();
         if let Some(slot) = self.slots.get_mut(free) {
             let generation = slot.generation.wrapping_add(1);
-            *slot = Slot { generation, description: description.into(), hash, used: true, logged: false };
+            *slot = Slot { generation, description: description.into(), hash, used: false, logged: false };
             self.by_hash.insert(hash, free as u16);
             return TypeRef { slot: free as u16, generation };
         }
         TypeRef { slot: 0, generation: 0 }
     }
 
-    /// Forgets a type that has not been used lately; its slot is free.
-    fn forget_one(&mut self) -> Option<usize> {
-        let grows = self.slots.len() < MOST;
+    /// Forgets a type that has not been used lately; its slot is free. `passes_free`: not for a free slot.
+    fn forget_one(&mut self, passes_free: bool) -> Option<usize> {
         for _ in 0..=2 * self.slots.len() {
             let at = self.hand;
             self.hand = (self.hand + 1) % self.slots.len().max(1);
             let Some(slot) = self.slots.get_mut(at) else { continue };
-            if std::mem::take(&mut slot.used) || slot.description.is_empty() && grows {
+            if std::mem::take(&mut slot.used) || passes_free && slot.description.is_empty() {
                 continue;
             }
             let old = std::mem::take(&mut slot.description);
@@ -206,7 +205,8 @@ mod tests {
         assert!(types.bytes <= MOST_BYTES && types.slots.len() <= MOST && types.by_hash.len() <= MOST);
         assert_eq!(types.bytes, types.slots.iter().map(|slot| slot.description.len()).sum::<usize>());
         assert!(types.get(own).is_some(), "in use");
-        assert_eq!((types.get(first), types.number(8, Some(first), &mut out)), (None, 0));
+        assert_eq!(types.get(first), None);
+        assert_eq!(types.number(8, Some(first), &mut out), 0);
         assert!(types.forgotten > 5000);
     }
 
