@@ -6,11 +6,18 @@
 use iocrec_log::event::Event;
 
 use crate::ca;
+use crate::net::flows::Mark;
 use crate::net::packet::Segment;
 use crate::net::protocol::Decoder;
 use crate::net::served::Served;
 use crate::net::Namespace;
 use crate::pva;
+
+/// How each protocol's connections begin: by this they are recognized in capture files on any port.
+pub static MARKS: &[Mark] = &[
+    Mark { service: &ca::SERVICE, begins: ca::begins_circuit },
+    Mark { service: &pva::SERVICE, begins: pva::begins_circuit },
+];
 
 /// The decoders. A new protocol is a field here, and a place in `Protocols::all`.
 #[derive(Debug)]
@@ -19,6 +26,9 @@ pub struct Protocols {
     pub ca: ca::Decoder,
     /// PVAccess.
     pub pva: pva::Decoder,
+    /// Whether nobody has left out payloads on purpose: what is missing is lost. So it is in a capture file, whose
+    /// packets were cut to some length.
+    pub cuts_are_losses: bool,
 }
 
 impl Default for Protocols {
@@ -26,6 +36,7 @@ impl Default for Protocols {
         Protocols {
             ca: ca::Decoder::new(ca::Limits::default()),
             pva: pva::Decoder::new(pva::Limits::default()),
+            cuts_are_losses: false,
         }
     }
 }
@@ -45,7 +56,8 @@ impl Protocols {
         original_length: usize,
         out: &mut Vec<Event>,
     ) {
-        let Some(segment) = Segment::parse(ipv4, original_length) else { return };
+        let Some(mut segment) = Segment::parse(ipv4, original_length) else { return };
+        segment.elided &= !self.cuts_are_losses;
         let mut all = self.all();
         let at = all.iter().position(|decoder| decoder.serves(namespace, &segment)).unwrap_or(0);
         if let Some(decoder) = all.get_mut(at) {

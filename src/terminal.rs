@@ -1,7 +1,8 @@
 //! Standard output and standard error. All printed text passes here, where text from outside is escaped
 //! ([`iocrec_log::escape`]). clippy.toml forbids both streams to the rest of the program.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 use iocrec_log::escape::Lines;
 
@@ -35,4 +36,43 @@ pub fn page() -> Page {
 pub fn add<W: Write>(page: &mut Lines<W>, line: std::fmt::Arguments) {
     // writing to memory does not fail
     let _ = page.line(line);
+}
+
+/// How far a file has been read: a line on stderr that is written over, each second, on a terminal only.
+#[derive(Debug, Default)]
+pub struct Progress {
+    shown: Option<Instant>,
+    is_dirty: bool,
+}
+
+impl Progress {
+    /// Shows the bytes read, those of the whole file, if they are known, and the packets in them; if it is time to.
+    #[allow(clippy::disallowed_methods)] // the one place
+    pub fn show(&mut self, read: u64, size: Option<u64>, packets: u64) {
+        const INTERVAL: Duration = Duration::from_secs(1);
+        let last = *self.shown.get_or_insert_with(Instant::now);
+        if last.elapsed() < INTERVAL {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let mut error = io::stderr();
+        if !error.is_terminal() {
+            return;
+        }
+        self.is_dirty = true;
+        let text = match size {
+            Some(size) => format!("{} % of {} MB", read.saturating_mul(100) / size.max(1), size >> 20),
+            None => format!("{} MB", read >> 20),
+        };
+        // stderr may be closed
+        let _ = write!(error, "\r{text}, {packets} packets ").and_then(|()| error.flush());
+    }
+
+    /// Removes the line.
+    #[allow(clippy::disallowed_methods)] // the one place
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.is_dirty) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
 }

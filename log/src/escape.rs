@@ -50,6 +50,7 @@ pub fn is_unsafe(letter: char) -> bool {
 }
 
 /// Whether the text can be shown unchanged.
+#[inline]
 pub fn is_safe(text: &str) -> bool {
     let mut rest = text;
     // Nearly all text is printable ASCII: eight letters at a time, and one by one only where there is another.
@@ -66,6 +67,7 @@ pub fn is_safe(text: &str) -> bool {
 }
 
 /// Whether all of up to eight bytes are printable ASCII.
+#[inline]
 fn are_printable(bytes: &[u8]) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;

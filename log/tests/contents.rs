@@ -213,7 +213,7 @@ proptest! {
                 } else {
                     *left_out.entry(event.fact.number()).or_default() += 1;
                     let Refers { thread, record, circuit, put, .. } = refers(&event.fact);
-                    let shape = Shape { kind: event.fact.number(), thread, circuit, record, put };
+                    let shape = Shape { kind: event.fact.number(), thread, circuit, record, put, site: None };
                     prop_assert!((14..=19).contains(&event.fact.number()) && !wants(&shape), "{event:?}");
                 }
             }

@@ -13,7 +13,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Segments of every version and encoding that was ever released.
-const GOLDEN: [&str; 11] = [
+const GOLDEN: [&str; 12] = [
     "v1",
     "v1-columns",
     "v1-scans",
@@ -25,6 +25,7 @@ const GOLDEN: [&str; 11] = [
     "v1-snapshots",
     "v1-contents",
     "v1-pvaccess",
+    "v1-traffic",
 ];
 
 fn path(name: &str, ending: &str) -> PathBuf {
@@ -313,11 +314,106 @@ fn hits() -> Vec<Fact> {
             level: 1,
             text: "größer".into(),
         }),
+        Fact::Searches(Searches {
+            namespace: 4_026_531_840,
+            client: at([10, 0, 0, 7], 39_001),
+            tcp: false,
+            name: "LINAC:MISSING".into(),
+            count: 12,
+            since: 15 * SECOND,
+            last: 18 * SECOND,
+            not_found: 0,
+            answers: vec![(at([10, 0, 0, 3], 5064), 1), (at([10, 0, 0, 4], 41_234), 2)],
+        }),
+        Fact::SearchLoad(SearchLoad {
+            namespace: 4_026_531_840,
+            since: 18 * SECOND,
+            datagrams: 900,
+            names: 27_000,
+            left_out: 22_904,
+            cut: 880,
+            unread: 3,
+            one_in: 16,
+            most: vec![(at([10, 0, 0, 7], 39_001), 26_990)],
+        }),
+        Fact::Beacons(Beacons {
+            namespace: 0,
+            server: at([10, 0, 0, 3], 5064),
+            noted: BeaconsNoted::OutOfStep,
+            count: 1,
+            since: 18 * SECOND,
+            seen: 18 * SECOND,
+            last: 0,
+            expected: 120,
+            gap: 7 * SECOND,
+            version: 13,
+        }),
+        Fact::Sender(Sender {
+            namespace: 0,
+            client: at([10, 0, 0, 7], 39_001),
+            pid: 812,
+            program: "/usr/bin/python3 archive.py".into(),
+            user: "ops".into(),
+            ioc: None,
+        }),
+        Fact::Registrations(Registrations {
+            namespace: 0,
+            repeater: at([127, 0, 0, 1], 5065),
+            requests: 3,
+            confirmed: 2,
+            since: 18 * SECOND,
+        }),
+        Fact::CircuitPriority(CircuitPriority { circuit: 6, priority: 20 }),
+        Fact::AccessRights(AccessRights { channel: 7, circuit: 6, rights: 1 }),
+        Fact::CircuitTraffic(CircuitTraffic {
+            circuit: 6,
+            since: 2 * SECOND,
+            from_client: 4000,
+            from_server: 5_000_000_000,
+            messages: vec![(Message::Subscribe, 2), (Message::Update, 70), (Message::Other, 1)],
+            not_looked_at: 4_999_990_000,
+        }),
+        Fact::ChannelTraffic(ChannelTraffic {
+            channel: 7,
+            since: 2 * SECOND,
+            gets: 1,
+            subscriptions: 2,
+            updates: 70,
+            bytes: 2800,
+            complete: false,
+        }),
+        Fact::EventsOff(EventsOff {
+            circuit: 6,
+            since: 17 * SECOND,
+            times: 3,
+            off: SECOND / 2,
+            is_off: true,
+        }),
+        Fact::EchoLate(EchoLate { circuit: 6, since: 12 * SECOND, is_answered: false }),
+        Fact::CaError(CaError {
+            circuit: 6,
+            channel: Some(7),
+            command: 1,
+            status: 48,
+            count: 2,
+            since: 18 * SECOND,
+            text: "no".into(),
+        }),
+        Fact::ChannelClosed(ChannelClosed { channel: 7, reason: ChannelReason::Disconnected }),
+        Fact::CircuitClosed(CircuitClosed {
+            circuit: 6,
+            reason: CloseReason::Reset,
+            by: Some(CircuitSide::Client),
+        }),
         Fact::Detached(Detached { ioc: 1, since: 19 * SECOND, cause: "its main thread ended".into() }),
         Fact::ChannelEnd(7),
         Fact::CircuitEnd(6),
         Fact::IocEnd(IocEnd { ioc: 1, how: "exit status 1".into() }),
     ]
+}
+
+fn at(ip: [u8; 4], port: u16) -> Address {
+    Address::new(ip.into(), port)
 }
 
 /// What an IOC does again and again: two threads, each with a chain of records, now and then at the same

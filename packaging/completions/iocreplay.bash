@@ -172,12 +172,9 @@ _iocreplay() {
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv databrowser' -- "$current")
         return
         ;;
-    'at --format')
+    'at --format' | \
+        'diff --format')
         mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv caput autosave burt phoebus-snapshot phoebus-configuration' -- "$current")
-        return
-        ;;
-    'diff --format')
-        mapfile -t COMPREPLY < <(compgen -W 'text jsonl csv' -- "$current")
         return
         ;;
     esac

@@ -147,7 +147,7 @@ complete -c iocreplay -n '__fish_seen_subcommand_from at' -l no-limit -d 'read o
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -s o -l output -r -F -d 'write to this file instead of standard output'
 complete -c iocreplay -n '__fish_seen_subcommand_from at' -F
 
-complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l format -x -a 'text jsonl csv' -d 'output format'
+complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l format -x -a 'text jsonl csv caput autosave burt phoebus-snapshot phoebus-configuration' -d 'output format'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l pv -x -d 'only PVs and records whose names match, with * ? [a-z]'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l exclude -x -d 'leave out PVs and records whose names match'
 complete -c iocreplay -n '__fish_seen_subcommand_from diff' -l ioc -x -d 'only IOCs whose names match'

@@ -3,6 +3,7 @@
 use argh::{ArgsInfo, CommandInfoWithArgs, FlagInfo, FlagInfoKind, Optionality, SubCommandInfo};
 use iocrec_cli::alias::Alias;
 use iocreplay::commands::Arguments;
+use iocreplay::output::settings::Chosen;
 use iocreplay::output::{at, diff, puts, traces, values};
 
 /// A program.
@@ -63,8 +64,8 @@ impl Program {
             aliases: &[],
             choices: vec![
                 formats("puts", puts::FORMATS.iter().map(|format| format.name).collect()),
-                formats("at", at::format_names()),
-                formats("diff", diff::FORMATS.iter().map(|format| format.name).collect()),
+                formats("at", Chosen::names(&at::FORMATS)),
+                formats("diff", Chosen::names(&diff::FORMATS)),
                 formats("values", values::FORMATS.iter().map(|format| format.name).collect()),
                 formats("traces", traces::FORMATS.iter().map(|format| format.name).collect()),
             ],

@@ -29,6 +29,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod alarms;
+mod aliases;
 pub mod attached;
 mod chains;
 pub mod commands;
@@ -36,6 +37,7 @@ mod events;
 pub mod failure;
 mod filter;
 pub mod follow;
+mod inputs;
 pub mod inventory;
 mod logs;
 pub mod model;

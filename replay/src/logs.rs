@@ -187,6 +187,15 @@ impl Logs {
         Events::new(self.sources(None))
     }
 
+    /// Those of them that the recorder noted, such as losses, and a few others.
+    pub fn noted(&self) -> Events {
+        let sources = self.sources(None).into_iter();
+        Events::new(match self.uses_index() {
+            true => sources.map(Source::only_notes).collect(),
+            false => sources.collect(),
+        })
+    }
+
     /// The process chains that match, in the order in which they began.
     ///
     /// ```

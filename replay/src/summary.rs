@@ -9,7 +9,7 @@ use crate::scan::{Blocks, Part, Scan};
 use crate::snapshots::{Ends, Snapshots};
 use crate::time::Zone;
 use iocrec_log::context::Context;
-use iocrec_log::event::{Class, Event, Fact, Ioc, Loss, SnapshotEnd};
+use iocrec_log::event::{Class, Event, Fact, Host, Ioc, Loss, SnapshotEnd};
 use iocrec_log::reader::{About, Block, Choice, SegmentFile, Shape};
 use iocrec_log::writer::Pin;
 use serde::Serialize;
@@ -355,6 +355,9 @@ impl Builder {
 
     fn finish(self, segments: usize, zone: &Zone) -> RunSummary {
         let host = self.context.host();
+        // of a machine whose packets were read from a file nothing is known
+        let known =
+            |text: fn(&Host) -> &String| host.map(|host| text(host).clone()).filter(|text| !text.is_empty());
         let tier = self.context.tier();
         let refused = tier.map(|tier| tier.refused.as_slice()).unwrap_or_default().iter();
         let ioc = |ioc: Ioc| IocInfo {
@@ -381,9 +384,9 @@ impl Builder {
         let gaps: Vec<Gap> = gaps.take(MAX_LISTED).collect();
         RunSummary {
             gaps,
-            host: host.map(|host| host.name.clone()),
-            kernel: host.map(|host| host.kernel.clone()),
-            arch: host.map(|host| host.arch.clone()),
+            host: known(|host| &host.name),
+            kernel: known(|host| &host.kernel),
+            arch: known(|host| &host.arch),
             recorder: host.map(|host| host.recorder.clone()),
             tier: tier.map(|tier| tier_name(tier.tier)),
             refused: refused

@@ -6,6 +6,7 @@
 
 use crate::filter::Filter;
 use crate::logs::Logs;
+use crate::model::obstacle::Obstacle;
 use crate::model::putlog::PutLine;
 use crate::model::setting::Setting;
 use crate::model::state::FieldState;
@@ -53,7 +54,7 @@ pub struct Undo {
     /// A put of somebody else before the series: earlier puts are not undone.
     pub before: Option<PutLine>,
     /// Why it can't be undone; `None` if it can.
-    pub obstacle: Option<String>,
+    pub obstacle: Option<Obstacle>,
     /// Why the field may no longer have the value that the series left.
     pub doubt: Option<String>,
 }
@@ -215,28 +216,26 @@ fn obstacle(
     last: &PutLine,
     after: Option<&PutLine>,
     now: Option<&FieldState>,
-) -> Option<String> {
+) -> Option<Obstacle> {
     if COMMANDS.contains(&field) {
-        return Some("writing to this field is a command, not a setting".to_owned());
+        return Some(Obstacle::CommandField);
     }
     if let Some(after) = after {
-        let user = after.user.as_deref().unwrap_or("somebody else");
-        return Some(format!("{user} wrote to it later"));
+        return Some(Obstacle::WrittenLater(after.user.clone()));
     }
     let changed = now.is_some_and(|now| {
         let read_after = now.seen.as_ref().is_some_and(|seen| seen.line.time >= last.time);
         read_after && now.is_certain() && same(now.value(), new) == Some(false)
     });
     if changed {
-        return Some("it has changed again since".to_owned());
+        return Some(Obstacle::ChangedSince);
     }
-    let text = match (old, new) {
-        (Value::Unknown, _) => "its value before the put is not known, or not all of it",
-        (_, Value::Unknown) => "its value after the put is not known",
-        _ if last.new_cut != Some(false) => "only a part of its value after the put is known",
-        _ => return None,
-    };
-    Some(text.to_owned())
+    match (old, new) {
+        (Value::Unknown, _) => Some(Obstacle::UnknownBefore),
+        (_, Value::Unknown) => Some(Obstacle::UnknownAfter),
+        _ if last.new_cut != Some(false) => Some(Obstacle::PartAfter),
+        _ => None,
+    }
 }
 
 /// A value in the form of the field: characters of a text are a text.

@@ -8,6 +8,7 @@ use crate::model::chain::Chain;
 use crate::model::history::{each_value, root_record, Origin, ValueLine, ValueSource};
 use crate::model::names::{address, IocProcess, Names};
 use crate::model::notes::{Note, What};
+use crate::model::numbered::Keyed;
 use crate::model::replay::{Replay, Step};
 use crate::model::run::Run;
 use crate::model::unseen::{Kind, Unseen};
@@ -269,7 +270,7 @@ type Key = (Rc<IocProcess>, Rc<str>, Rc<str>);
 pub struct Values<'a> {
     history: History<'a>,
     filter: &'a Filter,
-    known: HashMap<Key, (Value, Option<(u16, u16)>)>,
+    known: Keyed<Key, (Value, Option<(u16, u16)>)>,
     gaps: Option<Gaps>,
 }
 
@@ -284,7 +285,7 @@ struct Gaps {
 
 impl<'a> Values<'a> {
     pub(crate) fn new(history: History<'a>, filter: &'a Filter) -> Self {
-        Values { history, filter, known: HashMap::new(), gaps: None }
+        Values { history, filter, known: Keyed::default(), gaps: None }
     }
 
     /// Adds lines for times at which values may have changed unseen, if they concern an IOC that has a record which

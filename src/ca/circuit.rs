@@ -170,7 +170,10 @@ impl Protocol for ChannelAccess {
         if circuit.is_foreign {
             return;
         }
-        let Bytes { bytes, starts, ends } = bytes;
+        let Bytes { bytes, starts, ends, place } = bytes;
+        if let Some(before) = place {
+            circuit.framer(side).place(before);
+        }
         self.frame(circuit, side, out, |framer, sink| framer.bytes(time, bytes, starts, ends, sink));
         circuit.lost.1 += circuit.framer(side).take_lost();
     }
@@ -190,8 +193,15 @@ impl Protocol for ChannelAccess {
         self.frame(circuit, side, out, |framer, sink| framer.gap(time, length, cause, sink));
         let lost = circuit.framer(side).take_lost();
         match cause {
-            Gap::Lost => circuit.lost.0 += lost,
+            Gap::Lost | Gap::Unseen => circuit.lost.0 += lost,
             Gap::Elided => circuit.lost.1 += lost,
+        }
+    }
+
+    fn unneeded(&self, circuit: &Circuit, side: Side) -> u64 {
+        match side {
+            Side::Client => circuit.from_client.unneeded(),
+            Side::Server => circuit.from_server.unneeded(),
         }
     }
 

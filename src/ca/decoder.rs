@@ -30,6 +30,9 @@ pub struct Limits {
     /// Time to wait for missing bytes, nanoseconds. Longer than a sender waits before it sends again (200 ms on Linux,
     /// doubled at each failure).
     pub wait: u64,
+    /// Whether a socket filter leaves out what servers send, as far as it does not matter: then missing bytes from a
+    /// server count only if they end a message of interest.
+    pub filtered: bool,
 }
 
 impl Default for Limits {
@@ -42,6 +45,7 @@ impl Default for Limits {
             all_buffered: 1 << 20,
             payload: 4096,
             wait: SECOND,
+            filtered: false,
         }
     }
 }
@@ -55,9 +59,10 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder without circuits.
     pub fn new(limits: Limits) -> Decoder {
-        let Limits { circuits, channels, all_channels, buffered, all_buffered, payload, wait } = limits;
+        let Limits { circuits, channels, all_channels, buffered, all_buffered, payload, wait, filtered } =
+            limits;
         let channels = ChannelLimits { circuit: channels.max(1), all: all_channels.max(1) };
-        let limits = connections::Limits { connections: circuits, buffered, all_buffered, wait };
+        let limits = connections::Limits { connections: circuits, buffered, all_buffered, wait, filtered };
         Decoder { connections: Connections::new(limits, ChannelAccess::new(channels, payload)) }
     }
 

@@ -62,6 +62,8 @@ struct Open {
     keep: usize,
     /// Whether a part to be kept is missing.
     damaged: bool,
+    /// Whether its header is not known: the socket filter has told where it ends.
+    headless: bool,
 }
 
 /// A message that waits for its framing to be confirmed.
@@ -163,6 +165,44 @@ impl Framer {
         }
     }
 
+    /// The socket filter has followed the stream to here: the next header comes after this many bytes, and nothing that
+    /// matters is between the bytes taken so far and the next ones.
+    pub fn place(&mut self, before: u32) {
+        let before = u64::from(before);
+        let known = match (&self.open, self.framing) {
+            (_, Framing::Unsynchronized | Framing::Candidate(_)) => false,
+            (Some(open), _) => open.left == before,
+            (None, _) => before == 0 && self.head_length == 0,
+        };
+        if known {
+            return;
+        }
+        self.forget_or_give_up();
+        self.framing = Framing::Confirmed(TRUSTED_AFTER);
+        let header =
+            Header { command: message::EVENT_ADD, size: 0, dbr: 0, count: 0, p1: 0, p2: 0, long: false };
+        let open = Open { header, left: before, keep: 0, damaged: false, headless: true };
+        self.open = (before > 0).then_some(open);
+    }
+
+    /// Number of the next bytes that are not needed: if they are missing, nothing is lost.
+    pub fn unneeded(&self) -> u64 {
+        let trusted = matches!(self.framing, Framing::Certain | Framing::Confirmed(_));
+        self.open.as_ref().filter(|open| trusted && open.keep == 0).map_or(0, |open| open.left)
+    }
+
+    /// Gives up the framing; if what is missing of the open message does not matter, nothing is lost.
+    fn forget_or_give_up(&mut self) {
+        let matters = match &self.open {
+            Some(open) => open.keep > 0 || open.damaged || self.keep(&open.header) > 0,
+            None => self.head_length > 0,
+        };
+        if !matters && !matches!(self.framing, Framing::Candidate(_)) {
+            self.unsettled = 0;
+        }
+        self.give_up();
+    }
+
     /// Takes a gap in the stream.
     pub fn gap(&mut self, time: u64, length: u32, cause: Gap, sink: &mut Sink) {
         let length = u64::from(length);
@@ -183,6 +223,8 @@ impl Framer {
             // Such segments end where a message ends.
             None if cause == Gap::Elided
                 && (self.head_length == 0 || self.framing == Framing::Unsynchronized) => {}
+            // What did not pass the filter is no loss, but ends what is known of the stream.
+            _ if cause == Gap::Unseen => self.forget_or_give_up(),
             _ => {
                 self.give_up();
                 self.lost += length;
@@ -259,12 +301,15 @@ impl Framer {
     fn open(&mut self, header: Header) {
         self.kept.clear();
         let keep = self.keep(&header);
-        self.open = Some(Open { header, left: header.size.into(), keep, damaged: false });
+        self.open = Some(Open { header, left: header.size.into(), keep, damaged: false, headless: false });
     }
 
     /// The open message's last byte has come.
     fn close(&mut self, time: u64, sink: &mut Sink) -> Result<(), NotFramed> {
         let Some(open) = self.open.take() else { return Ok(()) };
+        if open.headless {
+            return Ok(());
+        }
         if open.damaged {
             if matches!(self.framing, Framing::Candidate(_)) {
                 return Err(NotFramed);

@@ -39,10 +39,14 @@ pub const READ_SYNC: u16 = 10;
 pub const ERROR: u16 = 11;
 /// CLEAR_CHANNEL: parameters sid, cid; the answer repeats them.
 pub const CLEAR_CHANNEL: u16 = 12;
-/// NOT_FOUND, on TCP from name servers.
+/// RSRV_IS_UP: a server's beacon, over UDP: type = minor version, count = TCP port; parameters: number, IP address.
+pub const RSRV_IS_UP: u16 = 13;
+/// NOT_FOUND, from name servers.
 pub const NOT_FOUND: u16 = 14;
 /// READ_NOTIFY: a get, or its answer.
 pub const READ_NOTIFY: u16 = 15;
+/// REPEATER_CONFIRM: a repeater has registered a client.
+pub const REPEATER_CONFIRM: u16 = 17;
 /// CREATE_CHAN: request: cid, minor version, name; answer: native type and count, cid, sid.
 pub const CREATE_CHAN: u16 = 18;
 /// WRITE_NOTIFY: a put with an answer. Request: sid, ioid; answer: ECA status, ioid.
@@ -55,6 +59,8 @@ pub const HOST_NAME: u16 = 21;
 pub const ACCESS_RIGHTS: u16 = 22;
 /// ECHO: keeps a circuit alive.
 pub const ECHO: u16 = 23;
+/// REPEATER_REGISTER: a client asks a repeater for beacons.
+pub const REPEATER_REGISTER: u16 = 24;
 /// CREATE_CH_FAIL: parameter cid.
 pub const CREATE_CH_FAIL: u16 = 26;
 /// SERVER_DISCONN: the server ends a channel: parameter cid.
@@ -223,6 +229,11 @@ pub fn is_text(payload: &[u8]) -> bool {
     let end = payload.iter().position(|&b| b == 0).unwrap_or(payload.len());
     let (text, padding) = payload.split_at(end);
     !text.is_empty() && text.iter().all(|&b| b >= 0x20 && b != 0x7f) && padding.iter().all(|&b| b == 0)
+}
+
+/// Length of the text up to the first NUL.
+pub fn text_length(payload: &[u8]) -> usize {
+    payload.iter().position(|&b| b == 0).unwrap_or(payload.len())
 }
 
 /// The text up to the first NUL. Bytes that are not UTF-8 become `\xNN`.

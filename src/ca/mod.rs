@@ -17,14 +17,17 @@
 //! own id each time.
 
 mod circuit;
+pub mod datagrams;
 mod decoder;
 mod filter;
 mod framer;
 mod losses;
+mod mark;
 pub(crate) mod message;
 pub mod servers;
 mod session;
 
 pub use circuit::SERVICE;
 pub use decoder::{Decoder, Limits};
+pub use mark::begins_circuit;
 pub use session::SeedChannel;

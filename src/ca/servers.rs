@@ -22,6 +22,15 @@ const FIRST_PORT: u16 = 1024;
 /// Environment variables that name another port: the server's own takes precedence.
 const PORT_VARIABLES: [&[u8]; 2] = [b"EPICS_CAS_SERVER_PORT=", b"EPICS_CA_SERVER_PORT="];
 
+/// The ports of servers where nothing else is known: the default, and those that this process's environment names.
+pub fn usual_ports() -> Vec<u16> {
+    let named = |name: &&[u8]| {
+        let name = std::str::from_utf8(name).ok()?.trim_end_matches('=');
+        std::env::var(name).ok()?.trim().parse().ok()
+    };
+    PORT_VARIABLES.iter().filter_map(named).chain([SEARCH_PORT]).collect()
+}
+
 /// A process that serves Channel Access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {

@@ -2,6 +2,7 @@
 //! in `commands!` below.
 
 mod options;
+mod reading;
 mod recording;
 mod values;
 

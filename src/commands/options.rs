@@ -2,9 +2,12 @@
 //! (`iocrec_cli::command!`).
 
 use iocrec_cli::option_group;
+use iocrec_log::event::Tier;
 
 use crate::failure::{Failure, UsageError};
 use crate::linux::user::Users;
+use crate::net::capture_file::CaptureFile;
+use crate::probes::tiers::TierRequest;
 use crate::recorder;
 use crate::recorder::chain_sampling::Retain;
 use crate::recorder::selection::Selection;
@@ -24,6 +27,11 @@ option_group! { $
         #[argh(option, arg_name = "port")]
         port: Vec<u16>,
 
+        /// take packets from this capture file (pcap or pcapng, also packed with gzip; - is standard input) instead of
+        /// from this machine: needs no IOC, root or BPF; repeatable, in the order of their times
+        #[argh(option, arg_name = "file")]
+        read: Vec<String>,
+
         /// only this process; repeatable (default: all IOCs, including those that start later)
         #[argh(option, arg_name = "pid")]
         pid: Vec<u32>,
@@ -39,6 +47,10 @@ option_group! { $
         /// leave out puts
         #[argh(switch)]
         no_puts: bool,
+
+        /// leave out searches, beacons, and other Channel Access traffic beside puts
+        #[argh(switch)]
+        no_net: bool,
 
         /// leave out processing
         #[argh(switch)]
@@ -65,6 +77,34 @@ option_group! { $
 }
 
 impl Capture {
+    /// Opens the capture files to read, if any were named.
+    ///
+    /// # Errors
+    /// One can't be opened, or other options ask for what no file has. `by_user`: whether users were chosen.
+    pub fn files(&self, by_user: bool) -> Result<Vec<CaptureFile>, Failure> {
+        if self.read.is_empty() {
+            return Ok(Vec::new());
+        }
+        let refused = [
+            (!self.iface.is_empty(), "--iface"),
+            (!self.pid.is_empty(), "--pid"),
+            (by_user, "--user"),
+            (!matches!(self.tier, TierRequest::Auto | TierRequest::Only(Tier::Packet)), "--tier"),
+        ];
+        if let Some((_, option)) = refused.into_iter().find(|(given, _)| *given) {
+            let line =
+                format!("{option} is about this machine, but --read takes packets from a file: leave it out");
+            return Err(UsageError::Value(line).into());
+        }
+        if self.no_puts {
+            return Err(UsageError::NoPutsInPacketTier.into());
+        }
+        if self.read.iter().filter(|path| *path == "-").count() > 1 {
+            return Err(UsageError::Value("--read - can be given only once".into()).into());
+        }
+        self.read.iter().map(|path| Ok(CaptureFile::open(path)?)).collect()
+    }
+
     /// The options as the recorder takes them.
     pub fn options(self, users: Users, retain: Option<Retain>) -> recorder::Options {
         let Capture { iface, .. } = self;
@@ -77,6 +117,7 @@ impl Capture {
             selection: Selection::new(&self.only, &self.exclude),
             no_command_lines: self.no_command_lines,
             puts: !self.no_puts,
+            net: !self.no_net,
             process: !self.no_process,
             snapshots: None,
             duration: self.duration,
@@ -96,6 +137,11 @@ option_group! { $
 }
 
 impl ByUser {
+    /// Whether users were chosen.
+    pub fn is_some(&self) -> bool {
+        !self.user.is_empty()
+    }
+
     /// Looks the users up.
     pub fn users(&self) -> Result<Users, Failure> {
         Users::named(&self.user).map_err(|error| UsageError::Value(error.to_string()).into())

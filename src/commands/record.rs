@@ -7,22 +7,23 @@ use std::path::Path;
 use std::time::Duration;
 
 use iocrec_cli::command;
-use iocrec_log::storage::Directory;
-use iocrec_log::writer::{self, Writer};
+use iocrec_log::storage::{Directory, WallClock};
+use iocrec_log::writer::{self, Status, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{fallocate, FallocateFlags};
 
 use super::options::{by_user, capture, ByUser, Capture};
 use super::values::{duration, size, time_step};
-use super::{recording, Command};
+use super::{reading, recording, Command};
 use crate::control::{self, Reply};
 use crate::directory::Guard;
 use crate::failure::Failure;
 use crate::linux::signals::{self, HangUp};
 use crate::recorder;
+use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::chain_sampling::Retain;
 use crate::recorder::report::Report;
-use crate::recorder::store::Store;
+use crate::recorder::store::{Pace, Store};
 use crate::recorder::triggers::Triggers;
 use crate::terminal::complain;
 
@@ -77,16 +78,17 @@ command! {
         pub sync: Duration,
 
         /// round times down to multiples of this, at most 1ms, which makes the log smaller; values that are not a power
-        /// of two in ns are lowered to one (default: 256ns; 1ns does not round). Also --time-resolution
-        #[argh(option, arg_name = "time", default = "TIME_STEP", from_str_fn(time_step))]
-        pub time_step: u64,
+        /// of two in ns are lowered to one (default: 256ns, with --read 1ns, which does not round). Also
+        /// --time-resolution
+        #[argh(option, arg_name = "time", from_str_fn(time_step))]
+        pub time_step: Option<u64>,
 
         /// leave out as many process chains as needed for --max-disk to hold this time span, such as 24h
         #[argh(option, arg_name = "time", from_str_fn(duration))]
         pub retain: Option<Duration>,
 
-        /// leave out snapshots: the values, units and limits of all records, which are read from the IOCs' memory for
-        /// each segment and take at most 2 % of the log
+        /// leave out snapshots: the values, units, limits and input links of all records, which are read from the IOCs'
+        /// memory for each segment and take at most 2 % of the log
         #[argh(switch)]
         pub no_snapshots: bool,
     } with by_user: ByUser, capture: Capture
@@ -94,8 +96,14 @@ command! {
 
 impl Command for Record {
     fn run(self) -> Result<(), Failure> {
-        let users = ByUser::from(&self).users()?;
+        let (by_user, capture) = (ByUser::from(&self), Capture::from(&self));
+        let (files, users) = (capture.files(by_user.is_some())?, by_user.users()?);
+        let clock = (!files.is_empty()).then(CaptureClock::default);
         let directory = Directory::open_kept(&self.dir, Box::new(Guard::new(complain)))?.reserving(reserve);
+        let directory = match clock.clone() {
+            Some(clock) => directory.dated(WallClock(Box::new(move || clock.wall().max(0)))),
+            None => directory,
+        };
         let options = writer::Options {
             max_disk: self.max_disk,
             max_age: self.max_age,
@@ -104,16 +112,20 @@ impl Command for Record {
             pin_share: self.pin_share,
             flush: self.flush,
             sync: self.sync,
-            time_step: self.time_step,
+            time_step: self.time_step.unwrap_or(if clock.is_some() { 1 } else { TIME_STEP }),
             ..writer::Options::default()
         };
         let run = run_id().map_err(|error| Failure::Failed(format!("/dev/urandom: {error}")))?;
         let writer = Writer::open(directory, options, run)?;
-        recording::limit_privileges(is_foreign(&self.dir));
+        match clock {
+            Some(_) => recording::drop_privileges(is_foreign(&self.dir)),
+            None => recording::limit_privileges(is_foreign(&self.dir)),
+        }
         let report = Report::new(self.dir.to_string_lossy().into_owned(), self.max_disk);
         let triggers = Triggers::new(&self.pin_on, &self.pin_on_put);
         let no_thread = |error| Failure::Failed(format!("cannot start the log's thread: {error}"));
-        let mut store = Store::start(writer, triggers, report).map_err(no_thread)?;
+        let pace = clock.clone().map_or(Pace::Live, Pace::OfFile);
+        let mut store = Store::start(writer, triggers, report, pace).map_err(no_thread)?;
         let (answerer, notices) = (store.answerer(), store.notices());
         let answer = move |request| match answerer.answer(request) {
             Ok(text) => Reply::Done(text),
@@ -123,17 +135,32 @@ impl Command for Record {
         control::serve(&self.dir, answer, warn).map_err(no_thread)?;
         let retain = self.retain.map(|time| Retain { max_disk: self.max_disk, time });
         signals::catch(HangUp::IsIgnored);
+        let options = capture.options(users, retain);
+        if let Some(clock) = clock {
+            let finished = reading::read(options, files, &clock, &mut store);
+            let status = close(store)?;
+            return finished.report(Some(&status)).and_then(|()| is_stored(&status));
+        }
         let snapshots = (!self.no_snapshots).then_some(self.max_disk);
-        let options = recorder::Options { snapshots, ..Capture::from(&self).options(users, retain) };
-        let outcome = recording::record(options, &mut store);
-        let (status, lines) = store.close()?;
-        lines.iter().for_each(|line| complain(line));
+        let outcome = recording::record(recorder::Options { snapshots, ..options }, &mut store);
+        let status = close(store)?;
         recording::end(outcome?);
-        match &status.state {
-            writer::State::Ok => Ok(()),
-            writer::State::Paused { reason } => {
-                Err(Failure::Failed(format!("{} events were not stored: {reason}", status.lost)))
-            }
+        is_stored(&status)
+    }
+}
+
+/// Waits until everything is written.
+fn close(store: Store) -> Result<Status, Failure> {
+    let (status, lines) = store.close()?;
+    lines.iter().for_each(|line| complain(line));
+    Ok(status)
+}
+
+fn is_stored(status: &Status) -> Result<(), Failure> {
+    match &status.state {
+        writer::State::Ok => Ok(()),
+        writer::State::Paused { reason } => {
+            Err(Failure::Failed(format!("{} events were not stored: {reason}", status.lost)))
         }
     }
 }

@@ -12,6 +12,14 @@ use crate::recorder::sink::Sink;
 use crate::recorder::{Options, Recorder};
 use crate::terminal::complain;
 
+/// Drops all privileges: what is read is a file that is open already. Call this before a second thread starts.
+/// `foreign_log` is that of [`limit_privileges`].
+pub fn drop_privileges(foreign_log: bool) {
+    if let Err(error) = privileges::drop_all(foreign_log.then_some(privileges::DAC_OVERRIDE)) {
+        complain(&format!("capabilities that are not needed could not be dropped: {error}"));
+    }
+}
+
 /// Drops the privileges that recording does not need. Call this before a second thread starts. `foreign_log`: the log's
 /// directory may belong to another user, so its permissions must not count.
 pub fn limit_privileges(foreign_log: bool) {

@@ -13,7 +13,7 @@ use iocrec_log::value::{element, until_nul};
 use crate::ioc::layout::{Form, Layout, TypeLayout};
 use crate::ioc::offsets::Link;
 use crate::linux::memory::Memory;
-use crate::linux::width::u16_at;
+use crate::linux::width::{u16_at, Width};
 
 /// Most bytes read from a value: as many as are kept of a message's value (ca::session), so that the requested value
 /// can be compared with the field's.
@@ -33,8 +33,9 @@ const INST_IO: u16 = 12;
 /// description, and the link's text.
 pub fn cp_links(memory: &Memory, layout: &Layout, record: u64) -> Vec<(u64, Value)> {
     let Some(rtype) = layout.type_of(memory, record) else { return Vec::new() };
-    let inputs = rtype.inputs(layout.numbering).map(|input| (input, read(memory, layout, record, input)));
-    inputs.filter(|(_, link)| matches!(link, Value::Text(text) if is_cp(text))).collect()
+    let inputs = rtype.inputs(layout.numbering).map(|input| input.description);
+    let links = inputs.map(|input| (input, read(memory, layout, record, input)));
+    links.filter(|(_, link)| matches!(link, Value::Text(text) if is_cp(text))).collect()
 }
 
 /// Reads the field of a record that has this description; [`Value::Unknown`] if that is impossible.
@@ -112,16 +113,39 @@ pub(super) fn long_string(bytes: &[u8], count: u32) -> Value {
 fn link(memory: &Memory, layout: &Layout, at: u64, dbf: Dbf) -> Option<Value> {
     let offsets = Link::of(memory.width(), layout.numbering);
     let bytes: [u8; Link::MAX_BYTES] = memory.head(at, offsets.bytes)?;
-    let pointer = |offset| Some(memory.width().pointer(&bytes, offset)).filter(|pointer| *pointer != 0);
-    let text = |pointer: Option<u64>| pointer.map_or(Some(Vec::new()), |from| string(memory, from));
-    let kind = u16_at(&bytes, offsets.kind);
-    let from = match kind {
-        CONSTANT => pointer(offsets.value).or(offsets.text.and_then(pointer)),
-        PV_LINK | DB_LINK | CA_LINK => pointer(offsets.pv),
-        _ => pointer(offsets.value),
-    };
-    let is_told = matches!(kind, CONSTANT | PV_LINK | JSON_LINK | DB_LINK | CA_LINK | INST_IO);
-    link_text(text(from.filter(|_| is_told))?, kind, u16_at(&bytes, offsets.mask), dbf)
+    let LinkParts { kind, mask, from } = LinkParts::of(memory.width(), &offsets, &bytes)?;
+    let text = from.map_or(Some(Vec::new()), |from| string(memory, from));
+    link_text(text?, kind, mask, dbf)
+}
+
+/// The parts of a link that its text is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LinkParts {
+    pub kind: u16,
+    pub mask: u16,
+    /// Address of its name or text; `None` if it has none.
+    pub from: Option<u64>,
+}
+
+impl LinkParts {
+    /// The parts of the link with these bytes; `None` if there are too few.
+    pub(super) fn of(width: Width, offsets: &Link, bytes: &[u8]) -> Option<LinkParts> {
+        let bytes = bytes.get(..offsets.bytes)?;
+        let pointer = |offset| Some(width.pointer(bytes, offset)).filter(|pointer| *pointer != 0);
+        let kind = u16_at(bytes, offsets.kind);
+        let from = match kind {
+            CONSTANT => pointer(offsets.value).or(offsets.text.and_then(pointer)),
+            PV_LINK | DB_LINK | CA_LINK => pointer(offsets.pv),
+            JSON_LINK | INST_IO => pointer(offsets.value),
+            _ => None,
+        };
+        Some(LinkParts { kind, mask: u16_at(bytes, offsets.mask), from })
+    }
+
+    /// Whether it names no source.
+    pub(super) fn is_constant(self) -> bool {
+        self.kind == CONSTANT
+    }
 }
 
 /// Returns a link's text before the change, from the bytes of its name or text that a probe has read. Truncated text is
@@ -139,7 +163,7 @@ pub fn old_link(bytes: &[u8], (kind, mask): (u16, u16), dbf: Dbf) -> Value {
 
 /// Assembles a link's text from its name or text, as dbGetString does. `None` for hardware addresses, which cannot
 /// change while the IOC runs.
-fn link_text(mut text: Vec<u8>, kind: u16, mask: u16, dbf: Dbf) -> Option<Value> {
+pub(super) fn link_text(mut text: Vec<u8>, kind: u16, mask: u16, dbf: Dbf) -> Option<Value> {
     match kind {
         CONSTANT | JSON_LINK => {}
         INST_IO => text.insert(0, b'@'),
@@ -171,7 +195,7 @@ fn is_cp(link: &[u8]) -> bool {
 }
 
 /// A string up to its NUL, which must be there.
-fn string(memory: &Memory, from: u64) -> Option<Vec<u8>> {
+pub(super) fn string(memory: &Memory, from: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; MAX_LINK];
     let mut have = memory.read_some(from, &mut bytes);
     if have == 0 {

@@ -52,8 +52,14 @@ pub struct TypeLayout {
     pub form: Form,
     /// Size of a record, bytes, starting at its dbCommon.
     pub record_bytes: u32,
-    /// Its fields that may be links: type as the process numbers it, address of the description.
-    links: Box<[(u16, u64)]>,
+    /// Its fields that may be links, in the order of their offsets.
+    links: Box<[FieldAt]>,
+    /// Addresses of the descriptions of SDIS and TSEL, the input links that every record has.
+    pub(super) common_inputs: Option<(u64, u64)>,
+    /// DTYP, the index of its device support.
+    pub(super) device: Option<FieldAt>,
+    /// NELM, the most elements that its array can have.
+    pub(super) capacity: Option<FieldAt>,
     /// Addresses of the descriptions of ACKT and ACKS, if it has them.
     pub acknowledge: Option<(u64, u64)>,
     /// Offset of its enum strings and their number: bi and bo have 2, mbbi and mbbo 16.
@@ -151,6 +157,9 @@ impl Layout {
             form: *form,
             record_bytes: 0,
             links: Box::default(),
+            common_inputs: None,
+            device: None,
+            capacity: None,
             acknowledge: None,
             states: None,
             shown: Shown::default(),
@@ -246,10 +255,9 @@ impl TypeLayout {
         self.value.as_ref().is_some_and(|value| value.description == description)
     }
 
-    /// Descriptions of its input links.
-    pub(super) fn inputs(&self, numbering: Numbering) -> impl Iterator<Item = u64> + '_ {
-        let inputs = self.links.iter().filter(move |(dbf, _)| numbering.dbf(*dbf) == Some(Dbf::InLink));
-        inputs.map(|(_, description)| *description)
+    /// Its input links.
+    pub(super) fn inputs(&self, numbering: Numbering) -> impl Iterator<Item = &FieldAt> + '_ {
+        self.links.iter().filter(move |link| numbering.dbf(link.dbf) == Some(Dbf::InLink))
     }
 
     /// Location of its value.

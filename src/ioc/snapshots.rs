@@ -1,4 +1,4 @@
-//! Values and properties of many records at once, read from an IOC's memory.
+//! Values, properties and input links of many records at once, read from an IOC's memory.
 //!
 //! No lock is taken, so one reading may catch a record in the middle of its processing: a new value beside the alarm of
 //! the old one. Whoever reads compares two [`Sample`]s of a record. If they are equal and the record was not locked at a
@@ -9,6 +9,7 @@
 //! Promises: a few system calls for a whole batch of records, however many; at most [`MAX_BYTES`] behind a pointer; any
 //! memory content is possible, and none panics.
 
+mod links;
 mod properties;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use crate::ioc::layout::{Form, Layout, Place, TypeLayout};
 use crate::linux::memory::Memory;
 use crate::linux::width::{u16_at, u32_at, Width};
 
+pub use links::links;
 pub use properties::properties;
 
 /// Longest string in VAL: MAX_STRING_SIZE; types from elsewhere have longer ones.
@@ -37,6 +39,8 @@ pub enum What {
     Values,
     /// Description, units, limits.
     Properties,
+    /// Input links, device support, the most elements of an array.
+    Links,
 }
 
 /// What was read of a record in one go.
@@ -48,6 +52,8 @@ pub struct Sample {
     bytes: Box<[u8]>,
     /// What its value's pointer leads to; `None` if the value is not behind a pointer, or cannot be read.
     behind: Option<Box<[u8]>>,
+    /// Its input links, if those are wanted.
+    links: Box<[links::Input]>,
 }
 
 /// Value, alarm and time of a record.
@@ -94,11 +100,18 @@ pub fn sample(memory: &Memory, layout: &Layout, what: What, records: &[u64]) -> 
             // it may have become another record meanwhile
             let rdes = part(spans(rtype), &bytes, layout.rdes, width.bytes() as u16)?;
             let same = width.pointer(rdes, 0) == rtype.address;
-            same.then(|| Sample { rtype: rtype.address, bytes: bytes.into(), behind: None })
+            same.then(|| Sample {
+                rtype: rtype.address,
+                bytes: bytes.into(),
+                behind: None,
+                links: Box::default(),
+            })
         })
         .collect();
-    if what == What::Values {
-        read_behind(memory, layout, &spans_of, &mut samples);
+    match what {
+        What::Values => read_behind(memory, layout, &spans_of, &mut samples),
+        What::Properties => {}
+        What::Links => links::read_inputs(memory, layout, &spans_of, &mut samples),
     }
     samples
 }
@@ -159,6 +172,7 @@ fn spans(width: Width, layout: &Layout, rtype: &TypeLayout, what: What) -> Vec<S
             }
         }
         What::Properties => spans.extend(rtype.shown.properties().map(Span::from)),
+        What::Links => spans.extend(links::spans(width, layout, rtype)),
     }
     spans.sort_by_key(|span| span.at);
     let mut merged: Vec<Span> = Vec::new();

@@ -99,11 +99,20 @@ fn local(wall: i64) -> libc::tm {
 
 /// Nanoseconds since 1970 as ISO 8601 in local time, to the second.
 pub fn iso(wall: i64) -> String {
+    iso_with(wall, "")
+}
+
+/// The same, to the nanosecond.
+pub fn iso_nanoseconds(wall: i64) -> String {
+    iso_with(wall, &format!(".{:09}", wall.rem_euclid(1_000_000_000)))
+}
+
+fn iso_with(wall: i64, fraction: &str) -> String {
     let local = local(wall);
     let minutes = local.tm_gmtoff / 60;
     let sign = if minutes < 0 { '-' } else { '+' };
     format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{sign}{:02}:{:02}",
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{fraction}{sign}{:02}:{:02}",
         i64::from(local.tm_year) + 1900,
         local.tm_mon + 1,
         local.tm_mday,

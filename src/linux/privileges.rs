@@ -56,13 +56,36 @@ struct Word {
 /// # Errors
 /// The system refuses; some may have been dropped.
 pub fn limit(more: Option<Capability>) -> io::Result<()> {
+    let (header, words) = held()?;
+    let has_admin = words[0].permitted >> SYS_ADMIN & 1 == 1;
+    let needed = if has_admin { &NEEDED[..] } else { &LESS };
+    keep(header, words, &mut needed.iter().copied().chain(more))
+}
+
+/// Drops all capabilities that this thread has, except `more`.
+///
+/// # Errors
+/// The system refuses; some may have been dropped.
+pub fn drop_all(more: Option<Capability>) -> io::Result<()> {
+    let (header, words) = held()?;
+    keep(header, words, &mut more.into_iter())
+}
+
+/// The capabilities that this thread has.
+fn held() -> io::Result<(Header, [Word; 2])> {
     let mut header = Header { version: VERSION, pid: 0 };
     let mut words = [Word::default(); 2];
     // SAFETY: version 3 reads the header and writes two words, which live until the call returns.
     done(unsafe { libc::syscall(libc::SYS_capget, &raw mut header, words.as_mut_ptr()) })?;
-    let has_admin = words[0].permitted >> SYS_ADMIN & 1 == 1;
-    let needed = if has_admin { &NEEDED[..] } else { &LESS };
-    let kept = needed.iter().copied().chain(more).fold(0u64, |kept, capability| kept | 1 << capability);
+    Ok((header, words))
+}
+
+fn keep(
+    mut header: Header,
+    mut words: [Word; 2],
+    kept: &mut dyn Iterator<Item = Capability>,
+) -> io::Result<()> {
+    let kept = kept.fold(0u64, |kept, capability| kept | 1 << capability);
     // first, while CAP_SETPCAP is still held; without it nothing could raise capabilities from the bounding set anyway
     for capability in 0..64 {
         if kept >> capability & 1 == 0 {

@@ -53,7 +53,18 @@ struct Row<'a> {
 
 /// Calls `each` for the IPv4 TCP sockets in a process's network namespace, including IPv6 sockets that also serve IPv4.
 fn rows(pid: u32, each: &mut dyn FnMut(Row)) {
-    for table in ["net/tcp", "net/tcp6"] {
+    rows_of(pid, ["net/tcp", "net/tcp6"], each);
+}
+
+/// The UDP sockets in a process's network namespace that may send IPv4: address, where 0 means any, and inode.
+pub fn datagram_sockets(pid: u32) -> Vec<(Address, u64)> {
+    let mut sockets = Vec::new();
+    rows_of(pid, ["net/udp", "net/udp6"], &mut |row| sockets.push((row.local, row.inode)));
+    sockets
+}
+
+fn rows_of(pid: u32, tables: [&str; 2], each: &mut dyn FnMut(Row)) {
+    for table in tables {
         // a kernel without IPv6 has no second table
         let table = process::text(process::directory(pid).join(table)).unwrap_or_default();
         for line in table.lines().skip(1) {
@@ -107,7 +118,7 @@ pub fn look(pid: u32, asked: &HashSet<(Address, Address)>) -> Sockets {
 }
 
 /// The IPv4 addresses of a process's network namespace, from its routing table.
-fn local(pid: u32) -> Vec<LocalAddress> {
+pub fn local(pid: u32) -> Vec<LocalAddress> {
     let table = process::text(process::directory(pid).join("net/fib_trie")).unwrap_or_default();
     local_in(&table)
 }

@@ -289,7 +289,7 @@ fn open_in(namespace: Namespace, pid: u32, blocks: usize) -> Receiver<Opened> {
 }
 
 /// Moves this thread into the network namespace of a process, if that is still the expected one.
-fn enter(namespace: Namespace, pid: u32) -> Result<(), NamespaceError> {
+pub(super) fn enter(namespace: Namespace, pid: u32) -> Result<(), NamespaceError> {
     let path = process::directory(pid).join("ns/net");
     let file = File::open(&path).map_err(|error| match error.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH) => NamespaceError::Gone,

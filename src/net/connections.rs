@@ -14,7 +14,7 @@ use iocrec_log::event::Address;
 use crate::net::packet::Segment;
 use crate::net::protocol::{Bytes, Ends, Protocol, Side, Start};
 use crate::net::served::Served;
-use crate::net::stream::{Arrival, Piece, Stream};
+use crate::net::stream::{Arrival, Gap, Piece, Stream};
 use crate::net::Namespace;
 
 const SECOND: u64 = 1_000_000_000;
@@ -38,6 +38,9 @@ pub struct Limits {
     /// Time to wait for missing bytes, nanoseconds. Longer than a sender waits before it sends again (200 ms on Linux,
     /// doubled at each failure).
     pub wait: u64,
+    /// Whether a socket filter leaves out bytes from servers that do not matter. Then missing bytes from a server are no
+    /// loss that is counted here: what passed the filter and was lost, the kernel counts.
+    pub filtered: bool,
 }
 
 /// The connections of a protocol. See the module.
@@ -445,6 +448,7 @@ impl<S> Connection<S> {
         if let Some(sequence) = segment.acknowledged {
             self.deliver(side.peer(), shared, |stream, pieces| stream.acknowledged(sequence, pieces));
         }
+        let unneeded = shared.protocol.unneeded(&self.state, side);
         let arrival = Arrival {
             time,
             sequence: segment.sequence.wrapping_add(segment.syn.into()),
@@ -452,6 +456,10 @@ impl<S> Connection<S> {
             length: segment.length,
             elided: segment.elided,
             fin: segment.fin,
+            place: segment.place,
+            // what a client sends matters too much: what the ring lost is not passed over in silence
+            follows: segment.place.is_some() && side == Side::Server,
+            unneeded,
         };
         if segment.length > 0 || segment.fin {
             let others = shared.buffered.saturating_sub(self.stream(side).buffered());
@@ -474,7 +482,8 @@ impl<S> Connection<S> {
         shared: &mut Shared<P>,
         act: impl FnOnce(&mut Stream, &mut dyn FnMut(u64, Piece)),
     ) {
-        let Shared { protocol, buffered, out, .. } = shared;
+        let Shared { limits, protocol, buffered, out, .. } = shared;
+        let filtered = limits.filtered && side == Side::Server;
         let stream = match side {
             Side::Client => &mut self.from_client,
             Side::Server => &mut self.from_server,
@@ -485,8 +494,11 @@ impl<S> Connection<S> {
         act(stream, &mut |time, piece| {
             latest = time;
             match piece {
-                Piece::Bytes { bytes, starts, ends } => {
-                    protocol.on_bytes(state, side, time, Bytes { bytes, starts, ends }, out);
+                Piece::Bytes { bytes, starts, ends, place } => {
+                    protocol.on_bytes(state, side, time, Bytes { bytes, starts, ends, place }, out);
+                }
+                Piece::Gap { length, cause: Gap::Lost } if filtered => {
+                    protocol.on_gap(state, side, time, length, Gap::Unseen, out);
                 }
                 Piece::Gap { length, cause } => protocol.on_gap(state, side, time, length, cause, out),
                 Piece::End => {}

@@ -2,15 +2,18 @@
 //! connection back into order. Knows no protocol above TCP.
 
 pub mod capture;
+pub mod capture_file;
 pub mod captures;
 pub mod connections;
 pub mod filter;
+pub mod flows;
 pub mod packet;
 pub mod program;
 pub mod protocol;
 pub mod served;
 pub mod service;
 pub mod stream;
+pub mod udp;
 
 /// A network namespace, by the inode number of `/proc/PID/ns/net`; 0 on kernels without network namespaces.
 pub type Namespace = u64;

@@ -34,6 +34,9 @@ pub struct Segment<'a> {
     /// Whether every byte of the headers was captured and none of the payload: the socket filter left it out
     /// ([`crate::net::filter`]).
     pub elided: bool,
+    /// What the socket filter knows of its place in the stream: the number of its bytes before the first header, and
+    /// that every byte that matters between the last packet of this direction and this one has passed.
+    pub place: Option<u32>,
 }
 
 impl<'a> Segment<'a> {
@@ -75,6 +78,7 @@ impl<'a> Segment<'a> {
             payload,
             length,
             elided: payload.is_empty() && length > 0,
+            place: None,
         })
     }
 }

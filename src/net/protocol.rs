@@ -65,6 +65,8 @@ pub struct Bytes<'a> {
     pub starts: bool,
     /// Whether they end their segment.
     pub ends: bool,
+    /// Number of bytes from the first of these to the first header, if the socket filter knows it.
+    pub place: Option<u32>,
 }
 
 /// A protocol. It holds the state that all its connections share; `Connection` is that of one.
@@ -105,6 +107,11 @@ pub trait Protocol {
         cause: Gap,
         out: &mut Self::Output,
     );
+
+    /// Number of a side's next bytes that it does not need: if they are missing, nothing is lost.
+    fn unneeded(&self, _connection: &Self::Connection, _side: Side) -> u64 {
+        0
+    }
 
     /// Everything that one segment or timeout made available has been delivered, the last at `time`; 0 if nothing was.
     fn on_delivered(

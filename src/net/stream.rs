@@ -23,6 +23,8 @@ pub enum Piece<'a> {
         starts: bool,
         /// Whether they end it.
         ends: bool,
+        /// Number of bytes before the first header, if the socket filter knows it: some may lie behind these.
+        place: Option<u32>,
     },
     /// Bytes are missing.
     Gap {
@@ -40,8 +42,10 @@ pub enum Piece<'a> {
 pub enum Gap {
     /// They were not captured.
     Lost,
-    /// The socket filter left out a segment's payload, by its protocol's rule.
+    /// The socket filter left out bytes that do not matter, by its protocol's rule.
     Elided,
+    /// The socket filter left them out, or they were not captured: which of the two is not known.
+    Unseen,
 }
 
 /// A segment's part of the stream.
@@ -59,6 +63,12 @@ pub struct Arrival<'a> {
     pub elided: bool,
     /// Whether it ends the stream.
     pub fin: bool,
+    /// Number of its bytes before the first header, if the socket filter knows it.
+    pub place: Option<u32>,
+    /// Whether everything that is missing before it is known not to matter.
+    pub follows: bool,
+    /// Number of the stream's next bytes that nobody needs: if they are missing, nothing is lost.
+    pub unneeded: u64,
 }
 
 /// Receives the pieces, each with its time.
@@ -73,6 +83,8 @@ struct Waiting {
     length: u32,
     elided: bool,
     fin: bool,
+    place: Option<u32>,
+    follows: bool,
 }
 
 /// One direction of a connection. See the module.
@@ -131,6 +143,10 @@ impl Stream {
         }
         let next = *self.next.get_or_insert(arrival.sequence);
         let ahead = arrival.sequence.wrapping_sub(next) as i32;
+        if self.waiting.is_empty() && ahead > 0 && (arrival.follows || ahead as u64 <= arrival.unneeded) {
+            self.pass_over(arrival.sequence, arrival.time, arrival.cause(), out);
+            return self.hand_on(arrival, out);
+        }
         if !(-MAX_DISTANCE..=MAX_DISTANCE).contains(&ahead) {
             return self.far(arrival, out);
         }
@@ -171,6 +187,17 @@ impl Stream {
         }
     }
 
+    /// Passes over missing bytes before `sequence` that do not matter.
+    fn pass_over(&mut self, sequence: u32, time: u64, cause: Gap, out: &mut Pieces) {
+        let length = self.ahead(sequence);
+        if length > 0 {
+            self.clock = self.clock.max(time);
+            self.next = Some(sequence);
+            self.far = None;
+            out(self.clock, Piece::Gap { length: length.unsigned_abs(), cause });
+        }
+    }
+
     /// Takes a segment from far away. One may be a stray; a second one that follows it means that we missed a great
     /// deal.
     fn far(&mut self, arrival: Arrival, out: &mut Pieces) {
@@ -208,6 +235,8 @@ impl Stream {
                     length: arrival.length,
                     elided: arrival.elided,
                     fin: arrival.fin,
+                    place: arrival.place,
+                    follows: arrival.follows,
                 },
             );
         }
@@ -215,8 +244,11 @@ impl Stream {
 
     /// Passes on the segments that need not wait any longer.
     fn catch_up(&mut self, out: &mut Pieces) {
-        while !self.over && self.waiting.front().is_some_and(|first| self.ahead(first.sequence) <= 0) {
+        while !self.over
+            && self.waiting.front().is_some_and(|first| first.follows || self.ahead(first.sequence) <= 0)
+        {
             if let Some(first) = self.take_first() {
+                self.pass_over(first.sequence, first.time, first.arrival().cause(), out);
                 self.hand_on(first.arrival(), out);
             }
         }
@@ -255,12 +287,13 @@ impl Stream {
         self.clock = self.clock.max(arrival.time);
         self.next = Some(arrival.sequence.wrapping_add(arrival.length));
         if new > 0 && arrival.elided {
-            out(self.clock, Piece::Gap { length: new, cause: Gap::Elided });
+            out(self.clock, Piece::Gap { length: new, cause: arrival.cause() });
         } else if new > 0 {
             let bytes = arrival.bytes.get(known as usize..).unwrap_or_default();
             let missing = new - bytes.len().min(new as usize) as u32;
             if !bytes.is_empty() {
-                out(self.clock, Piece::Bytes { bytes, starts: known == 0, ends: missing == 0 });
+                let place = arrival.place.and_then(|place| place.checked_sub(known));
+                out(self.clock, Piece::Bytes { bytes, starts: known == 0, ends: missing == 0, place });
             }
             if missing > 0 {
                 out(self.clock, Piece::Gap { length: missing, cause: Gap::Lost });
@@ -269,6 +302,17 @@ impl Stream {
         if arrival.fin {
             self.over = true;
             out(self.clock, Piece::End);
+        }
+    }
+}
+
+impl Arrival<'_> {
+    /// Why bytes before or in it are missing that do not matter.
+    fn cause(&self) -> Gap {
+        if self.follows {
+            Gap::Unseen
+        } else {
+            Gap::Elided
         }
     }
 }
@@ -282,6 +326,9 @@ impl Waiting {
             length: self.length,
             elided: self.elided,
             fin: self.fin,
+            place: self.place,
+            follows: self.follows,
+            unneeded: 0,
         }
     }
 }

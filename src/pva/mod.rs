@@ -16,9 +16,11 @@ mod decoder;
 mod filter;
 mod framer;
 mod losses;
+mod mark;
 pub(crate) mod message;
 mod session;
 mod types;
 
 pub use circuit::SERVICE;
 pub use decoder::{Decoder, Limits};
+pub use mark::begins_circuit;

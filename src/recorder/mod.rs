@@ -6,6 +6,7 @@
 //!
 //! The `registry` holds the traced processes, `circuits` the Channel Access circuits.
 
+pub mod capture_clock;
 pub mod chain_sampling;
 mod circuits;
 mod context;
@@ -17,10 +18,12 @@ pub mod holding;
 pub mod host;
 pub mod options;
 mod processes;
+pub mod reading;
 mod registry;
 pub mod report;
 mod run;
 pub mod selection;
+mod senders;
 pub mod shortfall;
 pub mod sink;
 mod sources;
@@ -48,6 +51,7 @@ use crate::recorder::processes::Processes;
 use crate::recorder::run::Loop;
 use crate::recorder::sink::Sink;
 use crate::recorder::sources::channel_access::ChannelAccess;
+use crate::recorder::sources::datagrams::Datagrams;
 use crate::recorder::sources::hits::Hits;
 use crate::recorder::sources::readings::Readings;
 use crate::recorder::sources::sampling::Sampling;
@@ -103,10 +107,14 @@ impl Recorder {
         let (maps, transport) = kernel.map(|Kernel { maps, transport, .. }| (maps, transport)).unzip();
         let run = Run { new_records: leaves_out.any().then(Vec::new), ..Run::default() };
         let snapshots = options.snapshots;
+        let datagrams = options.net.then(|| Datagrams::new(&options.interfaces));
         let mut recorder = Loop::new(options, machine, maps, run);
         // in the order in which the loop asks them: see the module
         recorder.add(Sampling(sampler));
         recorder.add(ChannelAccess::new(captures));
+        if let Some(datagrams) = datagrams {
+            recorder.add(datagrams);
+        }
         if let (Some(transport), Some(attacher)) = (transport, attacher) {
             recorder.add(Hits::new(transport, attacher));
         }

@@ -25,6 +25,8 @@ pub struct Options {
     pub no_command_lines: bool,
     /// Whether to record puts.
     pub puts: bool,
+    /// Whether to record searches, beacons, and other Channel Access traffic beside puts.
+    pub net: bool,
     /// Whether to record processing.
     pub process: bool,
     /// Whether to record snapshots, and the cap of the log, of which they may take a part.

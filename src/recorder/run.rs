@@ -75,6 +75,12 @@ impl Loop {
         }
     }
 
+    /// Takes packets from a file: nothing of this machine is recorded.
+    pub fn of_file(mut self) -> Loop {
+        self.circuits = Circuits::of_file();
+        self
+    }
+
     /// Adds a source after the others.
     pub fn add(&mut self, source: impl Source + 'static) {
         self.sources.push(Box::new(source));
@@ -168,7 +174,8 @@ impl Loop {
         loop {
             let more = self.round(sink, &mut messages);
             let now = self.now();
-            if (self.machine.is_told_to_end)() || end.is_some_and(|end| now >= end) {
+            let is_over = self.sources.iter().any(|source| source.is_over());
+            if is_over || (self.machine.is_told_to_end)() || end.is_some_and(|end| now >= end) {
                 break;
             }
             if now - surveyed >= SURVEY {

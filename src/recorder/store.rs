@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use iocrec_log::event::{Class, Event, Fact, Loss, LossSource};
 use iocrec_log::storage::Storage;
@@ -18,6 +18,7 @@ use iocrec_log::writer::{MarkError, Status, Writer};
 
 use crate::control::Request;
 use crate::linux::clock;
+use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::heartbeat::Heartbeat;
 use crate::recorder::report::Report;
 use crate::recorder::sink::Sink;
@@ -32,6 +33,10 @@ const UNDER_WAY: usize = 2;
 const BATCH: usize = 1024;
 /// Interval at which the writer checks its clocks when no order comes.
 const TICK: Duration = Duration::from_millis(50);
+
+/// Least time between two looks at the clock of a file that is read: its seconds pass in milliseconds, and each look
+/// may end a block and sync it.
+const TICK_OF_FILE: Duration = Duration::from_millis(200);
 
 /// An order to the writer's thread.
 enum Order {
@@ -50,8 +55,28 @@ enum Order {
     End,
 }
 
+/// The time of the events of a log.
+#[derive(Clone)]
+pub enum Pace {
+    /// This machine's. Events come when they happen, so there is no time to wait for the disk.
+    Live,
+    /// That of a capture file, which can wait.
+    OfFile(CaptureClock),
+}
+
+impl Pace {
+    /// The monotonic time of the log, nanoseconds.
+    fn now(&self) -> u64 {
+        match self {
+            Pace::Live => clock::monotonic(),
+            Pace::OfFile(clock) => clock.now(),
+        }
+    }
+}
+
 /// The recorder's end.
 pub struct Store {
+    pace: Pace,
     waiting: Vec<Event>,
     sender: SyncSender<Order>,
     notices: Receiver<String>,
@@ -104,6 +129,7 @@ impl std::error::Error for WriterFailed {}
 /// Answers requests to a [`Store`], from another thread.
 #[derive(Clone)]
 pub struct Answerer {
+    pace: Pace,
     orders: SyncSender<Order>,
     report: Arc<Mutex<Report>>,
     heartbeat: Heartbeat,
@@ -124,7 +150,7 @@ impl Answerer {
             }
             Request::Mark(text) => {
                 let (outcome, done) = sync_channel(1);
-                let mark = Order::Mark { time: clock::monotonic(), text, outcome };
+                let mark = Order::Mark { time: self.pace.now(), text, outcome };
                 // the mark waits behind what the disk has not taken yet, and so does its client
                 self.orders.send(mark).map_err(|_| AnswerError::Ending)?;
                 let stored = done.recv().map_err(|_| AnswerError::Ended)?;
@@ -136,6 +162,7 @@ impl Answerer {
 
 /// The state of the writer's thread.
 struct WriterThread<S: Storage> {
+    pace: Pace,
     writer: Writer<S>,
     triggers: Triggers,
     report: Arc<Mutex<Report>>,
@@ -144,6 +171,7 @@ struct WriterThread<S: Storage> {
 
 impl<S: Storage> WriterThread<S> {
     fn run(mut self, orders: &Receiver<Order>) -> Status {
+        let mut ticked: Option<Instant> = None;
         loop {
             match orders.recv_timeout(TICK) {
                 Ok(Order::Events(batch)) => self.store(batch),
@@ -154,13 +182,15 @@ impl<S: Storage> WriterThread<S> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Order::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
-            let now = clock::monotonic();
-            self.writer.tick(now);
-            self.update_report(now);
+            let is_early = ticked.is_some_and(|ticked| ticked.elapsed() < TICK_OF_FILE);
+            if matches!(self.pace, Pace::Live) || !is_early {
+                ticked = Some(Instant::now());
+                self.writer.tick(self.pace.now());
+            }
+            self.update_report(clock::monotonic());
         }
-        let now = clock::monotonic();
-        self.writer.close(now);
-        self.update_report(now);
+        self.writer.close(self.pace.now());
+        self.update_report(clock::monotonic());
         self.writer.status().clone()
     }
 
@@ -201,14 +231,22 @@ impl Store {
         writer: Writer<S>,
         triggers: Triggers,
         report: Report,
+        pace: Pace,
     ) -> std::io::Result<Store> {
         let (sender, orders) = sync_channel(UNDER_WAY);
         // notices are few, rate-limited by the writer; one too many is dropped rather than waited for
         let (notice, notices) = sync_channel(16);
         let report = Arc::new(Mutex::new(report));
-        let thread = WriterThread { writer, triggers, report: report.clone(), notice: notice.clone() };
+        let thread = WriterThread {
+            pace: pace.clone(),
+            writer,
+            triggers,
+            report: report.clone(),
+            notice: notice.clone(),
+        };
         let writer = thread::Builder::new().name("log".into()).spawn(move || thread.run(&orders))?;
         Ok(Store {
+            pace,
             waiting: Vec::new(),
             sender,
             notices,
@@ -224,6 +262,7 @@ impl Store {
     /// An answerer of requests to this store.
     pub fn answerer(&self) -> Answerer {
         Answerer {
+            pace: self.pace.clone(),
             orders: self.sender.clone(),
             report: self.report.clone(),
             heartbeat: self.heartbeat.clone(),
@@ -240,7 +279,7 @@ impl Store {
     /// # Errors
     /// The thread failed.
     pub fn close(mut self) -> Result<(Status, Vec<String>), WriterFailed> {
-        self.note_dropped(clock::monotonic());
+        self.note_dropped(self.pace.now());
         // if the thread has ended already, the join reports it
         let _ = self.sender.send(Order::Events(std::mem::take(&mut self.waiting)));
         let _ = self.sender.send(Order::End);
@@ -253,7 +292,13 @@ impl Store {
         if self.waiting.is_empty() {
             return;
         }
-        let sent = self.sender.try_send(Order::Events(std::mem::take(&mut self.waiting)));
+        let order = Order::Events(std::mem::take(&mut self.waiting));
+        if matches!(self.pace, Pace::OfFile(_)) {
+            // if the thread has ended, closing reports it
+            let _ = self.sender.send(order);
+            return;
+        }
+        let sent = self.sender.try_send(order);
         if let Err(
             TrySendError::Full(Order::Events(batch)) | TrySendError::Disconnected(Order::Events(batch)),
         ) = sent
@@ -293,7 +338,7 @@ impl Sink for Store {
     }
 
     fn tick(&mut self, now: u64) {
-        self.heartbeat.beat(now);
+        self.heartbeat.beat(if matches!(self.pace, Pace::Live) { now } else { clock::monotonic() });
         if self.waiting.len() < MAX_WAITING {
             self.note_dropped(now);
         }
@@ -373,9 +418,13 @@ mod tests {
         let barrier = Arc::new(Barrier::new(2));
         let slow = Slow(Directory::open(dir.path()).unwrap(), barrier.clone(), false);
         let options = Options { flush: Duration::from_millis(1), ..Options::default() };
-        let mut store =
-            Store::start(Writer::open(slow, options, 1).unwrap(), Triggers::default(), Report::default())
-                .unwrap();
+        let mut store = Store::start(
+            Writer::open(slow, options, 1).unwrap(),
+            Triggers::default(),
+            Report::default(),
+            Pace::Live,
+        )
+        .unwrap();
         let hit = |time| Event {
             time,
             fact: Fact::CaAnswer(iocrec_log::event::CaAnswer {

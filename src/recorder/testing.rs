@@ -163,6 +163,7 @@ pub fn options() -> Options {
         selection: Selection::default(),
         no_command_lines: false,
         puts: true,
+        net: true,
         process: true,
         snapshots: None,
         duration: None,
@@ -238,6 +239,8 @@ pub const SEVR: usize = 412;
 pub const TIME: usize = 512;
 pub const VAL: usize = 688;
 pub const EGU: usize = 700;
+/// A link: its kind lies 8 bytes in it, and the pointer to its name 48.
+pub const INPUT: usize = 900;
 const RDES: u16 = 568;
 const VALUE: u16 = VAL as u16;
 const SCAN: usize = 132;
@@ -274,6 +277,9 @@ impl TestIoc {
             ("EGU", 0, 700, 16),
             ("HIGH", 10, 720, 8),
             ("HSV", 12, 728, 2),
+            ("SDIS", 14, 740, 80),
+            ("TSEL", 14, 820, 80),
+            ("INPA", 14, INPUT as u16, 80),
         ];
         let calc = image.record_type(first, "calc", &with(&of_calc));
         let states = [("VAL", 11, VALUE, 2), ("ZNAM", 0, 700, 26), ("ONAM", 0, 726, 26)];

@@ -8,10 +8,10 @@ use iocrec_testing::chance::{fuzz, mutate, Random};
 use std::collections::HashSet;
 
 /// A packet and when it came.
-type Packet = (u64, Vec<u8>);
+pub type Packet = (u64, Vec<u8>);
 
 /// What libca and a server say to each other: who it is, channels, puts of every size, answers, updates, the end.
-fn circuit(port: u16) -> Vec<Packet> {
+pub fn circuit(port: u16) -> Vec<Packet> {
     let mut packets = Vec::new();
     let (client, mut time) = (Address { port, ..CLIENT }, 1000 * MS);
     let mut seq = [1000_u32, 5000];

@@ -1,11 +1,13 @@
 //! Channel Access from packets to facts: hand-made and random bytes, the socket filter, and real packets on loopback.
 
+mod files;
 mod messages;
 #[path = "../rig/not_run.rs"]
 mod not_run;
 mod wire;
 
 mod capture;
+mod capture_files;
 mod connections;
 mod filter;
 mod fuzz;

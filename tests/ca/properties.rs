@@ -303,7 +303,7 @@ proptest! {
     fn any_streams_are_survived(
         packets in vec((0u8..8, prop_oneof![Just(0u32), 0u32..3000, any::<u32>()], any::<bool>(), 0u8..64, prop_oneof![request(), answer(), payload(2000)], any::<u16>(), 0u64..3000), 0..80),
     ) {
-        let mut w = Wire::with(Limits { circuits: 3, channels: 4, all_channels: 6, buffered: 5000, all_buffered: 9000, payload: 64, wait: 1000 * MS });
+        let mut w = Wire::with(Limits { circuits: 3, channels: 4, all_channels: 6, buffered: 5000, all_buffered: 9000, payload: 64, wait: 1000 * MS, filtered: false });
         for (port, seq, ack, flags, bytes, cut, wait) in packets {
             let (a, b) = (Address { port: 1000 + u16::from(port >> 1), ..CLIENT }, SERVER);
             let (from, to) = if port & 1 == 0 { (a, b) } else { (b, a) };

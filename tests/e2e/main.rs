@@ -15,6 +15,7 @@ mod errors;
 mod flood;
 mod harmless;
 mod hostile;
+mod inputs;
 mod life;
 mod linkage;
 mod live;

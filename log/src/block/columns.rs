@@ -2,12 +2,15 @@
 //!
 //! The contents of a column are similar, so they compress better than whole events; a correct
 //! [prediction](super::predict) costs nothing or a zero.
+//!
+//! What reads is `#[inline]`, here and in what it calls, so that it is compiled with the program that reads, which is
+//! optimised for speed: twice as fast. The recorder, which is optimised for size, does not read.
 
 use super::batch::Batch;
 use super::layout::*;
 use super::predict::{Coded, Hit, Order, Pasts, Step, WHOLE};
 use super::template::{append, take_postcard, Number, Rest, Template};
-use super::{varint, LeftOut, Unpacked, Wanted};
+use super::{varint, LeftOut, Shapes, Unpacked, Wanted};
 use crate::event::{Event, Fact};
 use crate::format::BlockHeader;
 
@@ -151,6 +154,7 @@ enum Does {
 struct Left<'a>([&'a [u8]; COLUMNS]);
 
 impl<'a> Left<'a> {
+    #[inline]
     fn of(mut body: &'a [u8]) -> Option<Self> {
         let mut lengths = [0; COLUMNS];
         for length in &mut lengths {
@@ -163,18 +167,22 @@ impl<'a> Left<'a> {
         body.is_empty().then_some(Left(columns))
     }
 
+    #[inline]
     fn column(&mut self, column: usize) -> &mut &'a [u8] {
         &mut self.0[column]
     }
 
+    #[inline]
     fn number(&mut self, column: usize) -> Option<u64> {
         varint::take(self.column(column))
     }
 
+    #[inline]
     fn byte(&mut self, column: usize) -> Option<u8> {
         self.column(column).split_off_first().copied()
     }
 
+    #[inline]
     fn is_empty(&self) -> bool {
         self.0.iter().all(|column| column.is_empty())
     }
@@ -183,6 +191,7 @@ impl<'a> Left<'a> {
 impl Reader {
     /// The events of an unpacked body; `None` if it holds anything that a writer would not have written. With `wanted`,
     /// leaves out hits that it does not want, and counts them.
+    #[inline]
     pub fn read(&mut self, header: &BlockHeader, body: &[u8], wanted: Option<&Wanted>) -> Option<Unpacked> {
         let mut left = Left::of(body)?;
         self.define(&mut left)?;
@@ -215,6 +224,27 @@ impl Reader {
         }
         let counts = (0..).zip(left_out).filter(|(_, count)| *count > 0).collect();
         left.is_empty().then_some(Unpacked { events, left_out: LeftOut { counts, span } })
+    }
+
+    /// The shapes of an unpacked body's hits, in order; `None` if it holds anything in these columns that a writer would
+    /// not have written. Looks at no other column.
+    #[inline]
+    pub fn shapes(&mut self, header: &BlockHeader, body: &[u8]) -> Option<Shapes> {
+        let mut left = Left::of(body)?;
+        self.define(&mut left)?;
+        let shape = |&(template, record): &(u32, u32)| {
+            self.templates.get(template as usize).map(|template| template.shape(record))
+        };
+        let shapes = self.shapes.iter().map(shape).collect::<Option<_>>()?;
+        // Each event has a byte in the column of low bytes.
+        let most = (header.count as usize).min(left.column(LOW_TIMES).len());
+        let mut order = Vec::with_capacity(most);
+        for _ in 0..header.count {
+            let shape = self.order.shape(Step::of(left.number(SHAPES)?)?)?;
+            self.order.came(shape);
+            order.extend(shape.checked_sub(1)); // others are whole facts
+        }
+        left.column(SHAPES).is_empty().then_some(Shapes { shapes, order })
     }
 
     /// The next hit of a shape, if it is wanted.
@@ -252,6 +282,7 @@ impl Reader {
     }
 
     /// Decides how the events of each shape are read.
+    #[inline]
     fn plan(&mut self, wanted: Option<&Wanted>) -> Option<()> {
         self.plans.clear();
         // Templates whose numbers a wanted shape takes over when it first comes.
@@ -275,6 +306,7 @@ impl Reader {
         Some(())
     }
 
+    #[inline]
     fn define(&mut self, left: &mut Left) -> Option<()> {
         self.templates.clear();
         let mut sp = 0;
@@ -299,6 +331,7 @@ impl Reader {
         Some(())
     }
 
+    #[inline]
     fn numbers(past: &mut Pasts, hit: Hit, numbers: [Number; 2], left: &mut Left) -> Option<[u64; 2]> {
         let mut values = [0, 0];
         for (number, value) in numbers.into_iter().zip(&mut values) {
@@ -331,6 +364,7 @@ impl Reader {
         Some(())
     }
 
+    #[inline]
     fn difference(how: u8, left: &mut Left) -> Option<u64> {
         let (length, zeros) = (how / 8 + 1, how % 8);
         if length > 8 || zeros >= length {

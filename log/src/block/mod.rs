@@ -193,6 +193,15 @@ fn compress(
 /// Whether hits of a shape are wanted.
 pub type Wanted = dyn Fn(&Shape) -> bool + Send + Sync;
 
+/// The shapes of a block's hits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shapes {
+    /// Each shape once.
+    pub shapes: Vec<Shape>,
+    /// For each hit, in their order in the block, the index of its shape.
+    pub order: Vec<u32>,
+}
+
 /// What was in a block.
 #[derive(Debug)]
 pub(crate) struct Unpacked {
@@ -230,17 +239,32 @@ impl Unpacker {
     /// The events of a block whose header is [plausible](BlockHeader::plausible) and whose body's
     /// checksum is right. `None` if it holds anything that a writer would not have written. With `wanted`, hits that are
     /// not wanted are left out; old bodies are read whole.
+    #[inline]
     pub fn unpack(&mut self, header: &BlockHeader, body: &[u8], wanted: Option<&Wanted>) -> Option<Unpacked> {
-        self.raw.resize(header.raw as usize, 0);
-        let length = self.zstd.decompress_to_buffer(body, self.raw.as_mut_slice()).ok()?;
-        if length != self.raw.len() {
-            return None;
-        }
+        self.unpack_body(header, body)?;
         match header.encoding {
             ENCODING_TIMES_FACTS => {
                 Some(Unpacked { events: rows::read(header, &self.raw)?, left_out: LeftOut::default() })
             }
             _ => self.columns.read(header, &self.raw, wanted),
         }
+    }
+
+    /// Whether the hits in blocks of this encoding have shapes.
+    pub fn has_shapes(encoding: u16) -> bool {
+        encoding == ENCODING_COLUMNS
+    }
+
+    /// The shapes of its hits, if [they have any](Unpacker::has_shapes).
+    #[inline]
+    pub fn shapes(&mut self, header: &BlockHeader, body: &[u8]) -> Option<Shapes> {
+        self.unpack_body(header, body)?;
+        self.columns.shapes(header, &self.raw)
+    }
+
+    fn unpack_body(&mut self, header: &BlockHeader, body: &[u8]) -> Option<()> {
+        self.raw.resize(header.raw as usize, 0);
+        let length = self.zstd.decompress_to_buffer(body, self.raw.as_mut_slice()).ok()?;
+        (length == self.raw.len()).then_some(())
     }
 }

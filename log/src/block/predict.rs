@@ -56,6 +56,7 @@ impl Step {
         }
     }
 
+    #[inline]
     pub fn of(code: u64) -> Option<Step> {
         Some(match code {
             0 => Step::Next(0),
@@ -70,6 +71,7 @@ impl Step {
 
 impl Order {
     /// Forgets everything but one shape: [`WHOLE`], which has an owner of its own.
+    #[inline]
     pub fn begin(&mut self) {
         self.shapes.clear();
         self.owners.clear();
@@ -81,6 +83,7 @@ impl Order {
     }
 
     /// Assigns the next number to a shape of this owner.
+    #[inline]
     pub fn add(&mut self, owner: Owner) {
         let new = self.last.len() as u32;
         let owner = *self.owners.entry(owner).or_insert(new);
@@ -90,6 +93,7 @@ impl Order {
         self.shapes.push(Shape { owner, next: NONE, seen: false });
     }
 
+    #[inline]
     fn predicted(&self, rank: usize) -> Option<u32> {
         let owner = *self.recent.get(rank)?;
         let last = *self.last.get(owner as usize)?;
@@ -112,6 +116,7 @@ impl Order {
     }
 
     /// The next shape; `None` if there is no such shape.
+    #[inline]
     pub fn shape(&self, step: Step) -> Option<u32> {
         let shape = match step {
             Step::Next(rank) => self.predicted(rank)?,
@@ -122,6 +127,7 @@ impl Order {
     }
 
     /// Notes that `shape` came. Returns whether it came for the first time.
+    #[inline]
     pub fn came(&mut self, shape: u32) -> bool {
         let Some(this) = self.shapes.get_mut(shape as usize) else { return false };
         let first = !std::mem::replace(&mut this.seen, true);
@@ -135,12 +141,15 @@ impl Order {
                 before.next = shape;
             }
         }
-        let place = self.recent.iter().position(|recent| *recent == owner).unwrap_or(FOLLOWED - 1);
-        if let Some(upto) = self.recent.get_mut(..=place) {
-            upto.rotate_right(1);
-        }
-        if let Some(first) = self.recent.first_mut() {
-            *first = owner;
+        let [latest, ..] = self.recent;
+        if latest != owner {
+            let place = self.recent.iter().position(|recent| *recent == owner).unwrap_or(FOLLOWED - 1);
+            if let Some(upto) = self.recent.get_mut(..=place) {
+                upto.rotate_right(1);
+            }
+            if let Some(first) = self.recent.first_mut() {
+                *first = owner;
+            }
         }
         first
     }
@@ -172,6 +181,7 @@ pub(super) enum Coded {
 }
 
 impl Past {
+    #[inline]
     fn onward(self, number: Number) -> Option<u64> {
         if !number.is_double() {
             return Some(self.last.wrapping_add(self.last.wrapping_sub(self.older)));
@@ -196,6 +206,7 @@ impl Past {
     }
 
     /// The value with this encoding; `None` if no value has it.
+    #[inline]
     pub fn value(self, number: Number, coded: Coded) -> Option<u64> {
         Some(match coded {
             Coded::Last => self.last,
@@ -205,6 +216,7 @@ impl Past {
         })
     }
 
+    #[inline]
     fn add(&mut self, value: u64) {
         *self = Past { last: value, older: self.last };
     }
@@ -229,6 +241,7 @@ pub(super) struct Pasts {
 
 impl Pasts {
     /// Forgets everything, and makes room for these numbers of shapes, [`WHOLE`] included, and templates.
+    #[inline]
     pub fn begin(&mut self, shapes: usize, templates: usize) {
         self.shapes.clear();
         self.shapes.resize(shapes, Default::default());
@@ -237,6 +250,7 @@ impl Pasts {
         self.requests = Past::default();
     }
 
+    #[inline]
     fn own(&self, hit: Hit) -> [Past; 2] {
         let own = if hit.first {
             self.templates.get(hit.template as usize)
@@ -247,6 +261,7 @@ impl Pasts {
     }
 
     /// The past with which a number of a hit is compared.
+    #[inline]
     pub fn past(&self, hit: Hit, number: Number) -> Past {
         let [first, second] = self.own(hit);
         match number {
@@ -259,6 +274,7 @@ impl Pasts {
     }
 
     /// Notes the values of a hit.
+    #[inline]
     pub fn came(&mut self, hit: Hit, numbers: [Number; 2], values: [u64; 2]) {
         let mut own = self.own(hit);
         for ((past, number), value) in own.iter_mut().zip(numbers).zip(values) {

@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::format::BlockHeader;
 
 /// The events of an unpacked body; `None` if it holds anything that a writer would not have written.
+#[inline]
 pub(super) fn read(header: &BlockHeader, body: &[u8]) -> Option<Vec<Event>> {
     let mut facts = body;
     for _ in 0..header.count {

@@ -86,6 +86,8 @@ pub struct Shape {
     pub record: Option<u32>,
     /// For a put: its function and its call site.
     pub put: Option<(PutKind, u32)>,
+    /// Its call site.
+    pub site: Option<u32>,
 }
 
 /// The owner of a sequence of hits: a thread or a circuit.
@@ -111,10 +113,12 @@ pub(super) enum Number {
 }
 
 impl Number {
+    #[inline]
     pub fn is_there(self) -> bool {
         self != Number::None
     }
 
+    #[inline]
     pub fn is_double(self) -> bool {
         match self {
             Number::None | Number::Request => false,
@@ -191,6 +195,7 @@ impl Template {
 
     /// The fact with this template. Takes values that are not numbers off the front of `bytes`. `None` if they are
     /// missing, or if the fact can't have such a number.
+    #[inline]
     pub fn fact(&self, rest: Rest, bytes: &mut &[u8]) -> Option<Fact> {
         let Rest { record, numbers: [first, second] } = rest;
         Some(match *self {
@@ -236,6 +241,7 @@ impl Template {
     }
 
     /// The template with this skeleton.
+    #[inline]
     pub fn of_skeleton(fact: &Fact, sp: &mut i64) -> Option<Template> {
         let (mut template, _) = Template::of(fact, &mut Vec::new())?;
         if let Some(place) = template.place() {
@@ -245,6 +251,7 @@ impl Template {
         Some(template)
     }
 
+    #[inline]
     fn place(&mut self) -> Option<&mut Place> {
         match self {
             Template::Process { place, .. }
@@ -256,6 +263,7 @@ impl Template {
     }
 
     /// The owner of these hits.
+    #[inline]
     pub fn owner(&self) -> Owner {
         match *self {
             Template::Process { place, .. }
@@ -267,6 +275,7 @@ impl Template {
     }
 
     /// The number of their kind of facts.
+    #[inline]
     pub fn number(&self) -> u16 {
         match self {
             Template::Process { .. } => 17,
@@ -279,6 +288,7 @@ impl Template {
     }
 
     /// Whether they have values that are not numbers.
+    #[inline]
     pub fn has_bytes(&self) -> bool {
         match self {
             Template::Process { .. } | Template::Cause { .. } | Template::CaAnswer { .. } => false,
@@ -289,6 +299,7 @@ impl Template {
     }
 
     /// What is known of such hits with this record before they are read.
+    #[inline]
     pub fn shape(&self, record: u32) -> Shape {
         let (thread, circuit) = match self.owner() {
             Owner::Thread(thread) => (Some(thread), None),
@@ -302,7 +313,8 @@ impl Template {
             Template::Put { place, kind, .. } => Some((*kind, place.site)),
             _ => None,
         };
-        Shape { kind: self.number(), thread, circuit, record: named.then_some(record), put }
+        let record = named.then_some(record);
+        Shape { kind: self.number(), thread, circuit, record, put, site: self.site() }
     }
 
     /// The call site of these hits, if they have one.
@@ -312,6 +324,7 @@ impl Template {
     }
 
     /// The kinds of its numbers.
+    #[inline]
     pub fn numbers(&self) -> [Number; 2] {
         let double = |class| class == Class::Double;
         let first = |class| match class {
@@ -366,6 +379,7 @@ fn take_value(value: &Value, number: &mut u64, bytes: &mut Vec<u8>) -> Class {
     }
 }
 
+#[inline]
 fn give_value(class: Class, number: u64, bytes: &mut &[u8]) -> Option<Value> {
     Some(match class {
         Class::Unknown => Value::Unknown,
@@ -385,6 +399,7 @@ pub(super) fn append(thing: &impl serde::Serialize, bytes: &mut Vec<u8>) {
 }
 
 /// Takes a value in postcard off the front of `bytes`.
+#[inline]
 pub(super) fn take_postcard<T: serde::de::DeserializeOwned>(bytes: &mut &[u8]) -> Option<T> {
     let (thing, rest) = postcard::take_from_bytes(bytes).ok()?;
     *bytes = rest;

@@ -7,6 +7,7 @@ pub(super) fn zigzag(number: i64) -> u64 {
 }
 
 /// The inverse of [`zigzag`].
+#[inline]
 pub(super) fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
@@ -21,6 +22,7 @@ pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Takes a number off the front; `None` if it is truncated or too large for 64 bits.
+#[inline]
 pub(super) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {

@@ -25,8 +25,8 @@ pub use self::table::{Latest, Table};
 use crate::event::definitions::*; // all of them: the table of facts names them
 use crate::event::life::Ended;
 use crate::event::{
-    for_each_fact, CallSiteId, ChannelId, CircuitId, Event, Fact, FieldId, IocId, MenuId, RecordId,
-    ScanListId, ThreadId,
+    for_each_fact, AccessRights, CallSiteId, ChannelId, CircuitId, CircuitPriority, Event, Fact, FieldId,
+    IocId, MenuId, RecordId, ScanListId, ThreadId,
 };
 use std::sync::Arc;
 

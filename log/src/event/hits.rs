@@ -179,8 +179,10 @@ pub struct PactCheck {
 }
 
 /// A field's value, read from the IOC's memory some time after a put to the field: the outcome of the put. If there was
-/// no put to the field in the last seconds, the field is a link that processes the record when its source changes (CP).
-/// All such links of a record have the same time.
+/// no put to the field in the last seconds, the field is an input link of the record, its device support (DTYP), or the
+/// most elements of its array (NELM). Where SDIS and TSEL are among those of one time, these are all of the record's
+/// input links at that time but those that are constants; else, they are those that process the record when their
+/// source changes (CP).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldValue {
     /// The record.

@@ -24,6 +24,7 @@ mod ids;
 pub mod life;
 pub mod notes;
 mod table;
+pub mod traffic;
 mod value;
 
 pub use definitions::*;
@@ -33,6 +34,7 @@ pub use life::Definition;
 pub use notes::*;
 pub(crate) use table::for_each_fact;
 pub use table::{Class, Fact, Kind};
+pub use traffic::*;
 pub use value::*;
 
 use serde::{Deserialize, Serialize};

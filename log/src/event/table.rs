@@ -5,6 +5,7 @@ use super::hits::*;
 use super::ids::*;
 use super::life::Ended;
 use super::notes::*;
+use super::traffic::*;
 use serde::{Deserialize, Serialize};
 
 /// The class of a fact: its bearing on order and loss.
@@ -145,6 +146,34 @@ macro_rules! for_each_fact {
             46 PvaMonitor(PvaMonitor) "pva_monitor" Hit;
             /// A PVAccess server's message.
             47 PvaMessage(PvaMessage) "pva_message" Note;
+            /// Searches for a name.
+            48 Searches(Searches) "searches" Hit;
+            /// All searches, when they are many or not all are counted by name.
+            49 SearchLoad(SearchLoad) "search_load" Hit;
+            /// Beacons of a server.
+            50 Beacons(Beacons) "beacons" Hit;
+            /// The process that searches.
+            51 Sender(Sender) "sender" Hit;
+            /// Registrations at a repeater.
+            52 Registrations(Registrations) "registrations" Hit;
+            /// How a circuit ended.
+            53 CircuitClosed(CircuitClosed) "circuit_closed" Hit;
+            /// How a channel ended.
+            54 ChannelClosed(ChannelClosed) "channel_closed" Hit;
+            /// What a client may do with a channel.
+            55 AccessRights(AccessRights) "access_rights" Definition in access_rights: Table<AccessRights>;
+            /// A circuit's priority.
+            56 CircuitPriority(CircuitPriority) "circuit_priority" Definition in priorities: Table<CircuitPriority>;
+            /// What went over a circuit.
+            57 CircuitTraffic(CircuitTraffic) "circuit_traffic" Hit;
+            /// What was asked for on a channel.
+            58 ChannelTraffic(ChannelTraffic) "channel_traffic" Hit;
+            /// A client could not keep up.
+            59 EventsOff(EventsOff) "events_off" Hit;
+            /// A server did not answer an ECHO.
+            60 EchoLate(EchoLate) "echo_late" Hit;
+            /// A server refused a request.
+            61 CaError(CaError) "ca_error" Hit;
         }
     };
 }

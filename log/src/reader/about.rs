@@ -34,6 +34,8 @@ pub enum Choice {
     Read,
     /// Give all events but hits that are not wanted.
     Only(Arc<Wanted>),
+    /// Give the shapes of its hits and no event; all events if it is an old block, whose hits have no shapes.
+    Shapes,
     /// Give none.
     Pass,
 }

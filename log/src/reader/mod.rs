@@ -15,7 +15,7 @@ mod segment;
 mod verify;
 mod window;
 
-pub use crate::block::{Classes, Contents, LeftOut, Set, Shape, ThreadContents, Wanted};
+pub use crate::block::{Classes, Contents, LeftOut, Set, Shape, Shapes, ThreadContents, Wanted};
 pub use about::{About, Choice};
 pub use ahead::Ahead;
 pub use error::{Cause, Damage, ReadError};

@@ -3,7 +3,7 @@
 use super::about::{About, Choice, Choose};
 use super::error::{Cause, Damage, ReadError};
 use super::window::Window;
-use crate::block::{Classes, Contents, LeftOut, Unpacked, Unpacker, FRAME_HEADER};
+use crate::block::{Classes, Contents, LeftOut, Shapes, Unpacked, Unpacker, FRAME_HEADER};
 use crate::event::Event;
 use crate::format::{
     BadHeader, BlockHeader, SegmentHeader, BLOCK_HEADER, BLOCK_MAGIC, FACTS, FIRST_BLOCK, FLAG_CONTENTS,
@@ -35,6 +35,8 @@ pub struct Block {
     pub passed: bool,
     /// Hits that were left out.
     pub left_out: LeftOut,
+    /// The shapes of its hits, if only these were asked for.
+    pub shapes: Option<Box<Shapes>>,
 }
 
 /// Limit on a segment's content. Beyond it, the reader concludes that no recorder wrote the segment.
@@ -351,6 +353,7 @@ impl<R: Read + Seek> Segment<R> {
         };
         let newer = self.header.facts > FACTS;
         let cause = if newer { Cause::Newer } else { Cause::Content };
+        let mut shapes = None;
         let outcome = if crc32fast::hash(body) != header.body_crc {
             Err(Cause::Checksum)
         } else if !Unpacker::knows(header.encoding) {
@@ -358,7 +361,12 @@ impl<R: Read + Seek> Segment<R> {
         } else {
             match &choice {
                 Choice::Pass => Ok(Unpacked { events: Vec::new(), left_out: LeftOut::default() }),
-                Choice::Read => self.unpacker.unpack(&header, body, None).ok_or(cause),
+                Choice::Shapes if Unpacker::has_shapes(header.encoding) => {
+                    shapes = self.unpacker.shapes(&header, body).map(Box::new);
+                    let nothing = Unpacked { events: Vec::new(), left_out: LeftOut::default() };
+                    shapes.as_ref().map(|_| nothing).ok_or(cause)
+                }
+                Choice::Read | Choice::Shapes => self.unpacker.unpack(&header, body, None).ok_or(cause),
                 Choice::Only(wanted) => self.unpacker.unpack(&header, body, Some(&**wanted)).ok_or(cause),
             }
         };
@@ -376,6 +384,7 @@ impl<R: Read + Seek> Segment<R> {
                     about,
                     passed,
                     left_out,
+                    shapes,
                 }))
             }
             Err(cause) => bad(length, 1, cause),

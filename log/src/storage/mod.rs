@@ -7,7 +7,7 @@ mod directory;
 
 pub use clocked::Clocked;
 #[cfg(unix)]
-pub use directory::{segments, Directory, DirectoryError, Keeper, Reserve, Segment};
+pub use directory::{segments, Directory, DirectoryError, Keeper, Reserve, Segment, WallClock};
 
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -53,6 +53,12 @@ fn address() -> BoxedStrategy<Address> {
     (any::<u32>(), any::<u16>()).prop_map(|(ip, port)| Address { ip, port }).boxed()
 }
 
+fn counted<T: std::fmt::Debug + 'static>(
+    count: impl Strategy<Value = T> + 'static,
+) -> BoxedStrategy<Vec<(Address, T)>> {
+    vec((address(), count), 0..3).boxed()
+}
+
 fn origin() -> BoxedStrategy<Origin> {
     one_of(&[Origin::Opened, Origin::MidStream, Origin::Memory])
 }
@@ -99,6 +105,51 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         LossSource::Storage,
     ]);
     let scan_kind = one_of(&[ScanKind::Periodic, ScanKind::Event, ScanKind::IoInterrupt]);
+    let noted = one_of(&[
+        BeaconsNoted::First,
+        BeaconsNoted::InStep,
+        BeaconsNoted::OutOfStep,
+        BeaconsNoted::Early,
+        BeaconsNoted::Overdue,
+        BeaconsNoted::Again,
+    ]);
+    let side = one_of(&[CircuitSide::Client, CircuitSide::Server]);
+    let close = one_of(&[
+        CloseReason::Closed,
+        CloseReason::Reset,
+        CloseReason::Replaced,
+        CloseReason::Forgotten,
+        CloseReason::HalfClosed,
+        CloseReason::NotCaptured,
+        CloseReason::Moved,
+    ]);
+    let channel_reason = one_of(&[
+        ChannelReason::Cleared,
+        ChannelReason::Refused,
+        ChannelReason::Disconnected,
+        ChannelReason::Replaced,
+        ChannelReason::Forgotten,
+    ]);
+    let message = one_of(&[
+        Message::Subscribe,
+        Message::Unsubscribe,
+        Message::Update,
+        Message::Get,
+        Message::GetAnswer,
+        Message::Put,
+        Message::EventsOff,
+        Message::EventsOn,
+        Message::Error,
+        Message::Clear,
+        Message::Create,
+        Message::CreateFailed,
+        Message::Disconnect,
+        Message::Echo,
+        Message::EchoAnswer,
+        Message::Search,
+        Message::NotFound,
+        Message::Other,
+    ]);
     vec![
         host.prop_map(|(name, kernel, arch, boot_id, recorder, utc_offset)| {
             Fact::Host(Host { name, kernel, arch, boot_id, recorder, utc_offset })
@@ -303,6 +354,94 @@ pub fn all() -> Vec<BoxedStrategy<Fact>> {
         (id(), any::<Option<u32>>(), any::<u16>(), any::<u16>(), text())
             .prop_map(|(circuit, channel, command, level, text)| {
                 Fact::PvaMessage(PvaMessage { circuit, channel, command, level, text })
+            })
+            .boxed(),
+        (
+            (any::<u64>(), address(), any::<bool>()),
+            text(),
+            any::<[u32; 2]>(),
+            any::<[u64; 2]>(),
+            counted(any::<u32>()),
+        )
+            .prop_map(|((namespace, client, tcp), name, [count, not_found], [since, last], answers)| {
+                Fact::Searches(Searches {
+                    namespace,
+                    client,
+                    tcp,
+                    name,
+                    count,
+                    since,
+                    last,
+                    not_found,
+                    answers,
+                })
+            })
+            .boxed(),
+        (any::<[u64; 7]>(), any::<u32>(), counted(any::<u64>()))
+            .prop_map(|([namespace, since, datagrams, names, left_out, cut, unread], one_in, most)| {
+                let load =
+                    SearchLoad { namespace, since, datagrams, names, left_out, cut, unread, one_in, most };
+                Fact::SearchLoad(load)
+            })
+            .boxed(),
+        (address(), noted, any::<[u64; 4]>(), any::<[u32; 3]>(), any::<u16>())
+            .prop_map(|(server, noted, [namespace, since, seen, gap], [count, last, expected], version)| {
+                let beacons =
+                    Beacons { namespace, server, noted, count, since, seen, last, expected, gap, version };
+                Fact::Beacons(beacons)
+            })
+            .boxed(),
+        (any::<u64>(), address(), any::<u32>(), text(), text(), any::<Option<u32>>())
+            .prop_map(|(namespace, client, pid, program, user, ioc)| {
+                Fact::Sender(Sender { namespace, client, pid, program, user, ioc })
+            })
+            .boxed(),
+        (any::<[u64; 2]>(), address(), any::<[u32; 2]>())
+            .prop_map(|([namespace, since], repeater, [requests, confirmed])| {
+                Fact::Registrations(Registrations { namespace, repeater, requests, confirmed, since })
+            })
+            .boxed(),
+        (id(), close, proptest::option::of(side))
+            .prop_map(|(circuit, reason, by)| Fact::CircuitClosed(CircuitClosed { circuit, reason, by }))
+            .boxed(),
+        (id(), channel_reason)
+            .prop_map(|(channel, reason)| Fact::ChannelClosed(ChannelClosed { channel, reason }))
+            .boxed(),
+        (id(), id(), any::<u16>())
+            .prop_map(|(channel, circuit, rights)| {
+                Fact::AccessRights(AccessRights { channel, circuit, rights })
+            })
+            .boxed(),
+        (id(), any::<u16>())
+            .prop_map(|(circuit, priority)| Fact::CircuitPriority(CircuitPriority { circuit, priority }))
+            .boxed(),
+        (id(), any::<[u64; 4]>(), vec((message, any::<u32>()), 0..4))
+            .prop_map(|(circuit, [since, from_client, from_server, not_looked_at], messages)| {
+                let traffic =
+                    CircuitTraffic { circuit, since, from_client, from_server, messages, not_looked_at };
+                Fact::CircuitTraffic(traffic)
+            })
+            .boxed(),
+        (id(), any::<[u64; 3]>(), any::<[u32; 2]>(), any::<bool>())
+            .prop_map(|(channel, [since, updates, bytes], [gets, subscriptions], complete)| {
+                let traffic =
+                    ChannelTraffic { channel, since, gets, subscriptions, updates, bytes, complete };
+                Fact::ChannelTraffic(traffic)
+            })
+            .boxed(),
+        (id(), any::<[u64; 2]>(), any::<u32>(), any::<bool>())
+            .prop_map(|(circuit, [since, off], times, is_off)| {
+                Fact::EventsOff(EventsOff { circuit, since, times, off, is_off })
+            })
+            .boxed(),
+        (id(), any::<u64>(), any::<bool>())
+            .prop_map(|(circuit, since, is_answered)| {
+                Fact::EchoLate(EchoLate { circuit, since, is_answered })
+            })
+            .boxed(),
+        (id(), any::<Option<u32>>(), any::<u16>(), any::<[u32; 2]>(), any::<u64>(), text())
+            .prop_map(|(circuit, channel, command, [status, count], since, text)| {
+                Fact::CaError(CaError { circuit, channel, command, status, count, since, text })
             })
             .boxed(),
     ]

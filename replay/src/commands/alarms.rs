@@ -2,7 +2,7 @@
 
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, ByPlace, ByPv, ByWho,
+    by_place, by_pv, by_who, growing, reading, selection, since, time_zone, until, with_aliases, ByPlace, ByPv, ByWho,
     Chosen, Growing, Reading, Since, TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
@@ -67,7 +67,7 @@ impl Command for Alarms {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
         let chosen: Chosen = (self.into(), self.into(), self.into(), self.into(), self.into());
-        let filter = selection(&zone, &logs, &chosen)?;
+        let filter = with_aliases(&logs, selection(&zone, &logs, &chosen)?);
         let mut writer = (self.format.writer)(&zone);
         if self.follow {
             writer.begin(out)?;

@@ -1,7 +1,7 @@
 //! `iocreplay at`
 
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, moment, reading, time_zone, ByPlace, ByPv, Reading, TimeZone};
+use super::options::{by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone};
 use crate::failure::Failure;
 use crate::filter::Filter;
 use crate::model::setting::LeftOut;
@@ -9,9 +9,8 @@ use crate::model::state::FieldState;
 use crate::model::to_setting::setting;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
-use crate::output::at::{format_names, known, AtRow, FORMATS};
-use crate::output::format::{Format, UnknownFormat};
-use crate::output::settings::{self, Heading, SettingsFormat};
+use crate::output::at::{known, AtRow, FORMATS};
+use crate::output::settings::{Chosen, Heading, SettingsFormat};
 use crate::states;
 use crate::terminal::Terminal;
 use crate::time::{Boundary, Zone};
@@ -24,30 +23,16 @@ command! {
     pub struct At {
         /// output format: text (default), jsonl, csv, or one that restores the values: caput (a script), autosave, burt,
         /// phoebus-snapshot, phoebus-configuration
-        #[argh(option, default = "AtFormat::Rows(&FORMATS[0])", from_str_fn(parse_format))]
-        pub format: AtFormat,
+        #[argh(option, default = "Chosen::Rows(&FORMATS[0])", from_str_fn(parse_format))]
+        pub format: Chosen<AtRow>,
         /// the time, written like --since
         #[argh(positional, arg_name = "time")]
         pub time: String,
     } with by_pv: ByPv, by_place: ByPlace, time_zone: TimeZone, reading: Reading
 }
 
-/// A format of values at a time.
-#[derive(Clone, Copy, Debug)]
-pub enum AtFormat {
-    /// A row for each PV.
-    Rows(&'static Format<AtRow>),
-    /// A file that restores them.
-    Settings(&'static SettingsFormat),
-}
-
-fn parse_format(name: &str) -> Result<AtFormat, String> {
-    let rows = FORMATS.iter().find(|format| format.name == name).map(AtFormat::Rows);
-    let settings = || settings::FORMATS.iter().find(|format| format.name == name).map(AtFormat::Settings);
-    rows.or_else(settings).ok_or_else(|| {
-        let known = format_names();
-        UnknownFormat { name: name.to_owned(), known }.to_string()
-    })
+fn parse_format(name: &str) -> Result<Chosen<AtRow>, String> {
+    Chosen::find(&FORMATS, name).map_err(|error| error.to_string())
 }
 
 impl Command for At {
@@ -63,6 +48,7 @@ impl Command for At {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
         let filter = ByPv::from(self).add_to(ByPlace::from(self).filter());
+        let filter = with_aliases(&logs, filter);
         let time = moment(&zone, &self.time, Boundary::End, &logs)?;
         let state = states::at(&logs, &filter, time);
         let (left_out, is_full) = (state.chains_left_out(), state.is_full());
@@ -74,7 +60,7 @@ impl Command for At {
             summarize(&fields, left_out, is_full, &zone.format(time, 3));
         }
         match self.format {
-            AtFormat::Rows(format) => {
+            Chosen::Rows(format) => {
                 let mut writer = (format.writer)(&zone);
                 writer.begin(out)?;
                 for field in fields {
@@ -82,7 +68,7 @@ impl Command for At {
                 }
                 writer.end(out)?;
             }
-            AtFormat::Settings(format) => restore(out, format, &fields, time, &zone)?,
+            Chosen::Settings(format) => restore(out, format, &fields, time, &zone)?,
         }
         Ok(Outcome::from(&logs))
     }
@@ -131,9 +117,9 @@ const NAMED: usize = 5;
 
 /// Reports what is left out: by reason, so that a common one does not hide the others.
 pub fn report_left_out(all: &[LeftOut]) {
-    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for left_out in all {
-        reasons.entry(&left_out.reason).or_default().push(&left_out.pv);
+        reasons.entry(left_out.reason.to_string()).or_default().push(&left_out.pv);
     }
     for (reason, pvs) in reasons {
         match pvs.len().checked_sub(NAMED + 1) {

@@ -2,17 +2,16 @@
 
 use super::at::{report_left_out, restore};
 use super::command::{Command, Outcome};
-use super::options::{by_place, by_pv, moment, reading, time_zone, ByPlace, ByPv, Reading, TimeZone};
+use super::options::{by_place, by_pv, moment, reading, time_zone, with_aliases, ByPlace, ByPv, Reading, TimeZone};
 use crate::failure::Failure;
 use crate::filter::Filter;
+use crate::model::obstacle::Obstacle;
 use crate::model::setting::LeftOut;
 use crate::model::state::FieldState;
 use crate::nothing_found::{explain, Kind};
 use crate::out::Out;
-use crate::output::at::format_names;
 use crate::output::diff::{DiffRow, Difference, FORMATS};
-use crate::output::format::{Format, UnknownFormat};
-use crate::output::settings::{self, SettingsFormat};
+use crate::output::settings::Chosen;
 use crate::states;
 use crate::terminal::Terminal;
 use crate::time::Boundary;
@@ -27,8 +26,8 @@ command! {
     pub struct Diff {
         /// output format: text (default), jsonl, csv, or one that restores the values of the first time: caput (a
         /// script), autosave, burt, phoebus-snapshot, phoebus-configuration
-        #[argh(option, default = "DiffFormat::Rows(&FORMATS[0])", from_str_fn(parse_format))]
-        pub format: DiffFormat,
+        #[argh(option, default = "Chosen::Rows(&FORMATS[0])", from_str_fn(parse_format))]
+        pub format: Chosen<DiffRow>,
         /// the first time, written like --since
         #[argh(positional, arg_name = "time")]
         pub first: String,
@@ -38,20 +37,8 @@ command! {
     } with by_pv: ByPv, by_place: ByPlace, time_zone: TimeZone, reading: Reading
 }
 
-/// A format of differences.
-#[derive(Clone, Copy, Debug)]
-pub enum DiffFormat {
-    /// A row for each PV.
-    Rows(&'static Format<DiffRow>),
-    /// A file that restores what has changed.
-    Settings(&'static SettingsFormat),
-}
-
-fn parse_format(name: &str) -> Result<DiffFormat, String> {
-    let rows = FORMATS.iter().find(|format| format.name == name).map(DiffFormat::Rows);
-    let settings = || settings::FORMATS.iter().find(|format| format.name == name).map(DiffFormat::Settings);
-    rows.or_else(settings)
-        .ok_or_else(|| UnknownFormat { name: name.to_owned(), known: format_names() }.to_string())
+fn parse_format(name: &str) -> Result<Chosen<DiffRow>, String> {
+    Chosen::find(&FORMATS, name).map_err(|error| error.to_string())
 }
 
 impl Command for Diff {
@@ -67,6 +54,7 @@ impl Command for Diff {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
         let filter = ByPv::from(self).add_to(ByPlace::from(self).filter());
+        let filter = with_aliases(&logs, filter);
         let first = moment(&zone, &self.first, Boundary::End, &logs)?;
         let second = moment(&zone, &self.second, Boundary::End, &logs)?;
         if first > second {
@@ -86,7 +74,7 @@ impl Command for Diff {
         let shown = |row: &DiffRow| matches!(row.difference(), Difference::Changed | Difference::Unknown);
         let rows = rows.into_iter().filter(shown);
         match self.format {
-            DiffFormat::Rows(format) => {
+            Chosen::Rows(format) => {
                 let mut writer = (format.writer)(&zone);
                 writer.begin(out)?;
                 for row in rows {
@@ -94,7 +82,7 @@ impl Command for Diff {
                 }
                 writer.end(out)?;
             }
-            DiffFormat::Settings(format) => {
+            Chosen::Settings(format) => {
                 let (fields, unknown) = restorable(rows);
                 restore(out, format, &fields, first, &zone)?;
                 report_left_out(&unknown);
@@ -111,7 +99,7 @@ fn restorable(rows: impl Iterator<Item = DiffRow>) -> (Vec<FieldState>, Vec<Left
         match (row.before, row.after) {
             (Some(field), _) => fields.push(field),
             (None, Some(field)) => {
-                let reason = "its value at the first time is not known".into();
+                let reason = Obstacle::UnknownAtFirst;
                 unknown.push(LeftOut { pv: field.pv(), reason });
             }
             (None, None) => {}

@@ -1,6 +1,7 @@
 //! Options shared by several commands. Each is written here once; a command names the groups that it takes
 //! (`iocrec_cli::command!`).
 
+use crate::aliases;
 use crate::failure::{Failure, UsageError};
 use crate::filter::{Filter, Pattern};
 use crate::output::rows::Shape;
@@ -206,6 +207,13 @@ pub fn pattern(text: &Option<String>) -> Option<Pattern> {
 /// Patterns, as many as were given.
 pub fn patterns(texts: &[String]) -> Vec<Pattern> {
     texts.iter().map(|text| Pattern::from(text.as_str())).collect()
+}
+
+/// Adds to a filter the records whose aliases it names, and reports these.
+pub fn with_aliases(logs: &Logs, filter: Filter) -> Filter {
+    let (filter, named) = aliases::resolve(logs, filter);
+    named.iter().for_each(|alias| Terminal.report(alias));
+    filter
 }
 
 /// The options that choose a part of the logs.

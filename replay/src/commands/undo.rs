@@ -3,7 +3,7 @@
 use super::at::report_left_out;
 use super::command::{Command, Outcome};
 use super::options::{
-    by_place, by_pv, by_who, moment, reading, time, time_zone, until, ByPlace, ByPv, ByWho, Reading,
+    by_place, by_pv, by_who, moment, reading, time, time_zone, until, with_aliases, ByPlace, ByPv, ByWho, Reading,
     TimeZone, Until,
 };
 use crate::failure::Failure;
@@ -36,6 +36,7 @@ impl Command for Undo {
         let zone = TimeZone::from(self).zone();
         let logs = self.reading().open()?;
         let filter = ByWho::from(self).add_to(ByPv::from(self).add_to(ByPlace::from(self).filter()));
+        let filter = with_aliases(&logs, filter);
         let since = moment(&zone, &self.since, Boundary::Start, &logs)?;
         let until = time(&zone, &self.until, Boundary::End, &logs)?;
         let filter = Filter { since: Some(since), until, ..filter };

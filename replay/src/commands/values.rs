@@ -3,7 +3,7 @@
 use super::command::{Command, Outcome};
 use super::operands::{Operands, Usage};
 use super::options::{
-    by_place, growing, patterns, reading, since, time, time_zone, until, ByPlace, Growing, Reading, Since,
+    by_place, growing, patterns, reading, since, time, time_zone, until, with_aliases, ByPlace, Growing, Reading, Since,
     TimeZone, Until,
 };
 use crate::failure::{Failure, UsageError};
@@ -83,6 +83,7 @@ impl Command for Values {
             pv: patterns(&self.divided().names),
             ..ByPlace::from(self).filter()
         };
+        let filter = with_aliases(&logs, filter);
         if self.follow {
             return self.follow(out, filter, &zone);
         }

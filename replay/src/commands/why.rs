@@ -11,11 +11,13 @@ use crate::model::origins::MAX_HOPS;
 use crate::model::replay::Replay;
 use crate::model::run::Run;
 use crate::nothing_found::{Held, Narrowed, NoChange};
+use crate::inputs::inputs;
 use crate::out::Out;
 use crate::output;
-use crate::output::why::{Answer, Ask, MAX_SOURCES};
+use crate::output::why::{Answer, Ask, Source, MAX_SOURCES};
 use crate::time::{Boundary, Zone};
-use crate::{suggest, Logs, Recent};
+use crate::terminal::Terminal;
+use crate::{aliases, suggest, Logs, Recent};
 use epics::Pv;
 use iocrec_cli::command;
 use iocrec_log::event::{Fact, LossSource};
@@ -79,18 +81,24 @@ impl Command for Why {
             ..ByPlace::from(self).filter()
         };
         let ask = if self.alarm { Ask::Alarm } else { Ask::Value };
-        let search = || output::why::Why::new(&self.pv, &filter).for_the(ask);
+        let records = aliases::records_of(&logs, &self.pv);
+        records.iter().for_each(|(alias, _)| Terminal.report(alias));
+        // the first that has an answer: a record of that name, or one that has the name as an alias
+        let names = std::iter::once(self.pv.as_str()).chain(records.iter().map(|(_, name)| name.as_str()));
         let mut missed = Missed::default();
-        let recent = find_recent(&logs, search(), Pv::new(&self.pv).record, &filter, &zone, &mut missed);
-        let found = recent.or_else(|| {
-            missed = Missed::default();
-            find(logs.replay(&filter), search(), &zone, &mut missed)
+        let found = names.into_iter().find_map(|pv| {
+            let search = || output::why::Why::new(pv, &filter).for_the(ask);
+            let recent = find_recent(&logs, search(), Pv::new(pv).record, &filter, &zone, &mut missed);
+            recent.or_else(|| {
+                missed = Missed::default();
+                find(logs.replay(&filter), search(), &zone, &mut missed)
+            })
         });
         let Some(mut answer) = found else {
             return Err(Failure::NoChange(self.no_change(&logs.without_notices(), &filter, &zone)));
         };
         let again = logs.without_notices();
-        let mut way = vec![self.pv.clone()];
+        let mut way = vec![answer.pv().to_owned()];
         follow(&again, &mut answer, &zone, &mut missed, &mut MAX_SOURCES.clone(), &mut way);
         if self.json {
             answer.write_json(out)?;
@@ -112,7 +120,7 @@ fn find_recent(
 ) -> Option<Answer> {
     let recent = if logs.uses_index() { Recent::find(logs, record, filter)? } else { return None };
     let logs = logs.without_notices();
-    take(logs.replay_recent(&recent, record), &mut search, missed);
+    take(logs.replay_recent(&recent, record), std::slice::from_mut(&mut search), missed);
     // What is damaged is reported when everything is read.
     if !logs.is_complete() || !search.is_certain(recent.sure) {
         return None;
@@ -123,20 +131,21 @@ fn find_recent(
 
 /// Searches the logs, and notes when something was missed.
 fn find(replay: Replay, mut search: output::why::Why, zone: &Zone, missed: &mut Missed) -> Option<Answer> {
-    take(replay, &mut search, missed);
+    take(replay, std::slice::from_mut(&mut search), missed);
     conclude(search, zone, missed)
 }
 
-fn take(replay: Replay, search: &mut output::why::Why, missed: &mut Missed) {
+fn take(replay: Replay, searches: &mut [output::why::Why], missed: &mut Missed) {
     let mut replay = replay.with_asides();
     while let Some(chain) = replay.next() {
+        let chain = Rc::new(chain);
         // What is older than a chain comes before it.
         let began = chain.root().map_or(i64::MIN, |root| chain.run.wall(root.start));
-        missed.take(&mut replay, began, search);
+        missed.take(&mut replay, began, searches);
         missed.meet(&chain.run);
-        search.take(chain);
+        searches.iter_mut().for_each(|search| search.take(Rc::clone(&chain)));
     }
-    missed.take(&mut replay, i64::MAX, search);
+    missed.take(&mut replay, i64::MAX, searches);
 }
 
 fn conclude(search: output::why::Why, zone: &Zone, missed: &Missed) -> Option<Answer> {
@@ -184,7 +193,7 @@ fn follow(
         answer.add_link(&link, change, circle);
     }
     answer.conclude();
-    answer.note_inputs();
+    follow_inputs(logs, answer, zone, missed, left, way);
     if let Some((since, until)) = answer.lead().meanwhile() {
         let (ioc, host) = answer.place();
         let place = |name: &str| Some(name).filter(|name| !name.is_empty()).map(Pattern::literally);
@@ -199,6 +208,57 @@ fn follow(
             answer.add_meanwhile(&put, zone);
         }
     }
+}
+
+/// Adds the input links of the record, the last change of the source of each, and what these followed.
+fn follow_inputs(
+    logs: &Logs,
+    answer: &mut Answer,
+    zone: &Zone,
+    missed: &mut Missed,
+    left: &mut usize,
+    way: &mut Vec<String>,
+) {
+    let Some((place, time)) = answer.inputs_wanted() else { return };
+    let mut sources = answer.add_inputs(inputs(logs, &place, time));
+    // One pass for all of them, and one for what each followed.
+    let in_reach = *left > 0 && way.len() <= MAX_HOPS;
+    if in_reach && !sources.is_empty() {
+        *left -= 1;
+        let filters: Vec<(String, Filter, Ask)> =
+            sources.iter().flat_map(|source| answer.searches(source)).collect();
+        let mut searches: Vec<output::why::Why> = filters
+            .iter()
+            .map(|(pv, filter, ask)| output::why::Why::new(pv, filter).for_the(*ask).begun_by(time))
+            .collect();
+        let (since, until) = answer.reach();
+        let filter = Filter { since: Some(since), until: Some(until), ..Filter::default() };
+        take(logs.replay(&filter), &mut searches, missed);
+        let found: Vec<Option<Answer>> =
+            searches.into_iter().map(|search| conclude(search, zone, missed)).collect();
+        let mut found = found.into_iter().map(|found| found.map(|found| found.counted_since(since, zone)));
+        for source in &mut sources {
+            let own: Vec<Option<Answer>> = found.by_ref().take(answer.searches(source).len()).collect();
+            answer.weigh(source, own);
+        }
+        let names = sources.iter().any(|source| source.is_unseen()).then(|| suggest::names(logs));
+        for source in &mut sources {
+            source.is_recorded(|record| names.as_ref().is_none_or(|names| names.contains(record)));
+            let circle = source.pv().is_some_and(|pv| way.iter().any(|on| Pv::new(on) == Pv::new(pv)));
+            match (source.change_mut(), circle) {
+                (Some(_), true) => source.is_circle(),
+                (Some(change), false) => {
+                    way.push(change.pv().to_owned());
+                    follow(logs, change, zone, missed, left, way);
+                    way.pop();
+                }
+                (None, _) => {}
+            }
+        }
+    } else {
+        sources.iter_mut().for_each(Source::is_out_of_reach);
+    }
+    answer.add_sources(sources);
 }
 
 /// What is noted beside the answers.
@@ -220,9 +280,9 @@ impl Missed {
     }
 
     /// Takes what was noted beside the chains.
-    fn take(&mut self, replay: &mut Replay, before: i64, search: &mut output::why::Why) {
+    fn take(&mut self, replay: &mut Replay, before: i64, searches: &mut [output::why::Why]) {
         while let Some(aside) = replay.aside(before) {
-            search.beside(&aside);
+            searches.iter_mut().for_each(|search| search.beside(&aside));
             let (from, cause) = match &aside.what {
                 What::Missing => (aside.time.saturating_sub(1), "a part of the log is missing".to_owned()),
                 What::Fact(Fact::Loss(loss))

@@ -7,8 +7,9 @@
 
 use super::chain::{Chain, Outcome, ProcessSpan, Span, SpanKind};
 use super::naming::Naming;
+use super::numbered::Keyed;
 use crate::filter::Filter;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Steps for each doubling of a duration: quantiles are exact to 3 %.
 const STEPS: f64 = 24.0;
@@ -86,11 +87,11 @@ pub type Seen = (i64, i64);
 #[derive(Default)]
 pub struct Activity {
     /// By number of the record.
-    pub records: HashMap<usize, OfRecord>,
+    pub records: Keyed<usize, OfRecord>,
     /// By number of the record that a chain begins with, and the kind of cause.
-    pub chains: HashMap<(usize, &'static str), OfChain>,
+    pub chains: Keyed<(usize, &'static str), OfChain>,
     /// When each IOC was seen: host and IOC, by the number of any record. See [`Activity::seconds`].
-    seen: HashMap<(std::rc::Rc<str>, std::rc::Rc<str>), Seen>,
+    seen: Keyed<(std::rc::Rc<str>, std::rc::Rc<str>), Seen>,
 }
 
 impl Activity {

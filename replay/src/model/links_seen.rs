@@ -8,6 +8,7 @@
 
 use super::chain::{Chain, Outcome, PutSpan, Span, SpanKind, Trigger};
 use super::naming::{Name, Naming};
+use super::numbered::Keyed;
 use super::outcome;
 use super::run::record_name;
 use crate::filter::Filter;
@@ -35,9 +36,9 @@ pub struct Link {
 #[derive(Default)]
 pub struct LinksSeen {
     /// By link.
-    pub links: HashMap<Link, u64>,
+    pub links: Keyed<Link, u64>,
     /// How often each record processed.
-    pub processed: HashMap<usize, u64>,
+    pub processed: Keyed<usize, u64>,
     /// Causes of chains: the kind of cause, and the record.
     pub roots: BTreeMap<(String, usize), u64>,
     /// Links that were left out because there are too many.

@@ -2,11 +2,12 @@
 //!
 //! Also remembers which fields a filter selects: patterns are compared once for each field, not for each value.
 
+use super::numbered::Keyed;
 use super::run::{record_name, Run};
 use crate::filter::Filter;
 use iocrec_log::context::Context;
 use iocrec_log::event::{Ioc, IocId, RecordId};
-use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::rc::{Rc, Weak};
 
 /// Names held; a bound for hostile logs. Beyond it they are read again.
@@ -16,7 +17,7 @@ const MAX_NAMES: usize = 500_000;
 const MAX_FIELDS: usize = 1000;
 
 /// A process that is or was an IOC.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IocProcess {
     /// Host; empty if unknown.
     pub host: Rc<str>,
@@ -29,6 +30,13 @@ pub struct IocProcess {
     pub pid: u32,
     /// Start of the process.
     pub start: u64,
+}
+
+/// It is part of the key of every value, so only what mostly tells processes apart is hashed.
+impl Hash for IocProcess {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.pid, self.start).hash(state);
+    }
 }
 
 /// A run, its host and boot id.
@@ -45,9 +53,9 @@ struct Record {
 #[derive(Default)]
 pub struct Names {
     /// The runs seen. As long as one is held here, no other has its address.
-    runs: HashMap<usize, Machine>,
-    processes: HashMap<(usize, IocId), Rc<IocProcess>>,
-    records: HashMap<(usize, RecordId), Record>,
+    runs: Keyed<usize, Machine>,
+    processes: Keyed<(usize, IocId), Rc<IocProcess>>,
+    records: Keyed<(usize, RecordId), Record>,
 }
 
 /// A field that the filter selects.
@@ -167,7 +175,7 @@ impl Names {
 }
 
 /// Empties a map that is full.
-fn make_room<K, V>(map: &mut HashMap<K, V>) {
+fn make_room<K, V>(map: &mut Keyed<K, V>) {
     if map.len() >= MAX_NAMES {
         map.clear();
     }

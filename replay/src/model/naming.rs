@@ -3,10 +3,10 @@
 //! A record has the same number in all runs in which it has the same host, IOC and name.
 
 use super::chain::{Chain, Span};
+use super::numbered::Keyed;
 use super::putlog::ioc_of_span;
 use super::run::{record_name, Run};
 use iocrec_log::event::RecordId;
-use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 
 /// Records that are told apart; the rest count as one. A bound for hostile logs.
@@ -27,10 +27,10 @@ pub struct Name {
 #[derive(Default)]
 pub struct Naming {
     names: Vec<Name>,
-    numbers: HashMap<Name, usize>,
+    numbers: Keyed<Name, usize>,
     /// By run and number in it. The run is held weakly, so that its address is not used again.
-    known: HashMap<(*const Run, RecordId), usize>,
-    runs: HashMap<*const Run, Weak<Run>>,
+    known: Keyed<(*const Run, RecordId), usize>,
+    runs: Keyed<*const Run, Weak<Run>>,
 }
 
 impl Naming {

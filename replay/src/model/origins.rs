@@ -6,6 +6,7 @@
 //! and not more than [`PROMPT`] before. Anything else is said to be unknown, not guessed.
 
 use super::chain::{Chain, ProcessSpan, SpanKind, Trigger};
+use super::numbered::Keyed;
 use super::putlog::{root_put, PutLine};
 use super::run::{field_name, record_name, Run};
 use crate::time::{duration, SECOND};
@@ -80,10 +81,10 @@ pub struct Origins {
     wording: Wording,
     /// The runs whose addresses are used as keys; they keep the addresses from being used again.
     runs: HashMap<usize, Weak<Run>>,
-    numbers: HashMap<(usize, RecordId), Number>,
-    names: HashMap<Rc<str>, Vec<Number>>,
+    numbers: Keyed<(usize, RecordId), Number>,
+    names: Keyed<Rc<str>, Vec<Number>>,
     records: Vec<Seen>,
-    common: HashMap<Common, Rc<Cause>>,
+    common: Keyed<Common, Rc<Cause>>,
 }
 
 impl Origins {
@@ -92,10 +93,10 @@ impl Origins {
         Origins {
             wording,
             runs: HashMap::new(),
-            numbers: HashMap::new(),
-            names: HashMap::new(),
+            numbers: Keyed::default(),
+            names: Keyed::default(),
             records: Vec::new(),
-            common: HashMap::new(),
+            common: Keyed::default(),
         }
     }
 

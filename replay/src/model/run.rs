@@ -2,6 +2,7 @@
 
 use super::clock::SetLater;
 use super::links::Links;
+use super::numbered::Numbered;
 use super::properties::Kept;
 use iocrec_log::context::{Budget, Context, RecordRef};
 use iocrec_log::event::{Address, CircuitId, Fact, FieldId, Ioc, Properties, RecordId, ThreadId};
@@ -11,6 +12,9 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Arrays whose room is remembered; a bound for hostile logs.
+const MAX_ROOMS: usize = 100_000;
+
 /// One run of one recorder on one host. Everything read from it shares it: chains look names up in it when they are
 /// printed, and it is dropped with the last of them.
 #[derive(Default)]
@@ -18,6 +22,8 @@ pub struct Run {
     context: RefCell<Context>,
     links: RefCell<Links>,
     properties: RefCell<Kept>,
+    /// The most elements that arrays can have (NELM).
+    rooms: RefCell<Numbered<RecordId, u32>>,
     changes: Cell<u64>,
 }
 
@@ -47,6 +53,19 @@ impl Run {
     /// The properties of a record, as last read before the latest event; `None` if the log has none yet.
     pub fn properties(&self, record: RecordId) -> Option<Rc<Properties>> {
         self.properties.borrow().of(record)
+    }
+
+    /// Notes the most elements that a record's array can have. That never changes.
+    pub fn has_room(&self, record: RecordId, elements: u32) {
+        let mut rooms = self.rooms.borrow_mut();
+        if rooms.len() < MAX_ROOMS || rooms.contains_key(&record) {
+            *rooms.entry(record).or_default() = elements;
+        }
+    }
+
+    /// The most elements that a record's array can have; `None` if the log does not hold that yet.
+    pub fn room(&self, record: RecordId) -> Option<u32> {
+        self.rooms.borrow().get(&record).copied()
     }
 
     /// Notes that a record has this CP link at that time. All of its links come with the same time.

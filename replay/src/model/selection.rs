@@ -12,12 +12,15 @@
 //! its circuit. Puts of database links in other threads are never roots of a put's chain, nor joined to messages.
 //!
 //! For a record, all threads are selected that touched it, those that touched a record that one of these touched, and so
-//! on: no chain leads from one of the others into them, as long as none of them carries out requests of other threads.
+//! on: no chain leads from one of the others into them, as long as none of them carries out requests of other threads. Of
+//! scan threads, which mostly touch everything, only those records are selected that have to do with it
+//! ([`super::episodes`]).
 //!
 //! Nothing is selected, and everything read, where this can't be told: in old logs, where a put came in a thread of
 //! unknown purpose, and where a block touched too many records to list them.
 
 use super::caller::{self, Caller, Role};
+use super::episodes::{self, Groups};
 use crate::scan::{Blocks, Choose, Part, Scan};
 use iocrec_log::context::Context;
 use iocrec_log::event::{Fact, PutKind};
@@ -185,6 +188,9 @@ struct Purposes {
     /// The records asked for, and their numbers.
     names: Vec<String>,
     records: HashSet<u32>,
+    /// Call sites with which scans begin, and those that were something else at some time.
+    begins: HashSet<u32>,
+    others: HashSet<u32>,
 }
 
 impl Purposes {
@@ -202,8 +208,14 @@ impl Purposes {
                 self.records.insert(record.id);
             }
             Fact::ServerThread(server) => _ = self.served.insert(server.thread),
-            Fact::CallSite(site) if caller::caller(&self.context, site.id) == Caller::Shell => {
-                self.shell.insert(site.id);
+            Fact::CallSite(site) if episodes::begins(&self.context, site.id) => {
+                self.begins.insert(site.id);
+            }
+            Fact::CallSite(site) => {
+                self.others.insert(site.id);
+                if caller::caller(&self.context, site.id) == Caller::Shell {
+                    self.shell.insert(site.id);
+                }
             }
             _ => {}
         }
@@ -223,6 +235,15 @@ impl Purposes {
     fn begins_all(&self, number: u32) -> bool {
         let begins = |role: &Role| matches!(role, Role::Scan | Role::CaServer | Role::PvaServer | Role::Main);
         self.roles.get(&number).is_some_and(|roles| roles.iter().all(begins))
+    }
+
+    /// Whether it only works through scan lists, as far as its names tell.
+    fn only_scans(&self, number: u32, thread: &Thread) -> bool {
+        let roles = self.roles.get(&number);
+        roles.is_some_and(|roles| roles.iter().all(|role| *role == Role::Scan))
+            && !self.served.contains(&number)
+            && !thread.puts
+            && !thread.link_puts
     }
 
     /// Whether the purpose of the thread is known.
@@ -287,8 +308,55 @@ impl Selection {
         }
         match interest {
             Interest::Puts => of_puts(&gathered.threads, &purposes),
-            Interest::Records(_) => of_record(&gathered.threads, &purposes),
+            Interest::Records(_) => {
+                let selection = of_record(&gathered.threads, &purposes)?;
+                let fewer = selection.narrowed(files, blocks, &gathered.threads, &purposes);
+                Some(fewer.unwrap_or(selection))
+            }
         }
+    }
+
+    /// The same with only those records of scan threads that have to do with what is asked for. `None` if that can't be
+    /// told.
+    fn narrowed(
+        &self,
+        files: &[SegmentFile],
+        blocks: Blocks,
+        threads: &HashMap<u32, Thread>,
+        purposes: &Purposes,
+    ) -> Option<Selection> {
+        let scans = |number: &u32| threads.get(number).is_some_and(|of| purposes.only_scans(*number, of));
+        let scanning: HashSet<u32> = self.threads.iter().copied().filter(scans).collect();
+        let begins: HashSet<u32> = purposes.begins.difference(&purposes.others).copied().collect();
+        if scanning.is_empty() || begins.is_empty() || purposes.context.refused() > 0 {
+            return None;
+        }
+        let mut groups = Groups::default();
+        let unfit = episodes::group(files, blocks, &scanning, &begins, &mut groups)?;
+        let whole = |number: &u32| !scanning.contains(number) || unfit.contains(number);
+        let mut wanted: HashSet<u32> = HashSet::new();
+        for number in self.threads.iter().filter(|number| whole(number)) {
+            let of = threads.get(number)?;
+            let mut records = of.records.as_ref()?.iter().copied();
+            let Some(first) = records.next() else { continue };
+            records.for_each(|record| groups.unite(first, record));
+        }
+        for number in self.threads.iter().filter(|number| whole(number)) {
+            let of = threads.get(number)?;
+            if of.link_puts {
+                wanted.extend(of.records.as_ref()?.iter().map(|record| groups.of(*record)));
+            }
+        }
+        wanted.extend(purposes.records.iter().map(|record| groups.of(*record)));
+        let records = groups.members(&wanted);
+        let selected = |number: &&u32| {
+            let touches = |of: &Thread| {
+                of.link_puts || of.records.as_ref().is_none_or(|touched| !touched.is_disjoint(&records))
+            };
+            whole(number) && threads.get(number).is_some_and(touches)
+        };
+        let threads = self.threads.iter().filter(selected).copied().collect();
+        Some(Selection { threads, records })
     }
 
     /// Decides about each block of the run.

@@ -3,6 +3,7 @@
 //! Whoever makes settings fills in what the log holds. Formats ([`crate::output::settings`]) leave out what they can't
 //! hold, or what is not known, and say so.
 
+use super::obstacle::Obstacle;
 use iocrec_log::event::{Dbf, Value};
 
 /// A value to restore. The default is an unknown value of an unknown field.
@@ -76,8 +77,8 @@ impl Default for Setting {
 pub struct LeftOut {
     /// Its PV.
     pub pv: String,
-    /// Why, as a part of a sentence: "its value is not known".
-    pub reason: String,
+    /// Why.
+    pub reason: Obstacle,
 }
 
 impl std::fmt::Display for LeftOut {

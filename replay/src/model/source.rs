@@ -22,7 +22,7 @@ use iocrec_log::clock::can_be_right;
 use iocrec_log::context::Budget;
 use iocrec_log::event::{Class, Event, Fact, PvaValue, SegmentEnd, Unpinned};
 use iocrec_log::format::SegmentHeader;
-use iocrec_log::reader::{Block, Cause, SegmentFile};
+use iocrec_log::reader::{Block, Cause, Choice, SegmentFile};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -253,6 +253,15 @@ impl Source {
     pub fn asked_for(mut self, interest: Interest) -> Self {
         let files = self.scan.unopened().cloned().collect();
         self.select = Some((files, Blocks::Since(self.since), interest));
+        self
+    }
+
+    /// Gives only what the recorder noted, such as losses, and what is unpacked with it.
+    pub fn only_notes(mut self) -> Self {
+        self.scan.choose(Arc::new(|about| match about.classes {
+            Some(classes) if !classes.notes() && !about.defines => Choice::Pass,
+            _ => Choice::Only(Arc::new(|_| false)),
+        }));
         self
     }
 
@@ -488,6 +497,11 @@ fn bytes(fact: &Fact) -> usize {
             size_of_val(answer.as_ref()) + answer.text.len() + pva_bytes(&answer.value)
         }
         Fact::PvaMessage(message) => message.text.len(),
+        Fact::Searches(searches) => searches.name.len() + size_of_val(searches.answers.as_slice()),
+        Fact::SearchLoad(load) => size_of_val(load.most.as_slice()),
+        Fact::Sender(sender) => sender.program.len() + sender.user.len(),
+        Fact::CircuitTraffic(traffic) => size_of_val(traffic.messages.as_slice()),
+        Fact::CaError(error) => error.text.len(),
         _ => 0,
     }
 }

@@ -16,6 +16,7 @@
 
 use super::history::{Of, Origin, ValueLine, ValueSource};
 use super::names::IocProcess;
+use super::numbered::Keyed;
 use super::run::{has_value, Run};
 use super::unseen::{Kind, Unseen};
 use super::value::same;
@@ -110,10 +111,10 @@ pub struct State {
     time: i64,
     /// Changes after this time are counted, and the last is kept.
     count_from: Option<i64>,
-    fields: HashMap<Key, Seen>,
+    fields: Keyed<Key, Seen>,
     processes: BTreeMap<Rc<IocProcess>, Process>,
     runs: HashMap<usize, Doubt>,
-    left_out: HashMap<(Rc<IocProcess>, Rc<str>), Doubt>,
+    left_out: Keyed<(Rc<IocProcess>, Rc<str>), Doubt>,
     chains_left_out: u64,
     full: bool,
 }
@@ -124,10 +125,10 @@ impl State {
         State {
             time,
             count_from: None,
-            fields: HashMap::new(),
+            fields: Keyed::default(),
             processes: BTreeMap::new(),
             runs: HashMap::new(),
-            left_out: HashMap::new(),
+            left_out: Keyed::default(),
             chains_left_out: 0,
             full: false,
         }

@@ -54,6 +54,7 @@ pub fn setting(field: &FieldState) -> Setting {
             None => definition(&context, of.record, name),
         };
         describe(&mut setting, &context, of.record, definition);
+        setting.room = of.run.room(of.record).filter(|_| setting.field == "VAL");
     }
     setting
 }

@@ -2,8 +2,28 @@
 
 use iocrec_log::event::{Array, Dbf, Value};
 use iocrec_log::value as shared;
-pub use iocrec_log::value::{elements, from_channel_access, push_lossy, push_text, text};
+pub use iocrec_log::value::{elements, from_channel_access, push_lossy, text};
 use shared::{not_finite, until_nul};
+
+/// Appends `value` for people, as [`shared::push_text`] does. Most values are floating-point numbers with many digits: these
+/// take a third of the time that the standard library needs, and are the same.
+///
+/// Both write the fewest digits that denote the number. They may differ only where two such texts are equally near to it:
+/// then it has a finite number of digits itself, one more than these. Below 2^32 its lowest twelve bits are 0 then: with m
+/// bits after the point, of which j are used, it has j digits after the point, and one digit fewer denotes it if
+/// 5 / 10^j < 1 / 2^(m + 1), but two fewer do not if m > 3.3 (j - 2). With m of 20 at least, m - j is 12 at least.
+pub fn push_text(out: &mut String, value: &Value) {
+    match value {
+        Value::Double(number)
+            if (1e-4..4_294_967_296.0).contains(&number.abs()) && number.to_bits().trailing_zeros() < 12 =>
+        {
+            let mut buffer = zmij::Buffer::new();
+            let digits = buffer.format_finite(*number);
+            out.push_str(digits.strip_suffix(".0").unwrap_or(digits));
+        }
+        _ => shared::push_text(out, value),
+    }
+}
 
 /// Bytes that a value takes beside itself on the heap.
 pub fn heap(value: &Value) -> usize {
@@ -155,6 +175,34 @@ pub fn json(value: &Value) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Digits are those of the standard library, whatever the number.
+    #[test]
+    fn numbers_are_written_as_everywhere() {
+        let mut state = 1_u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let mut numbers =
+            vec![0.0, -0.0, 1.0, 0.1, 1e-4, 9.999e-5, 1e15, 999_999_999_999_999.9, 1e14, f64::NAN];
+        for _ in 0..300_000 {
+            // with few bits after the point, where two texts may be equally near
+            numbers.push((random() >> (random() % 64)) as f64 / 2_f64.powi((random() % 50) as i32));
+            numbers.push(((random() % 1_000_000) as f64 + 0.5) / 2_f64.powi((random() % 30) as i32));
+            numbers.push(f64::from_bits(random()));
+            numbers.push(random() as i64 as f64 / [1e3, 1e5, 1e9, 1e16, 1e20][random() as usize % 5]);
+            numbers.push((random() % 100_000) as f64 / 1000.0);
+        }
+        for number in numbers.iter().flat_map(|number| [*number, -number]) {
+            let (mut fast, mut slow) = (String::new(), String::new());
+            push_text(&mut fast, &Value::Double(number));
+            shared::push_text(&mut slow, &Value::Double(number));
+            assert_eq!(fast, slow);
+        }
+    }
     use serde_json::json as j;
 
     #[test]

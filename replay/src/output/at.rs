@@ -14,12 +14,6 @@ use std::fmt::Write as _;
 /// The formats; the first is the default.
 pub static FORMATS: [Format<AtRow>; 3] = rows::formats();
 
-/// Names of all formats of values at a time.
-pub fn format_names() -> Vec<&'static str> {
-    let rows = FORMATS.iter().map(|format| format.name);
-    rows.chain(super::settings::FORMATS.iter().map(|format| format.name)).collect()
-}
-
 /// A field at a time.
 pub struct AtRow {
     /// The time, nanoseconds since 1970 UTC.

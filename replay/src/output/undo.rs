@@ -6,6 +6,7 @@
 use super::c_number::general;
 use super::caput::{arguments, check_name, long_name, shell, Target, MAX_TEXT};
 use super::wording::put::{change, who};
+use crate::model::obstacle::Obstacle;
 use crate::model::putlog::PutLine;
 use crate::model::setting::LeftOut;
 use crate::model::value::{self, elements};
@@ -102,7 +103,7 @@ fn one(out: &mut Out, undo: &Undo, zone: &Zone, left_out: &mut Vec<LeftOut>) -> 
     if let Some(doubt) = &undo.doubt {
         line!(out, "# {}", doubt)?;
     }
-    match undo.obstacle.clone().map_or_else(|| command(undo).map_err(str::to_owned), Err) {
+    match undo.obstacle.clone().map_or_else(|| command(undo), Err) {
         Ok(command) => line!(out, "{command}"),
         Err(reason) => {
             line!(out, "# not put back: {}", reason)?;
@@ -113,7 +114,7 @@ fn one(out: &mut Out, undo: &Undo, zone: &Zone, left_out: &mut Vec<LeftOut>) -> 
 }
 
 /// The command that puts it back.
-fn command(undo: &Undo) -> Result<String, &'static str> {
+fn command(undo: &Undo) -> Result<String, Obstacle> {
     let setting = &undo.setting;
     check_name(&setting.pv)?;
     let found = setting.only_if.as_ref().unwrap_or(&Value::Unknown);
@@ -131,13 +132,13 @@ fn command(undo: &Undo) -> Result<String, &'static str> {
 
 /// A value as `caget -t` shows it: whether it is `one` or an array of `numbers` or `texts`, the option that it needs,
 /// and its text.
-fn shown(value: &Value, target: Target) -> Result<(&'static str, &'static str, String), &'static str> {
+fn shown(value: &Value, target: Target) -> Result<(&'static str, &'static str, String), Obstacle> {
     let is_enum = matches!(target.dbf, None | Some(Dbf::Enum | Dbf::Menu | Dbf::Device));
     Ok(match value {
-        Value::Unknown => return Err("its value is not known"),
+        Value::Unknown => return Err(Obstacle::Unknown),
         Value::Text(text) if target.is_long_text => ("one", "-S", printed(text)),
         Value::Text(text) if target.dbf.is_none() || !is_enum => ("one", "", printed(text)),
-        Value::Text(_) => return Err("a text is no number of a state"),
+        Value::Text(_) => return Err(Obstacle::TextOfState),
         // Channel Access has no 64-bit integers; as text they keep all digits
         Value::Int(number) if matches!(target.dbf, Some(Dbf::Int64 | Dbf::UInt64)) => {
             ("one", "-s", number.to_string())
@@ -154,7 +155,7 @@ fn shown(value: &Value, target: Target) -> Result<(&'static str, &'static str, S
     })
 }
 
-fn of_array(array: &Array) -> Result<(&'static str, &'static str, String), &'static str> {
+fn of_array(array: &Array) -> Result<(&'static str, &'static str, String), Obstacle> {
     let wide = matches!(array.dbf, Dbf::Int64 | Dbf::UInt64);
     let mut text = String::new();
     for element in elements(array) {

@@ -1,8 +1,11 @@
 //! Causes of a PV's change: the chain from the record up to its root, and from there to what the root followed.
 
+mod inputs;
 mod sources;
 
 pub use self::sources::{Lead, Link, MAX_SOURCES};
+
+pub use self::inputs::{Change, Source};
 
 use self::sources::Meanwhile;
 use super::wording::alarm;
@@ -51,6 +54,8 @@ struct Seen {
     /// The latest change, and what was before it.
     changed: Option<(Moment, Before)>,
     last: Option<Moment>,
+    /// When the record last began to process, before `last`, and in `last`.
+    processed: (Option<i64>, Option<i64>),
     /// When its record was last seen to process, or to be written, before `last`.
     previous: Option<i64>,
     /// The latest alarm.
@@ -71,6 +76,8 @@ struct Before {
     alarm: Option<Alarm>,
     /// When that was last seen.
     seen: Option<i64>,
+    /// When the record began to process the last time before.
+    processed: Option<i64>,
 }
 
 /// What is asked for.
@@ -112,10 +119,10 @@ impl<'a> Why<'a> {
     }
 
     /// Takes the next chain, in the order in which they began.
-    pub fn take(&mut self, chain: Chain) {
+    pub fn take(&mut self, chain: impl Into<Rc<Chain>>) {
+        let chain = chain.into();
         let mut found = Vec::new();
         self.search(&chain, &mut Vec::new(), &mut found);
-        let chain = Rc::new(chain);
         for (key, time, (value, alarm), path) in found {
             let seen = self.seen.entry(key).or_default();
             let place = seen.held.partition_point(|moment| moment.time <= time);
@@ -227,8 +234,8 @@ impl<'a> Why<'a> {
         let (moment, before, changed) = match seen.changed {
             Some((moment, before)) => (moment, before, true),
             None => {
-                let seen = seen.previous;
-                (last.clone_ref(), Before { seen, ..Before::default() }, false)
+                let (seen, processed) = (seen.previous, seen.processed.0);
+                (last.clone_ref(), Before { seen, processed, ..Before::default() }, false)
             }
         };
         let from = before.value.filter(|_| changed);
@@ -247,7 +254,7 @@ impl<'a> Why<'a> {
             (chain, link) = (target, Some(record));
         }
         let (cause, put) = root_cause?;
-        let lead = Lead::new(&moment.chain, &moment.path, moment.time, before.seen);
+        let lead = Lead::new(&moment.chain, &moment.path, moment.time, before.seen, before.processed);
         let alarm = |alarm: Option<Alarm>| alarm.map(AlarmKeys::from);
         Some(Answer {
             pv: self.name.to_owned(),
@@ -278,6 +285,8 @@ impl<'a> Why<'a> {
             to_alarm: alarm(moment.alarm),
             last_before: before.seen.map(|seen| zone.format(seen, 9)),
             links: Vec::new(),
+            sources: Vec::new(),
+            device: None,
             begun_by: None,
             missed: None,
             inputs: None,
@@ -299,6 +308,20 @@ impl Moment {
 }
 
 impl Moment {
+    /// When the record began to process; `None` if it was not processed but written.
+    fn began(&self) -> Option<i64> {
+        let mut chain: &Chain = &self.chain;
+        for number in &self.path {
+            let span = chain.spans.get(*number)?;
+            match &span.kind {
+                SpanKind::Link(link) => chain = link.target.as_deref()?,
+                SpanKind::Process(_) => return Some(chain.run.wall(span.start)),
+                SpanKind::Put(_) => return None,
+            }
+        }
+        None
+    }
+
     /// Whether each chain on the way to it began after `sure`, and not with a request that may be missing.
     fn is_certain(&self, sure: i64) -> bool {
         let mut chain: &Chain = &self.chain;
@@ -352,6 +375,9 @@ impl Seen {
         self.count += 1;
         let read = self.read_before(&moment);
         let seen = read.or(self.last.as_ref().map(|last| last.time));
+        let began = moment.began();
+        let processed = self.processed.1;
+        self.processed = (processed, began.or(processed));
         let (alarm_before, value_before) = (self.alarm, self.value.take());
         self.alarm = moment.alarm.or(self.alarm);
         if moment.value != Value::Unknown {
@@ -362,7 +388,7 @@ impl Seen {
                 self.in_doubt = Some(moment.time);
             }
             if ask == Ask::Value && same == Some(false) {
-                let before = Before { value: before.clone(), alarm: alarm_before, seen };
+                let before = Before { value: before.clone(), alarm: alarm_before, seen, processed };
                 self.changed = Some((moment.clone_ref(), before));
             }
             self.value = Some(moment.value.clone());
@@ -376,7 +402,7 @@ impl Seen {
                 // An alarm that was never seen to begin has begun at some time.
                 None if alarm.0 == 0 => self.in_doubt = Some(moment.time),
                 alarm => {
-                    let before = Before { value: None, alarm, seen };
+                    let before = Before { value: None, alarm, seen, processed };
                     self.changed = Some((moment.clone_ref(), before));
                 }
             }
@@ -612,6 +638,11 @@ pub struct Answer {
     last_before: Option<String>,
     /// If the chain began by a CP link: the links that it may have been, and the last change of the source of each.
     links: Vec<Link>,
+    /// If no put began the chain: the input links of the record, and the last change of the source of each; what
+    /// changed since the record processed before comes first, the latest first. Empty if they are not known.
+    sources: Vec<Source>,
+    /// The record's device support, if that is known and it has a choice.
+    device: Option<String>,
     /// What began it all, if each CP link on the way leads on without doubt.
     begun_by: Option<String>,
     /// What may have been missed since `last_before`, so that the value before may have been another.

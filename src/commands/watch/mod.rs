@@ -5,9 +5,10 @@ mod printer;
 use iocrec_cli::command;
 
 use super::options::{by_user, capture, ByUser, Capture};
-use super::{recording, Command};
+use super::{reading, recording, Command};
 use crate::failure::Failure;
 use crate::linux::signals::{self, HangUp};
+use crate::recorder::capture_clock::CaptureClock;
 use crate::recorder::sink::Sink;
 use crate::terminal;
 use printer::Printer;
@@ -20,8 +21,17 @@ command! {
 
 impl Command for Watch {
     fn run(self) -> Result<(), Failure> {
-        let users = ByUser::from(&self).users()?;
-        let options = Capture::from(&self).options(users, None);
+        let (by_user, capture) = (ByUser::from(&self), Capture::from(&self));
+        let files = capture.files(by_user.is_some())?;
+        let options = capture.options(by_user.users()?, None);
+        if !files.is_empty() {
+            recording::drop_privileges(false);
+            signals::catch(HangUp::Ends);
+            let mut printer = Printer::new(terminal::standard_output()).with_times();
+            let finished = reading::read(options, files, &CaptureClock::default(), &mut printer);
+            printer.tick(u64::MAX);
+            return finished.report(None);
+        }
         recording::limit_privileges(false);
         signals::catch(HangUp::Ends);
         let mut printer = Printer::new(terminal::standard_output());

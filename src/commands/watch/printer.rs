@@ -19,6 +19,7 @@ use iocrec_log::event::{
 };
 use iocrec_log::value::{from_channel_access, text};
 
+use crate::linux::clock;
 use crate::recorder::sink::Sink;
 
 /// Longest wait of a WRITE for its hit or its ERROR, and of a hit for its packet, nanoseconds. Packets are handed over
@@ -86,6 +87,8 @@ pub struct Printer<W: Write> {
     /// Threads inside a put with callback, and the record of that put.
     notifying: HashMap<ThreadId, RecordId>,
     failed: bool,
+    /// Whether lines begin with their times: those that are printed later than they happened.
+    times: bool,
 }
 
 impl<W: Write> Printer<W> {
@@ -98,6 +101,20 @@ impl<W: Write> Printer<W> {
             inside: VecDeque::new(),
             notifying: HashMap::new(),
             failed: false,
+            times: false,
+        }
+    }
+
+    /// Begins lines with their times: what is printed happened at another time.
+    pub fn with_times(self) -> Printer<W> {
+        Printer { times: true, ..self }
+    }
+
+    /// The time of a line, with the space behind it; empty if times are not wanted.
+    fn time(&self, time: u64) -> String {
+        match self.context.wall(time) {
+            Some(wall) if self.times => format!("{} ", clock::iso_nanoseconds(wall)),
+            _ => String::new(),
         }
     }
 
@@ -228,7 +245,8 @@ impl<W: Write> Printer<W> {
             _ => text(&value),
         };
         let pv = if pv.is_empty() { "(channel opened before)" } else { pv };
-        let mut line = format!("Write: {pv} {value} from {} to {}", circuit.client, circuit.server);
+        let time = self.time(waiting.time);
+        let mut line = format!("{time}Write: {pv} {value} from {} to {}", circuit.client, circuit.server);
         for (name, known) in [("user", &circuit.user), ("host", &circuit.host)] {
             if !known.is_empty() {
                 line += &format!(" {name}={known}");
@@ -309,7 +327,8 @@ impl<W: Write> Sink for Printer<W> {
                 self.line(&line);
             }
             Fact::Loss(loss) => {
-                let line = format!("Lost: {} {:?}: {}", loss.count, loss.source, loss.cause);
+                let time = self.time(event.time);
+                let line = format!("{time}Lost: {} {:?}: {}", loss.count, loss.source, loss.cause);
                 self.line(&line);
             }
             _ => {}

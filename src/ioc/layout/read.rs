@@ -54,13 +54,27 @@ impl Layout {
             scanning = scanning.or_else(|| scanning_of(&fields));
             let address = |name: &str| fields.get(name).map(|field| field.description);
             let links = fields.values().filter(|field| DBF_LINKS.contains(&field.dbf));
+            let mut links: Vec<FieldAt> = links.cloned().collect();
+            links.sort_by_key(|link| link.offset);
+            let form = form(&fields, memory.width());
+            let inside = |name: &str, size: i16| {
+                let field = fields.get(name).filter(|field| field.size == size)?;
+                let end = u32::from(field.offset) + u32::from(size.unsigned_abs());
+                (end <= record_bytes).then(|| field.clone())
+            };
             let rtype = TypeLayout {
                 address: node,
                 name,
                 value: fields.get("VAL").cloned(),
-                form: form(&fields, memory.width()),
+                form,
                 record_bytes,
-                links: links.map(|field| (field.dbf, field.description)).collect(),
+                links: links.into(),
+                common_inputs: address("SDIS").zip(address("TSEL")),
+                device: inside("DTYP", 2).filter(|field| {
+                    let supports = field.description.wrapping_add(offsets.field_private as u64);
+                    memory.pointer(supports).is_some_and(|supports| supports != 0)
+                }),
+                capacity: inside("NELM", 4).filter(|_| matches!(form, Form::Array { .. })),
                 acknowledge: address("ACKT").zip(address("ACKS")),
                 states: states(&fields),
                 shown: Shown::of(&fields, record_bytes),

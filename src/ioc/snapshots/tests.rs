@@ -1,10 +1,11 @@
 use super::*;
 use crate::ioc::image::{FieldLine, Image};
+use crate::ioc::offsets::Database as Offsets;
 use iocrec_log::event::{AlarmLimit, Limits, Properties};
 use iocrec_testing::chance::{fuzz, Random};
 
 /// A record type with everything that a snapshot shows.
-const FIELDS: [FieldLine; 20] = [
+const FIELDS: [FieldLine; 23] = [
     ("STAT", 12, 410, 2),
     ("PACT", 2, 425, 1),
     ("RDES", 17, 480, 8),
@@ -25,6 +26,9 @@ const FIELDS: [FieldLine; 20] = [
     ("HSV", 12, 792, 2),
     ("HIHI", 10, 800, 8),
     ("HHSV", 12, 808, 2),
+    ("SDIS", 14, 816, 80),
+    ("TSEL", 14, 896, 80),
+    ("DOL", 14, 190, 80),
 ];
 
 struct Ioc {
@@ -191,14 +195,107 @@ fn no_content_panics() {
             let records: Vec<u64> = (0..8).map(|_| ioc.image.address(random.below(used))).collect();
             let records = [&records[..], &[ioc.image.address(ioc.record), random.next()]].concat();
             let _ = crate::ioc::locks::locks(&ioc.image.memory(), layout, &records);
-            for what in [What::Values, What::Properties] {
+            for what in [What::Values, What::Properties, What::Links] {
                 for sample in sample(&ioc.image.memory(), layout, what, &records).iter().flatten() {
                     seen += 1;
                     let _ = state(Width::Bits64, layout, sample);
                     let _ = properties(Width::Bits64, layout, sample, 1);
+                    let _ = links(layout, sample);
                 }
             }
         }
     });
     assert!(std::env::var("FUZZ_SEED").is_ok() || seen > 100, "{seen}");
+}
+
+/// Inputs of every kind of a record in both generations of links and both widths.
+#[test]
+fn links_of_every_generation() {
+    // in a link: its kind, name, text of a constant, mask, bytes
+    let since = |width: Width| [4, 24, 16, 36, 40].map(|at| at * width.bytes() / 4);
+    let generations = [
+        (Width::Bits64, 15, [40, 0, 0, 32, 56]),
+        (Width::Bits32, 15, [20, 0, 0, 16, 28]),
+        (Width::Bits64, 17, since(Width::Bits64)),
+        (Width::Bits32, 17, since(Width::Bits32)),
+    ];
+    for (width, highest, [kind, name, constant, mask, bytes]) in generations {
+        let (mut image, pointer) = (Image::new(width), width.bytes() as i16);
+        let (menu, input) = if highest == 17 { (12, 14) } else { (10, 12) };
+        let at = [100usize, 200, 600, 700, 800, 900];
+        let link = |name, place: usize, dbf| (name, dbf, at[place] as u16, bytes as i16);
+        let fields: [FieldLine; 12] = [
+            ("STAT", menu, 300, 2),
+            ("PACT", 2, 302, 1),
+            ("RDES", highest, 480, pointer),
+            ("DTYP", menu + 1, 304, 2),
+            link("SDIS", 0, input),
+            link("TSEL", 1, input),
+            link("INPA", 2, input),
+            link("INPB", 3, input),
+            link("INPC", 4, input),
+            link("OUT", 5, input + 1),
+            ("NELM", 6, 520, 4),
+            ("BPTR", highest, 528, pointer),
+        ];
+        let (base, first) = image.base();
+        let with_array = [("VAL", highest, 536, pointer), ("NORD", 6, 544, 4), ("FTVL", menu, 548, 2)];
+        let rtype = image.record_type(first, "odd", &[&fields[..], &with_array].concat());
+        let devices = image.device_menu(&["Soft Channel", "Hard"]);
+        let private = image.field(rtype, 3) + Offsets::of(width).field_private;
+        image.point(private, devices);
+        let record = image.record(rtype, 480, "A:B");
+        image.put(record + 304, &1u16.to_ne_bytes());
+        image.put(record + 520, &100u32.to_ne_bytes());
+        let of_kind = |image: &mut Image, place: usize, number: u16, flags: u16| {
+            image.put(record + at[place] + kind, &number.to_ne_bytes());
+            image.put(record + at[place] + mask, &flags.to_ne_bytes());
+        };
+        let long = "L".repeat(150);
+        of_kind(&mut image, 2, 10, 1);
+        image.point_to_string(record + at[2] + name, "C:D.HIHI");
+        of_kind(&mut image, 3, 11, 0x10);
+        image.point_to_string(record + at[3] + name, &long);
+        of_kind(&mut image, 4, 0, 0);
+        image.point_to_string(record + at[4] + constant, "2.5");
+        of_kind(&mut image, 5, 10, 0);
+        image.point_to_string(record + at[5] + name, "NOT:AN:INPUT");
+        let memory = image.memory();
+        let layout = Layout::read(&memory, image.address(base)).unwrap();
+        let address = image.address(record);
+        let look = || sample(&memory, &layout, What::Links, &[address]).pop().unwrap();
+        let found = |sample: &Sample| -> Vec<(usize, Value)> {
+            let number = |description| {
+                (0..fields.len()).find(|index| image.address(image.field(rtype, *index)) == description)
+            };
+            links(&layout, sample).into_iter().map(|(at, value)| (number(at).unwrap(), value)).collect()
+        };
+        let text = |text: &str| Value::Text(text.as_bytes().to_vec());
+        let before = look().unwrap();
+        let own_device = (3, Value::Int(1));
+        let expected = [
+            (4, text("")),
+            (5, text("")),
+            (6, text("C:D.HIHI NPP MS")),
+            (7, text(&format!("{long} CP NMS"))),
+        ];
+        let rest = [own_device.clone(), (10, Value::Int(100))];
+        assert_eq!(found(&before), [&expected[..], &rest].concat(), "{width:?} {highest}");
+        assert_eq!(look().as_ref(), Some(&before));
+        let mut image = image;
+        // what the link's text does not depend on
+        image.put(record + at[2] + mask + 2, &[9]);
+        assert_eq!(
+            sample(&image.memory(), &layout, What::Links, &[address]),
+            [Some(before.clone())],
+            "{width:?} {highest}"
+        );
+        image.put(record + at[2] + kind, &2u16.to_ne_bytes());
+        let hardware = sample(&image.memory(), &layout, What::Links, &[address]).pop().unwrap().unwrap();
+        assert_ne!(hardware, before);
+        assert_eq!(links(&layout, &hardware)[2].1, Value::Unknown, "VME");
+        image.put_pointer(record + at[3] + name, 8);
+        let unread = sample(&image.memory(), &layout, What::Links, &[address]);
+        assert_eq!(unread, [None], "a name that can't be read: all or nothing");
+    }
 }

@@ -14,6 +14,8 @@ use iocrec_log::event::{Address, ChannelId, CircuitId, Event, Fact, ServerThread
 use crate::ca::SeedChannel;
 use crate::inspector::ServedClient;
 use crate::ioc::clients::{Client, ClientChannel};
+use crate::net::served::Served;
+use crate::net::service::Ports;
 use crate::net::Namespace;
 use crate::protocols::Protocols;
 use crate::recorder::circuits::ends::EndFinder;
@@ -62,6 +64,19 @@ impl Default for Circuits {
 }
 
 impl Circuits {
+    /// For packets from a file: nobody knows the processes at the ends.
+    pub fn of_file() -> Circuits {
+        let mut protocols = Protocols::default();
+        protocols.cuts_are_losses = true;
+        Circuits { protocols, ..Circuits::default() }
+    }
+
+    /// Sets the ports of the servers in a file, all of whose packets count as of one network namespace, 0.
+    pub fn serve(&mut self, now: u64, ports: &Ports) {
+        let served = Served { ports: ports.clone(), captured: true, ..Served::default() };
+        self.protocols.set_served(now, &[served], &mut self.events);
+    }
+
     /// Takes a packet, from its IPv4 header on, that was seen in a network namespace at a monotonic time.
     pub fn packet(&mut self, namespace: Namespace, time: u64, ipv4: &[u8], original_length: usize) {
         self.protocols.packet(namespace, time, ipv4, original_length, &mut self.events);

@@ -1,6 +1,7 @@
 //! The snapshot of an IOC: value, alarm and properties of all its records, read a few at a time.
 //!
-//! A round makes two passes through the records, one for the values and one for the properties. In each pass a record
+//! A round makes three passes through the records: for the values, for the properties, and for the input links with what
+//! else says where values come from. In each pass a record
 //! is read twice, some 50 ms apart, and its lock is looked at in between ([`snapshots`]): what is equal, and was not
 //! locked, was true at the time of the second reading. A record that has changed, is active or is locked is read again,
 //! [`TRIES`] times in all, each time twice within a fraction of a millisecond, so that even a record that changes all
@@ -12,13 +13,14 @@
 //! Promises: nothing that was read counts unless the process and its database are still the same afterwards; a step
 //! costs a few system calls and the memory of [`BATCH`] records.
 
-use iocrec_log::event::{Fact, RecordId, Snapshot, SnapshotEnd};
+use iocrec_log::event::{Fact, FieldValue, RecordId, Snapshot, SnapshotEnd};
 use iocrec_log::writer::packed_size;
 
 use crate::ioc::locks::{locks, Lock};
 use crate::ioc::snapshots::{self, Sample, What};
 use crate::ioc::Database;
 use crate::recorder::env::Env;
+use crate::recorder::registry::fields::Fields;
 use crate::recorder::registry::owner::Owner;
 use crate::recorder::registry::records::Records;
 
@@ -50,6 +52,14 @@ struct Look {
     is_settled: bool,
 }
 
+/// What was read of a record in a pass. It is written as a whole, or not at all.
+struct Read {
+    /// The record's place in the order of the pass.
+    place: usize,
+    time: u64,
+    facts: Vec<Fact>,
+}
+
 /// One pass through the records.
 struct Pass {
     what: What,
@@ -60,7 +70,7 @@ struct Pass {
     pending: Vec<Pending>,
     /// Bytes that it may still take in the log.
     budget: usize,
-    /// Number of facts.
+    /// Number of records that facts were written of.
     taken: u32,
     /// Number of records that could not be read, or never twice the same.
     unread: u32,
@@ -78,6 +88,8 @@ struct Round {
     pass: Pass,
     /// Facts, unread and left records of the pass for the values, once that has ended.
     values: Option<(u32, u32, u32)>,
+    /// Records without their properties, once the pass for those has ended.
+    properties_left: Option<u32>,
 }
 
 /// The snapshots of one IOC.
@@ -86,8 +98,8 @@ pub struct Snapshots {
     /// Whether a round should begin: records were found, or a segment has begun.
     pub due: bool,
     round: Option<Round>,
-    /// The records after which the next pass for values, and for properties, begins.
-    last: (RecordId, RecordId),
+    /// The records after which the next pass for values, for properties, and for links begins.
+    last: [RecordId; 3],
 }
 
 impl Pass {
@@ -106,7 +118,13 @@ impl Pass {
 
     /// Reads the pending records again and the next ones for the first time. Returns the bytes taken in the log; `None`
     /// if the process is no longer the same.
-    fn step(&mut self, env: &mut Env<'_>, owner: Owner<'_>, image: Option<(u64, u64)>) -> Option<usize> {
+    fn step(
+        &mut self,
+        env: &mut Env<'_>,
+        owner: Owner<'_>,
+        image: Option<(u64, u64)>,
+        fields: &mut Fields,
+    ) -> Option<usize> {
         let (memory, layout) = (&owner.process.memory, owner.process.layout.as_ref().ok()?);
         let looks = self.look_again(env, owner);
         if !is_same(env, owner, image) {
@@ -115,22 +133,38 @@ impl Pass {
         let mut facts = Vec::new();
         for (mut pending, look) in std::mem::take(&mut self.pending).into_iter().zip(looks) {
             let record = self.order.get(pending.place).map_or(0, |record| record.0);
-            let fact = match (look.sample.as_ref().filter(|_| look.is_settled), self.what) {
-                (None, _) => None,
-                (Some(sample), What::Values) => snapshots::state(memory.width(), layout, sample)
+            let sample = look.sample.as_ref().filter(|_| look.is_settled);
+            let of_record = sample.and_then(|sample| match self.what {
+                What::Values => snapshots::state(memory.width(), layout, sample)
                     .filter(|state| !state.is_active)
                     .map(|state| {
                         let snapshots::State { value, severity, status, stamp, .. } = state;
-                        Some(Fact::Snapshot(Snapshot { record, value, severity, status, stamp }))
+                        vec![Fact::Snapshot(Snapshot { record, value, severity, status, stamp })]
                     }),
-                (Some(sample), What::Properties) => {
+                What::Properties => {
                     let properties = snapshots::properties(memory.width(), layout, sample, record);
-                    Some(properties.map(|properties| Fact::Properties(Box::new(properties))))
+                    Some(
+                        properties
+                            .map(|properties| Fact::Properties(Box::new(properties)))
+                            .into_iter()
+                            .collect(),
+                    )
                 }
-            };
+                What::Links => {
+                    let links =
+                        snapshots::links(layout, sample).into_iter().filter_map(|(description, value)| {
+                            let field = fields.get(env, look.time, owner, description)?.id;
+                            Some(Fact::FieldValue(FieldValue { record, field, value }))
+                        });
+                    Some(links.collect())
+                }
+            });
             pending.tries += 1;
-            match fact {
-                Some(fact) => facts.extend(fact.map(|fact| (pending.place, look.time, fact))),
+            match of_record {
+                Some(of_record) if of_record.is_empty() => {}
+                Some(of_record) => {
+                    facts.push(Read { place: pending.place, time: look.time, facts: of_record })
+                }
                 None if pending.tries >= TRIES => self.unread += 1,
                 None => self.pending.push(Pending { sample: look.sample, ..pending }),
             }
@@ -149,7 +183,7 @@ impl Pass {
         let Ok(layout) = &owner.process.layout else { return Vec::new() };
         let memory = &owner.process.memory;
         let locks_of = |addresses: &[u64]| match self.what {
-            What::Values => locks(memory, layout, addresses),
+            What::Values | What::Links => locks(memory, layout, addresses),
             What::Properties => vec![Lock::Unknown; addresses.len()],
         };
         let addresses = self.addresses(self.pending.iter().map(|pending| pending.place));
@@ -168,7 +202,7 @@ impl Pass {
             .collect();
         let mut restless: Vec<(&Pending, &mut Look)> = self.pending.iter().zip(&mut looks).collect();
         restless.retain(|(before, look)| before.tries > 0 && look.sample.is_some() && !look.is_settled);
-        if restless.is_empty() || self.what == What::Properties {
+        if restless.is_empty() || self.what != What::Values {
             return looks;
         }
         let addresses = self.addresses(restless.iter().map(|(before, _)| before.place));
@@ -183,25 +217,28 @@ impl Pass {
         looks
     }
 
-    /// Writes as many of these facts, each with the place of its record and its time, as there is room for; at the first
-    /// without room the pass ends. Returns the bytes that they take.
-    fn write(&mut self, env: &mut Env<'_>, facts: Vec<(usize, u64, Fact)>) -> usize {
-        let places: Vec<usize> = facts.iter().map(|fact| fact.0).collect();
-        let (times, mut facts): (Vec<u64>, Vec<Fact>) =
-            facts.into_iter().map(|fact| (fact.1, fact.2)).unzip();
-        let mut size = packed_size(&facts);
-        while size > self.budget && !facts.is_empty() {
-            let fitting = facts.len() * self.budget / size;
-            facts.truncate(fitting.min(facts.len() - 1));
-            size = packed_size(&facts);
+    /// Writes the facts of as many of these records as there is room for; at the first without room the pass ends. Returns
+    /// the bytes that they take.
+    fn write(&mut self, env: &mut Env<'_>, mut read: Vec<Read>) -> usize {
+        let places: Vec<usize> = read.iter().map(|read| read.place).collect();
+        let size_of = |read: &[Read]| {
+            packed_size(&read.iter().flat_map(|read| &read.facts).cloned().collect::<Vec<_>>())
+        };
+        let mut size = size_of(&read);
+        while size > self.budget && !read.is_empty() {
+            let fitting = read.len() * self.budget / size;
+            read.truncate(fitting.min(read.len() - 1));
+            size = size_of(&read);
         }
-        if facts.is_empty() {
+        if read.is_empty() {
             size = 0;
         }
         self.budget -= size;
-        self.taken = self.taken.saturating_add(number(facts.len()));
-        let without_room = places.get(facts.len()..).unwrap_or_default();
-        times.into_iter().zip(facts).for_each(|(time, fact)| env.push(time, fact));
+        self.taken = self.taken.saturating_add(number(read.len()));
+        let without_room = places.get(read.len()..).unwrap_or_default();
+        for Read { time, facts, .. } in read {
+            facts.into_iter().for_each(|fact| env.push(time, fact));
+        }
         if !without_room.is_empty() {
             self.leave(without_room);
         }
@@ -237,8 +274,9 @@ impl Snapshots {
     pub fn begin(&mut self, now: u64, records: &Records, budget: usize) {
         self.due = false;
         let budget = budget.saturating_sub(END_BYTES);
-        let pass = Pass::new(What::Values, records, self.last.0, budget / 4 * QUARTERS_FOR_VALUES);
-        self.round = Some(Round { since: now, budget, pass, values: None });
+        let [last, ..] = self.last;
+        let pass = Pass::new(What::Values, records, last, budget / 4 * QUARTERS_FOR_VALUES);
+        self.round = Some(Round { since: now, budget, pass, values: None, properties_left: None });
     }
 
     /// Takes the next step of the round. Returns the bytes taken in the log. `image`: the program that the process runs.
@@ -248,9 +286,10 @@ impl Snapshots {
         owner: Owner<'_>,
         image: Option<(u64, u64)>,
         records: &Records,
+        fields: &mut Fields,
     ) -> usize {
         let Some(round) = &mut self.round else { return 0 };
-        let Some(spent) = round.pass.step(env, owner, image) else {
+        let Some(spent) = round.pass.step(env, owner, image, fields) else {
             // its end, or another beginning, is noticed elsewhere
             self.round = None;
             return 0;
@@ -259,33 +298,45 @@ impl Snapshots {
         if !round.pass.has_ended() {
             return spent;
         }
-        if round.values.is_none() {
-            let pass = Pass::new(What::Properties, records, self.last.1, round.budget);
-            let values = std::mem::replace(&mut round.pass, pass);
-            self.last.0 = values.last;
-            round.values = Some((values.taken, values.unread, values.left));
-            return spent;
+        let [of_values, of_properties, of_links] = &mut self.last;
+        let next = match round.pass.what {
+            What::Values => {
+                // of the rest, links have an equal share
+                Pass::new(What::Properties, records, *of_properties, round.budget / 2)
+            }
+            What::Properties => Pass::new(What::Links, records, *of_links, round.budget),
+            What::Links => return spent + self.end(env, owner),
+        };
+        let ended = std::mem::replace(&mut round.pass, next);
+        if ended.what == What::Values {
+            *of_values = ended.last;
+            round.values = Some((ended.taken, ended.unread, ended.left));
+        } else {
+            *of_properties = ended.last;
+            round.properties_left = Some(ended.left.saturating_add(ended.unread));
         }
-        spent + self.end(env, owner)
+        spent
     }
 
     /// Ends the round, if one is under way. Returns the bytes taken in the log.
     pub fn end(&mut self, env: &mut Env<'_>, owner: Owner<'_>) -> usize {
-        let Some(Round { since, mut pass, values, .. }) = self.round.take() else { return 0 };
+        let Some(Round { since, mut pass, values, properties_left, .. }) = self.round.take() else {
+            return 0;
+        };
         if !pass.has_ended() {
             pass.leave(&[]);
         }
-        let all = number(pass.order.len());
-        let ((taken, unread, left), properties_left) = match values {
-            Some(values) => {
-                self.last.1 = pass.last;
-                (values, pass.left.saturating_add(pass.unread))
-            }
-            None => {
-                self.last.0 = pass.last;
-                ((pass.taken, pass.unread, pass.left), all)
-            }
-        };
+        let [of_values, of_properties, of_links] = &mut self.last;
+        *match pass.what {
+            What::Values => of_values,
+            What::Properties => of_properties,
+            What::Links => of_links,
+        } = pass.last;
+        let (taken, unread, left) = values.unwrap_or((pass.taken, pass.unread, pass.left));
+        let properties_left = properties_left.unwrap_or(match pass.what {
+            What::Values => number(pass.order.len()),
+            What::Properties | What::Links => pass.left.saturating_add(pass.unread),
+        });
         let end = SnapshotEnd { ioc: owner.id, since, taken, unread, left, properties_left };
         let now = env.monotonic();
         env.push(now, Fact::SnapshotEnd(end));

@@ -304,7 +304,7 @@ impl TracedIoc {
     pub fn step_snapshot(&mut self, env: &mut Env<'_>) -> usize {
         let Some(process) = &self.process else { return 0 };
         let owner = Owner { id: self.id, process };
-        self.snapshots.step(env, owner, self.image, &self.records)
+        self.snapshots.step(env, owner, self.image, &self.records, &mut self.fields)
     }
 
     /// Ends the snapshot that is under way, if any. Returns the bytes taken in the log.

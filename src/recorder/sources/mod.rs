@@ -4,7 +4,9 @@
 //! they have the names of channels that puts refer to. Hits come before reports about processes, since an IOC's last
 //! hits come before its end. Add a new source in [`super::Recorder::new`], at the place that its facts need.
 
+pub mod capture_files;
 pub mod channel_access;
+pub mod datagrams;
 pub mod hits;
 pub mod readings;
 pub mod sampling;
@@ -81,6 +83,11 @@ pub trait Source {
     /// Whether all requests that the facts so far have caused are answered. The end waits for that, for a moment.
     fn is_settled(&self) -> bool {
         true
+    }
+
+    /// Whether there is nothing left to record: a file has been read to its end. Ends the recording.
+    fn is_over(&self) -> bool {
+        false
     }
 
     /// Stops recording; facts on their way are still taken.

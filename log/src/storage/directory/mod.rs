@@ -10,7 +10,7 @@ mod files;
 
 pub use error::DirectoryError;
 
-use super::{Astray, Storage, Stored};
+use super::{nanoseconds_since_1970, Astray, Storage, Stored};
 use crate::name::{Pin, SegmentName};
 use nix::unistd::geteuid;
 use std::fmt;
@@ -18,7 +18,7 @@ use std::fs::{self, DirBuilder, File, Metadata, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Name of a file that is made and deleted to test that the directory is writable. Not a segment's name.
 const TRIAL: &str = ".iocrec-trial";
@@ -37,6 +37,15 @@ const STAT_BLOCK: u64 = 512;
 /// Preallocates bytes for a file without changing its length. An error of kind `Unsupported` means that the file system
 /// can't.
 pub type Reserve = fn(&File, u64) -> io::Result<()>;
+
+/// Another wall clock than the system's, nanoseconds since 1970 UTC: that of the events of a log about the past.
+pub struct WallClock(pub Box<dyn Fn() -> i64 + Send>);
+
+impl fmt::Debug for WallClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WallClock")
+    }
+}
 
 /// Decides whether a directory may be used, and keeps other recorders out. The lock is released when the directory's
 /// handle is closed.
@@ -78,6 +87,7 @@ impl Keeper for Anyone {
 pub struct Directory {
     path: PathBuf,
     reserve: Option<Reserve>,
+    wall_clock: Option<WallClock>,
     keeper: Box<dyn Keeper>,
     /// The directory itself: holds the lock, and is synced after names change.
     handle: File,
@@ -109,6 +119,7 @@ impl Directory {
         let directory = Directory {
             path: path.to_owned(),
             reserve: None,
+            wall_clock: None,
             keeper,
             handle,
             mode,
@@ -122,6 +133,11 @@ impl Directory {
     /// Preallocates with this function. Systems differ, so the caller provides it.
     pub fn reserving(self, reserve: Reserve) -> Self {
         Directory { reserve: Some(reserve), ..self }
+    }
+
+    /// Dates segments by this clock.
+    pub fn dated(self, clock: WallClock) -> Self {
+        Directory { wall_clock: Some(clock), ..self }
     }
 
     /// The directory's path as given.
@@ -297,6 +313,10 @@ impl Storage for Directory {
 
     fn unit(&self) -> u64 {
         self.handle.metadata().map_or(UNIT.0, |about| about.blksize().clamp(UNIT.0, UNIT.1))
+    }
+
+    fn wall_clock(&self) -> i64 {
+        self.wall_clock.as_ref().map_or_else(|| nanoseconds_since_1970(SystemTime::now()), |clock| clock.0())
     }
 
     fn own_size(&mut self) -> u64 {

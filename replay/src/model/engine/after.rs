@@ -92,8 +92,18 @@ impl Engine {
         self.note_after(at, held.value, alone);
     }
 
-    /// Takes a reading of a field without a put: a CP link of a record that processes for one.
+    /// Takes a reading of a field without a put: a CP link of a record that processes for one, or the room of an array.
+    /// Other input links matter to [`crate::inputs`] only.
     fn link_told(&self, time: u64, held: &FieldValue) {
+        let is_room = self.run.context().field(held.field).is_some_and(|field| field.name == "NELM");
+        let elements = match held.value {
+            Value::Int(elements) => u32::try_from(elements).ok(),
+            Value::UInt(elements) => u32::try_from(elements).ok(),
+            _ => None,
+        };
+        if let Some(elements) = elements.filter(|_| is_room) {
+            self.run.has_room(held.record, elements);
+        }
         let is_link = self.run.context().field(held.field).is_some_and(|field| field.dbf.is_link());
         let cp = |text: &[u8]| {
             text.split(|byte| *byte == b' ').skip(1).any(|word| word == b"CP" || word == b"CPP")

@@ -7,6 +7,7 @@
 
 pub mod shell;
 
+use crate::model::obstacle::Obstacle;
 use crate::model::value::elements;
 use crate::output::c_number::general;
 use iocrec_log::escape::is_unsafe;
@@ -37,15 +38,13 @@ fn is_enum(dbf: Option<Dbf>) -> bool {
 ///
 /// # Errors
 /// Why not.
-pub fn check_name(pv: &str) -> Result<(), &'static str> {
+pub fn check_name(pv: &str) -> Result<(), Obstacle> {
     // A backslash may come from bytes that are no text.
     let odd =
         |letter: char| letter.is_whitespace() || is_unsafe(letter) || matches!(letter, '\\' | '"' | '\'');
     match pv {
-        "" => Err("its name is not known"),
-        _ if pv.starts_with('-') || pv.contains(odd) => {
-            Err("its name is none that a tool would take as it is")
-        }
+        "" => Err(Obstacle::Unnamed),
+        _ if pv.starts_with('-') || pv.contains(odd) => Err(Obstacle::OddName),
         _ => Ok(()),
     }
 }
@@ -62,14 +61,14 @@ pub fn long_name(pv: &str) -> String {
 ///
 /// # Errors
 /// Why `caput` can't write it.
-pub fn arguments(target: Target, value: &Value) -> Result<Vec<String>, &'static str> {
+pub fn arguments(target: Target, value: &Value) -> Result<Vec<String>, Obstacle> {
     check_name(target.pv)?;
     let pv = target.pv.to_owned();
     if target.is_long_text {
         let text = match value {
             Value::Text(text) => text.as_slice(),
             Value::Array(Array { dbf: Dbf::Char | Dbf::UChar, bytes, .. }) => until_nul(bytes),
-            _ => return Err("its value is not text"),
+            _ => return Err(Obstacle::NotText),
         };
         return Ok(vec!["-S".to_owned(), long_name(&pv), escaped(text)]);
     }
@@ -81,7 +80,7 @@ pub fn arguments(target: Target, value: &Value) -> Result<Vec<String>, &'static 
             }
             match u32::try_from(arguments.len() - 3) == Ok(array.count) {
                 true => Ok(arguments),
-                false => Err("the log holds only a part of its value"),
+                false => Err(Obstacle::Part),
             }
         }
         Value::Text(text) if is_enum(target.dbf) || target.dbf.is_none() => {
@@ -94,23 +93,23 @@ pub fn arguments(target: Target, value: &Value) -> Result<Vec<String>, &'static 
             Value::Double(number) if number.fract() == 0.0 && (0.0..65536.0).contains(number) => {
                 Ok(vec!["-n".to_owned(), pv, general(*number, 17)])
             }
-            _ => Err("its value is no number of a state"),
+            _ => Err(Obstacle::NotState),
         },
         value => Ok(vec![pv, element_text(value, target.dbf.unwrap_or(Dbf::Double))?]),
     }
 }
 
 /// An element, or a single value.
-fn element_text(value: &Value, dbf: Dbf) -> Result<String, &'static str> {
+fn element_text(value: &Value, dbf: Dbf) -> Result<String, Obstacle> {
     Ok(match value {
-        Value::Unknown | Value::Array(_) => return Err("its value is not known"),
+        Value::Unknown | Value::Array(_) => return Err(Obstacle::Unknown),
         Value::Text(text) => short(text)?,
         // CA knows characters only with a sign
         Value::Int(number) if matches!(dbf, Dbf::Char | Dbf::UChar) => (*number as i8).to_string(),
         Value::Int(number) => number.to_string(),
         Value::UInt(number) => number.to_string(),
-        Value::Float(number) if number.is_subnormal() => return Err("caput refuses numbers so close to 0"),
-        Value::Double(number) if number.is_subnormal() => return Err("caput refuses numbers so close to 0"),
+        Value::Float(number) if number.is_subnormal() => return Err(Obstacle::CaputTooSmall),
+        Value::Double(number) if number.is_subnormal() => return Err(Obstacle::CaputTooSmall),
         Value::Float(number) if number.is_nan() => "nan".to_owned(),
         Value::Double(number) if number.is_nan() => "nan".to_owned(),
         Value::Float(number) => general(f64::from(*number), 9),
@@ -119,11 +118,11 @@ fn element_text(value: &Value, dbf: Dbf) -> Result<String, &'static str> {
 }
 
 /// A text for a string field. caput cuts what it is given, before it decodes the escapes.
-fn short(text: &[u8]) -> Result<String, &'static str> {
+fn short(text: &[u8]) -> Result<String, Obstacle> {
     let escaped = escaped(text);
     match escaped.len() {
         0..=MAX_TEXT => Ok(escaped),
-        _ => Err("caput would cut its text after 39 characters, escapes included"),
+        _ => Err(Obstacle::CaputCuts),
     }
 }
 
@@ -181,8 +180,9 @@ fn push_bytes(escaped: &mut String, bytes: &[u8]) {
 mod tests {
     use super::*;
 
-    fn to(pv: &str, dbf: Option<Dbf>, value: Value) -> Result<String, &'static str> {
-        arguments(Target { pv, dbf, is_long_text: false }, &value).map(|arguments| arguments.join(" "))
+    fn to(pv: &str, dbf: Option<Dbf>, value: Value) -> Result<String, String> {
+        let arguments = arguments(Target { pv, dbf, is_long_text: false }, &value);
+        arguments.map(|arguments| arguments.join(" ")).map_err(|obstacle| obstacle.to_string())
     }
 
     fn text(text: &str) -> Value {
@@ -223,7 +223,7 @@ mod tests {
             (Dbf::NoAccess, bytes(Dbf::Short, 3, &[1, 0]), Err("the log holds only a part of its value")),
             (Dbf::Double, Value::Unknown, Err("its value is not known")),
         ] {
-            assert_eq!(to("T", Some(dbf), value).as_deref().map_err(|e| *e), expected);
+            assert_eq!(to("T", Some(dbf), value).as_deref().map_err(String::as_str), expected);
         }
         assert_eq!(to("T", None, Value::Int(2)).unwrap(), "-n T 2");
         let long = Target { pv: "T.DESC", dbf: Some(Dbf::String), is_long_text: true };

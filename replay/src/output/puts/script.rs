@@ -3,6 +3,7 @@
 //! It writes what clients asked for, not what the records made of it. What it leaves out is in it as a comment, and counted.
 
 use super::Options;
+use crate::model::obstacle::Obstacle;
 use crate::model::putlog::{PutLine, Via};
 use crate::model::value::text;
 use crate::out::{line, Out};
@@ -33,7 +34,7 @@ pub struct Script<'a> {
     options: &'a Options,
     last: Option<i64>,
     /// Number of puts left out and the first of their PVs, by reason.
-    left_out: BTreeMap<&'static str, (u64, Vec<String>)>,
+    left_out: BTreeMap<String, (u64, Vec<String>)>,
 }
 
 impl<'a> Script<'a> {
@@ -58,7 +59,7 @@ impl<'a> Script<'a> {
             }
             Err(reason) => {
                 let pv = put.pv.as_deref().unwrap_or("(unnamed channel)");
-                let (count, named) = self.left_out.entry(reason).or_default();
+                let (count, named) = self.left_out.entry(reason.to_string()).or_default();
                 *count += 1;
                 if named.len() <= MAX_NAMED && !named.iter().any(|named| named == pv) {
                     named.push(pv.to_owned());
@@ -98,7 +99,7 @@ impl Writer<PutLine> for Script<'_> {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let remark = |(reason, (count, named)): (&&str, &(u64, Vec<String>))| {
+        let remark = |(reason, (count, named)): (&String, &(u64, Vec<String>))| {
             let names: Vec<&str> = named.iter().take(MAX_NAMED).map(String::as_str).collect();
             let more = if named.len() > MAX_NAMED { " ..." } else { "" };
             let puts = if *count == 1 { "put to" } else { "puts to" };
@@ -109,20 +110,20 @@ impl Writer<PutLine> for Script<'_> {
 }
 
 /// The arguments of caput that repeat a put, or why it is left out.
-fn command(put: &PutLine) -> Result<Vec<String>, &'static str> {
+fn command(put: &PutLine) -> Result<Vec<String>, Obstacle> {
     match put.via {
-        Via::CaLink | Via::DbLink | Via::Python => return Err("made by a link or by code in the IOC"),
+        Via::CaLink | Via::DbLink | Via::Python => return Err(Obstacle::MadeInside),
         Via::CaWrite | Via::CaWriteNotify | Via::Pva | Via::Dbpf | Via::Unknown => {}
     }
     match &*put.status {
         "ok" | "unknown" => {}
-        _ => return Err("refused"),
+        _ => return Err(Obstacle::Refused),
     }
     if put.acknowledges.is_some() {
-        return Err("it acknowledges an alarm, which caput can't");
+        return Err(Obstacle::Acknowledges);
     }
     if put.requested_cut == Some(true) {
-        return Err("the log holds only a part of the value");
+        return Err(Obstacle::PartRequested);
     }
     let pv = put.pv.as_deref().unwrap_or_default();
     let long = pv.strip_suffix(".$").or_else(|| pv.strip_suffix('$'));

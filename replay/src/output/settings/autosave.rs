@@ -14,6 +14,7 @@
 
 use super::check::{is_long_text, sort, text};
 use super::Heading;
+use crate::model::obstacle::Obstacle;
 use crate::model::setting::{LeftOut, Setting};
 use crate::model::value::elements;
 use crate::out::{line, Out};
@@ -64,32 +65,32 @@ fn comment(out: &mut Out, text: &str) -> io::Result<()> {
 }
 
 /// The lines for a setting; several for an array of texts.
-fn lines(setting: &Setting) -> Result<Vec<String>, String> {
+fn lines(setting: &Setting) -> Result<Vec<String>, Obstacle> {
     let pv = &setting.pv;
     if setting.read_only {
-        return Err("it is only read".to_owned());
+        return Err(Obstacle::ReadOnly);
     }
     if pv.len() > MAX_NAME || !pv.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
-        return Err("autosave does not read its name".to_owned());
+        return Err(Obstacle::AutosaveName);
     }
     if setting.dbf == Some(Dbf::Device) {
-        return Err("autosave does not restore device supports".to_owned());
+        return Err(Obstacle::AutosaveDevice);
     }
     if let Some(text) = text(setting) {
         let name = if is_long_text(setting) { long_name(pv) } else { pv.clone() };
         if !is_long_text(setting) && text.len() > MAX_TEXT {
-            return Err("its text is longer than the 39 characters of a string".to_owned());
+            return Err(Obstacle::LongText);
         }
         if !is_long_text(setting) && text.windows(2).any(|two| two == b"$(" || two == b"${") {
-            return Err("autosave takes $( and ${ for a macro".to_owned());
+            return Err(Obstacle::AutosaveMacro);
         }
         if text.starts_with(b"@array@") {
-            return Err("autosave would read its text as an array".to_owned());
+            return Err(Obstacle::AutosaveArray);
         }
         let line = format!("{name} {}", escaped_by_caget(text).replace('$', "\\x24"));
         return match line.len() {
             0..=MAX_LINE => Ok(vec![line]),
-            _ => Err("its text is longer than a line that autosave reads".to_owned()),
+            _ => Err(Obstacle::AutosaveLine),
         };
     }
     let Value::Array(array) = &setting.value else {
@@ -108,10 +109,10 @@ fn lines(setting: &Setting) -> Result<Vec<String>, String> {
     // Each on a line: no escape may lie across the pieces in which lines are read.
     let mut lines = vec![format!("{pv} @array@ {{")];
     for element in elements(array) {
-        let Value::Text(text) = element else { return Err("its value is not known".to_owned()) };
+        let Value::Text(text) = element else { return Err(Obstacle::Unknown) };
         let once = escaped_once(&text);
         if once.len() > MAX_TEXT {
-            return Err("a text in it is longer than the 39 characters that autosave reads".to_owned());
+            return Err(Obstacle::AutosaveElement);
         }
         lines.push(format!("\"{}\"", once.replace('\\', "\\\\").replace('"', "\\\"")));
     }
@@ -124,20 +125,16 @@ fn escaped_once(text: &[u8]) -> String {
     escaped_by_caget(text).replace("\\\"", "\"").replace("\\'", "'").replace('$', "\\x24")
 }
 
-fn number(value: &Value) -> Result<String, String> {
+fn number(value: &Value) -> Result<String, Obstacle> {
     Ok(match value {
         Value::Int(number) => number.to_string(),
         Value::UInt(number) => number.to_string(),
-        Value::Float(number) if number.is_subnormal() => {
-            return Err("autosave refuses numbers so close to 0".into())
-        }
-        Value::Double(number) if number.is_subnormal() => {
-            return Err("autosave refuses numbers so close to 0".into())
-        }
+        Value::Float(number) if number.is_subnormal() => return Err(Obstacle::AutosaveTooSmall),
+        Value::Double(number) if number.is_subnormal() => return Err(Obstacle::AutosaveTooSmall),
         Value::Float(number) if number.is_nan() => "nan".to_owned(),
         Value::Double(number) if number.is_nan() => "nan".to_owned(),
         Value::Float(number) => general(f64::from(*number), 9),
         Value::Double(number) => general(*number, 17),
-        Value::Text(_) | Value::Array(_) | Value::Unknown => return Err("its value is not known".to_owned()),
+        Value::Text(_) | Value::Array(_) | Value::Unknown => return Err(Obstacle::Unknown),
     })
 }

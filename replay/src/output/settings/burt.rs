@@ -5,6 +5,7 @@
 
 use super::check::{is_enum, label, sort, text};
 use super::Heading;
+use crate::model::obstacle::Obstacle;
 use crate::model::setting::{LeftOut, Setting};
 use crate::model::value::elements;
 use crate::out::{line, Out};
@@ -45,44 +46,40 @@ pub fn write(out: &mut Out, heading: &Heading, settings: &[Setting]) -> io::Resu
     Ok(left_out)
 }
 
-fn entry(setting: &Setting) -> Result<String, String> {
+fn entry(setting: &Setting) -> Result<String, Obstacle> {
     let pv = &setting.pv;
     if pv.contains('%') || matches!(pv.as_str(), "RO" | "RON" | "WO") {
-        return Err("BURT does not read its name".to_owned());
+        return Err(Obstacle::BurtName);
     }
     let mut entry = String::from(if setting.read_only { "RO " } else { "" });
     entry.push_str(pv);
     if let Some(text) = text(setting) {
         if text.len() > MAX_TEXT {
-            return Err("its text is longer than the 39 characters of a string".to_owned());
+            return Err(Obstacle::LongText);
         }
         return Ok(format!("{entry} 1 {}", quoted(text)?));
     }
     let array = match &setting.value {
         Value::Array(array) => array,
         _ if is_enum(setting) => return Ok(format!("{entry} 1 {}", quoted(label(setting)?.as_bytes())?)),
-        _ if matches!(setting.dbf, Some(Dbf::Char | Dbf::UChar)) => {
-            return Err("BURT writes it as a letter".to_owned())
-        }
+        _ if matches!(setting.dbf, Some(Dbf::Char | Dbf::UChar)) => return Err(Obstacle::BurtLetter),
         Value::Int(_) if matches!(setting.dbf, None | Some(Dbf::NoAccess)) => {
-            return Err("whether it is a character, which BURT writes as a letter, is not known".to_owned())
+            return Err(Obstacle::BurtPerhapsLetter)
         }
         value => return Ok(format!("{entry} 1 {}", number(value)?)),
     };
     if matches!(array.dbf, Dbf::Char | Dbf::UChar) {
-        return Err("BURT writes its elements as letters".to_owned());
+        return Err(Obstacle::BurtLetters);
     }
     if array.count == 0 {
-        return Err("BURT can't empty an array".to_owned());
+        return Err(Obstacle::BurtEmptyArray);
     }
     let room = setting.room.unwrap_or(array.count).max(array.count);
     entry.push_str(&format!(" {room}"));
     for element in elements(array) {
         entry.push(' ');
         entry.push_str(&match &element {
-            Value::Text(text) if text.is_empty() => {
-                return Err("BURT takes an empty text for the end of the array".to_owned())
-            }
+            Value::Text(text) if text.is_empty() => return Err(Obstacle::BurtEmptyText),
             Value::Text(text) => quoted(text)?,
             other => number(other)?,
         });
@@ -95,33 +92,28 @@ fn entry(setting: &Setting) -> Result<String, String> {
 /// Elements behind the end of an array that are written; a bound for hostile logs.
 const MAX_PADDING: u32 = 100_000;
 
-fn quoted(text: &[u8]) -> Result<String, String> {
-    let text = std::str::from_utf8(text).map_err(|_| "its text is not UTF-8")?;
+fn quoted(text: &[u8]) -> Result<String, Obstacle> {
+    let text = std::str::from_utf8(text).map_err(|_| Obstacle::NotUtf8)?;
     if text.is_empty() {
         return Ok("\\0".to_owned());
     }
     // the header's end would be taken for it anywhere
     if text.contains(['"', '\'', '%', '\\']) || text.contains(is_unsafe) || text.contains("---") {
-        return Err(
-            "BURT has no way to write a text with quotation marks, %, backslashes or control characters"
-                .into(),
-        );
+        return Err(Obstacle::BurtText);
     }
     Ok(format!("\"{text}\""))
 }
 
-fn number(value: &Value) -> Result<String, String> {
+fn number(value: &Value) -> Result<String, Obstacle> {
     Ok(match value {
-        Value::Int(number) if number.unsigned_abs() > MAX_EXACT => return Err(TOO_LARGE.to_owned()),
-        Value::UInt(number) if *number > MAX_EXACT => return Err(TOO_LARGE.to_owned()),
+        Value::Int(number) if number.unsigned_abs() > MAX_EXACT => return Err(Obstacle::BurtTooLarge),
+        Value::UInt(number) if *number > MAX_EXACT => return Err(Obstacle::BurtTooLarge),
         Value::Int(number) => number.to_string(),
         Value::UInt(number) => number.to_string(),
         Value::Float(number) if number.is_nan() => "nan".to_owned(),
         Value::Double(number) if number.is_nan() => "nan".to_owned(),
         Value::Float(number) => exponential(f64::from(*number), 8),
         Value::Double(number) => exponential(*number, 16),
-        Value::Text(_) | Value::Array(_) | Value::Unknown => return Err("its value is not known".to_owned()),
+        Value::Text(_) | Value::Array(_) | Value::Unknown => return Err(Obstacle::Unknown),
     })
 }
-
-const TOO_LARGE: &str = "BURT reads so large an integer as a double, which has fewer digits";

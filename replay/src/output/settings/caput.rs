@@ -2,6 +2,7 @@
 
 use super::check::{is_array_record, is_enum, is_long_text, sort};
 use super::Heading;
+use crate::model::obstacle::Obstacle;
 use crate::model::setting::{LeftOut, Setting};
 use crate::model::value::elements;
 use crate::out::{line, Out};
@@ -65,12 +66,12 @@ pub fn write(out: &mut Out, heading: &Heading, settings: &[Setting]) -> io::Resu
     Ok(left_out)
 }
 
-fn command(setting: &Setting) -> Result<String, String> {
+fn command(setting: &Setting) -> Result<String, Obstacle> {
     if setting.read_only {
-        return Err("it is only read".to_owned());
+        return Err(Obstacle::ReadOnly);
     }
     if matches!(&setting.value, Value::Array(array) if array.count == 0) {
-        return Err("caget can't show that an array is empty".to_owned());
+        return Err(Obstacle::CagetEmpty);
     }
     let is_long_text = is_long_text(setting);
     let dbf = setting.dbf.or_else(|| is_enum(setting).then_some(Dbf::Enum));

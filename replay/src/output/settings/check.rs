@@ -1,5 +1,6 @@
 //! What no format can hold.
 
+use crate::model::obstacle::Obstacle;
 use crate::model::setting::{LeftOut, Setting};
 use crate::output::caput::check_name;
 use iocrec_log::event::{Array, Dbf, Value};
@@ -11,13 +12,13 @@ const ACTIONS: [&str; 4] = ["PROC", "RPRO", "ACKS", "ACKT"];
 /// Passes each setting to `each`, which writes it or says why it can't. Returns those left out.
 pub fn sort<'a>(
     settings: &'a [Setting],
-    mut each: impl FnMut(&'a Setting) -> Result<(), String>,
+    mut each: impl FnMut(&'a Setting) -> Result<(), Obstacle>,
 ) -> Vec<LeftOut> {
     let (mut seen, mut left_out) = (HashSet::new(), Vec::new());
     for setting in settings {
         let result = match known(setting) {
-            Err(reason) => Err(reason.to_owned()),
-            Ok(()) if seen.contains(setting.pv.as_str()) => Err("its name comes twice".to_owned()),
+            Err(reason) => Err(reason),
+            Ok(()) if seen.contains(setting.pv.as_str()) => Err(Obstacle::Twice),
             Ok(()) => each(setting),
         };
         match result {
@@ -29,24 +30,24 @@ pub fn sort<'a>(
 }
 
 /// Whether the value can be restored at all.
-fn known(setting: &Setting) -> Result<(), &'static str> {
+fn known(setting: &Setting) -> Result<(), Obstacle> {
     check_name(&setting.pv)?;
     match &setting.value {
-        Value::Unknown => return Err("its value is not known"),
+        Value::Unknown => return Err(Obstacle::Unknown),
         Value::Array(Array { dbf, count, bytes }) => {
             let held = bytes.len() / dbf.size().max(1);
             if setting.cut == Some(true) || usize::try_from(*count).is_ok_and(|count| held < count) {
-                return Err("the log holds only a part of its value");
+                return Err(Obstacle::Part);
             }
         }
-        _ if setting.cut == Some(true) => return Err("the log holds only a part of its value"),
+        _ if setting.cut == Some(true) => return Err(Obstacle::Part),
         _ => {}
     }
     if setting.inexact {
-        return Err("its value is not certain");
+        return Err(Obstacle::Uncertain);
     }
     if ACTIONS.contains(&setting.field.as_str()) {
-        return Err("it does something when written");
+        return Err(Obstacle::Command);
     }
     Ok(())
 }
@@ -79,8 +80,8 @@ pub fn is_enum(setting: &Setting) -> bool {
 }
 
 /// The label of an enum, if no other state before it has the same.
-pub fn label(setting: &Setting) -> Result<&str, &'static str> {
-    let label = setting.text.as_deref().filter(|text| !text.is_empty()).ok_or("its state has no name")?;
+pub fn label(setting: &Setting) -> Result<&str, Obstacle> {
+    let label = setting.text.as_deref().filter(|text| !text.is_empty()).ok_or(Obstacle::StateWithoutName)?;
     let index = match &setting.value {
         Value::Int(number) => usize::try_from(*number).ok(),
         Value::UInt(number) => usize::try_from(*number).ok(),
@@ -88,7 +89,7 @@ pub fn label(setting: &Setting) -> Result<&str, &'static str> {
     };
     let first = setting.labels.iter().position(|one| one == label);
     match first.is_some() && first != index {
-        true => Err("another state has the same name"),
+        true => Err(Obstacle::StateNamedTwice),
         false => Ok(label),
     }
 }

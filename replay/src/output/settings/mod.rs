@@ -6,9 +6,12 @@ mod autosave;
 mod burt;
 mod caput;
 mod check;
+mod chosen;
 mod phoebus;
 #[cfg(test)]
 mod tests;
+
+pub use chosen::Chosen;
 
 use crate::model::setting::{LeftOut, Setting};
 use crate::out::Out;

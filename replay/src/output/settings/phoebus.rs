@@ -6,6 +6,7 @@
 
 use super::check::{is_enum, label, sort, text};
 use super::Heading;
+use crate::model::obstacle::Obstacle;
 use crate::model::setting::{LeftOut, Setting};
 use crate::model::value::elements;
 use crate::out::{line, Out};
@@ -87,7 +88,7 @@ fn rows(settings: &[Setting]) -> (Vec<Typed<'_>>, Vec<LeftOut>) {
     let mut rows = Vec::new();
     let left_out = sort(settings, |setting| {
         if setting.pv.contains([',', '#', '~', ';']) || setting.pv.contains("dataInQuotes") {
-            return Err("Phoebus does not read its name".to_owned());
+            return Err(Obstacle::PhoebusName);
         }
         rows.push((setting, typed(setting)?));
         Ok(())
@@ -95,24 +96,24 @@ fn rows(settings: &[Setting]) -> (Vec<Typed<'_>>, Vec<LeftOut>) {
     (rows, left_out)
 }
 
-fn typed(setting: &Setting) -> Result<(&'static str, String), String> {
+fn typed(setting: &Setting) -> Result<(&'static str, String), Obstacle> {
     if let Some(text) = text(setting) {
         if text.len() > MAX_TEXT {
-            return Err("its text is longer than the 39 characters of a string".to_owned());
+            return Err(Obstacle::LongText);
         }
         let text = plain(text)?;
         if matches!(text, "" | "---") || text.eq_ignore_ascii_case("null") {
-            return Err(format!("Phoebus takes \"{text}\" for a PV that is not connected"));
+            return Err(Obstacle::PhoebusNotConnected(text.to_owned()));
         }
         if text.starts_with('[') || text.contains('~') {
-            return Err("Phoebus takes a text with ~ or [ at its start for something else".to_owned());
+            return Err(Obstacle::PhoebusTaken);
         }
         return Ok(("string", text.to_owned()));
     }
     match &setting.value {
         Value::Array(array) => {
             if array.count == 0 {
-                return Err("Phoebus takes an empty array for one with an element".to_owned());
+                return Err(Obstacle::PhoebusEmptyArray);
             }
             let kind = match array.dbf {
                 Dbf::Double => "double_array",
@@ -121,7 +122,7 @@ fn typed(setting: &Setting) -> Result<(&'static str, String), String> {
                 Dbf::Short => "short_array",
                 Dbf::Long | Dbf::UShort => "int_array",
                 Dbf::ULong | Dbf::Int64 | Dbf::UInt64 => "long_array",
-                _ => return Err("Phoebus does not import arrays of this type".to_owned()),
+                _ => return Err(Obstacle::PhoebusArray),
             };
             let numbers = elements(array).map(|element| number(&element, array.dbf));
             let numbers: Vec<String> = numbers.collect::<Result<_, _>>()?;
@@ -143,36 +144,34 @@ fn typed(setting: &Setting) -> Result<(&'static str, String), String> {
 }
 
 /// A state with the names of all.
-fn state(setting: &Setting) -> Result<String, String> {
+fn state(setting: &Setting) -> Result<String, Obstacle> {
     let label = label(setting)?;
     if setting.labels.is_empty() {
-        return Err("the names of its states are not known".to_owned());
+        return Err(Obstacle::StatesUnknown);
     }
     for one in &setting.labels {
         plain(one.as_bytes())?;
         if one.contains(['~', ';']) {
-            return Err("Phoebus does not read the name of a state with ~ or ;".to_owned());
+            return Err(Obstacle::PhoebusState);
         }
     }
     if label.starts_with('[') {
-        return Err("Phoebus takes the name of its state for an array".to_owned());
+        return Err(Obstacle::PhoebusStateArray);
     }
     // states without names behind the last one would get the next number
     Ok(format!("{label}~[{}]", setting.labels.join(";")))
 }
 
 /// A text that can be between quotation marks, which have no escape.
-fn plain(text: &[u8]) -> Result<&str, String> {
-    let text = std::str::from_utf8(text).map_err(|_| "its text is not UTF-8")?;
+fn plain(text: &[u8]) -> Result<&str, Obstacle> {
+    let text = std::str::from_utf8(text).map_err(|_| Obstacle::NotUtf8)?;
     match text.contains('"') || text.contains(is_unsafe) {
-        true => {
-            Err("Phoebus has no way to write a text with quotation marks or control characters".to_owned())
-        }
+        true => Err(Obstacle::PhoebusText),
         false => Ok(text),
     }
 }
 
-fn number(value: &Value, dbf: Dbf) -> Result<String, String> {
+fn number(value: &Value, dbf: Dbf) -> Result<String, Obstacle> {
     let java = |number: f64, digits: usize| match number {
         _ if number.is_nan() => "NaN".to_owned(),
         f64::INFINITY => "Infinity".to_owned(),
@@ -183,13 +182,11 @@ fn number(value: &Value, dbf: Dbf) -> Result<String, String> {
         // Channel Access has no characters without a sign
         Value::Int(number) if matches!(dbf, Dbf::Char | Dbf::UChar) => (*number as i8).to_string(),
         Value::Int(number) => number.to_string(),
-        Value::UInt(number) if i64::try_from(*number).is_err() => {
-            return Err("Phoebus has no integers so large".to_owned())
-        }
+        Value::UInt(number) if i64::try_from(*number).is_err() => return Err(Obstacle::PhoebusTooLarge),
         Value::UInt(number) => number.to_string(),
         Value::Float(number) => java(f64::from(*number), 9),
         Value::Double(number) => java(*number, 17),
-        Value::Text(_) | Value::Array(_) | Value::Unknown => return Err("its value is not known".to_owned()),
+        Value::Text(_) | Value::Array(_) | Value::Unknown => return Err(Obstacle::Unknown),
     })
 }
 

@@ -1,11 +1,11 @@
 //! Where the chain of a change came from, if no put began it: the sources of CP links, and what is known of other
 //! inputs.
 //!
-//! A log holds the names of CP links. Of other input links it shows only those that make their source process, since
-//! that is part of the chain. So a scanned record's input is unknown; what was written to its IOC meanwhile is shown as
-//! what it is, never as the cause.
+//! The other input links are in [`super::inputs`]. Where they are not known, what was written to the IOC meanwhile is
+//! shown as what it is, never as the cause.
 
 use super::Answer;
+use crate::inputs::Place;
 use crate::model::chain::{Chain, ProcessSpan, SpanKind, Trigger};
 use crate::model::enum_strings;
 use crate::model::origins::PROMPT;
@@ -25,7 +25,7 @@ pub const MAX_SOURCES: usize = 24;
 /// Puts that are listed as made meanwhile.
 const MAX_MEANWHILE: usize = 5;
 /// How far back the last change of a source is looked for.
-const LOOK_BACK: i64 = 60 * SECOND as i64;
+pub(super) const LOOK_BACK: i64 = 60 * SECOND as i64;
 /// A source's monitors are posted before the end of its processing is noted.
 const SKEW: i64 = SECOND as i64 / 1000;
 
@@ -47,6 +47,11 @@ pub struct Link {
 }
 
 impl Link {
+    /// Whether it is this link, by its record and field.
+    pub(super) fn is(&self, link: &str) -> bool {
+        self.link == link
+    }
+
     /// How likely it is, by the time of the last change.
     fn weighed(&self) -> String {
         let Some(before) = self.before_s else {
@@ -96,8 +101,51 @@ pub struct Lead {
     begun: i64,
     time: i64,
     seen: Option<i64>,
+    /// When the record began to process the last time before.
+    pub(super) processed: Option<i64>,
+    /// The chain: its host, and the thread and time of its begin.
+    chain: Option<(String, Option<u32>, u64)>,
+    /// The processing whose inputs may have been the cause.
+    pub(super) own: Option<Own>,
     /// The record that was processed for a CP link: its run, the monotonic time, its number.
     root: Option<(Rc<Run>, u64, RecordId)>,
+}
+
+/// The processing of a record.
+pub(super) struct Own {
+    run: Rc<Run>,
+    record: RecordId,
+    /// Wall-clock times of its start and end.
+    pub(super) start: i64,
+    pub(super) end: i64,
+}
+
+impl Own {
+    /// The processing of span `number` of a chain, unless a put began the chain: that is the cause then.
+    fn of(chain: &Rc<Chain>, number: usize) -> Option<Own> {
+        let by_put = matches!(&chain.root()?.kind, SpanKind::Put(put) if !put.only_processes);
+        let span = chain.spans.get(number).filter(|_| !by_put)?;
+        let SpanKind::Process(process) = &span.kind else { return None };
+        let (start, end) = (chain.run.wall(span.start), chain.run.wall(span.end));
+        Some(Own { run: Rc::clone(&chain.run), record: process.record, start, end })
+    }
+
+    /// The record's place, if its IOC is known.
+    pub(super) fn place(&self) -> Option<Place> {
+        let context = self.run.context();
+        let record = context.record(self.record)?;
+        let ioc = context.ioc(record.ioc)?;
+        let (host, process) = (self.run.host(), (ioc.pid, ioc.start));
+        Some(Place { host, process, record: record.name.to_owned() })
+    }
+
+    /// The record that a link of it to this PV leads to, if it is one of the same IOC: its name.
+    pub(super) fn neighbour(&self, record: &str) -> Option<String> {
+        let context = self.run.context();
+        let ioc = context.record(self.record)?.ioc;
+        let own = context.records().find(|other| other.ioc == ioc && other.name == record);
+        own.or_else(|| context.by_alias(ioc, record)).map(|record| record.name.to_owned())
+    }
 }
 
 /// A record's CP links at a time, as a run knows them: link and source.
@@ -111,11 +159,27 @@ fn links_of(run: &Run, time: u64, record: RecordId) -> Vec<(String, String)> {
 
 impl Lead {
     /// The lead that the path to a change gives.
-    pub(super) fn new(chain: &Rc<Chain>, path: &[usize], time: i64, seen: Option<i64>) -> Self {
+    pub(super) fn new(
+        chain: &Rc<Chain>,
+        path: &[usize],
+        time: i64,
+        seen: Option<i64>,
+        processed: Option<i64>,
+    ) -> Self {
         let Some(root) = chain.root() else { return Lead::default() };
         let begun = chain.run.wall(root.start);
         let without_put = matches!(root.kind, SpanKind::Process(_)) && path.len() <= 1;
-        let lead = Lead { begun, time, seen, without_put, ..Lead::default() };
+        let own = if let [number] = path { Own::of(chain, *number) } else { None };
+        let lead = Lead {
+            begun,
+            time,
+            seen,
+            processed,
+            own,
+            without_put,
+            chain: Some((chain.run.host(), root.thread, root.start)),
+            ..Lead::default()
+        };
         match &root.kind {
             SpanKind::Process(ProcessSpan {
                 record,
@@ -129,6 +193,21 @@ impl Lead {
             }
             _ => lead,
         }
+    }
+
+    /// Whether the chain began by a CP link.
+    pub(super) fn is_by_link(&self) -> bool {
+        self.by_link
+    }
+
+    /// Wall-clock time of the change.
+    pub(super) fn changed_at(&self) -> i64 {
+        self.time
+    }
+
+    /// Whether this change was in the same chain as that one.
+    pub(super) fn is_of(&self, other: &Lead) -> bool {
+        self.chain.as_ref().zip(other.chain.as_ref()).is_some_and(|(own, other)| own == other)
     }
 
     /// The CP links to follow: link and source.
@@ -258,15 +337,6 @@ impl Answer {
         });
     }
 
-    /// Notes what the log does not tell of inputs.
-    pub fn note_inputs(&mut self) {
-        if self.lead.without_put && !self.lead.by_link {
-            self.inputs = Some(
-                "input links that do not process their source are not in the log, nor what a device gave",
-            );
-        }
-    }
-
     /// Writes the change of the alarm.
     pub(super) fn write_alarm(&self, out: &mut Out, place: &str) -> io::Result<()> {
         let Answer { pv, time, count, .. } = self;
@@ -321,14 +391,10 @@ impl Answer {
             (true, false) => line!(out, "It is not followed further: too many CP links lead here.")?,
             (false, _) => {}
         }
-        if let Some(inputs) = self.inputs {
-            line!(out, "Its inputs are not known: {inputs}.")?;
-            self.write_meanwhile(out)?;
-        }
-        Ok(())
+        self.write_inputs(out)
     }
 
-    fn write_meanwhile(&self, out: &mut Out) -> io::Result<()> {
+    pub(super) fn write_meanwhile(&self, out: &mut Out) -> io::Result<()> {
         let Some((since, time)) = self.lead.meanwhile() else { return Ok(()) };
         let span = duration(u64::try_from(time.saturating_sub(since)).unwrap_or(0));
         let ioc = if self.ioc.is_empty() { "its IOC" } else { &self.ioc };

@@ -1,7 +1,9 @@
 use super::*;
 use crate::inspector::FoundRecord;
 use crate::recorder::registry::traced_ioc::TracedIoc;
-use crate::recorder::testing::{Bench, FakeProcess, TestIoc, EGU, MILLISECOND, PACT, PID, SEVR, TIME, VAL};
+use crate::recorder::testing::{
+    Bench, FakeProcess, TestIoc, EGU, INPUT, MILLISECOND, PACT, PID, SEVR, TIME, VAL,
+};
 use iocrec_log::event::{Properties, Value};
 
 /// An IOC that is traced, with so many calc records; their values are their numbers.
@@ -226,4 +228,83 @@ fn what_is_not_set_has_no_properties() {
         hihi: None,
     };
     assert_eq!(properties, [Fact::Properties(Box::new(expected))]);
+}
+
+/// Record and text of the links.
+fn links(facts: &[Fact]) -> Vec<(u32, String)> {
+    let links = facts.iter().filter_map(|fact| match fact {
+        Fact::FieldValue(FieldValue { record, value: Value::Text(text), .. }) => {
+            Some((*record, String::from_utf8(text.clone()).unwrap()))
+        }
+        _ => None,
+    });
+    links.collect()
+}
+
+/// Points a record's input to a PV of this name.
+fn link(ioc: &mut TestIoc, record: u64, name: &str) {
+    let text = ioc.image.string(name);
+    let text = ioc.image.address(text);
+    ioc.put(record, INPUT + 8, &10u16.to_ne_bytes());
+    ioc.put(record, INPUT + 48, &text.to_ne_bytes());
+}
+
+#[test]
+fn links_are_read_in_turn_each_record_whole_or_not_at_all() {
+    let (mut bench, mut ioc, addresses) = traced(100);
+    for (number, &address) in addresses.iter().enumerate() {
+        link(&mut ioc, address, &format!("SOURCE{number}.A"));
+    }
+    begin(&mut bench, 100_000);
+    let facts = round(&mut bench);
+    let found = links(&facts);
+    assert_eq!(found.len(), 3 * addresses.len());
+    let expected: Vec<(u32, String)> = (1..=100u32)
+        .flat_map(|record| {
+            [
+                (record, String::new()),
+                (record, String::new()),
+                (record, format!("SOURCE{}.A NPP NMS", record - 1)),
+            ]
+        })
+        .collect();
+    assert_eq!(found, expected);
+    assert_eq!(
+        end(&facts),
+        SnapshotEnd { taken: 100, unread: 0, left: 0, properties_left: 0, ..end(&facts) }
+    );
+    let (mut seen, mut rounds) = (Vec::new(), 0);
+    while seen.len() < addresses.len() {
+        begin(&mut bench, 1500);
+        let facts = round(&mut bench);
+        assert!(packed_size(&facts) <= 1500 + END_BYTES);
+        let own = links(&facts);
+        for group in own.chunks(3) {
+            assert!(group.iter().all(|link| link.0 == group[0].0), "{own:?}");
+            seen.extend((!seen.contains(&group[0].0)).then_some(group[0].0));
+        }
+        rounds += 1;
+        assert!(rounds < 100, "some never have their turn: {seen:?}");
+    }
+    assert!(rounds > 1);
+}
+
+#[test]
+fn a_link_that_changes_while_it_is_read_is_read_again() {
+    let (mut bench, mut ioc, addresses) = traced(2);
+    link(&mut ioc, addresses[0], "ONE");
+    link(&mut ioc, addresses[1], "TWO");
+    begin(&mut bench, 100_000);
+    let (mut facts, mut turn) = (Vec::new(), 0u32);
+    while is_under_way(&mut bench) {
+        turn += 1;
+        // each time anew, until it rests
+        if turn <= 7 {
+            link(&mut ioc, addresses[0], &format!("ONE{turn}"));
+        }
+        facts.extend(step(&mut bench));
+    }
+    let texts: Vec<String> =
+        links(&facts).into_iter().map(|link| link.1).filter(|text| !text.is_empty()).collect();
+    assert_eq!(texts, ["TWO NPP NMS", "ONE7 NPP NMS"]);
 }

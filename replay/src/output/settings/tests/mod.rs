@@ -80,7 +80,7 @@ fn reason(format: &str, setting: Setting) -> String {
     let (text, left_out) = written(format, &[setting, setting_that_any_can_hold()]);
     assert_eq!(left_out.len(), 1, "{format}: {name}: {text}");
     assert_eq!(left_out[0].pv, name);
-    left_out[0].reason.clone()
+    left_out[0].reason.to_string()
 }
 
 fn setting_that_any_can_hold() -> Setting {

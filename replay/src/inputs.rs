@@ -1,0 +1,116 @@
+//! The input links of a record, looked up in the logs: two passes over the few blocks that hold any.
+
+use crate::logs::Logs;
+use crate::model::clock::SetLater;
+use crate::model::inputs::{Known, Search};
+use crate::model::run::Run;
+use crate::scan::{Blocks, Part, Scan};
+use iocrec_log::event::{Fact, FieldId, Ioc, Value};
+use iocrec_log::reader::{About, Choice, SegmentFile};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A record of an IOC's process; its name alone may exist in several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the host.
+    pub host: String,
+    /// Pid and start of the IOC's process.
+    pub process: (u32, u64),
+    /// The record's name.
+    pub record: String,
+}
+
+impl Place {
+    fn is_of(&self, run: &Run, ioc: &Ioc) -> bool {
+        self.process == (ioc.pid, ioc.start) && run.host() == self.host
+    }
+}
+
+/// The inputs of a record at a wall-clock time.
+pub fn inputs(logs: &Logs, place: &Place, time: i64) -> Known {
+    let mut search = Search::at(time);
+    for files in logs.runs() {
+        let numbers = numbers(files, place);
+        if !numbers.is_empty() {
+            take(logs, files, &Arc::new(numbers), &mut search);
+        }
+    }
+    search.known()
+}
+
+/// The numbers that the record has in a run.
+fn numbers(files: &[SegmentFile], place: &Place) -> HashSet<u32> {
+    let run = Run::new(SetLater::find(files));
+    let mut numbers = HashSet::new();
+    for part in Scan::new(files, Blocks::Definitions) {
+        let Part::Block(block) = part else { continue };
+        for event in &block.events {
+            run.apply(event.time, &event.fact);
+            if let Fact::Record(record) = &event.fact {
+                if record.name == place.record
+                    && run.context().ioc(record.ioc).is_some_and(|ioc| place.is_of(&run, ioc))
+                {
+                    numbers.insert(record.id);
+                }
+            }
+        }
+    }
+    numbers
+}
+
+/// Takes what a run holds of the record with these numbers.
+fn take(logs: &Logs, files: &[SegmentFile], numbers: &Arc<HashSet<u32>>, search: &mut Search) {
+    let wanted = Arc::clone(numbers);
+    let choose = move |about: &About| {
+        let holds = match (about.classes, &about.contents) {
+            (Some(classes), Some(contents)) => {
+                (classes.readings() || classes.puts() || classes.writes())
+                    && wanted.iter().any(|number| contents.may_hold_record(*number))
+            }
+            _ => true,
+        };
+        if !holds && !about.defines {
+            return Choice::Pass;
+        }
+        let wanted = Arc::clone(&wanted);
+        Choice::Only(Arc::new(move |shape| shape.record.is_some_and(|record| wanted.contains(&record))))
+    };
+    let mut scan = Scan::new(files, Blocks::All);
+    if logs.uses_index() {
+        scan.choose(Arc::new(choose));
+    }
+    let run = Run::new(SetLater::find(files));
+    for part in scan {
+        let Part::Block(block) = part else { continue };
+        for event in &block.events {
+            match &event.fact {
+                Fact::FieldValue(held) if numbers.contains(&held.record) => {
+                    field(&run, event.time, held.field, &held.value, search);
+                }
+                Fact::Put(put) if numbers.contains(&put.record) => {
+                    let context = run.context();
+                    let field = put.field.and_then(|field| context.field(field));
+                    if field.is_some_and(|field| field.dbf.is_link()) {
+                        search.change(run.wall(event.time));
+                    }
+                }
+                fact => run.apply(event.time, fact),
+            }
+        }
+    }
+}
+
+fn field(run: &Run, time: u64, field: FieldId, held: &Value, search: &mut Search) {
+    let wall = run.wall(time);
+    let context = run.context();
+    let Some(field) = context.field(field) else { return };
+    let index = match held {
+        Value::Int(index) => usize::try_from(*index).ok(),
+        Value::UInt(index) => usize::try_from(*index).ok(),
+        _ => None,
+    };
+    let choices = field.menu.and_then(|menu| context.menu(menu)).map(|menu| &menu.choices);
+    let word = index.zip(choices).and_then(|(index, choices)| choices.get(index)).map(String::as_str);
+    search.field(wall, &field.name, field.dbf, held, word);
+}

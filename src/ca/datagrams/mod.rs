@@ -1,0 +1,227 @@
+//! Channel Access over UDP: who searches for which names, who answers, and the servers' beacons.
+//!
+//! A datagram holds many messages. Searches come from clients by the thousand and say the same again and again, so they
+//! are counted by sender and name ([`searches`]); beacons are followed server by server ([`beacons`]).
+//!
+//! An answer repeats the client's number for the channel, not the name: it is matched with the request that carried it.
+//! A datagram that crosses several interfaces, or namespaces, appears on each; it counts once.
+//!
+//! Promises: no input causes a panic or makes memory grow; counts are exact until a table is full, and what is counted
+//! under no name is counted all the same ([`SearchLoad`](iocrec_log::event::SearchLoad)).
+
+mod beacons;
+mod busiest;
+mod copies;
+mod searches;
+
+use std::collections::HashMap;
+
+use iocrec_log::event::{Address, Event, Fact, Registrations};
+
+use crate::ca::message::{self, Header, NOT_FOUND, REPEATER_CONFIRM, REPEATER_REGISTER, RSRV_IS_UP, SEARCH};
+use crate::net::udp::datagram::Datagram;
+use crate::net::udp::Selected;
+use crate::net::Namespace;
+use beacons::Servers;
+use copies::Copies;
+pub use searches::{Asking, Searches};
+
+/// UDP ports of servers and of repeaters, unless somebody says otherwise.
+const PORTS: (u16, u16) = (5064, 5065);
+/// Repeaters whose clients are counted: one on each host, and a few on other ports.
+const MAX_REPEATERS: usize = 64;
+/// Time between two reports of a repeater's clients, nanoseconds.
+const REGISTRATIONS: u64 = 60_000_000_000;
+/// Messages of a datagram that are looked at: more than fit in the longest that Ethernet carries.
+const MAX_MESSAGES: usize = 128;
+
+/// Where something was seen: addresses of loopback interfaces mean something else in each namespace, all others are
+/// taken for the same everywhere.
+pub type Scope = Namespace;
+
+/// The scope of an address that was seen in a namespace.
+pub fn scope(namespace: Namespace, ip: u32) -> Scope {
+    if ip >> 24 == 127 {
+        namespace
+    } else {
+        0
+    }
+}
+
+/// The ports at which datagrams of Channel Access are taken: the usual ones, and those of processes' environments.
+pub fn selected<'a>(environments: impl Iterator<Item = (&'a str, &'a str)>) -> Selected {
+    let (mut asked, mut told) = (vec![PORTS.0], vec![PORTS.1]);
+    for (name, value) in environments {
+        let port = value.trim().parse::<u16>().ok().filter(|port| *port > 0);
+        match name {
+            "EPICS_CA_SERVER_PORT" | "EPICS_CAS_SERVER_PORT" => asked.extend(port),
+            "EPICS_CA_REPEATER_PORT" | "EPICS_CAS_BEACON_PORT" => told.extend(port),
+            "EPICS_CA_ADDR_LIST" => {
+                let ports = value.split_ascii_whitespace().filter_map(|host| host.rsplit_once(':'));
+                asked.extend(ports.filter_map(|(_, port)| port.parse::<u16>().ok()));
+            }
+            _ => {}
+        }
+    }
+    for ports in [&mut asked, &mut told] {
+        ports.sort_unstable();
+        ports.dedup();
+    }
+    Selected { asked, told, answers: &[REPEATER_CONFIRM] }
+}
+
+/// A datagram's place and time.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// The namespace in which it was captured.
+    pub namespace: Namespace,
+    /// The interface's index there.
+    pub interface: i32,
+    /// Monotonic time, nanoseconds.
+    pub time: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Datagrams {
+    /// The ports in each namespace.
+    selected: HashMap<Namespace, Selected>,
+    /// Searches over UDP.
+    pub searches: Searches,
+    servers: Servers,
+    repeaters: HashMap<(Scope, Address), Registrations>,
+    copies: Copies,
+    counted: u64,
+}
+
+impl Default for Datagrams {
+    fn default() -> Datagrams {
+        Datagrams {
+            selected: HashMap::new(),
+            searches: Searches::new(searches::Limits::default()),
+            servers: Servers::default(),
+            repeaters: HashMap::new(),
+            copies: Copies::default(),
+            counted: 0,
+        }
+    }
+}
+
+impl Datagrams {
+    /// Sets the namespaces in which datagrams are read from now on, and the ports there.
+    pub fn set_selected(&mut self, now: u64, selected: HashMap<Namespace, Selected>, out: &mut Vec<Event>) {
+        if self.selected != selected {
+            let namespaces: Vec<Namespace> = selected.keys().copied().collect();
+            self.searches.set_places(&namespaces, now, out);
+            self.selected = selected;
+        }
+    }
+
+    /// Takes a datagram. Facts that must not wait go to `out`.
+    pub fn datagram(&mut self, seen: Seen, datagram: &Datagram, out: &mut Vec<Event>) {
+        let Some(selected) = self.selected.get(&seen.namespace) else { return };
+        let has = |ports: &[u16], end: Address| ports.contains(&end.port);
+        let (from, to) = (datagram.source, datagram.destination);
+        let to_server = has(&selected.asked, to);
+        let from_server = has(&selected.asked, from);
+        let to_repeater = has(&selected.told, to);
+        let from_repeater = has(&selected.told, from);
+        if self.copies.is_copy(&seen, datagram) {
+            return;
+        }
+        if to_server || from_server {
+            self.searches.datagram(seen.namespace, datagram.payload.len() < datagram.length);
+        }
+        if to_repeater && datagram.length == 0 {
+            // How clients of old versions register.
+            self.registration(seen, to, false);
+        }
+        let mut rest = datagram.payload;
+        for _ in 0..MAX_MESSAGES {
+            let Some(header) = Header::parse(rest) else { return };
+            let size = header.size as usize;
+            let payload = rest.get(header.bytes()..).unwrap_or_default();
+            let payload = payload.get(..size.min(payload.len())).unwrap_or_default();
+            match header.command {
+                SEARCH if to_server && is_request(&header, payload) => {
+                    // The rest of a name that was cut off is not known.
+                    if payload.len() == size {
+                        let asking = Asking { client: from, tcp: false, cid: header.p1 };
+                        self.searches.request(seen.namespace, asking, payload, seen.time);
+                    }
+                }
+                SEARCH if from_server => {
+                    let ip = if header.p1 == u32::MAX { from.ip } else { header.p1 };
+                    let server = Address { ip, port: header.dbr };
+                    let asking = Asking { client: to, tcp: false, cid: header.p2 };
+                    self.searches.answer(seen.namespace, asking, Some(server), seen.time);
+                }
+                NOT_FOUND if from_server => {
+                    let asking = Asking { client: to, tcp: false, cid: header.p1 };
+                    self.searches.answer(seen.namespace, asking, None, seen.time);
+                }
+                RSRV_IS_UP if to_repeater && !from_repeater => {
+                    let ip = if header.p2 == 0 { from.ip } else { header.p2 };
+                    let server = Address { ip, port: u16::try_from(header.count).unwrap_or(0) };
+                    self.servers.beacon(seen, server, header.p1, header.dbr, out);
+                }
+                REPEATER_REGISTER if to_repeater => self.registration(seen, to, false),
+                REPEATER_CONFIRM if from_repeater => self.registration(seen, from, true),
+                _ => {}
+            }
+            rest = rest.get(header.bytes().saturating_add(size)..).unwrap_or_default();
+        }
+    }
+
+    /// Takes what the last second's reading of a namespace left out: one datagram in `one_in` was read, `lost` were lost.
+    pub fn left_out(&mut self, namespace: Namespace, one_in: u32, lost: u64) {
+        self.searches.left_out(namespace, one_in, lost);
+    }
+
+    /// Reports what is due. Call it each second.
+    pub fn second(&mut self, now: u64, out: &mut Vec<Event>) {
+        self.searches.second(now, out);
+        self.servers.second(now, out);
+        if now.saturating_sub(self.counted) >= REGISTRATIONS {
+            self.counted = now;
+            self.report_registrations(now, out);
+        }
+    }
+
+    /// Reports everything.
+    pub fn finish(&mut self, now: u64, out: &mut Vec<Event>) {
+        self.searches.finish(now, out);
+        self.servers.finish(now, out);
+        self.report_registrations(now, out);
+    }
+
+    fn registration(&mut self, seen: Seen, repeater: Address, confirmed: bool) {
+        let key = (scope(seen.namespace, repeater.ip), repeater);
+        if self.repeaters.len() >= MAX_REPEATERS && !self.repeaters.contains_key(&key) {
+            return;
+        }
+        let new = Registrations {
+            namespace: seen.namespace,
+            repeater,
+            requests: 0,
+            confirmed: 0,
+            since: seen.time,
+        };
+        let counted = self.repeaters.entry(key).or_insert(new);
+        let count = if confirmed { &mut counted.confirmed } else { &mut counted.requests };
+        *count = count.saturating_add(1);
+    }
+
+    fn report_registrations(&mut self, now: u64, out: &mut Vec<Event>) {
+        let all = self.repeaters.drain();
+        out.extend(all.map(|(_, counted)| Event { time: now, fact: Fact::Registrations(counted) }));
+    }
+}
+
+/// Whether this is a request for a name: an answer to a search has the same command.
+fn is_request(header: &Header, payload: &[u8]) -> bool {
+    header.p1 == header.p2 && header.size >= 8 && message::text_length(payload) > 0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Code that `record --read` and `watch --read` share: they read capture files and say at the end what was in them.
+
+use iocrec_log::event::{CallSite, CallSiteId, Event, Fact, LossSource};
+use iocrec_log::writer::Status;
+
+use crate::failure::Failure;
+use crate::net::capture_file::CaptureFile;
+use crate::recorder::capture_clock::CaptureClock;
+use crate::recorder::reading::{self, Outcome};
+use crate::recorder::sink::Sink;
+use crate::recorder::Options;
+use crate::terminal::complain;
+
+/// Nanoseconds of a second.
+const SECOND: f64 = 1e9;
+
+/// Counts what passes to another sink.
+struct Counting<'a> {
+    sink: &'a mut dyn Sink,
+    puts: u64,
+    circuits: u64,
+    /// Bytes of streams that were lost.
+    lost: u64,
+}
+
+impl Sink for Counting<'_> {
+    fn push(&mut self, event: Event) {
+        match &event.fact {
+            Fact::CaPut(_) => self.puts += 1,
+            // a circuit is reported again when its client says who it is
+            Fact::Circuit(circuit) => self.circuits = self.circuits.max(circuit.id.into()),
+            Fact::Loss(loss) if loss.source == LossSource::Stream => self.lost += loss.count,
+            _ => {}
+        }
+        self.sink.push(event);
+    }
+
+    fn tick(&mut self, now: u64) {
+        self.sink.tick(now);
+    }
+
+    fn await_site(&mut self, time: u64, site: CallSite) {
+        self.sink.await_site(time, site);
+    }
+
+    fn site(&mut self, id: CallSiteId, function: String, module: String) {
+        self.sink.site(id, function, module);
+    }
+
+    fn notice(&mut self) -> Option<String> {
+        self.sink.notice()
+    }
+}
+
+/// What reading has come to.
+pub struct Finished {
+    outcome: Outcome,
+    names: String,
+    puts: u64,
+    circuits: u64,
+    lost: u64,
+}
+
+/// Reads capture files into a sink.
+pub fn read(
+    options: Options,
+    files: Vec<CaptureFile>,
+    clock: &CaptureClock,
+    sink: &mut dyn Sink,
+) -> Finished {
+    let names = match files.as_slice() {
+        [one] => one.name().to_owned(),
+        several => format!("{} files", several.len()),
+    };
+    let mut counting = Counting { sink, puts: 0, circuits: 0, lost: 0 };
+    let outcome = reading::read(options, files, clock, &mut counting, &mut complain);
+    let Counting { puts, circuits, lost, .. } = counting;
+    Finished { outcome, names, puts, circuits, lost }
+}
+
+impl Finished {
+    /// Says what was read and what was not; `status` is that of the log, if there is one.
+    ///
+    /// # Errors
+    /// A file could not be read to its end, or nothing in it could be.
+    pub fn report(mut self, status: Option<&Status>) -> Result<(), Failure> {
+        if self.outcome.packets > 0 {
+            self.lines().iter().for_each(|line| complain(line));
+        }
+        if let Some(deleted) = status.map(|status| status.deleted).filter(|deleted| *deleted > 0) {
+            complain(&format!(
+                "{deleted} segments were deleted to stay within --max-disk: to keep all, give more"
+            ));
+        }
+        let last = self.outcome.errors.pop();
+        self.outcome.errors.iter().for_each(|error| complain(&error.to_string()));
+        if let Some(error) = last {
+            return Err(error.into());
+        }
+        let unknown: u64 = self.outcome.unknown_links.values().sum();
+        if unknown > 0 && unknown == self.outcome.packets {
+            let line = format!(
+                "{}: no packet could be read, since its link type is unknown; capture with tcpdump -i any",
+                self.names
+            );
+            return Err(Failure::Failed(line));
+        }
+        Ok(())
+    }
+
+    /// The summary.
+    fn lines(&self) -> Vec<String> {
+        let Outcome { packets, decoded, other_tcp, udp, other_ip, not_ip, too_short, .. } = self.outcome;
+        let seconds = self.outcome.span.map_or(0.0, |(first, last)| (last - first) as f64 / SECOND);
+        let part = if self.outcome.is_part { ", ended before the end of the file" } else { "" };
+        let mut lines = vec![format!("{}: {packets} packets in {seconds:.3} s{part}", self.names)];
+        let lost = match (self.lost, self.outcome.dropped) {
+            (0, 0) => "none".to_owned(),
+            (bytes, 0) => format!("{bytes} bytes of their streams"),
+            (bytes, packets) => {
+                format!("{bytes} bytes of their streams; {packets} packets by the capturing program")
+            }
+        };
+        lines.push(format!(
+            "{decoded} packets of Channel Access, {} circuits, {} puts; losses: {lost}",
+            self.circuits, self.puts
+        ));
+        if self.outcome.cut > 0 {
+            lines.push(format!(
+                "{} of these packets were cut when they were captured: capture with tcpdump -s 0",
+                self.outcome.cut
+            ));
+        }
+        let others = [
+            (other_tcp, "of TCP that does not begin as Channel Access does"),
+            (udp, "of UDP"),
+            (other_ip, "of other IP"),
+            (not_ip, "not of IP"),
+            (too_short, "cut before their ports"),
+        ];
+        let mut others: Vec<String> = others
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        let links = self.outcome.unknown_links.iter();
+        others.extend(links.map(|(link, count)| format!("{count} of link type {link}, which is unknown")));
+        if !others.is_empty() {
+            lines.push(format!("packets not decoded: {}", others.join(", ")));
+        }
+        if other_tcp > 0 && self.circuits == 0 {
+            lines
+                .push("a server on another port whose circuits were open before is named with --port".into());
+        }
+        if self.outcome.timeless > 0 {
+            lines.push(format!(
+                "{} packets have no time of their own: they count as of the time before",
+                self.outcome.timeless
+            ));
+        }
+        let (times, most) = self.outcome.went_back;
+        if times > 0 {
+            let most = most as f64 / SECOND;
+            lines.push(format!(
+                "the capture's clock goes back {times} times, by up to {most:.3} s: the log has it as a clock that was set"
+            ));
+        }
+        lines
+    }
+}

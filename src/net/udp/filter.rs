@@ -1,0 +1,83 @@
+//! The filter of the datagrams' sockets, in classic BPF (see [`crate::net::filter`] for why). Offsets count from the
+//! IPv4 header.
+
+use crate::net::program::Program;
+use libc::{
+    sock_filter, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JSET, BPF_K, BPF_LD, BPF_LDX,
+    BPF_MSH,
+};
+
+/// Datagrams at these ports are taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selected {
+    /// All from and to these; those to them may be thinned out.
+    pub asked: Vec<u16>,
+    /// All to these, and those from them that begin with one of `answers`.
+    pub told: Vec<u16>,
+    /// First 16 bits of payloads from the ports in `told`; others from there are copies of what was sent to them.
+    pub answers: &'static [u16],
+}
+
+/// How much of the datagrams is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taking {
+    /// One in so many of those to [`Selected::asked`]; a power of two.
+    pub one_in: u32,
+    /// Bytes of each, from the IPv4 header on.
+    pub bytes: u32,
+}
+
+/// Most ports of each list.
+pub const MAX_PORTS: usize = 32;
+
+/// Builds the filter for these ports and, if any are given, only these interfaces.
+pub(super) fn build(selected: &Selected, interfaces: &[u32], taking: Taking) -> Vec<sock_filter> {
+    let mut p = Program::default();
+    p.ancillary(libc::SKF_AD_PROTOCOL);
+    // Outgoing tagged packets keep the tag's protocol number, but their network header is the inner one.
+    p.unless_any(&[libc::ETH_P_IP as u32, libc::ETH_P_8021Q as u32, libc::ETH_P_8021AD as u32]);
+    // IP version 4, UDP, not a later fragment.
+    p.op(BPF_LD | BPF_B | BPF_ABS, 9);
+    p.jump(BPF_JEQ, libc::IPPROTO_UDP as u32, 1, 0);
+    p.ret(0);
+    p.op(BPF_LD | BPF_B | BPF_ABS, 0);
+    p.op(BPF_ALU | BPF_AND | BPF_K, 0xf0);
+    p.jump(BPF_JEQ, 0x40, 1, 0);
+    p.ret(0);
+    p.op(BPF_LD | BPF_H | BPF_ABS, 6);
+    p.jump(BPF_JSET, 0x1fff, 0, 1);
+    p.ret(0);
+    if !interfaces.is_empty() {
+        p.ancillary(libc::SKF_AD_IFINDEX);
+        p.unless_any(interfaces);
+    }
+    // On the loopback interface each packet appears twice: outgoing and incoming.
+    p.ancillary(libc::SKF_AD_PKTTYPE);
+    p.jump(BPF_JEQ, libc::PACKET_OUTGOING.into(), 0, 3);
+    p.ancillary(libc::SKF_AD_HATYPE);
+    p.jump(BPF_JEQ, libc::ARPHRD_LOOPBACK.into(), 0, 1);
+    p.ret(0);
+    // X = length of the IP header.
+    p.op(BPF_LDX | BPF_B | BPF_MSH, 0);
+    let first = |ports: &[u16]| ports.iter().take(MAX_PORTS).copied().collect::<Vec<u16>>();
+    p.ports(2, &first(&selected.told), |p| p.ret(taking.bytes));
+    p.ports(2, &first(&selected.asked), |p| {
+        if taking.one_in > 1 {
+            p.ancillary(libc::SKF_AD_RANDOM);
+            p.jump(BPF_JSET, taking.one_in - 1, 0, 1);
+            p.ret(0);
+        }
+        p.ret(taking.bytes);
+    });
+    p.ports(0, &first(&selected.asked), |p| p.ret(taking.bytes));
+    p.ports(0, &first(&selected.told), |p| {
+        p.op(BPF_LD | BPF_H | BPF_IND, 8);
+        for &answer in selected.answers {
+            p.jump(BPF_JEQ, answer.into(), 0, 1);
+            p.ret(taking.bytes);
+        }
+        p.ret(0);
+    });
+    p.ret(0);
+    p.0
+}

@@ -1,0 +1,214 @@
+//! The datagrams' sockets of all recorded network namespaces.
+//!
+//! A packet socket belongs to the namespace in which it was opened, so helper threads open those of other namespaces,
+//! as [`crate::net::captures`] does for TCP. Each is thinned out by itself: so many of its datagrams are skipped that
+//! about [`WORTH_READING`] a second are left.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::mpsc::{channel, Receiver, TryRecvError};
+use std::thread;
+
+use super::{Received, Selected, Socket, Taking};
+use crate::net::captures::{enter, NamespaceError, MAX_OTHERS};
+use crate::net::Namespace;
+
+/// Datagrams a second that are worth reading. A plant's hosts see some ten a second; who floods a network sends the same
+/// again and again.
+pub const WORTH_READING: u64 = 400;
+/// Most datagrams of a namespace to read in one round, so that a flood can't hold the caller.
+const MOST: usize = 1000;
+/// Bytes of a datagram when none is skipped: the longest that Ethernet carries.
+const WHOLE: u32 = 1500;
+/// Bytes when some are skipped: headers, and 256 bytes.
+const CUT: u32 = 28 + 256;
+/// Most skipped: more would leave nothing of the least that is worth seeing.
+const MAX_ONE_IN: u32 = 1 << 12;
+/// Time until a refused namespace is tried again, nanoseconds.
+const RETRY: u64 = 60_000_000_000;
+
+/// All are taken, whole.
+pub const ALL: Taking = Taking { one_in: 1, bytes: WHOLE };
+
+/// A namespace to listen in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// A process in it.
+    pub pid: u32,
+    /// What to take.
+    pub selected: Selected,
+}
+
+enum Place {
+    Opening(Receiver<Result<Socket, NamespaceError>>),
+    Open(Open),
+    /// Time of the next attempt.
+    Refused(u64),
+}
+
+struct Open {
+    socket: Socket,
+    /// Datagrams to [`Selected::asked`] in the running second.
+    asked: u64,
+}
+
+/// The state of a namespace's socket in the last second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Second {
+    /// One datagram in so many was read.
+    pub one_in: u32,
+    /// Datagrams that passed the filter and were lost.
+    pub lost: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Places {
+    /// The recorder's own namespace, and interfaces to listen on there; none for all.
+    here: Namespace,
+    interfaces: Vec<u32>,
+    places: HashMap<Namespace, Place>,
+    /// Namespaces of which it was said that they are refused.
+    told: HashSet<Namespace>,
+}
+
+impl Places {
+    /// No sockets yet. `interfaces`: indices of those to listen on in the recorder's own namespace; none for all.
+    pub fn new(here: Namespace, interfaces: Vec<u32>) -> Places {
+        Places { here, interfaces, places: HashMap::new(), told: HashSet::new() }
+    }
+
+    /// Listens in these namespaces from now on, and in no others. Call it repeatedly: opening takes a moment.
+    /// Returns why a namespace can't be listened in, once for each.
+    pub fn follow(&mut self, now: u64, wanted: &BTreeMap<Namespace, Wanted>) -> Vec<NamespaceError> {
+        let mut failures = Vec::new();
+        let again = now.saturating_add(RETRY);
+        self.places.retain(|namespace, _| wanted.contains_key(namespace));
+        self.told.retain(|namespace| wanted.contains_key(namespace));
+        for (&namespace, wanted) in wanted {
+            let place = match self.places.remove(&namespace) {
+                Some(Place::Open(mut open)) => {
+                    // the old filter stays if the new one is refused, and is tried again
+                    let _ = open.socket.select(&wanted.selected, open.socket.taking());
+                    Place::Open(open)
+                }
+                Some(Place::Opening(opened)) => match opened.try_recv() {
+                    Ok(Ok(socket)) => Place::Open(Open { socket, asked: 0 }),
+                    Err(TryRecvError::Empty) => Place::Opening(opened),
+                    // another process may be there
+                    Ok(Err(NamespaceError::Gone)) => continue,
+                    Ok(Err(error)) => {
+                        failures.extend(self.told.insert(namespace).then_some(error));
+                        Place::Refused(again)
+                    }
+                    Err(TryRecvError::Disconnected) => Place::Refused(again),
+                },
+                Some(Place::Refused(later)) if now < later => Place::Refused(later),
+                _ if namespace == self.here => {
+                    match Socket::open(wanted.selected.clone(), &self.interfaces, ALL) {
+                        Ok(socket) => Place::Open(Open { socket, asked: 0 }),
+                        Err(error) => {
+                            let error = NamespaceError::Capture(error);
+                            failures.extend(self.told.insert(namespace).then_some(error));
+                            Place::Refused(again)
+                        }
+                    }
+                }
+                _ if self.places.len() > MAX_OTHERS => Place::Refused(again),
+                _ => Place::Opening(open_in(namespace, wanted)),
+            };
+            self.places.insert(namespace, place);
+        }
+        failures
+    }
+
+    /// The namespaces that are listened in.
+    pub fn open(&self) -> impl Iterator<Item = Namespace> + '_ {
+        let is_open = |place: &Place| matches!(place, Place::Open(_));
+        self.places.iter().filter(move |(_, place)| is_open(place)).map(|(&namespace, _)| namespace)
+    }
+
+    /// Passes on waiting datagrams.
+    pub fn drain(&mut self, f: &mut dyn FnMut(Namespace, Received)) {
+        for (&namespace, place) in &mut self.places {
+            if let Place::Open(open) = place {
+                let Open { socket, asked } = open;
+                let ports = socket.selected().asked.clone();
+                socket.drain(MOST, &mut |received| {
+                    let at = super::datagram::Datagram::parse(received.bytes).map(|it| it.destination.port);
+                    *asked += u64::from(at.is_some_and(|port| ports.contains(&port)));
+                    f(namespace, received);
+                });
+            }
+        }
+    }
+
+    /// Does the work of each second: takes as many of the datagrams as are worth reading. Returns how each socket fared
+    /// since the last call.
+    pub fn second(&mut self) -> Vec<(Namespace, Second)> {
+        let mut fared = Vec::new();
+        for (&namespace, place) in &mut self.places {
+            let Place::Open(open) = place else { continue };
+            let lost = open.socket.losses();
+            let one_in = open.socket.taking().one_in;
+            let asked = std::mem::take(&mut open.asked);
+            // the lost ones came, too, though perhaps not all of them asked
+            let rate = asked.saturating_add(lost).saturating_mul(one_in.into());
+            let taking = taking(rate, one_in);
+            let selected = open.socket.selected().clone();
+            let _ = open.socket.select(&selected, taking);
+            fared.push((namespace, Second { one_in, lost }));
+        }
+        fared
+    }
+}
+
+/// How much to take if so many come in a second.
+fn taking(rate: u64, before: u32) -> Taking {
+    let mut one_in = 1;
+    while one_in < MAX_ONE_IN && rate / u64::from(one_in) > WORTH_READING {
+        one_in *= 2;
+    }
+    // of a rate just at the limit not now these, now those
+    let one_in = if one_in * 2 == before && rate > WORTH_READING * 3 / 4 { before } else { one_in };
+    Taking { one_in, bytes: if one_in == 1 { WHOLE } else { CUT } }
+}
+
+/// Opens a socket in the namespace of a process.
+fn open_in(namespace: Namespace, wanted: &Wanted) -> Receiver<Result<Socket, NamespaceError>> {
+    let (sender, receiver) = channel();
+    let Wanted { pid, selected } = wanted.clone();
+    // The thread stays in that namespace until it ends.
+    drop(thread::Builder::new().name("netns".into()).spawn(move || {
+        let opened = enter(namespace, pid)
+            .and_then(|()| Socket::open(selected, &[], ALL).map_err(NamespaceError::Capture));
+        drop(sender.send(opened));
+    }));
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_thinned_out_and_all_are_taken_again() {
+        let mut one_in = 1;
+        for (rate, expected) in [
+            (0, 1),
+            (400, 1),
+            (401, 2),
+            (700, 2),
+            (100_000, 256),
+            (u64::MAX, MAX_ONE_IN),
+            (100_000, 256),
+            (350, 1),
+            (10, 1),
+        ] {
+            let taking = taking(rate, one_in);
+            one_in = taking.one_in;
+            assert_eq!(one_in, expected, "at {rate}");
+            assert_eq!(taking.bytes, if one_in == 1 { WHOLE } else { CUT });
+        }
+        assert_eq!(super::taking(390, 2).one_in, 2, "just below");
+    }
+}

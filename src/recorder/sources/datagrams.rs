@@ -1,0 +1,134 @@
+//! Searches and beacons: Channel Access datagrams in the network namespaces of all traced processes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use iocrec_log::event::{Event, Fact, Sender};
+use nix::net::if_::if_nametoindex;
+
+use crate::ca::datagrams::{selected, Datagrams as Counts, Seen};
+use crate::linux::process;
+use crate::net::udp::datagram::Datagram;
+use crate::net::udp::places::{Places, Wanted};
+use crate::net::Namespace;
+use crate::recorder::context::Context;
+use crate::recorder::senders::Senders;
+use crate::recorder::sources::Source;
+
+/// See the module.
+pub struct Datagrams {
+    places: Places,
+    wanted: BTreeMap<Namespace, Wanted>,
+    counts: Counts,
+    senders: Senders,
+    /// Facts; reused.
+    out: Vec<Event>,
+}
+
+impl Datagrams {
+    /// Listens on these interfaces of the recorder's own namespace; `any` means all.
+    pub fn new(interfaces: &[String]) -> Datagrams {
+        let here = process::namespace(std::process::id()).unwrap_or_default();
+        let all = interfaces.iter().any(|name| name == "any");
+        // one that does not exist has ended the start before
+        let indices =
+            interfaces.iter().filter(|_| !all).filter_map(|name| if_nametoindex(name.as_str()).ok());
+        Datagrams {
+            places: Places::new(here, indices.collect()),
+            wanted: BTreeMap::new(),
+            counts: Counts::default(),
+            senders: Senders::default(),
+            out: Vec::new(),
+        }
+    }
+
+    fn hand_over(&mut self, cx: &mut Context<'_>) {
+        self.out.drain(..).for_each(|event| cx.env.sink.push(event));
+    }
+
+    /// The namespaces of the traced processes and their ports, and the recorder's own namespace.
+    fn find_places(&mut self, cx: &mut Context<'_>) {
+        let own = std::process::id();
+        let named: Vec<(&str, String)> =
+            cx.env.options.ports.iter().map(|port| ("EPICS_CAS_SERVER_PORT", port.to_string())).collect();
+        let mut found: BTreeMap<Namespace, (u32, Vec<(String, String)>)> = BTreeMap::new();
+        if let Ok(here) = cx.env.procfs().namespace(own) {
+            found.insert(here, (own, Vec::new()));
+        }
+        for ioc in cx.iocs.iter_mut() {
+            let Ok(namespace) = ioc.namespace else { continue };
+            let (pid, environment) = found.entry(namespace).or_insert((ioc.pid, Vec::new()));
+            // of several, always choose the same
+            *pid = if *pid == own { own } else { (*pid).min(ioc.pid) };
+            environment.extend(ioc.about.environment.iter().cloned());
+        }
+        let wanted = found.into_iter().map(|(namespace, (pid, environment))| {
+            let set = environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            let named = named.iter().map(|(name, value)| (*name, value.as_str()));
+            (namespace, Wanted { pid, selected: selected(set.chain(named)) })
+        });
+        self.wanted = wanted.collect();
+    }
+
+    fn follow(&mut self, cx: &mut Context<'_>) {
+        let now = cx.env.now;
+        let failures = self.places.follow(now, &self.wanted);
+        let said = |why| format!("searches and beacons are not recorded: {why}");
+        cx.env.messages.extend(failures.iter().map(said));
+        let open: HashMap<_, _> = self
+            .places
+            .open()
+            .filter_map(|namespace| Some((namespace, self.wanted.get(&namespace)?.selected.clone())))
+            .collect();
+        self.counts.set_selected(now, open, &mut self.out);
+        self.hand_over(cx);
+    }
+}
+
+impl Source for Datagrams {
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        self.adapt(cx);
+    }
+
+    fn take(&mut self, cx: &mut Context<'_>) -> bool {
+        let now = cx.env.monotonic();
+        let (counts, out, offset) = (&mut self.counts, &mut self.out, cx.env.wall_offset);
+        self.places.drain(&mut |namespace, received| {
+            let time = received.wall.and_then(|wall| u64::try_from(wall - offset).ok());
+            let seen = Seen { namespace, interface: received.interface, time: time.unwrap_or(now).min(now) };
+            if let Some(datagram) = Datagram::parse(received.bytes) {
+                counts.datagram(seen, &datagram, out);
+            }
+        });
+        self.hand_over(cx);
+        false
+    }
+
+    fn adapt(&mut self, cx: &mut Context<'_>) {
+        self.find_places(cx);
+        self.follow(cx);
+    }
+
+    fn second(&mut self, cx: &mut Context<'_>) {
+        let now = cx.env.now;
+        for (namespace, fared) in self.places.second() {
+            self.counts.left_out(namespace, fared.one_in, fared.lost);
+        }
+        self.counts.second(now, &mut self.out);
+        for (namespace, client) in self.counts.searches.take_senders() {
+            if let Some(wanted) = self.wanted.get(&namespace) {
+                self.senders.find(now, namespace, client, wanted.pid);
+            }
+        }
+        for sender in self.senders.step(now) {
+            let of_ioc = |ioc: &&mut crate::recorder::registry::traced_ioc::TracedIoc| ioc.pid == sender.pid;
+            let ioc = cx.iocs.iter_mut().find(of_ioc).filter(|ioc| ioc.is_ioc()).map(|ioc| ioc.id);
+            self.out.push(Event { time: now, fact: Fact::Sender(Sender { ioc, ..sender }) });
+        }
+        self.hand_over(cx);
+    }
+
+    fn finish(&mut self, cx: &mut Context<'_>) {
+        self.counts.finish(cx.env.monotonic(), &mut self.out);
+        self.hand_over(cx);
+    }
+}
