@@ -164,8 +164,15 @@ impl Protocol for PvAccess {
         self.frame(connection, side, out, |framer, _, sink| framer.gap(time, length, cause, sink));
         let lost = connection.framer(side).take_lost();
         match cause {
-            Gap::Lost => connection.lost.0 += lost,
+            Gap::Lost | Gap::Unseen => connection.lost.0 += lost,
             Gap::Elided => connection.lost.1 += lost,
+        }
+    }
+
+    fn unneeded(&self, connection: &Connection, side: Side) -> u64 {
+        match side {
+            Side::Client => connection.from_client.unneeded(),
+            Side::Server => connection.from_server.unneeded(),
         }
     }
 

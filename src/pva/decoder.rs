@@ -56,7 +56,8 @@ impl Decoder {
     pub fn new(limits: Limits) -> Decoder {
         let Limits { circuits, channels, all_channels, buffered, all_buffered, payload, wait } = limits;
         let session = SessionLimits { circuit: channels.max(1), all: all_channels.max(1), payload };
-        let limits = connections::Limits { connections: circuits, buffered, all_buffered, wait };
+        let limits =
+            connections::Limits { connections: circuits, buffered, all_buffered, wait, filtered: false };
         Decoder { connections: Connections::new(limits, PvAccess::new(session)) }
     }
 

@@ -123,12 +123,13 @@ impl Framer {
     }
 
     /// Takes the next bytes of the stream, from one TCP segment. `most`: payload bytes to keep of a message.
-    pub fn bytes(&mut self, time: u64, Bytes { bytes, starts, ends }: Bytes, most: usize, sink: &mut Sink) {
+    pub fn bytes(&mut self, time: u64, piece: Bytes, most: usize, sink: &mut Sink) {
+        let Bytes { bytes, starts, ends, .. } = piece;
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.framing == Framing::Lost {
                 let starts = starts && rest.len() == bytes.len();
-                let Some(skipped) = find(self.side, Bytes { bytes: rest, starts, ends }) else {
+                let Some(skipped) = find(self.side, Bytes { bytes: rest, starts, ..piece }) else {
                     self.lost += rest.len() as u64;
                     return;
                 };
@@ -151,6 +152,13 @@ impl Framer {
         }
     }
 
+    /// Number of the next bytes that are not needed: if they are missing, nothing is lost.
+    pub fn unneeded(&self) -> u64 {
+        let is_passed = self.whole.as_ref().is_some_and(|whole| !whole.keeps);
+        let known = is_passed && self.framing == Framing::Certain;
+        self.left.filter(|_| known).map_or(0, u64::from)
+    }
+
     /// Takes a gap in the stream.
     pub fn gap(&mut self, time: u64, length: u32, cause: Gap, sink: &mut Sink) {
         match self.left {
@@ -160,7 +168,7 @@ impl Framer {
                 if let Some(whole) = &mut self.whole {
                     whole.length += u64::from(length);
                     // what was cut off a put is not missed; a type may be
-                    self.missed |= whole.keeps && cause == Gap::Lost;
+                    self.missed |= whole.keeps && cause != Gap::Elided;
                     whole.keeps = false;
                 }
                 self.complete(time, sink);
@@ -364,7 +372,7 @@ impl Framer {
 }
 
 /// Where a message begins in bytes of which nothing is known.
-fn find(side: Side, Bytes { bytes, starts, ends }: Bytes) -> Option<usize> {
+fn find(side: Side, Bytes { bytes, starts, ends, .. }: Bytes) -> Option<usize> {
     let header = |at: usize| Header::parse(bytes.get(at..)?).filter(|header| header.is_plausible(side));
     let mut at = 0;
     loop {
