@@ -4,4 +4,5 @@
 mod circuits;
 mod filter;
 mod fuzz;
+mod messages;
 mod wire;

@@ -176,6 +176,8 @@ pub struct PvaRequest {
     pub text: String,
     /// The value afterwards, or the result of a call, if asked for.
     pub result: Option<Sent>,
+    /// Whether its channel has the name of a record: otherwise it is to a group, or to a server without records.
+    pub names_record: bool,
     /// Whether it is to a group: its members' puts are parts of it.
     pub is_group: bool,
 }

@@ -378,11 +378,7 @@ fn line(
     let named = channel.map(|channel| channel.pv.as_str()).filter(|pv| !pv.is_empty());
     let pva = put.packet.as_ref().and_then(|packet| packet.pva.as_ref());
     // a group, or a server without records: its name is no record's, and its parts are no fields
-    let is_record = pva.is_none() || put.record.is_some() || {
-        let ioc = circuit_id.and_then(|circuit| ioc_of_circuit(context, circuit));
-        let record = |ioc: &Ioc| Some(context.by_alias(ioc.id, Pv::new(named?).record).is_some());
-        ioc.and_then(record).unwrap_or(false)
-    };
+    let is_record = put.record.is_some() || pva.is_none_or(|pva| pva.names_record);
     let definition = put.field.and_then(|field| context.field(field));
     let record = match put.record {
         Some(record) => Some(record_name(context, record)),

@@ -19,9 +19,9 @@ use crate::time::SECOND;
 use epics::Pv;
 use iocrec_log::context::Context;
 use iocrec_log::event::{
-    ChannelId, CircuitId, Dbf, FieldId, IocId, PvaAnswer, PvaKind, PvaPut, RecordId, ThreadId, Value,
+    ChannelId, CircuitId, Dbf, FieldId, IocId, Linkage, PvaAnswer, PvaKind, PvaPut, RecordId, ThreadId, Value,
 };
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 /// Longest wait of a message for its hit and its answer: a server that is busy for longer is stuck.
 const WAIT: u64 = 10 * SECOND;
@@ -82,6 +82,37 @@ pub(super) struct Requests {
     before: Numbered<(CircuitId, u32), Sent>,
     /// Fields of channels whose names were never seen: those that are left, one if it is known.
     targets: Numbered<ChannelId, Vec<Target>>,
+    names: Names,
+}
+
+/// The names of records, by IOC.
+#[derive(Default)]
+struct Names {
+    known: HashSet<(IocId, Box<str>)>,
+    iocs: HashSet<IocId>,
+    /// Number of records then, and when that was.
+    count: usize,
+    since: u64,
+}
+
+impl Names {
+    /// Whether this is the name of a record, and not of a group or of a server without records. Where the records are
+    /// not known, only a server that is no IOC is certain to have none.
+    fn is_record(&mut self, context: &Context, time: u64, ioc: Option<IocId>, pv: &str) -> bool {
+        let Some(ioc) = ioc else { return true };
+        let count = context.in_force().records.len();
+        if count != self.count && (self.count == 0 || time >= self.since.saturating_add(SECOND)) {
+            self.known = context.records().map(|record| (record.ioc, record.name.into())).collect();
+            self.iocs = context.records().map(|record| record.ioc).collect();
+            (self.count, self.since) = (count, time);
+        }
+        let name = Pv::new(pv).record;
+        if self.iocs.contains(&ioc) {
+            self.known.contains(&(ioc, name.into())) || context.by_alias(ioc, name).is_some()
+        } else {
+            context.ioc(ioc).is_none_or(|ioc| ioc.linkage != Linkage::Foreign)
+        }
+    }
 }
 
 impl Engine {
@@ -91,6 +122,9 @@ impl Engine {
         let changed = matches!(put.kind, PvaKind::Put | PvaKind::PutGet);
         let sent = sent(&context, &put.value, changed);
         let options = options(&context, &put.options);
+        let name = context.channel(put.channel).map_or("", |channel| channel.pv.as_str());
+        let ioc = run::ioc_of_circuit(&context, put.circuit).map(|ioc| ioc.id);
+        let names_record = !name.is_empty() && self.pva.names.is_record(&context, time, ioc, name);
         drop(context);
         let key = (put.circuit, put.ioid);
         let (dbf, count) = shape(sent.main());
@@ -104,6 +138,7 @@ impl Engine {
             status: None,
             text: String::new(),
             result: None,
+            names_record,
             is_group: false,
         };
         let packet = Packet {
@@ -394,7 +429,7 @@ fn fits(
         };
         return (fits && !refused).then_some(Fit::Own);
     }
-    if ioc.is_none_or(|ioc| context.by_alias(ioc, pv.record).is_some()) || pva.kind == PvaKind::Process {
+    if pva.names_record || ioc.is_none() || pva.kind == PvaKind::Process {
         return None;
     }
     let is_field = match requested {
